@@ -1,0 +1,59 @@
+# Every target bootstraps itself: `make test` in a fresh clone installs first.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+UV := .tools/bin/uv
+PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: install
+install: $(STAMP) ## Create .venv with the locked dependencies and gapless itself
+
+$(STAMP): requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --require-hashes -r requirements.lock
+	$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+
+.PHONY: check
+check: install ## Lint, check formatting, types and the layers
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: test
+test: install ## Run all tests; core and ledger must stay covered
+	$(BIN)/pytest -n 2 --dist worksteal --cov --cov-report=
+	$(BIN)/coverage report --include='src/gapless/core/*,src/gapless/ledger/*' --fail-under=95
+
+.PHONY: demo
+demo: install ## Run the demonstration
+	$(BIN)/python examples/demo.py
+
+.PHONY: bench
+bench: install ## Run the benchmarks
+	$(BIN)/python -m bench
+
+.PHONY: lock
+lock: $(UV) ## Resolve the newest dependencies into requirements.lock
+	$(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+		--system-certs --group dev --custom-compile-command 'make lock' \
+		--output-file requirements.lock pyproject.toml
+
+$(UV):
+	$(PYTHON) -m venv .tools
+	.tools/bin/python -m pip -qq --disable-pip-version-check install uv
+
+.PHONY: clean
+clean: ## Remove everything that the other targets made
+	rm -rf $(VENV) .tools .coverage .coverage.* .hypothesis .*_cache dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Gapless, a durable backfill engine for blockchains."""

@@ -1,0 +1,121 @@
+"""The chunk: the unit of work and of durability.
+
+    PENDING ──claim──> RUNNING ──> COMPLETE
+       ^                 │ ├─────> FAILED      claimable again from `due` on
+       └─────release─────┘ ├─────> ABANDONED   a dead letter; its holes name the culprits
+                           └─────> CANCELLED
+
+Boundaries follow from the number of partitions and the chunk size alone, both fixed when the
+backfill is created, so planning an index twice gives the same chunk. A run resumes behind
+`last_processed`; positions that failed for good are kept as holes, so that a chunk's missing
+part is always `holes + (last_processed, last]`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gapless.core.ranges import RangeSet, Span
+from gapless.core.retry import RetryPolicy
+
+
+class Status(StrEnum):
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    COMPLETE = "COMPLETE"
+    FAILED = "FAILED"
+    ABANDONED = "ABANDONED"
+    CANCELLED = "CANCELLED"
+
+    @property
+    def ended(self) -> bool:
+        return self in ENDED
+
+
+ENDED = frozenset({Status.COMPLETE, Status.ABANDONED, Status.CANCELLED})
+
+
+class Order(StrEnum):
+    OLDEST = "oldest"
+    NEWEST = "newest"
+
+
+def chunk_total(partitions: int, chunk_size: int) -> int:
+    return -(-partitions // chunk_size)
+
+
+def boundaries(index: int, partitions: int, chunk_size: int) -> Span:
+    """The positions of chunk `index`."""
+    first = index * chunk_size
+    return Span(first, min(first + chunk_size, partitions) - 1)
+
+
+def planned_indices(order: Order, total: int, planned: int) -> range:
+    """The indices of the first `planned` chunks in planning order, ascending."""
+    return range(planned) if order is Order.OLDEST else range(total - planned, total)
+
+
+def unplanned_positions(order: Order, partitions: int, chunk_size: int, planned: int) -> RangeSet:
+    """The positions that no chunk covers yet."""
+    total = chunk_total(partitions, chunk_size)
+    if planned >= total:
+        return RangeSet()
+    if order is Order.OLDEST:
+        return RangeSet.of((planned * chunk_size, partitions - 1))
+    return RangeSet.of((0, (total - planned) * chunk_size - 1))
+
+
+def chunk_id(backfill_id: str, index: int) -> str:
+    return f"{backfill_id}:{index}"
+
+
+def run_key(backfill_id: str, index: int) -> str:
+    return f"backfill:{backfill_id}:chunk:{index}"
+
+
+def missing(span: Span, last_processed: int | None, holes: RangeSet) -> RangeSet:
+    """The positions of a chunk that no run has done."""
+    rest = span.first if last_processed is None else last_processed + 1
+    return holes if rest > span.last else holes | RangeSet.of((rest, span.last))
+
+
+@dataclass(frozen=True)
+class Tries:
+    """How often a chunk failed, or lost its worker, in a row."""
+
+    attempts: int = 0
+    lost: int = 0
+
+    def failed(self, *, progressed: bool) -> Tries:
+        """One more failure; progress since the last one makes it the first again."""
+        return Tries(1 if progressed else self.attempts + 1, 0)
+
+    def lost_worker(self, *, progressed: bool) -> Tries:
+        return Tries(0 if progressed else self.attempts, 1 if progressed else self.lost + 1)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What becomes of a chunk after a failure: a delay until it may be claimed, or None."""
+
+    tries: Tries
+    delay: float | None
+
+    @property
+    def status(self) -> Status:
+        return Status.ABANDONED if self.delay is None else Status.FAILED
+
+
+def after_failure(
+    policy: RetryPolicy, tries: Tries, *, progressed: bool, permanent: bool, chance: float
+) -> Verdict:
+    """The verdict on a run that ended in an error."""
+    now = tries.failed(progressed=progressed)
+    return Verdict(now, None if permanent else policy.delay(now.attempts, chance))
+
+
+def after_loss(policy: RetryPolicy, tries: Tries, *, progressed: bool) -> Verdict:
+    """The verdict on a run whose lease ended without a word."""
+    now = tries.lost_worker(progressed=progressed)
+    return Verdict(now, policy.delay_after_loss(now.lost))

@@ -1,0 +1,96 @@
+"""Every error of Gapless, divided by what happens next.
+
+    GaplessError
+    ├── UsageError            the request is wrong: nothing was written, exit code 2
+    │   ├── BadSelector       a range, key or filter that selects nothing or makes no sense
+    │   ├── UnknownJob        the job cannot be imported, or is not a job
+    │   ├── NotFound          no such backfill or chunk
+    │   ├── WrongState        the command does not fit the backfill's state
+    │   └── Conflict          the id is taken by a different request
+    ├── LedgerError           the ledger cannot serve this process
+    │   ├── LedgerUnreachable no connection: a worker keeps trying, a command gives up
+    │   ├── SchemaMismatch    the ledger's schema is older or newer than this library
+    │   └── LibraryMismatch   a live process uses this ledger with another library
+    ├── JobError              raised by a job, or about one
+    │   ├── TransientError    trying again later may help: the retry policy decides
+    │   └── PermanentError    trying again cannot help: the run bisects to the culprit
+    └── RunStopped            not a failure: the run must end now
+        ├── StopRequested     cancel or drain: what is done is kept, the rest is given back
+        └── LeaseLost         someone else owns the chunk: drop the work, write nothing
+
+An error says what happened, and its `hint` what the person can do about it.
+"""
+
+from __future__ import annotations
+
+
+class GaplessError(Exception):
+    """Something went wrong in Gapless."""
+
+    def __init__(self, message: str = "", *, hint: str | None = None) -> None:
+        super().__init__(message or self.__doc__ or type(self).__name__)
+        self.hint = hint
+
+
+class UsageError(GaplessError):
+    """The request is wrong; nothing was written."""
+
+
+class BadSelector(UsageError):
+    """The selector selects nothing, or names partitions that do not exist."""
+
+
+class UnknownJob(UsageError):
+    """The job cannot be found."""
+
+
+class NotFound(UsageError):
+    """There is no such backfill or chunk in this ledger."""
+
+
+class WrongState(UsageError):
+    """The command does not fit the state."""
+
+
+class Conflict(UsageError):
+    """The id belongs to a different request."""
+
+
+class LedgerError(GaplessError):
+    """The ledger cannot serve this process."""
+
+
+class LedgerUnreachable(LedgerError):
+    """The ledger does not answer."""
+
+
+class SchemaMismatch(LedgerError):
+    """The ledger's schema is not the one this version works with."""
+
+
+class LibraryMismatch(LedgerError):
+    """Another live process uses this ledger with a different library."""
+
+
+class JobError(GaplessError):
+    """A job failed."""
+
+
+class TransientError(JobError):
+    """Trying again later may help."""
+
+
+class PermanentError(JobError):
+    """Trying again cannot help."""
+
+
+class RunStopped(GaplessError):
+    """The run must end now."""
+
+
+class StopRequested(RunStopped):
+    """The backfill is being cancelled, or the worker drains."""
+
+
+class LeaseLost(RunStopped):
+    """The chunk belongs to someone else by now."""

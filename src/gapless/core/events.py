@@ -1,0 +1,161 @@
+"""The facts of control, append-only.
+
+The tables of a ledger change in the same transaction that appends the event, and folding the
+events gives the tables back (`gapless.core.projection`). An idempotency key makes an event
+happen once, whoever tries again. Claims, heartbeats and progress are not facts of control and
+leave no event.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import msgspec
+
+from gapless.core.chunk import Status, chunk_id, run_key
+
+
+class Event(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
+    backfill_id: str
+
+    @property
+    def idempotency_key(self) -> str:
+        raise NotImplementedError
+
+
+class BackfillCreated(Event, frozen=True, omit_defaults=True):
+    """Someone asked for a backfill. Small, however much it selects."""
+
+    job: str
+    job_version: int
+    selector: dict[str, Any]
+    selection: str
+    partitions: int
+    chunk_size: int
+    max_concurrent_runs: int
+    queue: str
+    order: str
+    retry: dict[str, Any]
+    parent_backfill_id: str | None = None
+    retry_request_id: str | None = None
+    group: str | None = None
+
+    @property
+    def idempotency_key(self) -> str:
+        return f"backfill_created:{self.backfill_id}"
+
+
+class BackfillStateChanged(Event, frozen=True):
+    from_state: str
+    to_state: str
+    state_version: int
+
+    @property
+    def idempotency_key(self) -> str:
+        return f"backfill_state:{self.backfill_id}:{self.state_version}:{self.to_state}"
+
+
+class BackfillStopRequested(Event, frozen=True):
+    """Nothing new is planned or claimed from here on; `reason` is `cancel` or `halt`."""
+
+    reason: str
+
+    @property
+    def idempotency_key(self) -> str:
+        return f"backfill_stop:{self.backfill_id}:{self.reason}"
+
+
+class BackfillChunkPlanned(Event, frozen=True):
+    """A chunk exists. Its run is requested by the same row: the two cannot come apart."""
+
+    chunk_index: int
+    first: int
+    last: int
+
+    @property
+    def idempotency_key(self) -> str:
+        return f"backfill_chunk:{self.backfill_id}:{self.chunk_index}"
+
+    @property
+    def chunk_id(self) -> str:
+        return chunk_id(self.backfill_id, self.chunk_index)
+
+    @property
+    def run_requested(self) -> RunRequested:
+        return RunRequested(self.backfill_id, run_key(self.backfill_id, self.chunk_index))
+
+
+class RunRequested(Event, frozen=True):
+    run_key: str
+
+    @property
+    def idempotency_key(self) -> str:
+        return f"run_requested:{self.run_key}"
+
+
+class ChunkFailed(Event, frozen=True):
+    """A run ended in an error, or its worker was lost; the chunk will be claimed again."""
+
+    chunk_index: int
+    fence: int
+    attempts: int
+    lost: int
+    error_class: str
+    error_message: str
+
+    @property
+    def idempotency_key(self) -> str:
+        return f"chunk_failed:{self.backfill_id}:{self.chunk_index}:{self.fence}"
+
+
+class ChunkEnded(Event, frozen=True):
+    chunk_index: int
+    status: Status
+
+    @property
+    def idempotency_key(self) -> str:
+        return f"chunk_ended:{self.backfill_id}:{self.chunk_index}"
+
+
+class BackfillCompacted(Event, frozen=True):
+    """Stands for the chunk events of an ended backfill: their number and their outcome."""
+
+    events: int
+    complete: int
+    abandoned: int
+    cancelled: int
+    digest: str
+
+    @property
+    def idempotency_key(self) -> str:
+        return f"backfill_compacted:{self.backfill_id}"
+
+
+AnyEvent = (
+    BackfillCreated
+    | BackfillStateChanged
+    | BackfillStopRequested
+    | BackfillChunkPlanned
+    | RunRequested
+    | ChunkFailed
+    | ChunkEnded
+    | BackfillCompacted
+)
+
+
+class Codec:
+    """Events as the ledger stores them: a type, and a payload without what has its own column."""
+
+    CHUNK_TYPES: ClassVar[tuple[str, ...]] = ("BackfillChunkPlanned", "ChunkFailed", "ChunkEnded")
+
+    @staticmethod
+    def payload(event: Event) -> str:
+        fields = msgspec.to_builtins(event)
+        del fields["type"], fields["backfill_id"]
+        return msgspec.json.encode(fields).decode()
+
+    @staticmethod
+    def decode(kind: str, backfill_id: str, payload: str) -> AnyEvent:
+        fields = msgspec.json.decode(payload) | {"type": kind, "backfill_id": backfill_id}
+        event: AnyEvent = msgspec.convert(fields, AnyEvent)
+        return event

@@ -1,0 +1,89 @@
+"""Folding the events of one backfill gives what its tables must say.
+
+`gapless ledger check` compares the two. The fold knows no claims, so PENDING, RUNNING and FAILED
+are all *open* to it; which chunks exist, how each ended and how often each failed must agree to
+the letter.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from gapless.core import backfill
+from gapless.core.backfill import Lifecycle
+from gapless.core.chunk import Status
+from gapless.core.events import (
+    BackfillChunkPlanned,
+    BackfillCompacted,
+    ChunkEnded,
+    ChunkFailed,
+    Event,
+)
+
+
+@dataclass
+class ChunkFacts:
+    """What is known for certain of a chunk; `ended` is None while it is open."""
+
+    chunk_index: int
+    first: int
+    last: int
+    attempts: int = 0
+    lost: int = 0
+    ended: Status | None = None
+
+    def __str__(self) -> str:
+        return (
+            f"{self.chunk_index} [{self.first}, {self.last}] {self.ended or 'open'},"
+            f" {self.attempts} attempts, {self.lost} lost"
+        )
+
+
+@dataclass
+class Projection:
+    """The tables of one backfill as its events tell them."""
+
+    lifecycle: Lifecycle
+    chunks: dict[int, ChunkFacts] = field(default_factory=dict)
+    compacted: BackfillCompacted | None = None
+
+    def apply(self, event: Event) -> None:
+        self.lifecycle = backfill.apply(self.lifecycle, event)
+        match event:
+            case BackfillChunkPlanned():
+                self.chunks[event.chunk_index] = ChunkFacts(
+                    event.chunk_index, event.first, event.last
+                )
+            case ChunkFailed():
+                chunk = self.chunks[event.chunk_index]
+                chunk.attempts, chunk.lost = event.attempts, event.lost
+            case ChunkEnded():
+                self.chunks[event.chunk_index].ended = event.status
+            case BackfillCompacted():
+                self.compacted = event
+
+    def differences(self, lifecycle: Lifecycle, chunks: Iterable[ChunkFacts]) -> list[str]:
+        """Where the tables say something else than the events."""
+        found = []
+        if lifecycle != self.lifecycle:
+            found.append(f"backfill is {lifecycle}, its events say {self.lifecycle}")
+        if self.compacted is not None:
+            if digest(chunks) != self.compacted.digest:
+                found.append("chunks differ from the compacted snapshot")
+            return found
+        rows = {chunk.chunk_index: chunk for chunk in chunks}
+        for index in sorted(rows.keys() | self.chunks.keys()):
+            row, told = rows.get(index), self.chunks.get(index)
+            if row != told:
+                found.append(f"chunk is {row}, its events say {told}")
+        return found
+
+
+def digest(chunks: Iterable[ChunkFacts]) -> str:
+    """One hash over all that is known of the chunks, in the order of their indices."""
+    whole = hashlib.sha256()
+    for chunk in chunks:
+        whole.update(f"{chunk}\n".encode())
+    return whole.hexdigest()

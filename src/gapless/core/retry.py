@@ -1,0 +1,116 @@
+"""Retry policies: what a failure costs, as a delay or the end.
+
+| policy      | delays                                              | gives up            |
+|-------------|-----------------------------------------------------|---------------------|
+| `backoff`   | min(base x 2^(n-1), max_delay) + up to 25 % jitter  | after `retries`     |
+| `unbounded` | the same                                            | never               |
+| `schedule`  | the given list, one by one                          | behind its last     |
+| `halt`      | none                                                | at once, and halts  |
+
+A lost lease is not the chunk's failure, so it has a count of its own: the first loss is taken up
+at once, more of them in a row wait longer, and after `lost_limit` without any progress the chunk
+is a dead letter, because a chunk that kills its worker must not kill them all. `unbounded` keeps
+its word even then, and only waits.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from gapless.core.errors import UsageError
+
+
+class RetryKind(StrEnum):
+    BACKOFF = "backoff"
+    UNBOUNDED = "unbounded"
+    SCHEDULE = "schedule"
+    HALT = "halt"
+
+
+SEED_SCHEDULE = (5.0, 10.0, 30.0, 60.0, 180.0, 300.0, 600.0, 1800.0, 3600.0)
+LOST_BASE = 1.0
+LOST_MAX = 300.0
+
+
+class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How long to wait after the n-th failure in a row; see the table in this module."""
+
+    kind: RetryKind = RetryKind.BACKOFF
+    base: float = 120.0
+    max_delay: float = 3600.0
+    jitter: float = 0.25
+    retries: int = 5
+    delays: tuple[float, ...] = ()
+    lost_limit: int = 10
+
+    def __post_init__(self) -> None:
+        problems = {
+            "base must not be negative": self.base < 0,
+            "max_delay must not be below base": self.max_delay < self.base,
+            "jitter must lie between 0 and 1": not 0 <= self.jitter <= 1,
+            "retries must not be negative": self.retries < 0,
+            "lost_limit must be at least 1": self.lost_limit < 1,
+            "a schedule needs delays, none of them negative": self.kind is RetryKind.SCHEDULE
+            and (not self.delays or min(self.delays) < 0),
+        }
+        for problem, found in problems.items():
+            if found:
+                raise UsageError(f"retry policy `{self.kind}`: {problem}")
+
+    @classmethod
+    def backoff(
+        cls,
+        *,
+        base: float = 120.0,
+        max_delay: float = 3600.0,
+        jitter: float = 0.25,
+        retries: int = 5,
+    ) -> RetryPolicy:
+        return cls(RetryKind.BACKOFF, base, max(base, max_delay), jitter, retries)
+
+    @classmethod
+    def unbounded(
+        cls, *, base: float = 120.0, max_delay: float = 3600.0, jitter: float = 0.25
+    ) -> RetryPolicy:
+        return cls(RetryKind.UNBOUNDED, base, max(base, max_delay), jitter)
+
+    @classmethod
+    def schedule(cls, *delays: float) -> RetryPolicy:
+        return cls(RetryKind.SCHEDULE, delays=delays or SEED_SCHEDULE)
+
+    @classmethod
+    def halt(cls) -> RetryPolicy:
+        return cls(RetryKind.HALT)
+
+    def delay(self, failures: int, chance: float) -> float | None:
+        """Seconds to wait after this many failures in a row, or None to give up.
+
+        `chance` in [0, 1) places the result within the jitter.
+        """
+        match self.kind:
+            case RetryKind.HALT:
+                return None
+            case RetryKind.SCHEDULE:
+                return self.delays[failures - 1] if failures <= len(self.delays) else None
+            case RetryKind.BACKOFF if failures > self.retries:
+                return None
+            case _:
+                return _doubling(self.base, failures, self.max_delay) * (1 + self.jitter * chance)
+
+    def delay_after_loss(self, lost: int) -> float | None:
+        """Seconds until a chunk is taken up again whose lease ended `lost` times in a row."""
+        if lost >= self.lost_limit and self.kind is not RetryKind.UNBOUNDED:
+            return None
+        return 0.0 if lost <= 1 else _doubling(LOST_BASE, lost - 1, LOST_MAX)
+
+    @property
+    def longest(self) -> float:
+        """No delay is longer: a wait that claims to be comes from a clock that jumped."""
+        own = max(self.delays, default=0.0) if self.delays else self.max_delay * (1 + self.jitter)
+        return max(own, LOST_MAX)
+
+
+def _doubling(base: float, nth: int, limit: float) -> float:
+    return min(base * 2.0 ** min(nth - 1, 62), limit)

@@ -1,0 +1,230 @@
+"""Selectors, and the selection that one means.
+
+A selector is what a person asks for: `Range`, `Explicit` or `Filter`. It is resolved against the
+job's partition scheme **once**, when the backfill is created; the resulting `Selection` is
+immutable and hashed. Everything later counts in *positions* within it: 0 is the first selected
+partition, whether it is a height, a day or a key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from gapless.core.errors import BadSelector
+from gapless.core.partitions import (
+    CALENDARS,
+    OrdinalScheme,
+    Partition,
+    Scheme,
+    StaticScheme,
+)
+from gapless.core.ranges import RangeSet
+
+
+class Range(msgspec.Struct, frozen=True, tag="range", tag_field="kind"):
+    """Every partition from `start` to `end`, both included."""
+
+    start: str
+    end: str
+
+    @classmethod
+    def parse(cls, text: str) -> Range:
+        """`A:B` (both included) or `A:+N` (N partitions from A on)."""
+        start, colon, end = (part.strip() for part in text.rpartition(":"))
+        if not (colon and start and end):
+            raise BadSelector(
+                f"`{text}` is not a range", hint="write `A:B`, both included, or `A:+N`"
+            )
+        return cls(start, end)
+
+
+class Explicit(msgspec.Struct, frozen=True, tag="explicit", tag_field="kind"):
+    """Exactly these partitions."""
+
+    keys: tuple[str, ...]
+
+    @classmethod
+    def of(cls, keys: Iterable[str | int]) -> Explicit:
+        return cls(tuple(str(key) for key in keys))
+
+
+class Filter(msgspec.Struct, frozen=True, tag="filter", tag_field="kind"):
+    """Every partition that carries all these tags."""
+
+    tags: dict[str, str]
+
+
+Selector = Range | Explicit | Filter
+
+_SMALL = 400  # bytes of a selector within an event that must stay under a kilobyte
+
+
+class Selection(msgspec.Struct, frozen=True, dict=True):
+    """The partitions that a selector means: ordinals of one kind, or keys."""
+
+    kind: str
+    spans: tuple[tuple[int, int], ...] = ()
+    keys: tuple[str, ...] = ()
+
+    @cached_property
+    def ordinals(self) -> RangeSet:
+        return RangeSet(self.spans)
+
+    def __len__(self) -> int:
+        return len(self.keys) if self.kind == "static" else len(self.ordinals)
+
+    @cached_property
+    def digest(self) -> str:
+        return hashlib.sha256(msgspec.json.encode(self)).hexdigest()
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {key: position for position, key in enumerate(self.keys)}
+
+    def partition(self, position: int) -> Partition:
+        """The partition at a position, as a job sees it."""
+        if self.kind == "static":
+            return self.keys[position]
+        return CALENDARS[self.kind].partition(self.ordinals.at(position))
+
+    def key(self, position: int) -> str:
+        return str(self.partition(position))
+
+    def position(self, partition: Partition) -> int:
+        """The position of a partition or its key."""
+        try:
+            if self.kind == "static":
+                return self._positions[str(partition)]
+            return self.ordinals.position(CALENDARS[self.kind].parse(str(partition)))
+        except (KeyError, ValueError):
+            raise BadSelector(f"`{partition}` is not in this selection") from None
+
+    def slice(self, first: int, last: int) -> Iterator[Partition]:
+        """The partitions at the positions `first` to `last`, both included."""
+        if self.kind == "static":
+            yield from self.keys[first : last + 1]
+        else:
+            calendar = CALENDARS[self.kind]
+            for ordinal in self.ordinals.slice(first, last):
+                yield calendar.partition(ordinal)
+
+    def pick(self, positions: RangeSet) -> Selection:
+        """The selection of what stands at these positions."""
+        if self.kind == "static":
+            return Selection(self.kind, keys=tuple(self.keys[at] for at in positions))
+        picked = (self.ordinals.slice(*span).spans for span in positions.spans)
+        return of_ordinals(self.kind, RangeSet(span for spans in picked for span in spans))
+
+    def describe(self, positions: RangeSet, limit: int = 5) -> list[str]:
+        """The keys at these positions as people write them, runs as `first-last`."""
+        shown = []
+        for first, last in positions.spans[:limit]:
+            ends = self.key(first), self.key(last)
+            shown.append(ends[0] if first == last else f"{ends[0]} to {ends[1]}")
+        rest = len(positions.spans) - limit
+        return [*shown, f"and {rest} more"] if rest > 0 else shown
+
+    def encode(self) -> bytes:
+        return zlib.compress(msgspec.json.encode(self))
+
+    @classmethod
+    def decode(cls, data: bytes) -> Selection:
+        return msgspec.json.decode(zlib.decompress(data), type=cls)
+
+
+def of_ordinals(kind: str, ordinals: RangeSet) -> Selection:
+    return Selection(kind, spans=tuple((span.first, span.last) for span in ordinals.spans))
+
+
+def resolve(selector: Selector, scheme: Scheme) -> Selection:
+    """What the selector means for this scheme, now and for good."""
+    if isinstance(scheme, StaticScheme):
+        selection = Selection("static", keys=_static_keys(selector, scheme))
+    else:
+        selection = of_ordinals(scheme.kind, _ordinals(selector, scheme))
+    if not len(selection):
+        raise BadSelector("the selector selects no partition", hint="check its keys or tags")
+    return selection
+
+
+def summary(selector: Selector) -> dict[str, Any]:
+    """The selector in a form that stays small however much it selects."""
+    if isinstance(selector, Explicit):
+        shown = [key[:64] for key in selector.keys[:3]]
+        return {"kind": "explicit", "keys": shown, "more": len(selector.keys) - len(shown)}
+    form: dict[str, Any] = msgspec.to_builtins(selector)
+    if len(msgspec.json.encode(form)) > _SMALL:
+        raise BadSelector("the selector's text is too long", hint="use fewer or shorter tags")
+    return form
+
+
+def _ordinals(selector: Selector, scheme: OrdinalScheme) -> RangeSet:
+    match selector:
+        case Range(start, end):
+            first = scheme.ordinal(start)
+            if end.startswith("+"):
+                count = CALENDARS["blocks"].parse(end[1:])
+                end = scheme.key(first + count - 1) if count else start
+                if not count:
+                    raise BadSelector(f"the range `{start}:+0` is empty")
+            last = scheme.ordinal(end)
+            if last < first:
+                raise BadSelector(
+                    f"the range `{start}:{end}` is inverted", hint=f"write `{end}:{start}`"
+                )
+            return RangeSet.of((first, last))
+        case Explicit(keys):
+            return RangeSet.from_members(scheme.ordinal(key) for key in keys)
+        case Filter(tags):
+            if scheme.last is None:
+                raise BadSelector(
+                    f"open-ended {scheme.kind} partitions cannot be filtered",
+                    hint="give the job's partitions an end, or select a range",
+                )
+            return RangeSet.from_members(
+                ordinal
+                for ordinal in range(scheme.first, scheme.last + 1)
+                if _matches(tags, scheme.calendar.tags(ordinal))
+            )
+
+
+def _static_keys(selector: Selector, scheme: StaticScheme) -> tuple[str, ...]:
+    catalog = list(scheme.catalog)
+    match selector:
+        case Range(start, end):
+            first, last = (_index(catalog, key) for key in (start, end))
+            if last < first:
+                raise BadSelector(
+                    f"`{end}` stands before `{start}` in the catalog", hint=f"write `{end}:{start}`"
+                )
+            return tuple(catalog[first : last + 1])
+        case Explicit(keys):
+            for key in keys:
+                if key not in scheme.catalog:
+                    raise _unknown(catalog, key)
+            return tuple(dict.fromkeys(keys))
+        case Filter(tags):
+            return tuple(key for key, own in scheme.catalog.items() if _matches(tags, own))
+
+
+def _index(catalog: list[str], key: str) -> int:
+    try:
+        return catalog.index(key)
+    except ValueError:
+        raise _unknown(catalog, key) from None
+
+
+def _unknown(catalog: list[str], key: str) -> BadSelector:
+    known = ", ".join(f"`{known}`" for known in catalog[:5])
+    more = ", …" if len(catalog) > 5 else ""
+    return BadSelector(f"there is no partition `{key}`", hint=f"the catalog has {known}{more}")
+
+
+def _matches(wanted: Mapping[str, str], tags: Mapping[str, str]) -> bool:
+    return all(tags.get(name) == value for name, value in wanted.items())

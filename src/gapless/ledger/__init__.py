@@ -1,0 +1,11 @@
+"""The only durable truth: plans, leases, fences, events.
+
+The protocol is written once (`claims`, `leases`, `control`, `retries`, `groups`, `workers`,
+`views`, `check`), as transactions over named statements; a dialect brings the statements and runs
+the transactions. `Ledger` is the whole of it behind one object.
+"""
+
+from gapless.ledger.ledger import Ledger
+from gapless.ledger.location import open_ledger, redacted
+
+__all__ = ["Ledger", "open_ledger", "redacted"]

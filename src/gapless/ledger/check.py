@@ -1,0 +1,62 @@
+"""Proving a ledger right, and making it smaller.
+
+`check` folds the events of every backfill and compares the outcome with the tables, row by row;
+it also counts what the counters claim. `compact` replaces the chunk events of an ended backfill
+by one event that carries their digest, and only if the two agreed before.
+"""
+
+from __future__ import annotations
+
+from gapless.core.backfill import Lifecycle
+from gapless.core.chunk import planned_indices
+from gapless.core.errors import LedgerError
+from gapless.core.events import BackfillCompacted
+from gapless.core.projection import Projection, digest
+from gapless.ledger import control, views
+from gapless.ledger.database import Transaction
+
+
+async def check(tx: Transaction, backfill_id: str) -> list[str]:
+    """Where the tables of a backfill disagree with its events or with themselves."""
+    backfill = await views.backfill(tx, backfill_id)
+    facts = await views.chunk_facts(tx, backfill_id)
+    projection = Projection(Lifecycle(backfill_id))
+    async for event, _ in views.events(tx, backfill_id):
+        projection.apply(event)
+    problems = projection.differences(backfill.lifecycle, facts)
+    counts = backfill.chunks
+    counters = (counts.complete, counts.abandoned, counts.cancelled)
+    counted = tuple((await tx.fetch("counted", id=backfill_id))[0])
+    if counters != counted:
+        problems.append(f"counters say {counters}, the rows are {counted}")
+    planned = planned_indices(backfill.order, counts.total, counts.planned)
+    if [chunk.chunk_index for chunk in facts] != list(planned):
+        problems.append(f"{len(facts)} chunks stand for {counts.planned} planned ones")
+    if (await views.selection(tx, backfill.selection)).digest != backfill.selection:
+        problems.append("the selection does not match its hash")
+    return [f"{backfill_id}: {problem}" for problem in problems]
+
+
+async def compactable(tx: Transaction) -> list[str]:
+    return [row[0] for row in await tx.fetch("compactable")]
+
+
+async def compact(tx: Transaction, backfill_id: str) -> int:
+    """Replaces the chunk events of an ended backfill; returns how many went."""
+    await tx.fetch("lock_backfill", id=backfill_id)
+    if problems := await check(tx, backfill_id):
+        raise LedgerError(
+            f"cannot compact: {problems[0]}", hint="`gapless ledger check` shows all problems"
+        )
+    counts = (await views.backfill(tx, backfill_id)).chunks
+    snapshot = digest(await views.chunk_facts(tx, backfill_id))
+    gone = len(await tx.fetch("drop_chunk_events", id=backfill_id))
+    await control.append(
+        tx,
+        [
+            BackfillCompacted(
+                backfill_id, gone, counts.complete, counts.abandoned, counts.cancelled, snapshot
+            )
+        ],
+    )
+    return gone

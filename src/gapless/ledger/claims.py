@@ -1,0 +1,177 @@
+"""Claiming chunks, which also recovers lost ones and plans new ones.
+
+One transaction serves up to `count` idle slots from one backfill:
+
+1. pick a backfill of the first queue that has work, at random, and lock its row; pause, cancel
+   and settle take the same lock, so no limit and no stop is ever crossed by a race;
+2. leases that have ended become FAILED (or, too often in a row, ABANDONED) right here: there is
+   no reaper that could itself stall;
+3. take what is due: failed chunks first, then pending ones in the backfill's order;
+4. plan the next few hundred chunks when the pending ones run out.
+
+The fence of each claim comes from one sequence of the whole ledger and never repeats.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from gapless.core.backfill import Command, Stop, decide
+from gapless.core.chunk import Order, Status, after_loss
+from gapless.core.retry import RetryKind, RetryPolicy
+from gapless.ledger import control, leases
+from gapless.ledger.database import Row, Transaction, one
+from gapless.ledger.records import (
+    Claim,
+    Claimed,
+    ClaimRequest,
+    Progress,
+    claim_from_row,
+    lifecycle_from_row,
+)
+
+PLAN_AHEAD = 256
+
+
+class _Locked(msgspec.Struct, frozen=True):
+    """The backfill under lock: columns of the statement `inspect`."""
+
+    job: str
+    job_version: int
+    selection: str
+    chunk_total: int
+    planned: int
+    run_order: str
+    retry: str
+    lease_seconds: float
+    group_name: str | None
+    state: str
+    state_version: int
+    stopping: str | None
+    room: int
+    has_expired: bool
+    has_due: bool
+
+
+async def claim(tx: Transaction, request: ClaimRequest) -> list[Claim]:
+    """Up to `count` chunks of one backfill, now leased to the owner."""
+    if tx.again and (rows := await tx.fetch("claimed_before", claim_id=request.claim_id)):
+        locked = _Locked(*(await tx.fetch("inspect", id=rows[0][0]))[0])
+        return _claims(_shared(rows[0][0], locked), request.claim_id, [row[1:] for row in rows])
+    for queue in request.queues:
+        backfill_id = await _lock_candidate(tx, request, queue)
+        if backfill_id and (claims := await _take(tx, request, backfill_id)):
+            return claims
+    return []
+
+
+async def plan(tx: Transaction, backfill_id: str, count: int) -> int:
+    """Plans up to `count` more chunks of a backfill, and says how many."""
+    await tx.fetch("lock_backfill", id=backfill_id)
+    locked = _Locked(*(await tx.fetch("inspect", id=backfill_id))[0])
+    return await _plan(tx, backfill_id, locked, count)
+
+
+async def seconds_until_due(tx: Transaction, queues: tuple[str, ...]) -> float | None:
+    """How long until a waiting chunk or the end of a lease may give these queues work."""
+    row = await one(tx, "next_due", queues=queues)
+    return min((due for due in row or () if due is not None), default=None)
+
+
+async def active_jobs(tx: Transaction, queues: tuple[str, ...]) -> list[tuple[str, int]]:
+    """Name and version of every job that unfinished backfills of these queues want."""
+    return [(job, version) for job, version in await tx.fetch("active_jobs", queues=queues)]
+
+
+async def _lock_candidate(tx: Transaction, request: ClaimRequest, queue: str) -> str | None:
+    """Locks a backfill with work: one that is free at once if possible, else the next to be."""
+    wish = {"queue": queue, "jobs": request.jobs, "only": request.only}
+    for lock in ("try_lock_candidate", "lock_candidate"):
+        row = await one(tx, "candidate", **wish)
+        if row is None:
+            return None
+        if await one(tx, lock, id=row[0]):
+            found: str = row[0]
+            return found
+    return None
+
+
+async def _take(tx: Transaction, request: ClaimRequest, backfill_id: str) -> list[Claim]:
+    locked = _Locked(*(await tx.fetch("inspect", id=backfill_id))[0])
+    shared = _shared(backfill_id, locked)
+    room = locked.room
+    if locked.has_expired:
+        recovered, halted = await _recover(tx, shared)
+        room += recovered
+        if halted:
+            return []
+    count = min(request.count, room)
+    if count <= 0:
+        return []
+    lease = {
+        "id": backfill_id,
+        "owner": request.owner,
+        "claim_id": request.claim_id,
+        "lease": locked.lease_seconds,
+        "longest": shared.retry.longest,
+    }
+    rows: list[Row] = []
+    if locked.has_due or locked.has_expired:
+        rows += await tx.fetch("take_failed", k=count, **lease)
+    if len(rows) < count:
+        rows += await tx.fetch("take_pending", k=count - len(rows), **lease)
+    if len(rows) < count and await _plan(tx, backfill_id, locked, max(PLAN_AHEAD, count)):
+        rows += await tx.fetch("take_pending", k=count - len(rows), **lease)
+    return _claims(shared, request.claim_id, sorted(rows, key=lambda row: row[1]))
+
+
+async def _recover(tx: Transaction, shared: Claimed) -> tuple[int, bool]:
+    """Ends the runs whose leases are over; says how many, and whether that halts the backfill."""
+    rows = await tx.fetch("expired", id=shared.backfill_id)
+    halted = False
+    for *row, claim_id in rows:
+        lost = claim_from_row(shared, claim_id, row)
+        verdict = after_loss(
+            shared.retry, lost.tries, progressed=lost.last_processed != lost.failed_behind
+        )
+        await leases.end_run(
+            tx,
+            lost,
+            verdict,
+            Progress(lost.last_processed, lost.holes),
+            ("worker_lost", "the worker's lease ended without a word from it"),
+        )
+        halted |= verdict.status is Status.ABANDONED and shared.retry.kind is RetryKind.HALT
+    if halted:
+        await control.request_stop(tx, shared.backfill_id, Stop.HALT)
+    return len(rows), halted
+
+
+async def _plan(tx: Transaction, backfill_id: str, locked: _Locked, count: int) -> int:
+    count = min(count, locked.chunk_total - locked.planned)
+    if count <= 0:
+        return 0
+    if Order(locked.run_order) is Order.OLDEST:
+        low, direction = locked.planned, 1
+    else:
+        low, direction = locked.chunk_total - locked.planned - count, -1
+    await tx.fetch("plan", id=backfill_id, low=low, high=low + count - 1, direction=direction)
+    lifecycle = lifecycle_from_row(backfill_id, locked.state, locked.state_version, locked.stopping)
+    await control.record(tx, lifecycle, decide(lifecycle, Command.START))
+    return count
+
+
+def _shared(backfill_id: str, locked: _Locked) -> Claimed:
+    return Claimed(
+        backfill_id,
+        locked.job,
+        locked.job_version,
+        locked.selection,
+        msgspec.json.decode(locked.retry, type=RetryPolicy),
+        locked.lease_seconds,
+        locked.group_name,
+    )
+
+
+def _claims(shared: Claimed, claim_id: str, rows: list[Row]) -> list[Claim]:
+    return [claim_from_row(shared, claim_id, row) for row in rows]

@@ -1,0 +1,199 @@
+"""Creating, steering and ending backfills.
+
+A command locks the backfill's row, lets `gapless.core.backfill` decide, appends the events and
+changes the tables, all in one transaction. Settling works the same way: whoever finds that
+nothing is left to do may end the backfill, and every idle worker looks, so a crash between a
+completion and its settling does no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from gapless.core import backfill as machine
+from gapless.core.backfill import Command, Lifecycle, State, Stop, Tally
+from gapless.core.chunk import Status
+from gapless.core.errors import Conflict, NotFound
+from gapless.core.events import BackfillCreated, ChunkEnded, Codec, Event
+from gapless.ledger import views
+from gapless.ledger.database import Transaction, one
+from gapless.ledger.records import Backfill, BackfillRequest, missing_of_row
+
+
+async def create(tx: Transaction, request: BackfillRequest) -> Backfill:
+    """Creates a backfill; the same request again returns the one that is there."""
+    retry = msgspec.json.encode(request.retry).decode()
+    await tx.fetch("add_selection", hash=request.selection.digest, data=request.selection.encode())
+    if request.group and request.hook:
+        await tx.fetch("add_group", name=request.group, hook=request.hook)
+    added = await one(
+        tx,
+        "add_backfill",
+        id=request.id,
+        job=request.job,
+        job_version=request.job_version,
+        selector=msgspec.json.encode(request.selector).decode(),
+        selection=request.selection.digest,
+        partitions=len(request.selection),
+        chunk_size=request.chunk_size,
+        chunk_total=request.chunk_total,
+        max_concurrent_runs=request.max_concurrent_runs,
+        queue=request.queue,
+        run_order=request.order.value,
+        retry=retry,
+        retry_longest=request.retry.longest,
+        lease_seconds=request.lease_seconds,
+        parent_backfill_id=request.parent_backfill_id,
+        retry_request_id=request.retry_request_id,
+        group_name=request.group,
+    )
+    if added is not None:
+        await append(tx, [_created(request, retry)])
+    backfill = await views.backfill(tx, request.id)
+    same = (
+        backfill.job == request.job
+        and backfill.selection == request.selection.digest
+        and backfill.chunk_size == request.chunk_size
+    )
+    if not same:
+        raise Conflict(
+            f"the id `{request.id}` belongs to another backfill, of job `{backfill.job}`",
+            hint="give another id, or none",
+        )
+    return backfill
+
+
+async def command(
+    tx: Transaction, backfill_id: str, wanted: Command, *, force: bool = False
+) -> Backfill:
+    """Pauses, resumes or cancels; repeated, it changes nothing."""
+    lifecycle = await _lock(tx, backfill_id)
+    events = machine.decide(lifecycle, wanted)
+    lifecycle = await record(tx, lifecycle, events)
+    if wanted is Command.CANCEL and not lifecycle.state.ended:
+        await _sweep(tx, backfill_id, force=force)
+    if events or force:
+        await settle(tx, backfill_id)
+    return await views.backfill(tx, backfill_id)
+
+
+async def request_stop(tx: Transaction, backfill_id: str, reason: Stop) -> None:
+    """Stops a backfill from within: nothing new starts, active chunks end."""
+    lifecycle = await _lock(tx, backfill_id)
+    wanted = Command.HALT if reason is Stop.HALT else Command.CANCEL
+    if events := machine.decide(lifecycle, wanted):
+        await record(tx, lifecycle, events)
+        await _sweep(tx, backfill_id)
+
+
+async def settle(tx: Transaction, backfill_id: str) -> State:
+    """Ends the backfill if nothing of it is left; returns its state."""
+    lifecycle = await _lock(tx, backfill_id)
+    if lifecycle.stopping and not lifecycle.state.ended:
+        await _sweep(tx, backfill_id)
+    chunks = (await views.backfill(tx, backfill_id)).chunks
+    tally = Tally(
+        chunks.running,
+        chunks.pending + chunks.failed,
+        chunks.total - chunks.planned,
+        chunks.abandoned,
+    )
+    events = machine.settle(lifecycle, tally)
+    return (await record(tx, lifecycle, events)).state
+
+
+async def unsettled(tx: Transaction, backfill_ids: Sequence[str] | None) -> list[str]:
+    """The backfills, of these or of all, that look ready to be settled."""
+    ids = None if backfill_ids is None else list(backfill_ids)
+    return [row[0] for row in await tx.fetch("unsettled", ids=ids)]
+
+
+async def record(tx: Transaction, lifecycle: Lifecycle, events: Sequence[Event]) -> Lifecycle:
+    """Appends events of a backfill whose row is locked, and changes the row as they say."""
+    if not events:
+        return lifecycle
+    for event in events:
+        lifecycle = machine.apply(lifecycle, event)
+    error = None
+    if lifecycle.state is State.FAILED:
+        error = await _first_error(tx, lifecycle.backfill_id)
+    await append(tx, events)
+    await tx.fetch(
+        "set_lifecycle",
+        id=lifecycle.backfill_id,
+        state=lifecycle.state.value,
+        state_version=lifecycle.state_version,
+        stopping=lifecycle.stopping and lifecycle.stopping.value,
+        error=error,
+    )
+    return lifecycle
+
+
+async def append(tx: Transaction, events: Iterable[Event]) -> None:
+    items = [
+        [event.idempotency_key, event.backfill_id, type(event).__name__, Codec.payload(event)]
+        for event in events
+    ]
+    await tx.fetch("append_events", items=items)
+
+
+async def purge(tx: Transaction, backfill_id: str, indices: Sequence[int] | None) -> int:
+    """Takes dead letters off the list; their chunks stay abandoned. Returns how many."""
+    wanted = None if indices is None else list(indices)
+    return len(await tx.fetch("purge_dead", id=backfill_id, indices=wanted))
+
+
+async def note_drift(tx: Transaction, backfill_id: str, drift: str | None) -> None:
+    """Notes that the job's catalog has changed since the selection was made."""
+    await tx.fetch("note_drift", id=backfill_id, drift=drift)
+
+
+async def _lock(tx: Transaction, backfill_id: str) -> Lifecycle:
+    if await one(tx, "lock_backfill", id=backfill_id) is None:
+        raise NotFound(
+            f"there is no backfill `{backfill_id}`", hint="`gapless backfill ls` lists them"
+        )
+    return (await views.backfill(tx, backfill_id)).lifecycle
+
+
+async def _sweep(tx: Transaction, backfill_id: str, *, force: bool = False) -> None:
+    """Cancels every chunk that no live lease holds; with force, those too."""
+    rows = [
+        *await tx.fetch("sweep_pending", id=backfill_id),
+        *await tx.fetch("sweep_failed", id=backfill_id),
+        *await tx.fetch("sweep_running", id=backfill_id, force=force),
+    ]
+    if rows:
+        await append(tx, [ChunkEnded(backfill_id, row[0], Status.CANCELLED) for row in rows])
+        await tx.fetch("count_ended", id=backfill_id, abandoned=0, cancelled=len(rows))
+
+
+async def _first_error(tx: Transaction, backfill_id: str) -> str | None:
+    row = await one(tx, "first_error", id=backfill_id)
+    if row is None:
+        return None
+    index, error_class, message, *place = row
+    selection = await views.selection(tx, (await views.backfill(tx, backfill_id)).selection)
+    keys = ", ".join(selection.describe(missing_of_row(place)))
+    return f"{error_class}: {message} (chunk {index}, partitions {keys})"
+
+
+def _created(request: BackfillRequest, retry: str) -> BackfillCreated:
+    return BackfillCreated(
+        request.id,
+        request.job,
+        request.job_version,
+        request.selector,
+        request.selection.digest,
+        len(request.selection),
+        request.chunk_size,
+        request.max_concurrent_runs,
+        request.queue,
+        request.order,
+        msgspec.json.decode(retry),
+        request.parent_backfill_id,
+        request.retry_request_id,
+        request.group,
+    )

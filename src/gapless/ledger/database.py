@@ -1,0 +1,73 @@
+"""What the ledger's protocol asks of a database: transactions over named statements.
+
+The protocol itself (`claims`, `leases`, `control`, …) is written once, as coroutines over a
+`Transaction`. PostgreSQL awaits its answers; SQLite answers at once, so a whole transaction runs
+in one step on the connection's thread. Either way a body may be run again after a lost
+connection: each is idempotent, and `again` tells it that an earlier try may have committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+Row = Any
+"""A row as the driver gives it: a sequence of columns."""
+
+
+class Transaction(Protocol):
+    """One transaction: named statements of the ledger, or a job's own SQL."""
+
+    again: bool
+
+    async def fetch(self, statement: str, **parameters: Any) -> list[Row]:
+        """The rows that a named statement returns."""
+
+    async def execute(self, text: str, **parameters: Any) -> list[Row]:
+        """Runs SQL with `:name` parameters, within the same transaction."""
+
+
+Body = Callable[[Transaction], Awaitable[T]]
+
+
+class Database(Protocol):
+    """A connection to the ledger's database."""
+
+    @property
+    def library(self) -> str:
+        """What reads and writes the ledger here; all live processes must agree on it."""
+
+    @property
+    def newest_schema(self) -> int:
+        """The number of the last migration that this library knows."""
+
+    async def transact(self, body: Body[T], *, write: bool = True) -> T:
+        """Runs the body in one transaction, again if the connection was lost meanwhile."""
+
+    def session(self) -> AbstractAsyncContextManager[Transaction]:
+        """A transaction that stays open while its user works; it is never run again."""
+
+    async def schema_version(self) -> int | None:
+        """The number of the last migration, None for an empty database."""
+
+    async def migrate(self) -> None:
+        """Applies the migrations that are missing; concurrent callers do it once."""
+
+    async def integrity_problems(self) -> list[str]:
+        """What the database itself finds wrong with its storage."""
+
+    async def notify(self) -> None:
+        """A hint to other processes that there is new work."""
+
+    def on_notify(self, wake: Callable[[], None]) -> None:
+        """Calls `wake` at such hints, where the database can carry them."""
+
+    async def close(self) -> None: ...
+
+
+async def one(tx: Transaction, statement: str, **parameters: Any) -> Row | None:
+    """The only row of a statement, if there is one."""
+    rows = await tx.fetch(statement, **parameters)
+    return rows[0] if rows else None

@@ -1,0 +1,62 @@
+"""Groups of backfills, and the hook that runs once whenever one is drained.
+
+A group is drained when none of its backfills has a pending or running chunk and something
+completed since the last time. Whoever notices takes the group's lock, looks again, and creates
+one small backfill for the new epoch, whose only partition is the epoch: the hook runs as durably
+as any other work, once an epoch, and never because a queue merely looked empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from gapless.core.retry import RetryPolicy
+from gapless.core.selector import Range, Selection, summary
+from gapless.ledger import control
+from gapless.ledger.database import Transaction, one
+from gapless.ledger.records import Backfill, BackfillRequest
+
+
+class Hook(msgspec.Struct, frozen=True):
+    """The job that a drained group runs, as the group's row keeps it."""
+
+    job: str
+    job_version: int
+    queue: str
+    retry: RetryPolicy
+
+
+def epoch_id(group: str, epoch: int) -> str:
+    return f"drained-{group}-{epoch}"
+
+
+async def drained(tx: Transaction, names: Sequence[str] | None) -> list[str]:
+    """The groups, of these or of all, that look drained."""
+    wanted = None if names is None else list(names)
+    return [row[0] for row in await tx.fetch("drained", names=wanted)]
+
+
+async def close_epoch(tx: Transaction, group: str) -> Backfill | None:
+    """Starts the group's next epoch and its hook, if it really is drained."""
+    row = await one(tx, "lock_group", name=group)
+    still = await one(tx, "drained", names=[group])
+    if row is None or still is None:
+        return None
+    hook = msgspec.json.decode(row[2], type=Hook)
+    epoch = (await tx.fetch("next_epoch", name=group, completed=still[1]))[0][0]
+    selection = Selection("epochs", spans=((epoch, epoch),))
+    return await control.create(
+        tx,
+        BackfillRequest(
+            id=epoch_id(group, epoch),
+            job=hook.job,
+            job_version=hook.job_version,
+            selector=summary(Range(str(epoch), str(epoch))),
+            selection=selection,
+            chunk_size=1,
+            queue=hook.queue,
+            retry=hook.retry,
+        ),
+    )

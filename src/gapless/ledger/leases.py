@@ -1,0 +1,148 @@
+"""What the holder of a lease may do: go on, and end the run.
+
+Every statement names the chunk's fence and claim id. If it changes no row, the lease has gone to
+someone else, unless an earlier try of the same statement had already taken effect: then the row
+still carries our claim id and the outcome we wanted, and that is success.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Any
+
+from gapless.core.backfill import State, Stop
+from gapless.core.chunk import Status, Verdict, after_failure
+from gapless.core.events import ChunkEnded, ChunkFailed
+from gapless.core.retry import RetryKind
+from gapless.ledger import control
+from gapless.ledger.database import Transaction, one
+from gapless.ledger.records import Claim, Failure, Progress, Signal, encode_holes
+
+MESSAGE_LIMIT = 2000
+
+
+async def heartbeat(tx: Transaction, beats: Sequence[tuple[Claim, Progress]]) -> dict[str, Signal]:
+    """Extends leases and records progress; answers for each chunk id what to do next."""
+    signals: dict[str, Signal] = {}
+    progress = {claim.chunk_id: progress for claim, progress in beats}
+    for backfill_id, claims in _by_backfill(claim for claim, _ in beats):
+        items = [
+            [*_item(claim), at.last_processed, encode_holes(at.holes)]
+            for claim in claims
+            for at in (progress[claim.chunk_id],)
+        ]
+        held = {row[0] for row in await tx.fetch("heartbeat", id=backfill_id, items=items)}
+        state, stopping = (await tx.fetch("signals", id=backfill_id))[0]
+        for claim in claims:
+            if claim.chunk_index not in held:
+                signals[claim.chunk_id] = Signal.LOST
+            elif stopping == Stop.CANCEL:
+                signals[claim.chunk_id] = Signal.STOP
+            else:
+                signals[claim.chunk_id] = Signal.PAUSE if state == State.PAUSED else Signal.GO_ON
+    return signals
+
+
+async def complete(tx: Transaction, claims: Sequence[Claim]) -> set[str]:
+    """Completes chunks; returns the ids of those that were no longer ours."""
+    lost: set[str] = set()
+    for backfill_id, ours in _by_backfill(claims):
+        items = [_item(claim) for claim in ours]
+        done = {row[0] for row in await tx.fetch("complete", id=backfill_id, items=items)}
+        for claim in ours:
+            if claim.chunk_index not in done and not await _took_effect(tx, claim, Status.COMPLETE):
+                lost.add(claim.chunk_id)
+    return lost
+
+
+async def fail(tx: Transaction, failure: Failure, chance: float) -> Verdict | None:
+    """Ends a run in an error by the backfill's retry policy; None if it was no longer ours."""
+    claim, policy = failure.claim, failure.claim.backfill.retry
+    verdict = after_failure(
+        policy,
+        claim.tries,
+        progressed=failure.progress.last_processed != claim.failed_behind,
+        permanent=failure.permanent,
+        chance=chance,
+    )
+    halts = verdict.status is Status.ABANDONED and policy.kind is RetryKind.HALT
+    if halts:  # the backfill's lock comes before its chunks', as everywhere
+        await tx.fetch("lock_backfill", id=claim.backfill_id)
+    error = failure.error_class, failure.error_message[:MESSAGE_LIMIT]
+    if not await end_run(tx, claim, verdict, failure.progress, error):
+        return verdict if await _took_effect(tx, claim, verdict.status) else None
+    if halts:
+        await control.request_stop(tx, claim.backfill_id, Stop.HALT)
+    return verdict
+
+
+async def release(tx: Transaction, claim: Claim, progress: Progress) -> bool:
+    """Gives a chunk back with what is done of it; False if it was no longer ours."""
+    row = await one(
+        tx,
+        "release",
+        last_processed=progress.last_processed,
+        holes=encode_holes(progress.holes),
+        **claim.name,
+    )
+    return row is not None or await _took_effect(tx, claim, Status.PENDING)
+
+
+async def hold(tx: Transaction, claim: Claim) -> bool:
+    """Locks the chunk for a job's own transaction; False if it is no longer ours."""
+    return await one(tx, "hold", **claim.name) is not None
+
+
+async def end_run(
+    tx: Transaction, claim: Claim, verdict: Verdict, progress: Progress, error: tuple[str, str]
+) -> bool:
+    """Writes the verdict on a run, with its events and counts; False if the lease was gone."""
+    error_class, error_message = error
+    row = await one(
+        tx,
+        "fail",
+        status=verdict.status.value,
+        attempts=verdict.tries.attempts,
+        lost=verdict.tries.lost,
+        delay=verdict.delay,
+        last_processed=progress.last_processed,
+        holes=encode_holes(progress.holes),
+        error_class=error_class,
+        error_message=error_message,
+        **claim.name,
+    )
+    if row is None:
+        return False
+    events: list[Any] = [
+        ChunkFailed(
+            claim.backfill_id,
+            claim.chunk_index,
+            claim.fence,
+            verdict.tries.attempts,
+            verdict.tries.lost,
+            error_class,
+            error_message,
+        )
+    ]
+    if verdict.status is Status.ABANDONED:
+        events.append(ChunkEnded(claim.backfill_id, claim.chunk_index, Status.ABANDONED))
+        await tx.fetch("count_ended", id=claim.backfill_id, abandoned=1, cancelled=0)
+    await control.append(tx, events)
+    return True
+
+
+async def _took_effect(tx: Transaction, claim: Claim, status: Status) -> bool:
+    row = await one(tx, "confirm", **claim.name)
+    return row is not None and row[0] == status
+
+
+def _item(claim: Claim) -> list[Any]:
+    return [claim.chunk_index, claim.fence, claim.claim_id]
+
+
+def _by_backfill(claims: Iterable[Claim]) -> Iterable[tuple[str, list[Claim]]]:
+    """Claims by backfill, in one order everywhere, so that writers never cross."""
+    ordered = sorted(claims, key=lambda claim: (claim.backfill_id, claim.chunk_index))
+    for backfill_id, ours in groupby(ordered, key=lambda claim: claim.backfill_id):
+        yield backfill_id, list(ours)

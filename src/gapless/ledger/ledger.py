@@ -1,0 +1,206 @@
+"""One object for everything a process asks of its ledger; each method is one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Concatenate, ParamSpec, TypeVar
+
+from gapless.core.backfill import Command
+from gapless.core.chunk import Verdict
+from gapless.core.errors import LeaseLost
+from gapless.core.events import AnyEvent
+from gapless.core.selector import Selection
+from gapless.ledger import check, claims, control, groups, leases, retries, views, workers
+from gapless.ledger.database import Database, Row, Transaction
+from gapless.ledger.records import (
+    Backfill,
+    BackfillRequest,
+    ChunkRow,
+    Claim,
+    ClaimRequest,
+    DeadLetter,
+    Failure,
+    Progress,
+    Signal,
+    WorkerRow,
+)
+from gapless.ledger.workers import Process
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Operation = Callable[Concatenate[Transaction, P], Awaitable[T]]
+
+
+class Ledger:
+    """The durable truth of one set of backfills."""
+
+    def __init__(self, database: Database, url: str, chance: Callable[[], float]) -> None:
+        self.url = url
+        self._database = database
+        self._chance = chance
+
+    # Backfills
+
+    async def create(self, request: BackfillRequest) -> Backfill:
+        return await self._announce(await self._write(control.create, request))
+
+    async def pause(self, backfill_id: str) -> Backfill:
+        return await self._write(control.command, backfill_id, Command.PAUSE)
+
+    async def resume(self, backfill_id: str) -> Backfill:
+        return await self._announce(await self._write(control.command, backfill_id, Command.RESUME))
+
+    async def cancel(self, backfill_id: str, *, force: bool = False) -> Backfill:
+        return await self._write(control.command, backfill_id, Command.CANCEL, force=force)
+
+    async def retry_failed(
+        self, parent_id: str, child_id: str, request_id: str | None = None
+    ) -> Backfill:
+        return await self._announce(
+            await self._write(retries.retry_failed, parent_id, child_id, request_id)
+        )
+
+    async def retry_dead(self, parent_id: str, child_id: str, indices: Sequence[int]) -> Backfill:
+        return await self._announce(
+            await self._write(retries.retry_dead, parent_id, child_id, indices)
+        )
+
+    async def purge(self, backfill_id: str, indices: Sequence[int] | None = None) -> int:
+        return await self._write(control.purge, backfill_id, indices)
+
+    async def note_drift(self, backfill_id: str, drift: str | None) -> None:
+        await self._write(control.note_drift, backfill_id, drift)
+
+    async def settle(self, backfill_ids: Sequence[str] | None = None) -> list[str]:
+        """Ends those backfills, of these or of all, that have nothing left; returns them."""
+        ready = await self._read(control.unsettled, backfill_ids)
+        return [each for each in ready if (await self._write(control.settle, each)).ended]
+
+    async def close_epochs(self, names: Sequence[str] | None = None) -> list[Backfill]:
+        """Starts the hooks of those groups, of these or of all, that are drained."""
+        drained = await self._read(groups.drained, names)
+        hooks = [await self._write(groups.close_epoch, name) for name in drained]
+        return [hook for hook in hooks if hook is not None]
+
+    # Leases
+
+    async def claim(self, request: ClaimRequest) -> list[Claim]:
+        return await self._write(claims.claim, request)
+
+    async def heartbeat(self, beats: Sequence[tuple[Claim, Progress]]) -> dict[str, Signal]:
+        return await self._write(leases.heartbeat, beats)
+
+    async def complete(self, done: Sequence[Claim]) -> set[str]:
+        """Completes chunks; returns the ids of those that were no longer ours."""
+        return await self._write(leases.complete, done)
+
+    async def fail(self, failure: Failure) -> Verdict | None:
+        return await self._write(leases.fail, failure, self._chance())
+
+    async def release(self, claim: Claim, progress: Progress) -> bool:
+        return await self._write(leases.release, claim, progress)
+
+    @asynccontextmanager
+    async def holding(
+        self, claim: Claim, progress: Callable[[], Progress]
+    ) -> AsyncIterator[Transaction]:
+        """A transaction for a job's own effects, committed together with its progress.
+
+        It holds the chunk's row: no one else can take the chunk over before it ends.
+        """
+        async with self._database.session() as tx:
+            if not await leases.hold(tx, claim):
+                raise LeaseLost(f"chunk `{claim.chunk_id}` belongs to someone else by now")
+            yield tx
+            await leases.heartbeat(tx, [(claim, progress())])
+
+    async def plan(self, backfill_id: str, count: int) -> int:
+        """Plans chunks ahead of any claim; returns how many there were to plan."""
+        return await self._write(claims.plan, backfill_id, count)
+
+    async def seconds_until_due(self, queues: tuple[str, ...]) -> float | None:
+        return await self._read(claims.seconds_until_due, queues)
+
+    async def active_jobs(self, queues: tuple[str, ...]) -> list[tuple[str, int]]:
+        return await self._read(claims.active_jobs, queues)
+
+    # Workers
+
+    async def register(self, worker_id: str, process: Process, slots: dict[str, int]) -> None:
+        await self._write(workers.register, worker_id, process, self._database.library, slots)
+
+    async def see_worker(self, worker_id: str, unresolved: dict[str, str]) -> None:
+        await self._write(workers.see, worker_id, unresolved)
+
+    async def end_worker(self, worker_id: str) -> None:
+        await self._write(workers.end, worker_id)
+
+    async def free_dead(self, process: Process, alive: Callable[[Process], bool]) -> int:
+        return await self._write(workers.free_dead, process, alive)
+
+    async def live_workers(self) -> list[WorkerRow]:
+        return await self._read(workers.live)
+
+    def on_notify(self, wake: Callable[[], None]) -> None:
+        self._database.on_notify(wake)
+
+    # Views
+
+    async def backfill(self, backfill_id: str) -> Backfill:
+        return await self._read(views.backfill, backfill_id)
+
+    async def backfills(self, *, state: str | None = None, limit: int = 100) -> list[Backfill]:
+        return await self._read(views.backfills, state=state, limit=limit)
+
+    async def selection(self, digest: str) -> Selection:
+        return await self._read(views.selection, digest)
+
+    async def chunks(
+        self, backfill_id: str, low: int = 0, high: int = views.EVERYTHING
+    ) -> list[ChunkRow]:
+        return await self._read(views.chunks, backfill_id, low, high)
+
+    async def open_chunks(self, backfill_id: str, limit: int) -> list[ChunkRow]:
+        return await self._read(views.open_chunks, backfill_id, limit)
+
+    async def dead(self, backfill_id: str | None = None, limit: int = 1000) -> list[DeadLetter]:
+        return await self._read(views.dead, backfill_id, limit)
+
+    async def events(self, backfill_id: str) -> list[tuple[AnyEvent, Row]]:
+        return await self._read(views.event_list, backfill_id)
+
+    # Upkeep
+
+    async def check(self) -> list[str]:
+        """Everything that is wrong with the ledger; nothing, if it is right."""
+        problems = await self._database.integrity_problems()
+        for backfill in await self.backfills(limit=views.EVERYTHING):
+            problems += await self._read(check.check, backfill.id)
+        return problems
+
+    async def compact(self) -> int:
+        """Compacts ended backfills; returns how many events went."""
+        ended = await self._read(check.compactable)
+        return sum([await self._write(check.compact, each) for each in ended])
+
+    async def migrate(self) -> tuple[int, int]:
+        """Brings the schema up to date; returns its version before and after."""
+        before = await self._database.schema_version() or 0
+        await self._database.migrate()
+        return before, await self._database.schema_version() or 0
+
+    async def close(self) -> None:
+        await self._database.close()
+
+    async def _announce(self, backfill: Backfill) -> Backfill:
+        await self._database.notify()
+        return backfill
+
+    async def _read(self, operation: Operation[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+        return await self._database.transact(
+            lambda tx: operation(tx, *arguments, **named), write=False
+        )
+
+    async def _write(self, operation: Operation[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+        return await self._database.transact(lambda tx: operation(tx, *arguments, **named))

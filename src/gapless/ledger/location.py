@@ -1,0 +1,93 @@
+"""Where a ledger lives: its URL, how to open it, and what of the URL may be shown."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from gapless.core.errors import LedgerUnreachable, SchemaMismatch, UsageError
+from gapless.ledger.database import Database
+from gapless.ledger.ledger import Ledger
+
+SHARDS = 16
+
+
+async def open_ledger(
+    url: str,
+    *,
+    actor: str = "",
+    clock: Callable[[], float] | None = None,
+    chance: Callable[[], float] = random.random,
+    create: bool = True,
+    migrating: bool = False,
+) -> Ledger:
+    """Opens the ledger at a URL: `sqlite:///path`, a bare path, or `postgresql://…`.
+
+    An empty database gets its schema, unless `create` is False. A simulation gives its own
+    `clock`; otherwise the database's own counts.
+    """
+
+    def bound() -> dict[str, Any]:
+        return {"now": clock and clock(), "actor": actor, "shard": os.getpid() % SHARDS}
+
+    database = await _connect(url, bound, create)
+    try:
+        version = await database.schema_version()
+        if version is None and create:
+            await database.migrate()
+        elif not migrating:
+            _require_version(version, database.newest_schema, redacted(url))
+    except BaseException:
+        await database.close()
+        raise
+    return Ledger(database, redacted(url), chance)
+
+
+def redacted(url: str) -> str:
+    """The URL without what may be secret: its password and its options."""
+    if "://" not in url or url.startswith("sqlite:"):
+        return url
+    parts = urlsplit(url)
+    user = f"{parts.username}@" if parts.username else ""
+    return f"{parts.scheme}://{user}{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+async def _connect(url: str, bound: Callable[[], dict[str, Any]], create: bool) -> Database:
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme == "sqlite":
+        from gapless.ledger.sqlite import SqliteDatabase
+
+        path = rest.removeprefix("/") if separator else url
+        if not path:
+            raise UsageError("the ledger's path is empty", hint="write `sqlite:///path/to/it.db`")
+        return await SqliteDatabase(Path(path), bound, create=create).open()
+    if scheme in ("postgresql", "postgres"):
+        from gapless.ledger.postgres import PostgresDatabase
+
+        return await PostgresDatabase(url, redacted(url), bound).open()
+    raise UsageError(
+        f"a ledger cannot live at `{scheme}://…`",
+        hint="write `sqlite:///path` or `postgresql://…`",
+    )
+
+
+def _require_version(version: int | None, newest: int, shown: str) -> None:
+    if version is None:
+        raise LedgerUnreachable(
+            f"there is no ledger at `{shown}`",
+            hint="give its place with `--ledger` or `GAPLESS_LEDGER`",
+        )
+    if version > newest:
+        raise SchemaMismatch(
+            f"the ledger `{shown}` has schema {version}, this Gapless knows {newest}",
+            hint="upgrade Gapless",
+        )
+    if version < newest:
+        raise SchemaMismatch(
+            f"the ledger `{shown}` has schema {version}, this Gapless needs {newest}",
+            hint="stop the workers, then run `gapless ledger migrate`",
+        )

@@ -1,0 +1,143 @@
+-- Creating, steering and ending backfills.
+
+-- name: append_events
+-- Items: [idempotency_key, backfill_id, type, payload]
+INSERT INTO gapless.events (idempotency_key, backfill_id, type, payload, actor, at)
+SELECT item ->> 0, item ->> 1, item ->> 2, item ->> 3, :actor, @now
+FROM json_array_elements(:items::json) WITH ORDINALITY AS given(item, nth)
+ORDER BY nth
+ON CONFLICT DO NOTHING
+RETURNING idempotency_key
+
+-- name: add_selection
+INSERT INTO gapless.selections (hash, data) VALUES (:hash, :data) ON CONFLICT DO NOTHING
+
+-- name: selection
+SELECT data FROM gapless.selections WHERE hash = :hash
+
+-- name: add_backfill
+INSERT INTO gapless.backfills (
+    id, job, job_version, selector, selection, partitions, chunk_size, chunk_total,
+    max_concurrent_runs, queue, run_order, retry, retry_longest, lease_seconds, state,
+    state_version, parent_backfill_id, retry_request_id, group_name, created_at)
+VALUES (
+    :id, :job, :job_version, :selector, :selection, :partitions, :chunk_size, :chunk_total,
+    :max_concurrent_runs, :queue, :run_order, :retry, :retry_longest, :lease_seconds, 'PENDING',
+    0, :parent_backfill_id, :retry_request_id, :group_name, @now)
+ON CONFLICT DO NOTHING
+RETURNING id
+
+-- name: lock_backfill
+SELECT id FROM gapless.backfills WHERE id = :id FOR NO KEY UPDATE
+
+-- name: set_lifecycle
+UPDATE gapless.backfills
+SET state = :state::text, state_version = :state_version, stopping = :stopping,
+    started_at = coalesce(started_at, CASE :state WHEN 'RUNNING' THEN @now END),
+    ended_at = CASE WHEN :state IN ('SUCCEEDED', 'FAILED', 'CANCELLED') THEN @now END,
+    error = coalesce(:error, error)
+WHERE id = :id
+
+-- name: sweep_pending
+UPDATE gapless.chunks SET status = 'CANCELLED', ended_at = @now
+WHERE backfill_id = :id AND status = 'PENDING'
+RETURNING chunk_index
+
+-- name: sweep_failed
+UPDATE gapless.chunks SET status = 'CANCELLED', due = NULL, ended_at = @now
+WHERE backfill_id = :id AND status = 'FAILED'
+RETURNING chunk_index
+
+-- name: sweep_running
+-- Ends leases: those that are over anyway, or all of them if forced.
+UPDATE gapless.chunks c SET status = 'CANCELLED', due = NULL, ended_at = @now
+FROM gapless.backfills b
+WHERE b.id = :id AND c.backfill_id = :id AND c.status = 'RUNNING'
+  AND (:force::bool OR NOT (c.due > @now AND c.due <= @now + b.lease_seconds + 1))
+RETURNING c.chunk_index
+
+-- name: count_ended
+INSERT INTO gapless.counts AS n (backfill_id, shard, abandoned, cancelled)
+VALUES (:id, :shard, :abandoned, :cancelled)
+ON CONFLICT (backfill_id, shard) DO UPDATE
+SET abandoned = n.abandoned + excluded.abandoned, cancelled = n.cancelled + excluded.cancelled
+
+-- name: unsettled
+-- Backfills with nothing left to do that have not ended.
+SELECT b.id
+FROM gapless.backfills b
+WHERE b.state IN ('PENDING', 'RUNNING', 'PAUSED')
+  AND (:ids::json IS NULL OR b.id IN (SELECT json_array_elements_text(:ids)))
+  AND CASE
+      WHEN b.stopping = 'cancel' THEN true
+      WHEN b.state <> 'RUNNING' THEN false
+      WHEN b.stopping = 'halt' THEN true
+      ELSE b.planned = b.chunk_total
+           AND NOT EXISTS (SELECT 1 FROM gapless.chunks c
+                           WHERE c.backfill_id = b.id AND c.status = 'PENDING')
+           AND NOT EXISTS (SELECT 1 FROM gapless.chunks c
+                           WHERE c.backfill_id = b.id AND c.status = 'FAILED')
+      END
+  AND NOT EXISTS (SELECT 1 FROM gapless.chunks c
+                  WHERE c.backfill_id = b.id AND c.status = 'RUNNING'
+                    AND c.due > @now AND c.due <= @now + b.lease_seconds + 1)
+
+-- name: first_error
+-- What went wrong first, in the order of the run.
+SELECT chunk_index, error_class, error_message, first, last, last_processed, holes
+FROM gapless.chunks
+WHERE backfill_id = :id AND status = 'ABANDONED'
+ORDER BY rank LIMIT 1
+
+-- name: retry_child
+SELECT id FROM gapless.backfills
+WHERE parent_backfill_id = :parent AND retry_request_id = :request_id
+
+-- name: incomplete
+SELECT chunk_index, first, last, last_processed, holes
+FROM gapless.chunks
+WHERE backfill_id = :id AND status <> 'COMPLETE'
+
+-- name: add_group
+INSERT INTO gapless.groups (name, hook) VALUES (:name, :hook)
+ON CONFLICT (name) DO UPDATE SET hook = excluded.hook
+
+-- name: lock_group
+SELECT epoch, completed_seen, hook FROM gapless.groups WHERE name = :name FOR UPDATE
+
+-- name: drained
+-- Groups without a pending or running chunk in which something completed since the last epoch.
+SELECT g.name,
+       (SELECT coalesce(sum(n.complete), 0)::bigint
+        FROM gapless.backfills b JOIN gapless.counts n ON n.backfill_id = b.id
+        WHERE b.group_name = g.name)
+FROM gapless.groups g
+WHERE (:names::json IS NULL OR g.name IN (SELECT json_array_elements_text(:names)))
+  AND CASE
+      WHEN EXISTS (
+          SELECT 1 FROM gapless.backfills b
+          WHERE b.group_name = g.name AND b.state IN ('PENDING', 'RUNNING', 'PAUSED')
+            AND ((b.stopping IS NULL AND b.planned < b.chunk_total)
+                 OR EXISTS (SELECT 1 FROM gapless.chunks c
+                            WHERE c.backfill_id = b.id AND c.status = 'PENDING')
+                 OR EXISTS (SELECT 1 FROM gapless.chunks c
+                            WHERE c.backfill_id = b.id AND c.status = 'RUNNING')))
+      THEN false
+      ELSE (SELECT coalesce(sum(n.complete), 0)
+            FROM gapless.backfills b JOIN gapless.counts n ON n.backfill_id = b.id
+            WHERE b.group_name = g.name) > g.completed_seen
+      END
+
+-- name: next_epoch
+UPDATE gapless.groups SET epoch = epoch + 1, completed_seen = :completed WHERE name = :name
+RETURNING epoch
+
+-- name: note_drift
+UPDATE gapless.backfills SET drift = :drift WHERE id = :id AND drift IS DISTINCT FROM :drift
+
+-- name: purge_dead
+UPDATE gapless.chunks SET purged_at = @now
+WHERE status = 'ABANDONED' AND purged_at IS NULL AND backfill_id = :id
+  AND (:indices::json IS NULL
+       OR chunk_index IN (SELECT json_array_elements_text(:indices)::bigint))
+RETURNING chunk_index

@@ -1,0 +1,68 @@
+-- What the holder of a lease may do. Each statement names fence and claim; no row means: lost.
+
+-- name: heartbeat
+-- Items: [chunk_index, fence, claim_id, last_processed, holes]
+UPDATE gapless.chunks c
+SET due = @now + b.lease_seconds,
+    last_processed = greatest(c.last_processed, (item ->> 3)::bigint),
+    holes = item ->> 4
+FROM json_array_elements(:items::json) AS item, gapless.backfills AS b
+WHERE c.backfill_id = :id AND c.chunk_index = (item ->> 0)::bigint AND c.status = 'RUNNING'
+  AND c.fence = (item ->> 1)::bigint AND c.claim_id = item ->> 2 AND b.id = :id
+RETURNING c.chunk_index
+
+-- name: signals
+SELECT state, stopping FROM gapless.backfills WHERE id = :id
+
+-- name: complete
+-- Items: [chunk_index, fence, claim_id]
+WITH ended AS (
+    UPDATE gapless.chunks c
+    SET status = 'COMPLETE', last_processed = c.last, due = NULL, ended_at = @now,
+        error_class = NULL, error_message = NULL
+    FROM json_array_elements(:items::json) AS item
+    WHERE c.backfill_id = :id AND c.chunk_index = (item ->> 0)::bigint AND c.status = 'RUNNING'
+      AND c.fence = (item ->> 1)::bigint AND c.claim_id = item ->> 2
+    RETURNING c.chunk_index
+), told AS (
+    INSERT INTO gapless.events (idempotency_key, backfill_id, type, payload, actor, at)
+    SELECT 'chunk_ended:' || :id || ':' || chunk_index, :id, 'ChunkEnded',
+           '{"chunk_index":' || chunk_index || ',"status":"COMPLETE"}', :actor, @now
+    FROM ended
+), counted AS (
+    INSERT INTO gapless.counts AS n (backfill_id, shard, complete)
+    SELECT :id, :shard, count(*) FROM ended HAVING count(*) > 0
+    ON CONFLICT (backfill_id, shard) DO UPDATE SET complete = n.complete + excluded.complete
+)
+SELECT chunk_index FROM ended
+
+-- name: fail
+-- Ends a run in an error: FAILED until `delay` is over, or ABANDONED.
+UPDATE gapless.chunks
+SET status = :status::text, attempts = :attempts, lost = :lost, due = @now + :delay::float8,
+    last_processed = :last_processed::bigint, failed_behind = :last_processed::bigint,
+    holes = :holes, error_class = :error_class, error_message = :error_message,
+    ended_at = CASE :status WHEN 'ABANDONED' THEN @now END
+WHERE backfill_id = :id AND chunk_index = :chunk_index AND status = 'RUNNING'
+  AND fence = :fence AND claim_id = :claim_id
+RETURNING chunk_index
+
+-- name: release
+-- Gives a chunk back as it is; the next run goes on behind what is done.
+UPDATE gapless.chunks
+SET status = 'PENDING', due = NULL, last_processed = :last_processed, holes = :holes
+WHERE backfill_id = :id AND chunk_index = :chunk_index AND status = 'RUNNING'
+  AND fence = :fence AND claim_id = :claim_id
+RETURNING chunk_index
+
+-- name: confirm
+-- Whether a statement whose reply was lost, or which came too late, had taken effect.
+SELECT status FROM gapless.chunks
+WHERE backfill_id = :id AND chunk_index = :chunk_index AND fence = :fence AND claim_id = :claim_id
+
+-- name: hold
+-- The chunk's own row, for a transaction in which a job writes its effects.
+SELECT chunk_index FROM gapless.chunks
+WHERE backfill_id = :id AND chunk_index = :chunk_index AND status = 'RUNNING'
+  AND fence = :fence AND claim_id = :claim_id
+FOR UPDATE

@@ -1,0 +1,25 @@
+-- Who works on this ledger.
+
+-- name: add_worker
+INSERT INTO gapless.workers (id, host, pid, process_started, library, slots, unresolved, started_at, seen_at)
+VALUES (:id, :host, :pid, :process_started, :library, :slots, '{}', @now, @now)
+
+-- name: see_worker
+UPDATE gapless.workers SET seen_at = @now, unresolved = :unresolved, ended_at = NULL WHERE id = :id
+
+-- name: end_worker
+UPDATE gapless.workers SET ended_at = @now WHERE id = :id
+
+-- name: live_workers
+SELECT id, host, pid, process_started, library, slots, unresolved, started_at, seen_at
+FROM gapless.workers
+WHERE ended_at IS NULL AND seen_at > @now - :within::float8
+
+-- name: workers_of_host
+SELECT id, pid, process_started FROM gapless.workers WHERE ended_at IS NULL AND host = :host
+
+-- name: end_leases
+-- Makes the leases of a dead worker claimable; the claim that takes one counts the loss.
+UPDATE gapless.chunks SET due = @now
+WHERE status = 'RUNNING' AND owner = :owner
+RETURNING chunk_index

@@ -1,0 +1,267 @@
+"""The values that go into and come out of a ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from gapless.core.backfill import Lifecycle, State, Stop
+from gapless.core.chunk import Order, Status, Tries, chunk_id, chunk_total, missing
+from gapless.core.ranges import RangeSet, Span
+from gapless.core.retry import RetryPolicy
+from gapless.core.selector import Selection
+
+
+@dataclass(frozen=True)
+class BackfillRequest:
+    """All that a new backfill is made of."""
+
+    id: str
+    job: str
+    job_version: int
+    selector: dict[str, Any]
+    selection: Selection
+    chunk_size: int
+    max_concurrent_runs: int = 4
+    queue: str = "default"
+    order: Order = Order.OLDEST
+    retry: RetryPolicy = RetryPolicy()  # noqa: RUF009 - frozen
+    lease_seconds: float = 60.0
+    parent_backfill_id: str | None = None
+    retry_request_id: str | None = None
+    group: str | None = None
+    hook: str | None = None
+
+    @property
+    def chunk_total(self) -> int:
+        return chunk_total(len(self.selection), self.chunk_size)
+
+
+@dataclass(frozen=True)
+class ClaimRequest:
+    """A wish for up to `count` chunks, from the first of the queues that has any."""
+
+    owner: str
+    claim_id: str
+    queues: tuple[str, ...]
+    jobs: tuple[tuple[str, int], ...]
+    count: int
+    only: str | None = None
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """What all claims on one backfill share."""
+
+    backfill_id: str
+    job: str
+    job_version: int
+    selection: str
+    retry: RetryPolicy
+    lease_seconds: float
+    group: str | None
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A chunk under lease: who holds it is proven by fence and claim id."""
+
+    backfill: Claimed
+    chunk_index: int
+    span: Span
+    fence: int
+    claim_id: str
+    tries: Tries
+    last_processed: int | None
+    failed_behind: int | None
+    holes: RangeSet
+
+    @property
+    def backfill_id(self) -> str:
+        return self.backfill.backfill_id
+
+    @property
+    def chunk_id(self) -> str:
+        return chunk_id(self.backfill_id, self.chunk_index)
+
+    @property
+    def name(self) -> dict[str, Any]:
+        """The parameters by which every fenced statement names the chunk."""
+        return {
+            "id": self.backfill_id,
+            "chunk_index": self.chunk_index,
+            "fence": self.fence,
+            "claim_id": self.claim_id,
+        }
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run has come: done up to `last_processed`, but for the holes."""
+
+    last_processed: int | None = None
+    holes: RangeSet = field(default_factory=RangeSet)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that ended in an error."""
+
+    claim: Claim
+    progress: Progress
+    error_class: str
+    error_message: str
+    permanent: bool = False
+
+
+class Signal(StrEnum):
+    """What a heartbeat answers."""
+
+    GO_ON = "go on"
+    PAUSE = "pause"
+    STOP = "stop"
+    LOST = "lost"
+
+
+@dataclass(frozen=True)
+class ChunkCounts:
+    total: int
+    planned: int
+    pending: int
+    running: int
+    complete: int
+    failed: int
+    abandoned: int
+    cancelled: int
+
+
+@dataclass(frozen=True)
+class Backfill:
+    """A backfill as the ledger shows it."""
+
+    id: str
+    job: str
+    job_version: int
+    selector: dict[str, Any]
+    selection: str
+    partitions: int
+    chunk_size: int
+    max_concurrent_runs: int
+    queue: str
+    order: Order
+    retry: RetryPolicy
+    lease_seconds: float
+    lifecycle: Lifecycle
+    parent_backfill_id: str | None
+    retry_request_id: str | None
+    group: str | None
+    drift: str | None
+    error: str | None
+    created_at: float
+    started_at: float | None
+    ended_at: float | None
+    chunks: ChunkCounts
+    now: float
+
+    @property
+    def state(self) -> State:
+        return self.lifecycle.state
+
+    @property
+    def progress_pct(self) -> float:
+        return round(100 * self.chunks.complete / self.chunks.total, 2)
+
+
+@dataclass(frozen=True)
+class ChunkRow:
+    """A chunk as the ledger shows it."""
+
+    chunk_index: int
+    rank: int
+    span: Span
+    status: Status
+    tries: Tries
+    fence: int | None
+    owner: str | None
+    due: float | None
+    progress: Progress
+    error_class: str | None
+    error_message: str | None
+
+    @property
+    def progress_pct(self) -> float:
+        done = self.span.size - len(
+            missing(self.span, self.progress.last_processed, self.progress.holes)
+        )
+        return round(100 * done / self.span.size, 2)
+
+
+@dataclass(frozen=True)
+class DeadLetter:
+    """An abandoned chunk, with the partitions that nobody has done."""
+
+    backfill_id: str
+    job: str
+    chunk_index: int
+    missing: RangeSet
+    partitions: tuple[str, ...]
+    attempts: int
+    lost: int
+    error_class: str
+    error_message: str
+    ended_at: float
+
+    @property
+    def chunk_id(self) -> str:
+        return chunk_id(self.backfill_id, self.chunk_index)
+
+
+@dataclass(frozen=True)
+class WorkerRow:
+    id: str
+    host: str
+    pid: int
+    process_started: str
+    library: str
+    slots: dict[str, int]
+    unresolved: dict[str, str]
+    started_at: float
+    seen_at: float
+
+
+def encode_holes(holes: RangeSet) -> str | None:
+    return msgspec.json.encode(holes.spans).decode() if holes else None
+
+
+def decode_holes(text: str | None) -> RangeSet:
+    return RangeSet(msgspec.json.decode(text)) if text else RangeSet()
+
+
+def missing_of_row(row: Sequence[Any]) -> RangeSet:
+    """The positions not done of a chunk, from `first, last, last_processed, holes`."""
+    first, last, last_processed, holes = row
+    return missing(Span(first, last), last_processed, decode_holes(holes))
+
+
+def claim_from_row(backfill: Claimed, claim_id: str, row: Sequence[Any]) -> Claim:
+    """A claim from the columns that the statements of `claims.sql` return."""
+    index, _, first, last, fence, attempts, lost, last_processed, failed_behind, holes = row
+    return Claim(
+        backfill,
+        index,
+        Span(first, last),
+        fence,
+        claim_id,
+        Tries(attempts, lost),
+        last_processed,
+        failed_behind,
+        decode_holes(holes),
+    )
+
+
+def lifecycle_from_row(backfill_id: str, state: str, version: int, stop: str | None) -> Lifecycle:
+    return Lifecycle(backfill_id, State(state), version, Stop(stop) if stop else None)

@@ -1,0 +1,100 @@
+"""Retrying what failed: always a new backfill, never a change of the old one.
+
+A child holds what its parent did not complete and nothing else: the holes, what stands behind the
+last processed partition of a chunk that ended badly, and after a halt or a cancel what never ran.
+The request id makes it one child however often it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gapless.core.backfill import State
+from gapless.core.chunk import unplanned_positions
+from gapless.core.errors import UsageError, WrongState
+from gapless.core.ranges import RangeSet
+from gapless.core.selector import Explicit, Selection, summary
+from gapless.ledger import control, views
+from gapless.ledger.database import Transaction, one
+from gapless.ledger.records import Backfill, BackfillRequest, missing_of_row
+
+
+async def retry_failed(
+    tx: Transaction, parent_id: str, child_id: str, request_id: str | None = None
+) -> Backfill:
+    """A child with all that an ended parent did not complete."""
+    parent = await _lock(tx, parent_id)
+    request_id = request_id or f"{parent_id}:{parent.lifecycle.state_version}"
+    if row := await one(tx, "retry_child", parent=parent_id, request_id=request_id):
+        return await views.backfill(tx, row[0])
+    if parent.state is State.SUCCEEDED:
+        raise WrongState(f"backfill `{parent_id}` SUCCEEDED: there is nothing to retry")
+    if not parent.state.ended:
+        raise WrongState(
+            f"backfill `{parent_id}` is {parent.state}: only an ended one can be retried",
+            hint=f"`gapless backfill wait {parent_id}`, or cancel it first",
+        )
+    rows = await tx.fetch("incomplete", id=parent_id)
+    left = [span for row in rows for span in missing_of_row(row[1:]).spans]
+    missing = RangeSet(left) | unplanned_positions(
+        parent.order, parent.partitions, parent.chunk_size, parent.chunks.planned
+    )
+    return await _child(tx, parent, child_id, request_id, missing)
+
+
+async def retry_dead(
+    tx: Transaction, parent_id: str, child_id: str, indices: Sequence[int]
+) -> Backfill:
+    """A child with what some dead letters lack, whatever state their backfill is in."""
+    parent = await _lock(tx, parent_id)
+    wanted = sorted(set(indices))
+    request_id = "dead:" + ",".join(map(str, wanted))
+    if row := await one(tx, "retry_child", parent=parent_id, request_id=request_id):
+        return await views.backfill(tx, row[0])
+    dead = {letter.chunk_index: letter for letter in await views.dead(tx, parent_id)}
+    if unknown := [index for index in wanted if index not in dead]:
+        raise UsageError(
+            f"chunk {unknown[0]} of `{parent_id}` is no dead letter",
+            hint=f"`gapless dead ls {parent_id}` lists them",
+        )
+    missing = RangeSet(span for index in wanted for span in dead[index].missing.spans)
+    child = await _child(tx, parent, child_id, request_id, missing)
+    await control.purge(tx, parent_id, wanted)
+    return child
+
+
+async def _lock(tx: Transaction, parent_id: str) -> Backfill:
+    """The parent, locked so that two requests at once make one child."""
+    await tx.fetch("lock_backfill", id=parent_id)
+    return await views.backfill(tx, parent_id)
+
+
+async def _child(
+    tx: Transaction, parent: Backfill, child_id: str, request_id: str, positions: RangeSet
+) -> Backfill:
+    selection = (await views.selection(tx, parent.selection)).pick(positions)
+    return await control.create(
+        tx,
+        BackfillRequest(
+            id=child_id,
+            job=parent.job,
+            job_version=parent.job_version,
+            selector=_selector(selection),
+            selection=selection,
+            chunk_size=parent.chunk_size,
+            max_concurrent_runs=parent.max_concurrent_runs,
+            queue=parent.queue,
+            order=parent.order,
+            retry=parent.retry,
+            lease_seconds=parent.lease_seconds,
+            parent_backfill_id=parent.id,
+            retry_request_id=request_id,
+            group=parent.group,
+        ),
+    )
+
+
+def _selector(selection: Selection) -> dict[str, object]:
+    """What the child's selection amounts to, in the small form that events hold."""
+    shown = [selection.key(position) for position in range(min(3, len(selection)))]
+    return {**summary(Explicit.of(shown)), "more": len(selection) - len(shown)}

@@ -1,0 +1,130 @@
+-- Claiming, which recovers and plans. Every transaction here has begun immediate.
+
+-- name: candidate
+-- A random backfill of the queue with room and something to do.
+SELECT b.id
+FROM backfills b
+WHERE b.queue = :queue
+  AND b.state IN ('PENDING', 'RUNNING', 'PAUSED') AND b.state <> 'PAUSED' AND b.stopping IS NULL
+  AND (:only IS NULL OR b.id = :only)
+  AND EXISTS (SELECT 1 FROM json_each(:jobs) j
+              WHERE j.value ->> 0 = b.job AND j.value ->> 1 = b.job_version)
+  AND (SELECT count(*) FROM chunks c INDEXED BY chunks_running
+       WHERE c.backfill_id = b.id AND c.status = 'RUNNING'
+         AND c.due > @now AND c.due <= @now + b.lease_seconds + 1) < b.max_concurrent_runs
+  AND (b.planned < b.chunk_total
+       OR EXISTS (SELECT 1 FROM chunks c INDEXED BY chunks_pending
+                  WHERE c.backfill_id = b.id AND c.status = 'PENDING')
+       OR EXISTS (SELECT 1 FROM chunks c INDEXED BY chunks_failed
+                  WHERE c.backfill_id = b.id AND c.status = 'FAILED' AND c.due <= @now)
+       OR EXISTS (SELECT 1 FROM chunks c INDEXED BY chunks_failed
+                  WHERE c.backfill_id = b.id AND c.status = 'FAILED'
+                    AND c.due > @now + b.retry_longest + 1)
+       OR EXISTS (SELECT 1 FROM chunks c INDEXED BY chunks_running
+                  WHERE c.backfill_id = b.id AND c.status = 'RUNNING'
+                    AND NOT (c.due > @now AND c.due <= @now + b.lease_seconds + 1)))
+ORDER BY random()
+LIMIT 1
+
+-- name: try_lock_candidate
+-- The whole ledger is locked already.
+SELECT :id
+
+-- name: lock_candidate
+SELECT :id
+
+-- name: expired
+-- Leases that ended, or that a clock which jumped back has put out of reach.
+SELECT c.chunk_index, c.rank, c.first, c.last, c.fence, c.attempts, c.lost, c.last_processed,
+       c.failed_behind, c.holes, c.claim_id
+FROM backfills b
+JOIN chunks c INDEXED BY chunks_running ON c.backfill_id = b.id
+WHERE b.id = :id AND c.status = 'RUNNING'
+  AND NOT (c.due > @now AND c.due <= @now + b.lease_seconds + 1)
+
+-- name: inspect
+-- The locked backfill, its room, and whether leases have ended or failed chunks are due.
+SELECT b.job, b.job_version, b.selection, b.chunk_total, b.planned, b.run_order, b.retry,
+       b.lease_seconds, b.group_name, b.state, b.state_version, b.stopping,
+       b.max_concurrent_runs
+       - (SELECT count(*) FROM chunks c INDEXED BY chunks_running
+          WHERE c.backfill_id = b.id AND c.status = 'RUNNING'),
+       EXISTS (SELECT 1 FROM chunks c INDEXED BY chunks_running
+               WHERE c.backfill_id = b.id AND c.status = 'RUNNING'
+                 AND NOT (c.due > @now AND c.due <= @now + b.lease_seconds + 1)),
+       EXISTS (SELECT 1 FROM chunks c INDEXED BY chunks_failed
+               WHERE c.backfill_id = b.id AND c.status = 'FAILED' AND c.due <= @now)
+       OR EXISTS (SELECT 1 FROM chunks c INDEXED BY chunks_failed
+                  WHERE c.backfill_id = b.id AND c.status = 'FAILED'
+                    AND c.due > @now + b.retry_longest + 1)
+FROM backfills b
+WHERE b.id = :id
+
+-- name: take_failed
+UPDATE chunks
+SET status = 'RUNNING', owner = :owner, claim_id = :claim_id, due = @now + :lease,
+    fence = (SELECT value FROM fence) + due_now.nth, started_at = coalesce(started_at, @now)
+FROM (SELECT chunk_index, row_number() OVER () AS nth
+      FROM (SELECT chunk_index FROM chunks INDEXED BY chunks_failed
+            WHERE backfill_id = :id AND status = 'FAILED' AND due <= @now
+            UNION ALL
+            SELECT chunk_index FROM chunks INDEXED BY chunks_failed
+            WHERE backfill_id = :id AND status = 'FAILED' AND due > @now + :longest + 1
+            LIMIT :k)) AS due_now
+WHERE backfill_id = :id AND chunks.chunk_index = due_now.chunk_index
+RETURNING chunk_index, rank, first, last, fence, attempts, lost, last_processed, failed_behind,
+          holes;
+UPDATE fence SET value = value + :k
+
+-- name: take_pending
+UPDATE chunks
+SET status = 'RUNNING', owner = :owner, claim_id = :claim_id, due = @now + :lease,
+    fence = (SELECT value FROM fence) + next.nth, started_at = coalesce(started_at, @now)
+FROM (SELECT chunk_index, row_number() OVER () AS nth
+      FROM (SELECT chunk_index FROM chunks INDEXED BY chunks_pending
+            WHERE backfill_id = :id AND status = 'PENDING' ORDER BY rank LIMIT :k)) AS next
+WHERE backfill_id = :id AND chunks.chunk_index = next.chunk_index
+RETURNING chunk_index, rank, first, last, fence, attempts, lost, last_processed, failed_behind,
+          holes;
+UPDATE fence SET value = value + :k
+
+-- name: claimed_before
+-- What an earlier try of this claim took, if its reply was lost.
+SELECT backfill_id, chunk_index, rank, first, last, fence, attempts, lost, last_processed,
+       failed_behind, holes
+FROM chunks INDEXED BY chunks_running
+WHERE status = 'RUNNING' AND claim_id = :claim_id
+
+-- name: plan
+-- Chunks :low to :high with their events; an index planned before is left as it is.
+INSERT INTO chunks (backfill_id, chunk_index, rank, first, last, status, planned_at)
+WITH RECURSIVE i(n) AS (SELECT :low UNION ALL SELECT n + 1 FROM i WHERE n < :high)
+SELECT b.id, n, n * :direction, n * b.chunk_size, min((n + 1) * b.chunk_size, b.partitions) - 1,
+       'PENDING', @now
+FROM i CROSS JOIN backfills b
+WHERE b.id = :id
+ON CONFLICT DO NOTHING;
+INSERT INTO events (idempotency_key, backfill_id, type, payload, actor, at)
+WITH RECURSIVE i(n) AS (SELECT :low UNION ALL SELECT n + 1 FROM i WHERE n < :high)
+SELECT 'backfill_chunk:' || b.id || ':' || n, b.id, 'BackfillChunkPlanned',
+       '{"chunk_index":' || n || ',"first":' || (n * b.chunk_size)
+       || ',"last":' || (min((n + 1) * b.chunk_size, b.partitions) - 1) || '}', :actor, @now
+FROM i CROSS JOIN backfills b
+WHERE b.id = :id
+ON CONFLICT DO NOTHING;
+UPDATE backfills SET planned = planned + :high - :low + 1 WHERE id = :id
+
+-- name: next_due
+-- When the next waiting chunk, or the end of a lease, may give these queues something to do.
+SELECT min((SELECT min(c.due) FROM chunks c INDEXED BY chunks_failed
+            WHERE c.backfill_id = b.id AND c.status = 'FAILED')) - @now,
+       min((SELECT min(c.due) FROM chunks c INDEXED BY chunks_running
+            WHERE c.backfill_id = b.id AND c.status = 'RUNNING')) - @now
+FROM backfills b
+WHERE b.queue IN (SELECT value FROM json_each(:queues))
+  AND b.state IN ('PENDING', 'RUNNING', 'PAUSED') AND b.state <> 'PAUSED'
+
+-- name: active_jobs
+SELECT DISTINCT job, job_version
+FROM backfills
+WHERE queue IN (SELECT value FROM json_each(:queues)) AND state IN ('PENDING', 'RUNNING', 'PAUSED')

@@ -1,0 +1,147 @@
+-- Creating, steering and ending backfills.
+
+-- name: append_events
+-- Items: [idempotency_key, backfill_id, type, payload]
+INSERT INTO events (idempotency_key, backfill_id, type, payload, actor, at)
+SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, :actor, @now
+FROM json_each(:items)
+WHERE true
+ON CONFLICT DO NOTHING
+RETURNING idempotency_key
+
+-- name: add_selection
+INSERT INTO selections (hash, data) VALUES (:hash, :data) ON CONFLICT DO NOTHING
+
+-- name: selection
+SELECT data FROM selections WHERE hash = :hash
+
+-- name: add_backfill
+INSERT INTO backfills (
+    id, job, job_version, selector, selection, partitions, chunk_size, chunk_total,
+    max_concurrent_runs, queue, run_order, retry, retry_longest, lease_seconds, state,
+    state_version, parent_backfill_id, retry_request_id, group_name, created_at)
+VALUES (
+    :id, :job, :job_version, :selector, :selection, :partitions, :chunk_size, :chunk_total,
+    :max_concurrent_runs, :queue, :run_order, :retry, :retry_longest, :lease_seconds, 'PENDING',
+    0, :parent_backfill_id, :retry_request_id, :group_name, @now)
+ON CONFLICT DO NOTHING
+RETURNING id
+
+-- name: lock_backfill
+SELECT id FROM backfills WHERE id = :id
+
+-- name: set_lifecycle
+UPDATE backfills
+SET state = :state, state_version = :state_version, stopping = :stopping,
+    started_at = coalesce(started_at, CASE :state WHEN 'RUNNING' THEN @now END),
+    ended_at = CASE WHEN :state IN ('SUCCEEDED', 'FAILED', 'CANCELLED') THEN @now END,
+    error = coalesce(:error, error)
+WHERE id = :id
+
+-- name: sweep_pending
+UPDATE chunks SET status = 'CANCELLED', ended_at = @now
+WHERE (backfill_id, chunk_index) IN (
+    SELECT backfill_id, chunk_index FROM chunks INDEXED BY chunks_pending
+    WHERE backfill_id = :id AND status = 'PENDING')
+RETURNING chunk_index
+
+-- name: sweep_failed
+UPDATE chunks SET status = 'CANCELLED', due = NULL, ended_at = @now
+WHERE (backfill_id, chunk_index) IN (
+    SELECT backfill_id, chunk_index FROM chunks INDEXED BY chunks_failed
+    WHERE backfill_id = :id AND status = 'FAILED')
+RETURNING chunk_index
+
+-- name: sweep_running
+-- Ends leases: those that are over anyway, or all of them if forced.
+UPDATE chunks SET status = 'CANCELLED', due = NULL, ended_at = @now
+WHERE (backfill_id, chunk_index) IN (
+    SELECT c.backfill_id, c.chunk_index
+    FROM backfills b JOIN chunks c INDEXED BY chunks_running ON c.backfill_id = b.id
+    WHERE b.id = :id AND c.status = 'RUNNING'
+      AND (:force OR NOT (c.due > @now AND c.due <= @now + b.lease_seconds + 1)))
+RETURNING chunk_index
+
+-- name: count_ended
+INSERT INTO counts (backfill_id, shard, abandoned, cancelled)
+VALUES (:id, :shard, :abandoned, :cancelled)
+ON CONFLICT DO UPDATE SET abandoned = abandoned + excluded.abandoned,
+                          cancelled = cancelled + excluded.cancelled
+
+-- name: unsettled
+-- Backfills with nothing left to do that have not ended.
+SELECT b.id
+FROM backfills b
+WHERE b.state IN ('PENDING', 'RUNNING', 'PAUSED')
+  AND (:ids IS NULL OR b.id IN (SELECT value FROM json_each(:ids)))
+  AND CASE
+      WHEN b.stopping = 'cancel' THEN true
+      WHEN b.state <> 'RUNNING' THEN false
+      WHEN b.stopping = 'halt' THEN true
+      ELSE b.planned = b.chunk_total
+           AND NOT EXISTS (SELECT 1 FROM chunks c INDEXED BY chunks_pending
+                           WHERE c.backfill_id = b.id AND c.status = 'PENDING')
+           AND NOT EXISTS (SELECT 1 FROM chunks c INDEXED BY chunks_failed
+                           WHERE c.backfill_id = b.id AND c.status = 'FAILED')
+      END
+  AND NOT EXISTS (SELECT 1 FROM chunks c INDEXED BY chunks_running
+                  WHERE c.backfill_id = b.id AND c.status = 'RUNNING'
+                    AND c.due > @now AND c.due <= @now + b.lease_seconds + 1)
+
+-- name: first_error
+-- What went wrong first, in the order of the run.
+SELECT chunk_index, error_class, error_message, first, last, last_processed, holes
+FROM chunks
+WHERE backfill_id = :id AND status = 'ABANDONED'
+ORDER BY rank LIMIT 1
+
+-- name: retry_child
+SELECT id FROM backfills
+WHERE parent_backfill_id = :parent AND retry_request_id = :request_id
+
+-- name: incomplete
+SELECT chunk_index, first, last, last_processed, holes
+FROM chunks
+WHERE backfill_id = :id AND status <> 'COMPLETE'
+
+-- name: add_group
+INSERT INTO groups (name, hook) VALUES (:name, :hook)
+ON CONFLICT (name) DO UPDATE SET hook = excluded.hook
+
+-- name: lock_group
+SELECT epoch, completed_seen, hook FROM groups WHERE name = :name
+
+-- name: drained
+-- Groups without a pending or running chunk in which something completed since the last epoch.
+SELECT g.name,
+       (SELECT coalesce(sum(n.complete), 0)
+        FROM backfills b JOIN counts n ON n.backfill_id = b.id WHERE b.group_name = g.name)
+FROM groups g
+WHERE (:names IS NULL OR g.name IN (SELECT value FROM json_each(:names)))
+  AND CASE
+      WHEN EXISTS (
+          SELECT 1 FROM backfills b
+          WHERE b.group_name = g.name AND b.state IN ('PENDING', 'RUNNING', 'PAUSED')
+            AND ((b.stopping IS NULL AND b.planned < b.chunk_total)
+                 OR EXISTS (SELECT 1 FROM chunks c INDEXED BY chunks_pending
+                            WHERE c.backfill_id = b.id AND c.status = 'PENDING')
+                 OR EXISTS (SELECT 1 FROM chunks c INDEXED BY chunks_running
+                            WHERE c.backfill_id = b.id AND c.status = 'RUNNING')))
+      THEN false
+      ELSE (SELECT coalesce(sum(n.complete), 0)
+            FROM backfills b JOIN counts n ON n.backfill_id = b.id
+            WHERE b.group_name = g.name) > g.completed_seen
+      END
+
+-- name: next_epoch
+UPDATE groups SET epoch = epoch + 1, completed_seen = :completed WHERE name = :name
+RETURNING epoch
+
+-- name: note_drift
+UPDATE backfills SET drift = :drift WHERE id = :id AND drift IS NOT :drift
+
+-- name: purge_dead
+UPDATE chunks SET purged_at = @now
+WHERE status = 'ABANDONED' AND purged_at IS NULL AND backfill_id = :id
+  AND (:indices IS NULL OR chunk_index IN (SELECT value FROM json_each(:indices)))
+RETURNING chunk_index

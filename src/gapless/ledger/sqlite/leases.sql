@@ -1,0 +1,68 @@
+-- What the holder of a lease may do. Each statement names fence and claim; no row means: lost.
+
+-- name: heartbeat
+-- Items: [chunk_index, fence, claim_id, last_processed, holes]
+UPDATE chunks
+SET due = @now + b.lease_seconds,
+    last_processed = nullif(max(coalesce(chunks.last_processed, -1),
+                                coalesce(item.last_processed, -1)), -1),
+    holes = item.holes
+FROM (SELECT value ->> 0 AS i, value ->> 1 AS fence, value ->> 2 AS claim_id,
+             value ->> 3 AS last_processed, value ->> 4 AS holes
+      FROM json_each(:items)) AS item, backfills AS b
+WHERE chunks.backfill_id = :id AND chunks.chunk_index = item.i AND chunks.status = 'RUNNING'
+  AND chunks.fence = item.fence AND chunks.claim_id = item.claim_id AND b.id = :id
+RETURNING chunk_index
+
+-- name: signals
+SELECT state, stopping FROM backfills WHERE id = :id
+
+-- name: complete
+-- Items: [chunk_index, fence, claim_id]
+UPDATE chunks
+SET status = 'COMPLETE', last_processed = last, due = NULL, ended_at = @now,
+    error_class = NULL, error_message = NULL
+FROM (SELECT value ->> 0 AS i, value ->> 1 AS fence, value ->> 2 AS claim_id
+      FROM json_each(:items)) AS item
+WHERE backfill_id = :id AND chunk_index = item.i AND status = 'RUNNING'
+  AND chunks.fence = item.fence AND chunks.claim_id = item.claim_id
+RETURNING chunk_index;
+INSERT INTO events (idempotency_key, backfill_id, type, payload, actor, at)
+SELECT 'chunk_ended:' || c.backfill_id || ':' || c.chunk_index, c.backfill_id, 'ChunkEnded',
+       '{"chunk_index":' || c.chunk_index || ',"status":"COMPLETE"}', :actor, @now
+FROM json_each(:items) item
+CROSS JOIN chunks c ON c.backfill_id = :id AND c.chunk_index = item.value ->> 0
+WHERE c.status = 'COMPLETE' AND c.fence = item.value ->> 1 AND c.claim_id = item.value ->> 2
+ON CONFLICT DO NOTHING;
+INSERT INTO counts (backfill_id, shard, complete) SELECT :id, :shard, changes() WHERE changes() > 0
+ON CONFLICT DO UPDATE SET complete = complete + excluded.complete
+
+-- name: fail
+-- Ends a run in an error: FAILED until `delay` is over, or ABANDONED.
+UPDATE chunks
+SET status = :status, attempts = :attempts, lost = :lost, due = @now + :delay,
+    last_processed = :last_processed, failed_behind = :last_processed, holes = :holes,
+    error_class = :error_class, error_message = :error_message,
+    ended_at = CASE :status WHEN 'ABANDONED' THEN @now END
+WHERE backfill_id = :id AND chunk_index = :chunk_index AND status = 'RUNNING'
+  AND fence = :fence AND claim_id = :claim_id
+RETURNING chunk_index
+
+-- name: release
+-- Gives a chunk back as it is; the next run goes on behind what is done.
+UPDATE chunks
+SET status = 'PENDING', due = NULL, last_processed = :last_processed, holes = :holes
+WHERE backfill_id = :id AND chunk_index = :chunk_index AND status = 'RUNNING'
+  AND fence = :fence AND claim_id = :claim_id
+RETURNING chunk_index
+
+-- name: confirm
+-- Whether a statement whose reply was lost, or which came too late, had taken effect.
+SELECT status FROM chunks
+WHERE backfill_id = :id AND chunk_index = :chunk_index AND fence = :fence AND claim_id = :claim_id
+
+-- name: hold
+-- The chunk's own row, for a transaction in which a job writes its effects.
+SELECT chunk_index FROM chunks
+WHERE backfill_id = :id AND chunk_index = :chunk_index AND status = 'RUNNING'
+  AND fence = :fence AND claim_id = :claim_id

@@ -1,0 +1,96 @@
+-- Reading: no statement here locks or counts what it need not.
+
+-- name: backfills
+SELECT b.id, b.job, b.job_version, b.selector, b.selection, b.partitions, b.chunk_size,
+       b.chunk_total, b.planned, b.max_concurrent_runs, b.queue, b.run_order, b.retry,
+       b.lease_seconds, b.state, b.state_version, b.stopping, b.parent_backfill_id,
+       b.retry_request_id, b.group_name, b.drift, b.error, b.created_at, b.started_at, b.ended_at,
+       (SELECT count(*) FROM chunks c INDEXED BY chunks_pending
+        WHERE c.backfill_id = b.id AND c.status = 'PENDING'),
+       (SELECT count(*) FROM chunks c INDEXED BY chunks_running
+        WHERE c.backfill_id = b.id AND c.status = 'RUNNING'),
+       (SELECT count(*) FROM chunks c INDEXED BY chunks_failed
+        WHERE c.backfill_id = b.id AND c.status = 'FAILED'),
+       coalesce((SELECT sum(complete) FROM counts n WHERE n.backfill_id = b.id), 0),
+       coalesce((SELECT sum(abandoned) FROM counts n WHERE n.backfill_id = b.id), 0),
+       coalesce((SELECT sum(cancelled) FROM counts n WHERE n.backfill_id = b.id), 0),
+       @now
+FROM backfills b
+WHERE (:id IS NULL OR b.id = :id) AND (:state IS NULL OR b.state = :state)
+ORDER BY b.created_at DESC, b.id DESC
+LIMIT :limit
+
+-- name: chunk_page
+SELECT chunk_index, rank, first, last, status, attempts, lost, fence, owner, due,
+       last_processed, holes, error_class, error_message
+FROM chunks
+WHERE backfill_id = :id AND chunk_index >= :low AND chunk_index <= :high
+ORDER BY chunk_index
+LIMIT :limit
+
+-- name: chunks_running_page
+SELECT chunk_index, rank, first, last, status, attempts, lost, fence, owner, due,
+       last_processed, holes, error_class, error_message
+FROM chunks INDEXED BY chunks_running
+WHERE backfill_id = :id AND status = 'RUNNING'
+ORDER BY due
+LIMIT :limit
+
+-- name: chunks_failed_page
+SELECT chunk_index, rank, first, last, status, attempts, lost, fence, owner, due,
+       last_processed, holes, error_class, error_message
+FROM chunks INDEXED BY chunks_failed
+WHERE backfill_id = :id AND status = 'FAILED'
+ORDER BY due
+LIMIT :limit
+
+-- name: chunks_pending_page
+SELECT chunk_index, rank, first, last, status, attempts, lost, fence, owner, due,
+       last_processed, holes, error_class, error_message
+FROM chunks INDEXED BY chunks_pending
+WHERE backfill_id = :id AND status = 'PENDING'
+ORDER BY rank
+LIMIT :limit
+
+-- name: dead
+SELECT c.backfill_id, b.job, b.selection, c.chunk_index, c.first, c.last, c.attempts, c.lost,
+       c.last_processed, c.holes, c.error_class, c.error_message, c.ended_at
+FROM chunks c INDEXED BY chunks_dead
+JOIN backfills b ON b.id = c.backfill_id
+WHERE c.status = 'ABANDONED' AND c.purged_at IS NULL
+  AND (:id IS NULL OR c.backfill_id = :id)
+ORDER BY c.backfill_id, c.chunk_index
+LIMIT :limit
+
+-- name: events
+SELECT seq, type, backfill_id, payload, actor, at
+FROM events
+WHERE backfill_id = :id AND seq > :after
+ORDER BY seq
+LIMIT :limit
+
+-- name: chunk_facts
+SELECT chunk_index, first, last, attempts, lost,
+       CASE WHEN status IN ('COMPLETE', 'ABANDONED', 'CANCELLED') THEN status END
+FROM chunks
+WHERE backfill_id = :id
+ORDER BY chunk_index
+
+-- name: counted
+-- Ended chunks by status, counted row by row: what the counters must say.
+SELECT coalesce(sum(status = 'COMPLETE'), 0), coalesce(sum(status = 'ABANDONED'), 0),
+       coalesce(sum(status = 'CANCELLED'), 0)
+FROM chunks
+WHERE backfill_id = :id
+
+-- name: compactable
+SELECT id FROM backfills
+WHERE state IN ('SUCCEEDED', 'FAILED', 'CANCELLED')
+  AND NOT EXISTS (SELECT 1 FROM events e
+                  WHERE e.idempotency_key = 'backfill_compacted:' || backfills.id)
+ORDER BY created_at
+
+-- name: drop_chunk_events
+DELETE FROM events
+WHERE backfill_id = :id AND type IN ('BackfillChunkPlanned', 'ChunkFailed', 'ChunkEnded')
+RETURNING seq

@@ -1,0 +1,182 @@
+"""Reading a ledger: backfills, chunks, dead letters, events. Nothing here writes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import msgspec
+
+from gapless.core.chunk import Order, Status, Tries
+from gapless.core.errors import NotFound
+from gapless.core.events import AnyEvent, Codec
+from gapless.core.projection import ChunkFacts
+from gapless.core.ranges import Span
+from gapless.core.retry import RetryPolicy
+from gapless.core.selector import Selection
+from gapless.ledger.database import Row, Transaction, one
+from gapless.ledger.records import (
+    Backfill,
+    ChunkCounts,
+    ChunkRow,
+    DeadLetter,
+    Progress,
+    decode_holes,
+    lifecycle_from_row,
+    missing_of_row,
+)
+
+PAGE = 10_000
+EVERYTHING = 2**53
+
+
+async def backfill(tx: Transaction, backfill_id: str) -> Backfill:
+    row = await one(tx, "backfills", id=backfill_id, state=None, limit=1)
+    if row is None:
+        raise NotFound(
+            f"there is no backfill `{backfill_id}`", hint="`gapless backfill ls` lists them"
+        )
+    return _backfill(row)
+
+
+async def backfills(tx: Transaction, *, state: str | None = None, limit: int) -> list[Backfill]:
+    """The newest backfills, of one state or of all."""
+    rows = await tx.fetch("backfills", id=None, state=state, limit=limit)
+    return [_backfill(row) for row in rows]
+
+
+async def selection(tx: Transaction, digest: str) -> Selection:
+    return Selection.decode((await tx.fetch("selection", hash=digest))[0][0])
+
+
+async def chunks(
+    tx: Transaction, backfill_id: str, low: int = 0, high: int = EVERYTHING, limit: int = PAGE
+) -> list[ChunkRow]:
+    """Planned chunks by index."""
+    rows = await tx.fetch("chunk_page", id=backfill_id, low=low, high=high, limit=limit)
+    return [_chunk(row) for row in rows]
+
+
+async def open_chunks(tx: Transaction, backfill_id: str, limit: int) -> list[ChunkRow]:
+    """Chunks that have not ended: running ones first, then failed ones by due, then pending."""
+    found: list[ChunkRow] = []
+    for page in ("chunks_running_page", "chunks_failed_page", "chunks_pending_page"):
+        rows = await tx.fetch(page, id=backfill_id, limit=limit - len(found))
+        found += [_chunk(row) for row in rows]
+    return found
+
+
+async def dead(
+    tx: Transaction, backfill_id: str | None = None, limit: int = PAGE
+) -> list[DeadLetter]:
+    """Dead letters that nobody has purged or retried."""
+    letters = []
+    selections: dict[str, Selection] = {}
+    for row in await tx.fetch("dead", id=backfill_id, limit=limit):
+        owner, job, digest, index, first, last, attempts, lost, processed, holes, *rest = row
+        if digest not in selections:
+            selections[digest] = await selection(tx, digest)
+        positions = missing_of_row((first, last, processed, holes))
+        partitions = tuple(selections[digest].describe(positions))
+        letters.append(DeadLetter(owner, job, index, positions, partitions, attempts, lost, *rest))
+    return letters
+
+
+async def events(tx: Transaction, backfill_id: str) -> AsyncIterator[tuple[AnyEvent, Row]]:
+    """Every event of a backfill in order, with its row `(seq, type, id, payload, actor, at)`."""
+    after = 0
+    while rows := await tx.fetch("events", id=backfill_id, after=after, limit=PAGE):
+        for row in rows:
+            yield Codec.decode(row[1], row[2], row[3]), row
+        after = rows[-1][0]
+
+
+async def event_list(tx: Transaction, backfill_id: str) -> list[tuple[AnyEvent, Row]]:
+    return [found async for found in events(tx, backfill_id)]
+
+
+async def chunk_facts(tx: Transaction, backfill_id: str) -> list[ChunkFacts]:
+    return [
+        ChunkFacts(index, first, last, attempts, lost, Status(ended) if ended else None)
+        for index, first, last, attempts, lost, ended in await tx.fetch(
+            "chunk_facts", id=backfill_id
+        )
+    ]
+
+
+def _backfill(row: Sequence[Any]) -> Backfill:
+    (
+        id,  # noqa: A001
+        job,
+        job_version,
+        selector,
+        digest,
+        partitions,
+        chunk_size,
+        total,
+        planned,
+        max_concurrent_runs,
+        queue,
+        run_order,
+        retry,
+        lease_seconds,
+        state,
+        state_version,
+        stopping,
+        parent_backfill_id,
+        retry_request_id,
+        group,
+        drift,
+        error,
+        created_at,
+        started_at,
+        ended_at,
+        pending,
+        running,
+        failed,
+        complete,
+        abandoned,
+        cancelled,
+        now,
+    ) = row
+    return Backfill(
+        id,
+        job,
+        job_version,
+        msgspec.json.decode(selector),
+        digest,
+        partitions,
+        chunk_size,
+        max_concurrent_runs,
+        queue,
+        Order(run_order),
+        msgspec.json.decode(retry, type=RetryPolicy),
+        lease_seconds,
+        lifecycle_from_row(id, state, state_version, stopping),
+        parent_backfill_id,
+        retry_request_id,
+        group,
+        drift,
+        error,
+        created_at,
+        started_at,
+        ended_at,
+        ChunkCounts(total, planned, pending, running, complete, failed, abandoned, cancelled),
+        now,
+    )
+
+
+def _chunk(row: Sequence[Any]) -> ChunkRow:
+    index, rank, first, last, status, attempts, lost, fence, owner, due, done, holes, *error = row
+    return ChunkRow(
+        index,
+        rank,
+        Span(first, last),
+        Status(status),
+        Tries(attempts, lost),
+        fence,
+        owner,
+        due,
+        Progress(done, decode_holes(holes)),
+        *error,
+    )

@@ -1,0 +1,94 @@
+"""Who works on a ledger.
+
+A worker that starts frees the leases of workers of its own host whose processes are gone, so a
+crash costs no lease time where it can be seen; elsewhere the lease simply runs out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from gapless.core.errors import LibraryMismatch
+from gapless.ledger.database import Transaction
+from gapless.ledger.records import WorkerRow
+
+LIVE_WITHIN = 60.0
+
+
+class Process(msgspec.Struct, frozen=True):
+    """A process as its host knows it: `started` tells it from a later one with the same pid."""
+
+    host: str
+    pid: int
+    started: str
+
+
+async def register(
+    tx: Transaction, worker_id: str, process: Process, library: str, slots: dict[str, int]
+) -> None:
+    """Announces a worker; refuses one whose library does not fit those at work."""
+    for other in await live(tx):
+        if other.library != library:
+            raise LibraryMismatch(
+                f"this process uses {library}, but worker `{other.id}` (pid {other.pid} on"
+                f" {other.host}) uses {other.library} on the same ledger",
+                hint="run both from one environment, or stop the other first",
+            )
+    await tx.fetch(
+        "add_worker",
+        id=worker_id,
+        host=process.host,
+        pid=process.pid,
+        process_started=process.started,
+        library=library,
+        slots=msgspec.json.encode(slots).decode(),
+    )
+
+
+async def see(tx: Transaction, worker_id: str, unresolved: dict[str, str]) -> None:
+    """Records that the worker lives, and which jobs it cannot run and why."""
+    await tx.fetch("see_worker", id=worker_id, unresolved=msgspec.json.encode(unresolved).decode())
+
+
+async def end(tx: Transaction, worker_id: str) -> None:
+    await tx.fetch("end_worker", id=worker_id)
+
+
+async def live(tx: Transaction) -> list[WorkerRow]:
+    rows = await tx.fetch("live_workers", within=LIVE_WITHIN)
+    return [
+        WorkerRow(
+            worker_id,
+            host,
+            pid,
+            process_started,
+            library,
+            msgspec.json.decode(slots),
+            msgspec.json.decode(unresolved),
+            started_at,
+            seen_at,
+        )
+        for (
+            worker_id,
+            host,
+            pid,
+            process_started,
+            library,
+            slots,
+            unresolved,
+            started_at,
+            seen_at,
+        ) in rows
+    ]
+
+
+async def free_dead(tx: Transaction, process: Process, alive: Callable[[Process], bool]) -> int:
+    """Ends workers of this host whose processes are gone; returns how many leases that frees."""
+    freed = 0
+    for worker_id, pid, started in await tx.fetch("workers_of_host", host=process.host):
+        if not alive(Process(process.host, pid, started)):
+            freed += len(await tx.fetch("end_leases", owner=worker_id))
+            await end(tx, worker_id)
+    return freed
