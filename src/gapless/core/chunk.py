@@ -63,7 +63,7 @@ def unplanned_positions(order: Order, partitions: int, chunk_size: int, planned:
         return RangeSet()
     if order is Order.OLDEST:
         return RangeSet.of((planned * chunk_size, partitions - 1))
-    return RangeSet.of((0, (total - planned) * chunk_size - 1))
+    return RangeSet.of((0, min((total - planned) * chunk_size, partitions) - 1))
 
 
 def chunk_id(backfill_id: str, index: int) -> str:

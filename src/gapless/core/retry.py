@@ -84,6 +84,16 @@ class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     def halt(cls) -> RetryPolicy:
         return cls(RetryKind.HALT)
 
+    @classmethod
+    def named(cls, kind: str) -> RetryPolicy:
+        """The policy of this name with its usual numbers."""
+        if kind not in set(RetryKind):
+            raise UsageError(
+                f"there is no retry policy `{kind}`", hint=f"choose of {', '.join(RetryKind)}"
+            )
+        policy: RetryPolicy = getattr(cls, kind)()
+        return policy
+
     def delay(self, failures: int, chance: float) -> float | None:
         """Seconds to wait after this many failures in a row, or None to give up.
 

@@ -114,6 +114,9 @@ class Selection(msgspec.Struct, frozen=True, dict=True):
             for ordinal in self.ordinals.slice(first, last):
                 yield calendar.partition(ordinal)
 
+    def all_keys(self) -> list[str]:
+        return [str(partition) for partition in self.slice(0, len(self) - 1)]
+
     def pick(self, positions: RangeSet) -> Selection:
         """The selection of what stands at these positions."""
         if self.kind == "static":

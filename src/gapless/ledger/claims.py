@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import msgspec
 
-from gapless.core.backfill import Command, Stop, decide
+from gapless.core.backfill import Command, State, Stop, decide
 from gapless.core.chunk import Order, Status, after_loss
 from gapless.core.retry import RetryKind, RetryPolicy
 from gapless.ledger import control, leases
@@ -66,8 +66,10 @@ async def claim(tx: Transaction, request: ClaimRequest) -> list[Claim]:
 
 
 async def plan(tx: Transaction, backfill_id: str, count: int) -> int:
-    """Plans up to `count` more chunks of a backfill, and says how many."""
-    await tx.fetch("lock_backfill", id=backfill_id)
+    """Plans up to `count` more chunks of a backfill, and says how many; none once it stands."""
+    lifecycle = await control.lock(tx, backfill_id)
+    if lifecycle.stopping or lifecycle.state not in (State.PENDING, State.RUNNING):
+        return 0
     locked = _Locked(*(await tx.fetch("inspect", id=backfill_id))[0])
     return await _plan(tx, backfill_id, locked, count)
 

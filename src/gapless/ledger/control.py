@@ -69,7 +69,7 @@ async def command(
     tx: Transaction, backfill_id: str, wanted: Command, *, force: bool = False
 ) -> Backfill:
     """Pauses, resumes or cancels; repeated, it changes nothing."""
-    lifecycle = await _lock(tx, backfill_id)
+    lifecycle = await lock(tx, backfill_id)
     events = machine.decide(lifecycle, wanted)
     lifecycle = await record(tx, lifecycle, events)
     if wanted is Command.CANCEL and not lifecycle.state.ended:
@@ -81,7 +81,7 @@ async def command(
 
 async def request_stop(tx: Transaction, backfill_id: str, reason: Stop) -> None:
     """Stops a backfill from within: nothing new starts, active chunks end."""
-    lifecycle = await _lock(tx, backfill_id)
+    lifecycle = await lock(tx, backfill_id)
     wanted = Command.HALT if reason is Stop.HALT else Command.CANCEL
     if events := machine.decide(lifecycle, wanted):
         await record(tx, lifecycle, events)
@@ -90,7 +90,7 @@ async def request_stop(tx: Transaction, backfill_id: str, reason: Stop) -> None:
 
 async def settle(tx: Transaction, backfill_id: str) -> State:
     """Ends the backfill if nothing of it is left; returns its state."""
-    lifecycle = await _lock(tx, backfill_id)
+    lifecycle = await lock(tx, backfill_id)
     if lifecycle.stopping and not lifecycle.state.ended:
         await _sweep(tx, backfill_id)
     chunks = (await views.backfill(tx, backfill_id)).chunks
@@ -150,7 +150,8 @@ async def note_drift(tx: Transaction, backfill_id: str, drift: str | None) -> No
     await tx.fetch("note_drift", id=backfill_id, drift=drift)
 
 
-async def _lock(tx: Transaction, backfill_id: str) -> Lifecycle:
+async def lock(tx: Transaction, backfill_id: str) -> Lifecycle:
+    """Locks a backfill's row; what is read of it from here on stays so until the commit."""
     if await one(tx, "lock_backfill", id=backfill_id) is None:
         raise NotFound(
             f"there is no backfill `{backfill_id}`", hint="`gapless backfill ls` lists them"

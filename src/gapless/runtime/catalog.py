@@ -1,0 +1,69 @@
+"""The jobs that a process can run.
+
+A worker claims only what its catalog knows, by name and version. Jobs are given to it, or it
+imports `module:function` itself when a backfill asks for one; a name that cannot be resolved is
+kept with the reason, which the ledger shows to whoever asks why nothing runs.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+
+from gapless.core.errors import UnknownJob
+from gapless.runtime.job import Job
+
+
+class Catalog:
+    """Known jobs by name, and why others are not known."""
+
+    def __init__(self, jobs: Iterable[Job] = (), *, importing: bool = False) -> None:
+        self._jobs = {job.name: job for job in jobs}
+        self._importing = importing
+        self.unresolved: dict[str, str] = {}
+
+    def add(self, job: Job) -> None:
+        self._jobs[job.name] = job
+        self.unresolved.pop(job.name, None)
+
+    def __getitem__(self, name: str) -> Job:
+        return self._jobs[name]
+
+    def resolve(self, wanted: Iterable[tuple[str, int]]) -> None:
+        """Learns the jobs that it can import, and notes for the others why not."""
+        for name, version in wanted:
+            if name not in self._jobs and name not in self.unresolved and self._importing:
+                try:
+                    self._jobs[name] = import_job(name)
+                except UnknownJob as error:
+                    self.unresolved[name] = str(error)
+            known = self._jobs.get(name)
+            if known is not None and known.version != version:
+                self.unresolved[name] = f"has version {known.version} of it, not {version}"
+
+    @property
+    def known(self) -> tuple[tuple[str, int], ...]:
+        return tuple((name, job.version) for name, job in self._jobs.items())
+
+
+def import_job(name: str) -> Job:
+    """The job at `module:function`."""
+    module, _, attribute = name.partition(":")
+    if not (module and attribute):
+        raise UnknownJob(f"`{name}` does not name a job", hint="write it as `module:function`")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except ImportError as error:
+        raise UnknownJob(
+            f"cannot import `{module}`: {error}",
+            hint="run from the folder that holds it, or install it in this environment",
+        ) from error
+    except AttributeError:
+        raise UnknownJob(f"module `{module}` has no `{attribute}`") from None
+    except Exception as error:
+        raise UnknownJob(f"importing `{module}` failed: {type(error).__name__}: {error}") from error
+    if not isinstance(found, Job):
+        raise UnknownJob(
+            f"`{name}` is no job", hint="decorate the function with `@gapless.job(partitions=…)`"
+        )
+    return found

@@ -1,0 +1,114 @@
+"""What a job knows of its run, and how it tells how far it has come.
+
+`progress` is cheap and never waits: the note reaches the ledger with the next heartbeat, with the
+next transaction or at the run's end. A crash before that repeats the partitions since; a job that
+must not repeat an effect writes it in a `transaction`, where effect and progress commit as one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Protocol, TypeVar
+
+from gapless.core.partitions import Partition
+from gapless.ledger.database import Row, Transaction
+
+T = TypeVar("T")
+
+
+class RunState(Protocol):
+    """The run as its context sees it."""
+
+    fence: int
+    attempt: int
+
+    @property
+    def stopping(self) -> bool: ...
+    def check(self) -> None: ...
+    def advance_to(self, partition: Partition) -> None: ...
+    def transaction(self, done: Partition | None) -> Any: ...
+
+
+class _Context:
+    def __init__(self, run: RunState) -> None:
+        self._run = run
+
+    @property
+    def fence(self) -> int:
+        """A number that no other run has: name it in every write that must not come too late."""
+        return self._run.fence
+
+    @property
+    def attempt(self) -> int:
+        """1 for the first run of the chunk, more for each repetition."""
+        return self._run.attempt
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the run should end soon: its backfill is cancelled, or its worker drains."""
+        return self._run.stopping
+
+    def check(self) -> None:
+        """Raises if the run must end now; the job should let that pass."""
+        self._run.check()
+
+    def progress(self, partition: Partition) -> None:
+        """Notes that all partitions up to this one are done; raises if the run must end now."""
+        self._run.advance_to(partition)
+        self._run.check()
+
+
+class Context(_Context):
+    """The context of an async job."""
+
+    @asynccontextmanager
+    async def transaction(self, done: Partition | None = None) -> AsyncIterator[Transaction]:
+        """A transaction on the ledger's database for effects that must happen exactly once.
+
+        With `done`, all partitions up to this one count as done once it commits.
+        """
+        async with self._run.transaction(done) as tx:
+            yield tx
+
+
+class BlockingTransaction:
+    """A transaction for a job that runs on a thread of its own."""
+
+    def __init__(self, tx: Transaction, wait: Callable[[Awaitable[Any]], Any]) -> None:
+        self._tx, self._wait = tx, wait
+
+    def execute(self, text: str, **parameters: Any) -> list[Row]:
+        rows: list[Row] = self._wait(self._tx.execute(text, **parameters))
+        return rows
+
+
+class BlockingContext(_Context):
+    """The context of a plain function, which runs on a thread of its own."""
+
+    def __init__(self, run: RunState, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(run)
+        self._loop = loop
+
+    @contextmanager
+    def transaction(self, done: Partition | None = None) -> Iterator[BlockingTransaction]:
+        """A transaction on the ledger's database for effects that must happen exactly once.
+
+        With `done`, all partitions up to this one count as done once it commits.
+        """
+        opened = self._run.transaction(done)
+        tx = self._wait(opened.__aenter__())
+        try:
+            yield BlockingTransaction(tx, self._wait)
+        except BaseException as error:
+            if not self._wait(opened.__aexit__(type(error), error, error.__traceback__)):
+                raise
+        else:
+            self._wait(opened.__aexit__(None, None, None))
+
+    def _wait(self, awaitable: Awaitable[T]) -> T:
+        async def result() -> T:
+            return await awaitable
+
+        return asyncio.run_coroutine_threadsafe(result(), self._loop).result()

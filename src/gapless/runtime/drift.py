@@ -1,0 +1,29 @@
+"""Drift: the job's catalog has changed since a filter was resolved.
+
+A selection is fixed when its backfill is created. If the same filter would select something else
+today, that is reported and never absorbed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from gapless.core.errors import BadSelector
+from gapless.core.partitions import Scheme
+from gapless.core.selector import Filter, Selection, resolve
+
+
+def drift_of(selector: dict[str, Any], selection: Selection, scheme: Scheme) -> str | None:
+    """How the filter's meaning has changed, in words; None if it has not, or is no filter."""
+    if selector["kind"] != "filter":
+        return None
+    try:
+        today = resolve(msgspec.convert(selector, Filter), scheme)
+    except BadSelector:
+        return "the filter selects nothing any more"
+    if today.digest == selection.digest:
+        return None
+    then, now = set(selection.all_keys()), set(today.all_keys())
+    return f"the filter would now select {len(now - then)} more and {len(then - now)} fewer"

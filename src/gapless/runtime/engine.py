@@ -1,0 +1,159 @@
+"""The engine: a ledger, a worker and a controller in one process, behind one object.
+
+async with gapless.Engine("sqlite:///ledger.db") as engine:
+    backfill = await engine.backfill(my_job, gapless.Range("0", "9999"))
+    print((await backfill.wait()).state)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import os
+import socket
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from gapless.core.selector import Selector
+from gapless.ledger import Ledger, open_ledger
+from gapless.ledger.records import Backfill
+from gapless.runtime.catalog import Catalog
+from gapless.runtime.controller import BackfillOptions, Controller
+from gapless.runtime.explain import Explanation
+from gapless.runtime.job import Job
+from gapless.runtime.slots import DEFAULT_SLOTS
+from gapless.runtime.worker import Worker, WorkerOptions
+
+DEFAULT_LEDGER = "sqlite:///.gapless/ledger.db"
+
+
+class BackfillHandle:
+    """A backfill, to steer and to wait for."""
+
+    def __init__(self, engine: Engine, backfill_id: str) -> None:
+        self.id = backfill_id
+        self._engine = engine
+
+    def __repr__(self) -> str:
+        return f"BackfillHandle({self.id!r})"
+
+    async def progress(self) -> Backfill:
+        """Where it stands now: state, chunk counts, percentage, error."""
+        return await self._engine.ledger.backfill(self.id)
+
+    async def wait(self) -> Backfill:
+        """Waits until the backfill has ended, in whatever process it runs."""
+        while not (now := await self.progress()).state.ended:
+            await self._engine.something_settled()
+        return now
+
+    async def explain(self) -> list[Explanation]:
+        """Why its chunks run or wait."""
+        return await self._engine.controller.explain(self.id)
+
+    async def pause(self) -> Backfill:
+        """Nothing new starts; what runs, finishes."""
+        return await self._engine.ledger.pause(self.id)
+
+    async def resume(self) -> Backfill:
+        backfill = await self._engine.ledger.resume(self.id)
+        self._engine.wake()
+        return backfill
+
+    async def cancel(self, *, force: bool = False) -> Backfill:
+        """Ends it once what runs has finished; with force, without waiting for that."""
+        return await self._engine.ledger.cancel(self.id, force=force)
+
+    async def retry_failed(self, request_id: str | None = None) -> BackfillHandle:
+        """A new backfill of what this one did not complete; one for each request id."""
+        child = await self._engine.controller.retry_failed(self.id, request_id)
+        self._engine.wake()
+        return BackfillHandle(self._engine, child.id)
+
+
+class Engine:
+    """Runs backfills in this process; `slots=None` only controls those that others run."""
+
+    ledger: Ledger
+    controller: Controller
+
+    def __init__(
+        self,
+        ledger: str | None = None,
+        *,
+        slots: int | Mapping[str, int] | None = DEFAULT_SLOTS,
+        jobs: Iterable[Job] = (),
+        importing: bool = False,
+        options: WorkerOptions = WorkerOptions(),  # noqa: B008 - frozen
+    ) -> None:
+        self._url = ledger or os.environ.get("GAPLESS_LEDGER", DEFAULT_LEDGER)
+        self._slots = {"default": slots} if isinstance(slots, int) else slots
+        self._catalog = Catalog(jobs, importing=importing)
+        self._options = options
+        self._settled = asyncio.Event()
+        self._working: asyncio.Task[None] | None = None
+        self.worker: Worker | None = None
+
+    async def __aenter__(self) -> Self:
+        self.ledger = await open_ledger(self._url, actor=_actor())
+        self.controller = Controller(self.ledger)
+        if self._slots is not None:
+            self.worker = Worker(
+                self.ledger, self._catalog, self._slots, self._options, self._on_settled
+            )
+            self._working = asyncio.create_task(self.worker.run(), name="gapless-worker")
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            if self.worker is not None and self._working is not None:
+                self.worker.drain()
+                await self._working
+        finally:
+            await self.ledger.close()
+
+    async def backfill(self, job: Job, selector: Selector, **options: Any) -> BackfillHandle:
+        """Creates a backfill of a job; the options are those of `BackfillOptions`."""
+        wanted = BackfillOptions(**options)
+        self._catalog.add(job)
+        if wanted.on_drained is not None:
+            self._catalog.add(wanted.on_drained)
+        created = await self.controller.create(job, selector, wanted)
+        self.wake()
+        return BackfillHandle(self, created.id)
+
+    async def get(self, backfill_id: str) -> BackfillHandle:
+        """The handle of a backfill that is there."""
+        return BackfillHandle(self, (await self.ledger.backfill(backfill_id)).id)
+
+    def wake(self) -> None:
+        if self.worker is not None:
+            self.worker.wake()
+
+    async def something_settled(self) -> None:
+        """Waits until a backfill ended here, or it is time to look what others did."""
+        if self._working is not None and self._working.done():
+            self._working.result()  # a worker that died must not leave its waiters waiting
+        try:
+            async with asyncio.timeout(self._options.poll_seconds / 2):
+                await self._settled.wait()
+        except TimeoutError:
+            pass
+
+    def _on_settled(self) -> None:
+        self._settled.set()
+        self._settled = asyncio.Event()
+
+
+def _actor() -> str:
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"

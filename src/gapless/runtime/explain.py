@@ -1,0 +1,84 @@
+"""Why is this chunk not running? One answer for every chunk, from what the ledger says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gapless.core.backfill import State, Stop
+from gapless.core.chunk import Status
+from gapless.ledger.records import Backfill, ChunkRow, WorkerRow
+from gapless.runtime.slots import queues_of
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a chunk, or what is not planned yet, waits for."""
+
+    chunk_index: int | None
+    status: str
+    reason: str
+    detail: str
+    until: float | None = None
+
+
+def explain_chunk(backfill: Backfill, chunk: ChunkRow, workers: Sequence[WorkerRow]) -> Explanation:
+    """Why a planned chunk runs, waits or has ended."""
+    reason, detail, until = _chunk_reason(backfill, chunk, workers)
+    return Explanation(chunk.chunk_index, chunk.status.value, reason, detail, until)
+
+
+def explain_unplanned(backfill: Backfill, workers: Sequence[WorkerRow]) -> Explanation | None:
+    """Why chunks are not even planned yet; None if all are, or never will be."""
+    left = backfill.chunks.total - backfill.chunks.planned
+    if not left or backfill.state.ended:
+        return None
+    held = _held_back(backfill, workers)
+    reason, detail = held or ("unplanned", "planned as running chunks make room")
+    return Explanation(None, f"{left} UNPLANNED", reason, detail)
+
+
+def _chunk_reason(
+    backfill: Backfill, chunk: ChunkRow, workers: Sequence[WorkerRow]
+) -> tuple[str, str, float | None]:
+    error = f"{chunk.error_class}: {chunk.error_message}" if chunk.error_class else ""
+    match chunk.status:
+        case Status.COMPLETE:
+            return "complete", "done", None
+        case Status.CANCELLED:
+            return "cancelled", "cancelled before it was done", None
+        case Status.ABANDONED:
+            return "abandoned", error, None
+        case Status.RUNNING:
+            due = chunk.due or 0.0
+            if backfill.now < due <= backfill.now + backfill.lease_seconds + 1:
+                return "leased", f"leased by {chunk.owner}", due
+            return "lease_over", f"lease of {chunk.owner} is over; the next claim takes it", due
+        case Status.FAILED if (chunk.due or 0.0) > backfill.now:
+            return "backoff", f"after failure {chunk.tries.attempts}: {error}", chunk.due
+        case Status.FAILED | Status.PENDING:
+            held = _held_back(backfill, workers)
+            if held is None and backfill.chunks.running >= backfill.max_concurrent_runs:
+                limit = backfill.max_concurrent_runs
+                held = "no_room", f"{backfill.chunks.running} of {limit} runs are active"
+            return *(held or ("claimable", "waits for an idle slot")), None
+
+
+def _held_back(backfill: Backfill, workers: Sequence[WorkerRow]) -> tuple[str, str] | None:
+    """What keeps the whole backfill from being claimed."""
+    if backfill.lifecycle.stopping is Stop.CANCEL:
+        return "cancelling", "the backfill is being cancelled"
+    if backfill.lifecycle.stopping is Stop.HALT:
+        return "halting", "the backfill halts at its first failure"
+    if backfill.state is State.PAUSED:
+        return "paused", f"`gapless backfill resume {backfill.id}` goes on"
+    serving = [
+        worker
+        for worker in workers
+        if any(backfill.queue in queues_of(slot) for slot in worker.slots)
+    ]
+    if not serving:
+        return "no_worker", f"no live worker serves the queue `{backfill.queue}`"
+    if all(backfill.job in worker.unresolved for worker in serving):
+        return "job_unresolved", f"worker {serving[0].id}: {serving[0].unresolved[backfill.job]}"
+    return None

@@ -1,0 +1,234 @@
+"""One run: a chunk under lease, from its claim to its outcome.
+
+A run goes on behind what earlier runs have done. When the job fails for good, the run **bisects**
+what is left, within its own lease: it stores what is good and keeps the bad partitions as holes,
+so that the dead letter names the culprit and not the thousand innocents around it.
+
+The lease is watched by this process's own monotonic clock, counted from before the request that
+granted it was sent. When it can have ended, the run is over, whatever the ledger would say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from concurrent.futures import Executor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from gapless.core.chunk import after_failure
+from gapless.core.errors import BadSelector, LeaseLost, PermanentError, RunStopped, StopRequested
+from gapless.core.partitions import Partition
+from gapless.core.ranges import RangeSet, Span
+from gapless.core.redaction import redact
+from gapless.core.selector import Selection
+from gapless.ledger import Ledger
+from gapless.ledger.database import Transaction
+from gapless.ledger.records import Claim, Failure, Progress
+from gapless.runtime.context import BlockingContext, Context
+from gapless.runtime.job import Chunk, Job
+
+MAX_CULPRITS = 16
+"""More bad partitions than these in one chunk, and the rest is given up unseen."""
+
+
+@dataclass(frozen=True)
+class Completed:
+    claim: Claim
+
+
+@dataclass(frozen=True)
+class GivenBack:
+    claim: Claim
+    progress: Progress
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """The lease is gone: nothing may be written."""
+
+    claim: Claim
+
+
+Outcome = Completed | Failure | GivenBack | Dropped
+
+
+class Run:
+    """A chunk being worked on."""
+
+    def __init__(
+        self, ledger: Ledger, claim: Claim, job: Job, selection: Selection, threads: Executor
+    ) -> None:
+        self.claim = claim
+        self.fence = claim.fence
+        self.attempt = claim.tries.attempts + claim.tries.lost + 1
+        self.task: asyncio.Task[Outcome] | None = None
+        self._ledger = ledger
+        self._job = job
+        self._selection = selection
+        self._threads = threads
+        self._last = claim.last_processed
+        self._holes = claim.holes
+        self._culprits = 0
+        self._culprit: Exception | None = None
+        self._giving_up = False
+        self._stopping = False
+        self._lost = False
+        self._watch: asyncio.TimerHandle | None = None
+
+    # What the worker does to a run
+
+    def start(self) -> asyncio.Task[Outcome]:
+        self.task = asyncio.create_task(self._outcome(), name=f"gapless-run-{self.claim.chunk_id}")
+        return self.task
+
+    def lease_until(self, deadline: float) -> None:
+        """Ends the run at this moment of the loop's clock, unless the lease is renewed."""
+        if self._watch is not None:
+            self._watch.cancel()
+        self._watch = asyncio.get_running_loop().call_at(deadline, self.lose)
+
+    def lose(self) -> None:
+        """The lease is gone: stop the job, write nothing."""
+        self._lost = True
+        self.interrupt()
+
+    def stop(self) -> None:
+        """Asks the job to end at its next sign of progress."""
+        self._stopping = True
+
+    def interrupt(self) -> None:
+        """Ends an async job at its next await; a thread can only be asked."""
+        self._stopping = True
+        if self.task is not None and self._job.is_async:
+            self.task.cancel()
+
+    def disown(self) -> GivenBack:
+        """Gives back a chunk whose thread does not listen; what it does from now on is void."""
+        self._lost = True
+        return GivenBack(self.claim, self.progress)
+
+    @property
+    def on_thread(self) -> bool:
+        return not self._job.is_async
+
+    @property
+    def progress(self) -> Progress:
+        return Progress(self._last, self._holes)
+
+    # What the context sees
+
+    @property
+    def stopping(self) -> bool:
+        return self._stopping
+
+    def check(self) -> None:
+        if self._lost:
+            raise LeaseLost(f"the lease of chunk `{self.claim.chunk_id}` is gone")
+        if self._stopping:
+            raise StopRequested(f"chunk `{self.claim.chunk_id}` is to stop")
+
+    def advance_to(self, partition: Partition) -> None:
+        position = self._selection.position(partition)
+        if not self.claim.span.first <= position <= self.claim.span.last:
+            raise BadSelector(f"`{partition}` is not in chunk `{self.claim.chunk_id}`")
+        self._advance(position)
+
+    @asynccontextmanager
+    async def transaction(self, done: Partition | None) -> AsyncIterator[Transaction]:
+        self.check()
+        reached = self._last if done is None else self._selection.position(done)
+        progress = Progress(reached, self._holes)
+        async with self._ledger.holding(self.claim, lambda: progress) as tx:
+            yield tx
+        if reached is not None:
+            self._advance(reached)
+
+    # The run itself
+
+    async def _outcome(self) -> Outcome:
+        try:
+            first = self.claim.span.first if self._last is None else self._last + 1
+            if first <= self.claim.span.last:
+                await self._process(Span(first, self.claim.span.last))
+        except LeaseLost:
+            return Dropped(self.claim)
+        except StopRequested:
+            return GivenBack(self.claim, self.progress)
+        except asyncio.CancelledError:
+            if not self._stopping:
+                raise
+            return Dropped(self.claim) if self._lost else GivenBack(self.claim, self.progress)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a job may raise anything
+            return self._failure(error)
+        finally:
+            if self._watch is not None:
+                self._watch.cancel()
+        if self._lost:
+            return Dropped(self.claim)
+        if self._holes:
+            return self._failure(self._culprit or self._left_before(), permanent=True)
+        return Completed(self.claim)
+
+    async def _process(self, span: Span) -> None:
+        """Runs the job over a span, and if it fails for good, over its halves."""
+        try:
+            await self._call(span)
+        except RunStopped:
+            raise
+        except Exception as error:
+            if not self._is_final(error):
+                raise
+            rest = Span(min(max(span.first, self._next), span.last), span.last)
+            if rest.size == 1 or self._culprits >= MAX_CULPRITS:
+                self._leave_out(rest, error)
+                return
+            self.check()
+            middle = (rest.first + rest.last) // 2
+            await self._process(Span(rest.first, middle))
+            await self._process(Span(middle + 1, rest.last))
+        else:
+            self._advance(span.last)
+
+    async def _call(self, span: Span) -> None:
+        chunk = Chunk(self.claim.backfill_id, self.claim.chunk_index, self._selection, span)
+        if self._job.is_async:
+            await self._job.function(chunk, Context(self))
+        else:
+            loop = asyncio.get_running_loop()
+            context = BlockingContext(self, loop)
+            await loop.run_in_executor(self._threads, self._job.function, chunk, context)
+
+    @property
+    def _next(self) -> int:
+        return self.claim.span.first if self._last is None else self._last + 1
+
+    def _advance(self, position: int) -> None:
+        self._last = position if self._last is None else max(self._last, position)
+
+    def _leave_out(self, span: Span, error: Exception) -> None:
+        self._holes |= RangeSet.of(span)
+        self._culprits += 1
+        self._culprit = self._culprit or error
+        self._advance(span.last)
+
+    def _is_final(self, error: Exception) -> bool:
+        """Whether no later run would change anything, by the error or by the retry policy."""
+        if not self._giving_up:
+            verdict = after_failure(
+                self.claim.backfill.retry,
+                self.claim.tries,
+                progressed=self._last != self.claim.failed_behind,
+                permanent=False,
+                chance=0.0,
+            )
+            self._giving_up = verdict.delay is None
+        return self._giving_up or isinstance(error, PermanentError)
+
+    def _failure(self, error: BaseException, *, permanent: bool = False) -> Failure:
+        message = redact(str(error)) or repr(type(error))
+        return Failure(self.claim, self.progress, type(error).__name__, message, permanent)
+
+    def _left_before(self) -> PermanentError:
+        count = len(self._holes)
+        return PermanentError(f"{count} partitions had failed for good in an earlier run")

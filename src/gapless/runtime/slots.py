@@ -1,0 +1,38 @@
+"""Slots: how many worker loops serve which queue.
+
+Every slot takes `priority` first and then its own queue, except that a `priority` slot takes
+nothing else: the head of a chain has preference everywhere, and a lane that history can't fill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gapless.core.errors import UsageError
+
+PRIORITY = "priority"
+DEFAULT_SLOTS = 4
+
+
+def parse_slots(text: str) -> dict[str, int]:
+    """`priority=1,backlog=13,default=1`, or a number of `default` slots."""
+    slots: dict[str, int] = {}
+    for part in text.split(","):
+        queue, equals, count = part.strip().rpartition("=")
+        if not count.isdecimal() or (equals and not queue):
+            raise UsageError(
+                f"`{text}` does not say how many slots", hint="write `priority=1,backlog=13` or `4`"
+            )
+        slots[queue or "default"] = int(count)
+    return checked(slots)
+
+
+def checked(slots: Mapping[str, int]) -> dict[str, int]:
+    if not any(slots.values()) or min(slots.values()) < 0:
+        raise UsageError("a worker needs at least one slot", hint="write `--slots default=4`")
+    return {queue: count for queue, count in slots.items() if count}
+
+
+def queues_of(slot: str) -> tuple[str, ...]:
+    """The queues a slot takes from, in order."""
+    return (PRIORITY,) if slot == PRIORITY else (PRIORITY, slot)

@@ -1,0 +1,330 @@
+"""The worker: slots that never idle while the ledger has something for them.
+
+One loop talks to the ledger. Each turn it writes the outcomes of all runs that have ended since
+the last, in one transaction where it can, and claims for all slots that are idle, in one
+transaction a queue. Under load, turns batch by themselves; without load the loop sleeps until
+something is due, a hint arrives, or the poll interval is over. Polling is the truth, hints only
+make it faster.
+
+A second loop sends heartbeats, which carry progress to the ledger and bring back what became of
+the backfill: go on, stop, or lost.
+
+Draining gives back what it can: jobs that report progress end at their next report, others get
+`drain_seconds` to finish. What is left then is interrupted and given back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import secrets
+from collections import Counter
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import assert_never
+
+from gapless.core.chunk import Status
+from gapless.core.errors import LedgerError
+from gapless.core.selector import Selection
+from gapless.ledger import Ledger
+from gapless.ledger.records import Claim, ClaimRequest, Failure, Signal
+from gapless.runtime.catalog import Catalog
+from gapless.runtime.drift import drift_of
+from gapless.runtime.process import is_alive, this_process
+from gapless.runtime.run import Completed, Dropped, GivenBack, Outcome, Run
+from gapless.runtime.slots import checked, queues_of
+from gapless.telemetry import log
+
+
+@dataclass(frozen=True)
+class WorkerOptions:
+    """How a worker behaves; seconds throughout."""
+
+    poll_seconds: float = 1.0
+    heartbeat_seconds: float = 10.0
+    drain_seconds: float = 30.0
+    only: str | None = None  # the one backfill to work on
+
+
+class Worker:
+    """Runs chunks in slots until told to drain."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        catalog: Catalog,
+        slots: Mapping[str, int],
+        options: WorkerOptions = WorkerOptions(),  # noqa: B008 - frozen
+        on_settled: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._process = this_process()
+        self.id = f"{self._process.host.split('/')[0]}:{self._process.pid}:{secrets.token_hex(3)}"
+        self._ledger = ledger
+        self._catalog = catalog
+        self._slots = checked(slots)
+        self._queues = tuple(dict.fromkeys(q for slot in slots for q in queues_of(slot)))
+        self._options = options
+        self._on_settled = on_settled
+        self._threads = ThreadPoolExecutor(
+            sum(self._slots.values()), thread_name_prefix="gapless-job"
+        )
+        self._runs: dict[Run, str] = {}
+        self._ended: list[Outcome] = []
+        self._selections: dict[str, Selection] = {}
+        self._drift_checked: set[str] = set()
+        self._wake = asyncio.Event()
+        self._beat_now = asyncio.Event()
+        self._draining = False
+        self._polled_at = float("-inf")
+        self._patience = options.poll_seconds
+        self.orphans = 0  # threads that were still busy when draining gave up on them
+
+    async def run(self) -> None:
+        """Works until drained."""
+        await self._ledger.register(self.id, self._process, self._slots)
+        freed = await self._ledger.free_dead(self._process, is_alive)
+        log(logging.INFO, "worker_started", worker=self.id, slots=self._slots, freed=freed)
+        self._ledger.on_notify(self.wake)
+        heartbeats = asyncio.create_task(self._send_heartbeats(), name="gapless-heartbeats")
+        try:
+            while not self._draining or self._runs or self._ended:
+                await self._take_turn()
+                await self._sleep()
+        finally:
+            heartbeats.cancel()
+            await asyncio.wait([heartbeats])
+            for run in self._runs:
+                run.interrupt()
+            self._threads.shutdown(wait=False, cancel_futures=True)
+        await self._ledger.end_worker(self.id)
+        log(logging.INFO, "worker_stopped", worker=self.id)
+
+    def wake(self) -> None:
+        """There may be work: look now."""
+        self._wake.set()
+
+    def drain(self) -> None:
+        """Takes nothing new; ends or gives back what runs. A second call does not wait."""
+        if self._draining:
+            self._interrupt_all()
+            return
+        self._draining = True
+        log(logging.INFO, "worker_draining", worker=self.id, running=len(self._runs))
+        for run in self._runs:
+            run.stop()
+        asyncio.get_running_loop().call_later(self._options.drain_seconds, self._interrupt_all)
+        self.wake()
+
+    def _interrupt_all(self) -> None:
+        for run in list(self._runs):
+            if run.on_thread:
+                self.orphans += 1
+                self._ended.append(run.disown())
+                del self._runs[run]
+            else:
+                run.interrupt()
+        self.wake()
+
+    # The ledger loop
+
+    async def _take_turn(self) -> None:
+        self._wake.clear()
+        try:
+            await self._write_outcomes()
+            if not self._draining:
+                if self._now() - self._polled_at >= self._options.poll_seconds:
+                    await self._poll()
+                await self._fill_slots()
+        except LedgerError as error:
+            log(logging.WARNING, "ledger_unreachable", error=error)
+            await asyncio.sleep(self._options.poll_seconds)
+            self.wake()
+
+    async def _sleep(self) -> None:
+        """Until woken, or until it is time to look again."""
+        try:
+            async with asyncio.timeout(self._patience * random.uniform(0.75, 1.25)):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+
+    async def _poll(self) -> None:
+        """What must happen now and then even if no run of ours ends."""
+        self._polled_at = self._now()
+        before = set(self._catalog.unresolved)
+        self._catalog.resolve(await self._ledger.active_jobs(self._queues))
+        for job in self._catalog.unresolved.keys() - before:
+            reason = self._catalog.unresolved[job]
+            log(logging.WARNING, "job_unresolved", job=job, reason=reason)
+            self._beat_now.set()
+        await self._settle(None, None)
+
+    async def _write_outcomes(self) -> None:
+        ended, self._ended = self._ended, []
+        try:
+            await self._complete([each.claim for each in ended if isinstance(each, Completed)])
+            for outcome in ended:
+                await self._write(outcome)
+        except LedgerError:
+            self._ended = ended + self._ended  # every write is idempotent: all of it again
+            raise
+        if ended:
+            groups = {each.claim.backfill.group for each in ended} - {None}
+            await self._settle(
+                sorted({each.claim.backfill_id for each in ended}),
+                sorted(group for group in groups if group),
+            )
+
+    async def _complete(self, claims: list[Claim]) -> None:
+        lost = await self._ledger.complete(claims) if claims else set()
+        for claim in claims:
+            if claim.chunk_id in lost:
+                _log_lost(claim)
+            else:
+                log(logging.DEBUG, "chunk_completed", chunk=claim.chunk_id, fence=claim.fence)
+
+    async def _write(self, outcome: Outcome) -> None:
+        claim = outcome.claim
+        match outcome:
+            case Completed():
+                pass  # all of them at once, before
+            case Failure():
+                verdict = await self._ledger.fail(outcome)
+                if verdict is None:
+                    _log_lost(claim)
+                    return
+                error = f"{outcome.error_class}: {outcome.error_message}"
+                fields = {"chunk": claim.chunk_id, "fence": claim.fence, "error": error}
+                if verdict.status is Status.ABANDONED:
+                    log(logging.ERROR, "chunk_abandoned", **fields)
+                else:
+                    log(logging.WARNING, "chunk_failed", **fields, retry_in=verdict.delay)
+            case GivenBack():
+                if await self._ledger.release(claim, outcome.progress):
+                    log(logging.INFO, "chunk_given_back", chunk=claim.chunk_id, fence=claim.fence)
+            case Dropped():
+                _log_lost(claim)
+            case _:
+                assert_never(outcome)
+
+    async def _settle(self, backfills: list[str] | None, groups: list[str] | None) -> None:
+        """Ends what is done and starts the hooks of drained groups; None stands for all."""
+        ended = await self._ledger.settle(backfills)
+        for backfill in ended:
+            log(logging.INFO, "backfill_settled", backfill=backfill)
+        if groups is None or groups:
+            for hook in await self._ledger.close_epochs(groups):
+                log(logging.INFO, "group_drained", hook=hook.id)
+                self._catalog.resolve([(hook.job, hook.job_version)])
+        if ended:
+            self._on_settled()
+
+    async def _fill_slots(self) -> None:
+        busy = Counter(self._runs.values())
+        for slot, count in self._slots.items():
+            idle = count - busy[slot]
+            while idle > 0 and (claims := await self._claim(slot, idle)):
+                idle -= len(claims)
+        self._patience = self._options.poll_seconds
+        if len(self._runs) < sum(self._slots.values()):
+            due = await self._ledger.seconds_until_due(self._queues)
+            if due is not None and due > 0:  # one in the past waits for room, not for time
+                self._patience = min(self._patience, due)
+
+    async def _claim(self, slot: str, count: int) -> list[Claim]:
+        request = ClaimRequest(
+            owner=self.id,
+            claim_id=secrets.token_hex(8),
+            queues=queues_of(slot),
+            jobs=self._catalog.known,
+            count=count,
+            only=self._options.only,
+        )
+        sent = self._now()
+        claims = await self._ledger.claim(request) if request.jobs else []
+        for claim in claims:
+            await self._start(claim, slot, sent)
+        return claims
+
+    async def _start(self, claim: Claim, slot: str, sent: float) -> None:
+        job = self._catalog[claim.backfill.job]
+        run = Run(self._ledger, claim, job, await self._selection(claim), self._threads)
+        self._runs[run] = slot
+        run.lease_until(sent + _trusted(claim.backfill.lease_seconds))
+        run.start().add_done_callback(lambda task: self._end(run, task))
+        self._beat_now.set()
+
+    def _end(self, run: Run, task: asyncio.Task[Outcome]) -> None:
+        if self._runs.pop(run, None) is not None and not task.cancelled():
+            self._ended.append(task.result())
+        self.wake()
+
+    async def _selection(self, claim: Claim) -> Selection:
+        digest = claim.backfill.selection
+        if digest not in self._selections:
+            self._selections[digest] = await self._ledger.selection(digest)
+        if claim.backfill_id not in self._drift_checked:
+            self._drift_checked.add(claim.backfill_id)
+            await self._check_drift(claim, self._selections[digest])
+        return self._selections[digest]
+
+    async def _check_drift(self, claim: Claim, selection: Selection) -> None:
+        backfill = await self._ledger.backfill(claim.backfill_id)
+        scheme = self._catalog[claim.backfill.job].partitions
+        drift = drift_of(backfill.selector, selection, scheme)
+        if drift != backfill.drift:
+            log(logging.WARNING, "catalog_drifted", backfill=claim.backfill_id, drift=drift)
+            await self._ledger.note_drift(claim.backfill_id, drift)
+
+    # The heartbeat loop
+
+    async def _send_heartbeats(self) -> None:
+        next_beat = self._now()
+        while True:
+            leases = [run.claim.backfill.lease_seconds for run in self._runs]
+            pause = min([self._options.heartbeat_seconds, *(lease / 6 for lease in leases)])
+            next_beat = min(next_beat, self._now() + pause)
+            try:
+                async with asyncio.timeout(next_beat - self._now()):
+                    await self._beat_now.wait()
+                self._beat_now.clear()
+            except TimeoutError:
+                next_beat = self._now() + pause
+                try:
+                    await self._beat()
+                except LedgerError as error:
+                    log(logging.WARNING, "ledger_unreachable", error=error)
+
+    async def _beat(self) -> None:
+        runs = list(self._runs)
+        sent = self._now()
+        if runs:
+            signals = await self._ledger.heartbeat([(run.claim, run.progress) for run in runs])
+            for run in runs:
+                self._obey(run, signals[run.claim.chunk_id], sent)
+        await self._ledger.see_worker(self.id, self._catalog.unresolved)
+
+    def _obey(self, run: Run, signal: Signal, sent: float) -> None:
+        if run not in self._runs:
+            return  # it has ended by itself while the heartbeat was on its way
+        if signal is Signal.LOST:
+            run.lose()
+            return
+        run.lease_until(sent + _trusted(run.claim.backfill.lease_seconds))
+        if signal is Signal.STOP:
+            run.stop()
+
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()
+
+
+def _trusted(lease_seconds: float) -> float:
+    """The part of a lease that the holder counts on: the rest is for the way back."""
+    return lease_seconds - min(2.0, lease_seconds / 10)
+
+
+def _log_lost(claim: Claim) -> None:
+    log(logging.WARNING, "lease_lost", chunk=claim.chunk_id, fence=claim.fence)

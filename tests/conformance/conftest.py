@@ -1,0 +1,82 @@
+"""Every conformance test runs once on SQLite and once on PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from gapless.ledger import Ledger, open_ledger
+from tests.servers import PostgresServer
+from tests.support import Chance, Clock, Home, PostgresHome, SqliteHome, open_at
+
+TEMPLATE = "ledger_template"
+_serials = count(1)
+
+
+@pytest.fixture(scope="session")
+def ledger_template(postgres: PostgresServer) -> str:
+    """A database with the ledger's schema, to be cloned: cheaper than migrating each time."""
+
+    async def migrate() -> None:
+        await (await open_ledger(postgres.url(TEMPLATE))).close()
+
+    postgres.create_database(TEMPLATE)
+    asyncio.run(migrate())
+    return TEMPLATE
+
+
+@pytest.fixture
+def postgres_home(postgres: PostgresServer, ledger_template: str) -> Iterator[PostgresHome]:
+    name = f"ledger_{next(_serials)}"
+    postgres.create_database(name, ledger_template)
+    yield PostgresHome(postgres.url(name))
+    postgres.drop_database(name)
+
+
+@pytest.fixture
+def sqlite_home(tmp_path: Path) -> SqliteHome:
+    return SqliteHome(tmp_path / "ledger.db")
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def home(request: pytest.FixtureRequest) -> Home:
+    """The place of a ledger that is still empty."""
+    place: Home = request.getfixturevalue(f"{request.param}_home")
+    return place
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def chance() -> Chance:
+    return Chance()
+
+
+@pytest.fixture
+async def breakable(home: Home, clock: Clock, chance: Chance) -> AsyncIterator[Ledger]:
+    """An open ledger that a test may break."""
+    ledger = await open_at(home, clock, chance)
+    yield ledger
+    await ledger.close()
+
+
+@pytest.fixture
+async def ledger(breakable: Ledger) -> AsyncIterator[Ledger]:
+    """An open ledger. Whatever a test does with it, its check must find nothing wrong."""
+    yield breakable
+    assert await breakable.check() == []
+
+
+@pytest.fixture
+async def other(ledger: Ledger, home: Home, clock: Clock) -> AsyncIterator[Ledger]:
+    """The same ledger, opened a second time: another process, as far as it can tell."""
+    second = await open_at(home, clock, actor="other")
+    yield second
+    await second.close()

@@ -1,0 +1,334 @@
+"""What must hold of a ledger, at every moment and for every change.
+
+The laws are written from the design alone: which changes each act may cause, and what the tables
+must look like in between. They share no code with the ledger beyond its vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from gapless.core.backfill import State, Stop
+from gapless.core.chunk import ENDED, Order, Status, unplanned_positions
+from gapless.core.retry import RetryKind, RetryPolicy
+from gapless.ledger.records import Claim, Progress
+from tests.stateful.tables import Backfill, Chunk, Key, Snapshot
+
+
+class Deed(StrEnum):
+    """What is being done; everything that is not named may change no chunk."""
+
+    CLAIM = "claim"
+    PLAN = "plan"
+    BEAT = "beat"
+    COMPLETE = "complete"
+    FAIL = "fail"
+    RELEASE = "release"
+    FREE = "free the leases of the dead"
+    STEER = "steer"
+    FORCE = "cancel by force"
+    IDLE = "settle and close epochs"
+    OTHER = "anything else"
+
+
+@dataclass(frozen=True)
+class Act:
+    """The deed at hand, and by which right it may change which chunks."""
+
+    deed: Deed
+    owner: str = ""
+    claims: tuple[Claim, ...] = ()
+    progress: Mapping[Key, Progress] = field(default_factory=dict)
+    permanent: bool = False
+    dead: Collection[str] = ()
+
+    def names(self, chunk: Chunk) -> bool:
+        """Whether the act is done in the name of the chunk's present lease."""
+        return any(
+            (claim.backfill_id, claim.chunk_index) == chunk.key
+            and claim.fence == chunk.fence
+            and claim.claim_id == chunk.claim_id
+            for claim in self.claims
+        )
+
+
+STEPS = {
+    (State.PENDING, State.RUNNING): 1,
+    (State.PENDING, State.PAUSED): 1,
+    (State.PENDING, State.CANCELLED): 1,
+    (State.RUNNING, State.PAUSED): 1,
+    (State.RUNNING, State.SUCCEEDED): 1,
+    (State.RUNNING, State.FAILED): 1,
+    (State.RUNNING, State.CANCELLED): 1,
+    (State.PAUSED, State.RUNNING): 1,
+    (State.PAUSED, State.CANCELLED): 1,
+    (State.PAUSED, State.SUCCEEDED): 2,  # resumed and settled at once
+    (State.PAUSED, State.FAILED): 2,
+}
+
+
+# What holds at every moment
+
+
+def check_tables(tables: Snapshot, keys: Mapping[str, list[str]]) -> None:
+    """The laws of a single moment; `keys` are the partitions asked for, by backfill."""
+    fences = [chunk.fence for chunk in tables.chunks.values() if chunk.fence is not None]
+    assert len(fences) == len(set(fences)), f"a fence was given twice: {sorted(fences)}"
+    for backfill in tables.backfills.values():
+        chunks = tables.of(backfill.id)
+        _check_plan(backfill, chunks, keys[backfill.id])
+        _check_counts(backfill, chunks, tables.counts.get(backfill.id, (0, 0, 0)))
+        _check_state(backfill, chunks)
+        for chunk in chunks:
+            _check_chunk(chunk)
+    for group, epoch in tables.epochs.items():
+        hooks = sorted(each for each in tables.backfills if each.startswith(f"drained-{group}-"))
+        wanted = sorted(f"drained-{group}-{each}" for each in range(1, epoch + 1))
+        assert hooks == wanted, f"group {group} is in epoch {epoch}, its hooks are {hooks}"
+
+
+def _check_plan(backfill: Backfill, chunks: list[Chunk], keys: list[str]) -> None:
+    """Planned and unplanned are the whole selection, and nothing is in it twice."""
+    size, total, planned = backfill.chunk_size, backfill.chunk_total, backfill.planned
+    assert backfill.partitions == len(keys), f"{backfill.id} has lost partitions: {keys}"
+    assert total == -(-len(keys) // size), f"{backfill.id} has {total} chunks"
+    oldest = backfill.order is Order.OLDEST
+    indices = list(range(planned) if oldest else range(total - planned, total))
+    assert [chunk.index for chunk in chunks] == indices, f"{backfill.id}: {chunks}, not {indices}"
+    unplanned = set(unplanned_positions(backfill.order, len(keys), size, planned))
+    positions = [at for chunk in chunks for at in range(chunk.first, chunk.last + 1)]
+    assert sorted([*positions, *unplanned]) == list(range(len(keys))), (
+        f"{backfill.id}: planned {positions} and unplanned {unplanned} are not 0-{len(keys) - 1}"
+    )
+    for chunk in chunks:
+        assert chunk.last - chunk.first < size, f"{chunk} is too large"
+        assert chunk.rank == (chunk.index if oldest else -chunk.index), f"{chunk} ranks wrongly"
+
+
+def _check_counts(backfill: Backfill, chunks: list[Chunk], counts: tuple[int, int, int]) -> None:
+    kinds = (Status.COMPLETE, Status.ABANDONED, Status.CANCELLED)
+    rows = tuple(sum(chunk.status is kind for chunk in chunks) for kind in kinds)
+    assert counts == rows, f"{backfill.id}: the counters say {counts}, the rows are {rows}"
+    running = sum(chunk.status is Status.RUNNING for chunk in chunks)
+    assert running <= backfill.max_concurrent_runs, f"{backfill.id} runs {running} chunks"
+
+
+def _check_state(backfill: Backfill, chunks: list[Chunk]) -> None:
+    statuses = {chunk.status for chunk in chunks}
+    if backfill.state.ended:
+        assert statuses <= ENDED, f"{backfill.id} is {backfill.state}, its chunks are {statuses}"
+    match backfill.state:
+        case State.PENDING:
+            assert not chunks, f"{backfill.id} is PENDING and has chunks"
+        case State.SUCCEEDED:
+            assert statuses == {Status.COMPLETE}, f"{backfill.id} SUCCEEDED with {statuses}"
+            assert backfill.planned == backfill.chunk_total, f"{backfill.id} was not all planned"
+        case State.FAILED:
+            assert Status.ABANDONED in statuses, f"{backfill.id} FAILED without a dead letter"
+        case State.CANCELLED:
+            assert backfill.stopping is Stop.CANCEL, f"{backfill.id} was not asked to cancel"
+
+
+def _check_chunk(chunk: Chunk) -> None:
+    waits = chunk.status in (Status.RUNNING, Status.FAILED)
+    assert (chunk.due is not None) == waits, f"a due of {chunk.due} in {chunk}"
+    assert (chunk.ended_at is not None) == chunk.status.ended, f"ended at the wrong time: {chunk}"
+    if chunk.status is Status.RUNNING:
+        assert None not in (chunk.fence, chunk.claim_id, chunk.owner), f"nobody runs {chunk}"
+    if chunk.status is Status.COMPLETE:
+        assert not chunk.missing, f"complete, but {chunk.missing} is missing: {chunk}"
+
+
+# What holds for every change
+
+
+def check_change(before: Snapshot, after: Snapshot, act: Act, now: float, top_fence: int) -> None:
+    """The laws of one transaction, given the highest fence that was ever seen before it."""
+    for gone in (before.backfills.keys() - after.backfills, before.chunks.keys() - after.chunks):
+        assert not gone, f"{gone} vanished by {act}"
+    for backfill_id, was in before.backfills.items():
+        _check_backfill_change(was, after.backfills[backfill_id], act)
+    for key, chunk in after.chunks.items():
+        old = before.chunks.get(key)
+        if old != chunk:
+            _check_chunk_change(_Change(old, chunk, after.backfills[key[0]], act, now), before)
+        if chunk.fence is not None and (old is None or old.fence != chunk.fence):
+            assert chunk.fence > top_fence, f"fence {chunk.fence} after {top_fence}"
+    if act.deed is Deed.CLAIM:
+        _check_order(before, after)
+    for group, epoch in after.epochs.items():
+        if epoch != before.epochs.get(group, 0):
+            assert act.deed is Deed.IDLE, f"{act} closed an epoch"
+            assert epoch == before.epochs[group] + 1, f"group {group} skipped to {epoch}"
+            assert not before.busy(group), f"group {group} was not drained"
+
+
+def _check_backfill_change(was: Backfill, now_is: Backfill, act: Act) -> None:
+    if was == now_is:
+        return
+    assert not was.state.ended, f"{was} had ended, and is {now_is} by {act}"
+    fixed = ("selection", "partitions", "chunk_size", "chunk_total", "max_concurrent_runs", "order")
+    for name in fixed:
+        assert getattr(was, name) == getattr(now_is, name), f"{name} of {was.id} changed by {act}"
+    steps = now_is.state_version - was.state_version
+    moved = STEPS.get((was.state, now_is.state), 0 if was.state is now_is.state else None)
+    assert steps == moved, f"{was.id}: {was.state} to {now_is.state} with {steps} versions"
+    if was.stopping is not None:
+        stops = (was.stopping, Stop.CANCEL)
+        assert now_is.stopping in stops, f"{was.id} was to {was.stopping}, not {now_is.stopping}"
+    if was.planned != now_is.planned:
+        assert now_is.planned > was.planned, f"{was.id} was planned to {was.planned}: {now_is}"
+        assert was.active, f"{was.id} is {was.state}, {was.stopping}, and was planned by {act}"
+        assert act.deed in (Deed.CLAIM, Deed.PLAN), f"{act} planned {was.id}"
+
+
+@dataclass(frozen=True)
+class _Change:
+    old: Chunk | None
+    new: Chunk
+    backfill: Backfill
+    act: Act
+    now: float
+
+    def __str__(self) -> str:
+        return f"{self.old} became {self.new} by {self.act} at {self.now}"
+
+
+def _check_chunk_change(change: _Change, before: Snapshot) -> None:
+    """A chunk changes only by an act that has the right to it, and only as that act says."""
+    old, new, act = change.old, change.new, change.act
+    was = before.backfills.get(new.backfill_id)
+    if old is None:
+        assert was is not None, f"chunks in a new backfill: {change}"
+        assert was.active, f"planned in a backfill that is {was.state}: {change}"
+        if new.status is Status.PENDING:
+            assert act.deed in (Deed.CLAIM, Deed.PLAN), str(change)
+            return
+        old = Chunk(*new.key, new.rank, new.first, new.last, Status.PENDING, *_NEW)
+    assert was is not None
+    assert (old.first, old.last) == (new.first, new.last), f"moved: {change}"
+    match (old.status, new.status):
+        case (Status.PENDING | Status.FAILED, Status.RUNNING):
+            assert was.active, f"claimed although {was.state}, {was.stopping}: {change}"
+            assert old.status is Status.PENDING or was.is_due(old, change.now), f"early: {change}"
+            assert (old.attempts, old.lost) == (new.attempts, new.lost), f"counted: {change}"
+            assert old.progress == new.progress, f"progress changed: {change}"
+            _check_taken(change)
+        case (Status.RUNNING, Status.RUNNING) if old.fence == new.fence:
+            if act.deed is Deed.FREE:
+                assert old.owner in act.dead, f"alive: {change}"
+                assert new.due == change.now, str(change)
+                assert new.progress == old.progress, f"progress changed: {change}"
+            else:
+                assert act.deed is Deed.BEAT, str(change)
+                _check_named(change, old)
+                assert new.due == change.now + was.lease_seconds, f"wrong lease: {change}"
+        case (Status.RUNNING, Status.RUNNING):
+            assert was.active, f"claimed although {was.state}, {was.stopping}: {change}"
+            assert was.lapsed(old, change.now), f"stolen: {change}"
+            _check_loss(change, old)
+            assert new.lost <= 1, f"taken at once, although lost before: {change}"
+            _check_taken(change)
+        case (Status.RUNNING, Status.COMPLETE):
+            assert act.deed is Deed.COMPLETE, str(change)
+            _check_named(change, old)
+        case (Status.RUNNING, Status.PENDING):
+            assert act.deed is Deed.RELEASE, str(change)
+            _check_named(change, old)
+            assert (old.attempts, old.lost) == (new.attempts, new.lost), f"counted: {change}"
+        case (Status.RUNNING, Status.FAILED | Status.ABANDONED) if act.deed is Deed.FAIL:
+            _check_named(change, old)
+            _check_failure(change, old)
+        case (Status.RUNNING, Status.FAILED | Status.ABANDONED):
+            assert act.deed is Deed.CLAIM, str(change)
+            assert was.active, f"recovered although {was.state}, {was.stopping}: {change}"
+            assert was.lapsed(old, change.now), f"taken away: {change}"
+            _check_loss(change, old)
+        case (Status.PENDING | Status.FAILED | Status.RUNNING, Status.CANCELLED):
+            assert change.backfill.stopping is not None, f"not stopping: {change}"
+            assert (
+                old.status is not Status.RUNNING
+                or act.deed is Deed.FORCE
+                or was.lapsed(old, change.now)
+            ), f"cancelled under a live lease: {change}"
+            assert old.progress == new.progress, f"progress changed: {change}"
+        case (Status.ABANDONED, Status.ABANDONED):
+            assert (old.purged_at, new.purged_at) == (None, change.now), str(change)
+            assert act.deed is Deed.OTHER, str(change)
+        case _:
+            raise AssertionError(f"not foreseen: {change}")
+
+
+_NEW = (0, 0, None, None, None, None, None, None, _EMPTY := Progress().holes, None, None)
+
+
+def _check_taken(change: _Change) -> None:
+    """A claimed chunk carries its new holder and a whole lease."""
+    new, act = change.new, change.act
+    assert act.deed is Deed.CLAIM, str(change)
+    assert new.owner == act.owner, f"claimed for someone else: {change}"
+    assert new.due == change.now + change.backfill.lease_seconds, f"wrong lease: {change}"
+
+
+def _check_named(change: _Change, old: Chunk) -> None:
+    """Only the present holder changes a chunk that runs, and its progress is what it said."""
+    assert change.act.names(old), f"done under an old fence: {change}"
+    said = change.act.progress[old.key]
+    assert change.new.progress == said, f"{said} was said: {change}"
+
+
+def _check_failure(change: _Change, old: Chunk) -> None:
+    progressed = change.new.last_processed != old.failed_behind
+    attempts = 1 if progressed else old.attempts + 1
+    assert (change.new.attempts, change.new.lost) == (attempts, 0), f"miscounted: {change}"
+    ends = change.act.permanent or gives_up(change.backfill.retry, attempts)
+    assert (change.new.status is Status.ABANDONED) == ends, f"wrong verdict: {change}"
+    if not ends:
+        low, high = delay_bounds(change.backfill.retry, attempts)
+        assert change.new.due is not None
+        assert low <= change.new.due - change.now <= high, f"wrong delay: {change}"
+
+
+def _check_loss(change: _Change, old: Chunk) -> None:
+    """A lost worker costs no attempt, but too many in a row are the end."""
+    new, policy = change.new, change.backfill.retry
+    progressed = old.last_processed != old.failed_behind
+    tries = (0, 1) if progressed else (old.attempts, old.lost + 1)
+    assert (new.attempts, new.lost) == tries, f"miscounted: {change}"
+    assert new.progress == old.progress, f"progress changed: {change}"
+    ends = new.lost >= policy.lost_limit and policy.kind is not RetryKind.UNBOUNDED
+    assert (new.status is Status.ABANDONED) == ends, f"wrong verdict: {change}"
+
+
+def gives_up(policy: RetryPolicy, attempts: int) -> bool:
+    match policy.kind:
+        case RetryKind.HALT:
+            return True
+        case RetryKind.SCHEDULE:
+            return attempts > len(policy.delays)
+        case RetryKind.BACKOFF:
+            return attempts > policy.retries
+        case RetryKind.UNBOUNDED:
+            return False
+
+
+def delay_bounds(policy: RetryPolicy, attempts: int) -> tuple[float, float]:
+    if policy.kind is RetryKind.SCHEDULE:
+        exact = policy.delays[attempts - 1]
+        return exact, exact
+    delay = min(policy.base * 2 ** (attempts - 1), policy.max_delay)
+    return delay, delay * (1 + policy.jitter)
+
+
+def _check_order(before: Snapshot, after: Snapshot) -> None:
+    """Pending chunks are taken in the order of their ranks."""
+    for backfill in after.backfills.values():
+        taken = [
+            chunk.rank
+            for chunk in after.of(backfill.id, Status.RUNNING)
+            if (old := before.chunks.get(chunk.key)) is None or old.status is Status.PENDING
+        ]
+        left = [chunk.rank for chunk in after.of(backfill.id, Status.PENDING)]
+        assert not (taken and left) or max(taken) < min(left), f"took {taken} before {left}"

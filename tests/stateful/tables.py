@@ -1,0 +1,245 @@
+"""The ledger's tables, read behind its back: what the laws are checked against.
+
+Nothing here goes through the ledger's own statements, so a statement that is wrong cannot hide
+itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import apsw
+import asyncpg
+import msgspec
+
+from gapless.core.backfill import State, Stop
+from gapless.core.chunk import Order, Status
+from gapless.core.ranges import RangeSet
+from gapless.core.retry import RetryPolicy
+from gapless.ledger.records import Progress
+
+Key = tuple[str, int]
+"""Backfill and index of a chunk."""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A row of `chunks`."""
+
+    backfill_id: str
+    index: int
+    rank: int
+    first: int
+    last: int
+    status: Status
+    attempts: int
+    lost: int
+    fence: int | None
+    claim_id: str | None
+    owner: str | None
+    due: float | None
+    last_processed: int | None
+    failed_behind: int | None
+    holes: RangeSet
+    ended_at: float | None
+    purged_at: float | None
+
+    @property
+    def key(self) -> Key:
+        return self.backfill_id, self.index
+
+    @property
+    def progress(self) -> Progress:
+        return Progress(self.last_processed, self.holes)
+
+    @property
+    def done(self) -> set[int]:
+        return done_of(self.first, self.progress)
+
+    @property
+    def missing(self) -> set[int]:
+        return set(range(self.first, self.last + 1)) - self.done
+
+
+@dataclass(frozen=True)
+class Backfill:
+    """A row of `backfills`, without what never matters here."""
+
+    id: str
+    job: str
+    job_version: int
+    selection: str
+    partitions: int
+    chunk_size: int
+    chunk_total: int
+    planned: int
+    max_concurrent_runs: int
+    queue: str
+    order: Order
+    retry: RetryPolicy
+    lease_seconds: float
+    state: State
+    state_version: int
+    stopping: Stop | None
+    parent: str | None
+    group: str | None
+
+    @property
+    def active(self) -> bool:
+        """Whether chunks may be planned and claimed."""
+        return self.state in (State.PENDING, State.RUNNING) and self.stopping is None
+
+    def lapsed(self, chunk: Chunk, now: float) -> bool:
+        """Whether the lease is over, or is out of reach since the clock jumped back."""
+        assert chunk.due is not None
+        return not now < chunk.due <= now + self.lease_seconds + 1
+
+    def is_due(self, chunk: Chunk, now: float) -> bool:
+        """Whether a failed chunk has waited enough."""
+        assert chunk.due is not None
+        return not now < chunk.due <= now + self.retry.longest + 1
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All tables at one moment."""
+
+    backfills: dict[str, Backfill] = field(default_factory=dict)
+    chunks: dict[Key, Chunk] = field(default_factory=dict)
+    counts: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    epochs: dict[str, int] = field(default_factory=dict)
+    events: tuple[int, int] = (0, 0)
+
+    def of(self, backfill_id: str, *statuses: Status) -> list[Chunk]:
+        """The chunks of a backfill by index, of some statuses or of all."""
+        found = [
+            chunk
+            for chunk in self.chunks.values()
+            if chunk.backfill_id == backfill_id and (not statuses or chunk.status in statuses)
+        ]
+        return sorted(found, key=lambda chunk: chunk.index)
+
+    def leased(self, backfill_id: str, now: float) -> list[Chunk]:
+        backfill = self.backfills[backfill_id]
+        running = self.of(backfill_id, Status.RUNNING)
+        return [chunk for chunk in running if not backfill.lapsed(chunk, now)]
+
+    def takeable(self, backfill_id: str, now: float) -> int:
+        """How many chunks wait for a worker."""
+        backfill = self.backfills[backfill_id]
+        failed = self.of(backfill_id, Status.FAILED)
+        unplanned = backfill.chunk_total - backfill.planned
+        due = sum(backfill.is_due(chunk, now) for chunk in failed)
+        return unplanned + len(self.of(backfill_id, Status.PENDING)) + due
+
+    def busy(self, group: str) -> bool:
+        """Whether a backfill of the group has a pending or running chunk, planned or not."""
+        return any(
+            self.of(each.id, Status.PENDING, Status.RUNNING)
+            or (each.stopping is None and each.planned < each.chunk_total)
+            for each in self.backfills.values()
+            if each.group == group and not each.state.ended
+        )
+
+    def completed(self, group: str) -> int:
+        members = [each.id for each in self.backfills.values() if each.group == group]
+        return sum(len(self.of(each, Status.COMPLETE)) for each in members)
+
+
+def done_of(first: int, progress: Progress) -> set[int]:
+    """The positions of a chunk that this much progress has done."""
+    if progress.last_processed is None:
+        return set()
+    return set(range(first, progress.last_processed + 1)) - set(progress.holes)
+
+
+class Tables(Protocol):
+    """A connection of its own to the ledger's database."""
+
+    async def rows(self, query: str) -> list[Sequence[Any]]: ...
+    async def close(self) -> None: ...
+
+
+class SqliteTables:
+    def __init__(self, path: Path) -> None:
+        self._connection = apsw.Connection(str(path))
+
+    async def rows(self, query: str) -> list[Sequence[Any]]:
+        return self._connection.execute(query).fetchall()
+
+    async def close(self) -> None:
+        self._connection.close()
+
+
+class PostgresTables:
+    def __init__(self, connection: asyncpg.Connection) -> None:
+        self._connection = connection
+
+    @classmethod
+    async def connect(cls, url: str) -> PostgresTables:
+        return cls(
+            await asyncpg.connect(url, server_settings={"search_path": "gapless", "jit": "off"})
+        )
+
+    async def rows(self, query: str) -> list[Sequence[Any]]:
+        return [tuple(row) for row in await self._connection.fetch(query)]
+
+    async def empty(self) -> None:
+        """Empties every table; the sequence of fences goes on."""
+        names = await self.rows(
+            "SELECT tablename FROM pg_tables"
+            " WHERE schemaname = 'gapless' AND tablename <> 'schema_version'"
+        )
+        await self._connection.execute(f"TRUNCATE {', '.join(row[0] for row in names)}")
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+
+async def read(tables: Tables) -> Snapshot:
+    """The tables as they are now."""
+    chunks = [
+        Chunk(*row[:5], Status(row[5]), *row[6:14], _holes(row[14]), *row[15:])
+        for row in await tables.rows(
+            "SELECT backfill_id, chunk_index, rank, first, last, status, attempts, lost, fence,"
+            " claim_id, owner, due, last_processed, failed_behind, holes, ended_at, purged_at"
+            " FROM chunks"
+        )
+    ]
+    backfills = [
+        Backfill(
+            *row[:10],
+            Order(row[10]),
+            msgspec.json.decode(row[11], type=RetryPolicy),
+            row[12],
+            State(row[13]),
+            row[14],
+            Stop(row[15]) if row[15] else None,
+            *row[16:],
+        )
+        for row in await tables.rows(
+            "SELECT id, job, job_version, selection, partitions, chunk_size, chunk_total, planned,"
+            " max_concurrent_runs, queue, run_order, retry, lease_seconds, state, state_version,"
+            " stopping, parent_backfill_id, group_name FROM backfills"
+        )
+    ]
+    counts = await tables.rows(
+        "SELECT backfill_id, sum(complete), sum(abandoned), sum(cancelled)"
+        " FROM counts GROUP BY backfill_id"
+    )
+    epochs = await tables.rows("SELECT name, epoch FROM groups")
+    events = await tables.rows("SELECT count(*), coalesce(max(seq), 0) FROM events")
+    return Snapshot(
+        {each.id: each for each in backfills},
+        {each.key: each for each in chunks},
+        {row[0]: (int(row[1]), int(row[2]), int(row[3])) for row in counts},
+        {row[0]: row[1] for row in epochs},
+        (events[0][0], events[0][1]),
+    )
+
+
+def _holes(text: str | None) -> RangeSet:
+    return RangeSet(msgspec.json.decode(text)) if text else RangeSet()
