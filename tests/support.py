@@ -89,10 +89,17 @@ class PostgresHome:
     url: str
 
     async def run(self, text: str) -> list[Sequence[Any]]:
+        connection = await asyncpg.connect(self.url, server_settings={"search_path": "gapless"})
+        try:
+            return [tuple(row) for row in await connection.fetch(text)]
+        finally:
+            await connection.close()
+
+    async def script(self, text: str) -> None:
+        """Runs several statements at once."""
         connection = await asyncpg.connect(self.url)
         try:
-            await connection.execute("SET search_path TO gapless")
-            return [tuple(row) for row in await connection.fetch(text)]
+            await connection.execute(text)
         finally:
             await connection.close()
 

@@ -10,13 +10,17 @@ async with gapless.Engine("sqlite:///ledger.db") as engine:
     await backfill.wait()
 """
 
-from gapless.core.errors import GaplessError, PermanentError, TransientError
-from gapless.core.partitions import blocks, daily, epochs, hourly, monthly, static
-from gapless.core.retry import RetryPolicy
-from gapless.core.selector import Explicit, Filter, Range
-from gapless.runtime.context import BlockingContext, Context
-from gapless.runtime.engine import BackfillHandle, Engine
-from gapless.runtime.job import Chunk, Job, job
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gapless.core.errors import GaplessError, PermanentError, TransientError
+    from gapless.core.partitions import blocks, daily, epochs, hourly, monthly, static
+    from gapless.core.retry import RetryPolicy
+    from gapless.core.selector import Explicit, Filter, Range
+    from gapless.runtime.context import BlockingContext, Context
+    from gapless.runtime.engine import BackfillHandle, Engine
+    from gapless.runtime.job import Chunk, Job, job
 
 __all__ = [
     "BackfillHandle",
@@ -40,3 +44,22 @@ __all__ = [
     "monthly",
     "static",
 ]
+
+_HOMES = {
+    "gapless.core.errors": ("GaplessError", "PermanentError", "TransientError"),
+    "gapless.core.partitions": ("blocks", "daily", "epochs", "hourly", "monthly", "static"),
+    "gapless.core.retry": ("RetryPolicy",),
+    "gapless.core.selector": ("Explicit", "Filter", "Range"),
+    "gapless.runtime.context": ("BlockingContext", "Context"),
+    "gapless.runtime.engine": ("BackfillHandle", "Engine"),
+    "gapless.runtime.job": ("Chunk", "Job", "job"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports a public name when it is first used: the command line must start fast."""
+    if name not in _HOME_OF:
+        raise AttributeError(f"module `gapless` has no `{name}`")
+    value = globals()[name] = getattr(importlib.import_module(_HOME_OF[name]), name)
+    return value

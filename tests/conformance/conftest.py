@@ -14,6 +14,15 @@ from tests.servers import PostgresServer
 from tests.support import Chance, Clock, Home, PostgresHome, SqliteHome, open_at
 
 TEMPLATE = "ledger_template"
+_EMPTY = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid();
+DO $$ BEGIN
+    EXECUTE (SELECT 'TRUNCATE ' || string_agg('gapless.' || tablename, ', ') || ' RESTART IDENTITY'
+             FROM pg_tables WHERE schemaname = 'gapless' AND tablename <> 'schema_version');
+    ALTER SEQUENCE gapless.fence RESTART;
+END $$
+"""
 _serials = count(1)
 
 
@@ -30,11 +39,25 @@ def ledger_template(postgres: PostgresServer) -> str:
 
 
 @pytest.fixture
-def postgres_home(postgres: PostgresServer, ledger_template: str) -> Iterator[PostgresHome]:
+def fresh_postgres_home(postgres: PostgresServer, ledger_template: str) -> Iterator[PostgresHome]:
+    """A clone, for a test that changes the schema itself or leaves connections behind."""
     name = f"ledger_{next(_serials)}"
     postgres.create_database(name, ledger_template)
     yield PostgresHome(postgres.url(name))
     postgres.drop_database(name)
+
+
+@pytest.fixture(scope="session")
+def shared_postgres_home(postgres: PostgresServer, ledger_template: str) -> PostgresHome:
+    postgres.create_database("ledger_shared", ledger_template)
+    return PostgresHome(postgres.url("ledger_shared"))
+
+
+@pytest.fixture
+def postgres_home(shared_postgres_home: PostgresHome) -> Iterator[PostgresHome]:
+    """One database for all tests, emptied behind each: ten times as fast as cloning."""
+    yield shared_postgres_home
+    asyncio.run(shared_postgres_home.script(_EMPTY))
 
 
 @pytest.fixture
@@ -42,10 +65,21 @@ def sqlite_home(tmp_path: Path) -> SqliteHome:
     return SqliteHome(tmp_path / "ledger.db")
 
 
+@pytest.fixture
+def fresh_sqlite_home(sqlite_home: SqliteHome) -> SqliteHome:
+    return sqlite_home
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 def home(request: pytest.FixtureRequest) -> Home:
-    """The place of a ledger that is still empty."""
+    """The place of a ledger without a backfill."""
     place: Home = request.getfixturevalue(f"{request.param}_home")
+    return place
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def fresh_home(request: pytest.FixtureRequest) -> Home:
+    place: Home = request.getfixturevalue(f"fresh_{request.param}_home")
     return place
 
 

@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from gapless.core.backfill import State, Stop
 from gapless.core.chunk import ENDED, Order, Status, unplanned_positions
+from gapless.core.ranges import RangeSet
 from gapless.core.retry import RetryKind, RetryPolicy
 from gapless.ledger.records import Claim, Progress
 from tests.stateful.tables import Backfill, Chunk, Key, Snapshot
@@ -206,7 +207,7 @@ def _check_chunk_change(change: _Change, before: Snapshot) -> None:
         if new.status is Status.PENDING:
             assert act.deed in (Deed.CLAIM, Deed.PLAN), str(change)
             return
-        old = Chunk(*new.key, new.rank, new.first, new.last, Status.PENDING, *_NEW)
+        old = _planned(new)
     assert was is not None
     assert (old.first, old.last) == (new.first, new.last), f"moved: {change}"
     match (old.status, new.status):
@@ -261,7 +262,10 @@ def _check_chunk_change(change: _Change, before: Snapshot) -> None:
             raise AssertionError(f"not foreseen: {change}")
 
 
-_NEW = (0, 0, None, None, None, None, None, None, _EMPTY := Progress().holes, None, None)
+def _planned(chunk: Chunk) -> Chunk:
+    """The chunk as it was between its planning and its first claim."""
+    nothing = (0, 0, None, None, None, None, None, None, RangeSet(), None, None)
+    return Chunk(*chunk.key, chunk.rank, chunk.first, chunk.last, Status.PENDING, *nothing)
 
 
 def _check_taken(change: _Change) -> None:

@@ -111,7 +111,7 @@ def after_failure(
     policy: RetryPolicy, tries: Tries, *, progressed: bool, permanent: bool, chance: float
 ) -> Verdict:
     """The verdict on a run that ended in an error."""
-    now = tries.failed(progressed=progressed)
+    now = tries.failed(progressed=progressed and not permanent)
     return Verdict(now, None if permanent else policy.delay(now.attempts, chance))
 
 

@@ -39,35 +39,34 @@ class BackfillOptions:
     id: str | None = None
 
 
+def request_for(job: Job, selector: Selector, options: BackfillOptions) -> BackfillRequest:
+    """What to ask the ledger for; everything that can be wrong is found here."""
+    if options.order not in set(Order):
+        raise UsageError(f"there is no order `{options.order}`", hint="oldest or newest")
+    retry = job.retry if options.retry is None else options.retry
+    chunk_size = job.chunk_size if options.chunk_size is None else options.chunk_size
+    return BackfillRequest(
+        id=new_id() if options.id is None else _named("id", options.id),
+        job=job.name,
+        job_version=job.version,
+        selector=summary(selector),
+        selection=resolve(selector, job.partitions),
+        chunk_size=at_least(1, "chunk size", chunk_size),
+        max_concurrent_runs=at_least(1, "max concurrent", options.max_concurrent_runs),
+        queue=_named("queue", options.queue),
+        order=Order(options.order),
+        retry=RetryPolicy.named(retry) if isinstance(retry, str) else retry,
+        lease_seconds=job.lease_seconds,
+        group=None if options.group is None else _named("group", options.group),
+        hook=_hook(options),
+    )
+
+
 class Controller:
-    """Creates and explains backfills."""
+    """Retries and explains backfills."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-
-    async def create(self, job: Job, selector: Selector, options: BackfillOptions) -> Backfill:
-        """Plans nothing yet: the first claim does."""
-        if options.order not in set(Order):
-            raise UsageError(f"there is no order `{options.order}`", hint="oldest or newest")
-        retry = job.retry if options.retry is None else options.retry
-        chunk_size = job.chunk_size if options.chunk_size is None else options.chunk_size
-        return await self._ledger.create(
-            BackfillRequest(
-                id=_named("id", options.id) if options.id else new_id(),
-                job=job.name,
-                job_version=job.version,
-                selector=summary(selector),
-                selection=resolve(selector, job.partitions),
-                chunk_size=at_least(1, "chunk size", chunk_size),
-                max_concurrent_runs=at_least(1, "max concurrent", options.max_concurrent_runs),
-                queue=_named("queue", options.queue),
-                order=Order(options.order),
-                retry=RetryPolicy.named(retry) if isinstance(retry, str) else retry,
-                lease_seconds=job.lease_seconds,
-                group=_named("group", options.group) if options.group else None,
-                hook=_hook(options),
-            )
-        )
 
     async def retry_failed(self, parent_id: str, request_id: str | None = None) -> Backfill:
         return await self._ledger.retry_failed(parent_id, new_id(), request_id)

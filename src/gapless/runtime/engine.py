@@ -17,9 +17,9 @@ from typing import Any, Self
 
 from gapless.core.selector import Selector
 from gapless.ledger import Ledger, open_ledger
-from gapless.ledger.records import Backfill
+from gapless.ledger.records import Backfill, BackfillRequest
 from gapless.runtime.catalog import Catalog
-from gapless.runtime.controller import BackfillOptions, Controller
+from gapless.runtime.controller import BackfillOptions, Controller, request_for
 from gapless.runtime.explain import Explanation
 from gapless.runtime.job import Job
 from gapless.runtime.slots import DEFAULT_SLOTS
@@ -96,7 +96,7 @@ class Engine:
         self.worker: Worker | None = None
 
     async def __aenter__(self) -> Self:
-        self.ledger = await open_ledger(self._url, actor=_actor())
+        self.ledger = await open_ledger(self._url, actor=actor())
         self.controller = Controller(self.ledger)
         if self._slots is not None:
             self.worker = Worker(
@@ -112,25 +112,39 @@ class Engine:
         traceback: TracebackType | None,
     ) -> None:
         try:
-            if self.worker is not None and self._working is not None:
-                self.worker.drain()
-                await self._working
+            await self.drain()
         finally:
             await self.ledger.close()
 
     async def backfill(self, job: Job, selector: Selector, **options: Any) -> BackfillHandle:
         """Creates a backfill of a job; the options are those of `BackfillOptions`."""
         wanted = BackfillOptions(**options)
-        self._catalog.add(job)
         if wanted.on_drained is not None:
             self._catalog.add(wanted.on_drained)
-        created = await self.controller.create(job, selector, wanted)
+        return await self.submit(job, request_for(job, selector, wanted))
+
+    async def submit(self, job: Job, request: BackfillRequest) -> BackfillHandle:
+        """Creates the backfill of a request that is already made."""
+        self._catalog.add(job)
+        created = await self.ledger.create(request)
         self.wake()
         return BackfillHandle(self, created.id)
 
     async def get(self, backfill_id: str) -> BackfillHandle:
         """The handle of a backfill that is there."""
         return BackfillHandle(self, (await self.ledger.backfill(backfill_id)).id)
+
+    async def drain(self) -> None:
+        """Takes nothing new, and waits until what runs has finished or is given back."""
+        if self.worker is not None and self._working is not None:
+            if not self._working.done():
+                self.worker.drain()
+            await self._working
+
+    async def is_idle(self) -> bool:
+        """Whether no backfill is left that this engine's slots could run."""
+        assert self.worker is not None
+        return not await self.ledger.active_jobs(self.worker.queues)
 
     def wake(self) -> None:
         if self.worker is not None:
@@ -151,7 +165,8 @@ class Engine:
         self._settled = asyncio.Event()
 
 
-def _actor() -> str:
+def actor() -> str:
+    """Whose name stands beside an event."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):

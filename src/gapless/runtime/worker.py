@@ -64,7 +64,7 @@ class Worker:
         self._ledger = ledger
         self._catalog = catalog
         self._slots = checked(slots)
-        self._queues = tuple(dict.fromkeys(q for slot in slots for q in queues_of(slot)))
+        self.queues = tuple(dict.fromkeys(q for slot in slots for q in queues_of(slot)))
         self._options = options
         self._on_settled = on_settled
         self._threads = ThreadPoolExecutor(
@@ -79,6 +79,7 @@ class Worker:
         self._draining = False
         self._polled_at = float("-inf")
         self._patience = options.poll_seconds
+        self.ended: Counter[str] = Counter()  # outcomes written, by kind
         self.orphans = 0  # threads that were still busy when draining gave up on them
 
     async def run(self) -> None:
@@ -154,7 +155,7 @@ class Worker:
         """What must happen now and then even if no run of ours ends."""
         self._polled_at = self._now()
         before = set(self._catalog.unresolved)
-        self._catalog.resolve(await self._ledger.active_jobs(self._queues))
+        self._catalog.resolve(await self._ledger.active_jobs(self.queues))
         for job in self._catalog.unresolved.keys() - before:
             reason = self._catalog.unresolved[job]
             log(logging.WARNING, "job_unresolved", job=job, reason=reason)
@@ -170,6 +171,7 @@ class Worker:
         except LedgerError:
             self._ended = ended + self._ended  # every write is idempotent: all of it again
             raise
+        self.ended.update(type(each).__name__.lower() for each in ended)
         if ended:
             groups = {each.claim.backfill.group for each in ended} - {None}
             await self._settle(
@@ -229,7 +231,7 @@ class Worker:
                 idle -= len(claims)
         self._patience = self._options.poll_seconds
         if len(self._runs) < sum(self._slots.values()):
-            due = await self._ledger.seconds_until_due(self._queues)
+            due = await self._ledger.seconds_until_due(self.queues)
             if due is not None and due > 0:  # one in the past waits for room, not for time
                 self._patience = min(self._patience, due)
 
