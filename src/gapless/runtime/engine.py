@@ -103,6 +103,7 @@ class Engine:
                 self.ledger, self._catalog, self._slots, self._options, self._on_settled
             )
             self._working = asyncio.create_task(self.worker.run(), name="gapless-worker")
+            await self._has_started()
         return self
 
     async def __aexit__(
@@ -133,6 +134,21 @@ class Engine:
     async def get(self, backfill_id: str) -> BackfillHandle:
         """The handle of a backfill that is there."""
         return BackfillHandle(self, (await self.ledger.backfill(backfill_id)).id)
+
+    async def _has_started(self) -> None:
+        """Waits until the worker is at work, or raises why it cannot be."""
+        assert self.worker is not None
+        assert self._working is not None
+        started = asyncio.create_task(self.worker.started.wait())
+        try:
+            await asyncio.wait([started, self._working], return_when=asyncio.FIRST_COMPLETED)
+            if self._working.done():
+                self._working.result()
+        except BaseException:
+            await self.ledger.close()
+            raise
+        finally:
+            started.cancel()
 
     async def drain(self) -> None:
         """Takes nothing new, and waits until what runs has finished or is given back."""

@@ -11,6 +11,7 @@ granted it was sent. When it can have ended, the run is over, whatever the ledge
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from concurrent.futures import Executor
 from contextlib import asynccontextmanager
@@ -53,6 +54,11 @@ class Dropped:
 Outcome = Completed | Failure | GivenBack | Dropped
 
 
+def trusted(lease_seconds: float) -> float:
+    """The part of a lease that its holder counts on: the rest is for the way back."""
+    return lease_seconds - min(2.0, lease_seconds / 10)
+
+
 class Run:
     """A chunk being worked on."""
 
@@ -74,6 +80,7 @@ class Run:
         self._giving_up = False
         self._stopping = False
         self._lost = False
+        self._deadline = float("inf")
         self._watch: asyncio.TimerHandle | None = None
 
     # What the worker does to a run
@@ -83,7 +90,8 @@ class Run:
         return self.task
 
     def lease_until(self, deadline: float) -> None:
-        """Ends the run at this moment of the loop's clock, unless the lease is renewed."""
+        """Ends the run at this moment of the monotonic clock, unless the lease is renewed."""
+        self._deadline = deadline
         if self._watch is not None:
             self._watch.cancel()
         self._watch = asyncio.get_running_loop().call_at(deadline, self.lose)
@@ -123,7 +131,9 @@ class Run:
         return self._stopping
 
     def check(self) -> None:
-        if self._lost:
+        # A job that keeps the event loop busy keeps its timers from firing: look at the clock too.
+        if self._lost or time.monotonic() > self._deadline:
+            self._lost = True
             raise LeaseLost(f"the lease of chunk `{self.claim.chunk_id}` is gone")
         if self._stopping:
             raise StopRequested(f"chunk `{self.claim.chunk_id}` is to stop")
@@ -138,9 +148,16 @@ class Run:
     async def transaction(self, done: Partition | None) -> AsyncIterator[Transaction]:
         self.check()
         reached = self._last if done is None else self._selection.position(done)
-        progress = Progress(reached, self._holes)
-        async with self._ledger.holding(self.claim, lambda: progress) as tx:
+        sent = self._deadline
+
+        def at_commit() -> Progress:
+            nonlocal sent
+            sent = time.monotonic()
+            return Progress(reached, self._holes)
+
+        async with self._ledger.holding(self.claim, at_commit) as tx:
             yield tx
+        self.lease_until(sent + trusted(self.claim.backfill.lease_seconds))
         if reached is not None:
             self._advance(reached)
 

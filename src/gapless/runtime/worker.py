@@ -33,7 +33,7 @@ from gapless.ledger.records import Claim, ClaimRequest, Failure, Signal
 from gapless.runtime.catalog import Catalog
 from gapless.runtime.drift import drift_of
 from gapless.runtime.process import is_alive, this_process
-from gapless.runtime.run import Completed, Dropped, GivenBack, Outcome, Run
+from gapless.runtime.run import Completed, Dropped, GivenBack, Outcome, Run, trusted
 from gapless.runtime.slots import checked, queues_of
 from gapless.telemetry import log
 
@@ -74,6 +74,7 @@ class Worker:
         self._ended: list[Outcome] = []
         self._selections: dict[str, Selection] = {}
         self._drift_checked: set[str] = set()
+        self.started = asyncio.Event()
         self._wake = asyncio.Event()
         self._beat_now = asyncio.Event()
         self._draining = False
@@ -84,20 +85,23 @@ class Worker:
 
     async def run(self) -> None:
         """Works until drained."""
-        await self._ledger.register(self.id, self._process, self._slots)
         freed = await self._ledger.free_dead(self._process, is_alive)
+        await self._ledger.register(self.id, self._process, self._slots)
+        self.started.set()
         log(logging.INFO, "worker_started", worker=self.id, slots=self._slots, freed=freed)
         self._ledger.on_notify(self.wake)
         heartbeats = asyncio.create_task(self._send_heartbeats(), name="gapless-heartbeats")
         try:
+            await self._take_turn()
             while not self._draining or self._runs or self._ended:
-                await self._take_turn()
                 await self._sleep()
+                await self._take_turn()
         finally:
             heartbeats.cancel()
             await asyncio.wait([heartbeats])
-            for run in self._runs:
-                run.interrupt()
+            self._interrupt_all()
+            if leftover := [run.task for run in self._runs if run.task is not None]:
+                await asyncio.wait(leftover)
             self._threads.shutdown(wait=False, cancel_futures=True)
         await self._ledger.end_worker(self.id)
         log(logging.INFO, "worker_stopped", worker=self.id)
@@ -254,7 +258,7 @@ class Worker:
         job = self._catalog[claim.backfill.job]
         run = Run(self._ledger, claim, job, await self._selection(claim), self._threads)
         self._runs[run] = slot
-        run.lease_until(sent + _trusted(claim.backfill.lease_seconds))
+        run.lease_until(sent + trusted(claim.backfill.lease_seconds))
         run.start().add_done_callback(lambda task: self._end(run, task))
         self._beat_now.set()
 
@@ -314,18 +318,13 @@ class Worker:
         if signal is Signal.LOST:
             run.lose()
             return
-        run.lease_until(sent + _trusted(run.claim.backfill.lease_seconds))
+        run.lease_until(sent + trusted(run.claim.backfill.lease_seconds))
         if signal is Signal.STOP:
             run.stop()
 
     @staticmethod
     def _now() -> float:
         return asyncio.get_running_loop().time()
-
-
-def _trusted(lease_seconds: float) -> float:
-    """The part of a lease that the holder counts on: the rest is for the way back."""
-    return lease_seconds - min(2.0, lease_seconds / 10)
 
 
 def _log_lost(claim: Claim) -> None:

@@ -1,0 +1,243 @@
+"""What a job sees of its chunk, and what becomes of how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+
+import pytest
+
+import gapless
+from gapless.core.errors import BadSelector, UsageError
+from gapless.core.partitions import Window
+from gapless.ledger.records import Backfill
+from gapless.runtime.engine import Engine
+from tests.conformance.engine.conftest import sql
+
+AT_ONCE = gapless.RetryPolicy.backoff(base=0.0, max_delay=0.0, retries=2)
+
+
+async def finish(engine: Engine, job: gapless.Job, selector: object, **options: object) -> Backfill:
+    handle = await engine.backfill(job, selector, **options)  # type: ignore[arg-type]
+    return await asyncio.wait_for(handle.wait(), 30)
+
+
+async def test_an_async_job_sees_every_partition_once_and_in_order(engine: Engine) -> None:
+    seen: list[list[object]] = []
+
+    @gapless.job(partitions=gapless.blocks())
+    async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        seen.append(list(chunk))
+
+    ended = await finish(engine, copy, gapless.Range("10", "34"), chunk_size=10)
+    assert ended.state == "SUCCEEDED"
+    assert sorted(seen) == [list(range(10, 20)), list(range(20, 30)), list(range(30, 35))]
+
+
+async def test_a_plain_job_runs_on_a_thread_of_its_own(engine: Engine) -> None:
+    threads: set[str] = set()
+
+    @gapless.job(partitions=gapless.static(["a", "b"]))
+    def copy(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
+        threads.add(threading.current_thread().name)
+        for key in chunk:
+            context.progress(key)
+
+    assert (await finish(engine, copy, gapless.Explicit.of(["b"]))).state == "SUCCEEDED"
+    assert all(name.startswith("gapless-job") for name in threads)
+
+
+async def test_time_windows_know_their_bounds(engine: Engine) -> None:
+    seen: list[tuple[str, str, str]] = []
+
+    @gapless.job(partitions=gapless.monthly("2023-11", "2024-12"))
+    async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        seen.extend(
+            (month, month.start.isoformat(), month.end.isoformat())
+            for month in chunk
+            if isinstance(month, Window)
+        )
+
+    await finish(engine, copy, gapless.Filter({"year": "2023"}), chunk_size=2)
+    assert seen[1] == ("2023-12", "2023-12-01T00:00:00+00:00", "2024-01-01T00:00:00+00:00")
+
+
+async def test_a_failed_run_goes_on_behind_its_progress(engine: Engine) -> None:
+    seen: list[object] = []
+
+    @gapless.job(partitions=gapless.blocks(), retry=AT_ONCE)
+    async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        for height in chunk:
+            if height == 5 and context.attempt == 1:
+                raise TimeoutError("once")
+            seen.append(height)
+            context.progress(height)
+
+    ended = await finish(engine, copy, gapless.Range("0", "9"), chunk_size=10)
+    assert ended.state == "SUCCEEDED"
+    assert seen == list(range(10))
+
+
+async def test_the_dead_letter_names_the_culprit_alone(engine: Engine) -> None:
+    stored: list[object] = []
+
+    @gapless.job(partitions=gapless.blocks())
+    async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        if 777 in chunk:
+            raise gapless.PermanentError("no such block at https://node.example/v2/SECRET")
+        stored.extend(chunk)
+
+    ended = await finish(engine, copy, gapless.Range("0", "999"), chunk_size=1000)
+    assert ended.state == "FAILED"
+    assert stored == [*range(777), *range(778, 1000)]
+    (letter,) = await engine.ledger.dead(ended.id)
+    assert letter.partitions == ("777",)
+    assert letter.error_message == "no such block at https://node.example/…"
+    assert ended.error == f"PermanentError: {letter.error_message} (chunk 0, partitions 777)"
+
+
+async def test_exhausted_retries_bisect_too(engine: Engine) -> None:
+    calls: Counter[object] = Counter()
+
+    @gapless.job(partitions=gapless.blocks(), retry=AT_ONCE)
+    def copy(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
+        for height in chunk:
+            calls[height] += 1
+            if height == 3:
+                raise ValueError("always")
+
+    ended = await finish(engine, copy, gapless.Range("0", "7"), chunk_size=8)
+    assert ended.state == "FAILED"
+    (letter,) = await engine.ledger.dead()
+    assert letter.partitions == ("3",)
+    assert letter.attempts == 3
+
+
+async def test_a_chunk_that_is_bad_throughout_is_given_up_soon(engine: Engine) -> None:
+    calls: list[int] = []
+
+    @gapless.job(partitions=gapless.blocks())
+    async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        calls.append(len(chunk))
+        raise gapless.PermanentError("all of it")
+
+    await finish(engine, copy, gapless.Range("0", "9999"), chunk_size=10_000)
+    (letter,) = await engine.ledger.dead()
+    assert len(letter.missing) == 10_000
+    assert len(calls) < 60
+
+
+async def test_a_transient_error_amid_a_bisection_keeps_the_holes(engine: Engine) -> None:
+    flaky = iter([True])
+
+    @gapless.job(partitions=gapless.blocks(), retry=AT_ONCE)
+    async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        for height in chunk:
+            if height == 2:
+                raise gapless.PermanentError("bad")
+            if height == 6 and next(flaky, False):
+                raise gapless.TransientError("later")
+            context.progress(height)
+
+    ended = await finish(engine, copy, gapless.Range("0", "7"), chunk_size=8)
+    assert ended.state == "FAILED"
+    (letter,) = await engine.ledger.dead()
+    assert letter.partitions == ("2",)
+    child = await (await engine.get(ended.id)).retry_failed()
+    assert (await child.progress()).partitions == 1
+
+
+async def test_halt_stops_at_the_first_error_and_a_child_covers_the_rest(engine: Engine) -> None:
+    broken = True
+    stored: list[object] = []
+
+    @gapless.job(partitions=gapless.blocks(), retry="halt")
+    async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        for height in chunk:
+            if height == 25 and broken:
+                raise OSError("disk full")
+            stored.append(height)
+            context.progress(height)
+
+    options = {"chunk_size": 10, "max_concurrent_runs": 1}
+    ended = await finish(engine, copy, gapless.Range("0", "99"), **options)
+    assert ended.state == "FAILED"
+    assert ended.chunks.complete == 2
+    broken = False
+    child = await (await engine.get(ended.id)).retry_failed("again")
+    assert (await child.wait()).state == "SUCCEEDED"
+    assert sorted(stored, key=str) == sorted(range(100), key=str)
+
+
+async def test_progress_outside_the_chunk_is_the_jobs_error(engine: Engine) -> None:
+    @gapless.job(partitions=gapless.blocks(), retry="halt")
+    async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        context.progress(99)
+
+    ended = await finish(engine, copy, gapless.Range("0", "99"), chunk_size=10)
+    assert "`99` is not in chunk" in str(ended.error)
+
+
+async def test_a_transaction_commits_effect_and_progress_as_one(engine: Engine) -> None:
+    await sql(engine, "DROP TABLE IF EXISTS effects")
+    await sql(engine, "CREATE TABLE effects (height BIGINT, fence BIGINT)")
+
+    @gapless.job(partitions=gapless.blocks(), retry=AT_ONCE)
+    async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        for height in chunk:
+            async with context.transaction(done=height) as tx:
+                await tx.execute(
+                    "INSERT INTO effects VALUES (:height, :fence)",
+                    height=height,
+                    fence=context.fence,
+                )
+                if height == 4 and context.attempt == 1:
+                    raise TimeoutError("before the commit")
+
+    ended = await finish(engine, copy, gapless.Range("0", "9"), chunk_size=5)
+    assert ended.state == "SUCCEEDED"
+    rows = await sql(engine, "SELECT height FROM effects ORDER BY height")
+    assert [row[0] for row in rows] == list(range(10))
+
+
+async def test_a_plain_job_has_the_same_transaction(engine: Engine) -> None:
+    await sql(engine, "DROP TABLE IF EXISTS effects")
+    await sql(engine, "CREATE TABLE effects (day TEXT)")
+
+    @gapless.job(partitions=gapless.daily("2024-02-01"), retry=AT_ONCE)
+    def copy(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
+        for day in chunk:
+            with context.transaction(done=day) as tx:
+                tx.execute("INSERT INTO effects VALUES (:day)", day=str(day))
+                if context.attempt == 1:
+                    raise TimeoutError("before the commit")
+                assert tx.execute("SELECT count(*) FROM effects WHERE day = :day", day=str(day))
+
+    ended = await finish(engine, copy, gapless.Range("2024-02-27", "+4"), chunk_size=4)
+    assert ended.state == "SUCCEEDED"
+    rows = await sql(engine, "SELECT day FROM effects ORDER BY day")
+    assert [row[0] for row in rows] == ["2024-02-27", "2024-02-28", "2024-02-29", "2024-03-01"]
+
+
+async def test_wrong_requests_leave_nothing_behind(engine: Engine) -> None:
+    @gapless.job(partitions=gapless.blocks(0, 100))
+    async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None: ...
+
+    wrong: list[tuple[object, dict[str, object]]] = [
+        (gapless.Range("5", "4"), {}),
+        (gapless.Range("0", "101"), {}),
+        (gapless.Range("0", "9"), {"chunk_size": 0}),
+        (gapless.Range("0", "9"), {"max_concurrent_runs": 0}),
+        (gapless.Range("0", "9"), {"queue": "no spaces"}),
+        (gapless.Range("0", "9"), {"order": "sideways"}),
+        (gapless.Range("0", "9"), {"retry": "forever"}),
+        (gapless.Range("0", "9"), {"on_drained": copy}),
+        (gapless.Range("0", "9"), {"on_drained": copy, "group": "g"}),
+        (gapless.Explicit.of([]), {}),
+        (gapless.Filter({"a": "b"}), {}),
+    ]
+    for selector, options in wrong:
+        with pytest.raises((UsageError, BadSelector)):
+            await engine.backfill(copy, selector, **options)  # type: ignore[arg-type]
+    assert await engine.ledger.backfills() == []
