@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable
+from types import ModuleType
 
 from gapless.core.errors import UnknownJob
 from gapless.runtime.job import Job
@@ -32,14 +33,19 @@ class Catalog:
     def resolve(self, wanted: Iterable[tuple[str, int]]) -> None:
         """Learns the jobs that it can import, and notes for the others why not."""
         for name, version in wanted:
-            if name not in self._jobs and name not in self.unresolved and self._importing:
+            if name not in self._jobs and name not in self.unresolved:
                 try:
-                    self._jobs[name] = import_job(name)
+                    self._jobs[name] = self._find(name)
                 except UnknownJob as error:
                     self.unresolved[name] = str(error)
             known = self._jobs.get(name)
             if known is not None and known.version != version:
                 self.unresolved[name] = f"has version {known.version} of it, not {version}"
+
+    def _find(self, name: str) -> Job:
+        if not self._importing:
+            raise UnknownJob("it runs only the jobs that it was given")
+        return import_job(name)
 
     @property
     def known(self) -> tuple[tuple[str, int], ...]:
@@ -52,18 +58,31 @@ def import_job(name: str) -> Job:
     if not (module and attribute):
         raise UnknownJob(f"`{name}` does not name a job", hint="write it as `module:function`")
     try:
-        found = getattr(importlib.import_module(module), attribute)
-    except ImportError as error:
-        raise UnknownJob(
-            f"cannot import `{module}`: {error}",
-            hint="run from the folder that holds it, or install it in this environment",
-        ) from error
+        found: object = _import(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
     except AttributeError:
-        raise UnknownJob(f"module `{module}` has no `{attribute}`") from None
-    except Exception as error:
-        raise UnknownJob(f"importing `{module}` failed: {type(error).__name__}: {error}") from error
+        raise UnknownJob(
+            f"module `{module}` has no `{attribute}`",
+            hint="name a function that `@gapless.job(partitions=…)` decorates",
+        ) from None
     if not isinstance(found, Job):
         raise UnknownJob(
             f"`{name}` is no job", hint="decorate the function with `@gapless.job(partitions=…)`"
         )
     return found
+
+
+def _import(module: str) -> ModuleType:
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise UnknownJob(
+            f"cannot import `{module}`: {error}",
+            hint="run from the folder that holds it, or install it in this environment",
+        ) from error
+    except (Exception, SystemExit) as error:
+        raise UnknownJob(
+            f"importing `{module}` failed: {type(error).__name__}: {error}",
+            hint=f"`python -c 'import {module}'` shows where",
+        ) from error

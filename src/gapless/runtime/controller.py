@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import re
 import secrets
-from dataclasses import dataclass
+from typing import TypedDict
 
 import msgspec
 
@@ -25,39 +25,40 @@ from gapless.runtime.job import Job, at_least
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
-@dataclass(frozen=True)
-class BackfillOptions:
-    """How a backfill is run; None stands for the job's own choice."""
+class BackfillOptions(TypedDict, total=False):
+    """How a backfill is run. What is left out, or None, is the job's own choice."""
 
-    chunk_size: int | None = None
-    max_concurrent_runs: int = 4
-    queue: str = "default"
-    order: Order | str = Order.OLDEST
-    retry: RetryPolicy | str | None = None
-    group: str | None = None
-    on_drained: Job | None = None
-    id: str | None = None
+    chunk_size: int | None
+    max_concurrent_runs: int  # 4
+    queue: str  # `default`
+    order: Order | str  # oldest first
+    retry: RetryPolicy | str | None
+    group: str | None  # its hook runs when all backfills of the group are done
+    on_drained: Job | None  # that hook
+    id: str | None  # asked for again with the same id, it is the same backfill
 
 
 def request_for(job: Job, selector: Selector, options: BackfillOptions) -> BackfillRequest:
     """What to ask the ledger for; everything that can be wrong is found here."""
-    if options.order not in set(Order):
-        raise UsageError(f"there is no order `{options.order}`", hint="oldest or newest")
-    retry = job.retry if options.retry is None else options.retry
-    chunk_size = job.chunk_size if options.chunk_size is None else options.chunk_size
+    order = options.get("order", Order.OLDEST)
+    if order not in set(Order):
+        raise UsageError(f"there is no order `{order}`", hint="oldest or newest")
+    retry = options.get("retry") or job.retry
+    chunk_size = options.get("chunk_size")
+    backfill_id, group = options.get("id"), options.get("group")
     return BackfillRequest(
-        id=new_id() if options.id is None else _named("id", options.id),
+        id=new_id() if backfill_id is None else _named("id", backfill_id),
         job=job.name,
         job_version=job.version,
         selector=summary(selector),
         selection=resolve(selector, job.partitions),
-        chunk_size=at_least(1, "chunk size", chunk_size),
-        max_concurrent_runs=at_least(1, "max concurrent", options.max_concurrent_runs),
-        queue=_named("queue", options.queue),
-        order=Order(options.order),
+        chunk_size=at_least(1, "chunk size", job.chunk_size if chunk_size is None else chunk_size),
+        max_concurrent_runs=at_least(1, "max concurrent", options.get("max_concurrent_runs", 4)),
+        queue=_named("queue", options.get("queue", "default")),
+        order=Order(order),
         retry=RetryPolicy.named(retry) if isinstance(retry, str) else retry,
         lease_seconds=job.lease_seconds,
-        group=None if options.group is None else _named("group", options.group),
+        group=None if group is None else _named("group", group),
         hook=_hook(options),
     )
 
@@ -109,15 +110,15 @@ def _named(what: str, name: str) -> str:
 
 
 def _hook(options: BackfillOptions) -> str | None:
-    hook = options.on_drained
+    hook = options.get("on_drained")
     if hook is None:
         return None
-    if options.group is None:
+    if options.get("group") is None:
         raise UsageError("`on_drained` needs a group", hint="give the backfill a `group`")
     if hook.partitions.kind != "epochs":
         raise UsageError(
             f"`{hook.name}` cannot run when a group is drained",
             hint="declare it with `@gapless.job(partitions=gapless.epochs())`",
         )
-    form = Hook(hook.name, hook.version, options.queue, hook.retry)
+    form = Hook(hook.name, hook.version, options.get("queue", "default"), hook.retry)
     return msgspec.json.encode(form).decode()

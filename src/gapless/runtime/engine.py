@@ -13,7 +13,7 @@ import os
 import socket
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Self, Unpack
 
 from gapless.core.selector import Selector
 from gapless.ledger import Ledger, open_ledger
@@ -117,12 +117,14 @@ class Engine:
         finally:
             await self.ledger.close()
 
-    async def backfill(self, job: Job, selector: Selector, **options: Any) -> BackfillHandle:
-        """Creates a backfill of a job; the options are those of `BackfillOptions`."""
-        wanted = BackfillOptions(**options)
-        if wanted.on_drained is not None:
-            self._catalog.add(wanted.on_drained)
-        return await self.submit(job, request_for(job, selector, wanted))
+    async def backfill(
+        self, job: Job, selector: Selector, **options: Unpack[BackfillOptions]
+    ) -> BackfillHandle:
+        """Creates a backfill of a job over what the selector selects."""
+        request = request_for(job, selector, options)
+        if hook := options.get("on_drained"):
+            self._catalog.add(hook)
+        return await self.submit(job, request)
 
     async def submit(self, job: Job, request: BackfillRequest) -> BackfillHandle:
         """Creates the backfill of a request that is already made."""

@@ -6,24 +6,27 @@ nothing else: the head of a chain has preference everywhere, and a lane that his
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from gapless.core.errors import UsageError
 
 PRIORITY = "priority"
 DEFAULT_SLOTS = 4
+_SLOTS = re.compile(r"(?:(?P<queue>[A-Za-z0-9_.-]{1,64})=)?(?P<count>[0-9]{1,4})")
 
 
 def parse_slots(text: str) -> dict[str, int]:
     """`priority=1,backlog=13,default=1`, or a number of `default` slots."""
     slots: dict[str, int] = {}
     for part in text.split(","):
-        queue, equals, count = part.strip().rpartition("=")
-        if not count.isdecimal() or (equals and not queue):
+        match = _SLOTS.fullmatch(part.strip())
+        queue = match and (match["queue"] or "default")
+        if match is None or queue is None or queue in slots:
             raise UsageError(
                 f"`{text}` does not say how many slots", hint="write `priority=1,backlog=13` or `4`"
             )
-        slots[queue or "default"] = int(count)
+        slots[queue] = int(match["count"])
     return checked(slots)
 
 

@@ -111,7 +111,7 @@ async def test_two_engines_share_one_backfill_without_a_chunk_twice(
 
     @gapless.job(partitions=gapless.blocks())
     async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
-        seen.extend(chunk)
+        seen.extend(int(height) for height in chunk)
         await asyncio.sleep(0.001)
 
     async with Engine(home.url, jobs=[copy], options=QUICK):
