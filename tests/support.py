@@ -61,7 +61,7 @@ class Home(Protocol):
     @property
     def url(self) -> str: ...
 
-    async def run(self, text: str) -> list[Sequence[Any]]:
+    async def run(self, text: str) -> list[tuple[Any, ...]]:
         """Runs SQL behind the ledger's back, on a connection of its own."""
 
 
@@ -73,13 +73,13 @@ class SqliteHome:
     def url(self) -> str:
         return f"sqlite:///{self.path}"
 
-    async def run(self, text: str) -> list[Sequence[Any]]:
+    async def run(self, text: str) -> list[tuple[Any, ...]]:
         return await asyncio.to_thread(self._run, text)
 
-    def _run(self, text: str) -> list[Sequence[Any]]:
+    def _run(self, text: str) -> list[tuple[Any, ...]]:
         connection = apsw.Connection(str(self.path))
         try:
-            return connection.execute(text).fetchall()
+            return [tuple(row) for row in connection.execute(text)]
         finally:
             connection.close()
 
@@ -88,7 +88,7 @@ class SqliteHome:
 class PostgresHome:
     url: str
 
-    async def run(self, text: str) -> list[Sequence[Any]]:
+    async def run(self, text: str) -> list[tuple[Any, ...]]:
         connection = await asyncpg.connect(self.url, server_settings={"search_path": "gapless"})
         try:
             return [tuple(row) for row in await connection.fetch(text)]

@@ -135,7 +135,7 @@ def _already(backfill: Lifecycle, command: Command) -> bool:
         case Command.PAUSE:
             return state is State.PAUSED and stopping is not Stop.CANCEL
         case Command.RESUME:
-            return state in (State.PENDING, State.RUNNING) and not stopping
+            return state in (State.PENDING, State.RUNNING) and stopping is not Stop.CANCEL
         case Command.CANCEL:
             return state is State.CANCELLED or (not state.ended and stopping is Stop.CANCEL)
         case Command.START | Command.HALT:
@@ -150,6 +150,4 @@ def _possible(backfill: Lifecycle) -> list[str]:
         return ["show", "retry-failed"]
     if backfill.stopping is Stop.CANCEL:
         return ["wait", "cancel --force"]
-    if backfill.state is State.PAUSED:
-        return ["resume", "cancel"]
     return ["wait", "cancel"] if backfill.stopping else ["pause", "cancel"]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from gapless.core.ranges import RangeSet, Span
-from gapless.core.retry import RetryPolicy
+from gapless.core.retry import RetryKind, RetryPolicy
 
 
 class Status(StrEnum):
@@ -110,9 +110,10 @@ class Verdict:
 def after_failure(
     policy: RetryPolicy, tries: Tries, *, progressed: bool, permanent: bool, chance: float
 ) -> Verdict:
-    """The verdict on a run that ended in an error."""
+    """The verdict on a run that ended in an error; `unbounded` takes no error for the last."""
     now = tries.failed(progressed=progressed and not permanent)
-    return Verdict(now, None if permanent else policy.delay(now.attempts, chance))
+    final = permanent and policy.kind is not RetryKind.UNBOUNDED
+    return Verdict(now, None if final else policy.delay(now.attempts, chance))
 
 
 def after_loss(policy: RetryPolicy, tries: Tries, *, progressed: bool) -> Verdict:

@@ -11,17 +11,23 @@
     │   ├── LedgerUnreachable no connection: a worker keeps trying, a command gives up
     │   ├── SchemaMismatch    the ledger's schema is older or newer than this library
     │   └── LibraryMismatch   a live process uses this ledger with another library
-    ├── JobError              raised by a job, or about one
-    │   ├── TransientError    trying again later may help: the retry policy decides
-    │   └── PermanentError    trying again cannot help: the run bisects to the culprit
-    └── RunStopped            not a failure: the run must end now
-        ├── StopRequested     cancel or drain: what is done is kept, the rest is given back
-        └── LeaseLost         someone else owns the chunk: drop the work, write nothing
+    ├── SourceError           a node's answer cannot be used: ask again, then elsewhere
+    │   └── BadAnswer         the answer is malformed: it is never stored
+    │       └── BadBlock      a block that contradicts itself or what its chain committed to
+    └── JobError              raised by a job, or about one
+        ├── TransientError    trying again later may help: the retry policy decides
+        └── PermanentError    trying again cannot help: the run bisects to the culprit
+
+    RunStopped                no failure, and no Exception that a job might swallow by accident
+    ├── StopRequested         cancel or drain: what is done is kept, the rest is given back
+    └── LeaseLost             someone else owns the chunk: drop the work, write nothing
 
 An error says what happened, and its `hint` what the person can do about it.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 
 class GaplessError(Exception):
@@ -72,6 +78,28 @@ class LibraryMismatch(LedgerError):
     """Another live process uses this ledger with a different library."""
 
 
+class SourceError(GaplessError):
+    """A source's answer cannot be used."""
+
+
+class BadAnswer(SourceError):
+    """The node's answer is malformed."""
+
+
+class BadBlock(BadAnswer):
+    """The block does not hold together: `check` names what failed, at `height`."""
+
+    def __init__(self, message: str, *, height: int, check: str, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.height = height
+        self.check = check
+
+    def __reduce__(self) -> tuple[partial[BadBlock], tuple[str]]:
+        # Checks may run in another process, and the refusal has to come back whole.
+        told = partial(BadBlock, height=self.height, check=self.check, hint=self.hint)
+        return told, (str(self),)
+
+
 class JobError(GaplessError):
     """A job failed."""
 
@@ -84,7 +112,7 @@ class PermanentError(JobError):
     """Trying again cannot help."""
 
 
-class RunStopped(GaplessError):
+class RunStopped(BaseException):
     """The run must end now."""
 
 

@@ -82,7 +82,9 @@ class Windows:
             raise BadSelector(
                 f"`{key}` is not a key of {self.kind} partitions", hint=f"write it as `{example}`"
             ) from None
-        return self.parse_moment(moment)
+        ordinal = self.parse_moment(moment)
+        self.start(ordinal + 1)  # its end must exist too
+        return ordinal
 
     def parse_moment(self, moment: datetime) -> int:
         if self.kind == "monthly":
@@ -90,9 +92,14 @@ class Windows:
         return (moment - _EPOCH) // _STEPS[self.kind]
 
     def start(self, ordinal: int) -> datetime:
-        if self.kind == "monthly":
-            return datetime(1970 + ordinal // 12, ordinal % 12 + 1, 1, tzinfo=UTC)
-        return _EPOCH + ordinal * _STEPS[self.kind]
+        try:
+            if self.kind == "monthly":
+                return datetime(1970 + ordinal // 12, ordinal % 12 + 1, 1, tzinfo=UTC)
+            return _EPOCH + ordinal * _STEPS[self.kind]
+        except (OverflowError, ValueError):
+            raise BadSelector(
+                f"there are {self.kind} partitions from the year 1 to the year 9999 only"
+            ) from None
 
     def key(self, ordinal: int) -> str:
         start = self.start(ordinal)

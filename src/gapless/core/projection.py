@@ -47,6 +47,7 @@ class Projection:
 
     lifecycle: Lifecycle
     chunks: dict[int, ChunkFacts] = field(default_factory=dict)
+    strays: list[Event] = field(default_factory=list)
     compacted: BackfillCompacted | None = None
 
     def apply(self, event: Event) -> None:
@@ -56,6 +57,8 @@ class Projection:
                 self.chunks[event.chunk_index] = ChunkFacts(
                     event.chunk_index, event.first, event.last
                 )
+            case ChunkFailed() | ChunkEnded() if event.chunk_index not in self.chunks:
+                self.strays.append(event)
             case ChunkFailed():
                 chunk = self.chunks[event.chunk_index]
                 chunk.attempts, chunk.lost = event.attempts, event.lost
@@ -69,6 +72,7 @@ class Projection:
         found = []
         if lifecycle != self.lifecycle:
             found.append(f"backfill is {lifecycle}, its events say {self.lifecycle}")
+        found += [f"an event tells of a chunk that was never planned: {it}" for it in self.strays]
         if self.compacted is not None:
             if digest(chunks) != self.compacted.digest:
                 found.append("chunks differ from the compacted snapshot")

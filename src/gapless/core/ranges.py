@@ -126,10 +126,12 @@ class RangeSet:
     def slice(self, first: int, last: int) -> RangeSet:
         """The members at the positions `first` to `last`, both included."""
         picked: list[tuple[int, int]] = []
-        for start, span in zip(self._starts, self.spans, strict=False):
+        for nth in range(max(bisect_right(self._starts, first) - 1, 0), len(self.spans)):
+            start, span = self._starts[nth], self.spans[nth]
             low, high = max(first - start, 0), min(last - start, span.size - 1)
-            if low <= high:
-                picked.append((span.first + low, span.first + high))
+            if low > high:
+                break
+            picked.append((span.first + low, span.first + high))
         return RangeSet(picked)
 
 

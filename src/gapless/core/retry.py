@@ -29,7 +29,7 @@ class RetryKind(StrEnum):
     HALT = "halt"
 
 
-SEED_SCHEDULE = (5.0, 10.0, 30.0, 60.0, 180.0, 300.0, 600.0, 1800.0, 3600.0)
+DEFAULT_SCHEDULE = (5.0, 10.0, 30.0, 60.0, 180.0, 300.0, 600.0, 1800.0, 3600.0)
 LOST_BASE = 1.0
 LOST_MAX = 300.0
 
@@ -78,7 +78,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def schedule(cls, *delays: float) -> RetryPolicy:
-        return cls(RetryKind.SCHEDULE, delays=delays or SEED_SCHEDULE)
+        return cls(RetryKind.SCHEDULE, delays=delays or DEFAULT_SCHEDULE)
 
     @classmethod
     def halt(cls) -> RetryPolicy:

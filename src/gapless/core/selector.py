@@ -24,7 +24,7 @@ from gapless.core.partitions import (
     Scheme,
     StaticScheme,
 )
-from gapless.core.ranges import RangeSet
+from gapless.core.ranges import RangeSet, parse_number
 
 
 class Range(msgspec.Struct, frozen=True, tag="range", tag_field="kind"):
@@ -124,8 +124,15 @@ class Selection(msgspec.Struct, frozen=True, dict=True):
         picked = (self.ordinals.slice(*span).spans for span in positions.spans)
         return of_ordinals(self.kind, RangeSet(span for spans in picked for span in spans))
 
+    def without(self, other: Selection) -> Selection:
+        """What is selected here and not there; both are of one kind."""
+        if self.kind == "static":
+            gone = set(other.keys)
+            return Selection(self.kind, keys=tuple(key for key in self.keys if key not in gone))
+        return of_ordinals(self.kind, self.ordinals - other.ordinals)
+
     def describe(self, positions: RangeSet, limit: int = 5) -> list[str]:
-        """The keys at these positions as people write them, runs as `first-last`."""
+        """The keys at these positions as people write them, runs as `first to last`."""
         shown = []
         for first, last in positions.spans[:limit]:
             ends = self.key(first), self.key(last)
@@ -160,6 +167,8 @@ def summary(selector: Selector) -> dict[str, Any]:
     """The selector in a form that stays small however much it selects."""
     if isinstance(selector, Explicit):
         shown = [key[:64] for key in selector.keys[:3]]
+        while len(msgspec.json.encode(shown)) > _SMALL:
+            shown.pop()
         return {"kind": "explicit", "keys": shown, "more": len(selector.keys) - len(shown)}
     form: dict[str, Any] = msgspec.to_builtins(selector)
     if len(msgspec.json.encode(form)) > _SMALL:
@@ -171,11 +180,8 @@ def _ordinals(selector: Selector, scheme: OrdinalScheme) -> RangeSet:
     match selector:
         case Range(start, end):
             first = scheme.ordinal(start)
-            if end.startswith("+"):
-                count = CALENDARS["blocks"].parse(end[1:])
-                end = scheme.key(first + count - 1) if count else start
-                if not count:
-                    raise BadSelector(f"the range `{start}:+0` is empty")
+            if _is_count(end):
+                end = scheme.key(first + _counted(start, end) - 1)
             last = scheme.ordinal(end)
             if last < first:
                 raise BadSelector(
@@ -197,14 +203,32 @@ def _ordinals(selector: Selector, scheme: OrdinalScheme) -> RangeSet:
             )
 
 
+def _is_count(end: str) -> bool:
+    return end.startswith("+")
+
+
+def _counted(start: str, end: str) -> int:
+    """How many partitions a range `A:+N` wants."""
+    count = parse_number(end[1:])
+    if not count:
+        raise BadSelector(f"the range `{start}:{end}` is empty")
+    return count
+
+
 def _static_keys(selector: Selector, scheme: StaticScheme) -> tuple[str, ...]:
     catalog = list(scheme.catalog)
     match selector:
         case Range(start, end):
-            first, last = (_index(catalog, key) for key in (start, end))
+            first = _index(catalog, start)
+            last = first + _counted(start, end) - 1 if _is_count(end) else _index(catalog, end)
             if last < first:
                 raise BadSelector(
                     f"`{end}` stands before `{start}` in the catalog", hint=f"write `{end}:{start}`"
+                )
+            if last >= len(catalog):
+                raise BadSelector(
+                    f"the range `{start}:{end}` goes beyond the catalog",
+                    hint=f"there are {len(catalog) - first} from `{start}` on",
                 )
             return tuple(catalog[first : last + 1])
         case Explicit(keys):

@@ -14,6 +14,8 @@ The fence of each claim comes from one sequence of the whole ledger and never re
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from gapless.core.backfill import Command, State, Stop, decide
@@ -52,15 +54,27 @@ class _Locked(msgspec.Struct, frozen=True):
     has_expired: bool
     has_due: bool
 
+    def shared(self, backfill_id: str) -> Claimed:
+        return _claimed(
+            backfill_id,
+            self.job,
+            self.job_version,
+            self.selection,
+            self.retry,
+            self.lease_seconds,
+            self.group_name,
+        )
+
 
 async def claim(tx: Transaction, request: ClaimRequest) -> list[Claim]:
     """Up to `count` chunks of one backfill, now leased to the owner."""
     if tx.again and (rows := await tx.fetch("claimed_before", claim_id=request.claim_id)):
-        locked = _Locked(*(await tx.fetch("inspect", id=rows[0][0]))[0])
-        return _claims(_shared(rows[0][0], locked), request.claim_id, [row[1:] for row in rows])
+        backfill_id = rows[0][0]
+        shared = (await _inspect(tx, backfill_id)).shared(backfill_id)
+        return _claims(shared, request.claim_id, [row[1:] for row in rows])
     for queue in request.queues:
-        backfill_id = await _lock_candidate(tx, request, queue)
-        if backfill_id and (claims := await _take(tx, request, backfill_id)):
+        candidate = await _lock_candidate(tx, request, queue)
+        if candidate and (claims := await _take(tx, request, candidate)):
             return claims
     return []
 
@@ -70,8 +84,7 @@ async def plan(tx: Transaction, backfill_id: str, count: int) -> int:
     lifecycle = await control.lock(tx, backfill_id)
     if lifecycle.stopping or lifecycle.state not in (State.PENDING, State.RUNNING):
         return 0
-    locked = _Locked(*(await tx.fetch("inspect", id=backfill_id))[0])
-    return await _plan(tx, backfill_id, locked, count)
+    return await _plan(tx, backfill_id, await _inspect(tx, backfill_id), count)
 
 
 async def seconds_until_due(tx: Transaction, queues: tuple[str, ...]) -> float | None:
@@ -85,46 +98,55 @@ async def active_jobs(tx: Transaction, queues: tuple[str, ...]) -> list[tuple[st
     return [(job, version) for job, version in await tx.fetch("active_jobs", queues=queues)]
 
 
-async def _lock_candidate(tx: Transaction, request: ClaimRequest, queue: str) -> str | None:
+async def _lock_candidate(tx: Transaction, request: ClaimRequest, queue: str) -> Claimed | None:
     """Locks a backfill with work: one that is free at once if possible, else the next to be."""
-    wish = {"queue": queue, "jobs": request.jobs, "only": request.only}
-    for lock in ("try_lock_candidate", "lock_candidate"):
-        row = await one(tx, "candidate", **wish)
-        if row is None:
-            return None
-        if await one(tx, lock, id=row[0]):
-            found: str = row[0]
-            return found
+    for lock in ("lock_candidate", "await_candidate"):
+        row = await one(tx, lock, queue=queue, jobs=request.jobs, only=request.only)
+        if row is not None:
+            return _claimed(*row)
     return None
 
 
-async def _take(tx: Transaction, request: ClaimRequest, backfill_id: str) -> list[Claim]:
-    locked = _Locked(*(await tx.fetch("inspect", id=backfill_id))[0])
-    shared = _shared(backfill_id, locked)
+async def _inspect(tx: Transaction, backfill_id: str) -> _Locked:
+    return _Locked(*(await tx.fetch("inspect", id=backfill_id))[0])
+
+
+async def _take(tx: Transaction, request: ClaimRequest, shared: Claimed) -> list[Claim]:
+    """Mostly, pending chunks are all there is to take, and one statement does it."""
+    lease = {
+        "id": shared.backfill_id,
+        "owner": request.owner,
+        "claim_id": request.claim_id,
+        "lease": shared.lease_seconds,
+    }
+    rows = await tx.fetch("take_pending", k=request.count, guarded=True, **lease)
+    if len(rows) < request.count:
+        rows += await _take_what_else_there_is(tx, request.count - len(rows), shared, lease)
+    return _claims(shared, request.claim_id, sorted(rows, key=lambda row: row[1]))
+
+
+async def _take_what_else_there_is(
+    tx: Transaction, count: int, shared: Claimed, lease: dict[str, Any]
+) -> list[Row]:
+    """Recovers leases that have ended, takes failed chunks that are due, and plans new ones."""
+    locked = await _inspect(tx, shared.backfill_id)
     room = locked.room
     if locked.has_expired:
         recovered, halted = await _recover(tx, shared)
         room += recovered
         if halted:
             return []
-    count = min(request.count, room)
+    count = min(count, room)
     if count <= 0:
         return []
-    lease = {
-        "id": backfill_id,
-        "owner": request.owner,
-        "claim_id": request.claim_id,
-        "lease": locked.lease_seconds,
-        "longest": shared.retry.longest,
-    }
     rows: list[Row] = []
     if locked.has_due or locked.has_expired:
-        rows += await tx.fetch("take_failed", k=count, **lease)
-    if len(rows) < count:
-        rows += await tx.fetch("take_pending", k=count - len(rows), **lease)
-    if len(rows) < count and await _plan(tx, backfill_id, locked, max(PLAN_AHEAD, count)):
-        rows += await tx.fetch("take_pending", k=count - len(rows), **lease)
-    return _claims(shared, request.claim_id, sorted(rows, key=lambda row: row[1]))
+        rows += await tx.fetch("take_failed", k=count, longest=shared.retry.longest, **lease)
+        if len(rows) < count:
+            rows += await tx.fetch("take_pending", k=count - len(rows), guarded=False, **lease)
+    if len(rows) < count and await _plan(tx, shared.backfill_id, locked, max(PLAN_AHEAD, count)):
+        rows += await tx.fetch("take_pending", k=count - len(rows), guarded=False, **lease)
+    return rows
 
 
 async def _recover(tx: Transaction, shared: Claimed) -> tuple[int, bool]:
@@ -163,16 +185,18 @@ async def _plan(tx: Transaction, backfill_id: str, locked: _Locked, count: int) 
     return count
 
 
-def _shared(backfill_id: str, locked: _Locked) -> Claimed:
-    return Claimed(
-        backfill_id,
-        locked.job,
-        locked.job_version,
-        locked.selection,
-        msgspec.json.decode(locked.retry, type=RetryPolicy),
-        locked.lease_seconds,
-        locked.group_name,
-    )
+def _claimed(
+    backfill_id: str,
+    job: str,
+    job_version: int,
+    selection: str,
+    retry: str,
+    lease_seconds: float,
+    group: str | None,
+) -> Claimed:
+    """From the columns of the statement `lock_candidate`."""
+    policy = msgspec.json.decode(retry, type=RetryPolicy)
+    return Claimed(backfill_id, job, job_version, selection, policy, lease_seconds, group)
 
 
 def _claims(shared: Claimed, claim_id: str, rows: list[Row]) -> list[Claim]:

@@ -15,7 +15,7 @@ import msgspec
 from gapless.core import backfill as machine
 from gapless.core.backfill import Command, Lifecycle, State, Stop, Tally
 from gapless.core.chunk import Status
-from gapless.core.errors import Conflict, NotFound
+from gapless.core.errors import Conflict, NotFound, WrongState
 from gapless.core.events import BackfillCreated, ChunkEnded, Codec, Event
 from gapless.ledger import views
 from gapless.ledger.database import Transaction, one
@@ -70,7 +70,12 @@ async def command(
 ) -> Backfill:
     """Pauses, resumes or cancels; repeated, it changes nothing."""
     lifecycle = await lock(tx, backfill_id)
-    events = machine.decide(lifecycle, wanted)
+    try:
+        events = machine.decide(lifecycle, wanted)
+    except WrongState:
+        if not tx.again:
+            raise
+        events = ()  # an earlier try took effect, and its reply was lost: much can follow from it
     lifecycle = await record(tx, lifecycle, events)
     if wanted is Command.CANCEL and not lifecycle.state.ended:
         await _sweep(tx, backfill_id, force=force)

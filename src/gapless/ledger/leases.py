@@ -8,14 +8,14 @@ still carries our claim id and the outcome we wanted, and that is success.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from gapless.core.backfill import State, Stop
-from gapless.core.chunk import Status, Verdict, after_failure
+from gapless.core.chunk import Status, Verdict, after_failure, after_loss
 from gapless.core.events import ChunkEnded, ChunkFailed
 from gapless.core.retry import RetryKind
-from gapless.ledger import control
+from gapless.ledger import control, views
 from gapless.ledger.database import Transaction, one
 from gapless.ledger.records import Claim, Failure, Progress, Signal, encode_holes
 
@@ -25,12 +25,12 @@ MESSAGE_LIMIT = 2000
 async def heartbeat(tx: Transaction, beats: Sequence[tuple[Claim, Progress]]) -> dict[str, Signal]:
     """Extends leases and records progress; answers for each chunk id what to do next."""
     signals: dict[str, Signal] = {}
-    progress = {claim.chunk_id: progress for claim, progress in beats}
+    progress = {claim.fence: progress for claim, progress in beats}
     for backfill_id, claims in _by_backfill(claim for claim, _ in beats):
         items = [
             [*_item(claim), at.last_processed, encode_holes(at.holes)]
             for claim in claims
-            for at in (progress[claim.chunk_id],)
+            for at in (progress[claim.fence],)
         ]
         held = {row[0] for row in await tx.fetch("heartbeat", id=backfill_id, items=items)}
         state, stopping = (await tx.fetch("signals", id=backfill_id))[0]
@@ -50,7 +50,7 @@ async def complete(tx: Transaction, claims: Sequence[Claim]) -> set[str]:
     for backfill_id, ours in _by_backfill(claims):
         items = [_item(claim) for claim in ours]
         done = {row[0] for row in await tx.fetch("complete", id=backfill_id, items=items)}
-        for claim in ours:
+        for claim in ours if len(done) < len(ours) else ():
             if claim.chunk_index not in done and not await _took_effect(tx, claim, Status.COMPLETE):
                 lost.add(claim.chunk_id)
     return lost
@@ -59,18 +59,23 @@ async def complete(tx: Transaction, claims: Sequence[Claim]) -> set[str]:
 async def fail(tx: Transaction, failure: Failure, chance: float) -> Verdict | None:
     """Ends a run in an error by the backfill's retry policy; None if it was no longer ours."""
     claim, policy = failure.claim, failure.claim.backfill.retry
-    verdict = after_failure(
-        policy,
-        claim.tries,
-        progressed=failure.progress.last_processed != claim.failed_behind,
-        permanent=failure.permanent,
-        chance=chance,
-    )
-    halts = verdict.status is Status.ABANDONED and policy.kind is RetryKind.HALT
-    if halts:  # the backfill's lock comes before its chunks', as everywhere
+    if policy.kind is RetryKind.HALT:  # the backfill's lock comes before its chunks', as everywhere
         await tx.fetch("lock_backfill", id=claim.backfill_id)
+    progress = await _known_progress(tx, claim, failure.progress)
+    progressed = progress.last_processed != claim.failed_behind
+    if failure.ledger_lost:
+        verdict = after_loss(policy, claim.tries, progressed=progressed)
+    else:
+        verdict = after_failure(
+            policy,
+            claim.tries,
+            progressed=progressed,
+            permanent=failure.permanent,
+            chance=chance,
+        )
+    halts = verdict.status is Status.ABANDONED and policy.kind is RetryKind.HALT
     error = failure.error_class, failure.error_message[:MESSAGE_LIMIT]
-    if not await end_run(tx, claim, verdict, failure.progress, error):
+    if not await end_run(tx, claim, verdict, progress, error):
         return verdict if await _took_effect(tx, claim, verdict.status) else None
     if halts:
         await control.request_stop(tx, claim.backfill_id, Stop.HALT)
@@ -79,6 +84,7 @@ async def fail(tx: Transaction, failure: Failure, chance: float) -> Verdict | No
 
 async def release(tx: Transaction, claim: Claim, progress: Progress) -> bool:
     """Gives a chunk back with what is done of it; False if it was no longer ours."""
+    progress = await _known_progress(tx, claim, progress)
     row = await one(
         tx,
         "release",
@@ -132,6 +138,23 @@ async def end_run(
     return True
 
 
+async def _known_progress(tx: Transaction, claim: Claim, told: Progress) -> Progress:
+    """How far a run has come, by its own account or, if that knows of more, by the ledger's.
+
+    A job's transaction commits its progress with its effects. The run may never have heard of
+    that: the reply was lost, or it was written off in the middle of the commit. Going back behind
+    such a commit would repeat what it did.
+    """
+    if not await hold(tx, claim):
+        return told
+    (row,) = await views.chunks(tx, claim.backfill_id, claim.chunk_index, claim.chunk_index)
+    reached = [told.last_processed, row.progress.last_processed]
+    healed = claim.holes - row.progress.holes
+    return Progress(
+        max((at for at in reached if at is not None), default=None), told.holes - healed
+    )
+
+
 async def _took_effect(tx: Transaction, claim: Claim, status: Status) -> bool:
     row = await one(tx, "confirm", **claim.name)
     return row is not None and row[0] == status
@@ -143,6 +166,8 @@ def _item(claim: Claim) -> list[Any]:
 
 def _by_backfill(claims: Iterable[Claim]) -> Iterable[tuple[str, list[Claim]]]:
     """Claims by backfill, in one order everywhere, so that writers never cross."""
-    ordered = sorted(claims, key=lambda claim: (claim.backfill_id, claim.chunk_index))
-    for backfill_id, ours in groupby(ordered, key=lambda claim: claim.backfill_id):
-        yield backfill_id, list(ours)
+    found: dict[str, list[Claim]] = {}
+    for claim in claims:
+        found.setdefault(claim.backfill_id, []).append(claim)
+    for backfill_id in sorted(found):
+        yield backfill_id, sorted(found[backfill_id], key=attrgetter("chunk_index"))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from gapless.core.errors import LedgerUnreachable, SchemaMismatch, UsageError
 from gapless.ledger.database import Database
@@ -37,7 +37,7 @@ async def open_ledger(
     database = await _connect(url, bound, create)
     try:
         version = await database.schema_version()
-        if version is None and create:
+        if version is None and create and not migrating:
             await database.migrate()
         elif not migrating:
             _require_version(version, database.newest_schema, redacted(url))
@@ -49,11 +49,15 @@ async def open_ledger(
 
 def redacted(url: str) -> str:
     """The URL without what may be secret: its password and its options."""
-    if "://" not in url or url.startswith("sqlite:"):
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme == "sqlite":
         return url
-    parts = urlsplit(url)
-    user = f"{parts.username}@" if parts.username else ""
-    return f"{parts.scheme}://{user}{parts.netloc.rpartition('@')[2]}{parts.path}"
+    authority, *more = re.split("([/?#])", rest, maxsplit=1)
+    if "@" in "".join(more):  # a password with one of these in it, not encoded as it must be
+        return f"{scheme}://…"
+    credentials, at, host = authority.rpartition("@")
+    path = re.split("[?#]", "".join(more), maxsplit=1)[0]
+    return f"{scheme}://{credentials.partition(':')[0]}{at}{host}{path}"
 
 
 async def _connect(url: str, bound: Callable[[], dict[str, Any]], create: bool) -> Database:

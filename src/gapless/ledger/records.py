@@ -15,6 +15,9 @@ from gapless.core.ranges import RangeSet, Span
 from gapless.core.retry import RetryPolicy
 from gapless.core.selector import Selection
 
+NO_HOLES = RangeSet()
+FIRST_TRY = Tries()
+
 
 @dataclass(frozen=True)
 class BackfillRequest:
@@ -116,6 +119,7 @@ class Failure:
     error_class: str
     error_message: str
     permanent: bool = False
+    ledger_lost: bool = False  # no fault of the job: it counts like a lost worker
 
 
 class Signal(StrEnum):
@@ -238,7 +242,7 @@ def encode_holes(holes: RangeSet) -> str | None:
 
 
 def decode_holes(text: str | None) -> RangeSet:
-    return RangeSet(msgspec.json.decode(text)) if text else RangeSet()
+    return RangeSet(msgspec.json.decode(text)) if text else NO_HOLES
 
 
 def missing_of_row(row: Sequence[Any]) -> RangeSet:
@@ -256,10 +260,10 @@ def claim_from_row(backfill: Claimed, claim_id: str, row: Sequence[Any]) -> Clai
         Span(first, last),
         fence,
         claim_id,
-        Tries(attempts, lost),
+        Tries(attempts, lost) if attempts or lost else FIRST_TRY,
         last_processed,
         failed_behind,
-        decode_holes(holes),
+        decode_holes(holes) if holes else NO_HOLES,
     )
 
 

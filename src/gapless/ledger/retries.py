@@ -2,7 +2,8 @@
 
 A child holds what its parent did not complete and nothing else: the holes, what stands behind the
 last processed partition of a chunk that ended badly, and after a halt or a cancel what never ran.
-The request id makes it one child however often it is asked for.
+The request id makes it one child however often it is asked for. What was retried as a dead letter
+is not retried again with its backfill, and the other way round.
 """
 
 from __future__ import annotations
@@ -39,7 +40,13 @@ async def retry_failed(
     missing = RangeSet(left) | unplanned_positions(
         parent.order, parent.partitions, parent.chunk_size, parent.chunks.planned
     )
-    return await _child(tx, parent, child_id, request_id, missing)
+    taken = [
+        await views.selection(tx, row[0])
+        for row in await tx.fetch("dead_children", parent=parent_id)
+    ]
+    child = await _child(tx, parent, child_id, request_id, missing, taken)
+    await control.purge(tx, parent_id, None)  # the child has them now
+    return child
 
 
 async def retry_dead(
@@ -70,9 +77,18 @@ async def _lock(tx: Transaction, parent_id: str) -> Backfill:
 
 
 async def _child(
-    tx: Transaction, parent: Backfill, child_id: str, request_id: str, positions: RangeSet
+    tx: Transaction,
+    parent: Backfill,
+    child_id: str,
+    request_id: str,
+    positions: RangeSet,
+    taken: Sequence[Selection] = (),
 ) -> Backfill:
     selection = (await views.selection(tx, parent.selection)).pick(positions)
+    for other in taken:
+        selection = selection.without(other)
+    if not len(selection):
+        raise WrongState(f"backfill `{parent.id}` lacks nothing: there is nothing to retry")
     return await control.create(
         tx,
         BackfillRequest(
@@ -96,5 +112,6 @@ async def _child(
 
 def _selector(selection: Selection) -> dict[str, object]:
     """What the child's selection amounts to, in the small form that events hold."""
-    shown = [selection.key(position) for position in range(min(3, len(selection)))]
-    return {**summary(Explicit.of(shown)), "more": len(selection) - len(shown)}
+    first = Explicit.of(selection.key(position) for position in range(min(3, len(selection))))
+    form = summary(first)
+    return {**form, "more": len(selection) - len(form["keys"])}

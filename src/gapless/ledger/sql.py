@@ -1,8 +1,9 @@
 """Named statements, read from the `.sql` files of a dialect.
 
-A file holds statements under `-- name: …` lines, with `:name` parameters. `@now` stands for the
-ledger's clock: the database's own, unless a simulation binds `:now`. A dialect that wants
-numbered parameters (PostgreSQL) gets them from `numbered`.
+A file holds statements under `-- name: …` lines, with `:name` parameters, and under `-- part: …`
+lines what several of them share: `@part` in a statement stands for its text. `@now` is the
+ledger's clock: the database's own, unless a simulation binds `:now`. A dialect that wants numbered
+parameters (PostgreSQL) gets them from `numbered`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from typing import Any
 
 import msgspec
 
-_NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+_HEAD = re.compile(r"^-- (name|part): (\w+)\n", re.MULTILINE)
+_COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)
+_PART = re.compile(r"@(\w+)")
 _PARAMETER = re.compile(r"(?<![:\w]):(\w+)")
 
 
@@ -46,15 +49,19 @@ def bindable(value: Any) -> Any:
 
 def load(package: str, now: str) -> dict[str, Statement]:
     """All statements of a dialect by name; `now` is its clock."""
-    statements: dict[str, Statement] = {}
+    texts: dict[str, dict[str, str]] = {"name": {}, "part": {"now": now}}
     for file in sorted(resources.files(package).iterdir(), key=lambda file: file.name):
         if file.name.endswith(".sql"):
-            _, *parts = _NAME.split(file.read_text())
-            for name, text in zip(parts[::2], parts[1::2], strict=True):
-                if name in statements:
-                    raise ValueError(f"two statements named {name} in {package}")
-                statements[name] = Statement.parse(text.replace("@now", now))
-    return statements
+            _, *found = _HEAD.split(file.read_text())
+            for kind, name, text in zip(found[::3], found[1::3], found[2::3], strict=True):
+                if name in texts[kind]:
+                    raise ValueError(f"two of the name {name} in {package}")
+                texts[kind][name] = _COMMENT.sub("", text).strip()
+
+    def expanded(text: str) -> str:
+        return _PART.sub(lambda match: expanded(texts["part"][match[1]]), text)
+
+    return {name: Statement.parse(expanded(text)) for name, text in texts["name"].items()}
 
 
 def migrations(package: str) -> list[tuple[int, str]]:

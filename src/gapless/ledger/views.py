@@ -31,7 +31,7 @@ EVERYTHING = 2**53
 
 
 async def backfill(tx: Transaction, backfill_id: str) -> Backfill:
-    row = await one(tx, "backfills", id=backfill_id, state=None, limit=1)
+    row = await one(tx, "backfill", id=backfill_id)
     if row is None:
         raise NotFound(
             f"there is no backfill `{backfill_id}`", hint="`gapless backfill ls` lists them"
@@ -41,7 +41,7 @@ async def backfill(tx: Transaction, backfill_id: str) -> Backfill:
 
 async def backfills(tx: Transaction, *, state: str | None = None, limit: int) -> list[Backfill]:
     """The newest backfills, of one state or of all."""
-    rows = await tx.fetch("backfills", id=None, state=state, limit=limit)
+    rows = await tx.fetch("backfills", state=state, limit=limit)
     return [_backfill(row) for row in rows]
 
 

@@ -30,6 +30,8 @@ async def register(
 ) -> None:
     """Announces a worker; refuses one whose library does not fit those at work."""
     for other in await live(tx):
+        if other.id == worker_id:
+            return  # by an earlier try, whose reply was lost
         if other.library != library:
             raise LibraryMismatch(
                 f"this process uses {library}, but worker `{other.id}` (pid {other.pid} on"

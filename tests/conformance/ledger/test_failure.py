@@ -6,7 +6,7 @@ import pytest
 
 from gapless.core.chunk import Status, Tries
 from gapless.core.events import ChunkEnded, ChunkFailed
-from gapless.core.retry import SEED_SCHEDULE, RetryPolicy
+from gapless.core.retry import DEFAULT_SCHEDULE, RetryPolicy
 from gapless.ledger import Ledger
 from gapless.ledger.leases import MESSAGE_LIMIT
 from gapless.ledger.records import Failure, Progress
@@ -69,7 +69,7 @@ async def test_unbounded_keeps_trying_every_hour(ledger: Ledger, clock: Clock) -
 
 async def test_a_schedule_is_followed_to_its_end(ledger: Ledger, clock: Clock) -> None:
     await create(ledger, partitions=1, retry=RetryPolicy.schedule())
-    assert tuple(await delays(ledger, clock, 99)) == SEED_SCHEDULE
+    assert tuple(await delays(ledger, clock, 99)) == DEFAULT_SCHEDULE
     assert await statuses(ledger) == [Status.ABANDONED]
 
 
@@ -127,6 +127,17 @@ async def test_a_success_clears_the_error_but_not_the_history(ledger: Ledger, cl
     assert await state(ledger) == "SUCCEEDED"
     kinds = [type(event) for event, _ in await ledger.events("bf")]
     assert kinds.count(ChunkFailed) == kinds.count(ChunkEnded) == 1
+
+
+async def test_losing_the_ledger_counts_as_a_loss_and_not_as_the_jobs_failure(
+    ledger: Ledger,
+) -> None:
+    await create(ledger, partitions=1)
+    mine = await claim_one(ledger)
+    told = Failure(mine, Progress(), "LedgerUnreachable", "gone", ledger_lost=True)
+    verdict = await ledger.fail(told)
+    assert verdict is not None
+    assert (verdict.tries, verdict.delay) == (Tries(attempts=0, lost=1), 0)
 
 
 async def test_a_very_long_message_is_cut(ledger: Ledger) -> None:

@@ -66,6 +66,21 @@ async def test_progress_never_goes_backwards(ledger: Ledger) -> None:
     assert row.progress.last_processed == 5
 
 
+@pytest.mark.parametrize("told", [None, 2, 5])
+async def test_an_end_that_knows_of_less_progress_than_the_ledger_keeps_what_is_known(
+    ledger: Ledger, told: int | None
+) -> None:
+    """A job's transaction may have committed more than its run ever heard of."""
+    await create(ledger, partitions=20, chunk_size=10)
+    failed, released = await claim(ledger, 2)
+    await ledger.heartbeat([(failed, done(5, (1, 1))), (released, done(15))])
+    await fail(ledger, failed, done(told, (1, 1)))
+    assert await ledger.release(released, done(told and told + 10))
+    rows = await ledger.chunks("bf")
+    assert [row.progress.last_processed for row in rows] == [5, 15]
+    assert list(rows[0].progress.holes) == [1]
+
+
 async def test_the_first_position_is_progress_too(ledger: Ledger) -> None:
     await create(ledger, partitions=10, chunk_size=10)
     mine = await claim_one(ledger)

@@ -43,7 +43,7 @@ async def test_the_next_batch_is_planned_when_the_pending_ones_run_out(ledger: L
 @pytest.mark.parametrize("order", Order)
 @pytest.mark.parametrize("size", [1, 3, 7, 1000])
 async def test_the_chunks_tile_the_selection(ledger: Ledger, order: Order, size: int) -> None:
-    await create(ledger, partitions=700, chunk_size=size, order=order)
+    await create(ledger, partitions=700, chunk_size=size, order=order, max_concurrent_runs=100)
     spans = [each.span for each in await finish(ledger)]
     assert sum(span.size for span in spans) == 700
     assert RangeSet(spans) == RangeSet.of((0, 699))

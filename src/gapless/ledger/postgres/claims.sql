@@ -1,89 +1,130 @@
 -- Claiming, which recovers and plans. The backfill's row is locked before any chunk is touched.
+--
+-- Nothing here may cost more the more chunks have ended, whatever the statistics say, for they may
+-- be missing or tell of another day. The first key column of `chunks` alone finds every chunk of a
+-- backfill, so no statement leaves that choice to the planner:
+--   * open chunks are found by `ORDER BY` the second column of their partial index, with sorting
+--     switched off (see `database.py`): no other index serves that order;
+--   * given chunks are found by `(backfill_id, chunk_index) BETWEEN x AND x`, with scans of the
+--     whole table switched off: only a search of the key, for each of them, serves that;
+--   * `status || ''` says that the status is to be checked and not to choose the index.
 
--- name: candidate
--- A random backfill of the queue with room and something to do.
-SELECT b.id
-FROM gapless.backfills b
-WHERE b.queue = :queue AND b.state IN ('PENDING', 'RUNNING') AND b.stopping IS NULL
+-- part: has_work
+-- Whether `b` is a backfill of the queue with room and something to do.
+b.queue = :queue AND b.state IN ('PENDING', 'RUNNING') AND b.stopping IS NULL
   AND (:only::text IS NULL OR b.id = :only)
   AND EXISTS (SELECT 1 FROM json_array_elements(:jobs::json) j
               WHERE j ->> 0 = b.job AND (j ->> 1)::bigint = b.job_version)
-  AND (SELECT count(*) FROM gapless.chunks c
-       WHERE c.backfill_id = b.id AND c.status = 'RUNNING'
-         AND c.due > @now AND c.due <= @now + b.lease_seconds + 1) < b.max_concurrent_runs
+  AND (SELECT count(*)
+       FROM (SELECT c.due FROM gapless.chunks c
+             WHERE c.backfill_id = b.id AND c.status = 'RUNNING'
+               AND c.due > @now AND c.due <= @now + b.lease_seconds + 1
+             ORDER BY c.due LIMIT b.max_concurrent_runs) AS running) < b.max_concurrent_runs
   AND (b.planned < b.chunk_total
-       OR EXISTS (SELECT 1 FROM gapless.chunks c
-                  WHERE c.backfill_id = b.id AND c.status = 'PENDING')
-       OR EXISTS (SELECT 1 FROM gapless.chunks c
-                  WHERE c.backfill_id = b.id AND c.status = 'FAILED' AND c.due <= @now)
-       OR EXISTS (SELECT 1 FROM gapless.chunks c
-                  WHERE c.backfill_id = b.id AND c.status = 'FAILED'
-                    AND c.due > @now + b.retry_longest + 1)
-       OR EXISTS (SELECT 1 FROM gapless.chunks c
-                  WHERE c.backfill_id = b.id AND c.status = 'RUNNING'
-                    AND NOT (c.due > @now AND c.due <= @now + b.lease_seconds + 1)))
-ORDER BY random()
-LIMIT 1
+       OR (SELECT c.rank FROM gapless.chunks c
+           WHERE c.backfill_id = b.id AND c.status = 'PENDING'
+           ORDER BY c.rank LIMIT 1) IS NOT NULL
+       OR @failed_due
+       OR @lease_over)
 
--- name: try_lock_candidate
-SELECT id FROM gapless.backfills
-WHERE id = :id AND state IN ('PENDING', 'RUNNING') AND stopping IS NULL
-FOR NO KEY UPDATE SKIP LOCKED
+-- part: lease_over
+-- Whether a lease of `b` has ended, or a clock which jumped back has put its end out of reach.
+coalesce((SELECT c.due FROM gapless.chunks c
+          WHERE c.backfill_id = b.id AND c.status = 'RUNNING'
+          ORDER BY c.due LIMIT 1) <= @now
+         OR (SELECT c.due FROM gapless.chunks c
+             WHERE c.backfill_id = b.id AND c.status = 'RUNNING'
+             ORDER BY c.due DESC LIMIT 1) > @now + b.lease_seconds + 1, false)
+
+-- part: failed_due
+-- Whether a failed chunk of `b` has waited long enough, by a clock that may have jumped back.
+coalesce((SELECT c.due FROM gapless.chunks c
+          WHERE c.backfill_id = b.id AND c.status = 'FAILED'
+          ORDER BY c.due LIMIT 1) <= @now
+         OR (SELECT c.due FROM gapless.chunks c
+             WHERE c.backfill_id = b.id AND c.status = 'FAILED'
+             ORDER BY c.due DESC LIMIT 1) > @now + b.retry_longest + 1, false)
+
+-- part: room
+-- How many more chunks of `b` may run.
+(b.max_concurrent_runs
+ - (SELECT count(*)
+    FROM (SELECT c.due FROM gapless.chunks c
+          WHERE c.backfill_id = b.id AND c.status = 'RUNNING'
+          ORDER BY c.due) AS running))
 
 -- name: lock_candidate
-SELECT id FROM gapless.backfills
-WHERE id = :id AND state IN ('PENDING', 'RUNNING') AND stopping IS NULL
+-- A random backfill with work, among those that nobody else holds.
+SELECT b.id, b.job, b.job_version, b.selection, b.retry, b.lease_seconds, b.group_name
+FROM gapless.backfills b
+WHERE @has_work
+ORDER BY random()
+LIMIT 1
+FOR NO KEY UPDATE SKIP LOCKED
+
+-- name: await_candidate
+-- A random backfill with work, once whoever holds it is done.
+SELECT b.id, b.job, b.job_version, b.selection, b.retry, b.lease_seconds, b.group_name
+FROM gapless.backfills b
+WHERE @has_work
+ORDER BY random()
+LIMIT 1
 FOR NO KEY UPDATE
 
 -- name: expired
 -- Leases that ended, or that a clock which jumped back has put out of reach.
 SELECT c.chunk_index, c.rank, c.first, c.last, c.fence, c.attempts, c.lost, c.last_processed,
        c.failed_behind, c.holes, c.claim_id
-FROM gapless.backfills b
-JOIN gapless.chunks c ON c.backfill_id = b.id
-WHERE b.id = :id AND c.status = 'RUNNING'
-  AND NOT (c.due > @now AND c.due <= @now + b.lease_seconds + 1)
-FOR UPDATE OF c SKIP LOCKED
+FROM gapless.chunks c
+WHERE c.backfill_id = :id AND c.status = 'RUNNING'
+  AND NOT (c.due > @now AND c.due <= @now + 1 + (SELECT b.lease_seconds FROM gapless.backfills b
+                                                 WHERE b.id = :id))
+ORDER BY c.due
+FOR UPDATE SKIP LOCKED
 
 -- name: inspect
 -- The locked backfill, its room, and whether leases have ended or failed chunks are due.
 SELECT b.job, b.job_version, b.selection, b.chunk_total, b.planned, b.run_order, b.retry,
        b.lease_seconds, b.group_name, b.state, b.state_version, b.stopping,
-       b.max_concurrent_runs
-       - (SELECT count(*) FROM gapless.chunks c
-          WHERE c.backfill_id = b.id AND c.status = 'RUNNING'),
-       EXISTS (SELECT 1 FROM gapless.chunks c
-               WHERE c.backfill_id = b.id AND c.status = 'RUNNING'
-                 AND NOT (c.due > @now AND c.due <= @now + b.lease_seconds + 1)),
-       EXISTS (SELECT 1 FROM gapless.chunks c
-               WHERE c.backfill_id = b.id AND c.status = 'FAILED' AND c.due <= @now)
-       OR EXISTS (SELECT 1 FROM gapless.chunks c
-                  WHERE c.backfill_id = b.id AND c.status = 'FAILED'
-                    AND c.due > @now + b.retry_longest + 1)
+       @room, @lease_over, @failed_due
 FROM gapless.backfills b
 WHERE b.id = :id
 
 -- name: take_failed
+WITH next AS MATERIALIZED (
+    (SELECT c.chunk_index FROM gapless.chunks c
+     WHERE c.backfill_id = :id AND c.status = 'FAILED' AND c.due <= @now
+     ORDER BY c.due LIMIT :k)
+    UNION ALL
+    (SELECT c.chunk_index FROM gapless.chunks c
+     WHERE c.backfill_id = :id AND c.status = 'FAILED' AND c.due > @now + :longest::float8 + 1
+     ORDER BY c.due LIMIT :k)
+    LIMIT :k)
 UPDATE gapless.chunks c
 SET status = 'RUNNING', owner = :owner, claim_id = :claim_id, due = @now + :lease::float8,
     fence = nextval('gapless.fence'), started_at = coalesce(c.started_at, @now)
-FROM (SELECT chunk_index FROM gapless.chunks
-      WHERE backfill_id = :id AND status = 'FAILED' AND due <= @now
-      UNION ALL
-      SELECT chunk_index FROM gapless.chunks
-      WHERE backfill_id = :id AND status = 'FAILED' AND due > @now + :longest::float8 + 1
-      LIMIT :k) AS due_now
-WHERE c.backfill_id = :id AND c.chunk_index = due_now.chunk_index
+FROM next
+WHERE (c.backfill_id, c.chunk_index) BETWEEN (:id, next.chunk_index) AND (:id, next.chunk_index)
+  AND c.status || '' = 'FAILED'
 RETURNING c.chunk_index, c.rank, c.first, c.last, c.fence, c.attempts, c.lost, c.last_processed,
           c.failed_behind, c.holes
 
 -- name: take_pending
+-- As many as there is room for; if `guarded`, none while ended leases or due failures come before.
+WITH next AS MATERIALIZED (
+    SELECT c.chunk_index FROM gapless.chunks c
+    WHERE c.backfill_id = :id AND c.status = 'PENDING'
+    ORDER BY c.rank
+    LIMIT (SELECT CASE WHEN :guarded::bool AND (@lease_over OR @failed_due) THEN 0
+                       ELSE greatest(0, least(:k::bigint, @room)) END
+           FROM gapless.backfills b
+           WHERE b.id = :id))
 UPDATE gapless.chunks c
 SET status = 'RUNNING', owner = :owner, claim_id = :claim_id, due = @now + :lease::float8,
     fence = nextval('gapless.fence'), started_at = coalesce(c.started_at, @now)
-FROM (SELECT chunk_index FROM gapless.chunks
-      WHERE backfill_id = :id AND status = 'PENDING' ORDER BY rank LIMIT :k) AS next
-WHERE c.backfill_id = :id AND c.chunk_index = next.chunk_index
+FROM next
+WHERE (c.backfill_id, c.chunk_index) BETWEEN (:id, next.chunk_index) AND (:id, next.chunk_index)
+  AND c.status || '' = 'PENDING'
 RETURNING c.chunk_index, c.rank, c.first, c.last, c.fence, c.attempts, c.lost, c.last_processed,
           c.failed_behind, c.holes
 
@@ -95,22 +136,25 @@ FROM gapless.chunks
 WHERE status = 'RUNNING' AND claim_id = :claim_id
 
 -- name: plan
--- Chunks :low to :high with their events; an index planned before is left as it is.
-WITH fresh AS (
-    INSERT INTO gapless.chunks (backfill_id, chunk_index, rank, first, last, status, planned_at)
-    SELECT b.id, n, n * :direction::bigint, n * b.chunk_size,
-           least((n + 1) * b.chunk_size, b.partitions) - 1, 'PENDING', @now
+-- Chunks :low to :high with their events; an index planned before is left as it is. Nobody else
+-- plans while the backfill is locked, so looking first is enough, and cheaper than ON CONFLICT.
+WITH wanted AS MATERIALIZED (
+    SELECT b.id, n AS chunk_index, n * b.chunk_size AS first,
+           least((n + 1) * b.chunk_size, b.partitions) - 1 AS last
     FROM gapless.backfills b, generate_series(:low::bigint, :high::bigint) AS n
     WHERE b.id = :id
-    ON CONFLICT DO NOTHING
-    RETURNING chunk_index, first, last
+      AND (SELECT true FROM gapless.chunks c
+           WHERE c.backfill_id = b.id AND c.chunk_index = n) IS NULL
+), fresh AS (
+    INSERT INTO gapless.chunks (backfill_id, chunk_index, rank, first, last, status, planned_at)
+    SELECT id, chunk_index, chunk_index * :direction::bigint, first, last, 'PENDING', @now
+    FROM wanted
 ), told AS (
     INSERT INTO gapless.events (idempotency_key, backfill_id, type, payload, actor, at)
-    SELECT 'backfill_chunk:' || :id || ':' || chunk_index, :id, 'BackfillChunkPlanned',
+    SELECT 'backfill_chunk:' || id || ':' || chunk_index, id, 'BackfillChunkPlanned',
            '{"chunk_index":' || chunk_index || ',"first":' || first || ',"last":' || last || '}',
            :actor, @now
-    FROM fresh ORDER BY chunk_index
-    ON CONFLICT DO NOTHING
+    FROM wanted
 )
 UPDATE gapless.backfills SET planned = planned + :high - :low + 1 WHERE id = :id
 

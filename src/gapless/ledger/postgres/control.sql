@@ -93,6 +93,11 @@ ORDER BY rank LIMIT 1
 SELECT id FROM gapless.backfills
 WHERE parent_backfill_id = :parent AND retry_request_id = :request_id
 
+-- name: dead_children
+-- What earlier retries of dead letters have taken over from their parent.
+SELECT selection FROM gapless.backfills
+WHERE parent_backfill_id = :parent AND retry_request_id LIKE 'dead:%'
+
 -- name: incomplete
 SELECT chunk_index, first, last, last_processed, holes
 FROM gapless.chunks

@@ -2,8 +2,12 @@
 
 Every transaction sets its own timeouts, below any lease: a process that is stopped in the middle
 of one loses its locks instead of hiding rows from everyone else. Nothing depends on the session,
-so a proxy that pools transactions may stand in between. A lost connection is tried again for a
+so a proxy that pools transactions may stand in between; `?prepared_statements=off` in the URL
+spares it what `connections.py` would find out by itself. A lost connection is tried again for a
 while: every body is idempotent.
+
+Plans are forced. Each statement is written for one plan, by index, which is right however large a
+table grows; the planner may see only that the table was small when it was last analyzed.
 """
 
 from __future__ import annotations
@@ -11,15 +15,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
+from urllib.parse import parse_qsl, urlencode
 
 import asyncpg
 
-from gapless.core.errors import LedgerUnreachable
+from gapless.core.errors import LedgerUnreachable, UsageError
 from gapless.ledger import sql
 from gapless.ledger.database import Body, Row, Transaction
+from gapless.ledger.postgres.connections import Connection, Connections
 
 T = TypeVar("T")
 
@@ -28,22 +34,35 @@ STATEMENTS = sql.load(
     now="coalesce(:now::float8, extract(epoch FROM statement_timestamp())::float8)",
 )
 NUMBERED = {name: statement.numbered() for name, statement in STATEMENTS.items()}
-BEGIN = (
-    "BEGIN; SET LOCAL lock_timeout = '10s'; SET LOCAL idle_in_transaction_session_timeout = '15s'"
+TIMEOUTS = "SET LOCAL lock_timeout = '10s'; SET LOCAL idle_in_transaction_session_timeout = '15s'"
+FORCED = (
+    "SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL jit = off;"
+    " SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off;"
+    " SET LOCAL enable_sort = off;"
+    " SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off"
 )
+BEGIN = f"BEGIN; {TIMEOUTS}"
+BEGIN_WRITING = f"{BEGIN}; {FORCED}"
+# Whatever a reader reads is of one moment, as on SQLite: a check must not see half a transaction.
+BEGIN_READING = f"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; {TIMEOUTS}; {FORCED}"
+OPTIONS = ("prepared_statements",)
+SESSIONS = 64
 CHANNEL = "gapless"
 MIGRATION_LOCK = 0x6761706C
 LOST = (
     OSError,
     TimeoutError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # the end came while the connection was idle
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,  # shutdown, crash recovery
     asyncpg.TransactionRollbackError,  # deadlock
     asyncpg.LockNotAvailableError,
     asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.TooManyConnectionsError,
+    asyncpg.InvalidCachedStatementError,  # a migration happened
 )
+POOLED = (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError)
 
 
 class PostgresTransaction:
@@ -51,24 +70,57 @@ class PostgresTransaction:
 
     def __init__(
         self,
-        connection: asyncpg.pool.PoolConnectionProxy,
+        connection: Connection,
         bound: Callable[[], dict[str, Any]],
+        *,
+        prepared: bool = False,
         again: bool = False,
     ) -> None:
         self.again = again
         self._connection = connection
         self._bound = bound
+        self._prepared = prepared
 
     async def fetch(self, statement: str, **parameters: Any) -> list[Row]:
         values = STATEMENTS[statement].values({**self._bound(), **parameters})
-        return await self._connection.fetch(NUMBERED[statement], *values)
+        text = NUMBERED[statement]
+        return await self._connection.fetch(text, values, prepared=self._prepared)
 
     async def execute(self, text: str, **parameters: Any) -> list[Row]:
         statement = sql.Statement.parse(text)
-        return await self._connection.fetch(statement.numbered(), *statement.values(parameters))
+        values = statement.values(parameters)
+        return await self._connection.fetch(statement.numbered(), values, prepared=False)
 
     async def script(self, text: str) -> None:
-        await self._connection.execute(text)
+        await self._connection.raw.execute(text)
+
+
+class SessionTransaction(PostgresTransaction):
+    """A job's own transaction: never run again, so the job must hear that the ledger is gone."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        bound: Callable[[], dict[str, Any]],
+        unreachable: Callable[[Exception], LedgerUnreachable],
+    ) -> None:
+        super().__init__(connection, bound)
+        self._unreachable = unreachable
+
+    async def fetch(self, statement: str, **parameters: Any) -> list[Row]:
+        with self._telling():
+            return await super().fetch(statement, **parameters)
+
+    async def execute(self, text: str, **parameters: Any) -> list[Row]:
+        with self._telling():
+            return await super().execute(text, **parameters)
+
+    @contextlib.contextmanager
+    def _telling(self) -> Iterator[None]:
+        try:
+            yield
+        except LOST as error:
+            raise self._unreachable(error) from error
 
 
 class PostgresDatabase:
@@ -83,12 +135,14 @@ class PostgresDatabase:
         patience: float = 10.0,
         connections: int = 4,
     ) -> None:
-        self._url = url
+        self._url, options = _split(url)
         self._shown_url = shown_url
         self._bound = bound
         self._patience = patience
-        self._connections = connections
-        self._pool: asyncpg.Pool
+        self._prepared = options.get("prepared_statements", "on") != "off"
+        self._connections = Connections(self._url, connections)
+        # Jobs keep theirs for as long as they like: they must not keep heartbeats waiting.
+        self._sessions = Connections(self._url, SESSIONS)
         self._listening: asyncio.Task[None] | None = None
 
     @property
@@ -101,17 +155,16 @@ class PostgresDatabase:
 
     async def open(self) -> PostgresDatabase:
         try:
-            self._pool = await asyncpg.create_pool(
-                self._url,
-                min_size=0,
-                max_size=self._connections,
-                timeout=10,
-                command_timeout=60,
-                statement_cache_size=0,
-            )
-            await self._pool.fetchval("SELECT 1")
-        except (*LOST, asyncpg.PostgresError, ValueError) as error:
+            async with self._connections.lend():
+                pass
+        except (*LOST, asyncpg.PostgresError) as error:
             raise self._unreachable(error) from None
+        except (ValueError, OverflowError):  # which may quote a part of the password
+            raise UsageError(
+                f"the ledger's URL `{self._shown_url}` cannot be read",
+                hint="write `postgresql://user:password@host:5432/database`, with what is special"
+                " in the password as `%40`",
+            ) from None
         return self
 
     async def transact(self, body: Body[T], *, write: bool = True) -> T:
@@ -120,10 +173,11 @@ class PostgresDatabase:
         again = False
         while True:
             try:
-                async with self._begun(again) as transaction:
+                begin = BEGIN_WRITING if write else BEGIN_READING
+                async with self._begun(begin, prepared=self._prepared, again=again) as transaction:
                     return await body(transaction)
-            except asyncpg.DataError:
-                raise  # an InterfaceError by inheritance, but no lost connection
+            except POOLED:
+                self._prepared = False
             except LOST as error:
                 if time.monotonic() - started + pause > self._patience:
                     raise self._unreachable(error) from error
@@ -133,32 +187,41 @@ class PostgresDatabase:
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Transaction]:
-        async with self._begun(again=False) as transaction:
-            yield transaction
+        theirs: BaseException | None = None  # what a job raises is its own, whatever it looks like
+        try:
+            async with self._sessions.lend() as connection:
+                try:
+                    async with connection.transaction(BEGIN):
+                        try:
+                            yield SessionTransaction(connection, self._bound, self._unreachable)
+                        except BaseException as error:
+                            theirs = error
+                            raise
+                finally:
+                    await connection.forget()
+        except LOST as error:
+            if error is theirs:
+                raise
+            raise self._unreachable(error) from error
 
     @asynccontextmanager
-    async def _begun(self, again: bool) -> AsyncIterator[PostgresTransaction]:
-        async with self._pool.acquire() as connection:
-            await connection.execute(BEGIN)
-            try:
-                yield PostgresTransaction(connection, self._bound, again)
-            except BaseException:
-                with contextlib.suppress(*LOST):
-                    await connection.execute("ROLLBACK")
-                raise
-            await connection.execute("COMMIT")
+    async def _begun(
+        self, begin: str, *, prepared: bool = False, again: bool = False
+    ) -> AsyncIterator[PostgresTransaction]:
+        try:
+            async with self._connections.lend() as connection, connection.transaction(begin):
+                yield PostgresTransaction(connection, self._bound, prepared=prepared, again=again)
+        except asyncpg.InsufficientPrivilegeError as error:
+            raise self._unreachable(error) from error
 
     async def schema_version(self) -> int | None:
-        async with self._pool.acquire() as connection:
-            if await connection.fetchval("SELECT to_regclass('gapless.schema_version')") is None:
-                return None
-            version: int = await connection.fetchval("SELECT version FROM gapless.schema_version")
-            return version
+        async with self._begun(BEGIN) as transaction:
+            return await _schema_version(transaction)
 
     async def migrate(self) -> None:
-        async with self._begun(again=False) as transaction:
+        async with self._begun(BEGIN) as transaction:
             await transaction.execute("SELECT pg_advisory_xact_lock(:key)", key=MIGRATION_LOCK)
-            done = await self.schema_version() or 0
+            done = await _schema_version(transaction) or 0
             for number, script in sql.migrations(__package__):
                 if number > done:
                     await transaction.script(script)
@@ -171,7 +234,8 @@ class PostgresDatabase:
 
     async def notify(self) -> None:
         with contextlib.suppress(*LOST):
-            await self._pool.execute("SELECT pg_notify($1, '')", CHANNEL)
+            async with self._connections.lend() as connection:
+                await connection.raw.execute(f"NOTIFY {CHANNEL}")
 
     def on_notify(self, wake: Callable[[], None]) -> None:
         self._listening = asyncio.create_task(self._listen(wake), name="gapless-listen")
@@ -194,10 +258,9 @@ class PostgresDatabase:
         if self._listening is not None:
             self._listening.cancel()
             await asyncio.wait([self._listening])
-        try:
-            await asyncio.wait_for(self._pool.close(), 5)
-        except LOST:
-            self._pool.terminate()
+        for connections in (self._sessions, self._connections):
+            with contextlib.suppress(*LOST):
+                await connections.close()
 
     def _unreachable(self, error: Exception) -> LedgerUnreachable:
         said = str(error).replace(self._url, self._shown_url)
@@ -213,3 +276,25 @@ def _resolves(future: asyncio.Future[None]) -> Callable[..., None]:
             future.set_result(None)
 
     return resolve
+
+
+async def _schema_version(transaction: PostgresTransaction) -> int | None:
+    # By reading a catalog: `to_regclass` alone may answer from a cache older than this lock.
+    found = await transaction.execute(
+        "SELECT 1 FROM pg_catalog.pg_tables"
+        " WHERE schemaname = 'gapless' AND tablename = 'schema_version'"
+    )
+    if not found:
+        return None
+    (row,) = await transaction.execute("SELECT version FROM gapless.schema_version")
+    version: int = row[0]
+    return version
+
+
+def _split(url: str) -> tuple[str, dict[str, str]]:
+    """The URL without the options that are ours, which the driver would send on, and those."""
+    base, _, query = url.partition("?")
+    options = parse_qsl(query, keep_blank_values=True)
+    ours = {name: value for name, value in options if name in OPTIONS}
+    theirs = [(name, value) for name, value in options if name not in OPTIONS]
+    return (f"{base}?{urlencode(theirs)}" if theirs else base, ours) if ours else (url, ours)

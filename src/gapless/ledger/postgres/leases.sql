@@ -1,14 +1,24 @@
 -- What the holder of a lease may do. Each statement names fence and claim; no row means: lost.
+-- `claims.sql` says why the conditions are written as they are.
 
 -- name: heartbeat
--- Items: [chunk_index, fence, claim_id, last_processed, holes]
+-- Items: [chunk_index, fence, claim_id, last_processed, holes]; a late one takes nothing back.
+-- In a run, `last_processed` first only grows; once it stands, the holes only shrink.
 UPDATE gapless.chunks c
-SET due = @now + b.lease_seconds,
+SET due = @now + (SELECT b.lease_seconds FROM gapless.backfills b WHERE b.id = :id),
     last_processed = greatest(c.last_processed, (item ->> 3)::bigint),
-    holes = item ->> 4
-FROM json_array_elements(:items::json) AS item, gapless.backfills AS b
-WHERE c.backfill_id = :id AND c.chunk_index = (item ->> 0)::bigint AND c.status = 'RUNNING'
-  AND c.fence = (item ->> 1)::bigint AND c.claim_id = item ->> 2 AND b.id = :id
+    holes = CASE
+        WHEN (coalesce((item ->> 3)::bigint, -1),
+              (SELECT coalesce(sum((h ->> 0)::bigint - (h ->> 1)::bigint - 1), 0)
+               FROM json_array_elements((item ->> 4)::json) AS h))
+          >= (coalesce(c.last_processed, -1),
+              (SELECT coalesce(sum((h ->> 0)::bigint - (h ->> 1)::bigint - 1), 0)
+               FROM json_array_elements(c.holes::json) AS h))
+        THEN item ->> 4 ELSE c.holes END
+FROM json_array_elements(:items::json) AS item
+WHERE (c.backfill_id, c.chunk_index) BETWEEN (:id, (item ->> 0)::bigint)
+                                         AND (:id, (item ->> 0)::bigint)
+  AND c.status || '' = 'RUNNING' AND c.fence = (item ->> 1)::bigint AND c.claim_id = item ->> 2
 RETURNING c.chunk_index
 
 -- name: signals
@@ -18,11 +28,12 @@ SELECT state, stopping FROM gapless.backfills WHERE id = :id
 -- Items: [chunk_index, fence, claim_id]
 WITH ended AS (
     UPDATE gapless.chunks c
-    SET status = 'COMPLETE', last_processed = c.last, due = NULL, ended_at = @now,
+    SET status = 'COMPLETE', last_processed = c.last, holes = NULL, due = NULL, ended_at = @now,
         error_class = NULL, error_message = NULL
     FROM json_array_elements(:items::json) AS item
-    WHERE c.backfill_id = :id AND c.chunk_index = (item ->> 0)::bigint AND c.status = 'RUNNING'
-      AND c.fence = (item ->> 1)::bigint AND c.claim_id = item ->> 2
+    WHERE (c.backfill_id, c.chunk_index) BETWEEN (:id, (item ->> 0)::bigint)
+                                             AND (:id, (item ->> 0)::bigint)
+      AND c.status || '' = 'RUNNING' AND c.fence = (item ->> 1)::bigint AND c.claim_id = item ->> 2
     RETURNING c.chunk_index
 ), told AS (
     INSERT INTO gapless.events (idempotency_key, backfill_id, type, payload, actor, at)
@@ -43,7 +54,7 @@ SET status = :status::text, attempts = :attempts, lost = :lost, due = @now + :de
     last_processed = :last_processed::bigint, failed_behind = :last_processed::bigint,
     holes = :holes, error_class = :error_class, error_message = :error_message,
     ended_at = CASE :status WHEN 'ABANDONED' THEN @now END
-WHERE backfill_id = :id AND chunk_index = :chunk_index AND status = 'RUNNING'
+WHERE backfill_id = :id AND chunk_index = :chunk_index AND status || '' = 'RUNNING'
   AND fence = :fence AND claim_id = :claim_id
 RETURNING chunk_index
 
@@ -51,7 +62,7 @@ RETURNING chunk_index
 -- Gives a chunk back as it is; the next run goes on behind what is done.
 UPDATE gapless.chunks
 SET status = 'PENDING', due = NULL, last_processed = :last_processed, holes = :holes
-WHERE backfill_id = :id AND chunk_index = :chunk_index AND status = 'RUNNING'
+WHERE backfill_id = :id AND chunk_index = :chunk_index AND status || '' = 'RUNNING'
   AND fence = :fence AND claim_id = :claim_id
 RETURNING chunk_index
 
@@ -63,6 +74,6 @@ WHERE backfill_id = :id AND chunk_index = :chunk_index AND fence = :fence AND cl
 -- name: hold
 -- The chunk's own row, for a transaction in which a job writes its effects.
 SELECT chunk_index FROM gapless.chunks
-WHERE backfill_id = :id AND chunk_index = :chunk_index AND status = 'RUNNING'
+WHERE backfill_id = :id AND chunk_index = :chunk_index AND status || '' = 'RUNNING'
   AND fence = :fence AND claim_id = :claim_id
 FOR UPDATE

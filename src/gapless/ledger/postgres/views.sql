@@ -1,22 +1,34 @@
--- Reading: no statement here locks or counts what it need not.
+-- Reading: no statement here locks or counts what it need not. `claims.sql` says why some of the
+-- conditions are written as they are.
 
--- name: backfills
-SELECT b.id, b.job, b.job_version, b.selector, b.selection, b.partitions, b.chunk_size,
+-- part: backfill_columns
+b.id, b.job, b.job_version, b.selector, b.selection, b.partitions, b.chunk_size,
        b.chunk_total, b.planned, b.max_concurrent_runs, b.queue, b.run_order, b.retry,
        b.lease_seconds, b.state, b.state_version, b.stopping, b.parent_backfill_id,
        b.retry_request_id, b.group_name, b.drift, b.error, b.created_at, b.started_at, b.ended_at,
-       (SELECT count(*) FROM gapless.chunks c
-        WHERE c.backfill_id = b.id AND c.status = 'PENDING'),
-       (SELECT count(*) FROM gapless.chunks c
-        WHERE c.backfill_id = b.id AND c.status = 'RUNNING'),
-       (SELECT count(*) FROM gapless.chunks c
-        WHERE c.backfill_id = b.id AND c.status = 'FAILED'),
+       (SELECT count(*) FROM (SELECT FROM gapless.chunks c
+                              WHERE c.backfill_id = b.id AND c.status = 'PENDING'
+                              ORDER BY c.rank) AS pending),
+       (SELECT count(*) FROM (SELECT FROM gapless.chunks c
+                              WHERE c.backfill_id = b.id AND c.status = 'RUNNING'
+                              ORDER BY c.due) AS running),
+       (SELECT count(*) FROM (SELECT FROM gapless.chunks c
+                              WHERE c.backfill_id = b.id AND c.status = 'FAILED'
+                              ORDER BY c.due) AS failed),
        coalesce((SELECT sum(complete) FROM gapless.counts n WHERE n.backfill_id = b.id), 0)::bigint,
        coalesce((SELECT sum(abandoned) FROM gapless.counts n WHERE n.backfill_id = b.id), 0)::bigint,
        coalesce((SELECT sum(cancelled) FROM gapless.counts n WHERE n.backfill_id = b.id), 0)::bigint,
        @now
+
+-- name: backfill
+SELECT @backfill_columns
 FROM gapless.backfills b
-WHERE (:id::text IS NULL OR b.id = :id) AND (:state::text IS NULL OR b.state = :state)
+WHERE b.id = :id
+
+-- name: backfills
+SELECT @backfill_columns
+FROM gapless.backfills b
+WHERE (:state::text IS NULL OR b.state = :state)
 ORDER BY b.created_at DESC, b.id DESC
 LIMIT :limit
 

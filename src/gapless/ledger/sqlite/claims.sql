@@ -1,8 +1,11 @@
 -- Claiming, which recovers and plans. Every transaction here has begun immediate.
+--
+-- `INDEXED BY` makes a statement fail rather than scan; nothing here may cost more the more
+-- chunks have ended.
 
--- name: candidate
--- A random backfill of the queue with room and something to do.
-SELECT b.id
+-- name: lock_candidate
+-- A random backfill of the queue with room and something to do; the whole ledger is locked already.
+SELECT b.id, b.job, b.job_version, b.selection, b.retry, b.lease_seconds, b.group_name
 FROM backfills b
 WHERE b.queue = :queue
   AND b.state IN ('PENDING', 'RUNNING', 'PAUSED') AND b.state <> 'PAUSED' AND b.stopping IS NULL
@@ -15,23 +18,38 @@ WHERE b.queue = :queue
   AND (b.planned < b.chunk_total
        OR EXISTS (SELECT 1 FROM chunks c INDEXED BY chunks_pending
                   WHERE c.backfill_id = b.id AND c.status = 'PENDING')
-       OR EXISTS (SELECT 1 FROM chunks c INDEXED BY chunks_failed
-                  WHERE c.backfill_id = b.id AND c.status = 'FAILED' AND c.due <= @now)
-       OR EXISTS (SELECT 1 FROM chunks c INDEXED BY chunks_failed
-                  WHERE c.backfill_id = b.id AND c.status = 'FAILED'
-                    AND c.due > @now + b.retry_longest + 1)
-       OR EXISTS (SELECT 1 FROM chunks c INDEXED BY chunks_running
-                  WHERE c.backfill_id = b.id AND c.status = 'RUNNING'
-                    AND NOT (c.due > @now AND c.due <= @now + b.lease_seconds + 1)))
+       OR @failed_due
+       OR @lease_over)
 ORDER BY random()
 LIMIT 1
 
--- name: try_lock_candidate
--- The whole ledger is locked already.
-SELECT :id
+-- name: await_candidate
+-- What another transaction holds, after its end: here nobody else is in one.
+SELECT b.id, b.job, b.job_version, b.selection, b.retry, b.lease_seconds, b.group_name
+FROM backfills b
+WHERE false
 
--- name: lock_candidate
-SELECT :id
+-- part: lease_over
+-- Whether a lease of `b` has ended, or a clock which jumped back has put its end out of reach.
+(EXISTS (SELECT 1 FROM chunks c INDEXED BY chunks_running
+         WHERE c.backfill_id = b.id AND c.status = 'RUNNING' AND c.due <= @now)
+ OR EXISTS (SELECT 1 FROM chunks c INDEXED BY chunks_running
+            WHERE c.backfill_id = b.id AND c.status = 'RUNNING'
+              AND c.due > @now + b.lease_seconds + 1))
+
+-- part: failed_due
+-- Whether a failed chunk of `b` has waited long enough, by a clock that may have jumped back.
+(EXISTS (SELECT 1 FROM chunks c INDEXED BY chunks_failed
+         WHERE c.backfill_id = b.id AND c.status = 'FAILED' AND c.due <= @now)
+ OR EXISTS (SELECT 1 FROM chunks c INDEXED BY chunks_failed
+            WHERE c.backfill_id = b.id AND c.status = 'FAILED'
+              AND c.due > @now + b.retry_longest + 1))
+
+-- part: room
+-- How many more chunks of `b` may run.
+(b.max_concurrent_runs
+ - (SELECT count(*) FROM chunks c INDEXED BY chunks_running
+    WHERE c.backfill_id = b.id AND c.status = 'RUNNING'))
 
 -- name: expired
 -- Leases that ended, or that a clock which jumped back has put out of reach.
@@ -46,17 +64,7 @@ WHERE b.id = :id AND c.status = 'RUNNING'
 -- The locked backfill, its room, and whether leases have ended or failed chunks are due.
 SELECT b.job, b.job_version, b.selection, b.chunk_total, b.planned, b.run_order, b.retry,
        b.lease_seconds, b.group_name, b.state, b.state_version, b.stopping,
-       b.max_concurrent_runs
-       - (SELECT count(*) FROM chunks c INDEXED BY chunks_running
-          WHERE c.backfill_id = b.id AND c.status = 'RUNNING'),
-       EXISTS (SELECT 1 FROM chunks c INDEXED BY chunks_running
-               WHERE c.backfill_id = b.id AND c.status = 'RUNNING'
-                 AND NOT (c.due > @now AND c.due <= @now + b.lease_seconds + 1)),
-       EXISTS (SELECT 1 FROM chunks c INDEXED BY chunks_failed
-               WHERE c.backfill_id = b.id AND c.status = 'FAILED' AND c.due <= @now)
-       OR EXISTS (SELECT 1 FROM chunks c INDEXED BY chunks_failed
-                  WHERE c.backfill_id = b.id AND c.status = 'FAILED'
-                    AND c.due > @now + b.retry_longest + 1)
+       @room, @lease_over, @failed_due
 FROM backfills b
 WHERE b.id = :id
 
@@ -74,19 +82,25 @@ FROM (SELECT chunk_index, row_number() OVER () AS nth
 WHERE backfill_id = :id AND chunks.chunk_index = due_now.chunk_index
 RETURNING chunk_index, rank, first, last, fence, attempts, lost, last_processed, failed_behind,
           holes;
-UPDATE fence SET value = value + :k
+UPDATE fence SET value = value + changes() WHERE changes() > 0
 
 -- name: take_pending
+-- As many as there is room for; if `guarded`, none while ended leases or due failures come before.
 UPDATE chunks
 SET status = 'RUNNING', owner = :owner, claim_id = :claim_id, due = @now + :lease,
     fence = (SELECT value FROM fence) + next.nth, started_at = coalesce(started_at, @now)
 FROM (SELECT chunk_index, row_number() OVER () AS nth
       FROM (SELECT chunk_index FROM chunks INDEXED BY chunks_pending
-            WHERE backfill_id = :id AND status = 'PENDING' ORDER BY rank LIMIT :k)) AS next
+            WHERE backfill_id = :id AND status = 'PENDING'
+            ORDER BY rank
+            LIMIT (SELECT CASE WHEN :guarded AND (@lease_over OR @failed_due) THEN 0
+                               ELSE max(0, min(:k, @room)) END
+                   FROM backfills b
+                   WHERE b.id = :id))) AS next
 WHERE backfill_id = :id AND chunks.chunk_index = next.chunk_index
 RETURNING chunk_index, rank, first, last, fence, attempts, lost, last_processed, failed_behind,
           holes;
-UPDATE fence SET value = value + :k
+UPDATE fence SET value = value + changes() WHERE changes() > 0
 
 -- name: claimed_before
 -- What an earlier try of this claim took, if its reply was lost.

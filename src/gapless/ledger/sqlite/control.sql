@@ -91,13 +91,18 @@ WHERE b.state IN ('PENDING', 'RUNNING', 'PAUSED')
 -- name: first_error
 -- What went wrong first, in the order of the run.
 SELECT chunk_index, error_class, error_message, first, last, last_processed, holes
-FROM chunks
+FROM chunks INDEXED BY chunks_dead
 WHERE backfill_id = :id AND status = 'ABANDONED'
 ORDER BY rank LIMIT 1
 
 -- name: retry_child
 SELECT id FROM backfills
 WHERE parent_backfill_id = :parent AND retry_request_id = :request_id
+
+-- name: dead_children
+-- What earlier retries of dead letters have taken over from their parent.
+SELECT selection FROM backfills
+WHERE parent_backfill_id = :parent AND retry_request_id LIKE 'dead:%'
 
 -- name: incomplete
 SELECT chunk_index, first, last, last_processed, holes
@@ -141,7 +146,7 @@ RETURNING epoch
 UPDATE backfills SET drift = :drift WHERE id = :id AND drift IS NOT :drift
 
 -- name: purge_dead
-UPDATE chunks SET purged_at = @now
+UPDATE chunks INDEXED BY chunks_dead SET purged_at = @now
 WHERE status = 'ABANDONED' AND purged_at IS NULL AND backfill_id = :id
   AND (:indices IS NULL OR chunk_index IN (SELECT value FROM json_each(:indices)))
 RETURNING chunk_index

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,10 +19,15 @@ import apsw
 from gapless.core.errors import LedgerError, LedgerUnreachable, LibraryMismatch
 from gapless.ledger import sql
 from gapless.ledger.database import Body, Row, Transaction
+from gapless.ledger.sqlite.thread import Thread
 
 T = TypeVar("T")
 
-STATEMENTS = sql.load(__package__, now="coalesce(:now, unixepoch('subsec'))")
+STEPS = {
+    name: tuple(map(sql.Statement.parse, statement.text.split(";\n")))
+    for name, statement in sql.load(__package__, now="coalesce(:now, unixepoch('subsec'))").items()
+}
+"""Statements by their steps; to a later one, `:returned` is the first column of what came back."""
 APPLICATION_ID = 0x6761706C  # "gapl"
 BUSY_MS = 30_000
 SAFE_SQLITE = (3, 51, 3)  # older ones can corrupt a WAL that several processes use
@@ -61,7 +66,13 @@ class SqliteTransaction:
         self._bound = bound
 
     async def fetch(self, statement: str, **parameters: Any) -> list[Row]:
-        return self._run(STATEMENTS[statement], {**self._bound(), **parameters})
+        given = {**self._bound(), **parameters}
+        rows: list[Row] = []
+        for step in STEPS[statement]:
+            if "returned" in step.parameters:
+                given["returned"] = [row[0] for row in rows]
+            rows += self._run(step, given)
+        return rows
 
     async def execute(self, text: str, **parameters: Any) -> list[Row]:
         return self._run(sql.Statement.parse(text), parameters)
@@ -97,7 +108,7 @@ class SqliteDatabase:
         self._path = path
         self._bound = bound
         self._create = create
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="gapless-ledger")
+        self._thread = Thread("gapless-ledger")
         self._turn = asyncio.Lock()
         self._connection: apsw.Connection
 
@@ -113,7 +124,7 @@ class SqliteDatabase:
         try:
             self._connection = await self._hop(self._connect)
         except BaseException:
-            self._thread.shutdown()
+            self._thread.end()
             raise
         return self
 
@@ -123,7 +134,7 @@ class SqliteDatabase:
                 f"SQLite {apsw.sqlite_lib_version()} can corrupt a ledger shared by processes",
                 hint="install apsw 3.51.3 or newer",
             )
-        if not self._create and not self._path.exists():
+        if not self._create and (not self._path.exists() or not self._path.stat().st_size):
             raise LedgerUnreachable(
                 f"there is no ledger at `{self._path}`",
                 hint="give its place with `--ledger` or `GAPLESS_LEDGER`",
@@ -132,22 +143,25 @@ class SqliteDatabase:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             connection = apsw.Connection(str(self._path))
             connection.set_busy_timeout(BUSY_MS)
+            # In this order: whoever creates a ledger writes both at once, maybe in between.
+            if (
+                connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
+                and connection.pragma("application_id") != APPLICATION_ID
+            ):
+                connection.close()
+                raise LedgerUnreachable(
+                    f"`{self._path}` is a SQLite database, but not a Gapless ledger",
+                    hint="give another path with `--ledger`",
+                )
             connection.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
-            stranger = (
-                connection.pragma("application_id") != APPLICATION_ID
-                and connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
-            )
+            # Plans do not depend on bound values. Otherwise every statement that could use a
+            # partial index is compiled anew at each run, which takes longer than the run.
+            connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         except (apsw.Error, OSError) as error:
             raise LedgerUnreachable(
                 f"cannot open the ledger `{self._path}`: {error}",
                 hint="check the path, its permissions, and that it is a Gapless ledger",
             ) from error
-        if stranger:
-            connection.close()
-            raise LedgerUnreachable(
-                f"`{self._path}` is a SQLite database, but not a Gapless ledger",
-                hint="give another path with `--ledger`",
-            )
         return connection
 
     async def transact(self, body: Body[T], *, write: bool = True) -> T:
@@ -161,8 +175,8 @@ class SqliteDatabase:
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Transaction]:
         async with self._turn:
-            await self._hop(self._connection.execute, "BEGIN IMMEDIATE")
-            try:
+            try:  # from here on: cancelled while it waits for the lock, it still begins
+                await self._hop(self._connection.execute, "BEGIN IMMEDIATE")
                 yield _Hopping(SqliteTransaction(self._connection, self._bound), self._hop)
                 await self._hop(self._connection.execute, "COMMIT")
             except BaseException:
@@ -188,8 +202,17 @@ class SqliteDatabase:
             await self._hop(apply)
 
     async def integrity_problems(self) -> list[str]:
-        rows = await self._hop(self._connection.execute, "PRAGMA quick_check")
-        return [str(row[0]) for row in rows if row[0] != "ok"]
+        def look() -> list[str]:
+            found: list[str] = []
+            try:
+                for (said,) in self._connection.execute("PRAGMA quick_check"):
+                    found.append(str(said))
+            except apsw.CorruptError as error:
+                found.append(str(error))
+            return [] if found == ["ok"] else found
+
+        async with self._turn:
+            return await self._hop(look)
 
     async def notify(self) -> None:
         """SQLite carries no messages: other processes poll."""
@@ -200,17 +223,12 @@ class SqliteDatabase:
     async def close(self) -> None:
         async with self._turn:
             await self._hop(self._connection.close)
-        self._thread.shutdown()
+        self._thread.end()
 
     async def _hop(self, function: Callable[..., T], *arguments: Any) -> T:
         """Runs a function on the connection's thread, to its end even if we are cancelled."""
-        loop = asyncio.get_running_loop()
-        done = loop.run_in_executor(self._thread, function, *arguments)
         try:
-            return await asyncio.shield(done)
-        except asyncio.CancelledError:
-            await asyncio.wait([done])
-            raise
+            return await self._thread.run(partial(function, *arguments))
         except apsw.BusyError as error:
             raise LedgerUnreachable(
                 f"the ledger `{self._path}` has been locked for {BUSY_MS // 1000} s",

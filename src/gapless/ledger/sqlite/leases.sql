@@ -1,17 +1,26 @@
 -- What the holder of a lease may do. Each statement names fence and claim; no row means: lost.
 
 -- name: heartbeat
--- Items: [chunk_index, fence, claim_id, last_processed, holes]
+-- Items: [chunk_index, fence, claim_id, last_processed, holes]; a late one takes nothing back.
+-- In a run, `last_processed` first only grows; once it stands, the holes only shrink.
+WITH item AS MATERIALIZED (
+    SELECT value ->> 0 AS chunk_index, value ->> 1 AS fence, value ->> 2 AS claim_id,
+           value ->> 3 AS last_processed, value ->> 4 AS holes
+    FROM json_each(:items))
 UPDATE chunks
-SET due = @now + b.lease_seconds,
+SET due = @now + (SELECT lease_seconds FROM backfills WHERE id = :id),
     last_processed = nullif(max(coalesce(chunks.last_processed, -1),
                                 coalesce(item.last_processed, -1)), -1),
-    holes = item.holes
-FROM (SELECT value ->> 0 AS i, value ->> 1 AS fence, value ->> 2 AS claim_id,
-             value ->> 3 AS last_processed, value ->> 4 AS holes
-      FROM json_each(:items)) AS item, backfills AS b
-WHERE chunks.backfill_id = :id AND chunks.chunk_index = item.i AND chunks.status = 'RUNNING'
-  AND chunks.fence = item.fence AND chunks.claim_id = item.claim_id AND b.id = :id
+    holes = CASE
+        WHEN (coalesce(item.last_processed, -1),
+              coalesce((SELECT sum(value ->> 0 - value ->> 1 - 1) FROM json_each(item.holes)), 0))
+          >= (coalesce(chunks.last_processed, -1),
+              coalesce((SELECT sum(value ->> 0 - value ->> 1 - 1) FROM json_each(chunks.holes)), 0))
+        THEN item.holes ELSE chunks.holes END
+FROM item
+WHERE chunks.backfill_id = :id AND chunks.chunk_index = item.chunk_index
+  AND chunks.status = 'RUNNING' AND chunks.fence = item.fence
+  AND chunks.claim_id = item.claim_id
 RETURNING chunk_index
 
 -- name: signals
@@ -19,21 +28,21 @@ SELECT state, stopping FROM backfills WHERE id = :id
 
 -- name: complete
 -- Items: [chunk_index, fence, claim_id]
+WITH item AS MATERIALIZED (
+    SELECT value ->> 0 AS chunk_index, value ->> 1 AS fence, value ->> 2 AS claim_id
+    FROM json_each(:items))
 UPDATE chunks
-SET status = 'COMPLETE', last_processed = last, due = NULL, ended_at = @now,
+SET status = 'COMPLETE', last_processed = last, holes = NULL, due = NULL, ended_at = @now,
     error_class = NULL, error_message = NULL
-FROM (SELECT value ->> 0 AS i, value ->> 1 AS fence, value ->> 2 AS claim_id
-      FROM json_each(:items)) AS item
-WHERE backfill_id = :id AND chunk_index = item.i AND status = 'RUNNING'
-  AND chunks.fence = item.fence AND chunks.claim_id = item.claim_id
+FROM item
+WHERE chunks.backfill_id = :id AND chunks.chunk_index = item.chunk_index
+  AND chunks.status = 'RUNNING' AND chunks.fence = item.fence
+  AND chunks.claim_id = item.claim_id
 RETURNING chunk_index;
 INSERT INTO events (idempotency_key, backfill_id, type, payload, actor, at)
-SELECT 'chunk_ended:' || c.backfill_id || ':' || c.chunk_index, c.backfill_id, 'ChunkEnded',
-       '{"chunk_index":' || c.chunk_index || ',"status":"COMPLETE"}', :actor, @now
-FROM json_each(:items) item
-CROSS JOIN chunks c ON c.backfill_id = :id AND c.chunk_index = item.value ->> 0
-WHERE c.status = 'COMPLETE' AND c.fence = item.value ->> 1 AND c.claim_id = item.value ->> 2
-ON CONFLICT DO NOTHING;
+SELECT 'chunk_ended:' || :id || ':' || value, :id, 'ChunkEnded',
+       '{"chunk_index":' || value || ',"status":"COMPLETE"}', :actor, @now
+FROM json_each(:returned);
 INSERT INTO counts (backfill_id, shard, complete) SELECT :id, :shard, changes() WHERE changes() > 0
 ON CONFLICT DO UPDATE SET complete = complete + excluded.complete
 

@@ -1,7 +1,7 @@
 -- Reading: no statement here locks or counts what it need not.
 
--- name: backfills
-SELECT b.id, b.job, b.job_version, b.selector, b.selection, b.partitions, b.chunk_size,
+-- part: backfill_columns
+b.id, b.job, b.job_version, b.selector, b.selection, b.partitions, b.chunk_size,
        b.chunk_total, b.planned, b.max_concurrent_runs, b.queue, b.run_order, b.retry,
        b.lease_seconds, b.state, b.state_version, b.stopping, b.parent_backfill_id,
        b.retry_request_id, b.group_name, b.drift, b.error, b.created_at, b.started_at, b.ended_at,
@@ -15,8 +15,16 @@ SELECT b.id, b.job, b.job_version, b.selector, b.selection, b.partitions, b.chun
        coalesce((SELECT sum(abandoned) FROM counts n WHERE n.backfill_id = b.id), 0),
        coalesce((SELECT sum(cancelled) FROM counts n WHERE n.backfill_id = b.id), 0),
        @now
+
+-- name: backfill
+SELECT @backfill_columns
 FROM backfills b
-WHERE (:id IS NULL OR b.id = :id) AND (:state IS NULL OR b.state = :state)
+WHERE b.id = :id
+
+-- name: backfills
+SELECT @backfill_columns
+FROM backfills b
+WHERE (:state IS NULL OR b.state = :state)
 ORDER BY b.created_at DESC, b.id DESC
 LIMIT :limit
 

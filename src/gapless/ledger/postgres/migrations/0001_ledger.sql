@@ -3,18 +3,19 @@
 CREATE SCHEMA gapless;
 CREATE TABLE gapless.schema_version (version BIGINT NOT NULL);
 INSERT INTO gapless.schema_version VALUES (0);
+-- Never with a CACHE: of two claims of one chunk, the later must have the higher fence.
 CREATE SEQUENCE gapless.fence;
 
 CREATE TABLE gapless.events (
-    seq             BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    seq             BIGINT GENERATED ALWAYS AS IDENTITY,
     idempotency_key TEXT NOT NULL UNIQUE,
     backfill_id     TEXT NOT NULL,
     type            TEXT NOT NULL,
     payload         TEXT NOT NULL,
     actor           TEXT NOT NULL,
-    at              DOUBLE PRECISION NOT NULL
+    at              DOUBLE PRECISION NOT NULL,
+    PRIMARY KEY (backfill_id, seq)
 );
-CREATE INDEX events_of_backfill ON gapless.events (backfill_id, seq);
 
 CREATE TABLE gapless.selections (
     hash TEXT PRIMARY KEY,
@@ -82,8 +83,7 @@ CREATE TABLE gapless.chunks (
 CREATE INDEX chunks_pending ON gapless.chunks (backfill_id, rank) WHERE status = 'PENDING';
 CREATE INDEX chunks_failed ON gapless.chunks (backfill_id, due) WHERE status = 'FAILED';
 CREATE INDEX chunks_running ON gapless.chunks (backfill_id, due) WHERE status = 'RUNNING';
-CREATE INDEX chunks_dead ON gapless.chunks (backfill_id, chunk_index)
-    WHERE status = 'ABANDONED' AND purged_at IS NULL;
+CREATE INDEX chunks_dead ON gapless.chunks (backfill_id, chunk_index) WHERE status = 'ABANDONED';
 
 -- Ended chunks are counted here, the few open ones through their indexes.
 CREATE TABLE gapless.counts (

@@ -12,7 +12,7 @@ CREATE TABLE events (
     actor           TEXT NOT NULL,
     at              REAL NOT NULL
 );
-CREATE INDEX events_of_backfill ON events (backfill_id, seq);
+CREATE INDEX events_of_backfill ON events (backfill_id); -- and seq, which is the row's own key
 
 CREATE TABLE selections (
     hash TEXT PRIMARY KEY,
@@ -80,8 +80,7 @@ CREATE TABLE chunks (
 CREATE INDEX chunks_pending ON chunks (backfill_id, rank) WHERE status = 'PENDING';
 CREATE INDEX chunks_failed ON chunks (backfill_id, due) WHERE status = 'FAILED';
 CREATE INDEX chunks_running ON chunks (backfill_id, due) WHERE status = 'RUNNING';
-CREATE INDEX chunks_dead ON chunks (backfill_id, chunk_index)
-    WHERE status = 'ABANDONED' AND purged_at IS NULL;
+CREATE INDEX chunks_dead ON chunks (backfill_id, chunk_index) WHERE status = 'ABANDONED';
 
 -- Ended chunks are counted here, the few open ones through their indexes.
 CREATE TABLE counts (

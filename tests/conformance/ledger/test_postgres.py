@@ -1,0 +1,209 @@
+"""What is PostgreSQL's own: connections that break, servers that crash, readers of one moment."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from gapless.core.errors import LedgerUnreachable
+from gapless.ledger import Ledger, open_ledger, views
+from gapless.ledger.database import Transaction
+from gapless.ledger.postgres import PostgresDatabase
+from gapless.ledger.records import Backfill
+from tests.servers import PostgresServer
+from tests.support import (
+    Clock,
+    PostgresHome,
+    claim,
+    claim_one,
+    complete,
+    create,
+    database_of,
+    done,
+    finish,
+    open_at,
+    state,
+)
+
+
+@pytest.fixture
+def home(postgres_home: PostgresHome) -> PostgresHome:
+    return postgres_home
+
+
+@pytest.fixture
+async def ledger(home: PostgresHome, clock: Clock) -> AsyncIterator[Ledger]:
+    ledger = await open_at(home, clock)
+    yield ledger
+    assert await ledger.check() == []
+    await ledger.close()
+
+
+@pytest.fixture
+async def other(home: PostgresHome, clock: Clock) -> AsyncIterator[Ledger]:
+    ledger = await open_at(home, clock)
+    yield ledger
+    await ledger.close()
+
+
+BREAK = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
+
+
+async def test_a_body_is_run_again_after_a_broken_connection(
+    ledger: Ledger, home: PostgresHome
+) -> None:
+    tries: list[bool] = []
+
+    async def body(tx: Transaction) -> Backfill:
+        tries.append(tx.again)
+        if not tx.again:
+            await home.run(BREAK)
+        return await views.backfill(tx, "bf")
+
+    await create(ledger)
+    assert (await database_of(ledger).transact(body)).id == "bf"
+    assert tries == [False, True]
+
+
+async def test_a_statement_that_a_proxy_forgot_is_run_again_unprepared(ledger: Ledger) -> None:
+    tries: list[bool] = []
+
+    async def body(tx: Transaction) -> Backfill:
+        tries.append(tx.again)
+        await views.backfill(tx, "bf")
+        await tx.execute("DEALLOCATE ALL")  # as a proxy does that gives us another connection
+        return await views.backfill(tx, "bf")
+
+    await create(ledger)
+    assert (await database_of(ledger).transact(body)).id == "bf"
+    assert tries == [False, True]
+    assert (await database_of(ledger).transact(body)).id == "bf"
+    assert len(tries) == 3
+
+
+async def test_prepared_statements_can_be_turned_off(home: PostgresHome) -> None:
+    ledger = await open_ledger(f"{home.url}?prepared_statements=off&application_name=quiet")
+    await create(ledger, partitions=2)
+    await finish(ledger)
+    assert await state(ledger) == "SUCCEEDED"
+    assert await home.run("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'quiet'")
+    await ledger.close()
+
+
+async def test_patience_has_an_end(home: PostgresHome) -> None:
+    database = PostgresDatabase(home.url, "shown", dict, patience=0.1)
+    await database.open()
+
+    async def body(_: Transaction) -> None:
+        raise ConnectionResetError(f"lost {home.url}")
+
+    with pytest.raises(LedgerUnreachable, match=r"the ledger `shown` does not answer: .* shown"):
+        await database.transact(body)
+    await database.close()
+
+
+async def test_an_error_of_the_bodys_own_is_not_tried_again(ledger: Ledger) -> None:
+    tries = []
+
+    async def body(tx: Transaction) -> None:
+        tries.append(tx.again)
+        await tx.execute("SELECT 1 / 0")
+
+    with pytest.raises(Exception, match="division by zero"):
+        await database_of(ledger).transact(body)
+    assert tries == [False]
+
+
+async def test_the_ledger_goes_on_after_the_server_crashed(
+    ledger: Ledger, postgres: PostgresServer
+) -> None:
+    await create(ledger, partitions=3)
+    mine = await claim_one(ledger)
+    await asyncio.to_thread(postgres.restart_immediate)
+    await complete(ledger, mine)
+    await finish(ledger)
+    assert await state(ledger) == "SUCCEEDED"
+
+
+async def test_a_reader_sees_one_moment(ledger: Ledger, other: Ledger) -> None:
+    await create(ledger, partitions=3)
+    mine = await claim_one(ledger)
+
+    async def body(tx: Transaction) -> None:
+        before = await views.backfill(tx, "bf")
+        await complete(other, mine)
+        assert await views.backfill(tx, "bf") == before
+        assert (await views.chunk_facts(tx, "bf"))[0].ended is None
+
+    await database_of(ledger).transact(body, write=False)
+    assert (await ledger.backfill("bf")).chunks.complete == 1
+
+
+async def test_a_job_in_its_transaction_keeps_others_from_taking_the_chunk(
+    ledger: Ledger, other: Ledger, clock: Clock
+) -> None:
+    await create(ledger, partitions=1)
+    mine = await claim_one(ledger)
+    async with ledger.holding(mine, done):
+        clock.now += 1000
+        assert await claim(other) == []
+    assert await claim(other) == []
+    await complete(ledger, mine)
+
+
+async def test_a_connection_that_breaks_in_a_jobs_transaction_is_the_ledgers_trouble(
+    ledger: Ledger, home: PostgresHome
+) -> None:
+    await create(ledger, partitions=1)
+    mine = await claim_one(ledger)
+
+    async def breaks() -> None:
+        async with ledger.holding(mine, lambda: done(0)):
+            await home.run(BREAK)
+
+    with pytest.raises(LedgerUnreachable):
+        await breaks()
+    (row,) = await ledger.chunks("bf")
+    assert row.progress.last_processed is None
+    await complete(ledger, mine)
+
+
+async def test_what_a_job_raises_in_its_transaction_is_its_own(ledger: Ledger) -> None:
+    await create(ledger, partitions=1)
+    mine = await claim_one(ledger)
+
+    async def raises() -> None:
+        async with ledger.holding(mine, lambda: done(0)):
+            raise ConnectionResetError("by the job's own peer")
+
+    with pytest.raises(ConnectionResetError, match="own peer"):
+        await raises()
+    await complete(ledger, mine)
+
+
+async def test_new_work_wakes_other_processes(ledger: Ledger, other: Ledger) -> None:
+    woken = asyncio.Event()
+    other.on_notify(woken.set)
+    await create(ledger)
+    async with asyncio.timeout(30):
+        while not woken.is_set():
+            await ledger.resume("bf")
+
+
+async def test_closing_after_the_connection_broke_is_quiet(home: PostgresHome) -> None:
+    ledger = await open_at(home)
+    await create(ledger)
+    await home.run(BREAK)
+    await ledger.close()
+
+
+async def test_a_user_without_rights_is_told_so(home: PostgresHome) -> None:
+    await home.script("DROP ROLE IF EXISTS stranger; CREATE ROLE stranger LOGIN")
+    url = home.url.replace("postgres@", "stranger@", 1)
+    with pytest.raises(LedgerUnreachable, match="permission denied"):
+        await open_ledger(url)

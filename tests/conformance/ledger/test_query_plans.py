@@ -1,0 +1,119 @@
+"""No statement that workers run again and again may read more, the more chunks have ended.
+
+Every chunk of a backfill is found by the first column of the key alone, or by reading the table: a
+plan that does so is right, and too slow beside a million chunks. PostgreSQL must not choose it
+even where its statistics are missing or old.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+
+import apsw
+import asyncpg
+import pytest
+
+from gapless.ledger.postgres import database as postgres_dialect
+from gapless.ledger.sqlite import database as sqlite_dialect
+from tests.support import PostgresHome, SqliteHome, create, open_at
+
+HOT = [
+    "lock_candidate",
+    "await_candidate",
+    "inspect",
+    "expired",
+    "take_failed",
+    "take_pending",
+    "claimed_before",
+    "plan",
+    "next_due",
+    "active_jobs",
+    "heartbeat",
+    "signals",
+    "complete",
+    "fail",
+    "release",
+    "confirm",
+    "hold",
+    "backfill",
+    "unsettled",
+    "drained",
+    "append_events",
+    "end_leases",
+    "sweep_pending",
+    "sweep_failed",
+    "sweep_running",
+    "dead",
+    "purge_dead",
+    "first_error",
+]
+FILL = """
+INSERT INTO gapless.chunks (backfill_id, chunk_index, rank, first, last, status, planned_at, due)
+SELECT 'bf', n, n, n, n, {status}, 0, 0 FROM generate_series(0, 20000) AS n
+"""
+MIXED = "CASE n % 500 WHEN 0 THEN 'PENDING' WHEN 1 THEN 'RUNNING' ELSE 'COMPLETE' END"
+STATISTICS = {
+    "none": [FILL.format(status=MIXED)],
+    "of an empty table": [
+        "VACUUM ANALYZE gapless.chunks",
+        "VACUUM ANALYZE gapless.backfills",
+        FILL.format(status=MIXED),
+    ],
+    "of the time when all were pending": [
+        FILL.format(status="'PENDING'"),
+        "ANALYZE gapless.chunks",
+        f"UPDATE gapless.chunks SET status = {MIXED.replace('n %', 'chunk_index %')}",
+    ],
+    "up to date": [FILL.format(status=MIXED), "VACUUM ANALYZE gapless.chunks"],
+}
+
+
+@pytest.fixture(params=STATISTICS)
+async def filled(
+    request: pytest.FixtureRequest, fresh_postgres_home: PostgresHome
+) -> AsyncIterator[asyncpg.Connection]:
+    """A ledger of 20,001 chunks, with the statistics that the parameter names."""
+    ledger = await open_at(fresh_postgres_home)
+    await create(ledger, partitions=30_000)
+    await ledger.close()
+    connection = await asyncpg.connect(fresh_postgres_home.url, statement_cache_size=0)
+    await connection.execute("ALTER TABLE gapless.chunks SET (autovacuum_enabled = off)")
+    for statement in STATISTICS[request.param]:
+        await connection.execute(statement)
+    yield connection
+    await connection.close()
+
+
+async def test_postgres_finds_chunks_by_their_whole_key_or_as_open_ones(
+    filled: asyncpg.Connection,
+) -> None:
+    for name in HOT:
+        text, statement = postgres_dialect.NUMBERED[name], postgres_dialect.STATEMENTS[name]
+        await filled.execute(postgres_dialect.BEGIN_WRITING)
+        await filled.execute(f"PREPARE hot AS {text}")
+        nulls = ", ".join("NULL" for _ in statement.parameters)
+        call = f"EXECUTE hot({nulls})" if nulls else "EXECUTE hot"
+        plan = "\n".join(row[0] for row in await filled.fetch(f"EXPLAIN (COSTS OFF) {call}"))
+        await filled.execute("ROLLBACK")
+        await filled.execute("DEALLOCATE hot")
+        assert "Seq Scan on chunks" not in plan, f"{name}: {plan}"
+        assert "Bitmap" not in plan, f"{name}: {plan}"
+        for scan in re.findall(r"using chunks_pkey on chunks.*\n(?: *Index Cond: .*)?", plan):
+            assert "chunk_index" in scan, f"{name}: {plan}"
+
+
+async def test_sqlite_finds_chunks_by_their_whole_key_or_as_open_ones(
+    sqlite_home: SqliteHome,
+) -> None:
+    await (await open_at(sqlite_home)).close()
+    connection = apsw.Connection(str(sqlite_home.path))
+    for name in HOT:
+        for step in sqlite_dialect.STEPS[name]:
+            values = dict.fromkeys(step.parameters)
+            plan = connection.execute(f"EXPLAIN QUERY PLAN {step.text}", values).fetchall()
+            for line in (str(row[-1]) for row in plan):
+                assert not re.search(r"SCAN (chunks|c|events)$", line), f"{name}: {line}"
+                assert "chunks USING PRIMARY KEY (backfill_id=?)" not in line, f"{name}: {line}"
+                assert "c USING PRIMARY KEY (backfill_id=?)" not in line, f"{name}: {line}"
+    connection.close()

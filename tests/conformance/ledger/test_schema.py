@@ -1,0 +1,89 @@
+"""A ledger's schema is neither older nor newer than the library, and moves forward as a whole."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from gapless.core.errors import SchemaMismatch
+from gapless.ledger import open_ledger, sql
+from tests.support import Home, PostgresHome, create, open_at
+
+KNOWN = sql.migrations
+
+
+@pytest.fixture
+def home(fresh_home: Home) -> Home:
+    return fresh_home
+
+
+def with_migration(monkeypatch: pytest.MonkeyPatch, home: Home, *more: str) -> None:
+    """Pretends that the library knows one more migration."""
+    place = "gapless." if isinstance(home, PostgresHome) else ""
+    script = "; ".join([f"CREATE TABLE {place}extra (x BIGINT)", *more])
+    monkeypatch.setattr(sql, "migrations", lambda package: [*KNOWN(package), (2, script)])
+
+
+async def extra_exists(home: Home) -> bool:
+    postgres = isinstance(home, PostgresHome)
+    names = "tablename FROM pg_tables" if postgres else "name FROM sqlite_schema"
+    return ("extra",) in await home.run(f"SELECT {names}")
+
+
+async def test_a_newer_schema_is_refused(home: Home) -> None:
+    await (await open_at(home)).close()
+    if isinstance(home, PostgresHome):
+        await home.run("UPDATE schema_version SET version = 99")
+    else:
+        await home.run("PRAGMA user_version = 99")
+    with pytest.raises(SchemaMismatch, match="has schema 99, this Gapless knows 1") as error:
+        await open_at(home)
+    assert error.value.hint == "upgrade Gapless"
+
+
+async def test_an_older_schema_is_refused_until_it_is_migrated(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = await open_at(home)
+    await create(old)
+    await old.close()
+    with_migration(monkeypatch, home)
+    with pytest.raises(SchemaMismatch, match="has schema 1, this Gapless needs 2") as error:
+        await open_at(home)
+    assert error.value.hint == "stop the workers, then run `gapless ledger migrate`"
+
+    migrating = await open_ledger(home.url, migrating=True)
+    assert await migrating.migrate() == (1, 2)
+    assert await migrating.migrate() == (2, 2)
+    await migrating.close()
+    ledger = await open_at(home)
+    assert (await ledger.backfill("bf")).partitions == 10
+    assert await ledger.check() == []
+    assert await extra_exists(home)
+    await ledger.close()
+
+
+async def test_many_who_migrate_at_once_do_it_once(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await (await open_at(home)).close()
+    with_migration(monkeypatch, home)
+    ledgers = await asyncio.gather(*(open_ledger(home.url, migrating=True) for _ in range(3)))
+    await asyncio.gather(*(ledger.migrate() for ledger in ledgers))
+    assert await ledgers[0].migrate() == (2, 2)
+    for ledger in ledgers:
+        await ledger.close()
+
+
+async def test_a_migration_that_fails_leaves_nothing_behind(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = await open_at(home)
+    with_migration(monkeypatch, home, "DROP TABLE no_such_table")
+    with pytest.raises(Exception, match="no_such_table"):
+        await ledger.migrate()
+    assert not await extra_exists(home)
+    monkeypatch.undo()
+    assert await ledger.migrate() == (1, 1)
+    await ledger.close()

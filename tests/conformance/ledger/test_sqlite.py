@@ -1,0 +1,158 @@
+"""What is SQLite's own: one file, one thread, a write lock that everybody shares."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import apsw
+import pytest
+
+from gapless.core.errors import LedgerError, LedgerUnreachable
+from gapless.ledger import Ledger, open_ledger
+from gapless.ledger.database import Transaction
+from gapless.ledger.sqlite import database as sqlite_database
+from tests.support import (
+    Clock,
+    SqliteHome,
+    claim_one,
+    complete,
+    create,
+    database_of,
+    done,
+    finish,
+    open_at,
+    state,
+)
+
+
+@pytest.fixture
+async def ledger(sqlite_home: SqliteHome, clock: Clock) -> AsyncIterator[Ledger]:
+    ledger = await open_at(sqlite_home, clock)
+    yield ledger
+    assert await ledger.check() == []
+    await ledger.close()
+
+
+async def test_a_commit_is_on_disk_before_it_is_answered(
+    ledger: Ledger, sqlite_home: SqliteHome
+) -> None:
+    async def pragmas(tx: Transaction) -> list[object]:
+        names = ("journal_mode", "synchronous", "user_version")
+        return [(await tx.execute(f"PRAGMA {name}"))[0][0] for name in names]
+
+    assert await database_of(ledger).transact(pragmas) == ["wal", 2, 1]
+    assert await sqlite_home.run("PRAGMA application_id") == [(0x6761706C,)]
+
+
+async def test_a_run_cancelled_while_it_waits_for_the_lock_leaves_no_transaction_open(
+    ledger: Ledger, sqlite_home: SqliteHome
+) -> None:
+    await create(ledger, partitions=1)
+    mine = await claim_one(ledger)
+    blocker = apsw.Connection(str(sqlite_home.path))
+    blocker.execute("BEGIN IMMEDIATE")
+
+    async def hold() -> None:
+        async with ledger.holding(mine, done):
+            raise AssertionError("cancelled before it began")
+
+    holding = asyncio.create_task(hold())
+    for _ in range(10):
+        await asyncio.sleep(0)
+    holding.cancel()
+    await asyncio.sleep(0)
+    blocker.execute("ROLLBACK")
+    with pytest.raises(asyncio.CancelledError):
+        await holding
+    await complete(ledger, mine)
+    blocker.close()
+
+
+async def test_a_run_cancelled_in_its_transaction_takes_it_back(ledger: Ledger) -> None:
+    await create(ledger, partitions=10, chunk_size=10)
+    mine = await claim_one(ledger)
+    entered = asyncio.Event()
+
+    async def hold() -> None:
+        async with ledger.holding(mine, lambda: done(5)) as tx:
+            await tx.execute("CREATE TABLE effects (x)")
+            entered.set()
+            await asyncio.Event().wait()
+
+    holding = asyncio.create_task(hold())
+    await entered.wait()
+    holding.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await holding
+    (row,) = await ledger.chunks("bf")
+    assert row.progress.last_processed is None
+    await complete(ledger, mine)
+
+
+async def test_a_write_that_was_cancelled_is_whole(ledger: Ledger) -> None:
+    creating = asyncio.create_task(create(ledger))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    creating.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await creating
+    assert len(await ledger.backfills()) in (0, 1)
+    await finish(ledger)
+    assert not await ledger.backfills(state="RUNNING")
+
+
+async def test_a_ledger_locked_for_too_long_is_unreachable(
+    sqlite_home: SqliteHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_database, "BUSY_MS", 1)
+    ledger = await open_at(sqlite_home)
+    blocker = apsw.Connection(str(sqlite_home.path))
+    blocker.execute("BEGIN IMMEDIATE")
+    with pytest.raises(LedgerUnreachable, match="has been locked") as error:
+        await create(ledger)
+    assert error.value.hint == "another process holds a transaction open on it"
+    assert await ledger.backfills() == []  # readers never wait
+    blocker.execute("ROLLBACK")
+    blocker.close()
+    await create(ledger)
+    await ledger.close()
+
+
+async def test_a_transaction_must_not_wait_for_anything(ledger: Ledger) -> None:
+    async def waits(tx: Transaction) -> None:
+        await asyncio.sleep(0)
+
+    with pytest.raises(RuntimeError, match="must not wait"):
+        await database_of(ledger).transact(waits)
+    await create(ledger, partitions=1)
+    await finish(ledger)
+    assert await state(ledger) == "SUCCEEDED"
+
+
+def damage(home: SqliteHome) -> None:
+    """Overwrites the second half of the file, where the chunks and their events are."""
+    size = home.path.stat().st_size
+    with home.path.open("r+b") as file:
+        file.seek(size // 2)
+        file.write(b"\xff" * (size // 2))
+
+
+async def test_damage_to_the_file_is_found(sqlite_home: SqliteHome) -> None:
+    ledger = await open_at(sqlite_home)
+    await create(ledger, partitions=2000)
+    await ledger.plan("bf", 2000)
+    await ledger.close()
+    damage(sqlite_home)
+    ledger = await open_at(sqlite_home)
+    assert await ledger.check() != []
+    with pytest.raises(LedgerError, match=r"the ledger `.*` failed: .*malformed"):
+        await ledger.events("bf")
+    await ledger.close()
+
+
+async def test_looking_at_an_empty_file_leaves_it_empty(sqlite_home: SqliteHome) -> None:
+    sqlite_home.path.touch()
+    with pytest.raises(LedgerUnreachable, match="there is no ledger"):
+        await open_ledger(sqlite_home.url, create=False)
+    assert sqlite_home.path.stat().st_size == 0

@@ -1,0 +1,70 @@
+"""Every error says what happened; the tree says what happens next."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import re
+
+import pytest
+
+from gapless.core import errors
+from gapless.core.errors import GaplessError, UsageError
+
+
+def _needs_no_words(error: type[GaplessError]) -> bool:
+    parameters = inspect.signature(error).parameters.values()
+    return all(parameter.default is not inspect.Parameter.empty for parameter in parameters)
+
+
+CLASSES = [
+    each
+    for _, each in inspect.getmembers(errors, inspect.isclass)
+    if issubclass(each, GaplessError)
+]
+
+
+@pytest.mark.parametrize("error", [each for each in CLASSES if _needs_no_words(each)])
+def test_an_error_without_words_of_its_own_says_what_its_class_says(
+    error: type[GaplessError],
+) -> None:
+    assert error.__doc__
+    assert str(error()) == error.__doc__
+    assert error().hint is None
+
+
+def test_an_error_carries_its_message_and_a_hint() -> None:
+    error = UsageError("what happened", hint="what to do")
+    assert (str(error), error.hint) == ("what happened", "what to do")
+
+
+def test_an_error_survives_its_way_to_another_process() -> None:
+    again = pickle.loads(pickle.dumps(UsageError("what happened", hint="what to do")))
+    assert (type(again), str(again), again.hint) == (UsageError, "what happened", "what to do")
+
+
+@pytest.mark.parametrize("error", [each for each in CLASSES if each is not GaplessError])
+def test_every_error_belongs_to_one_branch(error: type[GaplessError]) -> None:
+    assert sum(issubclass(error, branch) for branch in GaplessError.__subclasses__()) == 1
+
+
+def test_the_tree_in_the_docstring_is_the_tree() -> None:
+    drawn: dict[str, str] = {}
+    path: list[str] = []
+    for line in (errors.__doc__ or "").splitlines():
+        if found := re.match(r"    ([│ ]*)(?:[├└]── )?([A-Z]\w+)(?: +\S.*)?$", line):
+            depth = (line.index(found[2]) - 4) // 4
+            path[depth:] = [found[2]]
+            drawn[found[2]] = path[depth - 1] if depth else ""
+    named = {
+        name: base if (base := each.__bases__[0].__name__) in drawn else ""
+        for name, each in inspect.getmembers(errors, inspect.isclass)
+        if each.__module__ == errors.__name__
+    }
+    assert drawn == named
+
+
+def test_a_stop_is_nothing_that_a_job_swallows_by_accident() -> None:
+    for stop in (errors.StopRequested, errors.LeaseLost):
+        assert issubclass(stop, errors.RunStopped)
+        assert not issubclass(stop, Exception)

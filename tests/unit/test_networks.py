@@ -1,0 +1,66 @@
+"""The registry: who is known, by which words, and what of them can be proven."""
+
+from __future__ import annotations
+
+import pytest
+
+from gapless.core.errors import UsageError
+from gapless.networks import (
+    ALIASES,
+    BASIC,
+    CUSTOM,
+    FULL,
+    NETWORKS,
+    Check,
+    find_network,
+    network_of_chain,
+)
+
+WANTED = "ethereum sepolia holesky base optimism arbitrum polygon bsc avalanche gnosis custom"
+
+
+@pytest.mark.parametrize("name", WANTED.split())
+def test_a_network_is_found_by_its_name_and_its_chain_id(name: str) -> None:
+    network = find_network(name.upper())
+    assert network is NETWORKS[name]
+    if network.chain_id is not None:
+        assert network_of_chain(network.chain_id) is network
+        assert find_network(str(network.chain_id)) is network
+
+
+def test_no_two_networks_share_a_name_an_alias_or_a_chain_id() -> None:
+    ids = [each.chain_id for each in NETWORKS.values()]
+    assert len(set(ids)) == len(ids)
+    assert not NETWORKS.keys() & ALIASES.keys()
+    assert set(ALIASES.values()) <= NETWORKS.keys()
+
+
+def test_an_unknown_name_comes_with_a_hint() -> None:
+    with pytest.raises(UsageError, match="no network `etherium`") as refused:
+        find_network("etherium")
+    assert refused.value.hint == "did you mean `ethereum`?"
+    with pytest.raises(UsageError) as refused:
+        find_network("qqq")
+    assert "`custom` takes any EVM chain" in (refused.value.hint or "")
+
+
+def test_an_unknown_chain_is_a_custom_one_with_every_check() -> None:
+    network = network_of_chain(1337)
+    assert (network.name, network.chain_id) == ("custom", 1337)
+    assert network.checks_at(0) == CUSTOM.checks_at(0) == FULL
+
+
+def test_checks_go_by_height() -> None:
+    optimism = NETWORKS["optimism"]
+    assert optimism.checks_at(105_235_062) == BASIC
+    assert Check.RECEIPTS_ROOT in optimism.checks_at(105_235_063)
+    assert Check.WITHDRAWALS_ROOT not in optimism.checks_at(105_235_063)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_network_checks_heights_and_links_and_settles(name: str) -> None:
+    network = NETWORKS[name]
+    assert {Check.HEIGHT, Check.LINK, Check.PLACES} <= network.checks_at(0)
+    assert network.block_time > 0
+    assert network.finality.depth > 0
+    assert network.reorg_depth > 0

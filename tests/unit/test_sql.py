@@ -1,0 +1,68 @@
+"""Named statements: read from files, shared in parts, with parameters of any dialect."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from gapless.ledger import sql
+from gapless.ledger.sql import Statement
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    name = f"dialect_{tmp_path.name}".replace("-", "_")
+    (tmp_path / name / "migrations").mkdir(parents=True)
+    (tmp_path / name / "__init__.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return name
+
+
+def write(package: str, file: str, text: str) -> None:
+    (Path(sys.path[0]) / package / file).write_text(text)
+
+
+def test_parameters_are_numbered_by_their_first_use() -> None:
+    statement = Statement.parse("SELECT :b, :a, :b::text, 'x:y', '12:30' WHERE c = :a")
+    assert statement.parameters == ("b", "a")
+    assert statement.numbered() == "SELECT $1, $2, $1::text, 'x:y', '12:30' WHERE c = $2"
+    assert statement.values({"a": 1, "b": [2, "x"], "c": 3}) == ['[2,"x"]', 1]
+
+
+def test_statements_are_found_by_name_with_the_clock_in_place(package: str) -> None:
+    write(package, "one.sql", "-- about\n\n-- name: first\nSELECT @now, :x\n")
+    write(package, "two.sql", "-- name: second\nSELECT 2\n\n-- name: third\nSELECT 3\n")
+    statements = sql.load(package, now="now()")
+    assert {name: each.text for name, each in statements.items()} == {
+        "first": "SELECT now(), :x",
+        "second": "SELECT 2",
+        "third": "SELECT 3",
+    }
+
+
+def test_a_part_is_put_wherever_it_is_named(package: str) -> None:
+    write(package, "one.sql", "-- part: late\ndue < @now\n\n-- name: it\nSELECT 1 WHERE @late\n")
+    assert sql.load(package, now=":t")["it"].text == "SELECT 1 WHERE due < :t"
+
+
+def test_two_statements_of_one_name_are_a_mistake(package: str) -> None:
+    write(package, "one.sql", "-- name: it\nSELECT 1\n")
+    write(package, "two.sql", "-- name: it\nSELECT 2\n")
+    with pytest.raises(ValueError, match="two of the name it"):
+        sql.load(package, now="")
+
+
+def test_migrations_come_in_the_order_of_their_numbers(package: str) -> None:
+    for number in (10, 2, 1):
+        write(package, f"migrations/{number:04d}_x.sql", f"SELECT {number}")
+    write(package, "migrations/README", "not a migration")
+    assert [number for number, _ in sql.migrations(package)] == [1, 2, 10]
+
+
+def test_both_dialects_know_the_same_statements() -> None:
+    sqlite, postgres = (
+        sql.load(f"gapless.ledger.{dialect}", now="0") for dialect in ("sqlite", "postgres")
+    )
+    assert sqlite.keys() == postgres.keys()
