@@ -20,12 +20,13 @@ class Catalog:
 
     def __init__(self, jobs: Iterable[Job] = (), *, importing: bool = False) -> None:
         self._jobs = {job.name: job for job in jobs}
-        self._importing = importing
+        self.importing = importing
         self.unresolved: dict[str, str] = {}
 
     def add(self, job: Job) -> None:
         self._jobs[job.name] = job
         self.unresolved.pop(job.name, None)
+        self.unresolved.pop(versioned(job.name, job.version), None)
 
     def __getitem__(self, name: str) -> Job:
         return self._jobs[name]
@@ -40,16 +41,26 @@ class Catalog:
                     self.unresolved[name] = str(error)
             known = self._jobs.get(name)
             if known is not None and known.version != version:
-                self.unresolved[name] = f"has version {known.version} of it, not {version}"
+                reason = f"has version {known.version} of it, not {version}"
+                self.unresolved[versioned(name, version)] = reason
+
+    def reason_against(self, name: str, version: int) -> str | None:
+        """Why this job cannot be run, if that is known."""
+        return self.unresolved.get(name) or self.unresolved.get(versioned(name, version))
 
     def _find(self, name: str) -> Job:
-        if not self._importing:
+        if not self.importing:
             raise UnknownJob("it runs only the jobs that it was given")
         return import_job(name)
 
     @property
     def known(self) -> tuple[tuple[str, int], ...]:
         return tuple((name, job.version) for name, job in self._jobs.items())
+
+
+def versioned(name: str, version: int) -> str:
+    """How a job is named that is known, but not in this version."""
+    return f"{name}@{version}"
 
 
 def import_job(name: str) -> Job:

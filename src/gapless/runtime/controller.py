@@ -8,20 +8,24 @@ from __future__ import annotations
 import base64
 import re
 import secrets
+from contextlib import suppress
 from typing import TypedDict
 
 import msgspec
 
 from gapless.core.chunk import Order
 from gapless.core.errors import BadSelector, UsageError
+from gapless.core.partitions import Scheme
 from gapless.core.retry import RetryPolicy
-from gapless.core.selector import Selector, resolve, summary
+from gapless.core.selector import Selection, Selector, resolve, summary
 from gapless.ledger import Ledger
 from gapless.ledger.groups import Hook
 from gapless.ledger.records import Backfill, BackfillRequest
 from gapless.runtime.explain import Explanation, explain_chunk, explain_unplanned
-from gapless.runtime.job import Job, at_least
+from gapless.runtime.job import Job
 
+LARGEST = 2**53  # what JSON and every client of the ledger can count to
+CHEAP = 10_000  # keys that are read at once without anybody noticing
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
@@ -51,9 +55,9 @@ def request_for(job: Job, selector: Selector, options: BackfillOptions) -> Backf
         job=job.name,
         job_version=job.version,
         selector=summary(selector),
-        selection=resolve(selector, job.partitions),
-        chunk_size=at_least(1, "chunk size", job.chunk_size if chunk_size is None else chunk_size),
-        max_concurrent_runs=at_least(1, "max concurrent", options.get("max_concurrent_runs", 4)),
+        selection=_countable(selector, job.partitions),
+        chunk_size=_count("chunk size", job.chunk_size if chunk_size is None else chunk_size),
+        max_concurrent_runs=_count("max concurrent", options.get("max_concurrent_runs", 4)),
         queue=_named("queue", options.get("queue", "default")),
         order=Order(order),
         retry=RetryPolicy.named(retry) if isinstance(retry, str) else retry,
@@ -93,8 +97,15 @@ class Controller:
             chunks = await self._ledger.chunks(backfill_id, chunk_index, chunk_index)
             if chunks:
                 unplanned = None
-        found = [explain_chunk(backfill, chunk, workers) for chunk in chunks]
+        selection = await self._cheap_selection(backfill) if chunks else None
+        found = [explain_chunk(backfill, chunk, workers, selection) for chunk in chunks]
         return [*found, unplanned] if unplanned else found
+
+    async def _cheap_selection(self, backfill: Backfill) -> Selection | None:
+        """The selection, unless reading all its keys would take long."""
+        if backfill.selector["kind"] != "range" and backfill.partitions > CHEAP:
+            return None
+        return await self._ledger.selection(backfill.selection)
 
 
 def new_id() -> str:
@@ -107,6 +118,24 @@ def _named(what: str, name: str) -> str:
     if not _NAME.fullmatch(name):
         raise UsageError(f"`{name}` is no {what}", hint="use letters, digits, `_`, `.` and `-`")
     return name
+
+
+def _count(what: str, value: int) -> int:
+    if not 1 <= value <= LARGEST:
+        raise UsageError(f"{what} is {value}", hint=f"it must be from 1 to {LARGEST:,}")
+    return value
+
+
+def _countable(selector: Selector, scheme: Scheme) -> Selection:
+    """The selection, if the ledger's numbers can hold it."""
+    with suppress(OverflowError):
+        selection = resolve(selector, scheme)
+        highest = max((last for _, last in selection.spans[-1:]), default=0)
+        if len(selection) <= LARGEST and highest <= LARGEST:
+            return selection
+    raise BadSelector(
+        "the selector goes beyond what can be counted", hint=f"stay below {LARGEST:,}"
+    )
 
 
 def _hook(options: BackfillOptions) -> str | None:

@@ -8,24 +8,23 @@ async with gapless.Engine("sqlite:///ledger.db") as engine:
 from __future__ import annotations
 
 import asyncio
-import getpass
 import os
-import socket
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self, Unpack
 
+from gapless.core.backfill import State
 from gapless.core.selector import Selector
 from gapless.ledger import Ledger, open_ledger
 from gapless.ledger.records import Backfill, BackfillRequest
+from gapless.ledger.views import EVERYTHING
 from gapless.runtime.catalog import Catalog
 from gapless.runtime.controller import BackfillOptions, Controller, request_for
 from gapless.runtime.explain import Explanation
 from gapless.runtime.job import Job
+from gapless.runtime.process import DEFAULT_LEDGER, actor
 from gapless.runtime.slots import DEFAULT_SLOTS
 from gapless.runtime.worker import Worker, WorkerOptions
-
-DEFAULT_LEDGER = "sqlite:///.gapless/ledger.db"
 
 
 class BackfillHandle:
@@ -160,9 +159,19 @@ class Engine:
             await self._working
 
     async def is_idle(self) -> bool:
-        """Whether no backfill is left that this engine's slots could run."""
+        """Whether no backfill is left that this engine could bring to its end by itself.
+
+        Paused ones wait for a person, and those of jobs that it cannot run for another worker.
+        """
         assert self.worker is not None
-        return not await self.ledger.active_jobs(self.worker.queues)
+        if await self.ledger.close_epochs():
+            return False
+        for state in (State.PENDING, State.RUNNING):
+            for each in await self.ledger.backfills(state=state, limit=EVERYTHING):
+                known = self._catalog.reason_against(each.job, each.job_version) is None
+                if known and each.queue in self.worker.queues:
+                    return False
+        return True
 
     def wake(self) -> None:
         if self.worker is not None:
@@ -181,12 +190,3 @@ class Engine:
     def _on_settled(self) -> None:
         self._settled.set()
         self._settled = asyncio.Event()
-
-
-def actor() -> str:
-    """Whose name stands beside an event."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = str(os.getuid())
-    return f"{user}@{socket.gethostname()}"

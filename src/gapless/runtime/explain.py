@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 from gapless.core.backfill import State, Stop
 from gapless.core.chunk import Status
+from gapless.core.ranges import RangeSet
+from gapless.core.selector import Selection
 from gapless.ledger.records import Backfill, ChunkRow, WorkerRow
-from gapless.runtime.slots import queues_of
+from gapless.runtime.catalog import versioned
+from gapless.runtime.slots import serves
 
 
 @dataclass(frozen=True)
@@ -20,12 +23,21 @@ class Explanation:
     reason: str
     detail: str
     until: float | None = None
+    partitions: str | None = None
 
 
-def explain_chunk(backfill: Backfill, chunk: ChunkRow, workers: Sequence[WorkerRow]) -> Explanation:
-    """Why a planned chunk runs, waits or has ended."""
+def explain_chunk(
+    backfill: Backfill,
+    chunk: ChunkRow,
+    workers: Sequence[WorkerRow],
+    selection: Selection | None = None,
+) -> Explanation:
+    """Why a planned chunk runs, waits or has ended; with its selection, of which partitions."""
     reason, detail, until = _chunk_reason(backfill, chunk, workers)
-    return Explanation(chunk.chunk_index, chunk.status.value, reason, detail, until)
+    partitions = None
+    if selection is not None:
+        partitions = selection.describe(RangeSet.of(chunk.span))[0]
+    return Explanation(chunk.chunk_index, chunk.status.value, reason, detail, until, partitions)
 
 
 def explain_unplanned(backfill: Backfill, workers: Sequence[WorkerRow]) -> Explanation | None:
@@ -52,7 +64,7 @@ def _chunk_reason(
         case Status.RUNNING:
             due = chunk.due or 0.0
             if backfill.now < due <= backfill.now + backfill.lease_seconds + 1:
-                return "leased", f"leased by {chunk.owner}", due
+                return "leased", f"leased by {chunk.owner}, {chunk.progress_pct:g}% done,", due
             return "lease_over", f"lease of {chunk.owner} is over; the next claim takes it", due
         case Status.FAILED if (chunk.due or 0.0) > backfill.now:
             return "backoff", f"after failure {chunk.tries.attempts}: {error}", chunk.due
@@ -75,10 +87,17 @@ def _held_back(backfill: Backfill, workers: Sequence[WorkerRow]) -> tuple[str, s
     serving = [
         worker
         for worker in workers
-        if any(backfill.queue in queues_of(slot) for slot in worker.slots)
+        if any(serves(slot, backfill.queue, backfill.id) for slot in worker.slots)
     ]
     if not serving:
         return "no_worker", f"no live worker serves the queue `{backfill.queue}`"
-    if all(backfill.job in worker.unresolved for worker in serving):
-        return "job_unresolved", f"worker {serving[0].id}: {serving[0].unresolved[backfill.job]}"
+    obstacles = [_obstacle(backfill, worker) for worker in serving]
+    if all(obstacles):
+        return "job_unresolved", f"worker {serving[0].id}: {obstacles[0]}"
     return None
+
+
+def _obstacle(backfill: Backfill, worker: WorkerRow) -> str | None:
+    """Why a worker cannot run the backfill's job, by its own account."""
+    version = versioned(backfill.job, backfill.job_version)
+    return worker.unresolved.get(backfill.job) or worker.unresolved.get(version)

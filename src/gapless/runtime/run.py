@@ -18,10 +18,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from gapless.core.chunk import after_failure
-from gapless.core.errors import BadSelector, LeaseLost, PermanentError, RunStopped, StopRequested
+from gapless.core.errors import (
+    BadSelector,
+    LeaseLost,
+    LedgerUnreachable,
+    PermanentError,
+    StopRequested,
+)
 from gapless.core.partitions import Partition
 from gapless.core.ranges import RangeSet, Span
 from gapless.core.redaction import redact
+from gapless.core.retry import RetryKind
 from gapless.core.selector import Selection
 from gapless.ledger import Ledger
 from gapless.ledger.database import Transaction
@@ -77,9 +84,12 @@ class Run:
         self._holes = claim.holes
         self._culprits = 0
         self._culprit: Exception | None = None
+        self._healing: Span | None = None  # the hole that is being tried again
         self._giving_up = False
         self._stopping = False
         self._lost = False
+        self._in_doubt = False
+        self.in_transaction = False
         self._deadline = float("inf")
         self._watch: asyncio.TimerHandle | None = None
 
@@ -135,28 +145,37 @@ class Run:
         if self._lost or time.monotonic() > self._deadline:
             self._lost = True
             raise LeaseLost(f"the lease of chunk `{self.claim.chunk_id}` is gone")
+        if self._in_doubt:
+            raise LedgerUnreachable("nobody answered whether the last transaction was committed")
         if self._stopping:
             raise StopRequested(f"chunk `{self.claim.chunk_id}` is to stop")
 
     def advance_to(self, partition: Partition) -> None:
-        position = self._selection.position(partition)
-        if not self.claim.span.first <= position <= self.claim.span.last:
-            raise BadSelector(f"`{partition}` is not in chunk `{self.claim.chunk_id}`")
-        self._advance(position)
+        self._advance(self._position(partition))
 
     @asynccontextmanager
     async def transaction(self, done: Partition | None) -> AsyncIterator[Transaction]:
         self.check()
-        reached = self._last if done is None else self._selection.position(done)
-        sent = self._deadline
+        reached = None if done is None else self._position(done)
+        sent: float | None = None
 
         def at_commit() -> Progress:
             nonlocal sent
             sent = time.monotonic()
-            return Progress(reached, self._holes)
+            return self.progress if reached is None else self._after(reached)
 
-        async with self._ledger.holding(self.claim, at_commit) as tx:
-            yield tx
+        self.in_transaction = True  # it holds the chunk's row, and extends the lease by itself
+        try:
+            async with self._ledger.holding(self.claim, at_commit) as tx:
+                yield tx
+        except BaseException:
+            # Cut off in the commit: only the ledger knows. It says so when the run is written
+            # off; until then nothing may be done that may be done already.
+            self._in_doubt = self._in_doubt or sent is not None
+            raise
+        finally:
+            self.in_transaction = False
+        assert sent is not None
         self.lease_until(sent + trusted(self.claim.backfill.lease_seconds))
         if reached is not None:
             self._advance(reached)
@@ -165,9 +184,7 @@ class Run:
 
     async def _outcome(self) -> Outcome:
         try:
-            first = self.claim.span.first if self._last is None else self._last + 1
-            if first <= self.claim.span.last:
-                await self._process(Span(first, self.claim.span.last))
+            await self._work()
         except LeaseLost:
             return Dropped(self.claim)
         except StopRequested:
@@ -187,14 +204,23 @@ class Run:
             return self._failure(self._culprit or self._left_before(), permanent=True)
         return Completed(self.claim)
 
+    async def _work(self) -> None:
+        """Goes on behind what is done; a policy that never gives up tries the holes again too."""
+        if self._next <= self.claim.span.last:
+            await self._process(Span(self._next, self.claim.span.last))
+        if self.claim.backfill.retry.kind is RetryKind.UNBOUNDED:
+            for hole in self.claim.holes.spans:
+                self._healing = hole
+                await self._process(hole)
+
     async def _process(self, span: Span) -> None:
         """Runs the job over a span, and if it fails for good, over its halves."""
         try:
             await self._call(span)
-        except RunStopped:
+        except LedgerUnreachable:
             raise
         except Exception as error:
-            if not self._is_final(error):
+            if self._in_doubt or not self._is_final(error):
                 raise
             rest = Span(min(max(span.first, self._next), span.last), span.last)
             if rest.size == 1 or self._culprits >= MAX_CULPRITS:
@@ -218,16 +244,35 @@ class Run:
 
     @property
     def _next(self) -> int:
+        """The first position that nobody has done yet."""
+        if self._healing is not None:
+            undone = self._holes & RangeSet.of(self._healing)
+            return undone.spans[0].first if undone else self._healing.last + 1
         return self.claim.span.first if self._last is None else self._last + 1
 
+    def _position(self, partition: Partition) -> int:
+        position = self._selection.position(partition)
+        if not self.claim.span.first <= position <= self.claim.span.last:
+            raise BadSelector(f"`{partition}` is not in chunk `{self.claim.chunk_id}`")
+        return position
+
+    def _after(self, position: int) -> Progress:
+        """The progress once all up to this position is done."""
+        if self._healing is not None and self._healing.first <= position:
+            healed = RangeSet.of((self._healing.first, position))
+            return Progress(self._last, self._holes - healed)
+        return Progress(position if self._last is None else max(self._last, position), self._holes)
+
     def _advance(self, position: int) -> None:
-        self._last = position if self._last is None else max(self._last, position)
+        after = self._after(position)
+        self._last, self._holes = after.last_processed, after.holes
 
     def _leave_out(self, span: Span, error: Exception) -> None:
-        self._holes |= RangeSet.of(span)
         self._culprits += 1
         self._culprit = self._culprit or error
-        self._advance(span.last)
+        if self._healing is None:
+            self._advance(span.last)
+            self._holes |= RangeSet.of(span)
 
     def _is_final(self, error: Exception) -> bool:
         """Whether no later run would change anything, by the error or by the retry policy."""
@@ -244,7 +289,9 @@ class Run:
 
     def _failure(self, error: BaseException, *, permanent: bool = False) -> Failure:
         message = redact(str(error)) or repr(type(error))
-        return Failure(self.claim, self.progress, type(error).__name__, message, permanent)
+        ledger_lost = isinstance(error, LedgerUnreachable)
+        name = type(error).__name__
+        return Failure(self.claim, self.progress, name, message, permanent, ledger_lost)
 
     def _left_before(self) -> PermanentError:
         count = len(self._holes)

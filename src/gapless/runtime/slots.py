@@ -39,3 +39,14 @@ def checked(slots: Mapping[str, int]) -> dict[str, int]:
 def queues_of(slot: str) -> tuple[str, ...]:
     """The queues a slot takes from, in order."""
     return (PRIORITY,) if slot == PRIORITY else (PRIORITY, slot)
+
+
+def announced(slots: Mapping[str, int], only: str | None) -> dict[str, int]:
+    """The slots as the ledger shows them: those for one backfill only are marked with its id."""
+    return {f"{queue}@{only}" if only else queue: count for queue, count in slots.items()}
+
+
+def serves(slot: str, queue: str, backfill_id: str) -> bool:
+    """Whether a slot, as it was announced, takes chunks of this backfill."""
+    own, _, only = slot.partition("@")
+    return queue in queues_of(own) and only in ("", backfill_id)

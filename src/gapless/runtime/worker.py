@@ -29,12 +29,12 @@ from gapless.core.chunk import Status
 from gapless.core.errors import LedgerError
 from gapless.core.selector import Selection
 from gapless.ledger import Ledger
-from gapless.ledger.records import Claim, ClaimRequest, Failure, Signal
+from gapless.ledger.records import Claim, ClaimRequest, Failure, Progress, Signal
 from gapless.runtime.catalog import Catalog
 from gapless.runtime.drift import drift_of
 from gapless.runtime.process import is_alive, this_process
 from gapless.runtime.run import Completed, Dropped, GivenBack, Outcome, Run, trusted
-from gapless.runtime.slots import checked, queues_of
+from gapless.runtime.slots import announced, checked, queues_of
 from gapless.telemetry import log
 
 
@@ -86,7 +86,8 @@ class Worker:
     async def run(self) -> None:
         """Works until drained."""
         freed = await self._ledger.free_dead(self._process, is_alive)
-        await self._ledger.register(self.id, self._process, self._slots)
+        slots = announced(self._slots, self._options.only)
+        await self._ledger.register(self.id, self._process, slots)
         self.started.set()
         log(logging.INFO, "worker_started", worker=self.id, slots=self._slots, freed=freed)
         self._ledger.on_notify(self.wake)
@@ -137,11 +138,14 @@ class Worker:
     async def _take_turn(self) -> None:
         self._wake.clear()
         try:
-            await self._write_outcomes()
+            ended = await self._write_outcomes()
+            polling = self._now() - self._polled_at >= self._options.poll_seconds
             if not self._draining:
-                if self._now() - self._polled_at >= self._options.poll_seconds:
-                    await self._poll()
+                if polling:
+                    await self._learn_jobs()
                 await self._fill_slots()
+            # No slot waits for what comes last.
+            await (self._settle_all() if polling else self._settle_after(ended))
         except LedgerError as error:
             log(logging.WARNING, "ledger_unreachable", error=error)
             await asyncio.sleep(self._options.poll_seconds)
@@ -155,18 +159,18 @@ class Worker:
         except TimeoutError:
             pass
 
-    async def _poll(self) -> None:
-        """What must happen now and then even if no run of ours ends."""
-        self._polled_at = self._now()
+    async def _learn_jobs(self) -> None:
+        """Learns the jobs that backfills ask for by now."""
         before = set(self._catalog.unresolved)
         self._catalog.resolve(await self._ledger.active_jobs(self.queues))
         for job in self._catalog.unresolved.keys() - before:
             reason = self._catalog.unresolved[job]
-            log(logging.WARNING, "job_unresolved", job=job, reason=reason)
+            # Others may have jobs that this process was never given: that is worth no warning.
+            level = logging.WARNING if self._catalog.importing else logging.DEBUG
+            log(level, "job_unresolved", job=job, reason=reason)
             self._beat_now.set()
-        await self._settle(None, None)
 
-    async def _write_outcomes(self) -> None:
+    async def _write_outcomes(self) -> list[Outcome]:
         ended, self._ended = self._ended, []
         try:
             await self._complete([each.claim for each in ended if isinstance(each, Completed)])
@@ -176,12 +180,7 @@ class Worker:
             self._ended = ended + self._ended  # every write is idempotent: all of it again
             raise
         self.ended.update(type(each).__name__.lower() for each in ended)
-        if ended:
-            groups = {each.claim.backfill.group for each in ended} - {None}
-            await self._settle(
-                sorted({each.claim.backfill_id for each in ended}),
-                sorted(group for group in groups if group),
-            )
+        return ended
 
     async def _complete(self, claims: list[Claim]) -> None:
         lost = await self._ledger.complete(claims) if claims else set()
@@ -206,7 +205,12 @@ class Worker:
                 if verdict.status is Status.ABANDONED:
                     log(logging.ERROR, "chunk_abandoned", **fields)
                 else:
-                    log(logging.WARNING, "chunk_failed", **fields, retry_in=verdict.delay)
+                    log(
+                        logging.WARNING,
+                        "chunk_failed",
+                        **fields,
+                        retry_in=round(verdict.delay or 0.0, 3),
+                    )
             case GivenBack():
                 if await self._ledger.release(claim, outcome.progress):
                     log(logging.INFO, "chunk_given_back", chunk=claim.chunk_id, fence=claim.fence)
@@ -214,6 +218,18 @@ class Worker:
                 _log_lost(claim)
             case _:
                 assert_never(outcome)
+
+    async def _settle_after(self, outcomes: list[Outcome]) -> None:
+        """Ends what these outcomes may have been the last of."""
+        if outcomes:
+            claimed = {each.claim.backfill for each in outcomes}
+            groups = {backfill.group for backfill in claimed if backfill.group}
+            await self._settle(sorted({each.backfill_id for each in claimed}), sorted(groups))
+
+    async def _settle_all(self) -> None:
+        """Now and then, ends whatever nobody has ended: a crash may have come in between."""
+        self._polled_at = self._now()
+        await self._settle(None, None)
 
     async def _settle(self, backfills: list[str] | None, groups: list[str] | None) -> None:
         """Ends what is done and starts the hooks of drained groups; None stands for all."""
@@ -224,6 +240,7 @@ class Worker:
             for hook in await self._ledger.close_epochs(groups):
                 log(logging.INFO, "group_drained", hook=hook.id)
                 self._catalog.resolve([(hook.job, hook.job_version)])
+                self.wake()
         if ended:
             self._on_settled()
 
@@ -231,7 +248,7 @@ class Worker:
         busy = Counter(self._runs.values())
         for slot, count in self._slots.items():
             idle = count - busy[slot]
-            while idle > 0 and (claims := await self._claim(slot, idle)):
+            while idle > 0 and not self._draining and (claims := await self._claim(slot, idle)):
                 idle -= len(claims)
         self._patience = self._options.poll_seconds
         if len(self._runs) < sum(self._slots.values()):
@@ -256,7 +273,11 @@ class Worker:
 
     async def _start(self, claim: Claim, slot: str, sent: float) -> None:
         job = self._catalog[claim.backfill.job]
-        run = Run(self._ledger, claim, job, await self._selection(claim), self._threads)
+        selection = await self._selection(claim)
+        if self._draining:  # since the claim was sent
+            self._ended.append(GivenBack(claim, Progress(claim.last_processed, claim.holes)))
+            return
+        run = Run(self._ledger, claim, job, selection, self._threads)
         self._runs[run] = slot
         run.lease_until(sent + trusted(claim.backfill.lease_seconds))
         run.start().add_done_callback(lambda task: self._end(run, task))
@@ -304,7 +325,7 @@ class Worker:
                     log(logging.WARNING, "ledger_unreachable", error=error)
 
     async def _beat(self) -> None:
-        runs = list(self._runs)
+        runs = [run for run in self._runs if not run.in_transaction]
         sent = self._now()
         if runs:
             signals = await self._ledger.heartbeat([(run.claim, run.progress) for run in runs])

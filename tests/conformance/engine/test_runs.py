@@ -241,3 +241,77 @@ async def test_wrong_requests_leave_nothing_behind(engine: Engine) -> None:
         with pytest.raises((UsageError, BadSelector)):
             await engine.backfill(copy, selector, **options)  # type: ignore[arg-type]
     assert await engine.ledger.backfills() == []
+
+
+async def test_a_long_transaction_keeps_no_other_run_from_its_heartbeat(engine: Engine) -> None:
+    attempts: Counter[object] = Counter()
+    slow = asyncio.Event()
+
+    @gapless.job(partitions=gapless.static(["long", "other"]), lease_seconds=2.0)
+    async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        attempts[chunk.first] += 1
+        if chunk.first == "long":
+            async with context.transaction() as tx:
+                await tx.execute("SELECT 1")
+                slow.set()
+                await asyncio.sleep(1.0)
+        else:
+            await slow.wait()
+            await asyncio.sleep(2.5)
+
+    ended = await finish(engine, copy, gapless.Range("long", "other"))
+    assert ended.state == "SUCCEEDED"
+    assert attempts == {"long": 1, "other": 1}
+
+
+async def test_unbounded_tries_a_permanent_culprit_again_and_never_abandons(
+    engine: Engine,
+) -> None:
+    policy = gapless.RetryPolicy.unbounded(base=0.01, max_delay=0.01)
+    stored: Counter[object] = Counter()
+    mended = 0
+
+    @gapless.job(partitions=gapless.blocks(), retry=policy)
+    async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        nonlocal mended
+        for height in chunk:
+            if height in (3, 9) and mended < 8:
+                mended += 1
+                raise gapless.PermanentError("not yet")
+            async with context.transaction(done=height) as tx:
+                await tx.execute("SELECT 1")
+                stored[height] += 1
+
+    ended = await finish(engine, copy, gapless.Range("0", "15"), chunk_size=16)
+    assert ended.state == "SUCCEEDED"
+    assert stored == dict.fromkeys(range(16), 1)
+
+
+async def test_a_job_cannot_swallow_a_stop_by_accident(engine: Engine) -> None:
+    started = asyncio.Event()
+
+    @gapless.job(partitions=gapless.blocks(), lease_seconds=0.6)
+    async def stubborn(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        started.set()
+        while True:
+            try:
+                context.check()
+            except Exception:  # noqa: BLE001 - what careless jobs do
+                raise AssertionError("a stop is no Exception") from None
+            await asyncio.sleep(0.01)
+
+    handle = await engine.backfill(stubborn, gapless.Range("0", "0"))
+    await started.wait()
+    await handle.cancel()
+    assert (await asyncio.wait_for(handle.wait(), 20)).state == "CANCELLED"
+
+
+async def test_a_transaction_outside_the_chunk_is_the_jobs_error(engine: Engine) -> None:
+    @gapless.job(partitions=gapless.blocks(), retry="halt")
+    async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        async with context.transaction(done=99):
+            pass
+
+    ended = await finish(engine, copy, gapless.Range("0", "99"), chunk_size=10)
+    assert "`99` is not in chunk" in str(ended.error)
+    assert ended.chunks.complete == 0

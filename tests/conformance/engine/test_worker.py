@@ -10,7 +10,7 @@ import pytest
 
 import gapless
 from gapless.core.backfill import State
-from gapless.core.errors import LibraryMismatch, UnknownJob, UsageError
+from gapless.core.errors import LeaseLost, LibraryMismatch, UnknownJob, UsageError
 from gapless.ledger import Ledger
 from gapless.ledger.records import Claim, ClaimRequest
 from gapless.runtime.catalog import Catalog, import_job
@@ -70,7 +70,7 @@ async def test_a_job_that_blocks_the_loop_past_its_lease_is_told_so(home: Home) 
             time.sleep(0.3)  # noqa: ASYNC251 - the fault under test
             try:
                 context.check()
-            except gapless.GaplessError as error:
+            except LeaseLost as error:
                 told.append(type(error).__name__)
                 raise
 
