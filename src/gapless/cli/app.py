@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 
 import click
@@ -11,25 +12,27 @@ from gapless.core.errors import GaplessError
 
 
 class LazyGroup(click.Group):
-    """A group whose commands live in modules of their own."""
+    """A group some of whose commands live in modules of their own, and come first."""
 
     def __init__(self, *args: object, lazy: dict[str, tuple[str, str]], **named: object) -> None:
         super().__init__(*args, **named)  # type: ignore[arg-type]
         self._lazy = lazy
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self._lazy)
+        return [*self._lazy, *self.commands]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self._lazy:
-            return None
+            return super().get_command(ctx, cmd_name)
         module = importlib.import_module(self._lazy[cmd_name][0])
-        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        command: click.Command = getattr(module, cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        about = {name: text for name, (_, text) in self._lazy.items()}
+        about |= {name: each.get_short_help_str(60) for name, each in self.commands.items()}
         with formatter.section("Commands"):
-            formatter.write_dl([(name, about) for name, (_, about) in self._lazy.items()])
+            formatter.write_dl(list(about.items()))
 
 
 @click.command(
@@ -39,6 +42,7 @@ class LazyGroup(click.Group):
         "worker": ("gapless.cli.worker", "Run chunks of whatever the ledger has."),
         "dead": ("gapless.cli.dead", "List, retry and purge dead letters."),
         "ledger": ("gapless.cli.ledger", "Check, migrate and compact the ledger."),
+        "devnode": ("gapless.cli.devnode", "Run a node with a simulated or recorded chain."),
     },
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -59,12 +63,41 @@ def main() -> None:
         sys.exit(130)
     except click.exceptions.Exit as wanted:
         sys.exit(wanted.exit_code)
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         sys.exit(2)
+    except click.ClickException as error:
+        _say(*in_our_words(error))
+        sys.exit(2)
     except GaplessError as error:
-        click.echo(f"error: {error}", err=True)
-        if error.hint:
-            click.echo(f"\nhint: {error.hint}", err=True)
+        _say(str(error), error.hint)
         sys.exit(2)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def in_our_words(error: click.ClickException) -> tuple[str, str | None]:
+    """Click's complaint in the style of all other messages, and a hint."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    complaint, similar = error.format_message(), []
+    if isinstance(error, click.NoSuchOption):
+        complaint, similar = error.message, list(error.possibilities or ())
+    elif isinstance(error, click.exceptions.NoSuchCommand) and context is not None:
+        complaint, similar = error.message, _similar_commands(error.command_name, context)
+    complaint = re.sub(r"'([^']*)'", r"`\1`", " ".join(complaint.split())).rstrip(".")
+    hint = f"see `{context.command_path} --help`" if context else None
+    if similar:
+        hint = f"did you mean {' or '.join(f'`{each}`' for each in similar[:2])}?"
+    return complaint[:1].lower() + complaint[1:], hint
+
+
+def _similar_commands(name: str, context: click.Context) -> list[str]:
+    from difflib import get_close_matches
+
+    assert isinstance(context.command, click.Group)
+    return get_close_matches(name, context.command.list_commands(context))
+
+
+def _say(error: str, hint: str | None) -> None:
+    click.echo(f"error: {error}", err=True)
+    if hint:
+        click.echo(f"\nhint: {hint}", err=True)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import ParamSpec, TypeVar
 
 import click
 
-from gapless.cli import render
-from gapless.cli.options import common, opened
+from gapless.cli import data, render
+from gapless.cli.figures import counted
+from gapless.cli.options import common, hint, limit_option, note, opened
 from gapless.core.errors import UsageError
 from gapless.ledger import Ledger
 from gapless.ledger.records import DeadLetter
+from gapless.ledger.views import EVERYTHING
 from gapless.runtime.controller import Controller
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @click.group()
@@ -21,24 +27,40 @@ def dead() -> None:
 
 @dead.command()
 @click.argument("backfill_id", required=False)
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True)
+@limit_option(100, "At most so many.")
 @common
 async def ls(ledger_url: str, as_json: bool, backfill_id: str | None, limit: int) -> None:
     """List dead letters, of one backfill or of all."""
     async with opened(ledger_url) as ledger:
-        letters = await ledger.dead(backfill_id, limit)
-    _echo(letters, as_json)
+        if backfill_id is not None:
+            await ledger.backfill(backfill_id)  # which complains if there is none
+        letters = await ledger.dead(backfill_id, limit + 1)
+    _echo(letters[:limit], as_json)
+    if len(letters) > limit:
+        hint(f"there are more than these {limit}: raise `--limit`")
+
+
+def _choice(command: Callable[P, T]) -> Callable[P, T]:
+    """The arguments of commands that work on chosen dead letters."""
+    for decorate in (
+        click.option("--dry-run", is_flag=True, help="Only show which."),
+        click.option("--all", "everything", is_flag=True, help="All dead letters."),
+        click.argument("chunk_ids", nargs=-1, metavar="[CHUNK]..."),
+    ):
+        command = decorate(command)
+    return command
 
 
 @dead.command()
-@click.argument("chunk_ids", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="All of them.")
-@click.option("--dry-run", is_flag=True, help="Only show which.")
+@_choice
 @common
 async def retry(
     ledger_url: str, as_json: bool, chunk_ids: tuple[str, ...], everything: bool, dry_run: bool
 ) -> None:
-    """Make a new backfill, one a parent, of what these chunks lack."""
+    """Start new backfills of what these chunks lack.
+
+    One for each backfill that they belong to.
+    """
     async with opened(ledger_url) as ledger:
         letters = await _chosen(ledger, chunk_ids, everything)
         if dry_run:
@@ -49,20 +71,23 @@ async def retry(
             for parent, indices in _by_backfill(letters).items()
         ]
     if as_json:
-        click.echo(render.to_json([render.backfill_json(child) for child in children]))
+        click.echo(data.to_json([data.backfill_json(child) for child in children]))
     elif children:
         click.echo(render.backfill_table(children))
+    else:
+        note("no dead letters")
 
 
 @dead.command()
-@click.argument("chunk_ids", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="All of them.")
-@click.option("--dry-run", is_flag=True, help="Only show which.")
+@_choice
 @common
 async def purge(
     ledger_url: str, as_json: bool, chunk_ids: tuple[str, ...], everything: bool, dry_run: bool
 ) -> None:
-    """Take dead letters off the list. Their partitions stay missing, and `show` says so."""
+    """Take dead letters off the list.
+
+    Their partitions stay missing, and `gapless backfill show` goes on saying so.
+    """
     async with opened(ledger_url) as ledger:
         letters = await _chosen(ledger, chunk_ids, everything)
         if dry_run:
@@ -71,13 +96,16 @@ async def purge(
         purged = 0
         for parent, indices in _by_backfill(letters).items():
             purged += await ledger.purge(parent, indices)
-    click.echo(render.to_json({"purged": purged}) if as_json else f"{purged} purged")
+    if as_json:
+        click.echo(data.to_json({"purged": purged}))
+    else:
+        click.echo(f"{counted(purged, 'dead letter')} purged")
 
 
 async def _chosen(ledger: Ledger, chunk_ids: Sequence[str], everything: bool) -> list[DeadLetter]:
     if bool(chunk_ids) == everything:
         raise UsageError("name dead letters, or give `--all`", hint="`gapless dead ls` lists them")
-    letters = {letter.chunk_id: letter for letter in await ledger.dead()}
+    letters = {letter.chunk_id: letter for letter in await ledger.dead(limit=EVERYTHING)}
     if unknown := [chunk_id for chunk_id in chunk_ids if chunk_id not in letters]:
         raise UsageError(f"`{unknown[0]}` is no dead letter", hint="`gapless dead ls` lists them")
     return [letters[chunk_id] for chunk_id in chunk_ids] if chunk_ids else list(letters.values())
@@ -92,8 +120,8 @@ def _by_backfill(letters: Sequence[DeadLetter]) -> dict[str, list[int]]:
 
 def _echo(letters: Sequence[DeadLetter], as_json: bool) -> None:
     if as_json:
-        click.echo(render.to_json([render.dead_json(letter) for letter in letters]))
+        click.echo(data.to_json([data.dead_json(letter) for letter in letters]))
     elif letters:
         click.echo(render.dead_table(letters))
     else:
-        click.echo("no dead letters", err=True)
+        note("no dead letters")

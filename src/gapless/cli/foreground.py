@@ -1,4 +1,4 @@
-"""Running things in the foreground: progress, signals, and what is said at the end."""
+"""Running things in the foreground: signals, what jobs print, and what is said at the end."""
 
 from __future__ import annotations
 
@@ -7,98 +7,95 @@ import logging
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import TracebackType
-from typing import Self
+from contextlib import contextmanager, suppress
+from typing import TextIO
 
 import click
 
-from gapless.cli import render
-from gapless.core.backfill import State
+from gapless.cli import data, render
+from gapless.cli.display import ProgressDisplay
+from gapless.cli.logs import log_to_stderr
+from gapless.cli.options import hint, note, opened
+from gapless.cli.report import exit_code, report
+from gapless.core.errors import LedgerUnreachable, NotFound, WrongState
 from gapless.ledger.records import Backfill, BackfillRequest
-from gapless.runtime.engine import Engine
+from gapless.runtime.engine import BackfillHandle, Engine
 from gapless.runtime.job import Job
 from gapless.runtime.worker import WorkerOptions
 
 INTERRUPTED = 130
-LINE_EVERY = 10.0
-
-
-class ProgressDisplay:
-    """One live line on a terminal; elsewhere a line now and then. All of it on stderr."""
-
-    def __init__(self) -> None:
-        self._live = sys.stderr.isatty()
-        self._started = time.monotonic()
-        self._shown_at = self._started
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self._live:
-            click.echo("\r\x1b[2K", nl=False, err=True)
-
-    def show(self, backfill: Backfill) -> None:
-        now = time.monotonic()
-        line = render.progress_line(backfill, now - self._started)
-        if self._live:
-            click.echo(f"\r\x1b[2K{line}", nl=False, err=True)
-        elif now - self._shown_at >= LINE_EVERY:
-            self._shown_at = now
-            click.echo(line, err=True)
+REDRAW_EVERY = 0.2
 
 
 async def run(ledger_url: str, job: Job, request: BackfillRequest, *, as_json: bool) -> int:
-    """Creates a backfill, runs it here to its end, and reports; returns the exit code."""
-    log_to_stderr(logging.ERROR)
+    """Creates a backfill or takes it up, runs it here to its end; returns the exit code."""
+    wanted = await _there_already(ledger_url, job, request) or request
     engine = Engine(
         ledger_url,
-        slots={request.queue: request.max_concurrent_runs},
+        slots={wanted.queue: wanted.max_concurrent_runs},
         options=WorkerOptions(only=request.id),
     )
-    interrupted = asyncio.Event()
-    async with engine:
-        handle = await engine.submit(job, request)
-        with ProgressDisplay() as display, on_signals(interrupted.set):
-            waiting = asyncio.create_task(handle.wait())
-            stopped = asyncio.create_task(interrupted.wait())
-            while not (waiting.done() or stopped.done()):
-                display.show(await handle.progress())
-                await asyncio.wait(
-                    [waiting, stopped], timeout=0.2, return_when=asyncio.FIRST_COMPLETED
-                )
-            if stopped.done():
-                click.echo("\ndraining; once more to leave at once", err=True)
-                await engine.drain()
-            else:
-                await waiting
-            waiting.cancel()
-            stopped.cancel()
-            await asyncio.wait([waiting, stopped])
-        found = await handle.progress()
-        report(found, engine.ledger.url, as_json=as_json)
-    if not found.state.ended:
-        click.echo(f"\nhint: `gapless worker --ledger {engine.ledger.url}` goes on", err=True)
-    leave_if_stuck(engine)
-    if not found.state.ended:
-        return INTERRUPTED
-    return 0 if found.state is State.SUCCEEDED else 1
-
-
-def report(found: Backfill, ledger_url: str, *, as_json: bool) -> None:
-    """The summary for people on stderr, or the data on stdout."""
+    with ProgressDisplay() as display, stdout_kept_for_data() as stdout:
+        log_to_stderr(logging.WARNING, say=display.say)
+        async with engine:
+            handle = await engine.submit(job, request)
+            if not as_json:
+                click.echo(handle.id, file=stdout)
+            display.say(render.plan(await handle.progress()))
+            await _run_to_the_end(engine, handle, display)
+            found = await handle.progress()
     if as_json:
-        click.echo(render.to_json(render.backfill_json(found)))
+        click.echo(data.to_json(data.backfill_json(found)))
     else:
-        click.echo(render.summary(found, ledger_url))
+        note(render.outcome(found))
+    report(found, engine.ledger.url)
+    if not found.state.ended and render.next_step(found) is None:
+        hint(render.worker_needed(found))
+    leave_if_stuck(engine)
+    return exit_code(found) if found.state.ended else INTERRUPTED
+
+
+async def _there_already(ledger_url: str, job: Job, request: BackfillRequest) -> Backfill | None:
+    """The backfill of this id if it is there already: it keeps its own queue and numbers."""
+    async with opened(ledger_url, create=True) as ledger:
+        with suppress(NotFound):
+            there = await ledger.backfill(request.id)
+            if there.job == job.name and there.job_version != job.version:
+                raise WrongState(
+                    f"backfill `{there.id}` runs version {there.job_version} of `{job.name}`,"
+                    f" this is version {job.version}",
+                    hint="give another id, or run it where that version is",
+                )
+            return there
+    return None
+
+
+async def _run_to_the_end(engine: Engine, handle: BackfillHandle, display: ProgressDisplay) -> None:
+    """Shows how it goes until the backfill has ended, or a signal has drained the engine."""
+    interrupted = asyncio.Event()
+    with on_signals(interrupted.set):
+        stopped = asyncio.create_task(interrupted.wait())
+        while not interrupted.is_set():
+            try:
+                now = await handle.progress()
+            except LedgerUnreachable as error:  # the worker keeps trying, and so do we
+                display.say(f"warning: {error}")
+            else:
+                if now.state.ended:
+                    break
+                display.show(now)
+            settled = asyncio.create_task(engine.something_settled())
+            await asyncio.wait(
+                [stopped, settled], timeout=REDRAW_EVERY, return_when=asyncio.FIRST_COMPLETED
+            )
+            if settled.done():
+                settled.result()
+            settled.cancel()
+        else:
+            display.say("draining; once more to leave at once")
+            await engine.drain()
+        stopped.cancel()
 
 
 @contextmanager
@@ -123,6 +120,21 @@ def on_signals(react: Callable[[], None]) -> Iterator[None]:
             loop.remove_signal_handler(number)
 
 
+@contextmanager
+def stdout_kept_for_data() -> Iterator[TextIO]:
+    """Sends to stderr whatever jobs print, even from a subprocess; yields the real stdout."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        with os.fdopen(os.dup(kept), "w", buffering=1) as stdout:
+            yield stdout
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
 def leave_if_stuck(engine: Engine) -> None:
     """Leaves at once if a thread does not end: the chunk was given back, nothing is lost."""
     if engine.worker is not None and engine.worker.orphans:
@@ -135,9 +147,3 @@ def import_from_here() -> None:
     """Lets jobs be imported from the current folder, as `python -m` would."""
     if "" not in sys.path:
         sys.path.insert(0, "")
-
-
-def log_to_stderr(level: int) -> None:
-    logging.basicConfig(
-        stream=sys.stderr, level=level, format="%(asctime)s %(levelname)s %(message)s"
-    )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import click
 
-from gapless.cli import render
-from gapless.cli.options import common, opened
+from gapless.cli import data
+from gapless.cli.figures import counted
+from gapless.cli.options import common, hint, note, opened
+from gapless.ledger.views import EVERYTHING
 
 
 @click.group()
@@ -16,17 +18,22 @@ def ledger() -> None:
 @ledger.command()
 @common
 async def check(ledger_url: str, as_json: bool) -> int:
-    """Fold the events of every backfill and compare them with the tables; exit 1 if they differ."""
+    """Compare the events of every backfill with the tables.
+
+    Exits with 1 if they differ.
+    """
     async with opened(ledger_url) as found:
         problems = await found.check()
-        count = len(await found.backfills(limit=2**53))
+        count = len(await found.backfills(limit=EVERYTHING))
     if as_json:
-        click.echo(render.to_json({"backfills": count, "problems": problems}))
+        click.echo(data.to_json({"backfills": count, "problems": problems}))
+    elif problems:
+        click.echo("\n".join(problems))
     else:
-        for problem in problems:
-            click.echo(problem)
-        verdict = f"{len(problems)} problems" if problems else "events and tables agree"
-        click.echo(f"{count} backfills checked: {verdict}", err=bool(problems))
+        click.echo(f"{counted(count, 'backfill')} checked: events and tables agree")
+    if problems:
+        note(f"error: {counted(len(problems), 'problem')} in {counted(count, 'backfill')}")
+        hint("stop the workers and keep a copy of the ledger before anything else")
     return 1 if problems else 0
 
 
@@ -36,8 +43,10 @@ async def migrate(ledger_url: str, as_json: bool) -> None:
     """Bring the ledger's schema up to date, or create it."""
     async with opened(ledger_url, create=True, migrating=True) as found:
         before, after = await found.migrate()
+    async with opened(ledger_url):
+        pass  # a schema that is newer than ours cannot be migrated: this says so
     if as_json:
-        click.echo(render.to_json({"from": before, "to": after}))
+        click.echo(data.to_json({"from": before, "to": after}))
     else:
         click.echo(f"schema {after}" if before == after else f"schema {before} -> {after}")
 
@@ -45,7 +54,10 @@ async def migrate(ledger_url: str, as_json: bool) -> None:
 @ledger.command()
 @common
 async def compact(ledger_url: str, as_json: bool) -> None:
-    """Replace the chunk events of ended backfills by one snapshot each."""
+    """Replace chunk events of ended backfills by snapshots."""
     async with opened(ledger_url) as found:
         gone = await found.compact()
-    click.echo(render.to_json({"events": gone}) if as_json else f"{gone} events compacted")
+    if as_json:
+        click.echo(data.to_json({"events": gone}))
+    else:
+        click.echo(f"{counted(gone, 'event')} compacted")

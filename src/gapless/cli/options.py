@@ -1,21 +1,28 @@
-"""Options that many commands share, and the values that they take."""
+"""What all commands share: their options, an open ledger, and how they speak.
+
+Data goes to stdout through `data`, everything else to stderr through `note` and `hint`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import re
+import shlex
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 import click
+from click.core import ParameterSource
 
-from gapless.ledger import Ledger, open_ledger
-from gapless.runtime.engine import DEFAULT_LEDGER, actor
+from gapless.core.errors import GaplessError
+from gapless.ledger import Ledger, open_ledger, redacted
+from gapless.runtime.process import DEFAULT_LEDGER, actor
 
 P = ParamSpec("P")
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 ledger_option = click.option(
     "--ledger",
@@ -34,7 +41,11 @@ def common(command: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
 
     @wraps(command)
     def run(*arguments: P.args, **named: P.kwargs) -> T:
-        return asyncio.run(command(*arguments, **named))
+        try:
+            return asyncio.run(command(*arguments, **named))
+        except GaplessError as error:
+            error.hint = runnable(error.hint or _usage_hint())
+            raise
 
     return ledger_option(json_option(run))
 
@@ -51,13 +62,44 @@ async def opened(
         await ledger.close()
 
 
+def note(text: str) -> None:
+    """Says something that is not data."""
+    click.echo(text, err=True)
+
+
+def hint(text: str | None) -> None:
+    """Says what the person may want to do next."""
+    if text:
+        note(f"\nhint: {runnable(text)}")
+
+
+_COMMAND = re.compile(r"`(gapless (?:backfill|worker|dead|ledger)\b[^`]*)`")
+
+
+def runnable(text: str) -> str:
+    """The text with every command in it as this person must type it, for this very ledger."""
+    context = click.get_current_context()
+    if context.get_parameter_source("ledger_url") is not ParameterSource.COMMANDLINE:
+        return text
+    url = shlex.quote(redacted(context.params["ledger_url"]))
+    return _COMMAND.sub(lambda command: f"`{command[1]} --ledger {url}`", text)
+
+
+def _usage_hint() -> str:
+    return f"see `{click.get_current_context().command_path} --help`"
+
+
 _UNITS = {"": 1, "ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_LONGEST = 100 * 365.0 * 86400
 
 
 class Duration(click.ParamType[float]):
     """Seconds, or a number with a unit: `90`, `2m`, `1.5h`."""
 
     name = "duration"
+
+    def __init__(self, at_least: float = 0.0) -> None:
+        self._at_least = at_least
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -67,4 +109,25 @@ class Duration(click.ParamType[float]):
         match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)", value.strip())
         if match is None:
             self.fail(f"`{value}` is no duration: write `90`, `2m` or `1.5h`", param, ctx)
-        return float(match[1]) * _UNITS[match[2]]
+        seconds = float(match[1]) * _UNITS[match[2]]
+        if not self._at_least <= seconds <= _LONGEST:
+            self.fail(f"`{value}` is not between {self._at_least:g} s and 100 years", param, ctx)
+        return seconds
+
+
+class Durations(click.ParamType[tuple[float, ...]]):
+    """Durations with commas between them."""
+
+    name = "durations"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[float, ...]:
+        return tuple(Duration().convert(part, param, ctx) for part in str(value).split(","))
+
+
+def limit_option(default: int, what: str) -> Callable[[F], F]:
+    """`--limit`, for commands that list things."""
+    return click.option(
+        "--limit", type=click.IntRange(1, 1_000_000), default=default, show_default=True, help=what
+    )

@@ -1,95 +1,35 @@
-"""Text and JSON from the runtime's values. Pure: nothing here prints or asks."""
+"""Text for people from the runtime's values. Pure: nothing here prints, asks or reads a clock."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from gapless.core.backfill import describe
-from gapless.ledger.records import Backfill, DeadLetter
-from gapless.runtime.explain import Explanation
+from gapless.cli.figures import counted, cut, duration, moment, plain, short
+from gapless.core.backfill import State, describe
+from gapless.core.retry import RetryKind, RetryPolicy
 
+if TYPE_CHECKING:
+    from gapless.ledger.records import Backfill, DeadLetter
+    from gapless.runtime.explain import Explanation
 
-def to_json(value: Any) -> str:
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
-
-
-def moment(seconds: float | None) -> str | None:
-    """A time in UTC, to the second."""
-    if seconds is None:
-        return None
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def duration(seconds: float) -> str:
-    """A length of time as people say it: `0.4s`, `12s`, `3m05s`, `2h10m`."""
-    if seconds < 10:
-        return f"{seconds:.1f}s"
-    if seconds < 60:
-        return f"{seconds:.0f}s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes}m{rest:02d}s"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}h{minutes:02d}m"
-
-
-def backfill_json(backfill: Backfill) -> dict[str, Any]:
-    return {
-        "id": backfill.id,
-        "state": backfill.state,
-        "state_version": backfill.lifecycle.state_version,
-        "stopping": backfill.lifecycle.stopping,
-        "job": backfill.job,
-        "job_version": backfill.job_version,
-        "parent_backfill_id": backfill.parent_backfill_id,
-        "retry_request_id": backfill.retry_request_id,
-        "group": backfill.group,
-        "selector": backfill.selector,
-        "partitions": backfill.partitions,
-        "chunk_size": backfill.chunk_size,
-        "max_concurrent_runs": backfill.max_concurrent_runs,
-        "queue": backfill.queue,
-        "order": backfill.order,
-        "retry": msgspec.structs.asdict(backfill.retry),
-        "chunks": backfill.chunks,
-        "progress_pct": backfill.progress_pct,
-        "error": backfill.error,
-        "drift": backfill.drift,
-        "created_at": moment(backfill.created_at),
-        "started_at": moment(backfill.started_at),
-        "ended_at": moment(backfill.ended_at),
-    }
-
-
-def explanation_json(explanation: Explanation) -> dict[str, Any]:
-    return {**msgspec.to_builtins(explanation), "until": moment(explanation.until)}
-
-
-def dead_json(letter: DeadLetter) -> dict[str, Any]:
-    return {
-        "chunk_id": letter.chunk_id,
-        "backfill_id": letter.backfill_id,
-        "job": letter.job,
-        "partitions": letter.partitions,
-        "missing": len(letter.missing),
-        "attempts": letter.attempts,
-        "lost": letter.lost,
-        "error_class": letter.error_class,
-        "error_message": letter.error_message,
-        "ended_at": moment(letter.ended_at),
-    }
+BAR = 24
+WIDEST_CELL = 60
+WIDEST_END = 200
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
     """Columns aligned to the left; the first row is the head."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    limits = [WIDEST_CELL] * (len(rows[0]) - 1) + [WIDEST_END]
+    shown = [
+        [cut(plain(cell), limit) for cell, limit in zip(row, limits, strict=True)] for row in rows
+    ]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
+        for row in shown
     )
 
 
@@ -107,57 +47,47 @@ def _row(backfill: Backfill) -> tuple[str, ...]:
         f"{chunks.complete:,}/{chunks.total:,}",
         f"{chunks.failed + chunks.abandoned:,}",
         backfill.job,
-        moment(backfill.created_at) or "",
+        moment(backfill.created_at),
     )
 
 
-def backfill_page(backfill: Backfill, explanations: Sequence[Explanation]) -> str:
-    """All about one backfill, ending with what its chunks wait for."""
-    lines = [
-        f"{backfill.id}  {describe(backfill.lifecycle)}  {backfill.progress_pct:.1f}%",
-        "",
-        f"  job         {backfill.job} (version {backfill.job_version})",
-        f"  selection   {selector_text(backfill.selector)}: {backfill.partitions:,} partitions",
-        f"  chunks      {_plan_text(backfill)}",
-        f"  done        {_counts_text(backfill)}",
-        f"  retry       {backfill.retry.kind}",
-        f"  created     {moment(backfill.created_at)}",
-    ]
+def backfill_page(
+    backfill: Backfill, explanations: Sequence[Explanation], *, hidden: int = 0
+) -> str:
+    """All about one backfill, ending with what its chunks wait for, but for some hidden ones."""
+    facts = {
+        "job": f"{backfill.job} (version {backfill.job_version})",
+        "selection": f"{selector_text(backfill.selector)} ({_partitions(backfill)})",
+        "chunks": _plan_text(backfill),
+        "done": _counts_text(backfill),
+        "retry": retry_text(backfill.retry),
+        "created": moment(backfill.created_at),
+    }
     if backfill.ended_at is not None:
         took = duration(backfill.ended_at - (backfill.started_at or backfill.created_at))
-        lines.append(f"  ended       {moment(backfill.ended_at)} after {took}")
+        facts["ended"] = f"{moment(backfill.ended_at)} after {took}"
+    if backfill.group:
+        facts["group"] = backfill.group
     if backfill.parent_backfill_id:
-        lines.append(f"  retries     {backfill.parent_backfill_id}")
+        facts["retry of"] = backfill.parent_backfill_id
     if backfill.drift:
-        lines.append(f"  drift       {backfill.drift}")
+        facts["drift"] = backfill.drift
     if backfill.error:
-        lines.append(f"  error       {backfill.error}")
+        facts["error"] = backfill.error
+    lines = [f"{backfill.id}  {describe(backfill.lifecycle)}  {backfill.progress_pct:.1f}%", ""]
+    lines += [f"  {name:<10}  {plain(value)}" for name, value in facts.items()]
     if explanations:
         lines += ["", *_explained(explanations, backfill.now)]
+    if hidden:
+        lines.append(f"  … and {hidden:,} more")
     return "\n".join(lines)
 
 
-def _plan_text(backfill: Backfill) -> str:
-    size = f"{backfill.chunks.total:,} of up to {backfill.chunk_size:,} partitions"
-    at_once = f"{backfill.max_concurrent_runs} at once"
-    return f"{size}, {backfill.order} first, {at_once}, queue `{backfill.queue}`"
-
-
-def _counts_text(backfill: Backfill) -> str:
-    counts = msgspec.to_builtins(backfill.chunks)
-    names = ("complete", "running", "pending", "failed", "abandoned", "cancelled")
-    unplanned = counts["total"] - counts["planned"]
-    parts = [f"{counts[name]:,} {name}" for name in names if counts[name] or name == "complete"]
-    return ", ".join([*parts, f"{unplanned:,} not planned yet"] if unplanned else parts)
-
-
-def _explained(explanations: Sequence[Explanation], now: float) -> list[str]:
-    rows = [("chunk", "status", "why", "")]
-    for each in explanations:
-        until = f"until {moment(each.until)} ({duration(each.until - now)})" if each.until else ""
-        index = "" if each.chunk_index is None else str(each.chunk_index)
-        rows.append((index, each.status, each.reason, f"{each.detail} {until}".strip()))
-    return ["  " + line for line in table(rows).splitlines()]
+def plan(backfill: Backfill) -> str:
+    """What a new backfill is going to do, in one line."""
+    selection = f"{selector_text(backfill.selector)}: {_partitions(backfill)}"
+    chunks = f"{counted(backfill.chunks.total, 'chunk')}, {backfill.max_concurrent_runs} at once"
+    return plain(f"{backfill.job} {selection} in {chunks}, queue `{backfill.queue}`")
 
 
 def selector_text(selector: dict[str, Any]) -> str:
@@ -167,58 +97,136 @@ def selector_text(selector: dict[str, Any]) -> str:
         case "filter":
             return " ".join(f"{name}={value}" for name, value in selector["tags"].items())
         case _:
-            more = f", … {selector['more']:,} more" if selector["more"] else ""
-            return ", ".join(selector["keys"]) + more
+            more = [f"{selector['more']:,} more"] if selector["more"] else []
+            return ", ".join([*selector["keys"], *more])
 
 
-def progress_line(backfill: Backfill, elapsed: float, width: int = 24) -> str:
-    """One line: bar, chunks, rate, time left, what fails."""
+def retry_text(policy: RetryPolicy) -> str:
+    """A policy and the numbers that it uses."""
+    if policy.kind is RetryKind.HALT:
+        return "halt at the first failure"
+    if policy.kind is RetryKind.SCHEDULE:
+        return f"schedule of {', '.join(map(duration, policy.delays))}, then abandoned"
+    delays = f"{duration(policy.base)} doubling to {duration(policy.max_delay)}"
+    end = "never abandoned"
+    if policy.kind is RetryKind.BACKOFF:
+        end = f"abandoned after {counted(policy.retries, 'retry', 'retries')}"
+    return f"{policy.kind} of {delays}, up to {policy.jitter:.0%} more, {end}"
+
+
+def _partitions(backfill: Backfill) -> str:
+    return counted(backfill.partitions, "partition")
+
+
+def _plan_text(backfill: Backfill) -> str:
+    up_to = "up to " if backfill.chunk_size > 1 else ""
+    size = f"{backfill.chunks.total:,} of {up_to}{counted(backfill.chunk_size, 'partition')}"
+    at_once = f"{backfill.max_concurrent_runs} at once"
+    return f"{size}, {backfill.order} first, {at_once}, queue `{backfill.queue}`"
+
+
+def _counts_text(backfill: Backfill) -> str:
+    counts = msgspec.to_builtins(backfill.chunks)
+    names = ("complete", "running", "pending", "failed", "abandoned", "cancelled")
+    unplanned = counts["total"] - counts["planned"]
+    parts = [f"{counts[name]:,} {name}" for name in names if counts[name] or name == "complete"]
+    if unplanned:
+        parts.append(f"{unplanned:,} {'never planned' if backfill.state.ended else 'unplanned'}")
+    return ", ".join(parts)
+
+
+def _explained(explanations: Sequence[Explanation], now: float) -> list[str]:
+    rows = [("chunk", "partitions", "status", "why", "")]
+    for each in explanations:
+        until = f"until {moment(each.until)} ({duration(each.until - now)})" if each.until else ""
+        index = "" if each.chunk_index is None else str(each.chunk_index)
+        detail = f"{each.detail} {until}".strip()
+        rows.append((index, each.partitions or "", each.status, each.reason, detail))
+    return ["  " + line for line in table(rows).splitlines()]
+
+
+def progress_line(backfill: Backfill, rate: float, why: str = "", width: int = 120) -> str:
+    """One line that fits the width: bar, chunks, partitions a second, time left, what fails.
+
+    `rate` is in chunks a second; `why` says what it waits for if nothing runs.
+    """
     chunks = backfill.chunks
-    done = chunks.complete / chunks.total
-    bar = "━" * int(done * width) + "─" * (width - int(done * width))
-    rate = chunks.complete * backfill.chunk_size / elapsed if elapsed else 0.0
-    left = (chunks.total - chunks.complete) * backfill.chunk_size
-    parts = [
-        f"{backfill.id} {bar} {backfill.progress_pct:5.1f}%",
-        f"{chunks.complete:,}/{chunks.total:,} chunks",
-        f"{rate:,.0f} partitions/s",
+    left = chunks.total - chunks.complete - chunks.abandoned - chunks.cancelled
+    parts = [f"{backfill.progress_pct:.1f}%", f"{chunks.complete:,}/{chunks.total:,} chunks"]
+    if rate:
+        parts.append(f"{short(rate * backfill.partitions / chunks.total)} partitions/s")
+        if left:
+            parts.append(f"eta {duration(left / rate)}")
+    parts += [
+        f"{count:,} {what}"
+        for count, what in ((chunks.failed, "retrying"), (chunks.abandoned, "abandoned"))
+        if count
     ]
-    if rate and left:
-        parts.append(f"eta {duration(left / rate)}")
-    if chunks.failed:
-        parts.append(f"{chunks.failed:,} retrying")
-    if chunks.abandoned:
-        parts.append(f"{chunks.abandoned:,} abandoned")
-    if backfill.state != "RUNNING":
+    if backfill.state is not State.RUNNING or backfill.lifecycle.stopping:
         parts.append(describe(backfill.lifecycle))
-    return "  ".join(parts)
+    if why:
+        parts.append(plain(why))
+    room = width - len("  ".join([backfill.id, *parts])) - 2
+    bar = [_bar(chunks.complete / chunks.total, min(room, BAR))] if room >= BAR // 3 else []
+    return cut("  ".join([backfill.id, *bar, *parts]), width)
 
 
-def summary(backfill: Backfill, ledger_url: str) -> str:
-    """What came of a backfill, and what to do next."""
+def _bar(done: float, width: int) -> str:
+    filled = int(done * width)
+    head = "╸" if filled < width else ""
+    return "━" * filled + head + "─" * (width - filled - len(head))
+
+
+def outcome(backfill: Backfill) -> str:
+    """What came of a backfill, or how far it is, in one line."""
     chunks = backfill.chunks
-    took = (backfill.ended_at or backfill.now) - (backfill.started_at or backfill.created_at)
-    done = f"{chunks.complete:,} of {chunks.total:,} chunks complete"
-    lines = [
-        f"{backfill.id} {describe(backfill.lifecycle)} in {duration(took)}: {done}",
-        f"ledger: {ledger_url}",
-    ]
-    if backfill.error:
-        lines.append(f"error: {backfill.error}")
-    if backfill.state in ("FAILED", "CANCELLED"):
-        lines += ["", f"hint: run `gapless backfill retry-failed {backfill.id}`"]
-    return "\n".join(lines)
+    since = backfill.started_at or backfill.created_at
+    took = duration((backfill.ended_at or backfill.now) - since)
+    ended = "in" if backfill.state.ended else "after"
+    done = f"{chunks.complete:,} of {counted(chunks.total, 'chunk')} complete"
+    return f"{backfill.id} {describe(backfill.lifecycle)} {ended} {took}: {done}"
+
+
+def failure(backfill: Backfill) -> str:
+    """What went wrong with a backfill that has failed."""
+    chunks = backfill.chunks
+    undone = chunks.total - chunks.complete - chunks.abandoned
+    parts = [f"{counted(chunks.abandoned, 'chunk')} failed"]
+    parts += [f"{undone:,} never completed"] if undone else []
+    return ", ".join(parts) + (f": {plain(backfill.error)}" if backfill.error else "")
+
+
+def next_step(backfill: Backfill, explanations: Sequence[Explanation] = ()) -> str | None:
+    """What a person may want to do about a backfill, as a hint."""
+    if backfill.state is State.FAILED:
+        listed = f"`gapless dead ls {backfill.id}` lists what failed"
+        return f"{listed}, `gapless backfill retry-failed {backfill.id}` retries it"
+    if backfill.state is State.CANCELLED and backfill.chunks.complete < backfill.chunks.total:
+        return f"`gapless backfill retry-failed {backfill.id}` runs what is left"
+    if backfill.state is State.PAUSED and not backfill.lifecycle.stopping:
+        return f"`gapless backfill resume {backfill.id}` goes on"
+    if describe(backfill.lifecycle) == "cancelling":
+        return f"what runs may finish; `gapless backfill cancel --force {backfill.id}` ends it now"
+    if any(each.reason == "no_worker" for each in explanations):
+        return worker_needed(backfill)
+    return None
+
+
+def worker_needed(backfill: Backfill) -> str:
+    """The worker that would run this backfill, as a hint."""
+    slots = f" --slots {backfill.queue}={backfill.max_concurrent_runs}"
+    return f"`gapless worker{'' if backfill.queue == 'default' else slots}` runs it"
 
 
 def dead_table(letters: Sequence[DeadLetter]) -> str:
-    head = ("chunk", "partitions", "attempts", "error", "since")
+    head = ("chunk", "partitions", "tries", "since", "error")
     rows = [
         (
             letter.chunk_id,
             ", ".join(letter.partitions),
             str(letter.attempts + letter.lost),
-            f"{letter.error_class}: {letter.error_message}"[:80],
-            moment(letter.ended_at) or "",
+            moment(letter.ended_at),
+            f"{letter.error_class}: {letter.error_message}",
         )
         for letter in letters
     ]

@@ -4,22 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 
 import click
 
-from gapless.cli import foreground, render
+from gapless.cli import data, foreground
+from gapless.cli.logs import log_to_stderr
 from gapless.cli.options import Duration, common
+from gapless.core.errors import LedgerUnreachable
 from gapless.runtime.engine import Engine
 from gapless.runtime.slots import parse_slots
 from gapless.runtime.worker import WorkerOptions
 
 
 @click.command()
-@click.option("--slots", default="default=4", show_default=True, metavar="QUEUE=N,…")
-@click.option("--until-idle", is_flag=True, help="Stop when no backfill is left to run.")
-@click.option("--poll", type=Duration(), default=1.0, show_default=True, help="Look this often.")
 @click.option(
-    "--drain", type=Duration(), default=30.0, show_default=True, help="Time to finish on SIGTERM."
+    "--slots",
+    default="default=4",
+    show_default=True,
+    metavar="QUEUE=N,…",
+    help="How many chunks of which queues at once; each slot takes `priority` first.",
+)
+@click.option("--until-idle", is_flag=True, help="Stop when no backfill is left to run.")
+@click.option(
+    "--poll",
+    type=Duration(at_least=0.01),
+    default="1s",
+    show_default=True,
+    help="Look at least this often.",
+)
+@click.option(
+    "--drain",
+    type=Duration(),
+    default="30s",
+    show_default=True,
+    help="Time to finish on SIGTERM.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Log every completed chunk.")
 @common
@@ -32,12 +51,13 @@ async def worker(
     drain: float,
     verbose: bool,
 ) -> int:
-    """Run chunks until SIGTERM, which finishes or gives back what runs.
+    """Run chunks of whatever the ledger has.
+
+    SIGTERM or Ctrl-C ends it: what runs may finish, or is given back.
 
     Jobs are imported as backfills ask for them, from the current folder or the environment.
+    The log goes to stderr, with --json as JSON; how the runs ended goes to stdout then.
     """
-    foreground.log_to_stderr(logging.DEBUG if verbose else logging.INFO)
-    foreground.import_from_here()
     engine = Engine(
         ledger_url,
         slots=parse_slots(slots),
@@ -45,15 +65,29 @@ async def worker(
         options=WorkerOptions(poll_seconds=poll, drain_seconds=drain),
     )
     stopped = asyncio.Event()
-    async with engine:
-        with foreground.on_signals(stopped.set):
-            while not stopped.is_set():
-                await engine.something_settled()
-                if until_idle and await engine.is_idle():
-                    break
-            await engine.drain()
-        counts = engine.worker.ended if engine.worker else {}
+    foreground.import_from_here()
+    with foreground.stdout_kept_for_data():
+        log_to_stderr(logging.INFO, as_json=as_json, verbose=verbose)
+        async with engine:
+            with foreground.on_signals(stopped.set):
+                await _work(engine, stopped, until_idle)
+                await engine.drain()
     if as_json:
-        click.echo(render.to_json(counts))
+        click.echo(data.to_json(data.outcomes_json(engine.worker.ended if engine.worker else {})))
     foreground.leave_if_stuck(engine)
     return 0
+
+
+async def _work(engine: Engine, stopped: asyncio.Event, until_idle: bool) -> None:
+    """Waits for a signal, or until there is nothing left to do."""
+    stop = asyncio.create_task(stopped.wait())
+    while not stopped.is_set():
+        settled = asyncio.create_task(engine.something_settled())
+        await asyncio.wait([stop, settled], return_when=asyncio.FIRST_COMPLETED)
+        if settled.done():
+            settled.result()  # a worker that died says why
+        settled.cancel()
+        with suppress(LedgerUnreachable):  # the worker keeps trying, and so do we
+            if until_idle and await engine.is_idle():
+                break
+    stop.cancel()

@@ -1,0 +1,146 @@
+"""`gapless backfill start`: from options to a backfill, run here or left to workers."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from gapless.cli import data, foreground, render
+from gapless.cli.options import Duration, Durations, common, hint, note, opened
+from gapless.core.chunk import Order
+from gapless.core.errors import UsageError
+from gapless.core.retry import RetryKind, RetryPolicy
+from gapless.core.selector import Explicit, Filter, Range, Selector
+from gapless.runtime.catalog import import_job
+from gapless.runtime.controller import BackfillOptions, Controller, new_id, request_for
+from gapless.runtime.job import Job
+
+_ORDERS = [order.value for order in Order]
+_POLICIES = [kind.value for kind in RetryKind]
+
+
+@click.command()
+@click.option("--job", "job_name", required=True, metavar="MODULE:FUNCTION", help="What to run.")
+@click.option("--range", "range_text", metavar="A:B", help="From A to B, both included; or A:+N.")
+@click.option("--keys", metavar="K,K,…", help="Exactly these partitions.")
+@click.option("--filter", "filters", multiple=True, metavar="TAG=VALUE", help="By tag; repeatable.")
+@click.option("--chunk-size", type=int, help="Partitions in a chunk; the job's own by default.")
+@click.option("--max-concurrent", type=int, default=4, show_default=True, help="Chunks at once.")
+@click.option("--queue", default="default", show_default=True, help="Whose slots may run it.")
+@click.option(
+    "--order",
+    type=click.Choice(_ORDERS),
+    default=Order.OLDEST.value,
+    show_default=True,
+    help="Which end to begin at.",
+)
+@click.option("--retry", type=click.Choice(_POLICIES), help="The job's own by default.")
+@click.option("--retry-base", type=Duration(), help="First delay of backoff and unbounded.")
+@click.option("--retry-max-delay", type=Duration(), help="Longest delay of the same.")
+@click.option("--retry-jitter", type=click.FloatRange(0, 1), help="Random share added to it.")
+@click.option("--retry-limit", type=int, help="Retries of backoff before a chunk is abandoned.")
+@click.option(
+    "--retry-schedule", type=Durations(), metavar="T,T,…", help="Delays of schedule, one by one."
+)
+@click.option("--id", "backfill_id", help="An id of your own: asked for again, it is the same.")
+@click.option("--detach", is_flag=True, help="Only create it; workers run it.")
+@common
+async def start(
+    ledger_url: str,
+    as_json: bool,
+    job_name: str,
+    range_text: str | None,
+    keys: str | None,
+    filters: tuple[str, ...],
+    chunk_size: int | None,
+    max_concurrent: int,
+    queue: str,
+    order: str,
+    backfill_id: str | None,
+    detach: bool,
+    **retry: object,
+) -> int:
+    """Start a backfill, here or for workers.
+
+    Runs it here to its end, or with --detach leaves it to workers; prints its id. Started again
+    with the same id, it goes on. Durations are in seconds, or have a unit: 90, 2m, 1.5h.
+    """
+    selector = selector_of(range_text, keys, filters)
+    job = _imported(job_name)
+    options = BackfillOptions(
+        chunk_size=chunk_size,
+        max_concurrent_runs=max_concurrent,
+        queue=queue,
+        order=order,
+        retry=retry_policy(job.retry, retry),
+        id=new_id() if backfill_id is None else backfill_id,
+    )
+    request = request_for(job, selector, options)  # wrong ones end here, before any ledger
+    if not detach:
+        return await foreground.run(ledger_url, job, request, as_json=as_json)
+    async with opened(ledger_url, create=True) as ledger:
+        created = await ledger.create(request)
+        explained = await Controller(ledger).explain(created.id, limit=1)
+    click.echo(data.to_json(data.backfill_json(created)) if as_json else created.id)
+    note(render.plan(created))
+    hint(render.next_step(created, explained))
+    return 0
+
+
+def _imported(name: str) -> Job:
+    foreground.import_from_here()
+    with foreground.stdout_kept_for_data():
+        return import_job(name)
+
+
+def selector_of(range_text: str | None, keys: str | None, filters: tuple[str, ...]) -> Selector:
+    """The one selector that was given."""
+    if sum(given not in (None, ()) for given in (range_text, keys, filters)) != 1:
+        raise UsageError(
+            "give exactly one of `--range`, `--keys` and `--filter`",
+            hint="for example `--range 0:9999`",
+        )
+    if range_text is not None:
+        return Range.parse(range_text)
+    if keys is not None:
+        return Explicit.of(key.strip() for key in keys.split(",") if key.strip())
+    tags: dict[str, str] = {}
+    for text in filters:
+        name, _, value = (part.strip() for part in text.partition("="))
+        if not (name and value):
+            raise UsageError(f"`{text}` is not a filter", hint="write `--filter tier=gold`")
+        if tags.setdefault(name, value) != value:
+            raise UsageError(
+                f"the filter wants `{name}` to be `{tags[name]}` and `{value}`",
+                hint="start a backfill for each",
+            )
+    return Filter(tags)
+
+
+_NUMBERS = {
+    "retry_base": ("base", {RetryKind.BACKOFF, RetryKind.UNBOUNDED}),
+    "retry_max_delay": ("max_delay", {RetryKind.BACKOFF, RetryKind.UNBOUNDED}),
+    "retry_jitter": ("jitter", {RetryKind.BACKOFF, RetryKind.UNBOUNDED}),
+    "retry_limit": ("retries", {RetryKind.BACKOFF}),
+    "retry_schedule": ("delays", {RetryKind.SCHEDULE}),
+}
+
+
+def retry_policy(of_job: RetryPolicy, given: dict[str, object]) -> RetryPolicy:
+    """The job's policy, with what the command line says instead."""
+    chosen = given.get("retry")
+    policy = RetryPolicy.named(str(chosen)) if chosen else of_job
+    changed: dict[str, object] = {}
+    for option, (field, kinds) in _NUMBERS.items():
+        value = given.get(option)
+        if value is None:
+            continue
+        if policy.kind not in kinds:
+            raise UsageError(
+                f"`--{option.replace('_', '-')}` does not fit the retry policy `{policy.kind}`",
+                hint=f"it belongs to `--retry {min(kinds)}`",
+            )
+        changed[field] = value
+    if "base" in changed and "max_delay" not in changed:
+        changed["max_delay"] = max(policy.max_delay, float(str(changed["base"])))
+    return msgspec.structs.replace(policy, **changed)

@@ -1,0 +1,76 @@
+"""The jobs that the tests of the command line run; copied as `jobs.py` to where they run it."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from pathlib import Path
+
+import gapless
+
+BLOCKS = gapless.blocks()
+CHAINS = {
+    "ethereum": {"layer": "1", "kind": "evm"},
+    "base": {"layer": "2", "kind": "evm"},
+    "optimism": {"layer": "2", "kind": "evm"},
+    "tron": {"layer": "1", "kind": "tron"},
+}
+
+
+def note(text: str) -> None:
+    with Path("ran.log").open("a") as file:
+        file.write(f"{text}\n")
+
+
+def may_go() -> bool:
+    return Path("go").exists()
+
+
+@gapless.job(partitions=BLOCKS, chunk_size=10)
+async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
+    note(chunk.id)
+
+
+@gapless.job(partitions=gapless.daily("2024-01-01", "2024-12-31"))
+def days(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
+    for day in chunk:
+        note(str(day))
+
+
+@gapless.job(partitions=gapless.static(CHAINS), retry="unbounded")
+async def chains(chunk: gapless.Chunk, context: gapless.Context) -> None:
+    for chain in chunk:
+        note(str(chain))
+
+
+@gapless.job(partitions=BLOCKS, chunk_size=10)
+async def held(chunk: gapless.Chunk, context: gapless.Context) -> None:
+    """Runs until the file `go` is there, or it is stopped."""
+    note(chunk.id)
+    while not may_go():
+        context.check()
+        await asyncio.sleep(0.01)
+
+
+@gapless.job(partitions=BLOCKS, chunk_size=10)
+async def picky(chunk: gapless.Chunk, context: gapless.Context) -> None:
+    """Cannot do block 3 of every hundred."""
+    for block in chunk:
+        if int(block) % 100 == 3:
+            raise gapless.PermanentError(f"block {block} is\n\x1b[31mbroken\x1b[0m")
+        context.progress(block)
+
+
+@gapless.job(partitions=BLOCKS, chunk_size=10)
+async def stubborn(chunk: gapless.Chunk, context: gapless.Context) -> None:
+    raise ConnectionError("https://user:secret@node.example/v2/KEY does not answer")
+
+
+@gapless.job(partitions=BLOCKS, chunk_size=10)
+def noisy(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
+    """Prints where only data belongs."""
+    print("printed by a job")
+    subprocess.run(["/bin/echo", "printed by its child"], check=True)
+
+
+not_a_job = 7

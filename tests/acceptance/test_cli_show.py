@@ -1,0 +1,168 @@
+"""`gapless backfill show`: everything about a backfill, and why a chunk is not running."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from gapless.ledger import Ledger
+from gapless.ledger.workers import Process
+from tests.acceptance.commands import Commands
+from tests.support import claim, claim_one, fail, open_at
+
+JOB = ("jobs:copy", 1)
+
+
+@pytest.fixture
+async def ledger(gapless: Commands) -> AsyncIterator[Ledger]:
+    ledger = await open_at(gapless.home)
+    yield ledger
+    await ledger.close()
+
+
+async def join(ledger: Ledger, **unresolved: str) -> None:
+    """A live worker with default slots joins."""
+    await ledger.register("host:1:abc", Process("host", 1, "0"), {"default": 4})
+    await ledger.see_worker(
+        "host:1:abc", {name.replace("__", ":"): why for name, why in unresolved.items()}
+    )
+
+
+def why(shown: dict[str, Any]) -> dict[int | None, tuple[str, str]]:
+    """The reason and the detail of each chunk, None standing for those not planned."""
+    return {each["chunk_index"]: (each["reason"], each["detail"]) for each in shown["waiting"]}
+
+
+async def test_all_that_a_script_needs(gapless: Commands, ledger: Ledger) -> None:
+    gapless.start("copy", "--id", "b")
+    await fail(ledger, await claim_one(ledger, jobs=(JOB,)), permanent=True)
+    await claim(ledger, 2, jobs=(JOB,))
+
+    shown = gapless.show("b")
+
+    assert shown["id"] == "b"
+    assert (shown["state"], shown["state_version"]) == ("RUNNING", 1)
+    assert (shown["job"], shown["parent_backfill_id"]) == ("jobs:copy", None)
+    assert shown["chunks"] == {
+        "total": 5,
+        "planned": 5,
+        "pending": 2,
+        "running": 2,
+        "complete": 0,
+        "failed": 0,
+        "abandoned": 1,
+        "cancelled": 0,
+    }
+    assert (shown["progress_pct"], shown["error"]) == (0.0, None)
+
+
+async def test_no_worker(gapless: Commands) -> None:
+    gapless.start("copy", "--id", "b", "--queue", "backlog")
+
+    assert why(gapless.show("b")) == {
+        None: ("no_worker", "no live worker serves the queue `backlog`")
+    }
+    page = gapless("backfill", "show", "b")
+    assert "5 UNPLANNED  no_worker" in page.stdout
+    assert page.stderr == "\nhint: `gapless worker --slots backlog=4` runs it\n"
+
+
+async def test_leased_no_room_and_unplanned(gapless: Commands, ledger: Ledger) -> None:
+    gapless.start("copy", "--id", "b", "--range", "0:9999", "--max-concurrent", "2")
+    await join(ledger)
+    await claim(ledger, 2, jobs=(JOB,), owner="host:1:abc")
+
+    shown = gapless.show("b", "--limit", "3")
+
+    reasons = why(shown)
+    assert reasons[0] == reasons[1] == ("leased", "leased by host:1:abc, 0% done,")
+    assert reasons[2] == ("no_room", "2 of 2 runs are active")
+    assert reasons[None][0] == "unplanned"
+    leased, *_ = shown["waiting"]
+    assert leased["until"].endswith("Z")
+    assert leased["partitions"] == "0 to 9"
+    page = gapless("backfill", "show", "b", "--limit", "3").stdout
+    assert "leased by host:1:abc, 0% done, until 20" in page
+
+
+async def test_backoff_and_claimable(gapless: Commands, ledger: Ledger) -> None:
+    gapless.start("copy", "--id", "b", "--range", "0:19")
+    await join(ledger)
+    await fail(ledger, await claim_one(ledger, jobs=(JOB,)))
+
+    shown = gapless.show("b")
+
+    assert why(shown) == {
+        0: ("backoff", "after failure 1: Boom: it broke"),
+        1: ("claimable", "waits for an idle slot"),
+    }
+    assert shown["waiting"][0]["until"].endswith("Z")
+
+
+async def test_one_chunk(gapless: Commands, ledger: Ledger) -> None:
+    gapless.start("copy", "--id", "b")
+    await claim(ledger, 2, jobs=(JOB,))
+
+    assert list(why(gapless.show("b", "--chunk", "1"))) == [1]
+    assert "has no chunk 5" in gapless.refused("backfill", "show", "b", "--chunk", "5")
+
+
+async def test_paused_then_cancelling(gapless: Commands, ledger: Ledger) -> None:
+    gapless.start("copy", "--id", "b", "--range", "0:9999")
+    await join(ledger)
+    await claim(ledger, 1, jobs=(JOB,))
+
+    gapless("backfill", "pause", "b")
+    paused = why(gapless.show("b"))
+    assert paused[0][0] == "leased"
+    assert paused[1] == paused[None] == ("paused", "`gapless backfill resume b` goes on")
+
+    gapless("backfill", "cancel", "b")
+    cancelling = gapless("backfill", "show", "b")
+    assert cancelling.stdout.startswith("b  cancelling  0.0%\n")
+    assert why(gapless.show("b"))[None][0] == "cancelling"
+
+
+async def test_a_job_that_no_worker_can_import(gapless: Commands, ledger: Ledger) -> None:
+    gapless.start("copy", "--id", "b")
+    await join(ledger, jobs__copy="cannot import `jobs`: No module named 'jobs'")
+
+    reason, detail = why(gapless.show("b"))[None]
+
+    assert reason == "job_unresolved"
+    assert detail == "worker host:1:abc: cannot import `jobs`: No module named 'jobs'"
+
+
+async def test_the_worker_of_another_backfill_in_the_foreground_does_not_count(
+    sqlite_gapless: Commands,
+) -> None:
+    gapless = sqlite_gapless
+    waiting = gapless.start("copy")
+    arguments = ("backfill", "start", "--job", "jobs:held", "--range", "0:9", "--id", "other")
+    with gapless.running(*arguments) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "other\n"
+
+        assert why(gapless.show(waiting))[None][0] == "no_worker"
+        assert why(gapless.show("other")).keys() <= {None, 0}
+
+
+async def test_the_page_of_a_backfill_that_failed(sqlite_gapless: Commands) -> None:
+    gapless = sqlite_gapless
+    gapless("backfill", "start", "--job", "jobs:picky", "--range", "0:149", "--id", "p", code=1)
+
+    page = gapless("backfill", "show", "p")
+
+    title, blank, *facts = page.stdout.splitlines()
+    assert (title, blank) == ("p  FAILED  86.7%", "")
+    told = dict(fact.strip().split(None, 1) for fact in facts)
+    assert told["job"] == "jobs:picky (version 1)"
+    assert told["selection"] == "0:149 (150 partitions)"
+    assert told["chunks"] == "15 of up to 10 partitions, oldest first, 4 at once, queue `default`"
+    assert told["done"] == "13 complete, 2 abandoned"
+    assert told["retry"].startswith("backoff of 2m00s doubling to 1h00m, up to 25% more, abandoned")
+    error = "PermanentError: block 3 is \\x1b[31mbroken\\x1b[0m (chunk 0, partitions 3)"
+    assert told["error"] == error
+    assert page.stderr.startswith("\nhint: `gapless dead ls p` lists what failed")

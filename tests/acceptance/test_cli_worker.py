@@ -1,0 +1,116 @@
+"""`gapless worker`: it picks up what others start, by queue, and says how its runs ended."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import pytest
+
+from tests.acceptance.commands import Commands
+from tests.waiting import eventually
+
+QUICK = ("worker", "--poll", "50ms")
+
+
+async def test_it_picks_up_what_is_started_afterwards(gapless: Commands) -> None:
+    with gapless.running(*QUICK):
+        await eventually(lambda: "worker_started" in gapless.stderr())
+        (gapless.folder / "jobs.py").rename(gapless.folder / "late.py")  # not there until now
+        start = ("backfill", "start", "--job", "late:days", "--detach")
+        started = gapless(*start, "--range", "2024-02-27:2024-03-02").line
+
+        await eventually(lambda: len(gapless.ran()) == 5)
+        assert gapless.json("backfill", "wait", started)["state"] == "SUCCEEDED"
+    assert sorted(gapless.ran())[2] == "2024-02-29"
+
+
+async def test_priority_goes_before_the_backlog(gapless: Commands) -> None:
+    gapless.start("copy", "--id", "history", "--queue", "backlog", "--range", "0:199",
+                  "--max-concurrent", "1")  # fmt: skip
+    gapless.start("copy", "--id", "head", "--queue", "priority", "--range", "0:99")
+
+    gapless(*QUICK, "--slots", "priority=1,backlog=2", "--until-idle")
+
+    queues = [chunk.partition(":")[0] for chunk in gapless.ran()]
+    assert sorted(queues) == ["head"] * 10 + ["history"] * 20
+    # Each of the three slots prefers `head`; a slot may already hold one chunk of `history`.
+    assert queues.index("head") <= 1
+    last_of_head = len(queues) - queues[::-1].index("head")
+    assert queues[:last_of_head].count("history") <= 1 + 10
+
+
+async def test_it_serves_only_its_queues(sqlite_gapless: Commands) -> None:
+    gapless = sqlite_gapless
+    gapless.start("copy", "--id", "mine", "--queue", "backlog")
+    gapless.start("copy", "--id", "other")
+
+    done = gapless.json(*QUICK, "--slots", "backlog=2", "--until-idle")
+
+    assert done == {"completed": 5, "failed": 0, "given_back": 0, "lease_lost": 0}
+    assert gapless.show("other")["state"] == "PENDING"
+
+
+async def test_json_is_on_stdout_and_the_log_is_json_on_stderr(sqlite_gapless: Commands) -> None:
+    gapless = sqlite_gapless
+    gapless.start("noisy", "--id", "n", "--range", "0:9")
+    gapless.start("picky", "--id", "p", "--range", "0:9")
+
+    done = gapless(*QUICK, "--until-idle", "--json", "--verbose")
+
+    assert done.json == {"completed": 1, "failed": 1, "given_back": 0, "lease_lost": 0}
+    said = [line for line in done.stderr.splitlines() if line.startswith("{")]
+    log = [json.loads(line) for line in said]
+    actions = [line["action"] for line in log if "action" in line]
+    assert actions[0] == "worker_started"
+    assert {"chunk_completed", "chunk_abandoned", "backfill_settled"} <= set(actions)
+    (abandoned,) = (line for line in log if line.get("action") == "chunk_abandoned")
+    assert (abandoned["level"], abandoned["chunk"]) == ("error", "p:0")
+    assert "printed by a job" in done.stderr
+
+
+async def test_sigterm_finishes_or_gives_back_at_once(sqlite_gapless: Commands) -> None:
+    """Even if it polls rarely: a signal is no less urgent then."""
+    gapless = sqlite_gapless
+    gapless.start("held", "--id", "h", "--range", "0:9")
+
+    with gapless.running("worker", "--poll", "1h", "--json") as worker:
+        await eventually(lambda: gapless.ran() == ["h:0"])
+        worker.send_signal(signal.SIGTERM)
+        stdout, _ = worker.communicate(timeout=10)
+
+    assert worker.returncode == 0
+    assert json.loads(stdout)["given_back"] == 1
+    assert gapless.show("h")["chunks"]["pending"] == 1
+
+
+async def test_until_idle_does_not_wait_for_what_it_cannot_do(sqlite_gapless: Commands) -> None:
+    gapless = sqlite_gapless
+    gapless.start("copy", "--id", "paused")
+    gapless("backfill", "pause", "paused")
+    gapless.start("copy", "--id", "foreign")
+    (gapless.folder / "jobs.py").rename(gapless.folder / "gone.py")
+
+    done = gapless(*QUICK, "--until-idle")
+
+    assert "job_unresolved job=jobs:copy reason=cannot import `jobs`" in done.stderr
+    reasons = [each["reason"] for each in gapless.show("foreign")["waiting"]]
+    assert reasons == ["no_worker"]  # it has left
+
+
+async def test_show_names_the_module_that_a_worker_lacks(sqlite_gapless: Commands) -> None:
+    gapless = sqlite_gapless
+    gapless.start("copy", "--id", "f")
+    (gapless.folder / "jobs.py").rename(gapless.folder / "gone.py")
+
+    with gapless.running(*QUICK):
+        await eventually(lambda: "job_unresolved" in gapless.stderr())
+        await eventually(lambda: gapless.show("f")["waiting"][0]["reason"] == "job_unresolved")
+        (unplanned,) = gapless.show("f")["waiting"]
+
+    assert unplanned["detail"].endswith("cannot import `jobs`: No module named 'jobs'")
+
+
+@pytest.mark.parametrize("slots", ["2", "default=1,backlog=1"])
+async def test_forms_of_slots(sqlite_gapless: Commands, slots: str) -> None:
+    sqlite_gapless(*QUICK, "--slots", slots, "--until-idle")
