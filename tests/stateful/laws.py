@@ -7,14 +7,15 @@ must look like in between. They share no code with the ledger beyond its vocabul
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from gapless.core.backfill import State, Stop
 from gapless.core.chunk import ENDED, Order, Status, unplanned_positions
 from gapless.core.ranges import RangeSet
 from gapless.core.retry import RetryKind, RetryPolicy
-from gapless.ledger.records import Claim, Progress
+from gapless.ledger import records
+from gapless.ledger.records import Claim, ClaimRequest, Failure, Progress
 from tests.stateful.tables import Backfill, Chunk, Key, Snapshot
 
 
@@ -42,7 +43,7 @@ class Act:
     owner: str = ""
     claims: tuple[Claim, ...] = ()
     progress: Mapping[Key, Progress] = field(default_factory=dict)
-    permanent: bool = False
+    failure: Failure | None = None
     dead: Collection[str] = ()
 
     def names(self, chunk: Chunk) -> bool:
@@ -142,6 +143,26 @@ def _check_chunk(chunk: Chunk) -> None:
         assert not chunk.missing, f"complete, but {chunk.missing} is missing: {chunk}"
 
 
+def check_shown(tables: Snapshot, shown: list[records.Backfill]) -> None:
+    """What people see of backfills is what is in the tables, counted row by row."""
+    assert {each.id for each in shown} == tables.backfills.keys()
+    for each in shown:
+        backfill = tables.backfills[each.id]
+        assert (each.state, each.lifecycle.stopping) == (backfill.state, backfill.stopping)
+        counts = {status: len(tables.of(each.id, status)) for status in Status}
+        counted = records.ChunkCounts(
+            total=backfill.chunk_total,
+            planned=len(tables.of(each.id)),
+            pending=counts[Status.PENDING],
+            running=counts[Status.RUNNING],
+            complete=counts[Status.COMPLETE],
+            failed=counts[Status.FAILED],
+            abandoned=counts[Status.ABANDONED],
+            cancelled=counts[Status.CANCELLED],
+        )
+        assert each.chunks == counted, f"{each.id} shows {each.chunks}, not {counted}"
+
+
 # What holds for every change
 
 
@@ -229,7 +250,7 @@ def _check_chunk_change(change: _Change, before: Snapshot) -> None:
         case (Status.RUNNING, Status.RUNNING):
             assert was.active, f"claimed although {was.state}, {was.stopping}: {change}"
             assert was.lapsed(old, change.now), f"stolen: {change}"
-            _check_loss(change, old)
+            _check_recovery(change, old)
             assert new.lost <= 1, f"taken at once, although lost before: {change}"
             _check_taken(change)
         case (Status.RUNNING, Status.COMPLETE):
@@ -246,7 +267,7 @@ def _check_chunk_change(change: _Change, before: Snapshot) -> None:
             assert act.deed is Deed.CLAIM, str(change)
             assert was.active, f"recovered although {was.state}, {was.stopping}: {change}"
             assert was.lapsed(old, change.now), f"taken away: {change}"
-            _check_loss(change, old)
+            _check_recovery(change, old)
         case (Status.PENDING | Status.FAILED | Status.RUNNING, Status.CANCELLED):
             assert change.backfill.stopping is not None, f"not stopping: {change}"
             assert (
@@ -264,8 +285,15 @@ def _check_chunk_change(change: _Change, before: Snapshot) -> None:
 
 def _planned(chunk: Chunk) -> Chunk:
     """The chunk as it was between its planning and its first claim."""
-    nothing = (0, 0, None, None, None, None, None, None, RangeSet(), None, None)
-    return Chunk(*chunk.key, chunk.rank, chunk.first, chunk.last, Status.PENDING, *nothing)
+    return replace(
+        chunk,
+        status=Status.PENDING,
+        attempts=0,
+        lost=0,
+        last_processed=None,
+        failed_behind=None,
+        holes=RangeSet(),
+    )
 
 
 def _check_taken(change: _Change) -> None:
@@ -284,26 +312,43 @@ def _check_named(change: _Change, old: Chunk) -> None:
 
 
 def _check_failure(change: _Change, old: Chunk) -> None:
+    failure, policy = change.act.failure, change.backfill.retry
+    assert failure is not None
     progressed = change.new.last_processed != old.failed_behind
-    attempts = 1 if progressed else old.attempts + 1
+    if failure.ledger_lost:
+        _check_loss(change, old, progressed=progressed)
+        return
+    attempts = 1 if progressed and not failure.permanent else old.attempts + 1
     assert (change.new.attempts, change.new.lost) == (attempts, 0), f"miscounted: {change}"
-    ends = change.act.permanent or gives_up(change.backfill.retry, attempts)
+    final = failure.permanent and policy.kind is not RetryKind.UNBOUNDED
+    ends = final or gives_up(policy, attempts)
     assert (change.new.status is Status.ABANDONED) == ends, f"wrong verdict: {change}"
+    _check_halt(change)
     if not ends:
-        low, high = delay_bounds(change.backfill.retry, attempts)
+        low, high = delay_bounds(policy, attempts)
         assert change.new.due is not None
         assert low <= change.new.due - change.now <= high, f"wrong delay: {change}"
 
 
-def _check_loss(change: _Change, old: Chunk) -> None:
+def _check_recovery(change: _Change, old: Chunk) -> None:
+    """A lease that ended without a word leaves the chunk as it was last told of."""
+    assert change.new.progress == old.progress, f"progress changed: {change}"
+    _check_loss(change, old, progressed=old.last_processed != old.failed_behind)
+
+
+def _check_loss(change: _Change, old: Chunk, *, progressed: bool) -> None:
     """A lost worker costs no attempt, but too many in a row are the end."""
     new, policy = change.new, change.backfill.retry
-    progressed = old.last_processed != old.failed_behind
     tries = (0, 1) if progressed else (old.attempts, old.lost + 1)
     assert (new.attempts, new.lost) == tries, f"miscounted: {change}"
-    assert new.progress == old.progress, f"progress changed: {change}"
     ends = new.lost >= policy.lost_limit and policy.kind is not RetryKind.UNBOUNDED
     assert (new.status is Status.ABANDONED) == ends, f"wrong verdict: {change}"
+    _check_halt(change)
+
+
+def _check_halt(change: _Change) -> None:
+    if change.new.status is Status.ABANDONED and change.backfill.retry.kind is RetryKind.HALT:
+        assert change.backfill.stopping is not None, f"goes on: {change}"
 
 
 def gives_up(policy: RetryPolicy, attempts: int) -> bool:
@@ -336,3 +381,44 @@ def _check_order(before: Snapshot, after: Snapshot) -> None:
         ]
         left = [chunk.rank for chunk in after.of(backfill.id, Status.PENDING)]
         assert not (taken and left) or max(taken) < min(left), f"took {taken} before {left}"
+
+
+# What a claim must grant
+
+
+def check_granted(
+    before: Snapshot, after: Snapshot, wish: ClaimRequest, granted: list[Claim], now: float
+) -> None:
+    """A worker gets as much as there is and as it asked for, from the first queue with work."""
+    backfills = {claim.backfill_id for claim in granted}
+    assert len(granted) <= wish.count, f"{len(granted)} claims for {wish}"
+    assert len(backfills) <= 1, f"one claim on {backfills}"
+    fits = [
+        each
+        for each in before.backfills.values()
+        if each.active
+        and each.queue in wish.queues
+        and (each.job, each.job_version) in wish.jobs
+        and wish.only in (None, each.id)
+    ]
+    assert backfills <= {each.id for each in fits}, f"{granted} was not wished for"
+    leased = {each.id: len(before.leased(each.id, now)) for each in fits}
+    lapsed = {each.id: len(before.of(each.id, Status.RUNNING)) - leased[each.id] for each in fits}
+    room = {each.id: each.max_concurrent_runs - leased[each.id] for each in fits}
+    ready = {each.id: before.takeable(each.id, now) for each in fits}
+    queues = [
+        {
+            each.id
+            for each in fits
+            if each.queue == queue and room[each.id] and ready[each.id] + lapsed[each.id]
+        }
+        for queue in wish.queues
+    ]
+    first = next((found for found in queues if found), set())
+    touched = {each for each in first if before.of(each) != after.of(each)}
+    assert touched or not first, f"nothing came of a claim, although {first} have work"
+    assert backfills <= first or any(map(lapsed.get, first)), f"{granted} before {first}"
+    for backfill_id in backfills:
+        if not lapsed[backfill_id]:  # what becomes of ended leases depends on the retry policy
+            wanted = min(wish.count, room[backfill_id], ready[backfill_id])
+            assert len(granted) == wanted, f"{len(granted)} granted of {wanted}"

@@ -7,7 +7,7 @@ itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -105,7 +105,7 @@ class Backfill:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All tables at one moment."""
+    """All tables at one moment, in an order that does not depend on the database."""
 
     backfills: dict[str, Backfill] = field(default_factory=dict)
     chunks: dict[Key, Chunk] = field(default_factory=dict)
@@ -168,7 +168,7 @@ class SqliteTables:
         self._connection = apsw.Connection(str(path))
 
     async def rows(self, query: str) -> list[Sequence[Any]]:
-        return self._connection.execute(query).fetchall()
+        return list(self._connection.execute(query))
 
     async def close(self) -> None:
         self._connection.close()
@@ -201,45 +201,52 @@ class PostgresTables:
 
 async def read(tables: Tables) -> Snapshot:
     """The tables as they are now."""
-    chunks = [
-        Chunk(*row[:5], Status(row[5]), *row[6:14], _holes(row[14]), *row[15:])
-        for row in await tables.rows(
-            "SELECT backfill_id, chunk_index, rank, first, last, status, attempts, lost, fence,"
-            " claim_id, owner, due, last_processed, failed_behind, holes, ended_at, purged_at"
-            " FROM chunks"
-        )
-    ]
+    chunks = [_chunk(row) for row in await tables.rows(f"SELECT {CHUNK_COLUMNS} FROM chunks")]
     backfills = [
-        Backfill(
-            *row[:10],
-            Order(row[10]),
-            msgspec.json.decode(row[11], type=RetryPolicy),
-            row[12],
-            State(row[13]),
-            row[14],
-            Stop(row[15]) if row[15] else None,
-            *row[16:],
-        )
-        for row in await tables.rows(
-            "SELECT id, job, job_version, selection, partitions, chunk_size, chunk_total, planned,"
-            " max_concurrent_runs, queue, run_order, retry, lease_seconds, state, state_version,"
-            " stopping, parent_backfill_id, group_name FROM backfills"
-        )
+        _backfill(row) for row in await tables.rows(f"SELECT {BACKFILL_COLUMNS} FROM backfills")
     ]
     counts = await tables.rows(
         "SELECT backfill_id, sum(complete), sum(abandoned), sum(cancelled)"
         " FROM counts GROUP BY backfill_id"
     )
-    epochs = await tables.rows("SELECT name, epoch FROM groups")
+    epochs = await tables.rows("SELECT name, epoch FROM groups ORDER BY name")
     events = await tables.rows("SELECT count(*), coalesce(max(seq), 0) FROM events")
     return Snapshot(
-        {each.id: each for each in backfills},
-        {each.key: each for each in chunks},
+        {each.id: each for each in sorted(backfills, key=lambda each: each.id)},
+        {each.key: each for each in sorted(chunks, key=lambda each: each.key)},
         {row[0]: (int(row[1]), int(row[2]), int(row[3])) for row in counts},
         {row[0]: row[1] for row in epochs},
         (events[0][0], events[0][1]),
     )
 
 
-def _holes(text: str | None) -> RangeSet:
-    return RangeSet(msgspec.json.decode(text)) if text else RangeSet()
+CHUNK_COLUMNS = (
+    "backfill_id, chunk_index, rank, first, last, status, attempts, lost, fence, claim_id, owner,"
+    " due, last_processed, failed_behind, holes, ended_at, purged_at"
+)
+BACKFILL_COLUMNS = (
+    "id, job, job_version, selection, partitions, chunk_size, chunk_total, planned,"
+    " max_concurrent_runs, queue, run_order, retry, lease_seconds, state, state_version, stopping,"
+    " parent_backfill_id, group_name"
+)
+
+
+def _chunk(row: Sequence[Any]) -> Chunk:
+    values = _named(Chunk, row)
+    values["status"] = Status(values["status"])
+    holes = values["holes"]
+    values["holes"] = RangeSet(msgspec.json.decode(holes)) if holes else RangeSet()
+    return Chunk(**values)
+
+
+def _backfill(row: Sequence[Any]) -> Backfill:
+    values = _named(Backfill, row)
+    values["order"] = Order(values["order"])
+    values["retry"] = msgspec.json.decode(values["retry"], type=RetryPolicy)
+    values["state"] = State(values["state"])
+    values["stopping"] = Stop(values["stopping"]) if values["stopping"] else None
+    return Backfill(**values)
+
+
+def _named(kind: type[Chunk | Backfill], row: Sequence[Any]) -> dict[str, Any]:
+    return dict(zip((field.name for field in fields(kind)), row, strict=True))

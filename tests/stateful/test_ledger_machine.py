@@ -6,19 +6,38 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from gapless.ledger.database import Database, Transaction
-from gapless.ledger.postgres import PostgresDatabase
-from gapless.ledger.sqlite import SqliteDatabase
 from tests.servers import PostgresServer
-from tests.stateful.laws import Deed
-from tests.stateful.machine import LedgerMachine
-from tests.stateful.tables import PostgresTables, SqliteTables, Tables
+from tests.stateful.databases import SqliteMachine, postgres_machine
+
+EXAMPLES = os.environ.get("GAPLESS_EXAMPLES")
+STEPS = 40
+
+
+def profile(examples: int) -> settings:
+    return settings(
+        max_examples=int(EXAMPLES or examples),
+        stateful_step_count=STEPS,
+        deadline=None,
+        derandomize=False,
+        print_blob=True,
+        # A step is a transaction on a real database, and the machine looks at all of it after each.
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+
+
+@pytest.mark.timeout(2 * int(EXAMPLES) if EXAMPLES else 120)
+class TestSqlite:
+    def test_keeps_the_laws(self) -> None:
+        run_state_machine_as_test(SqliteMachine, settings=profile(200))
+
+
+@pytest.mark.timeout(5 * int(EXAMPLES) if EXAMPLES else 120)
+class TestPostgres:
+    def test_keeps_the_laws(self, postgres: PostgresServer) -> None:
+        with postgres_machine(postgres) as machine:
+            run_state_machine_as_test(machine, settings=profile(40))

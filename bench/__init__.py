@@ -1,0 +1,8 @@
+"""What the ledger costs, measured against bare SQL on the same database.
+
+    python -m bench                    everything
+    python -m bench claims planning    some of it
+
+Each module holds one measurement. Figures of one row come from one process, one after the other in
+turns, so that whatever else the machine does falls on both sides; the ratios are what counts.
+"""

@@ -1,0 +1,97 @@
+"""What it costs to prove a block, next to what no proof can avoid: hashing its trie nodes.
+
+Run alone (`python -m bench.checks`): a real mainnet block of 655 KB with 157 transactions and
+408 logs, from the data beside the project. Times are processor time, the best of many rounds.
+"""
+
+from __future__ import annotations
+
+import gzip
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from bench.report import Row, at_most, head, line
+from gapless.core.evm import bloom, encoding
+from gapless.core.evm.header import header_hash
+from gapless.core.evm.keccak import keccak
+from gapless.core.evm.trie import ordered_root
+from gapless.networks import find_network
+from gapless.pipeline import consistency, proofs
+from gapless.pipeline.check import Level, check_block
+from gapless.pipeline.subject import subject_of
+from gapless.sources.evm.structs import parse_block, parse_receipts
+
+HEIGHT = 18_500_000
+BLOCKS = Path(__file__).parents[2] / "shared" / "data" / "blocks" / "ethereum"
+ROUNDS = 200
+
+
+def measure() -> Iterator[Row]:
+    raw, raw_receipts = (
+        gzip.decompress((BLOCKS / f"{HEIGHT}.{kind}.json.gz").read_bytes())
+        for kind in ("block", "receipts")
+    )
+    block, receipts = parse_block(raw), parse_receipts(raw_receipts)
+    ethereum = find_network("ethereum")
+    subject = subject_of(block, receipts, ethereum, HEIGHT)
+    encoded = [encoding.receipt(each) for each in receipts]
+
+    def blooms_of_a_first_block() -> None:
+        bloom._bits_of_text.cache_clear()
+        consistency.receipt_blooms(subject)
+
+    hashing = best(lambda: [keccak(each) for each in encoded])
+    yield Row("parse block and receipts", shown(best(lambda: parse(raw, raw_receipts))))
+    yield Row("hash the encoded receipts", shown(hashing))
+    yield Row("header hash", shown(best(lambda: header_hash(block))))
+    yield Row("encode the receipts", shown(best(lambda: list(map(encoding.receipt, receipts)))))
+    yield Row("root of the encoded receipts", shown(best(lambda: ordered_root(encoded))))
+    whole = best(lambda: proofs.receipts(subject))
+    yield Row("receipts root, by hashing alone", shown(whole), whole / hashing, at_most(5))
+    yield Row("blooms, none remembered", shown(best(blooms_of_a_first_block)))
+    yield Row("blooms, remembered", shown(best(lambda: consistency.receipt_blooms(subject))))
+    yield Row("transactions root and hashes", shown(best(lambda: proofs.transactions(subject))))
+    yield Row("withdrawals root", shown(best(lambda: proofs.withdrawals(subject))))
+    for level in Level:
+        yield Row(f"level `{level}`", shown(best(at_level(level, raw, raw_receipts))))
+
+
+def parse(raw: bytes, raw_receipts: bytes) -> None:
+    parse_block(raw)
+    parse_receipts(raw_receipts)
+
+
+def at_level(level: Level, raw: bytes, raw_receipts: bytes) -> Callable[[], object]:
+    block, receipts, ethereum = parse_block(raw), parse_receipts(raw_receipts), find_network(1)
+    return lambda: check_block(block, receipts, ethereum, level, HEIGHT)
+
+
+def best(work: Callable[[], object]) -> float:
+    """Seconds of processor time that the quickest round took."""
+    quickest = float("inf")
+    for _ in range(ROUNDS):
+        started = time.process_time()
+        work()
+        quickest = min(quickest, time.process_time() - started)
+    return quickest
+
+
+def shown(seconds: float) -> str:
+    return f"{seconds * 1000:.3f} ms"
+
+
+def main() -> int:
+    if not BLOCKS.exists():
+        print("no real blocks beside the project")
+        return 0
+    print(head())
+    rows = list(measure())
+    for row in rows:
+        print(line(row.cells))
+    return 0 if all(row.ok for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,7 @@
+"""The laws are asserts outside of test files; pytest explains those only if asked."""
+
+import pytest
+
+pytest.register_assert_rewrite(
+    "tests.stateful.laws", "tests.stateful.machine", "tests.stateful.stage"
+)
