@@ -43,6 +43,11 @@ demo: install ## Run the demonstration
 bench: install ## Run the benchmarks
 	$(BIN)/python -m bench
 
+.PHONY: docs
+docs: install ## Write the command line reference and the outputs in the docs
+	$(BIN)/python -m scripts.cli_reference
+	$(BIN)/python -m scripts.doc_outputs
+
 .PHONY: lock
 lock: $(UV) ## Resolve the newest dependencies into requirements.lock
 	$(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \

@@ -1,0 +1,123 @@
+"""The documentation is true: what it says to type works, what it links to is there."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+import pytest
+
+import gapless
+from gapless.cli.app import gapless as command_line
+from scripts import cli_reference
+from tests.docs import pages
+
+RUNNABLE = [
+    page
+    for page in pages.PAGES
+    if page != pages.POSTGRES_PAGE and any(block.runs for block in pages.blocks(page))
+]
+REFERENCE = pages.ROOT / "docs/reference"
+
+
+@pytest.mark.parametrize("page", RUNNABLE, ids=pages.name)
+def test_commands_of_the_page_run(page: Path, tmp_path: Path) -> None:
+    assert_true(page, pages.Runner(tmp_path))
+
+
+def test_commands_of_the_postgresql_page_run(postgres_url: str, tmp_path: Path) -> None:
+    assert_true(pages.POSTGRES_PAGE, pages.Runner(tmp_path, GAPLESS_LEDGER=postgres_url))
+
+
+def assert_true(page: Path, runner: pages.Runner) -> None:
+    """Every block runs, and prints what the page says; if not, `make docs` writes it anew."""
+    for block, printed in runner.results(page):
+        assert pages.normal(printed) == pages.normal(block.text), f"line {block.line}"
+
+
+def test_the_pages_that_must_run_do() -> None:
+    wanted = {"README.md", "docs/tutorial.md"}
+    wanted |= {pages.name(page) for page in (pages.ROOT / "docs/how-to").glob("*.md")}
+    assert wanted <= {pages.name(page) for page in (*RUNNABLE, pages.POSTGRES_PAGE)}
+
+
+@pytest.mark.parametrize("page", pages.PAGES, ids=pages.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in pages.links(page):
+        if link.startswith("https://"):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        if anchor:
+            assert anchor in pages.anchors(target), link
+
+
+@pytest.mark.parametrize("page", pages.PAGES, ids=pages.name)
+def test_python_is_valid(page: Path) -> None:
+    for block in pages.blocks(page):
+        if block.language == "python":
+            flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+            compile(block.text, f"{page}:{block.line}", "exec", flags=flags)
+
+
+def test_every_page_is_linked_from_another() -> None:
+    linked = {
+        (page.parent / link.partition("#")[0]).resolve()
+        for page in pages.PAGES
+        for link in pages.links(page)
+        if not link.startswith("https://")
+    }
+    assert [pages.name(page) for page in pages.PAGES if page not in linked] == []
+
+
+def test_the_command_line_reference_is_current() -> None:
+    """`make docs` writes it anew."""
+    assert (REFERENCE / "cli.md").read_text() == cli_reference.page()
+
+
+def test_every_command_and_option_is_in_the_reference() -> None:
+    text = (REFERENCE / "cli.md").read_text()
+    for path, command in cli_reference.commands(command_line, ("gapless",)):
+        _, heading, section = text.partition(f"# `{' '.join(path)}`\n")
+        section = section.partition("\n#")[0]
+        assert heading, path
+        options = [each for each in command.params if isinstance(each, click.Option)]
+        spellings = [spelling for option in options for spelling in option.opts]
+        assert [spelling for spelling in spellings if spelling not in section] == [], path
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    text = (REFERENCE / "python.md").read_text()
+    assert [name for name in gapless.__all__ if not re.search(rf"`@?{name}\b", text)] == []
+
+
+def test_every_rule_names_a_test_that_is_there() -> None:
+    page = REFERENCE / "rules.md"
+    named = re.findall(r"\[`(test_\w+)`\]\(([^)]+)\)", page.read_text())
+    assert len(named) > 50
+    for test, file in named:
+        assert f"def {test}(" in (page.parent / file).read_text(), test
+
+
+def test_the_demo_keeps_its_word() -> None:
+    started = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, pages.ROOT / "examples/demo.py"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert time.monotonic() - started < 60
+    *_, shared, asked, counted, last = done.stdout.splitlines()
+    assert re.fullmatch(r"Chunks begun by the killed worker and .* second: [1-4]\.", shared)
+    assert asked == "1,096 days asked for, 1,096 booked:"
+    assert counted == "0 missing, 0 twice, 0 wrong."
+    assert last == "Gapless."
