@@ -127,8 +127,8 @@ class Engine:
 
     async def submit(self, job: Job, request: BackfillRequest) -> BackfillHandle:
         """Creates the backfill of a request that is already made."""
-        self._catalog.add(job)
         created = await self.ledger.create(request)
+        self._catalog.add(job)  # not before: a wrong request must start nothing
         self.wake()
         return BackfillHandle(self, created.id)
 
