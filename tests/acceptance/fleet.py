@@ -1,0 +1,216 @@
+"""The processes of one test: `gapless` commands that can be killed, stopped and woken.
+
+Invariant: no process outlives its fleet, however the test ends. All of them are in the process
+group of a small shell, the keeper, which reads from a pipe that only the test can write to. When
+that ends, even because the test process was killed, the keeper kills its group, stopped processes
+included.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Self
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 120.0
+
+_KEEPER = "read -r _; kill -KILL 0"
+
+
+async def until(
+    condition: Callable[[], bool | Awaitable[bool]], what: str, *, seconds: float = PATIENCE
+) -> None:
+    """Returns once the condition holds; if it does not in time, fails with what did not happen."""
+    deadline = time.monotonic() + seconds
+    while True:
+        held = condition()
+        if await held if inspect.isawaitable(held) else held:
+            return
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        await asyncio.sleep(0.02)
+
+
+class Process:
+    """One command, with its standard error in a file."""
+
+    def __init__(self, popen: subprocess.Popen[str], log: Path) -> None:
+        self.popen = popen
+        self.pid = popen.pid
+        self._log = log
+
+    @property
+    def running(self) -> bool:
+        return self.popen.poll() is None
+
+    def send(self, number: signal.Signals) -> None:
+        os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send(signal.SIGKILL)
+        self.popen.wait()
+
+    def kill_unseen(self) -> None:
+        """Kills it, but leaves its remains in the process table, as a careless parent would."""
+        self.send(signal.SIGKILL)
+        os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+
+    def stop(self) -> None:
+        """Stops it where it stands, and returns when it does."""
+        self.send(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
+    def wake(self) -> None:
+        self.send(signal.SIGCONT)
+
+    async def exit_code(self) -> int:
+        await until(lambda: not self.running, f"the end of process {self.pid}")
+        return self.popen.returncode
+
+    async def drained(self) -> int:
+        """Asks it to leave; its exit code."""
+        self.send(signal.SIGTERM)
+        return await self.exit_code()
+
+    def __str__(self) -> str:
+        return f"process {self.pid}, which said:\n{self._log.read_text()[-2000:]}"
+
+
+class WorkerProcess(Process):
+    """`gapless worker`, which logs as JSON."""
+
+    def logged(self, action: str) -> list[dict[str, Any]]:
+        """Every line with this action."""
+        whole = self._log.read_text().rpartition("\n")[0]  # behind that, it still writes
+        lines = [json.loads(line) for line in whole.splitlines() if line.startswith("{")]
+        return [line for line in lines if line.get("action") == action]
+
+    async def says(self, action: str, **fields: Any) -> None:
+        """Waits for a line with this action and these fields."""
+
+        def said() -> bool:
+            return any(fields.items() <= line.items() for line in self.logged(action))
+
+        await until(said, f"`{action}` {fields} of process {self.pid}")
+
+    async def started(self) -> Self:
+        await until(lambda: self.is_up or not self.running, f"the start of process {self.pid}")
+        assert self.running, f"ended with {self.popen.returncode}: {self}"
+        return self
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it is at work, and would drain if it were asked to."""
+        return bool(self.id) and self._heeds(signal.SIGTERM)
+
+    def _heeds(self, number: signal.Signals) -> bool:
+        """Whether it has a handler for a signal, as far as the kernel tells."""
+        status = Path(f"/proc/{self.pid}/status")
+        if not status.exists():
+            return True
+        caught = re.search(r"^SigCgt:\s*(\w+)", status.read_text(), re.MULTILINE)
+        return caught is not None and bool(int(caught[1], 16) >> (number - 1) & 1)
+
+    @property
+    def id(self) -> str:
+        """Its name in the ledger, empty until it has one."""
+        return next((line["worker"] for line in self.logged("worker_started")), "")
+
+    @property
+    def freed(self) -> int:
+        """How many leases of dead workers it freed when it started."""
+        return int(self.logged("worker_started")[0]["freed"])
+
+
+class Fleet:
+    """All processes on one ledger, and the flags through which their jobs and a test speak."""
+
+    def __init__(self, ledger_url: str, folder: Path) -> None:
+        self._ledger_url = ledger_url
+        self._folder = folder
+        self._processes: list[Process] = []
+        self._keeper = subprocess.Popen(
+            ["/bin/sh", "-c", _KEEPER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            process_group=0,
+        )
+
+    @classmethod
+    @asynccontextmanager
+    async def at(cls, ledger_url: str, folder: Path) -> AsyncIterator[Self]:
+        """A fleet on a ledger that `gapless ledger check` must find right in the end."""
+        fleet = cls(ledger_url, folder)
+        try:
+            yield fleet
+            await fleet.succeeds("ledger", "check")
+        finally:
+            fleet.close()
+            print(fleet)  # which is shown if the test has failed
+
+    def close(self) -> None:
+        self._keeper.communicate()
+        for process in self._processes:
+            with process.popen:
+                pass  # the keeper has killed it: this reaps it and closes its pipes
+
+    def worker(self, *arguments: str, slots: int = 2) -> WorkerProcess:
+        command = ["worker", "--json", "--poll", "200ms", "--slots", f"default={slots}"]
+        worker = WorkerProcess(*self._spawn(*command, *arguments))
+        self._processes.append(worker)
+        return worker
+
+    async def started_worker(self, *arguments: str, slots: int = 2) -> WorkerProcess:
+        return await self.worker(*arguments, slots=slots).started()
+
+    def start(self, *arguments: str) -> Process:
+        process = Process(*self._spawn(*arguments))
+        self._processes.append(process)
+        return process
+
+    async def succeeds(self, *arguments: str) -> None:
+        process = self.start(*arguments)
+        said = await asyncio.to_thread(lambda: process.popen.communicate()[0])
+        assert process.popen.returncode == 0, f"{process}\n{said}"
+
+    def _spawn(self, *arguments: str) -> tuple[subprocess.Popen[str], Path]:
+        log = self._folder / f"log-{len(self._processes)}"
+        with log.open("w") as stderr:
+            popen = subprocess.Popen(
+                [sys.executable, "-m", "gapless", *arguments, "--ledger", self._ledger_url],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                text=True,
+                cwd=ROOT,  # jobs are imported from here
+                env={**os.environ, "GAPLESS_TEST_FOLDER": str(self._folder)},
+                process_group=self._keeper.pid,
+            )
+        return popen, log
+
+    # Flags
+
+    def raised(self, name: str) -> bool:
+        return (self._folder / name).exists()
+
+    def raise_flag(self, name: str) -> None:
+        (self._folder / name).touch()
+
+    async def flag(self, name: str) -> Any:
+        """Waits for a flag; what it says."""
+        await until(lambda: self.raised(name), f"flag `{name}`")
+        return json.loads((self._folder / name).read_text())
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self._processes))
