@@ -1,0 +1,137 @@
+"""What goes wrong, on demand: by chance or by plan, and the same each time for the same seed.
+
+    429=0.05,null=0.01      by chance: the share of the requests or calls that it befalls
+    truncated@17            by plan: the first call about block 17
+    drop@17*3               the first three of them
+    reorg@120               once block 120 was answered, it and all above are replaced
+
+Chance does not depend on the order in which calls arrive: a call's lot is drawn from the seed,
+the call itself and how often it was made. So a run with many workers meets the same faults again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from enum import StrEnum
+from types import MappingProxyType
+
+from gapless.core.errors import UsageError
+
+
+class Fault(StrEnum):
+    """A way to go wrong."""
+
+    # A whole request, be it a call or a batch.
+    LIMITED = "429"  # with Retry-After
+    LIMITED_BARE = "429-bare"  # without
+    BROKEN = "500"
+    TIMEOUT = "timeout"  # no answer at all
+    DROP = "drop"  # the connection is closed, before the answer or within it
+    MALFORMED = "malformed"  # no JSON, or half of it
+    LONE_ERROR = "lone-error"  # one error object for a whole batch
+    OMIT = "omit"  # one answer of a batch is missing
+    SHUFFLE = "shuffle"  # the answers of a batch in another order
+    # A single call.
+    LIMITED_INSIDE = "limited"  # a rate limit in the envelope, with HTTP 200
+    NULL = "null"
+    EMPTY = "empty"  # [] instead of receipts or logs
+    TRUNCATED = "truncated"  # the last log, receipt or transaction is lost
+    WRONG_BLOCK = "wrong-block"  # the answer of a neighbour
+    STALE_HEAD = "stale-head"  # from a node that lags behind
+    WRONG_CHAIN = "wrong-chain"
+    REORG = "reorg"  # the last blocks are replaced
+
+
+OF_BATCHES = frozenset({Fault.LONE_ERROR, Fault.OMIT, Fault.SHUFFLE})
+OF_REQUESTS = OF_BATCHES | {
+    *(Fault.LIMITED, Fault.LIMITED_BARE, Fault.BROKEN),
+    *(Fault.TIMEOUT, Fault.DROP, Fault.MALFORMED),
+}
+_LISTS = frozenset({"eth_getBlockReceipts", "eth_getLogs"})
+_BLOCKS = frozenset({"eth_getBlockByNumber", "eth_getBlockByHash"})
+_METHODS: Mapping[Fault, frozenset[str]] = {
+    Fault.NULL: _LISTS | _BLOCKS | {"eth_getTransactionReceipt"},
+    Fault.EMPTY: _LISTS,
+    Fault.TRUNCATED: _LISTS | _BLOCKS,
+    Fault.WRONG_BLOCK: frozenset({"eth_getBlockByNumber", "eth_getBlockReceipts"}),
+    Fault.STALE_HEAD: _LISTS | {"eth_getBlockByNumber", "eth_blockNumber"},
+    Fault.WRONG_CHAIN: frozenset({"eth_chainId", "net_version"}),
+}
+
+
+def befalls(fault: Fault, method: str) -> bool:
+    """Whether a fault of single calls can befall this method."""
+    methods = _METHODS.get(fault)
+    return methods is None or method in methods
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """The first `times` calls about the block at a height go wrong like this."""
+
+    fault: Fault
+    height: int
+    times: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """What goes wrong, by chance and by plan."""
+
+    chances: Mapping[Fault, float] = field(default_factory=lambda: MappingProxyType({}))
+    plan: tuple[Planned, ...] = ()
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for what, scope in (("requests", OF_REQUESTS), ("calls", set(Fault) - OF_REQUESTS)):
+            total = sum(chance for fault, chance in self.chances.items() if fault in scope)
+            if total > 1:
+                raise UsageError(
+                    f"the faults of {what} add up to {total:g}", hint="chances are at most 1 in all"
+                )
+
+
+_ITEM = re.compile(r"(?P<name>[\w-]+)(?:=(?P<chance>[^@*]+)|@(?P<height>\d+)(?:\*(?P<times>\d+))?)")
+
+
+def parse_faults(text: str, seed: int = 0) -> Faults:
+    """The faults that a text such as `429=0.05,truncated@17*2` asks for."""
+    chances: dict[Fault, float] = {}
+    plan = []
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        match = _ITEM.fullmatch(item)
+        if match is None:
+            raise UsageError(
+                f"`{item}` is no fault", hint="write `null=0.01`, `null@17` or `null@17*3`"
+            )
+        fault = _fault(match["name"])
+        if match["height"] is not None:
+            plan.append(Planned(fault, int(match["height"]), int(match["times"] or 1)))
+        elif fault in chances:
+            raise UsageError(f"`{fault}` has two chances", hint="name it once")
+        else:
+            chances[fault] = _chance(match["chance"], item)
+    return Faults(MappingProxyType(chances), tuple(plan), seed)
+
+
+def _fault(name: str) -> Fault:
+    try:
+        return Fault(name.lower().replace("_", "-"))
+    except ValueError:
+        similar = get_close_matches(name, list(Fault), n=1)
+        known = f"did you mean `{similar[0]}`?" if similar else f"known are {', '.join(Fault)}"
+        raise UsageError(f"there is no fault `{name}`", hint=known) from None
+
+
+def _chance(text: str, item: str) -> float:
+    percent = text.endswith("%")
+    try:
+        chance = float(text.rstrip("%")) / (100 if percent else 1)
+    except ValueError:
+        chance = -1.0
+    if not 0 <= chance <= 1:
+        raise UsageError(f"`{item}`: `{text}` is no chance", hint="it is between 0 and 1")
+    return chance

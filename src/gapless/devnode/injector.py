@@ -1,0 +1,182 @@
+"""Decides which calls go wrong, spoils their answers, and counts what it did.
+
+Only an answer that really differs counts as a fault: an empty list cannot be truncated.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from gapless.devnode.chain import Chain
+from gapless.devnode.faults import OF_BATCHES, OF_REQUESTS, Fault, Faults, befalls
+from gapless.devnode.limits import Refused
+from gapless.devnode.methods import NULL, Call, View, answer, heights_in
+
+_MOST_LAG = 50  # blocks that a stale node is behind
+_REORG_DEPTH = 3
+
+_lists = msgspec.json.Decoder(list[Raw]).decode
+_members = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+class Lot:
+    """A fault and the random bits that decide its details."""
+
+    __slots__ = ("bits", "fault", "plan")
+
+    def __init__(self, fault: Fault, bits: int, plan: tuple[Fault, int] | None = None) -> None:
+        self.fault, self.bits, self.plan = fault, bits, plan
+
+
+class Injector:
+    """The faults of one node."""
+
+    def __init__(self, faults: Faults) -> None:
+        self.faults = faults
+        self.injected: Counter[Fault] = Counter()
+        self._chances = {fault: chance for fault, chance in faults.chances.items() if chance > 0}
+        self._plan = Counter({(it.fault, it.height): it.times for it in faults.plan})
+        self._seen: Counter[bytes] = Counter()
+        self.active = bool(self._chances or self._plan)
+
+    def of_request(self, view: View, calls: Sequence[Call], *, batch: bool) -> Lot | None:
+        """What befalls a whole request."""
+        scope = OF_REQUESTS if batch else OF_REQUESTS - OF_BATCHES
+        for call in calls:
+            if planned := self._planned(view, call, scope):
+                return planned
+        key = b"\n".join([b"request", *(_key(call) for call in calls)])
+        return self._drawn(key, [fault for fault in self._chances if fault in scope])
+
+    def of_call(self, view: View, call: Call) -> Lot | None:
+        """What befalls a single call."""
+        fitting = _fitting(call.method)
+        drawn = self._drawn(_key(call), [fault for fault in self._chances if fault in fitting])
+        return self._planned(view, call, fitting) or drawn
+
+    def count(self, lot: Lot) -> None:
+        """A fault was really injected."""
+        self.injected[lot.fault] += 1
+        if lot.plan is not None:
+            self._plan[lot.plan] -= 1
+
+    def spoiled(self, lot: Lot, view: View, call: Call, honest: bytes) -> bytes:
+        """The answer with the fault in it, counted if it differs."""
+        try:
+            spoilt = _spoiled(lot, view, call, honest)
+        except Refused:
+            self.count(lot)
+            raise
+        if spoilt != honest or (lot.fault is Fault.REORG and _replaces_tail(lot, view.chain)):
+            self.count(lot)
+        return spoilt
+
+    def _planned(self, view: View, call: Call, scope: frozenset[Fault]) -> Lot | None:
+        if not self._plan or (heights := heights_in(view, call.method, call.params)) is None:
+            return None
+        for (fault, height), times in self._plan.items():
+            if times > 0 and fault in scope and heights[0] <= height <= heights[1]:
+                return Lot(fault, height, (fault, height))
+        return None
+
+    def _drawn(self, key: bytes, candidates: Sequence[Fault]) -> Lot | None:
+        if not candidates:
+            return None
+        name = blake2b(key, digest_size=8).digest()
+        self._seen[name] += 1
+        lot = b"%d:%d:%s" % (self.faults.seed, self._seen[name], name)
+        bits = int.from_bytes(blake2b(lot, digest_size=16).digest(), "big")
+        share = (bits >> 64) / (1 << 64)
+        for fault in candidates:
+            share -= self._chances[fault]
+            if share < 0:
+                return Lot(fault, bits & (1 << 64) - 1)
+        return None
+
+
+@cache
+def _fitting(method: str) -> frozenset[Fault]:
+    return frozenset(it for it in Fault if it not in OF_REQUESTS and befalls(it, method))
+
+
+def _key(call: Call) -> bytes:
+    return call.method.encode() + bytes(call.params)
+
+
+def _spoiled(lot: Lot, view: View, call: Call, honest: bytes) -> bytes:
+    match lot.fault:
+        case Fault.NULL:
+            return NULL
+        case Fault.EMPTY:
+            return honest if honest == NULL else b"[]"
+        case Fault.TRUNCATED:
+            return _truncated(honest, lot.bits)
+        case Fault.WRONG_BLOCK:
+            return _neighbour(view, call, honest)
+        case Fault.STALE_HEAD:
+            lagging = view._replace(head=max(0, _stale_head(lot, view)))
+            return answer(lagging, call.method, call.params)
+        case Fault.WRONG_CHAIN:
+            other = view.chain.chain_id + 1
+            return f'"{other:#x}"'.encode() if b"0x" in honest else f'"{other}"'.encode()
+        case Fault.LIMITED_INSIDE:
+            raise Refused(429, view.limits.provider.rate.words)
+    return honest
+
+
+def _stale_head(lot: Lot, view: View) -> int:
+    if lot.plan is not None:
+        return lot.plan[1] - 1
+    return view.head - 1 - lot.bits % _MOST_LAG
+
+
+def _truncated(honest: bytes, bits: int) -> bytes:
+    """Without its last log, or without its last item."""
+    if honest == NULL:
+        return honest
+    if honest.startswith(b"{"):
+        block = _members(honest)
+        transactions = _lists(block["transactions"])
+        if not transactions:
+            return honest
+        block["transactions"] = Raw(_joined(transactions[:-1]))
+        return msgspec.json.encode(block)
+    items = _lists(honest)
+    if bits & 1:
+        for at in range(len(items) - 1, -1, -1):
+            item = _members(items[at])
+            logs = _lists(item["logs"]) if "logs" in item else []
+            if logs:
+                item["logs"] = Raw(_joined(logs[:-1]))
+                items[at] = Raw(msgspec.json.encode(item))
+                return _joined(items)
+    return _joined(items[:-1])
+
+
+def _joined(items: Sequence[Raw]) -> bytes:
+    return b"[" + b",".join(map(bytes, items)) + b"]"
+
+
+def _neighbour(view: View, call: Call, honest: bytes) -> bytes:
+    heights = heights_in(view, call.method, call.params)
+    if heights is None or honest == NULL:
+        return honest
+    params: list[Any] = msgspec.json.decode(call.params)
+    params[0] = hex(heights[0] - 1 if heights[0] else 1)
+    return answer(view, call.method, Raw(msgspec.json.encode(params)))
+
+
+def _replaces_tail(lot: Lot, chain: Chain) -> bool:
+    """The caller still gets the old block, and finds the new ones later."""
+    height = lot.plan[1] if lot.plan is not None else chain.head - lot.bits % _REORG_DEPTH
+    if not 0 < height <= chain.head:
+        return False
+    chain.reorg(height)
+    return True

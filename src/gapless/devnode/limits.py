@@ -1,0 +1,171 @@
+"""What a provider refuses, in that provider's own words.
+
+The words are those of `rpc_errors.json`, because clients can only tell refusals apart by them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from time import monotonic
+from typing import NamedTuple
+
+from gapless.core.errors import UsageError
+
+
+class Finality(StrEnum):
+    """What the tags `safe` and `finalized` mean here."""
+
+    DEPTH = "depth"  # a block some way below the head
+    ERROR = "error"  # not supported
+    NULL = "null"  # no block yet
+    ZERO = "zero"  # always the genesis, as with anvil
+
+
+class Refused(Exception):
+    """A JSON-RPC error instead of a result."""
+
+    def __init__(self, code: int, message: str, status: int = 200) -> None:
+        super().__init__(message)
+        self.code, self.message, self.status = code, message, status
+
+
+class Saying(NamedTuple):
+    """An error with gaps: `most` allowed, `asked` for, and a range `low` to `high` that does."""
+
+    code: int
+    words: str
+    status: int = 200
+
+    def refusal(self, **gaps: int) -> Refused:
+        return Refused(self.code, self.words.format(**gaps), self.status)
+
+
+class Provider(NamedTuple):
+    """How one provider says that something is too much."""
+
+    range: Saying
+    results: Saying
+    batch: Saying
+    rate: Saying
+
+
+_ERIGON_BATCH = Saying(
+    -32600,
+    "batch limit {most} exceeded (can increase by --rpc.batch.limit)."
+    " Requested batch of size: {asked}",
+)
+_RATE = Saying(-32005, "rate limit exceeded: too many requests", 429)
+
+PROVIDERS = {
+    "geth": Provider(
+        Saying(-32602, "range {asked} exceeds limit of {most}"),
+        Saying(-32005, "query returned more than {most} results"),
+        Saying(-32600, "batch too large"),
+        _RATE,
+    ),
+    "alchemy": Provider(
+        Saying(
+            -32600,
+            "You can make eth_getLogs requests with up to a {most} block range. Based on your"
+            " parameters, this block range should work: [{low:#x}, {high:#x}]",
+        ),
+        Saying(
+            -32602,
+            "Log response size exceeded. You can make eth_getLogs requests with up to a 2K block"
+            " range and no limit on the response size, or you can request any block range with a"
+            " cap of 10K logs in the response. Based on your parameters and the response size"
+            " limit, this block range should work: [{low:#x}, {high:#x}]",
+        ),
+        _ERIGON_BATCH,
+        Saying(
+            429,
+            "Your app has exceeded its compute units per second capacity. If you have retries"
+            " enabled, you can safely ignore this message. If not, check out"
+            " https://docs.alchemy.com/reference/throughput",
+            429,
+        ),
+    ),
+    "infura": Provider(
+        Saying(-32602, "range {asked} exceeds limit of {most}"),
+        Saying(
+            -32005,
+            "query returned more than {most} results."
+            " Try with this block range [{low:#x}, {high:#x}].",
+        ),
+        _ERIGON_BATCH,
+        _RATE,
+    ),
+    "quicknode": Provider(
+        Saying(-32614, "eth_getLogs is limited to a {most:,} range", 413),
+        Saying(-32602, "query exceeds max results {most}"),
+        _ERIGON_BATCH,
+        _RATE,
+    ),
+    "erigon": Provider(
+        Saying(-32000, "query block range exceeds server limit, narrow your filter: {most}"),
+        Saying(-32000, "query returns too many logs, narrow your filter: {most}"),
+        _ERIGON_BATCH,
+        _RATE,
+    ),
+    "ankr": Provider(
+        Saying(-32000, "block range too large ({asked}), maximum allowed is {most} blocks"),
+        Saying(-32000, "query exceeds max results {most}, retry with the range {low}-{high}"),
+        _ERIGON_BATCH,
+        _RATE,
+    ),
+}
+
+
+def provider(name: str) -> Provider:
+    if name not in PROVIDERS:
+        raise UsageError(
+            f"there are no words of `{name}`", hint=f"known are {', '.join(PROVIDERS)}"
+        )
+    return PROVIDERS[name]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What the node refuses; None: nothing of the kind."""
+
+    words: str = "geth"
+    max_range: int | None = None  # blocks in one eth_getLogs
+    max_results: int | None = None  # logs in one answer
+    max_batch: int | None = None  # calls in one request
+    rps: float | None = None  # calls in a second
+    retry_after: int | None = 1  # seconds, in the header of a 429; None: no such header
+    missing: frozenset[str] = field(default_factory=frozenset)  # methods
+    pruned_below: int = 0  # blocks below are not kept
+    pruned_null: bool = False  # and answered with null, instead of an error
+    finality: Finality = Finality.DEPTH
+    strict_head: bool = False  # logs beyond the head are refused, instead of left out
+
+    def __post_init__(self) -> None:
+        provider(self.words)
+
+    @property
+    def provider(self) -> Provider:
+        return provider(self.words)
+
+
+class Bucket:
+    """At most `rps` calls a second, after one second's worth at once.
+
+    A batch may overdraw it, as one that is larger than the bucket could never be answered; the
+    debt is paid before anything else is.
+    """
+
+    def __init__(self, rps: float) -> None:
+        self._rps = rps
+        self._most = max(1.0, rps)
+        self._left, self._at = self._most, monotonic()
+
+    def take(self, calls: int) -> bool:
+        now = monotonic()
+        self._left = min(self._most, self._left + (now - self._at) * self._rps)
+        self._at = now
+        if self._left < 1:
+            return False
+        self._left -= calls
+        return True

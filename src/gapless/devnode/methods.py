@@ -1,0 +1,230 @@
+"""The JSON-RPC methods, each giving its result as JSON.
+
+A method sees the chain up to a head that is handed to it, which may lie below the chain's: that
+is what a node behind a load balancer does that has not caught up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Raw, Struct
+
+from gapless.devnode.chain import Chain
+from gapless.devnode.filters import matching
+from gapless.devnode.limits import Finality, Limits, Refused
+
+NULL = b"null"
+FINALITY_DEPTH, SAFE_DEPTH = 64, 32
+
+_QUANTITY = re.compile(r"0x[0-9a-fA-F]{1,16}")
+_INVALID = -32602
+
+
+class Call(Struct):
+    """A request for one method."""
+
+    method: str
+    params: Raw = Raw(b"[]")
+    id: Raw = Raw(NULL)
+
+
+class View(NamedTuple):
+    """What the node sees and allows when it answers a call."""
+
+    chain: Chain
+    head: int
+    limits: Limits
+
+
+_raws = msgspec.json.Decoder(list[Raw]).decode
+_members = msgspec.json.Decoder(dict[str, Raw]).decode
+_parameters = msgspec.json.Decoder().decode
+_hashes = msgspec.json.Decoder(list[dict[str, Any]])
+
+
+def answer(view: View, method: str, params: Raw) -> bytes:
+    """The result of a call, as JSON; `Refused` where there is none."""
+    handler = None if method in view.limits.missing else METHODS.get(method)
+    if handler is None:
+        raise Refused(-32601, f"the method {method} does not exist/is not available")
+    try:
+        given = _parameters(params) if bytes(params) != NULL else []
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        raise Refused(_INVALID, "invalid argument 0: no JSON") from None
+    if not isinstance(given, list):
+        raise Refused(_INVALID, "non-array args")
+    return handler(view, given)
+
+
+def heights_in(view: View, method: str, params: Raw) -> tuple[int, int] | None:
+    """The heights that a call is about, as far as it names them."""
+    try:
+        given = _parameters(params)
+        if method in ("eth_getBlockByNumber", "eth_getBlockReceipts"):
+            height = _height(view, given[0])
+            return height, height
+        if method == "eth_getLogs":
+            return _range(view, given[0])
+        if method == "eth_getBlockByHash" and isinstance(given[0], str):
+            found = view.chain.height_of(given[0])
+            return None if found is None else (found, found)
+    except (Refused, IndexError, KeyError, TypeError, msgspec.MsgspecError):
+        return None
+    return None
+
+
+def _block_by_number(view: View, params: list[Any]) -> bytes:
+    height, full = _height(view, _argument(params, 0)), _flag(params, 1)
+    return _block(view, height, full) if _is_there(view, height) else NULL
+
+
+def _block_by_hash(view: View, params: list[Any]) -> bytes:
+    height, full = view.chain.height_of(_hash(_argument(params, 0))), _flag(params, 1)
+    return NULL if height is None or not _is_there(view, height) else _block(view, height, full)
+
+
+def _block_receipts(view: View, params: list[Any]) -> bytes:
+    which = _argument(params, 0)
+    if isinstance(which, dict):
+        which = which.get("blockHash") or which.get("blockNumber")
+    if isinstance(which, str) and len(which) == 66:
+        height = view.chain.height_of(_hash(which))
+    else:
+        height = _height(view, which)
+    return NULL if height is None or not _is_there(view, height) else view.chain.receipts(height)
+
+
+def _transaction_receipt(view: View, params: list[Any]) -> bytes:
+    place = view.chain.transaction(_hash(_argument(params, 0)))
+    if place is None or not _is_there(view, place[0]):
+        return NULL
+    receipts = _raws(view.chain.receipts(place[0]))
+    return bytes(receipts[place[1]]) if place[1] < len(receipts) else NULL
+
+
+def _logs(view: View, params: list[Any]) -> bytes:
+    wanted = _argument(params, 0)
+    if not isinstance(wanted, dict):
+        raise Refused(_INVALID, "invalid argument 0: not a filter")
+    first, last = _range(view, wanted)
+    most = view.limits.max_range
+    if most is not None and last - first + 1 > most:
+        gaps = {"asked": last - first + 1, "most": most, "low": first, "high": first + most - 1}
+        raise view.limits.provider.range.refusal(**gaps)
+    found: list[bytes] = []
+    for height in range(first, min(last, view.head) + 1):
+        if not _is_there(view, height):
+            continue
+        before = len(found)
+        found += matching(view.chain.receipts(height), wanted)
+        most = view.limits.max_results
+        if most is not None and len(found) > most:
+            fits = max(first, height - 1) if before else first
+            gaps = {"asked": len(found), "most": most, "low": first, "high": fits}
+            raise view.limits.provider.results.refusal(**gaps)
+    return b"[" + b",".join(found) + b"]"
+
+
+METHODS: dict[str, Callable[[View, list[Any]], bytes]] = {
+    "eth_blockNumber": lambda view, _: f'"{view.head:#x}"'.encode(),
+    "eth_chainId": lambda view, _: f'"{view.chain.chain_id:#x}"'.encode(),
+    "eth_getBlockByHash": _block_by_hash,
+    "eth_getBlockByNumber": _block_by_number,
+    "eth_getBlockReceipts": _block_receipts,
+    "eth_getLogs": _logs,
+    "eth_getTransactionReceipt": _transaction_receipt,
+    "net_version": lambda view, _: f'"{view.chain.chain_id}"'.encode(),
+    "web3_clientVersion": lambda _, __: b'"gapless-devnode/v1"',
+}
+
+
+def _range(view: View, wanted: dict[str, Any]) -> tuple[int, int]:
+    block_hash = wanted.get("blockHash")
+    if block_hash is not None:
+        if "fromBlock" in wanted or "toBlock" in wanted:
+            raise Refused(
+                _INVALID,
+                "invalid argument 0: cannot specify both BlockHash and FromBlock/ToBlock,"
+                " choose one or the other",
+            )
+        height = view.chain.height_of(_hash(block_hash))
+        if height is None or height > view.head:
+            raise Refused(-32000, "unknown block")
+        return height, height
+    first = _height(view, wanted.get("fromBlock") or "latest")
+    last = _height(view, wanted.get("toBlock") or "latest")
+    if first > last:
+        raise Refused(_INVALID, "invalid block range params")
+    if last > view.head and view.limits.strict_head:
+        raise Refused(_INVALID, "block range extends beyond current head block")
+    return first, last
+
+
+def _height(view: View, which: object) -> int:
+    """A height, or what a tag stands for."""
+    if isinstance(which, str) and which in _TAGS:
+        return _TAGS[which](view)
+    if isinstance(which, str) and _QUANTITY.fullmatch(which):
+        return int(which, 16)
+    raise Refused(_INVALID, "invalid argument 0: hex string without 0x prefix")
+
+
+_TAGS: dict[str, Callable[[View], int]] = {
+    "earliest": lambda view: view.limits.pruned_below,
+    "finalized": lambda view: _settled(view, FINALITY_DEPTH),
+    "latest": lambda view: view.head,
+    "pending": lambda view: view.head,
+    "safe": lambda view: _settled(view, SAFE_DEPTH),
+}
+
+
+def _settled(view: View, depth: int) -> int:
+    match view.limits.finality:
+        case Finality.ERROR:
+            raise Refused(-39001, "Unknown block")
+        case Finality.NULL:
+            return view.head + 1
+        case Finality.ZERO:
+            return 0
+    return max(0, view.head - depth)
+
+
+def _is_there(view: View, height: int) -> bool:
+    if height < view.limits.pruned_below:
+        if view.limits.pruned_null:
+            return False
+        raise Refused(4444, "pruned history unavailable")
+    return height <= view.head
+
+
+def _block(view: View, height: int, full: bool) -> bytes:
+    block = view.chain.block(height)
+    if full:
+        return block
+    members = _members(block)
+    hashes = [each["hash"] for each in _hashes.decode(members["transactions"])]
+    members["transactions"] = Raw(msgspec.json.encode(hashes))
+    return msgspec.json.encode(members)
+
+
+def _argument(params: list[Any], at: int) -> Any:
+    if at >= len(params):
+        raise Refused(_INVALID, f"missing value for required argument {at}")
+    return params[at]
+
+
+def _flag(params: list[Any], at: int) -> bool:
+    flag = _argument(params, at)
+    if not isinstance(flag, bool):
+        raise Refused(_INVALID, f"invalid argument {at}: not a boolean")
+    return flag
+
+
+def _hash(given: object) -> str:
+    if not isinstance(given, str) or not re.fullmatch(r"0x[0-9a-fA-F]{64}", given):
+        raise Refused(_INVALID, "invalid argument 0: not a hash of 32 bytes")
+    return given.lower()

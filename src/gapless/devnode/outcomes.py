@@ -1,0 +1,101 @@
+"""Receipts: what came of a block's transactions, encoded for the root and written as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from gapless.core.evm.bloom import log_bits
+from gapless.core.evm.hexrlp import data, list_head, listed, number, packed, words
+from gapless.core.evm.keccak import keccak
+from gapless.devnode.drafts import Log
+from gapless.devnode.envelopes import BLOB_GAS_PRICE, GAS_PER_BLOB, Envelope
+
+_REMEMBERED = 1 << 12
+
+
+class Receipts(NamedTuple):
+    """The receipts of a block's transactions, in their order."""
+
+    envelopes: Sequence[Envelope]
+    encoded: list[bytes]
+    blooms: list[str]
+    bits: int  # of all logs
+    gas_used: int
+
+    def rendered(self, block_hash: str, height: str, time: str) -> str:
+        """As the node answers `eth_getBlockReceipts`."""
+        texts, used, logs = [], 0, 0
+        block = f'"blockHash":"{block_hash}","blockNumber":"{height}",'
+        for at, (it, bloom) in enumerate(zip(self.envelopes, self.blooms, strict=True)):
+            used += it.draft.gas_used
+            to = "null" if it.draft.to is None else f'"{it.draft.to}"'
+            place = (
+                f'"blockNumber":"{height}","transactionHash":"{it.hash}",'
+                f'"transactionIndex":"{at:#x}","blockHash":"{block_hash}",'
+                f'"blockTimestamp":"{time}","logIndex":"'
+            )
+            listing = ",".join(
+                [
+                    f'{_log_json(log)},{place}{index:#x}","removed":false}}'
+                    for index, log in enumerate(it.draft.logs, logs)
+                ]
+            )
+            logs += len(it.draft.logs)
+            blobs = ""
+            if it.blobs:
+                blobs = f',"blobGasUsed":"{it.blobs * GAS_PER_BLOB:#x}"'
+                blobs += f',"blobGasPrice":"{BLOB_GAS_PRICE}"'
+            texts.append(
+                f'{{{block}"contractAddress":{_created(it)},"cumulativeGasUsed":"{used:#x}",'
+                f'"effectiveGasPrice":"{it.price}","from":"{it.sender}",'
+                f'"gasUsed":"{it.draft.gas_used:#x}","logs":[{listing}],"logsBloom":"0x{bloom}",'
+                f'"to":{to},"transactionHash":"{it.hash}","transactionIndex":"{at:#x}",'
+                f'"type":"{it.type}","status":"{it.draft.succeeds:#x}"{blobs}}}'
+            )
+        return f"[{','.join(texts)}]"
+
+
+def receipts_of(envelopes: Sequence[Envelope]) -> Receipts:
+    encoded, blooms, bits, used = [], [], 0, 0
+    for it in envelopes:
+        used += it.draft.gas_used
+        bloom = _NO_BLOOM
+        if it.draft.logs:
+            own = log_bits(it.draft.logs)
+            bits |= own
+            bloom = f"{own:0512x}"
+        logs = "".join([_log(log) for log in it.draft.logs])
+        text = (
+            f"{'01' if it.draft.succeeds else '80'}{number(hex(used))}b90100{bloom}"
+            f"{list_head(len(logs) >> 1)}{logs}"
+        )
+        kind = "" if it.type == "0x0" else f"0{it.type[2:]}"
+        encoded.append(packed(kind + listed(text)))
+        blooms.append(bloom)
+    return Receipts(envelopes, encoded, blooms, bits, used)
+
+
+_NO_BLOOM = "0" * 512
+
+
+def _log(it: Log) -> str:
+    return listed(f"94{it.address[2:]}{words(it.topics)}{data(it.data)}")
+
+
+def _log_json(it: Log) -> str:
+    return f'{{"address":"{it.address}","topics":{_topics(it.topics)},"data":"{it.data}"'
+
+
+@lru_cache(_REMEMBERED)
+def _topics(topics: tuple[str, ...]) -> str:
+    return '["' + '","'.join(topics) + '"]' if topics else "[]"
+
+
+def _created(it: Envelope) -> str:
+    """Where the new contract is: it follows from who creates it, and with which nonce."""
+    if it.draft.to is not None:
+        return "null"
+    creator = packed(listed(f"94{it.sender[2:]}{number(hex(it.nonce))}"))
+    return f'"0x{keccak(creator)[12:].hex()}"'

@@ -1,0 +1,247 @@
+"""The node: a chain behind JSON-RPC, with its limits, its pace and its faults.
+
+    async with DevNode(simulated(), faults="429=0.05,truncated=0.01") as node:
+        ...  # ask node.url
+
+A request passes these stations, each of which may end it: batch limit, rate limit, a fault of the
+whole request; then every call is answered by itself, and a fault of calls may spoil the answer.
+`GET /_faults` tells what was asked and what went wrong on purpose.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from gapless.devnode.chain import Chain
+from gapless.devnode.faults import Fault, Faults, parse_faults
+from gapless.devnode.injector import Injector, Lot
+from gapless.devnode.limits import Bucket, Limits, Refused
+from gapless.devnode.methods import NULL, Call, View, answer
+from gapless.devnode.wire import Connection, Ending, Reply, Request
+
+_call = msgspec.json.Decoder(Call).decode
+_items = msgspec.json.Decoder(list[Raw]).decode
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_HTML = b"<html><body><h1>502 Bad Gateway</h1></body></html>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How fast the node answers, and its chain grows."""
+
+    latency: float = 0.0  # seconds before every answer
+    head_every: float | None = None  # seconds between new blocks; None: none come
+    shuffle: bool = False  # batches are answered in another order
+    gzip: bool = True  # where the client takes it
+
+
+class DevNode:
+    """A node at `url`, from entering to leaving."""
+
+    def __init__(
+        self,
+        chain: Chain,
+        *,
+        faults: Faults | str = "",
+        limits: Limits | None = None,
+        pace: Pace | None = None,
+        address: tuple[str, int] = ("127.0.0.1", 0),
+    ) -> None:
+        self.chain = chain
+        self.limits, self.pace = limits or Limits(), pace or Pace()
+        self.injector = Injector(parse_faults(faults) if isinstance(faults, str) else faults)
+        self.calls: Counter[str] = Counter()  # that were answered, by method
+        self.requests = 0
+        self.refused = 0  # requests above the rate limit
+        self._address = address
+        self._bucket = Bucket(self.limits.rps) if self.limits.rps else None
+        self._server: asyncio.Server | None = None
+        self._connections: set[Connection] = set()
+        self._growth: asyncio.TimerHandle | None = None
+
+    @property
+    def url(self) -> str:
+        assert self._server is not None, "the node is not running"
+        host, port = self._server.sockets[0].getsockname()[:2]
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    @property
+    def injected(self) -> dict[str, int]:
+        """How often each fault was injected."""
+        return {str(fault): count for fault, count in self.injector.injected.items()}
+
+    async def __aenter__(self) -> DevNode:
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: Connection(self.respond, self._connections, packing=self.pace.gzip),
+            *self._address,
+        )
+        self._grow_later(loop)
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        if self._growth is not None:
+            self._growth.cancel()
+        if self._server is not None:
+            self._server.close()
+            for connection in tuple(self._connections):
+                connection.close()
+            await self._server.wait_closed()
+
+    def respond(self, request: Request) -> Reply:
+        """The answer to an HTTP request."""
+        if request.method == "GET" and request.path == "/_faults":
+            return Reply(msgspec.json.encode(self.report()))
+        if request.method != "POST":
+            return Reply(b'"JSON-RPC is asked with POST"', 405)
+        self.requests += 1
+        return self._answered(request.body)._replace(delay=self.pace.latency)
+
+    def report(self) -> dict[str, Any]:
+        """What was asked, and what went wrong on purpose."""
+        return {
+            "seed": self.injector.faults.seed,
+            "head": self.chain.head,
+            "requests": self.requests,
+            "refused": self.refused,
+            "calls": dict(self.calls),
+            "injected": self.injected,
+        }
+
+    def _answered(self, body: bytes) -> Reply:
+        batch = body.lstrip()[:1] == b"["
+        try:
+            items = _items(body) if batch else [Raw(body)]
+            calls = [_read(item) for item in items]
+            if not batch and calls[0] is None:
+                msgspec.json.decode(body)
+        except _UNREADABLE:
+            return _lone(Refused(-32700, "parse error", 400))
+        good = [call for call in calls if call is not None]
+        most = self.limits.max_batch
+        if batch and not calls:
+            return _lone(Refused(-32600, "empty batch"))
+        if batch and most is not None and len(calls) > most:
+            return _lone(self.limits.provider.batch.refusal(most=most, asked=len(calls)))
+        if self._bucket is not None and not self._bucket.take(len(calls)):
+            self.refused += 1
+            return self._too_many()
+        lot = None
+        if self.injector.active:
+            lot = self.injector.of_request(self._view(), good, batch=batch)
+            if lot is not None:
+                self.injector.count(lot)
+                if (instead := self._instead(lot)) is not None:
+                    return instead
+        answers = [self._one(call) for call in calls]
+        if not batch:
+            return _after(lot, *answers[0])
+        if self.pace.shuffle:
+            Random(self.requests).shuffle(answers)
+        return _after(lot, _joined([text for text, _ in answers], lot))
+
+    def _view(self) -> View:
+        return View(self.chain, self.chain.head, self.limits)
+
+    def _one(self, call: Call | None) -> tuple[bytes, int]:
+        """The envelope with the answer to one call, and the HTTP status if it comes alone."""
+        if call is None:
+            return _error(Raw(NULL), Refused(-32600, "invalid request")), 200
+        try:
+            if call.method in _CONTROLS:
+                return _result(call.id, self._controlled(call)), 200
+            view = self._view()
+            result = answer(view, call.method, call.params)
+            self.calls[call.method] += 1
+            if self.injector.active and (lot := self.injector.of_call(view, call)) is not None:
+                result = self.injector.spoiled(lot, view, call, result)
+        except Refused as refused:
+            return _error(call.id, refused), refused.status
+        return _result(call.id, result), 200
+
+    def _controlled(self, call: Call) -> bytes:
+        """`devnode_grow [blocks]` and `devnode_reorg [height]`; both answer the new head."""
+        try:
+            (number,) = msgspec.json.decode(call.params, type=tuple[int])
+            _CONTROLS[call.method](self.chain, number)
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise Refused(-32602, f"invalid argument 0: {error}") from None
+        return f'"{self.chain.head:#x}"'.encode()
+
+    def _too_many(self, *, told: bool = True) -> Reply:
+        wait = self.limits.retry_after if told else None
+        headers = () if wait is None else (("Retry-After", str(wait)),)
+        return _lone(self.limits.provider.rate.refusal())._replace(status=429, headers=headers)
+
+    def _instead(self, lot: Lot) -> Reply | None:
+        """The reply of a request that goes wrong as a whole."""
+        match lot.fault:
+            case Fault.LIMITED | Fault.LIMITED_BARE:
+                return self._too_many(told=lot.fault is Fault.LIMITED)
+            case Fault.BROKEN:
+                return _lone(Refused(-32603, "internal server error", 500))
+            case Fault.TIMEOUT:
+                return Reply(b"", ending=Ending.HANGING)
+            case Fault.LONE_ERROR:
+                return _lone(Refused(-32000, "internal error"))
+        return None
+
+    def _grow_later(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self.pace.head_every:
+            self._growth = loop.call_later(self.pace.head_every, self._grow, loop)
+
+    def _grow(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.chain.grow()
+        self._grow_later(loop)
+
+
+_CONTROLS: dict[str, Callable[[Chain, int], None]] = {
+    "devnode_grow": Chain.grow,
+    "devnode_reorg": Chain.reorg,
+}
+
+
+def _read(item: Raw) -> Call | None:
+    try:
+        return _call(item)
+    except _UNREADABLE:
+        return None
+
+
+def _joined(answers: Sequence[bytes], lot: Lot | None) -> bytes:
+    kept = list(answers)
+    if lot is not None and lot.fault is Fault.OMIT:
+        del kept[lot.bits % len(kept)]
+    if lot is not None and lot.fault is Fault.SHUFFLE:
+        Random(lot.bits).shuffle(kept)
+    return b"[" + b",".join(kept) + b"]"
+
+
+def _after(lot: Lot | None, body: bytes, status: int = 200) -> Reply:
+    """The reply with an honest body, which may still be spoilt on its way."""
+    if lot is not None and lot.fault is Fault.DROP:
+        return Reply(body, ending=Ending.CUT, share=0.5 * (lot.bits & 1))
+    if lot is not None and lot.fault is Fault.MALFORMED:
+        return Reply(_HTML if lot.bits & 1 else body[: len(body) // 2])
+    return Reply(body, status)
+
+
+def _lone(refused: Refused) -> Reply:
+    return Reply(_error(Raw(NULL), refused), refused.status)
+
+
+def _result(call_id: Raw, result: bytes) -> bytes:
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (bytes(call_id), result)
+
+
+def _error(call_id: Raw, refused: Refused) -> bytes:
+    error = msgspec.json.encode({"code": refused.code, "message": refused.message})
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (bytes(call_id), error)

@@ -1,0 +1,177 @@
+"""Chains as files: one JSON answer a line, line N being block N.
+
+A simulated chain is built once per parameters and version, and kept in a cache folder. It appears
+there whole or not at all (written beside, then renamed), and is read only if its digests are those
+it was written with: a damaged one is built anew.
+
+    <cache>/devnode/<key>/blocks.jsonl      answers of eth_getBlockByNumber(N, true)
+                          receipts.jsonl    answers of eth_getBlockReceipts(N)
+                          info.json         what it is, and the digests of both files
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from hashlib import blake2b
+from pathlib import Path
+from typing import BinaryIO, overload
+
+import msgspec
+import numpy as np
+
+from gapless.core.errors import UsageError
+from gapless.devnode.blocks import NO_PARENT, Builder, Built, Parameters
+
+VERSION = 1  # of the simulation: another one makes other blocks
+
+BLOCKS, RECEIPTS, INFO = "blocks.jsonl", "receipts.jsonl", "info.json"
+_PIECE = 1 << 20
+_ATTEMPTS = 3
+
+
+class Lines(Sequence[bytes]):
+    """The lines of a text that is in memory or mapped there."""
+
+    def __init__(self, text: bytes | mmap.mmap) -> None:
+        self._text = text
+        self._ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n"))
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    @overload
+    def __getitem__(self, at: int) -> bytes: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[bytes]: ...
+    def __getitem__(self, at: int | slice) -> bytes | list[bytes]:
+        if isinstance(at, slice):
+            return [self[each] for each in range(*at.indices(len(self)))]
+        if not 0 <= at < len(self):
+            raise IndexError(at)
+        start = int(self._ends[at - 1]) + 1 if at else 0
+        return self._text[start : int(self._ends[at])]
+
+
+class Info(msgspec.Struct, frozen=True):
+    """What a cached chain is."""
+
+    version: int
+    parameters: dict[str, int | None]
+    digests: dict[str, str]
+
+    @property
+    def digest(self) -> str:
+        """The same for equal chains."""
+        return self.digests[BLOCKS] + self.digests[RECEIPTS]
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """A chain on disk."""
+
+    info: Info
+    blocks: Lines
+    receipts: Lines
+
+
+def default_cache() -> Path:
+    """Where the person's caches are."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gapless"
+
+
+def stored(parameters: Parameters, cache: Path | None = None) -> Stored:
+    """The chain of these parameters: from the cache, or built into it."""
+    home = (cache or default_cache()) / "devnode"
+    folder = home / _key(parameters)
+    for _ in range(_ATTEMPTS):  # another process may replace it under our eyes
+        if (found := _read(folder, parameters)) is not None:
+            return found
+        try:
+            _build(folder, parameters)
+        except OSError as error:
+            raise UsageError(
+                f"the chain cannot be kept in `{home}`: {error.strerror}",
+                hint="name another cache folder: `--cache`, or XDG_CACHE_HOME",
+            ) from error
+    raise UsageError(f"`{folder}` is damaged each time it is written", hint="check the disk")
+
+
+def built(parameters: Parameters) -> Iterable[Built]:
+    """The blocks from the genesis on, one after the other."""
+    builder, parent = Builder(parameters), NO_PARENT
+    for height in range(parameters.blocks + 1):
+        block = builder.build(height, parent)
+        parent = block.hash
+        yield block
+
+
+def _build(folder: Path, parameters: Parameters) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".building-", dir=folder.parent) as name:
+        building = Path(name)
+        _write(building / "chain", parameters)
+        if _read(folder, parameters) is not None:
+            return  # another process was faster, and its chain is as good
+        with suppress(FileNotFoundError):
+            folder.rename(building / "damaged")
+        with suppress(FileExistsError):
+            (building / "chain").rename(folder)
+
+
+def _key(parameters: Parameters) -> str:
+    text = msgspec.json.encode({"version": VERSION, **asdict(parameters)})
+    name = f"{parameters.blocks}x{parameters.txs}-seed{parameters.seed}"
+    return f"{name}-{blake2b(text, digest_size=8).hexdigest()}"
+
+
+def _write(folder: Path, parameters: Parameters) -> None:
+    folder.mkdir()
+    digests = {BLOCKS: blake2b(digest_size=16), RECEIPTS: blake2b(digest_size=16)}
+    with (folder / BLOCKS).open("wb") as blocks, (folder / RECEIPTS).open("wb") as receipts:
+        for block in built(parameters):
+            for name, file, text in (
+                (BLOCKS, blocks, block.block),
+                (RECEIPTS, receipts, block.receipts),
+            ):
+                digests[name].update(text + b"\n")
+                file.write(text + b"\n")
+        _settle(blocks)
+        _settle(receipts)
+    info = Info(VERSION, asdict(parameters), {name: it.hexdigest() for name, it in digests.items()})
+    with (folder / INFO).open("wb") as file:
+        file.write(msgspec.json.encode(info))
+        _settle(file)
+
+
+def _settle(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _read(folder: Path, parameters: Parameters) -> Stored | None:
+    try:
+        info = msgspec.json.decode((folder / INFO).read_bytes(), type=Info)
+        if info.version != VERSION or info.parameters != asdict(parameters):
+            return None
+        texts = {name: _mapped(folder / name) for name in (BLOCKS, RECEIPTS)}
+    except (OSError, ValueError):
+        return None
+    if any(_digest(text) != info.digests.get(name) for name, text in texts.items()):
+        return None
+    return Stored(info, Lines(texts[BLOCKS]), Lines(texts[RECEIPTS]))
+
+
+def _mapped(path: Path) -> mmap.mmap:
+    with path.open("rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def _digest(text: mmap.mmap) -> str:
+    digest = blake2b(digest_size=16)
+    for start in range(0, len(text), _PIECE):
+        digest.update(text[start : start + _PIECE])
+    return digest.hexdigest()

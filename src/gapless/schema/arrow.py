@@ -1,0 +1,47 @@
+"""The tables in Arrow: what travels from a source to a sink."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from gapless.schema.tables import TABLES, Kind, Table
+
+_VARIABLE = {
+    Kind.INT: pa.uint64(),
+    Kind.BYTES: pa.binary(),
+    Kind.FLOAT: pa.float64(),
+    Kind.BOOL: pa.bool_(),
+    Kind.JSON: pa.string(),
+}
+_TYPES = {kind: pa.binary(kind.width) if kind.width else _VARIABLE[kind] for kind in Kind}
+_SCHEMAS = {
+    table.name: pa.schema(pa.field(each.name, _TYPES[each.kind], each.nullable) for each in table)
+    for table in TABLES
+}
+
+
+def arrow_type(kind: Kind) -> pa.DataType:
+    return _TYPES[kind]
+
+
+def arrow_schema(table: Table) -> pa.Schema:
+    return _SCHEMAS[table.name]
+
+
+@dataclass(frozen=True)
+class Tables(Mapping[str, pa.Table]):
+    """Rows of some blocks, by table. A table that was not asked for is absent, not empty."""
+
+    by_name: Mapping[str, pa.Table]
+
+    def __getitem__(self, name: str) -> pa.Table:
+        return self.by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.by_name)
+
+    def __len__(self) -> int:
+        return len(self.by_name)

@@ -1,0 +1,88 @@
+"""The tables in SQLite: DDL, indexes, and the views that people read.
+
+Tables keep their rowid: with blobs of this size a key that is also the storage order was measured
+slower to load. Indexes are separate statements, because a bulk load is fastest when they are built
+after it; the primary key alone is enough to replace, retract and verify a range.
+
+SQLite's numbers end at 2^63. A larger one (no height or amount of gas really is, but nodes do say
+`gasLimit` 2^64-1) is stored as its two's complement, so that nothing is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from gapless.schema.tables import TABLES, Column, Index, Kind, Table, table
+
+_TYPES = {Kind.INT: "INTEGER", Kind.BOOL: "INTEGER", Kind.FLOAT: "REAL", Kind.JSON: "TEXT"}
+_EVERY = frozenset(each.name for each in TABLES)
+
+
+def create_table(
+    table: Table, *, foreign_keys: bool = True, stored: Collection[str] = _EVERY
+) -> str:
+    """`CREATE TABLE`; a foreign key leads to the nearest parent that is stored too."""
+    lines = [_definition(column) for column in table]
+    lines.append(f"PRIMARY KEY ({_list(table.key)})")
+    if foreign_keys:
+        lines.extend(_reference(table, stored))
+    body = ",\n  ".join(lines)
+    return f"CREATE TABLE IF NOT EXISTS {table.name} (\n  {body}\n) STRICT"
+
+
+def create_indexes(table: Table) -> tuple[str, ...]:
+    return tuple(_index(table, index) for index in table.indexes)
+
+
+def drop_indexes(table: Table) -> tuple[str, ...]:
+    return tuple(f"DROP INDEX IF EXISTS {index.name}" for index in table.indexes)
+
+
+def create_view(table: Table) -> str:
+    """`CREATE VIEW` of `<table>_hex`: bytes as hex, the time also as text."""
+    body = ",\n  ".join(expression for column in table for expression in _readable(column))
+    return f"CREATE VIEW IF NOT EXISTS {table.name}_hex AS SELECT\n  {body}\nFROM {table.name}"
+
+
+def _definition(column: Column) -> str:
+    type_ = _TYPES.get(column.kind, "BLOB")
+    return f"{_name(column.name)} {type_}{'' if column.nullable else ' NOT NULL'}"
+
+
+def _reference(child: Table, stored: Collection[str]) -> Iterator[str]:
+    parent = next((name for name in child.parents if name in stored), None)
+    if parent is not None:
+        key = _list(table(parent).key)
+        yield f"FOREIGN KEY ({key}) REFERENCES {parent} ({key})"
+
+
+def _index(table: Table, index: Index) -> str:
+    where = f" WHERE {index.only}" if index.only else ""
+    columns = _list(index.columns)
+    return f"CREATE INDEX IF NOT EXISTS {index.name} ON {table.name} ({columns}){where}"
+
+
+def _readable(column: Column) -> Iterator[str]:
+    name = _name(column.name)
+    if column.kind is Kind.BYTES or column.kind.width is not None:
+        text = f"'0x' || {_digits(column, name)}"
+        yield f"{f'iif({name} IS NULL, NULL, {text})' if column.nullable else text} AS {name}"
+    else:
+        yield name
+    if column.name == "block_timestamp":
+        yield f"datetime({name}, 'unixepoch') AS block_time"
+
+
+def _digits(column: Column, name: str) -> str:
+    digits = f"lower(hex({name}))"
+    if column.kind in (Kind.U256, Kind.WORD):
+        return f"coalesce(nullif(ltrim({digits}, '0'), ''), '0')"
+    return digits
+
+
+def _list(names: tuple[str, ...]) -> str:
+    return ", ".join(map(_name, names))
+
+
+def _name(name: str) -> str:
+    return f'"{name}"'

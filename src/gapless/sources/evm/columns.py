@@ -1,0 +1,159 @@
+"""Hex text to numbers and bytes, a whole column at a time.
+
+Per value, Python spends more on being called than on decoding. So a column is joined into one
+string and decoded by one `unhexlify`, and its bytes become the Arrow buffer as they are. The same
+passes prove that the values are well formed (`0x`, width, digits): either the result is exactly
+what they say, or `BadValue` names the first row that is not.
+"""
+
+from __future__ import annotations
+
+import re
+from binascii import Error as NotHex
+from binascii import unhexlify
+from collections.abc import Sequence
+from itertools import repeat
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+Bytes = NDArray[np.uint8]
+Numbers = NDArray[np.uint64]
+Doubles = NDArray[np.float64]
+Lengths = NDArray[np.int64]
+
+_ZERO, _X, _SPACE = b"0x "
+_TO_ZERO = bytes.maketrans(b"x ", b"00")
+_SMALL = {hex(number): number for number in range(1024)}
+_SHORT = 5
+
+
+class BadValue(ValueError):
+    """A value that its column cannot hold: which row, and what it would have to be."""
+
+    def __init__(self, row: int, value: object, expected: str) -> None:
+        super().__init__(f"{_shown(value)} is not {expected}")
+        self.row = row
+
+    def at(self, row: int) -> BadValue:
+        """The same complaint about the row that the value has in a longer column."""
+        self.row = row
+        return self
+
+
+def numbers(values: Sequence[str]) -> Numbers:
+    """Quantities below 2^64."""
+    if values and len(values[0]) <= _SHORT:
+        try:
+            return np.fromiter(map(_SMALL.__getitem__, values), np.uint64, len(values))
+        except KeyError:
+            pass  # then not all of them are small, or one is malformed
+    try:
+        text = _aligned(values, 16)
+        if len(text) == 16 * len(values):
+            return _quantities(text, len(values), 16)
+        return _quantities(_aligned(values, 18), len(values), 18)
+    except ValueError:
+        _blame(values, "0x[0-9a-fA-F]{1,16}", "a quantity below 2^64")
+
+
+def u256s(values: Sequence[str]) -> tuple[Bytes, Doubles]:
+    """Quantities below 2^256: their 32 bytes, and the nearest doubles.
+
+    Nearly all of them fit in 64 bits, where both come at the price of a small number.
+    """
+    large = [row for row, v in enumerate(values) if len(v) > 18] if _any_wide(values) else []
+    low = numbers([v if len(v) <= 18 else "0x0" for v in values] if large else values)
+    limbs = np.zeros((len(values), 4), ">u8")
+    limbs[:, 3] = low
+    data, nearest = limbs.view(np.uint8), low.astype(np.float64)
+    if large:
+        data[large] = words([values[row] for row in large])
+        nearest[large] = [float(int(values[row], 16)) for row in large]
+    return data, nearest
+
+
+def words(values: Sequence[str]) -> Bytes:
+    """Quantities below 2^256 that nearly fill their 32 bytes."""
+    try:
+        return fixed([v if len(v) == 66 else _widened(v) for v in values], 32)
+    except BadValue:
+        _blame(values, "0x[0-9a-fA-F]{1,64}", "a quantity below 2^256")
+
+
+def fixed(values: Sequence[str], width: int) -> Bytes:
+    """Bytes of one width, a row each."""
+    stride = 2 * width + 2
+    try:
+        text = "".join(values).encode("ascii")
+        if len(text) != stride * len(values):
+            raise NotHex
+        rows = np.frombuffer(text, np.uint8).reshape(len(values), stride)
+        if not ((rows[:, 0] == _ZERO) & (rows[:, 1] == _X)).all():
+            raise NotHex
+        data = unhexlify(rows[:, 2:].tobytes())
+    except ValueError:
+        _blame(values, f"0x[0-9a-fA-F]{{{2 * width}}}", f"{width} bytes in hex")
+    return np.frombuffer(data, np.uint8).reshape(len(values), width)
+
+
+def binaries(values: Sequence[str]) -> tuple[Lengths, bytes]:
+    """Bytes of any length: how many there are in each row, and all of them."""
+    lengths = np.fromiter(map(len, values), np.int64, len(values))
+    try:
+        digits = "".join(map(str.removeprefix, values, repeat("0x")))
+        if len(digits) != lengths.sum() - 2 * len(values) or (lengths & 1).any():
+            raise NotHex
+        data = unhexlify(digits)
+    except ValueError:
+        _blame(values, "0x(?:[0-9a-fA-F]{2})*", "whole bytes in hex")
+    return lengths // 2 - 1, data
+
+
+def _aligned(values: Sequence[str], width: int) -> bytes:
+    """The values in one text, each right-aligned in `width` characters: longer, if one is wider."""
+    return ((f"%{width}s" * len(values)) % tuple(values)).encode("ascii")
+
+
+def _quantities(text: bytes, count: int, width: int) -> Numbers:
+    """Right-aligned quantities, decoded together.
+
+    The spaces before a number, and its `0x`, become leading zeros, which leave it the same number.
+    First it is checked that each row is spaces, `0x` and at least one more character.
+    """
+    characters = np.frombuffer(text, np.uint8)
+    marks = np.flatnonzero(characters == _X)
+    if len(text) != width * count or len(marks) != count:
+        raise NotHex
+    spaces = marks - np.arange(1, width * count + 1, width)
+    if count and not (spaces.min() >= 0 and spaces.max() <= width - 3):
+        raise NotHex
+    if not (characters[marks - 1] == _ZERO).all():
+        raise NotHex
+    if np.count_nonzero(characters == _SPACE) != spaces.sum():
+        raise NotHex
+    digits = np.frombuffer(unhexlify(text.translate(_TO_ZERO)), np.uint8)
+    low = np.ascontiguousarray(digits.reshape(count, width // 2)[:, -8:])
+    return low.view(">u8").reshape(count).astype(np.uint64)
+
+
+def _any_wide(values: Sequence[str]) -> bool:
+    return max(map(len, values), default=0) > 18
+
+
+def _widened(value: str) -> str:
+    return f"0x{value[2:]:0>64}" if value.startswith("0x") and len(value) > 2 else value
+
+
+def _blame(values: Sequence[str], pattern: str, expected: str) -> NoReturn:
+    well_formed = re.compile(pattern).fullmatch
+    for row, value in enumerate(values):
+        if not well_formed(value):
+            raise BadValue(row, value, expected)
+    raise AssertionError(f"refused a column in which every value is {expected}")
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:70]}… ({len(text)} characters)"

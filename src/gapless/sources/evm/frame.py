@@ -1,0 +1,117 @@
+"""A table in the making: which block each row belongs to, and its columns put together.
+
+A row's place implies its chain, height and time, so these are made from the counts of rows, not
+parsed; and when a value turns out to be malformed, the place says in which block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+from msgspec import Struct
+from msgspec.structs import astuple
+from numpy.typing import NDArray
+
+from gapless.core.errors import BadAnswer
+from gapless.schema import Table
+from gapless.schema.arrow import arrow_schema
+from gapless.sources.evm import columns
+from gapless.sources.evm.arrays import arrays, number_array
+from gapless.sources.evm.columns import BadValue, Numbers
+from gapless.sources.evm.structs import Header
+
+Counts = NDArray[np.int64]
+Fields = Mapping[str, Sequence[Any]]
+
+_FEW = 128
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The blocks that the rows of a table belong to."""
+
+    chain_id: int
+    heights: Numbers
+    times: Numbers
+
+    @classmethod
+    def of(cls, headers: Sequence[Header], chain_id: int) -> Frame:
+        """The frame of a table with one row for each block."""
+        try:
+            heights = columns.numbers([header.number for header in headers])
+        except BadValue as error:
+            raise BadAnswer(f"`blocks.block_number`: {error}") from error
+        try:
+            times = columns.numbers([header.timestamp for header in headers])
+        except BadValue as error:
+            blame = cls(chain_id, heights, heights).refusal("blocks.block_timestamp", error)
+            raise blame from error
+        return cls(chain_id, heights, times)
+
+    def repeated(self, counts: Counts) -> Frame:
+        """The frame of a table with `counts` rows for each row of this one."""
+        heights, times = np.repeat(self.heights, counts), np.repeat(self.times, counts)
+        return Frame(self.chain_id, heights, times)
+
+    def table(self, table: Table, made: Mapping[str, pa.Array], fields: Fields) -> pa.Table:
+        """The table: columns that are `made` already, and the others decoded from `fields`."""
+        made = {**self._made(), **made}
+        found: list[pa.Array] = []
+        for column in table.columns:
+            if column.name in made:
+                found.append(made[column.name])
+                continue
+            try:
+                found += arrays(column, fields[column.name])
+            except BadValue as error:
+                raise self.refusal(f"{table.name}.{column.name}", error) from error
+        return pa.Table.from_arrays(found, schema=arrow_schema(table))
+
+    def refusal(self, column: str, error: BadValue) -> BadAnswer:
+        """Say of which block a malformed value is."""
+        return BadAnswer(f"`{column}` of block {self.heights[error.row]}: {error}")
+
+    def _made(self) -> dict[str, pa.Array]:
+        return {
+            "chain_id": number_array(np.full(len(self.heights), self.chain_id)),
+            "block_number": number_array(self.heights),
+            "block_timestamp": number_array(self.times),
+        }
+
+
+def fields(kind: type[Struct], rows: Sequence[Struct]) -> dict[str, list[Any]]:
+    """The rows' fields as columns.
+
+    Rows become tuples, and tuples columns, a few at a time: then the tuples are gone before the
+    garbage collector counts enough of them to look at all, which would cost as much again.
+    """
+    found: dict[str, list[Any]] = {name: [] for name in kind.__struct_fields__}
+    for start in range(0, len(rows), _FEW):
+        parts = zip(*map(astuple, rows[start : start + _FEW]), strict=True)
+        for values, part in zip(found.values(), parts, strict=True):
+            values.extend(part)
+    return found
+
+
+def spread(fields: Fields, rows: Sequence[object | None]) -> Fields:
+    """The columns of those `rows` that are there, with None for the others."""
+    return {name: [*_with_gaps(values, rows)] for name, values in fields.items()}
+
+
+def _with_gaps(values: Sequence[Any], rows: Sequence[object | None]) -> Iterator[Any]:
+    rest = iter(values)
+    return (None if row is None else next(rest) for row in rows)
+
+
+def counted(groups: Iterable[Sized]) -> Counts:
+    return np.fromiter(map(len, groups), np.int64)
+
+
+def positions(counts: Counts) -> Counts:
+    """Each row's position in its group."""
+    starts = np.cumsum(counts) - counts
+    return np.arange(counts.sum(), dtype=np.int64) - np.repeat(starts, counts)

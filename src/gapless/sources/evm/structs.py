@@ -1,0 +1,270 @@
+"""What an EVM node answers, as it answers it: the raw JSON-RPC objects, typed.
+
+A field is optional here exactly when some real chain or era omits it: `type` before typed
+transactions, `root` instead of `status` before Byzantium, `withdrawals` before Shanghai (where `[]`
+is not the same as absent), `value` and `input` on batch-call transactions. Numbers and bytes stay
+the node's hex strings, because whole columns of them are decoded at once (`columns.py`) and the
+checks hash them as they came. A key that is not declared here is skipped without being parsed;
+`kept.py` is the decoder that keeps it.
+
+Nested lists that most blocks leave empty stay `msgspec.Raw` (no measurable cost) and are parsed
+when somebody asks: `access_list(transaction)`, `authorization_list(transaction)`.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+from gapless.core.errors import BadAnswer
+
+T = TypeVar("T")
+
+# What parsing hostile bytes can raise: not JSON or not the shape, not UTF-8, nested without end.
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+# Not a key that a node would send; if one did, the value would still be JSON.
+EXTRA_KEY = "(extra)"
+
+# `Raw` cannot be united with None: an absent value has no bytes at all.
+ABSENT = Raw()
+_NOTHING = (b"", b"null")
+
+
+class Answer(Struct, gc=False, rename="camel", kw_only=True):
+    """An object of an answer; `extra` holds, as JSON, what its declared fields do not."""
+
+    extra: Raw = field(default=ABSENT, name=EXTRA_KEY)
+
+
+class Log(Answer, gc=False, rename="camel", kw_only=True):
+    """A log inside a receipt; block and transaction are those of the receipt."""
+
+    address: str
+    topics: list[str]
+    data: str
+    log_index: str
+    removed: bool = False
+
+
+class RangeLog(Log, gc=False, rename="camel", kw_only=True):
+    """A log of `eth_getLogs`, which has to say itself where it belongs."""
+
+    block_number: str
+    block_hash: str
+    transaction_hash: str
+    transaction_index: str
+
+
+class Receipt(Answer, gc=False, rename="camel", kw_only=True):
+    """One item of `eth_getBlockReceipts`, or `eth_getTransactionReceipt`."""
+
+    block_hash: str
+    block_number: str
+    contract_address: str | None = None
+    cumulative_gas_used: str
+    effective_gas_price: str | None = None
+    gas_used: str
+    logs: list[Log]
+    logs_bloom: str | None = None
+    status: str | None = None
+    transaction_hash: str
+    transaction_index: str
+    type: str | None = None
+    root: str | None = None
+    blob_gas_used: str | None = None
+    blob_gas_price: str | None = None
+    # Optimism and its family; old nodes write some of them as decimal text.
+    l1_fee: str | None = None
+    l1_gas_used: str | None = None
+    l1_gas_price: str | None = None
+    l1_fee_scalar: str | None = None
+    l1_base_fee_scalar: str | None = None
+    l1_blob_base_fee: str | None = None
+    l1_blob_base_fee_scalar: str | None = None
+    operator_fee_scalar: str | None = None
+    operator_fee_constant: str | None = None
+    da_footprint_gas_scalar: str | None = None
+    deposit_nonce: str | None = None
+    deposit_receipt_version: str | None = None
+    # Arbitrum.
+    gas_used_for_l1: str | None = None
+    l1_block_number: str | None = None
+    timeboosted: bool | None = None
+
+
+class Transaction(Answer, gc=False, rename="camel", kw_only=True):
+    """A transaction inside a block that was asked for in full."""
+
+    block_hash: str
+    block_number: str
+    from_: str = field(name="from")
+    gas: str
+    gas_price: str | None = None
+    max_fee_per_gas: str | None = None
+    max_priority_fee_per_gas: str | None = None
+    max_fee_per_blob_gas: str | None = None
+    hash: str
+    input: str | None = None
+    nonce: str
+    to: str | None = None
+    transaction_index: str
+    value: str | None = None
+    type: str | None = None
+    access_list: Raw = ABSENT
+    chain_id: str | None = None
+    blob_versioned_hashes: list[str] | None = None
+    authorization_list: Raw = ABSENT
+    v: str | None = None
+    r: str | None = None
+    s: str | None = None
+    y_parity: str | None = None
+    # Optimism deposits.
+    source_hash: str | None = None
+    mint: str | None = None
+    is_system_tx: bool | None = None
+
+
+class Withdrawal(Answer, gc=False, rename="camel", kw_only=True):
+    """A validator's withdrawal; the amount is in gwei."""
+
+    index: str
+    validator_index: str
+    address: str
+    amount: str
+
+
+class Header(Answer, gc=False, rename="camel", kw_only=True):
+    """The fields of a block itself."""
+
+    base_fee_per_gas: str | None = None
+    blob_gas_used: str | None = None
+    difficulty: str | None = None
+    excess_blob_gas: str | None = None
+    extra_data: str
+    gas_limit: str
+    gas_used: str
+    hash: str
+    logs_bloom: str | None = None
+    miner: str
+    mix_hash: str | None = None
+    nonce: str | None = None
+    number: str
+    parent_beacon_block_root: str | None = None
+    parent_hash: str
+    receipts_root: str
+    requests_hash: str | None = None
+    sha3_uncles: str
+    size: str | None = None
+    state_root: str
+    timestamp: str
+    total_difficulty: str | None = None
+    transactions_root: str
+    uncles: list[str]
+    withdrawals_root: str | None = None
+    # Arbitrum.
+    l1_block_number: str | None = None
+    send_count: str | None = None
+    send_root: str | None = None
+
+
+class LightBlock(Header, gc=False, rename="camel", kw_only=True):
+    """`eth_getBlockByNumber(n, false)`: the transactions are their hashes."""
+
+    transactions: list[str]
+    withdrawals: list[Withdrawal] | None = None
+
+
+class Block(Header, gc=False, rename="camel", kw_only=True):
+    """`eth_getBlockByNumber(n, true)`."""
+
+    transactions: list[Transaction]
+    withdrawals: list[Withdrawal] | None = None
+
+
+class AccessTuple(Struct, gc=False, rename="camel", frozen=True):
+    """An entry of an EIP-2930 access list."""
+
+    address: str
+    storage_keys: list[str]
+
+
+class Authorization(Struct, gc=False, rename="camel", frozen=True, kw_only=True):
+    """An EIP-7702 authorization."""
+
+    chain_id: str
+    address: str
+    nonce: str
+    y_parity: str
+    r: str
+    s: str
+
+
+_access_lists = msgspec.json.Decoder(list[AccessTuple])
+_authorization_lists = msgspec.json.Decoder(list[Authorization])
+
+
+def access_list(transaction: Transaction) -> list[AccessTuple]:
+    return _parsed(_access_lists, transaction.access_list, "accessList")
+
+
+def authorization_list(transaction: Transaction) -> list[Authorization]:
+    return _parsed(_authorization_lists, transaction.authorization_list, "authorizationList")
+
+
+def _parsed(decoder: msgspec.json.Decoder[list[T]], raw: Raw, key: str) -> list[T]:
+    if not is_given(raw):
+        return []
+    try:
+        return decoder.decode(raw)
+    except UNREADABLE as error:
+        raise BadAnswer(f"transactions.{key}: {error}") from error
+
+
+def transaction_type(transaction: Transaction) -> int:
+    """The type, told by the fields where an old node does not say it."""
+    if transaction.type is not None:
+        return int(transaction.type, 16)
+    if is_given(transaction.authorization_list):
+        return 4
+    if transaction.blob_versioned_hashes is not None:
+        return 3
+    if transaction.max_fee_per_gas is not None:
+        return 2
+    return 1 if is_given(transaction.access_list) else 0
+
+
+def is_given(raw: Raw) -> bool:
+    """Whether a raw value is there and not null."""
+    return bytes(raw) not in _NOTHING
+
+
+_blocks = msgspec.json.Decoder(Block)
+_light_blocks = msgspec.json.Decoder(LightBlock)
+_receipts = msgspec.json.Decoder(list[Receipt])
+_range_logs = msgspec.json.Decoder(list[RangeLog])
+
+
+def parse_block(raw: bytes | Raw) -> Block:
+    return _answer(_blocks, raw, "block")
+
+
+def parse_light_block(raw: bytes | Raw) -> LightBlock:
+    return _answer(_light_blocks, raw, "block")
+
+
+def parse_receipts(raw: bytes | Raw) -> list[Receipt]:
+    return _answer(_receipts, raw, "receipts")
+
+
+def parse_logs(raw: bytes | Raw) -> list[RangeLog]:
+    return _answer(_range_logs, raw, "logs")
+
+
+def _answer(decoder: msgspec.json.Decoder[T], raw: bytes | Raw, what: str) -> T:
+    try:
+        return decoder.decode(raw)
+    except UNREADABLE as error:
+        raise BadAnswer(f"the {what} answered cannot be read: {error}") from error

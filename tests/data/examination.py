@@ -1,0 +1,43 @@
+"""Checking a real block as it was recorded, or what a test made of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from gapless.networks import Network, network_of_chain
+from gapless.pipeline.check import Level, Proof, check_block
+from gapless.sources.evm.structs import Block, Header, Receipt, parse_block, parse_receipts
+from tests.data.recorded import RealBlock
+
+
+def network(it: RealBlock) -> Network:
+    return network_of_chain(it.chain_id)
+
+
+def parsed(raw: dict[str, Any]) -> Block:
+    block = parse_block(msgspec.json.encode(raw))
+    block.extra = undeclared(raw, Block)
+    return block
+
+
+def undeclared(raw: dict[str, Any], kind: type[Header]) -> msgspec.Raw:
+    more = {key: raw[key] for key in raw.keys() - set(kind.__struct_encode_fields__)}
+    return msgspec.Raw(msgspec.json.encode(more)) if more else msgspec.Raw()
+
+
+def parsed_receipts(raw: list[dict[str, Any]] | None) -> list[Receipt] | None:
+    return None if raw is None else parse_receipts(msgspec.json.encode(raw))
+
+
+def check(
+    it: RealBlock,
+    level: Level,
+    block: dict[str, Any] | None = None,
+    receipts: list[dict[str, Any]] | None = None,
+) -> Proof:
+    """Checks a real block, or what became of it."""
+    whole = parsed(it.block if block is None else block)
+    answered = parsed_receipts(it.receipts if receipts is None else receipts)
+    return check_block(whole, answered, network(it), level, it.height)

@@ -1,0 +1,94 @@
+"""Every refusal that a real provider was seen to give leads to the right reaction."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gapless.sources.reactions import Reaction, Refusal, understand
+
+RECORDED = Path(__file__).parents[3] / "shared" / "data" / "rpc_errors.json"
+EXPECTED = {
+    "range": Reaction.SMALLER_RANGE,
+    "range+size": Reaction.SMALLER_RANGE,
+    "size": Reaction.SMALLER_RANGE,
+    "results": Reaction.SMALLER_RANGE,
+    "rate": Reaction.SLOW_DOWN,
+    "quota": Reaction.SWITCH,
+    "rate/quota": Reaction.SWITCH,
+    "batch": Reaction.SMALLER_BATCH,
+    "pruned": Reaction.ELSEWHERE,
+    "head": Reaction.LATER,
+    "reorg": Reaction.LATER,
+    "notfound": Reaction.ABSENT,
+    "method": Reaction.OTHER_METHOD,
+    "overload": Reaction.AGAIN,
+    "internal": Reaction.AGAIN,
+    "params": Reaction.GIVE_UP,
+}
+NO_REFUSAL = ("{}", "null")  # an answer that holds nothing is found out by what it lacks
+
+
+def recorded() -> list[dict[str, Any]]:
+    if not RECORDED.exists():
+        return []
+    errors: list[dict[str, Any]] = json.loads(RECORDED.read_text())["errors"]
+    return [
+        error
+        for error in errors
+        if not error["kind"].startswith("SILENT") and error["message"] not in NO_REFUSAL
+    ]
+
+
+def of(error: dict[str, Any]) -> Refusal:
+    code, status = (
+        value if isinstance(value, int) else None for value in (error["code"], error["http_status"])
+    )
+    data = error["suggested_range_rule"] if error["message"] == "invalid params" else ""
+    return understand(f"{error['message']} {data}", code, status)
+
+
+@pytest.mark.skipif(not RECORDED.exists(), reason="no recorded provider errors beside the project")
+@pytest.mark.parametrize(
+    "error", recorded(), ids=lambda error: f"{error['provider']}-{error['kind']}"
+)
+def test_a_recorded_refusal_is_understood(error: dict[str, Any]) -> None:
+    refusal = of(error)
+    assert refusal.reaction is EXPECTED[error["kind"]]
+    limit = (error["limit"] or {}).get("blocks")
+    if error["kind"] == "range" and str(limit) in error["message"].replace(",", ""):
+        assert refusal.most == limit
+
+
+@pytest.mark.parametrize(
+    ("message", "refusal"),
+    [
+        (
+            "block range too large (2000), maximum allowed is 1000 blocks",
+            Refusal(Reaction.SMALLER_RANGE, 1000),
+        ),
+        (
+            "up to a 2K block range … this block range should work: [0x87fe9, 0x0]",
+            Refusal(Reaction.SMALLER_RANGE, 2000, (0, 0x87FE9)),
+        ),
+        (
+            "max results 20000, retry with the range 6000000-6000509",
+            Refusal(Reaction.SMALLER_RANGE, None, (6_000_000, 6_000_509)),
+        ),
+        ("the query server is suspended for 5 s, request rate exceeded", None),
+        ("", Refusal(Reaction.AGAIN)),
+    ],
+)
+def test_numbers_are_read_from_the_words(message: str, refusal: Refusal | None) -> None:
+    assert understand(message) == (refusal or Refusal(Reaction.SLOW_DOWN, wait_seconds=5.0))
+
+
+def test_code_and_status_speak_where_no_word_does() -> None:
+    assert understand("", -32601).reaction is Reaction.OTHER_METHOD
+    assert understand("", 4444).reaction is Reaction.ELSEWHERE
+    assert understand("", None, 429).reaction is Reaction.SLOW_DOWN
+    assert understand("", -32005, 429).reaction is Reaction.SLOW_DOWN
+    assert understand("", None, 413).reaction is Reaction.SMALLER_RANGE

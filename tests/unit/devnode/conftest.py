@@ -1,0 +1,22 @@
+"""Chains for tests, built once per test process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gapless.devnode import Chain, Parameters, simulated
+
+PARAMETERS = Parameters(blocks=120, txs=8, fewest=0, seed=7)
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def chain(cache: Path) -> Chain:
+    """A fresh view of the same chain: a test may grow or reorganise its own."""
+    return simulated(PARAMETERS, cache)

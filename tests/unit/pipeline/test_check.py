@@ -1,0 +1,166 @@
+"""Each check refuses what it is there to refuse, by its own name, from its level on."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from gapless.core.errors import BadBlock
+from gapless.core.evm.trie import EMPTY_ROOT
+from gapless.networks import CUSTOM, FULL, NETWORKS, Check, Network, find_network
+from gapless.pipeline.check import ASKED, Level, Proof, check_block, check_links, required
+from gapless.sources.evm.structs import Block, Receipt
+from tests.unit.pipeline.blocks import HEIGHT, block, hexed
+
+Damage = Callable[[Block, list[Receipt]], object]
+
+LINKED, PROVEN, ROOTED = Level.LINKS, Level.AUTO, Level.ROOTS
+NOTHING = hexed(EMPTY_ROOT)
+
+
+def check(
+    it: Block,
+    receipts: Sequence[Receipt] | None,
+    level: Level = ROOTED,
+    network: Network = CUSTOM,
+) -> Proof:
+    return check_block(it, receipts, network, level, HEIGHT)
+
+
+def pop_log(it: Block, receipts: list[Receipt]) -> None:
+    receipts[-1].logs.pop()
+
+
+def lose_withdrawals(it: Block, receipts: list[Receipt]) -> None:
+    it.withdrawals = []
+
+
+DAMAGES: list[tuple[Check, Level, Damage]] = [
+    (Check.HEIGHT, LINKED, lambda it, _: setattr(it, "number", "0x8")),
+    (Check.COUNTS, LINKED, lambda _, receipts: receipts.pop()),
+    (Check.PLACES, LINKED, lambda _, receipts: receipts.reverse()),
+    (Check.PLACES, LINKED, lambda it, _: it.transactions.reverse()),
+    (Check.PLACES, LINKED, lambda it, _: setattr(it.transactions[0], "block_hash", it.parent_hash)),
+    (Check.PLACES, LINKED, lambda _, receipts: setattr(receipts[0], "block_number", "0x8")),
+    (Check.PLACES, LINKED, lambda _, receipts: setattr(receipts[0], "transaction_index", "0x1")),
+    (Check.EMPTY, LINKED, lambda it, _: setattr(it, "transactions_root", NOTHING)),
+    (Check.EMPTY, LINKED, lambda it, _: setattr(it, "receipts_root", NOTHING)),
+    (Check.EMPTY, LINKED, lambda it, _: it.uncles.append(it.parent_hash)),
+    (Check.EMPTY, LINKED, lose_withdrawals),
+    (Check.GAS, LINKED, lambda _, receipts: setattr(receipts[-1], "cumulative_gas_used", "0x1")),
+    (Check.RECEIPT_BLOOMS, LINKED, pop_log),
+    (Check.HEADER_HASH, PROVEN, lambda it, _: setattr(it, "state_root", it.parent_hash)),
+    (Check.HEADER_HASH, PROVEN, lambda it, _: setattr(it, "mix_hash", None)),
+    (Check.HEADER_HASH, PROVEN, lambda it, _: setattr(it, "extra_data", "0xz")),
+    (Check.RECEIPTS_ROOT, PROVEN, lambda _, receipts: setattr(receipts[0], "status", "0x0")),
+    (Check.RECEIPTS_ROOT, PROVEN, lambda _, receipts: setattr(receipts[0].logs[0], "data", "0x")),
+    (Check.RECEIPTS_ROOT, PROVEN, lambda _, receipts: setattr(receipts[0], "type", "0x2222")),
+    (Check.TRANSACTIONS_ROOT, ROOTED, lambda it, _: setattr(it.transactions[1], "value", "0x2")),
+    (Check.WITHDRAWALS_ROOT, ROOTED, lambda it, _: setattr(it.withdrawals[0], "amount", "0x4")),  # type: ignore[index]
+    (Check.DERIVED, ROOTED, lambda _, receipts: setattr(receipts[0], "gas_used", "0x1")),
+    (Check.DERIVED, ROOTED, lambda it, _: setattr(it.transactions[0], "y_parity", "0x0")),
+    (
+        Check.DERIVED,
+        ROOTED,
+        lambda it, _: setattr(it.transactions[0], "from_", it.parent_hash[:42]),
+    ),
+    (Check.DERIVED, ROOTED, lambda it, them: setattr(them[1], "contract_address", it.miner)),
+    (Check.DERIVED, ROOTED, lambda _, receipts: setattr(receipts[1], "blob_gas_used", "0x20000")),
+    (Check.DERIVED, ROOTED, lambda _, receipts: setattr(receipts[0].logs[0], "removed", True)),
+    (Check.PRICES, ROOTED, lambda _, receipts: setattr(receipts[0], "effective_gas_price", "0x1")),
+    (Check.LOG_INDEX, ROOTED, lambda _, receipts: setattr(receipts[0].logs[1], "log_index", "0x0")),
+]
+
+
+def test_a_sound_block_passes_every_check() -> None:
+    it, receipts = block()
+    for level in Level:
+        proof = check(it, receipts, level)
+        assert proof == Proof(ASKED[level] - {Check.LINK}, frozenset())
+        assert required(CUSTOM, level, HEIGHT) == ASKED[level]
+    assert check(it, receipts).proven == FULL - {Check.LINK}
+
+
+@pytest.mark.parametrize(("broken", "level", "damage"), DAMAGES)
+def test_damage_is_refused_from_its_level_on(broken: Check, level: Level, damage: Damage) -> None:
+    it, receipts = block()
+    damage(it, receipts)
+    levels = list(Level)
+    for weaker in levels[: levels.index(level)]:
+        check(it, receipts, weaker)
+    for stronger in levels[levels.index(level) :]:
+        with pytest.raises(BadBlock) as refused:
+            check(it, receipts, stronger)
+        assert refused.value.check == broken
+        assert refused.value.height == HEIGHT
+        assert f"block 7 of `custom` fails the check `{broken}`" in str(refused.value)
+
+
+def test_a_header_with_another_bloom_is_refused_even_when_it_is_sealed() -> None:
+    it, receipts = block(logs_bloom="0x" + "ff" * 256)
+    with pytest.raises(BadBlock, match="do not have the bloom in its header"):
+        check(it, receipts, Level.LINKS)
+
+
+def test_a_hash_that_is_not_its_transactions_is_refused() -> None:
+    it, receipts = block()
+    it.transactions[0].hash = receipts[0].transaction_hash = it.parent_hash
+    with pytest.raises(BadBlock, match="transaction 0 hashes to"):
+        check(it, receipts)
+
+
+def test_receipts_that_were_not_asked_for_are_not_missed() -> None:
+    it, _ = block()
+    proof = check(it, None)
+    assert proof.proven == required(CUSTOM, ROOTED, HEIGHT, receipts=False) - {Check.LINK}
+    assert Check.RECEIPTS_ROOT in proof.unproven
+
+
+def test_an_empty_block_is_sound_and_one_answered_empty_is_not() -> None:
+    it, receipts = block(count=0)
+    assert check(it, receipts).unproven == frozenset()
+    whole, _ = block()
+    whole.transactions = []
+    with pytest.raises(BadBlock, match="0 transactions under such a root"):
+        check(whole, [], Level.LINKS)
+
+
+def test_a_transaction_of_an_unknown_type_leaves_only_the_transactions_unproven() -> None:
+    it, receipts = block()
+    it.transactions[0].type = "0x76"
+    assert check(it, receipts).unproven == {Check.TRANSACTIONS_ROOT}
+
+
+def test_a_network_is_asked_for_no_more_than_it_supports() -> None:
+    it, receipts = block()
+    it.state_root = it.parent_hash
+    proof = check(it, receipts, PROVEN, find_network("stable"))
+    assert proof.unproven == {Check.HEADER_HASH}
+    assert proof.proven >= {Check.RECEIPTS_ROOT, Check.BLOOM, Check.GAS}
+
+
+def test_where_transactions_may_lack_receipts_the_others_are_still_placed() -> None:
+    it, receipts = block(count=3)
+    cronos = NETWORKS["cronos"]
+    proof = check(it, [receipts[0], receipts[2]], ROOTED, cronos)
+    assert proof.proven == {Check.HEIGHT, Check.PLACES, Check.RECEIPT_BLOOMS}
+    for wrong in ([receipts[2], receipts[0]], [receipts[0], receipts[0]]):
+        with pytest.raises(BadBlock, match="not those of its transactions"):
+            check(it, wrong, LINKED, cronos)
+
+
+def test_neighbours_are_linked_by_hash() -> None:
+    it, _ = block()
+    check_links(CUSTOM, it.parent_hash, it)
+    with pytest.raises(BadBlock, match="another branch of the chain"):
+        check_links(CUSTOM, it.hash, it)
+
+
+def test_a_refusal_survives_its_way_to_another_process() -> None:
+    error = BadBlock("what happened", height=7, check=Check.GAS, hint="what to do")
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.height, again.check, again.hint) == (
+        *("what happened", 7, "gas", "what to do"),
+    )
