@@ -122,13 +122,13 @@ class Storm:
                 self.happened["restart"] += 1
         completions = await self._stage.completions() if self._sleepers else {}
         for sleeper in list(self._sleepers):
-            is_zombie = bool(sleeper.held) and all(
+            replaced = [
                 completions.get((lease.backfill_id, lease.chunk_index), 0) > lease.fence
                 for lease in sleeper.held
-            )
+            ]
             # One that was stopped in a transaction keeps its successors waiting.
             overslept = time.monotonic() - sleeper.since > self._plan.longest_sleep
-            if is_zombie or overslept:
+            if overslept or (replaced and all(replaced)):
                 sleeper.worker.wake()
                 self._sleepers.remove(sleeper)
-                self.happened["zombie" if is_zombie else "long sleep"] += 1
+                self.happened["zombie" if any(replaced) else "long sleep"] += 1

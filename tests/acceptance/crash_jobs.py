@@ -28,7 +28,7 @@ from gapless.runtime.run import Run
 SHORT_LEASE = 1.5
 LONG_LEASE = 300.0
 DEADLY = 13
-WORK = 0.02
+WORK = 0.03
 
 _EFFECT = """
 INSERT INTO history (backfill_id, chunk_index, fence, worker, height)

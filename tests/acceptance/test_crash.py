@@ -275,16 +275,16 @@ async def test_a_thread_that_does_not_listen_is_left_behind(
 async def test_an_interrupted_foreground_run_is_finished_by_a_worker(
     fleet: Fleet, stage: Stage
 ) -> None:
-    wanted = ("--job", jobs.calm.name, "--range", "0:299", "--id", "front")
+    wanted = ("--job", jobs.calm.name, "--range", "0:149", "--id", "front")
     front = fleet.start("backfill", "start", *wanted)
-    await until(lambda: stage.has_effects(50), "50 effects")
+    await until(lambda: stage.has_effects(30), "30 effects")
     front.send(signal.SIGINT)
     assert await front.exit_code() == INTERRUPTED, front
     assert await stage.leases() == []
     assert not (await stage.ledger.backfill("front")).state.ended
 
     assert await fleet.worker("--until-idle").exit_code() == 0
-    await stage.assert_exactly_once("front", 300)
+    await stage.assert_exactly_once("front", 150)
     assert len(await stage.heights_by_worker("front")) == 2
 
 

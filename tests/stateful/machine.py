@@ -28,7 +28,7 @@ WORKER = st.integers(0, WORKERS - 1)
 STEPS = st.integers(0, 3)
 RARELY = st.sampled_from([False, False, False, True])
 REPLIES = st.sampled_from([Reply.ARRIVES, Reply.ARRIVES, *Reply])
-COMMANDS = st.sampled_from(["pause", "resume", "cancel", "force"])
+COMMANDS = st.sampled_from(["toggle", "toggle", "toggle", "pause", "resume", "cancel", "force"])
 JUMPS = (1.0, 7.0, LEASE + 1, HOUR, -1.0, -LEASE - 2, -HOUR)
 
 
@@ -46,7 +46,7 @@ class People(Stage):
         for wish in wishes:
             self.create(wish)
 
-    @precondition(lambda self: len(self.requests) < 4)
+    @precondition(lambda self: len(self.requests) < 5)
     @rule(wish=WISHES, reply=REPLIES)
     def create(self, wish: Wish, reply: Reply = Reply.ARRIVES) -> None:
         request = wish.request(f"b{next(self.serial)}")
@@ -70,11 +70,16 @@ class People(Stage):
 
     @rule(which=ANY, commands=st.lists(COMMANDS, min_size=1, max_size=3), reply=REPLIES)
     def steer(self, which: int, commands: list[str], reply: Reply = Reply.ARRIVES) -> None:
-        """Commands to one backfill, rather to one that can still follow them."""
+        """Commands to one backfill, rather to one that can still follow them.
+
+        To toggle is to pause, or to resume what is paused.
+        """
         backfills = sorted(self.tables.backfills.values(), key=lambda each: each.state.ended)
         target = pick(backfills, which).id
         for command in commands:
-            self._command(self.tables.backfills[target], command, reply)
+            backfill = self.tables.backfills[target]
+            other = "resume" if backfill.state is State.PAUSED else "pause"
+            self._command(backfill, other if command == "toggle" else command, reply)
 
     def _command(self, backfill: Backfill, command: str, reply: Reply) -> None:
         state, stopping = backfill.state, backfill.stopping
@@ -179,6 +184,9 @@ class People(Stage):
             selection = self.do(Act(Deed.OTHER), lambda: self.ledger.selection(made.selection))
             assert [selection.key(at) for at in range(len(selection))] == keys
             self.children[parent.id, name] = child
+            letters = self.tables.of(parent.id, Status.ABANDONED)
+            left = [letter for letter in letters if letter.missing & missing]
+            assert all(letter.purged_at is not None for letter in left), f"still dead: {left}"
 
     @precondition(lambda self: any(each.state.ended for each in self.tables.backfills.values()))
     @rule(purge=st.booleans(), reply=REPLIES)
@@ -202,8 +210,8 @@ class Workers(Stage):
         worker=WORKER,
         count=st.integers(1, 4),
         queues=st.permutations(QUEUES),
-        many=st.integers(1, 3),
-        hooks=st.booleans(),
+        many=st.sampled_from([1, 2, 3, 3, 3]),
+        jobs=st.sampled_from([JOBS, JOBS, JOBS[:1], JOBS[1:]]),
         reply=REPLIES,
     )
     def claim(
@@ -212,11 +220,10 @@ class Workers(Stage):
         count: int = 4,
         queues: Sequence[str] = QUEUES,
         many: int = 3,
-        hooks: bool = True,
+        jobs: Sequence[tuple[str, int]] = JOBS,
         reply: Reply = Reply.ARRIVES,
     ) -> None:
-        jobs = JOBS if hooks else JOBS[:1]
-        wish = self.claim_request(worker, count, tuple(queues[:many]), jobs)
+        wish = self.claim_request(worker, count, tuple(queues[:many]), tuple(jobs))
         self.claim_as(worker, wish, reply)
 
     @rule(worker=WORKER, count=st.integers(1, 4), which=ANY)
@@ -339,7 +346,7 @@ class Workers(Stage):
         return Signal.PAUSE if backfill.state is State.PAUSED else Signal.GO_ON
 
 
-class Mishaps(Stage):
+class Mishaps(Workers):
     """What nobody wants, and what happens all the same."""
 
     @rule(worker=WORKER, same_host=st.booleans(), reply=REPLIES)
@@ -364,6 +371,13 @@ class Mishaps(Stage):
         """The clock moves: a little, over a lease, by an hour, or back."""
         self.now += seconds
         self.spend("jump")
+
+    @precondition(lambda self: self.held)
+    @rule(which=ANY)
+    def fall_silent(self, which: int) -> None:
+        """All workers but one miss their heartbeats for longer than a lease."""
+        self.now += LEASE + 1
+        self.heartbeat(which, steps=0)
 
     @precondition(lambda self: any(held.past for held in self.held))
     @rule(which=ANY, past=ANY)
@@ -407,5 +421,5 @@ class Mishaps(Stage):
             raise AssertionError("a zombie holds a chunk")
 
 
-class LedgerMachine(People, Workers, Mishaps):
+class LedgerMachine(People, Mishaps):
     """All of them at once; a database is still to come."""

@@ -14,13 +14,14 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.servers import PostgresServer
 from tests.stateful.databases import SqliteMachine, postgres_machine
 
-EXAMPLES = os.environ.get("GAPLESS_EXAMPLES")
+EXAMPLES = int(os.environ.get("GAPLESS_EXAMPLES", "0"))
 STEPS = 40
+PATIENCE = 900 + 5 * EXAMPLES  # a failure is worth five minutes of shrinking
 
 
 def profile(examples: int) -> settings:
     return settings(
-        max_examples=int(EXAMPLES or examples),
+        max_examples=EXAMPLES or examples,
         stateful_step_count=STEPS,
         deadline=None,
         derandomize=False,
@@ -30,13 +31,13 @@ def profile(examples: int) -> settings:
     )
 
 
-@pytest.mark.timeout(2 * int(EXAMPLES) if EXAMPLES else 120)
+@pytest.mark.timeout(PATIENCE)
 class TestSqlite:
     def test_keeps_the_laws(self) -> None:
         run_state_machine_as_test(SqliteMachine, settings=profile(200))
 
 
-@pytest.mark.timeout(5 * int(EXAMPLES) if EXAMPLES else 120)
+@pytest.mark.timeout(PATIENCE)
 class TestPostgres:
     def test_keeps_the_laws(self, postgres: PostgresServer) -> None:
         with postgres_machine(postgres) as machine:

@@ -15,7 +15,7 @@ from gapless.ledger.groups import Hook
 from gapless.ledger.records import BackfillRequest
 
 QUEUES = ("priority", "default", "backlog")
-JOBS = (("copy", 1), ("hook", 1))
+JOBS = (("copy", 1), ("copy", 2), ("hook", 1))
 LEASE = 60.0
 POLICIES = {
     RetryKind.BACKOFF: RetryPolicy(
@@ -43,6 +43,7 @@ class Wish:
     retry: RetryKind = RetryKind.BACKOFF
     group: str | None = None
     lease: float = LEASE
+    job_version: int = 1
 
     @property
     def keys(self) -> list[str]:
@@ -61,7 +62,7 @@ class Wish:
         return BackfillRequest(
             id=backfill_id,
             job="copy",
-            job_version=1,
+            job_version=self.job_version,
             selector=summary(selector),
             selection=resolve(selector, scheme),
             chunk_size=self.chunk_size,
@@ -90,10 +91,11 @@ WISHES = st.builds(
     shape=st.sampled_from(["range", "explicit", "static"]),
     partitions=st.integers(1, 12),
     chunk_size=st.integers(1, 5),
-    max_concurrent=st.integers(1, 4),
+    max_concurrent=st.sampled_from([1, 2, 3, 4, 4]),
     queue=st.sampled_from(["default", "priority", "backlog"]),
     order=st.sampled_from(Order),
     retry=st.sampled_from(RetryKind),
     group=st.sampled_from([None, "g"]),
     lease=st.sampled_from([LEASE, 10.0]),
+    job_version=st.sampled_from([1, 1, 2]),
 )

@@ -19,7 +19,12 @@ from gapless.core.errors import Conflict, NotFound, WrongState
 from gapless.core.events import BackfillCreated, ChunkEnded, Codec, Event
 from gapless.ledger import views
 from gapless.ledger.database import Transaction, one
-from gapless.ledger.records import Backfill, BackfillRequest, missing_of_row
+from gapless.ledger.records import (
+    Backfill,
+    BackfillRequest,
+    lifecycle_from_row,
+    missing_of_row,
+)
 
 
 async def create(tx: Transaction, request: BackfillRequest) -> Backfill:
@@ -98,13 +103,7 @@ async def settle(tx: Transaction, backfill_id: str) -> State:
     lifecycle = await lock(tx, backfill_id)
     if lifecycle.stopping and not lifecycle.state.ended:
         await _sweep(tx, backfill_id)
-    chunks = (await views.backfill(tx, backfill_id)).chunks
-    tally = Tally(
-        chunks.running,
-        chunks.pending + chunks.failed,
-        chunks.total - chunks.planned,
-        chunks.abandoned,
-    )
+    tally = Tally(*(await tx.fetch("tally", id=backfill_id))[0])
     events = machine.settle(lifecycle, tally)
     return (await record(tx, lifecycle, events)).state
 
@@ -157,11 +156,12 @@ async def note_drift(tx: Transaction, backfill_id: str, drift: str | None) -> No
 
 async def lock(tx: Transaction, backfill_id: str) -> Lifecycle:
     """Locks a backfill's row; what is read of it from here on stays so until the commit."""
-    if await one(tx, "lock_backfill", id=backfill_id) is None:
+    row = await one(tx, "lock_backfill", id=backfill_id)
+    if row is None:
         raise NotFound(
             f"there is no backfill `{backfill_id}`", hint="`gapless backfill ls` lists them"
         )
-    return (await views.backfill(tx, backfill_id)).lifecycle
+    return lifecycle_from_row(*row)
 
 
 async def _sweep(tx: Transaction, backfill_id: str, *, force: bool = False) -> None:

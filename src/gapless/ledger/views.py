@@ -131,7 +131,6 @@ def _backfill(row: Sequence[Any]) -> Backfill:
         created_at,
         started_at,
         ended_at,
-        pending,
         running,
         failed,
         complete,
@@ -139,6 +138,7 @@ def _backfill(row: Sequence[Any]) -> Backfill:
         cancelled,
         now,
     ) = row
+    pending = planned - running - failed - complete - abandoned - cancelled  # maybe a million
     return Backfill(
         id,
         job,

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from gapless.core.errors import UsageError
 from gapless.ledger import Ledger, open_ledger
 from tests.pooler import pooler
 from tests.support import PostgresHome, claim, complete, create, database_of, done, finish
@@ -30,6 +31,11 @@ async def test_an_option_of_the_url_turns_them_off(postgres_home: PostgresHome) 
     await finish(ledger)
     assert await ledger.check() == []
     await ledger.close()
+
+
+async def test_the_option_takes_no_other_value(postgres_home: PostgresHome) -> None:
+    with pytest.raises(UsageError, match="`prepared_statements` is `on` or `off`, not `0`"):
+        await open_ledger(f"{postgres_home.url}?prepared_statements=0")
 
 
 @pytest.mark.parametrize("option", ["", "?prepared_statements=off"])

@@ -37,6 +37,8 @@ HOT = [
     "confirm",
     "hold",
     "backfill",
+    "lock_backfill",
+    "tally",
     "unsettled",
     "drained",
     "append_events",

@@ -28,7 +28,23 @@ ON CONFLICT DO NOTHING
 RETURNING id
 
 -- name: lock_backfill
-SELECT id FROM gapless.backfills WHERE id = :id FOR NO KEY UPDATE
+SELECT id, state, state_version, stopping FROM gapless.backfills WHERE id = :id FOR NO KEY UPDATE
+
+-- name: tally
+-- What is left of a locked backfill: running chunks, whether any wait, unplanned and dead ones.
+SELECT (SELECT count(*) FROM (SELECT FROM gapless.chunks c
+                              WHERE c.backfill_id = b.id AND c.status = 'RUNNING'
+                              ORDER BY c.due) AS running),
+       (SELECT c.rank FROM gapless.chunks c
+        WHERE c.backfill_id = b.id AND c.status = 'PENDING'
+        ORDER BY c.rank LIMIT 1) IS NOT NULL
+       OR (SELECT c.due FROM gapless.chunks c
+           WHERE c.backfill_id = b.id AND c.status = 'FAILED'
+           ORDER BY c.due LIMIT 1) IS NOT NULL,
+       b.chunk_total - b.planned,
+       coalesce((SELECT sum(n.abandoned) FROM gapless.counts n WHERE n.backfill_id = b.id), 0)::bigint
+FROM gapless.backfills b
+WHERE b.id = :id
 
 -- name: set_lifecycle
 UPDATE gapless.backfills

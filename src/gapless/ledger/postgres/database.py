@@ -139,7 +139,7 @@ class PostgresDatabase:
         self._shown_url = shown_url
         self._bound = bound
         self._patience = patience
-        self._prepared = options.get("prepared_statements", "on") != "off"
+        self._prepared = _is_on(options, "prepared_statements")
         self._connections = Connections(self._url, connections)
         # Jobs keep theirs for as long as they like: they must not keep heartbeats waiting.
         self._sessions = Connections(self._url, SESSIONS)
@@ -298,3 +298,10 @@ def _split(url: str) -> tuple[str, dict[str, str]]:
     ours = {name: value for name, value in options if name in OPTIONS}
     theirs = [(name, value) for name, value in options if name not in OPTIONS]
     return (f"{base}?{urlencode(theirs)}" if theirs else base, ours) if ours else (url, ours)
+
+
+def _is_on(options: dict[str, str], name: str) -> bool:
+    value = options.get(name, "on")
+    if value not in ("on", "off"):
+        raise UsageError(f"the ledger's option `{name}` is `on` or `off`, not `{value}`")
+    return value == "on"

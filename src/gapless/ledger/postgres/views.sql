@@ -7,9 +7,6 @@ b.id, b.job, b.job_version, b.selector, b.selection, b.partitions, b.chunk_size,
        b.lease_seconds, b.state, b.state_version, b.stopping, b.parent_backfill_id,
        b.retry_request_id, b.group_name, b.drift, b.error, b.created_at, b.started_at, b.ended_at,
        (SELECT count(*) FROM (SELECT FROM gapless.chunks c
-                              WHERE c.backfill_id = b.id AND c.status = 'PENDING'
-                              ORDER BY c.rank) AS pending),
-       (SELECT count(*) FROM (SELECT FROM gapless.chunks c
                               WHERE c.backfill_id = b.id AND c.status = 'RUNNING'
                               ORDER BY c.due) AS running),
        (SELECT count(*) FROM (SELECT FROM gapless.chunks c

@@ -28,7 +28,20 @@ ON CONFLICT DO NOTHING
 RETURNING id
 
 -- name: lock_backfill
-SELECT id FROM backfills WHERE id = :id
+SELECT id, state, state_version, stopping FROM backfills WHERE id = :id
+
+-- name: tally
+-- What is left of a locked backfill: running chunks, whether any wait, unplanned and dead ones.
+SELECT (SELECT count(*) FROM chunks c INDEXED BY chunks_running
+        WHERE c.backfill_id = b.id AND c.status = 'RUNNING'),
+       EXISTS (SELECT 1 FROM chunks c INDEXED BY chunks_pending
+               WHERE c.backfill_id = b.id AND c.status = 'PENDING')
+       OR EXISTS (SELECT 1 FROM chunks c INDEXED BY chunks_failed
+                  WHERE c.backfill_id = b.id AND c.status = 'FAILED'),
+       b.chunk_total - b.planned,
+       coalesce((SELECT sum(n.abandoned) FROM counts n WHERE n.backfill_id = b.id), 0)
+FROM backfills b
+WHERE b.id = :id
 
 -- name: set_lifecycle
 UPDATE backfills
