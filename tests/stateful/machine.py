@@ -29,7 +29,7 @@ STEPS = st.integers(0, 3)
 RARELY = st.sampled_from([False, False, False, True])
 REPLIES = st.sampled_from([Reply.ARRIVES, Reply.ARRIVES, *Reply])
 COMMANDS = st.sampled_from(["toggle", "toggle", "toggle", "pause", "resume", "cancel", "force"])
-JUMPS = (1.0, 7.0, LEASE + 1, HOUR, -1.0, -LEASE - 2, -HOUR)
+JUMPS = (1.0, 7.0, 7.0, LEASE + 1, HOUR, -1.0, -LEASE - 2, -HOUR)
 
 
 class People(Stage):
@@ -70,12 +70,14 @@ class People(Stage):
 
     @rule(which=ANY, commands=st.lists(COMMANDS, min_size=1, max_size=3), reply=REPLIES)
     def steer(self, which: int, commands: list[str], reply: Reply = Reply.ARRIVES) -> None:
-        """Commands to one backfill, rather to one that can still follow them.
+        """Commands to one backfill: if possible one at work, or one that has not ended.
 
         To toggle is to pause, or to resume what is paused.
         """
-        backfills = sorted(self.tables.backfills.values(), key=lambda each: each.state.ended)
-        target = pick(backfills, which).id
+        every = list(self.tables.backfills.values())
+        unended = [each for each in every if not each.state.ended]
+        at_work = [each for each in unended if self.tables.leased(each.id, self.now)]
+        target = pick((at_work or unended or every, unended or every, every)[which % 3], which).id
         for command in commands:
             backfill = self.tables.backfills[target]
             other = "resume" if backfill.state is State.PAUSED else "pause"

@@ -24,7 +24,6 @@ def profile(examples: int) -> settings:
         max_examples=EXAMPLES or examples,
         stateful_step_count=STEPS,
         deadline=None,
-        derandomize=False,
         print_blob=True,
         # A step is a transaction on a real database, and the machine looks at all of it after each.
         suppress_health_check=[HealthCheck.too_slow],

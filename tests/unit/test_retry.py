@@ -16,7 +16,7 @@ chances = st.floats(0, 1, exclude_max=True)
 seconds = st.floats(0, 10_000)
 failures = st.integers(1, 10_000)
 doubling = st.builds(
-    lambda kind, base, more, jitter: RetryPolicy(kind, base, base + more, jitter, retries=10_000),
+    lambda kind, base, more, jitter: RetryPolicy(kind, base, base + more, jitter, retries=10_001),
     st.sampled_from([RetryKind.BACKOFF, RetryKind.UNBOUNDED]),
     seconds,
     seconds,
