@@ -33,7 +33,7 @@ def arrow_schema(table: Table) -> pa.Schema:
 
 @dataclass(frozen=True)
 class Tables(Mapping[str, pa.Table]):
-    """Rows of some blocks, by table. A table that was not asked for is absent, not empty."""
+    """Rows of some blocks, by table, parents first. A table not asked for is absent, not empty."""
 
     by_name: Mapping[str, pa.Table]
 
@@ -41,7 +41,7 @@ class Tables(Mapping[str, pa.Table]):
         return self.by_name[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.by_name)
+        return (table.name for table in TABLES if table.name in self.by_name)
 
     def __len__(self) -> int:
         return len(self.by_name)

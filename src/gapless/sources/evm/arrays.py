@@ -1,12 +1,16 @@
-"""Decoded columns to Arrow arrays: the buffers are handed over, and None becomes null.
+"""Fields of answers to Arrow arrays: all columns of a kind in one pass, and None becomes null.
 
-An answer's column is full (nearly always), empty (another network's field), or mixed. Only the
-mixed one pays for nulls: its values are decoded without the gaps and then spread over the rows.
+A pass costs some twenty calls of numpy, however short it is; with fifty columns that adds up. So
+the columns of one kind are laid end to end, decoded as one, and cut apart again. A column is full
+(nearly always), empty (another network's field) or mixed; only the mixed one pays for nulls: its
+values are decoded without the gaps and then spread over the rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, repeat
 from operator import is_not
 from typing import Any
@@ -16,24 +20,56 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from gapless.schema.arrow import arrow_type
-from gapless.schema.tables import Column, Kind
+from gapless.schema.tables import F64, Column, Kind
 from gapless.sources.evm import columns
-from gapless.sources.evm.columns import BadValue, Bytes, Lengths
+from gapless.sources.evm.columns import BadValue, Bytes
 
+Fields = Mapping[str, Sequence[Any]]
 Mask = NDArray[np.bool_]
 
 _TOPICS = 4
-_AS_THEY_ARE = (Kind.BOOL, Kind.JSON)
 _MAX_BYTES = 2**31 - 1  # what the 32-bit offsets of Arrow's `binary` can tell apart
 
 
-def arrays(column: Column, values: Sequence[Any]) -> list[pa.Array]:
-    """What the answers held for a column, as the array (two, of a 256-bit number) to store."""
-    if column.nullable and values.count(None) == len(values):
-        return [pa.nulls(len(values), arrow_type(each.kind)) for each in column.stored]
-    if column.kind in _AS_THEY_ARE:
-        return [pa.array(values, arrow_type(column.kind))]
-    return _decoded(column.kind, values) if all(values) else _with_nulls(column, values)
+class BadField(ValueError):
+    """A field that its column cannot hold, and the row where it stands."""
+
+    def __init__(self, column: str, row: int, why: BadValue) -> None:
+        super().__init__(str(why))
+        self.column = column
+        self.row = row
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A column's part of a pass: from where to where, and for which rows if not for all."""
+
+    column: Column
+    start: int
+    stop: int
+    valid: Mask | None
+
+    def row(self, at: int) -> int:
+        """The row of the value at a place in the pass."""
+        inside = at - self.start
+        return inside if self.valid is None else int(np.flatnonzero(self.valid)[inside])
+
+
+def arrays(wanted: Iterable[Column], fields: Fields) -> dict[str, pa.Array]:
+    """The columns as they are stored, by name; a 256-bit number makes two."""
+    found: dict[str, pa.Array] = {}
+    kinds: dict[Kind, list[Column]] = {}
+    for column in wanted:
+        values = fields[column.name]
+        if column.nullable and not any(values) and values.count(None) == len(values):
+            found |= {it.name: pa.nulls(len(values), arrow_type(it.kind)) for it in column.stored}
+        elif column.kind in (Kind.BOOL, Kind.JSON):
+            found[column.name] = pa.array(values, arrow_type(column.kind))
+        else:
+            kinds.setdefault(column.kind, []).append(column)
+    for kind, group in kinds.items():
+        found |= _pass(kind, group, fields)
+    return found
 
 
 def number_array(values: NDArray[Any]) -> pa.Array:
@@ -41,15 +77,16 @@ def number_array(values: NDArray[Any]) -> pa.Array:
 
 
 def topic_arrays(topics: Sequence[list[str]]) -> list[pa.Array]:
-    """The four columns of the topics: all are decoded together, then dealt out by position."""
+    """The four columns of the topics: decoded in one pass, then dealt out by position."""
     counts = np.fromiter(map(len, topics), np.int64, len(topics))
     if counts.max(initial=0) > _TOPICS:
         row = int(counts.argmax())
-        raise BadValue(row, topics[row], f"a list of at most {_TOPICS} topics")
+        raise BadField("topics", row, BadValue(row, topics[row], f"at most {_TOPICS} topics"))
     try:
         data = columns.fixed([*chain.from_iterable(topics)], 32)
     except BadValue as error:
-        raise error.at(int(np.repeat(np.arange(len(topics)), counts)[error.row])) from None
+        row = int(np.repeat(np.arange(len(topics)), counts)[error.row])
+        raise BadField("topics", row, error) from error
     starts = np.cumsum(counts) - counts
     return [_topic(data, starts + place, counts > place) for place in range(_TOPICS)]
 
@@ -60,36 +97,66 @@ def _topic(data: Bytes, places: NDArray[np.int64], valid: Mask) -> pa.Array:
     return _array(Kind.HASH, data[places[valid]], valid)
 
 
-def _with_nulls(column: Column, values: Sequence[str | None]) -> list[pa.Array]:
-    valid = np.fromiter(map(is_not, values, repeat(None)), np.bool_, len(values))
-    if not column.nullable and not valid.all():
-        raise BadValue(int(valid.argmin()), None, column.kind.meaning)
+def _pass(kind: Kind, group: Sequence[Column], fields: Fields) -> dict[str, pa.Array]:
+    values: list[str] = []
+    cuts = [_lay(values, column, fields[column.name]) for column in group]
     try:
-        return _decoded(column.kind, [v for v in values if v is not None], valid)
+        if kind is Kind.BYTES:
+            return _binary_arrays(cuts, *columns.binaries(values))
+        if kind is Kind.U256:
+            exact, nearest = columns.u256s(values)
+            return _cut(kind, cuts, exact) | _cut(Kind.FLOAT, cuts, nearest, F64)
+        return _cut(kind, cuts, _decoded(kind, values))
     except BadValue as error:
-        raise error.at(int(np.flatnonzero(valid)[error.row])) from None
+        cut = cuts[bisect_right([cut.start for cut in cuts], error.row) - 1]
+        raise BadField(cut.column.name, cut.row(error.row), error) from error
 
 
-def _decoded(kind: Kind, values: Sequence[str], valid: Mask | None = None) -> list[pa.Array]:
-    """The values as arrays; `valid` says which rows they are of, where not of all."""
+def _lay(values: list[str], column: Column, fields: Sequence[Any]) -> Cut:
+    """Adds a column's fields to the values of a pass. A column that may not be null never is:
+    its field is required, and an answer without it did not parse."""
+    start = len(values)
+    if not column.nullable or all(fields):
+        values += fields
+        return Cut(column, start, len(values), None)
+    valid = np.fromiter(map(is_not, fields, repeat(None)), np.bool_, len(fields))
+    values += [field for field in fields if field is not None]
+    return Cut(column, start, len(values), valid)
+
+
+def _decoded(kind: Kind, values: Sequence[str]) -> NDArray[Any]:
     if kind is Kind.INT:
-        return [_array(kind, columns.numbers(values), valid)]
-    if kind is Kind.U256:
-        exact, nearest = columns.u256s(values)
-        return [_array(kind, exact, valid), _array(Kind.FLOAT, nearest, valid)]
+        return columns.numbers(values)
     if kind is Kind.WORD:
-        return [_array(kind, columns.words(values), valid)]
-    if kind.width is not None:
-        return [_array(kind, columns.fixed(values, kind.width), valid)]
-    return [_binary_array(*columns.binaries(values), valid)]
+        return columns.words(values)
+    assert kind.width is not None
+    return columns.fixed(values, kind.width)
 
 
-def _spread(found: NDArray[Any], valid: Mask | None) -> NDArray[Any]:
-    if valid is None:
-        return found
-    rows = np.zeros((len(valid), *found.shape[1:]), found.dtype)
-    rows[valid] = found
-    return rows
+def _cut(
+    kind: Kind, cuts: Sequence[Cut], data: NDArray[Any], suffix: str = ""
+) -> dict[str, pa.Array]:
+    return {
+        cut.column.name + suffix: _array(kind, data[cut.start : cut.stop], cut.valid)
+        for cut in cuts
+    }
+
+
+def _binary_arrays(
+    cuts: Sequence[Cut], lengths: NDArray[np.int64], data: bytes
+) -> dict[str, pa.Array]:
+    found = {}
+    for cut in cuts:
+        start = lengths[: cut.start].sum()
+        own = _spread(lengths[cut.start : cut.stop], cut.valid)
+        if own.sum() > _MAX_BYTES:
+            raise OverflowError("more than 2 GiB in one column: decode fewer blocks at once")
+        offsets = np.zeros(len(own) + 1, np.int32)
+        np.cumsum(own, out=offsets[1:])
+        part = pa.py_buffer(data[start : start + offsets[-1]])
+        buffers = [_bits(cut.valid), pa.py_buffer(offsets), part]
+        found[cut.column.name] = pa.Array.from_buffers(arrow_type(Kind.BYTES), len(own), buffers)
+    return found
 
 
 def _array(kind: Kind, found: NDArray[Any], valid: Mask | None = None) -> pa.Array:
@@ -98,14 +165,12 @@ def _array(kind: Kind, found: NDArray[Any], valid: Mask | None = None) -> pa.Arr
     return pa.Array.from_buffers(arrow_type(kind), len(rows), buffers)
 
 
-def _binary_array(found: Lengths, data: bytes, valid: Mask | None) -> pa.Array:
-    if len(data) > _MAX_BYTES:
-        raise OverflowError("more than 2 GiB in one column: decode fewer blocks at once")
-    lengths = _spread(found, valid)
-    offsets = np.zeros(len(lengths) + 1, np.int32)
-    np.cumsum(lengths, out=offsets[1:])
-    buffers = [_bits(valid), pa.py_buffer(offsets), pa.py_buffer(data)]
-    return pa.Array.from_buffers(arrow_type(Kind.BYTES), len(lengths), buffers)
+def _spread(found: NDArray[Any], valid: Mask | None) -> NDArray[Any]:
+    if valid is None:
+        return found
+    rows = np.zeros((len(valid), *found.shape[1:]), found.dtype)
+    rows[valid] = found
+    return rows
 
 
 def _bits(valid: Mask | None) -> pa.Buffer | None:

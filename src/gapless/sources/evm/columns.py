@@ -26,7 +26,8 @@ Lengths = NDArray[np.int64]
 _ZERO, _X, _SPACE = b"0x "
 _TO_ZERO = bytes.maketrans(b"x ", b"00")
 _SMALL = {hex(number): number for number in range(1024)}
-_SHORT = 5
+_SHORT = 5  # characters of the longest of them
+_U256 = "0x[0-9a-fA-F]{1,64}", "a quantity below 2^256"
 
 
 class BadValue(ValueError):
@@ -35,11 +36,6 @@ class BadValue(ValueError):
     def __init__(self, row: int, value: object, expected: str) -> None:
         super().__init__(f"{_shown(value)} is not {expected}")
         self.row = row
-
-    def at(self, row: int) -> BadValue:
-        """The same complaint about the row that the value has in a longer column."""
-        self.row = row
-        return self
 
 
 def numbers(values: Sequence[str]) -> Numbers:
@@ -63,13 +59,21 @@ def u256s(values: Sequence[str]) -> tuple[Bytes, Doubles]:
 
     Nearly all of them fit in 64 bits, where both come at the price of a small number.
     """
-    large = [row for row, v in enumerate(values) if len(v) > 18] if _any_wide(values) else []
-    low = numbers([v if len(v) <= 18 else "0x0" for v in values] if large else values)
+    lengths = np.fromiter(map(len, values), np.int64, len(values))
+    large = np.flatnonzero(lengths > 18).tolist()
+    small = [*values]
+    for row in large:
+        small[row] = "0x0"
+    try:
+        low = numbers(small)
+        high = words([values[row] for row in large])
+    except BadValue:
+        _blame(values, *_U256)
     limbs = np.zeros((len(values), 4), ">u8")
     limbs[:, 3] = low
     data, nearest = limbs.view(np.uint8), low.astype(np.float64)
     if large:
-        data[large] = words([values[row] for row in large])
+        data[large] = high
         nearest[large] = [float(int(values[row], 16)) for row in large]
     return data, nearest
 
@@ -79,11 +83,15 @@ def words(values: Sequence[str]) -> Bytes:
     try:
         return fixed([v if len(v) == 66 else _widened(v) for v in values], 32)
     except BadValue:
-        _blame(values, "0x[0-9a-fA-F]{1,64}", "a quantity below 2^256")
+        _blame(values, *_U256)
 
 
 def fixed(values: Sequence[str], width: int) -> Bytes:
-    """Bytes of one width, a row each."""
+    """Bytes of one width, a row each.
+
+    Lengths are checked in sum: values too long and too short by turns pass if `0x` stands where
+    each should begin, as the bytes that they spell together.
+    """
     stride = 2 * width + 2
     try:
         text = "".join(values).encode("ascii")
@@ -120,7 +128,8 @@ def _quantities(text: bytes, count: int, width: int) -> Numbers:
     """Right-aligned quantities, decoded together.
 
     The spaces before a number, and its `0x`, become leading zeros, which leave it the same number.
-    First it is checked that each row is spaces, `0x` and at least one more character.
+    First it is checked that each row is spaces, `0x` and at least one more character. (So a number
+    that came with spaces before it passes; it is that number.)
     """
     characters = np.frombuffer(text, np.uint8)
     marks = np.flatnonzero(characters == _X)
@@ -136,10 +145,6 @@ def _quantities(text: bytes, count: int, width: int) -> Numbers:
     digits = np.frombuffer(unhexlify(text.translate(_TO_ZERO)), np.uint8)
     low = np.ascontiguousarray(digits.reshape(count, width // 2)[:, -8:])
     return low.view(">u8").reshape(count).astype(np.uint64)
-
-
-def _any_wide(values: Sequence[str]) -> bool:
-    return max(map(len, values), default=0) > 18
 
 
 def _widened(value: str) -> str:

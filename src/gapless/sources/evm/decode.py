@@ -11,6 +11,7 @@ refused, not repaired, and nothing of it is stored.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import chain
 
@@ -20,10 +21,9 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from gapless.core.errors import BadAnswer
 from gapless.schema import BLOCKS, LOGS, TRANSACTIONS, WITHDRAWALS
 from gapless.schema.arrow import Tables
-from gapless.sources.evm.arrays import number_array, topic_arrays
-from gapless.sources.evm.columns import BadValue
+from gapless.sources.evm.arrays import BadField, Fields, number_array, topic_arrays
 from gapless.sources.evm.extras import extra_texts, list_texts, raw_texts, transaction_extra_texts
-from gapless.sources.evm.frame import Counts, Fields, Frame, counted, fields, positions, spread
+from gapless.sources.evm.frame import Counts, Frame, counted, fields, positions, spread
 from gapless.sources.evm.places import check_positions, paired
 from gapless.sources.evm.structs import (
     Block,
@@ -34,6 +34,8 @@ from gapless.sources.evm.structs import (
     Withdrawal,
     transaction_type,
 )
+
+_DECIMAL = re.compile("[0-9]{1,78}").fullmatch
 
 
 def decode_blocks(
@@ -113,9 +115,9 @@ def _transactions(
     counts = [None if logs is None else len(logs) for logs in of_receipts["logs"]]
     made = {"transaction_index": number_array(places), "log_count": pa.array(counts, pa.uint64())}
     try:
-        lists = {name: raw_texts(found[name]) for name in ("access_list", "authorization_list")}
-    except BadValue as error:
-        raise frame.refusal("transactions.access_list", error) from error
+        lists = {name: raw_texts(found, name) for name in ("access_list", "authorization_list")}
+    except BadField as error:
+        raise frame.refusal("transactions", error) from error
     better = {
         "from_address": found["from_"],
         "to_address": found["to"],
@@ -133,7 +135,10 @@ def _transactions(
 
 
 def _types(rows: Sequence[Transaction], said: Sequence[str | None]) -> Sequence[str | None]:
-    return said if all(said) else [hex(transaction_type(row)) for row in rows]
+    """The types, which old nodes do not say."""
+    if all(said):
+        return said
+    return [hex(transaction_type(row)) if row.type is None else row.type for row in rows]
 
 
 def _receipt_fields(pairs: Sequence[Receipt | None]) -> Fields:
@@ -147,29 +152,25 @@ def _logs(
 ) -> pa.Table:
     rows = [*chain.from_iterable(pair.logs for pair in pairs if pair is not None)]
     found = fields(Log, rows)
-    if True in found["removed"]:
+    if any(found["removed"]):
         height = frame.heights[found["removed"].index(True)]
         raise BadAnswer(f"`logs.removed` of block {height}: a reorganisation removed one")
     try:
         topics = topic_arrays(found["topics"])
-    except BadValue as error:
-        raise frame.refusal("logs.topics", error) from error
-    owners = np.repeat(np.arange(len(pairs)), counts)
+    except BadField as error:
+        raise frame.refusal("logs", error) from error
+    owners = pa.array(np.repeat(np.arange(len(pairs)), counts))
     made = {
-        "transaction_index": _owned(transactions, "transaction_index", owners),
-        "transaction_hash": _owned(transactions, "hash", owners),
+        "transaction_index": transactions["transaction_index"].chunk(0).take(owners),
+        "transaction_hash": transactions["hash"].chunk(0).take(owners),
         "log_position": number_array(positions(counts)),
         **{f"topic{place}": array for place, array in enumerate(topics)},
     }
     return frame.table(LOGS, made, {**found, "extra": extra_texts(found["extra"])})
 
 
-def _owned(table: pa.Table, column: str, rows: Counts) -> pa.Array:
-    return table[column].combine_chunks().take(pa.array(rows))
-
-
 def _in_hex(values: Sequence[str | None]) -> Sequence[str | None]:
     """Quantities, of which nodes of Optimism's first year wrote some in decimal."""
     if values.count(None) == len(values):
         return values
-    return [hex(int(v)) if v and v.isascii() and v.isdecimal() else v for v in values]
+    return [hex(int(v)) if v is not None and _DECIMAL(v) else v for v in values]

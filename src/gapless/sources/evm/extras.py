@@ -15,11 +15,11 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from gapless.sources.evm.arrays import BadField, Fields
 from gapless.sources.evm.columns import BadValue
-from gapless.sources.evm.structs import ABSENT, UNREADABLE, Receipt, is_given
+from gapless.sources.evm.structs import ABSENT, EXTRA_KEY, UNREADABLE, Receipt, is_given
 
 Texts = list[str | None]
-Fields = Mapping[str, Sequence[Any]]
 Stray = tuple[int, str, Any]  # row, key, value
 
 _EMPTY = Raw(b"[]")
@@ -60,32 +60,40 @@ def list_texts(values: Sequence[list[str] | None]) -> Texts:
     return [None if each is None else msgspec.json.encode(each).decode() for each in values]
 
 
-def raw_texts(values: Sequence[Raw]) -> Texts:
+def raw_texts(rows: Fields, name: str) -> Texts:
     """Raw JSON, written in one way whatever the node's spaces and order of keys were."""
+    values: Sequence[Raw] = rows[name]
     if values.count(ABSENT) == len(values):
         return [None] * len(values)
-    return [
-        None if raw is ABSENT else "[]" if raw == _EMPTY else _normal(raw, row)
-        for row, raw in enumerate(values)
-    ]
+    texts: Texts = []
+    for row, raw in enumerate(values):
+        try:
+            texts.append(None if raw is ABSENT else "[]" if raw == _EMPTY else _normal(raw))
+        except UNREADABLE as error:
+            raise BadField(name, row, BadValue(row, bytes(raw), "JSON")) from error
+    return texts
 
 
-def _normal(raw: Raw, row: int) -> str | None:
+def _normal(raw: Raw) -> str | None:
     if not is_given(raw):
         return None
-    try:
-        return msgspec.json.encode(msgspec.json.decode(raw), order="sorted").decode()
-    except UNREADABLE as error:
-        raise BadValue(row, bytes(raw), "JSON") from error
+    return msgspec.json.encode(msgspec.json.decode(raw), order="sorted").decode()
 
 
 def _undeclared(extras: Sequence[Raw | None]) -> Iterator[Stray]:
-    if extras.count(ABSENT) + extras.count(None) == len(extras):
+    if extras.count(ABSENT) == len(extras):
         return
     for row, raw in enumerate(extras):
         if raw is not None and is_given(raw):
-            for key, value in _objects.decode(raw).items():
+            for key, value in _members(raw).items():
                 yield row, key, value
+
+
+def _members(raw: Raw) -> dict[str, Raw]:
+    try:
+        return _objects.decode(raw)
+    except msgspec.ValidationError:
+        return {EXTRA_KEY: raw}  # a node sent the key that only `kept.py` sets
 
 
 def _stray_chains(chains: Sequence[str | None], chain_id: int) -> Iterator[Stray]:

@@ -20,12 +20,11 @@ from gapless.core.errors import BadAnswer
 from gapless.schema import Table
 from gapless.schema.arrow import arrow_schema
 from gapless.sources.evm import columns
-from gapless.sources.evm.arrays import arrays, number_array
+from gapless.sources.evm.arrays import BadField, Fields, arrays, number_array
 from gapless.sources.evm.columns import BadValue, Numbers
 from gapless.sources.evm.structs import Header
 
 Counts = NDArray[np.int64]
-Fields = Mapping[str, Sequence[Any]]
 
 _FEW = 128
 
@@ -48,8 +47,8 @@ class Frame:
         try:
             times = columns.numbers([header.timestamp for header in headers])
         except BadValue as error:
-            blame = cls(chain_id, heights, heights).refusal("blocks.block_timestamp", error)
-            raise blame from error
+            field = BadField("block_timestamp", error.row, error)
+            raise cls(chain_id, heights, heights).refusal("blocks", field) from error
         return cls(chain_id, heights, times)
 
     def repeated(self, counts: Counts) -> Frame:
@@ -60,24 +59,22 @@ class Frame:
     def table(self, table: Table, made: Mapping[str, pa.Array], fields: Fields) -> pa.Table:
         """The table: columns that are `made` already, and the others decoded from `fields`."""
         made = {**self._made(), **made}
-        found: list[pa.Array] = []
-        for column in table.columns:
-            if column.name in made:
-                found.append(made[column.name])
-                continue
-            try:
-                found += arrays(column, fields[column.name])
-            except BadValue as error:
-                raise self.refusal(f"{table.name}.{column.name}", error) from error
-        return pa.Table.from_arrays(found, schema=arrow_schema(table))
+        wanted = [column for column in table.columns if column.name not in made]
+        try:
+            found = {**made, **arrays(wanted, fields)}
+        except BadField as error:
+            raise self.refusal(table.name, error) from error
+        schema = arrow_schema(table)
+        return pa.Table.from_arrays([found[name] for name in schema.names], schema=schema)
 
-    def refusal(self, column: str, error: BadValue) -> BadAnswer:
-        """Say of which block a malformed value is."""
-        return BadAnswer(f"`{column}` of block {self.heights[error.row]}: {error}")
+    def refusal(self, table: str, error: BadField) -> BadAnswer:
+        """Says of which block a malformed field is."""
+        height = self.heights[error.row]
+        return BadAnswer(f"`{table}.{error.column}` of block {height}: {error}")
 
     def _made(self) -> dict[str, pa.Array]:
         return {
-            "chain_id": number_array(np.full(len(self.heights), self.chain_id)),
+            "chain_id": number_array(np.full(len(self.heights), self.chain_id, np.uint64)),
             "block_number": number_array(self.heights),
             "block_timestamp": number_array(self.times),
         }

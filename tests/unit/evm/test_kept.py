@@ -1,0 +1,112 @@
+"""The decoder that keeps everything keeps what has no column, and nothing that has one."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gapless.core.errors import BadAnswer
+from gapless.sources.evm.decode import decode_blocks
+from gapless.sources.evm.kept import keep_block, keep_receipts, keeps_something, unknown_keys
+from gapless.sources.evm.structs import parse_block, parse_receipts
+from tests.unit.evm.answers import (
+    CHAIN,
+    Json,
+    address,
+    block,
+    column,
+    log,
+    raw,
+    receipt,
+    receipts,
+    transaction,
+    word,
+)
+
+
+def kept(block: Json, receipts: list[Json], name: str) -> list[Json | None]:
+    read = keep_block(raw(block))
+    tables = decode_blocks([read], [keep_receipts(raw(receipts), read)], CHAIN)
+    return [text and json.loads(text) for text in column(tables, f"{name}.extra")]
+
+
+def test_of_an_ordinary_block_nothing_has_to_be_kept() -> None:
+    timed = [
+        it | {"logs": [each | {"blockTimestamp": "0x64"} for each in it["logs"]]}
+        for it in receipts()
+    ]
+    read = keep_block(raw(block()))
+    own = keep_receipts(raw(timed), read)
+    assert not keeps_something(read, own)
+    assert decode_blocks([read], [own], CHAIN) == decode_blocks(
+        [parse_block(raw(block()))], [parse_receipts(raw(timed))], CHAIN
+    )
+
+
+def test_an_unknown_key_is_kept_where_it_stood() -> None:
+    given = block(
+        sendRoots=[1, 2.50],
+        transactions=[transaction(0), transaction(1, feeToken=None)],
+        withdrawals=[block()["withdrawals"][0] | {"note": "é"}],
+    )
+    own = [receipt(0, log(0, 0, kind="mined")), receipt(1, feeToken="0x1")]
+    assert kept(given, own, "blocks") == [{"sendRoots": [1, 2.5]}]
+    assert kept(given, own, "transactions") == [
+        None,
+        {"feeToken": None, "receipt": {"feeToken": "0x1"}},
+    ]
+    assert kept(given, own, "logs") == [{"kind": "mined"}]
+    assert kept(given, own, "withdrawals") == [{"note": "é"}]
+    read = keep_block(raw(given))
+    assert keeps_something(read)
+
+
+def test_a_copy_that_differs_is_kept() -> None:
+    own = [receipt(0, log(0, 0, transactionIndex="0x7")), receipt(1, to=address(9), type="0x1")]
+    assert kept(block(), own, "logs") == [{"transactionIndex": "0x7"}]
+    assert kept(block(), own, "transactions") == [
+        None,
+        {"receipt": {"to": address(9), "type": "0x1"}},
+    ]
+
+
+def test_a_bloom_that_is_not_of_the_logs_is_kept() -> None:
+    """TRON answers zeros, whatever was logged."""
+    zeros = f"0x{0:0512x}"
+    own = [receipt(0, log(0, 0), logsBloom=zeros), receipt(1)]
+    assert kept(block(), own, "transactions") == [{"receipt": {"logsBloom": zeros}}, None]
+
+
+def test_a_copy_may_be_written_with_capitals() -> None:
+    own = [receipt(0, **{"from": address(0xF0).upper().replace("X", "x")}), receipt(1)]
+    assert kept(block(), own, "transactions") == [None, None]
+
+
+def test_numbers_that_no_float_holds_are_kept_as_they_are() -> None:
+    text = raw(block()).replace(b'"size"', b'"odd": 1.000000000000000000001, "size"')
+    tables = decode_blocks([keep_block(text)], None, CHAIN)
+    assert column(tables, "blocks.extra") == ['{"odd":1.000000000000000000001}']
+
+
+def test_a_receipt_of_another_block_is_refused() -> None:
+    with pytest.raises(BadAnswer, match="of no transaction"):
+        keep_receipts(raw([receipt(5)]), parse_block(raw(block())))
+
+
+def test_a_malformed_log_is_left_to_the_decoder() -> None:
+    read = parse_block(raw(block()))
+    spoilt = receipt(0, log(0, 0))
+    spoilt["logs"][0]["address"] = "0xg"
+    [first] = keep_receipts(raw([spoilt]), read)
+    with pytest.raises(BadAnswer, match=r"`logs.address` of block 1000"):
+        decode_blocks([read], [[first]], CHAIN)
+
+
+def test_unknown_keys_are_named_with_their_table() -> None:
+    odd = block(odd=1, transactions=[transaction(0, odd=word(1))], withdrawals=[{"odd": 1}])
+    assert unknown_keys(raw(odd)) == {"blocks.odd", "transactions.odd", "withdrawals.odd"}
+    assert unknown_keys(raw([receipt(0, log(0, 0, odd=1), odd=2)])) == {"receipts.odd", "logs.odd"}
+    assert unknown_keys(raw(block())) == unknown_keys(raw(receipts())) == set()
+    with pytest.raises(BadAnswer, match="cannot be read"):
+        unknown_keys(b'{"hash"')
