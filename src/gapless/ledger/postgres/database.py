@@ -215,19 +215,10 @@ class PostgresDatabase:
             raise self._unreachable(error) from error
 
     async def schema_version(self) -> int | None:
-        async with self._begun(BEGIN) as transaction:
-            return await _schema_version(transaction)
+        return await self.transact(_schema_version, write=False)
 
     async def migrate(self) -> None:
-        async with self._begun(BEGIN) as transaction:
-            await transaction.execute("SELECT pg_advisory_xact_lock(:key)", key=MIGRATION_LOCK)
-            done = await _schema_version(transaction) or 0
-            for number, script in sql.migrations(__package__):
-                if number > done:
-                    await transaction.script(script)
-                    await transaction.execute(
-                        "UPDATE gapless.schema_version SET version = :number", number=number
-                    )
+        await self.transact(_migrate)
 
     async def integrity_problems(self) -> list[str]:
         return []
@@ -278,7 +269,19 @@ def _resolves(future: asyncio.Future[None]) -> Callable[..., None]:
     return resolve
 
 
-async def _schema_version(transaction: PostgresTransaction) -> int | None:
+async def _migrate(transaction: Transaction) -> None:
+    assert isinstance(transaction, PostgresTransaction)
+    await transaction.execute("SELECT pg_advisory_xact_lock(:key)", key=MIGRATION_LOCK)
+    done = await _schema_version(transaction) or 0
+    for number, script in sql.migrations(__package__):
+        if number > done:
+            await transaction.script(script)
+            await transaction.execute(
+                "UPDATE gapless.schema_version SET version = :number", number=number
+            )
+
+
+async def _schema_version(transaction: Transaction) -> int | None:
     # By reading a catalog: `to_regclass` alone may answer from a cache older than this lock.
     found = await transaction.execute(
         "SELECT 1 FROM pg_catalog.pg_tables"
