@@ -154,7 +154,7 @@ class Worker:
     async def _sleep(self) -> None:
         """Until woken, or until it is time to look again."""
         try:
-            async with asyncio.timeout(self._patience * random.uniform(0.75, 1.25)):
+            async with asyncio.timeout(self._patience):
                 await self._wake.wait()
         except TimeoutError:
             pass
@@ -246,15 +246,17 @@ class Worker:
 
     async def _fill_slots(self) -> None:
         busy = Counter(self._runs.values())
+        looked = self._now()
         for slot, count in self._slots.items():
             idle = count - busy[slot]
             while idle > 0 and not self._draining and (claims := await self._claim(slot, idle)):
                 idle -= len(claims)
-        self._patience = self._options.poll_seconds
+        self._patience = self._options.poll_seconds * random.uniform(0.75, 1.25)
         if len(self._runs) < sum(self._slots.values()):
-            due = await self._ledger.seconds_until_due(self.queues)
-            if due is not None and due > 0:  # one in the past waits for room, not for time
-                self._patience = min(self._patience, due)
+            since = self._now() - looked
+            due = await self._ledger.seconds_until_due(self.queues, since)
+            if due is not None:
+                self._patience = min(self._patience, max(due, 0.0))
 
     async def _claim(self, slot: str, count: int) -> list[Claim]:
         request = ClaimRequest(

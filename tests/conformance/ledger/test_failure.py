@@ -167,5 +167,9 @@ async def test_the_next_due_time_is_known(ledger: Ledger, clock: Clock) -> None:
     clock.now += 20
     assert await ledger.seconds_until_due(("default", "other")) == 100
     assert await ledger.seconds_until_due(("other",)) is None
+    clock.now += 105
+    assert await ledger.seconds_until_due(("default",)) is None
+    assert await ledger.seconds_until_due(("default",), since=10) == -5
+    clock.now -= 105
     await ledger.pause("bf")
     assert await ledger.seconds_until_due(("default",)) is None

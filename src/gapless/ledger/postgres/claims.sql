@@ -160,10 +160,13 @@ UPDATE gapless.backfills SET planned = planned + :high - :low + 1 WHERE id = :id
 
 -- name: next_due
 -- When the next waiting chunk, or the end of a lease, may give these queues something to do.
+-- What was due before that waits for room, not for time.
 SELECT min((SELECT min(c.due) FROM gapless.chunks c
-            WHERE c.backfill_id = b.id AND c.status = 'FAILED')) - @now,
+            WHERE c.backfill_id = b.id AND c.status = 'FAILED'
+              AND c.due > @now - :since::float8)) - @now,
        min((SELECT min(c.due) FROM gapless.chunks c
-            WHERE c.backfill_id = b.id AND c.status = 'RUNNING')) - @now
+            WHERE c.backfill_id = b.id AND c.status = 'RUNNING'
+              AND c.due > @now - :since::float8)) - @now
 FROM gapless.backfills b
 WHERE b.queue IN (SELECT json_array_elements_text(:queues::json))
   AND b.state IN ('PENDING', 'RUNNING')

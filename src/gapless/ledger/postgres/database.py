@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 STATEMENTS = sql.load(
     __package__,
-    now="coalesce(:now::float8, extract(epoch FROM statement_timestamp())::float8)",
+    now="coalesce(:now::float8, date_part('epoch', statement_timestamp()))",
 )
 NUMBERED = {name: statement.numbered() for name, statement in STATEMENTS.items()}
 TIMEOUTS = "SET LOCAL lock_timeout = '10s'; SET LOCAL idle_in_transaction_session_timeout = '15s'"

@@ -130,10 +130,13 @@ UPDATE backfills SET planned = planned + :high - :low + 1 WHERE id = :id
 
 -- name: next_due
 -- When the next waiting chunk, or the end of a lease, may give these queues something to do.
+-- What was due before that waits for room, not for time.
 SELECT min((SELECT min(c.due) FROM chunks c INDEXED BY chunks_failed
-            WHERE c.backfill_id = b.id AND c.status = 'FAILED')) - @now,
+            WHERE c.backfill_id = b.id AND c.status = 'FAILED'
+              AND c.due > @now - :since)) - @now,
        min((SELECT min(c.due) FROM chunks c INDEXED BY chunks_running
-            WHERE c.backfill_id = b.id AND c.status = 'RUNNING')) - @now
+            WHERE c.backfill_id = b.id AND c.status = 'RUNNING'
+              AND c.due > @now - :since)) - @now
 FROM backfills b
 WHERE b.queue IN (SELECT value FROM json_each(:queues))
   AND b.state IN ('PENDING', 'RUNNING', 'PAUSED') AND b.state <> 'PAUSED'
