@@ -12,8 +12,14 @@
     │   ├── SchemaMismatch    the ledger's schema is older or newer than this library
     │   └── LibraryMismatch   a live process uses this ledger with another library
     ├── SourceError           a node's answer cannot be used: ask again, then elsewhere
+    │   ├── Unavailable       no endpoint answers for now: the retry policy decides
+    │   ├── MissingHistory    no endpoint has blocks this old: only another endpoint helps
     │   └── BadAnswer         the answer is malformed: it is never stored
     │       └── BadBlock      a block that contradicts itself or what its chain committed to
+    ├── SinkError             a sink cannot take what it is given
+    │   ├── FencedOff         a newer run has touched the range: nothing was written
+    │   ├── BrokenSeam        a stored neighbour is of another branch: nothing was written
+    │   └── SinkUnusable      it is no sink, or not one for this
     └── JobError              raised by a job, or about one
         ├── TransientError    trying again later may help: the retry policy decides
         └── PermanentError    trying again cannot help: the run bisects to the culprit
@@ -28,6 +34,10 @@ An error says what happened, and its `hint` what the person can do about it.
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gapless.core.ranges import RangeSet
 
 
 class GaplessError(Exception):
@@ -82,6 +92,18 @@ class SourceError(GaplessError):
     """A source's answer cannot be used."""
 
 
+class Unavailable(SourceError):
+    """No endpoint answers."""
+
+
+class MissingHistory(SourceError):
+    """No endpoint has blocks this old."""
+
+    def __init__(self, message: str, *, height: int, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.height = height
+
+
 class BadAnswer(SourceError):
     """The node's answer is malformed."""
 
@@ -98,6 +120,34 @@ class BadBlock(BadAnswer):
         # Checks may run in another process, and the refusal has to come back whole.
         told = partial(BadBlock, height=self.height, check=self.check, hint=self.hint)
         return told, (str(self),)
+
+
+class SinkError(GaplessError):
+    """A sink cannot take what it is given."""
+
+
+class FencedOff(SinkError):
+    """A newer run has touched the range.
+
+    `stored` is the part of it that such runs have written, in all tables that were to be written:
+    that part is done. The rest was retracted, or holds other tables.
+    """
+
+    def __init__(self, message: str, *, stored: RangeSet) -> None:
+        super().__init__(message)
+        self.stored = stored
+
+
+class BrokenSeam(SinkError):
+    """A stored neighbour is of another branch: the block at `height`, before or behind."""
+
+    def __init__(self, message: str, *, height: int) -> None:
+        super().__init__(message)
+        self.height = height
+
+
+class SinkUnusable(SinkError):
+    """It is no sink, or not one for this."""
 
 
 class JobError(GaplessError):

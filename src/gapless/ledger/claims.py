@@ -87,9 +87,7 @@ async def plan(tx: Transaction, backfill_id: str, count: int) -> int:
     return await _plan(tx, backfill_id, await _inspect(tx, backfill_id), count)
 
 
-async def seconds_until_due(
-    tx: Transaction, queues: tuple[str, ...], since: float
-) -> float | None:
+async def seconds_until_due(tx: Transaction, queues: tuple[str, ...], since: float) -> float | None:
     """How long until a waiting chunk or the end of a lease may give these queues work.
 
     What came due in the last `since` seconds counts too, as less than zero: whoever claimed that

@@ -119,9 +119,7 @@ class Ledger:
         """Plans chunks ahead of any claim; returns how many there were to plan."""
         return await self._write(claims.plan, backfill_id, count)
 
-    async def seconds_until_due(
-        self, queues: tuple[str, ...], since: float = 0.0
-    ) -> float | None:
+    async def seconds_until_due(self, queues: tuple[str, ...], since: float = 0.0) -> float | None:
         return await self._read(claims.seconds_until_due, queues, since)
 
     async def active_jobs(self, queues: tuple[str, ...]) -> list[tuple[str, int]]:

@@ -1,0 +1,98 @@
+"""The contract of a sink.
+
+A sink holds, for each chain, rows of whole blocks and a record of which ranges it holds. The two
+change in one transaction, and four things are true after every one:
+
+- **once**: a block's rows are there exactly once, or not at all; writing a range replaces it;
+- **newest fence**: nothing is overwritten by a writer whose fence is lower than the last one's;
+- **linked**: of two neighbouring blocks that are stored, one is the parent of the other;
+- **told**: `stored` lists exactly the ranges whose rows are there, with what was proven of them.
+
+A sink has an id of its own, kept inside it: a deleted file that is made anew is another sink.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from gapless.core.ranges import Span
+from gapless.schema import Table
+from gapless.schema.arrow import Tables
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Consecutive blocks of one chain, with all rows that are stored of them.
+
+    `blocks` is always among the tables: by its rows the others are linked, counted and proven.
+    """
+
+    chain_id: int
+    span: Span
+    tables: Tables
+    proven: frozenset[str] = frozenset()  # the checks that held for each of the blocks
+    unproven: frozenset[str] = frozenset()  # those asked for that could not be made for one of them
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A range of one dataset that a sink holds, and what can be said of it."""
+
+    dataset: str
+    span: Span
+    fence: int
+    rows: int
+    digest: int  # of the rows as they were written: see `schema.digest`
+    proven: frozenset[str]
+    unproven: frozenset[str]
+    parent_hash: bytes  # of the first block
+    last_hash: bytes
+
+
+class Sink(Protocol):
+    """Where batches are stored."""
+
+    id: str
+    batch_blocks: int | None
+    """How many blocks a write should have; None: whatever the pipeline is configured for."""
+    grid: int | None
+    """No write should cross a multiple of this height; None: any may."""
+
+    async def write(self, batch: Batch, fence: int) -> None:
+        """Replaces the range of the batch, durably.
+
+        Raises `FencedOff` if a higher fence has touched any of it, and `BrokenSeam` if the stored
+        block before or behind it is of another branch; then nothing is written.
+        """
+
+    async def retract(self, chain_id: int, span: Span, fence: int) -> None:
+        """Removes the range from all datasets; `FencedOff` if a higher fence has touched it."""
+
+    async def stored(self, chain_id: int, span: Span | None = None) -> list[Stored]:
+        """What is stored (of a span, cut to it), by dataset in the order of the tables, ascending.
+
+        Cutting a range computes the digest of what is left from the rows that are there.
+        """
+
+    async def chains(self) -> list[int]:
+        """The chain ids of which anything is stored."""
+
+    async def read(
+        self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
+    ) -> pa.Table:
+        """The rows of a span as they are there, in the order of the table's key."""
+
+    async def highest_fence(self) -> int:
+        """The highest fence that has touched anything here; 0 if none has."""
+
+    async def finish(self) -> None:
+        """Makes what was loaded ready to be queried (indexes, say); harmless to repeat."""
+
+    async def close(self) -> None: ...
+
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(self, *error: object) -> None: ...
