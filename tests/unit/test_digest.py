@@ -1,0 +1,157 @@
+"""A digest is a sum over blocks, and says of rows whether they are the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gapless.schema import LOGS, TABLES, TRANSACTIONS, Column, Kind, Table
+from gapless.schema.arrow import arrow_schema
+from gapless.schema.digest import MODULUS, digest
+
+Row = dict[str, Any]
+few = settings(max_examples=40)
+
+_VALUES: dict[Kind, st.SearchStrategy[Any]] = {
+    Kind.INT: st.sampled_from([0, 1, 2**63, 2**64 - 1]),
+    Kind.BYTES: st.binary(max_size=3),
+    Kind.JSON: st.sampled_from(["", "[]", "é", '{"a":1}']),
+    Kind.FLOAT: st.sampled_from([0.0, 1.0, 1e77]),
+    Kind.BOOL: st.booleans(),
+}
+
+
+def values(column: Column) -> st.SearchStrategy[Any]:
+    width = column.kind.width
+    if width is None:
+        plain = _VALUES[column.kind]
+    else:
+        plain = st.sampled_from([bytes(width), b"\1" * width, bytes(width - 1) + b"\1"])
+    return st.none() | plain if column.nullable else plain
+
+
+@st.composite
+def some_rows(draw: st.DrawFn, table: Table, most: int = 6) -> list[Row]:
+    """Rows of one chain in the order of their key."""
+    positions = st.tuples(*(st.integers(0, 3) for _ in table.key[1:]))
+    keys = sorted(draw(st.sets(positions, min_size=1, max_size=most)))
+    others = st.fixed_dictionaries(
+        {column.name: values(column) for column in table if column.name not in table.key}
+    )
+    return [{**dict(zip(table.key, (7, *key), strict=True)), **draw(others)} for key in keys]
+
+
+tables_with_rows = st.sampled_from(TABLES).flatmap(
+    lambda table: st.tuples(st.just(table), some_rows(table))
+)
+
+
+def arrow(table: Table, rows: list[Row]) -> pa.Table:
+    return pa.Table.from_pylist(rows, arrow_schema(table))
+
+
+@few
+@given(tables_with_rows, st.data())
+def test_ranges_add_up_however_they_are_cut(drawn: tuple[Table, list[Row]], data: Any) -> None:
+    table, rows = drawn
+    height = data.draw(st.integers(0, 4))
+    whole = arrow(table, rows)
+    below = sum(row["block_number"] < height for row in rows)
+    parts = whole.slice(0, below), whole.slice(below)
+    assert digest(table, whole) == sum(digest(table, part) for part in parts) % MODULUS
+    in_pieces = pa.concat_tables([whole.slice(at, 1) for at in range(len(rows))])
+    assert digest(table, in_pieces) == digest(table, whole)
+
+
+@few
+@given(tables_with_rows, st.data())
+def test_any_other_value_is_another_digest(drawn: tuple[Table, list[Row]], data: Any) -> None:
+    table, rows = drawn
+    before = digest(table, arrow(table, rows))
+    at = data.draw(st.integers(0, len(rows) - 1))
+    column = data.draw(st.sampled_from([it for it in table if it.name not in table.key]))
+    changed = data.draw(values(column).filter(lambda value: value != rows[at][column.name]))
+    other = [*rows[:at], {**rows[at], column.name: changed}, *rows[at + 1 :]]
+    assert digest(table, arrow(table, other)) != before
+    assert digest(table, arrow(table, rows)) == before
+
+
+@few
+@given(tables_with_rows, st.data())
+def test_a_lost_row_is_another_digest(drawn: tuple[Table, list[Row]], data: Any) -> None:
+    table, rows = drawn
+    lost = data.draw(st.integers(0, len(rows) - 1))
+    fewer = [*rows[:lost], *rows[lost + 1 :]]
+    assert digest(table, arrow(table, fewer)) != digest(table, arrow(table, rows))
+
+
+@few
+@given(some_rows(LOGS, most=4).filter(lambda rows: len(rows) > 1))
+def test_swapped_values_are_another_digest(rows: list[Row]) -> None:
+    first, second = ({**row, "data": data} for row, data in zip(rows, (b"ab", b"c"), strict=False))
+    swapped = [{**first, "data": b"a"}, {**second, "data": b"bc"}, *rows[2:]]
+    assert digest(LOGS, arrow(LOGS, [first, second, *rows[2:]])) != digest(
+        LOGS, arrow(LOGS, swapped)
+    )
+
+
+@few
+@given(some_rows(TRANSACTIONS, most=1), st.sampled_from(["input", "value", "is_system_tx"]))
+def test_null_is_neither_zero_nor_empty(rows: list[Row], name: str) -> None:
+    kind = TRANSACTIONS[name].kind
+    zero = {Kind.BYTES: b"", Kind.BOOL: False}.get(kind, bytes(kind.width or 0))
+    seen = {
+        digest(TRANSACTIONS, arrow(TRANSACTIONS, [{**rows[0], name: it}])) for it in (zero, None)
+    }
+    assert len(seen) == 2
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda it: it.name)
+def test_nothing_adds_nothing(table: Table) -> None:
+    assert digest(table, arrow_schema(table).empty_table()) == 0
+
+
+def test_what_lies_under_a_null_does_not_count() -> None:
+    row: Row = {column.name: None for column in LOGS} | {"chain_id": 7, "block_number": 1}
+    row |= {"transaction_index": 0, "log_position": 0, "block_timestamp": 0, "log_index": 0}
+    row |= {"transaction_hash": bytes(32), "address": bytes(20), "data": b"x"}
+    clean = arrow(LOGS, [row, {**row, "log_position": 1, "topic0": b"\2" * 32, "extra": "{}"}])
+    dirty_topic = pa.Array.from_buffers(
+        pa.binary(32), 2, [pa.py_buffer(b"\2"), pa.py_buffer(b"\2" * 64)]
+    )
+    offsets = pa.py_buffer(b"".join(n.to_bytes(4, "little") for n in (0, 2, 4)))
+    dirty_extra = pa.Array.from_buffers(
+        pa.string(), 2, [pa.py_buffer(b"\2"), offsets, pa.py_buffer(b"zz{}")]
+    )
+    dirty = clean
+    for name, array in (("topic0", dirty_topic), ("extra", dirty_extra)):
+        dirty = dirty.set_column(
+            clean.schema.get_field_index(name), clean.schema.field(name), array
+        )
+    assert dirty.equals(clean)
+    assert digest(LOGS, dirty) == digest(LOGS, clean)
+
+
+def test_it_is_the_same_number_for_ever() -> None:
+    """Digests are stored: another way to compute them would make old sinks look damaged."""
+    rows = [
+        {column.name: _plain(column) for column in TRANSACTIONS}
+        | {"block_number": at // 2, "transaction_index": at % 2, "input": b"\1" * (at % 7)}
+        for at in range(4000)
+    ]
+    found = digest(TRANSACTIONS, arrow(TRANSACTIONS, rows))
+    assert f"{found:064x}" == "5c25324acd8a65f51e7043cc061af70a06efb4694946c3706951986f91cd3aac"
+
+
+def _plain(column: Column) -> Any:
+    if column.nullable and len(column.name) % 3 == 0:
+        return None
+    if column.kind.width is not None:
+        return b"\5" * column.kind.width
+    return {Kind.BYTES: b"\6", Kind.FLOAT: 2.0, Kind.JSON: "[]", Kind.BOOL: True}.get(
+        column.kind, 9
+    )
