@@ -44,6 +44,7 @@ def backfill(
         id="bf_7k2",
         job="jobs:copy",
         job_version=1,
+        spec={},
         selector={"kind": "range", "start": "0", "end": "9999"},
         selection="0" * 64,
         partitions=10_000,

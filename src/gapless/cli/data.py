@@ -26,6 +26,7 @@ def backfill_json(backfill: Backfill) -> dict[str, Any]:
         "stopping": backfill.lifecycle.stopping,
         "job": backfill.job,
         "job_version": backfill.job_version,
+        "spec": backfill.spec,
         "parent_backfill_id": backfill.parent_backfill_id,
         "retry_request_id": backfill.retry_request_id,
         "group": backfill.group,

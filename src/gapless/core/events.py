@@ -39,6 +39,7 @@ class BackfillCreated(Event, frozen=True, omit_defaults=True):
     parent_backfill_id: str | None = None
     retry_request_id: str | None = None
     group: str | None = None
+    spec: dict[str, Any] = {}
 
     @property
     def idempotency_key(self) -> str:

@@ -40,6 +40,7 @@ class _Locked(msgspec.Struct, frozen=True):
 
     job: str
     job_version: int
+    spec: str
     selection: str
     chunk_total: int
     planned: int
@@ -59,6 +60,7 @@ class _Locked(msgspec.Struct, frozen=True):
             backfill_id,
             self.job,
             self.job_version,
+            self.spec,
             self.selection,
             self.retry,
             self.lease_seconds,
@@ -193,6 +195,7 @@ def _claimed(
     backfill_id: str,
     job: str,
     job_version: int,
+    spec: str,
     selection: str,
     retry: str,
     lease_seconds: float,
@@ -200,7 +203,8 @@ def _claimed(
 ) -> Claimed:
     """From the columns of the statement `lock_candidate`."""
     policy = msgspec.json.decode(retry, type=RetryPolicy)
-    return Claimed(backfill_id, job, job_version, selection, policy, lease_seconds, group)
+    told = msgspec.json.decode(spec)
+    return Claimed(backfill_id, job, job_version, told, selection, policy, lease_seconds, group)
 
 
 def _claims(shared: Claimed, claim_id: str, rows: list[Row]) -> list[Claim]:

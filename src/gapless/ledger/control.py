@@ -17,6 +17,7 @@ from gapless.core.backfill import Command, Lifecycle, State, Stop, Tally
 from gapless.core.chunk import Status
 from gapless.core.errors import Conflict, NotFound, WrongState
 from gapless.core.events import BackfillCreated, ChunkEnded, Codec, Event
+from gapless.core.spec import encode_spec
 from gapless.ledger import views
 from gapless.ledger.database import Transaction, one
 from gapless.ledger.records import (
@@ -30,6 +31,7 @@ from gapless.ledger.records import (
 async def create(tx: Transaction, request: BackfillRequest) -> Backfill:
     """Creates a backfill; the same request again returns the one that is there."""
     retry = msgspec.json.encode(request.retry).decode()
+    spec = encode_spec(request.spec)
     await tx.fetch("add_selection", hash=request.selection.digest, data=request.selection.encode())
     if request.group and request.hook:
         await tx.fetch("add_group", name=request.group, hook=request.hook)
@@ -39,6 +41,7 @@ async def create(tx: Transaction, request: BackfillRequest) -> Backfill:
         id=request.id,
         job=request.job,
         job_version=request.job_version,
+        spec=spec,
         selector=msgspec.json.encode(request.selector).decode(),
         selection=request.selection.digest,
         partitions=len(request.selection),
@@ -55,12 +58,13 @@ async def create(tx: Transaction, request: BackfillRequest) -> Backfill:
         group_name=request.group,
     )
     if added is not None:
-        await append(tx, [_created(request, retry)])
+        await append(tx, [_created(request, retry, spec)])
     backfill = await views.backfill(tx, request.id)
     same = (
         backfill.job == request.job
         and backfill.selection == request.selection.digest
         and backfill.chunk_size == request.chunk_size
+        and encode_spec(backfill.spec) == spec
     )
     if not same:
         raise Conflict(
@@ -186,7 +190,7 @@ async def _first_error(tx: Transaction, backfill_id: str) -> str | None:
     return f"{error_class}: {message} (chunk {index}, partitions {keys})"
 
 
-def _created(request: BackfillRequest, retry: str) -> BackfillCreated:
+def _created(request: BackfillRequest, retry: str, spec: str) -> BackfillCreated:
     return BackfillCreated(
         request.id,
         request.job,
@@ -202,4 +206,5 @@ def _created(request: BackfillRequest, retry: str) -> BackfillCreated:
         request.parent_backfill_id,
         request.retry_request_id,
         request.group,
+        msgspec.json.decode(spec),
     )

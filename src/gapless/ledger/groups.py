@@ -9,6 +9,7 @@ as any other work, once an epoch, and never because a queue merely looked empty.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -26,6 +27,7 @@ class Hook(msgspec.Struct, frozen=True):
     job_version: int
     queue: str
     retry: RetryPolicy
+    spec: dict[str, Any] = {}  # of the backfill that asked for the hook
 
 
 def epoch_id(group: str, epoch: int) -> str:
@@ -53,6 +55,7 @@ async def close_epoch(tx: Transaction, group: str) -> Backfill | None:
             id=epoch_id(group, epoch),
             job=hook.job,
             job_version=hook.job_version,
+            spec=hook.spec,
             selector=summary(Range(str(epoch), str(epoch))),
             selection=selection,
             chunk_size=1,

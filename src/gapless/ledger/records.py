@@ -14,6 +14,7 @@ from gapless.core.chunk import Order, Status, Tries, chunk_id, chunk_total, miss
 from gapless.core.ranges import RangeSet, Span
 from gapless.core.retry import RetryPolicy
 from gapless.core.selector import Selection
+from gapless.core.spec import encode_spec
 
 NO_HOLES = RangeSet()
 FIRST_TRY = Tries()
@@ -38,6 +39,10 @@ class BackfillRequest:
     retry_request_id: str | None = None
     group: str | None = None
     hook: str | None = None
+    spec: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        encode_spec(self.spec)  # what cannot be kept is refused before anything is written
 
     @property
     def chunk_total(self) -> int:
@@ -63,6 +68,7 @@ class Claimed:
     backfill_id: str
     job: str
     job_version: int
+    spec: dict[str, Any] = field(hash=False)
     selection: str
     retry: RetryPolicy
     lease_seconds: float
@@ -150,6 +156,7 @@ class Backfill:
     id: str
     job: str
     job_version: int
+    spec: dict[str, Any]
     selector: dict[str, Any]
     selection: str
     partitions: int

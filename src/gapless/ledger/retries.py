@@ -95,6 +95,7 @@ async def _child(
             id=child_id,
             job=parent.job,
             job_version=parent.job_version,
+            spec=parent.spec,
             selector=_selector(selection),
             selection=selection,
             chunk_size=parent.chunk_size,

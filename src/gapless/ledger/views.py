@@ -109,6 +109,7 @@ def _backfill(row: Sequence[Any]) -> Backfill:
         id,  # noqa: A001
         job,
         job_version,
+        spec,
         selector,
         digest,
         partitions,
@@ -143,6 +144,7 @@ def _backfill(row: Sequence[Any]) -> Backfill:
         id,
         job,
         job_version,
+        msgspec.json.decode(spec),
         msgspec.json.decode(selector),
         digest,
         partitions,

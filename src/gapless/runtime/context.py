@@ -23,6 +23,7 @@ class RunState(Protocol):
 
     fence: int
     attempt: int
+    spec: dict[str, Any]
 
     @property
     def stopping(self) -> bool: ...
@@ -44,6 +45,11 @@ class _Context:
     def attempt(self) -> int:
         """1 for the first run of the chunk, more for each repetition."""
         return self._run.attempt
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """The parameters that the backfill was created with."""
+        return self._run.spec
 
     @property
     def stopping(self) -> bool:

@@ -9,7 +9,7 @@ import base64
 import re
 import secrets
 from contextlib import suppress
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import msgspec
 
@@ -39,6 +39,7 @@ class BackfillOptions(TypedDict, total=False):
     retry: RetryPolicy | str | None
     group: str | None  # its hook runs when all backfills of the group are done
     on_drained: Job | None  # that hook
+    spec: dict[str, Any]  # parameters of the job, kept as JSON: names of things, never secrets
     id: str | None  # asked for again with the same id, it is the same backfill
 
 
@@ -64,6 +65,7 @@ def request_for(job: Job, selector: Selector, options: BackfillOptions) -> Backf
         lease_seconds=job.lease_seconds,
         group=None if group is None else _named("group", group),
         hook=_hook(options),
+        spec=options.get("spec", {}),
     )
 
 
@@ -149,5 +151,6 @@ def _hook(options: BackfillOptions) -> str | None:
             f"`{hook.name}` cannot run when a group is drained",
             hint="declare it with `@gapless.job(partitions=gapless.epochs())`",
         )
-    form = Hook(hook.name, hook.version, options.get("queue", "default"), hook.retry)
+    queue, spec = options.get("queue", "default"), options.get("spec", {})
+    form = Hook(hook.name, hook.version, queue, hook.retry, spec)
     return msgspec.json.encode(form).decode()

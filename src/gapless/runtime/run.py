@@ -75,6 +75,7 @@ class Run:
         self.claim = claim
         self.fence = claim.fence
         self.attempt = claim.tries.attempts + claim.tries.lost + 1
+        self.spec = claim.backfill.spec
         self.task: asyncio.Task[Outcome] | None = None
         self._ledger = ledger
         self._job = job

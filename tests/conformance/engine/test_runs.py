@@ -35,6 +35,22 @@ async def test_an_async_job_sees_every_partition_once_and_in_order(engine: Engin
     assert sorted(seen) == [list(range(10, 20)), list(range(20, 30)), list(range(30, 35))]
 
 
+async def test_a_job_sees_the_spec_of_its_backfill_and_so_does_the_retry(engine: Engine) -> None:
+    seen: list[object] = []
+
+    @gapless.job(partitions=gapless.blocks())
+    async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        seen.append(context.spec)
+        if len(seen) == 1:
+            raise gapless.PermanentError("bad")
+
+    spec = {"network": "ethereum", "tables": ["blocks"]}
+    ended = await finish(engine, copy, gapless.Range("0", "0"), spec=spec)
+    child = await (await engine.get(ended.id)).retry_failed()
+    assert (await child.wait()).state == "SUCCEEDED"
+    assert seen == [spec, spec]
+
+
 async def test_a_plain_job_runs_on_a_thread_of_its_own(engine: Engine) -> None:
     threads: set[str] = set()
 
@@ -234,6 +250,7 @@ async def test_wrong_requests_leave_nothing_behind(engine: Engine) -> None:
         (gapless.Range("0", "9"), {"retry": "forever"}),
         (gapless.Range("0", "9"), {"on_drained": copy}),
         (gapless.Range("0", "9"), {"on_drained": copy, "group": "g"}),
+        (gapless.Range("0", "9"), {"spec": {"rpc": "https://node.example/KEY"}}),
         (gapless.Explicit.of([]), {}),
         (gapless.Filter({"a": "b"}), {}),
     ]

@@ -35,13 +35,23 @@ async def test_everything_that_was_asked_for_is_kept(ledger: Ledger) -> None:
         retry=RetryPolicy.schedule(1, 2, 3),
         lease_seconds=180,
         group="wallets",
+        spec={"network": "ethereum", "tables": ["blocks", "logs"], "deep": {"a": None}},
     )
     backfill = await ledger.create(wanted)
     for name in ("job", "job_version", "selector", "chunk_size", "max_concurrent_runs", "queue"):
         assert getattr(backfill, name) == getattr(wanted, name)
-    for name in ("order", "retry", "lease_seconds", "group"):
+    for name in ("order", "retry", "lease_seconds", "group", "spec"):
         assert getattr(backfill, name) == getattr(wanted, name)
     assert await ledger.selection(backfill.selection) == wanted.selection
+    created, _ = (await ledger.events("bf"))[0]
+    assert isinstance(created, BackfillCreated)
+    assert created.spec == wanted.spec
+
+
+async def test_a_spec_is_the_same_in_any_order(ledger: Ledger) -> None:
+    await create(ledger, spec={"a": 1, "b": 2})
+    await create(ledger, spec={"b": 2, "a": 1})
+    assert len(await ledger.backfills()) == 1
 
 
 async def test_the_same_request_again_returns_the_backfill_that_is_there(ledger: Ledger) -> None:
@@ -54,7 +64,10 @@ async def test_the_same_request_again_returns_the_backfill_that_is_there(ledger:
     assert (await event_types(ledger)).count("BackfillCreated") == 1
 
 
-@pytest.mark.parametrize("change", [{"job": "move"}, {"partitions": 11}, {"chunk_size": 2}])
+@pytest.mark.parametrize(
+    "change",
+    [{"job": "move"}, {"partitions": 11}, {"chunk_size": 2}, {"spec": {"network": "sepolia"}}],
+)
 async def test_an_id_taken_by_another_request_is_a_conflict(
     ledger: Ledger, change: dict[str, Any]
 ) -> None:

@@ -20,7 +20,8 @@ from tests.support import (
     state,
 )
 
-HOOK = msgspec.json.encode(Hook("recalc", 3, "default", RetryPolicy.unbounded())).decode()
+SPEC = {"sink": "main"}
+HOOK = msgspec.json.encode(Hook("recalc", 3, "default", RetryPolicy.unbounded(), SPEC)).decode()
 
 
 async def join(ledger: Ledger, backfill_id: str, *, partitions: int = 2) -> None:
@@ -37,6 +38,7 @@ async def test_the_hook_runs_once_when_everything_completed(ledger: Ledger) -> N
     (hook,) = await ledger.close_epochs()
     assert (hook.id, hook.job, hook.job_version) == ("drained-wallets-1", "recalc", 3)
     assert (hook.queue, hook.retry, hook.group) == ("default", RetryPolicy.unbounded(), None)
+    assert hook.spec == SPEC
     assert (await ledger.selection(hook.selection)).all_keys() == ["1"]
     assert await epochs(ledger) == []
     await finish(ledger, jobs=(("recalc", 3),))

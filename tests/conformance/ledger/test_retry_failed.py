@@ -68,13 +68,19 @@ async def test_the_parent_stays_as_it_ended(ledger: Ledger) -> None:
 
 async def test_the_child_inherits_everything_else(ledger: Ledger) -> None:
     await create(
-        ledger, queue="backlog", order=Order.NEWEST, lease_seconds=9, group="g", chunk_size=3
+        ledger,
+        queue="backlog",
+        order=Order.NEWEST,
+        lease_seconds=9,
+        group="g",
+        chunk_size=3,
+        spec={"network": "ethereum"},
     )
     parent = await ledger.cancel("bf")
     child = await ledger.retry_failed("bf", "child")
     for name in ("job", "job_version", "chunk_size", "max_concurrent_runs", "queue", "order"):
         assert getattr(child, name) == getattr(parent, name)
-    for name in ("retry", "lease_seconds", "group"):
+    for name in ("retry", "lease_seconds", "group", "spec"):
         assert getattr(child, name) == getattr(parent, name)
 
 

@@ -8,9 +8,11 @@ import pytest
 
 from gapless.core.errors import SchemaMismatch
 from gapless.ledger import open_ledger, sql
-from tests.support import Home, PostgresHome, create, open_at
+from tests.support import Home, PostgresHome, claim_one, create, open_at
 
 KNOWN = sql.migrations
+NEWEST = KNOWN("gapless.ledger.sqlite")[-1][0]
+NEXT = NEWEST + 1
 
 
 @pytest.fixture
@@ -22,7 +24,7 @@ def with_migration(monkeypatch: pytest.MonkeyPatch, home: Home, *more: str) -> N
     """Pretends that the library knows one more migration."""
     place = "gapless." if isinstance(home, PostgresHome) else ""
     script = "; ".join([f"CREATE TABLE {place}extra (x BIGINT)", *more])
-    monkeypatch.setattr(sql, "migrations", lambda package: [*KNOWN(package), (2, script)])
+    monkeypatch.setattr(sql, "migrations", lambda package: [*KNOWN(package), (NEXT, script)])
 
 
 async def extra_exists(home: Home) -> bool:
@@ -37,7 +39,9 @@ async def test_a_newer_schema_is_refused(home: Home) -> None:
         await home.run("UPDATE schema_version SET version = 99")
     else:
         await home.run("PRAGMA user_version = 99")
-    with pytest.raises(SchemaMismatch, match="has schema 99, this Gapless knows 1") as error:
+    with pytest.raises(
+        SchemaMismatch, match=f"has schema 99, this Gapless knows {NEWEST}"
+    ) as error:
         await open_at(home)
     assert error.value.hint == "upgrade Gapless"
 
@@ -49,13 +53,15 @@ async def test_an_older_schema_is_refused_until_it_is_migrated(
     await create(old)
     await old.close()
     with_migration(monkeypatch, home)
-    with pytest.raises(SchemaMismatch, match="has schema 1, this Gapless needs 2") as error:
+    with pytest.raises(
+        SchemaMismatch, match=f"has schema {NEWEST}, this Gapless needs {NEXT}"
+    ) as error:
         await open_at(home)
     assert error.value.hint == "stop the workers, then run `gapless ledger migrate`"
 
     migrating = await open_ledger(home.url, migrating=True)
-    assert await migrating.migrate() == (1, 2)
-    assert await migrating.migrate() == (2, 2)
+    assert await migrating.migrate() == (NEWEST, NEXT)
+    assert await migrating.migrate() == (NEXT, NEXT)
     await migrating.close()
     ledger = await open_at(home)
     assert (await ledger.backfill("bf")).partitions == 10
@@ -71,7 +77,7 @@ async def test_many_who_migrate_at_once_do_it_once(
     with_migration(monkeypatch, home)
     ledgers = await asyncio.gather(*(open_ledger(home.url, migrating=True) for _ in range(3)))
     await asyncio.gather(*(ledger.migrate() for ledger in ledgers))
-    assert await ledgers[0].migrate() == (2, 2)
+    assert await ledgers[0].migrate() == (NEXT, NEXT)
     for ledger in ledgers:
         await ledger.close()
 
@@ -85,5 +91,30 @@ async def test_a_migration_that_fails_leaves_nothing_behind(
         await ledger.migrate()
     assert not await extra_exists(home)
     monkeypatch.undo()
-    assert await ledger.migrate() == (1, 1)
+    assert await ledger.migrate() == (NEWEST, NEWEST)
     await ledger.close()
+
+
+async def test_a_backfill_of_before_has_an_empty_spec(home: Home) -> None:
+    ledger = await open_at(home)
+    await create(ledger)
+    await ledger.close()
+    await _back_to_the_first_schema(home)
+    migrating = await open_ledger(home.url, migrating=True)
+    assert await migrating.migrate() == (1, NEWEST)
+    await migrating.close()
+    ledger = await open_at(home)
+    assert (await ledger.backfill("bf")).spec == {}
+    assert (await claim_one(ledger)).backfill.spec == {}
+    assert await ledger.check() == []
+    await ledger.close()
+
+
+async def _back_to_the_first_schema(home: Home) -> None:
+    back = ["ALTER TABLE backfills DROP COLUMN spec", "DROP TABLE coverage", "DROP TABLE endpoints"]
+    version = "UPDATE schema_version SET version = 1"
+    for statement in [
+        *back,
+        version if isinstance(home, PostgresHome) else "PRAGMA user_version = 1",
+    ]:
+        await home.run(statement)

@@ -17,11 +17,11 @@ SELECT data FROM selections WHERE hash = :hash
 
 -- name: add_backfill
 INSERT INTO backfills (
-    id, job, job_version, selector, selection, partitions, chunk_size, chunk_total,
+    id, job, job_version, spec, selector, selection, partitions, chunk_size, chunk_total,
     max_concurrent_runs, queue, run_order, retry, retry_longest, lease_seconds, state,
     state_version, parent_backfill_id, retry_request_id, group_name, created_at)
 VALUES (
-    :id, :job, :job_version, :selector, :selection, :partitions, :chunk_size, :chunk_total,
+    :id, :job, :job_version, :spec, :selector, :selection, :partitions, :chunk_size, :chunk_total,
     :max_concurrent_runs, :queue, :run_order, :retry, :retry_longest, :lease_seconds, 'PENDING',
     0, :parent_backfill_id, :retry_request_id, :group_name, @now)
 ON CONFLICT DO NOTHING

@@ -1,7 +1,7 @@
 -- Reading: no statement here locks or counts what it need not.
 
 -- part: backfill_columns
-b.id, b.job, b.job_version, b.selector, b.selection, b.partitions, b.chunk_size,
+b.id, b.job, b.job_version, b.spec, b.selector, b.selection, b.partitions, b.chunk_size,
        b.chunk_total, b.planned, b.max_concurrent_runs, b.queue, b.run_order, b.retry,
        b.lease_seconds, b.state, b.state_version, b.stopping, b.parent_backfill_id,
        b.retry_request_id, b.group_name, b.drift, b.error, b.created_at, b.started_at, b.ended_at,
