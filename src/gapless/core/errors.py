@@ -22,7 +22,7 @@
     │   └── SinkUnusable      it is no sink, or not one for this
     └── JobError              raised by a job, or about one
         ├── TransientError    trying again later may help: the retry policy decides
-        └── PermanentError    trying again cannot help: the run bisects to the culprit
+        └── PermanentError    trying again cannot help: the run goes on without the culprit
 
     RunStopped                no failure, and no Exception that a job might swallow by accident
     ├── StopRequested         cancel or drain: what is done is kept, the rest is given back
@@ -37,6 +37,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from gapless.core.partitions import Partition
     from gapless.core.ranges import RangeSet
 
 
@@ -159,7 +160,16 @@ class TransientError(JobError):
 
 
 class PermanentError(JobError):
-    """Trying again cannot help."""
+    """Trying again cannot help.
+
+    If the job knows which partition is to blame, `partition` names it, and the run need not search.
+    """
+
+    def __init__(
+        self, message: str = "", *, partition: Partition | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.partition = partition
 
 
 class RunStopped(BaseException):

@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 from gapless.core.partitions import Partition
 from gapless.ledger.database import Row, Transaction
+from gapless.runtime.shared import Opening
 
 T = TypeVar("T")
 
@@ -30,6 +31,7 @@ class RunState(Protocol):
     def check(self) -> None: ...
     def advance_to(self, partition: Partition) -> None: ...
     def transaction(self, done: Partition | None) -> Any: ...
+    async def shared(self, key: str, open: Opening[T]) -> T: ...  # noqa: A002
 
 
 class _Context:
@@ -78,6 +80,13 @@ class Context(_Context):
         async with self._run.transaction(done) as tx:
             yield tx
 
+    async def shared(self, key: str, open: Opening[T]) -> T:  # noqa: A002
+        """What the runs of this worker share under the key; the first that asks opens it.
+
+        `open` gives an async context manager. It is left when the worker has stopped.
+        """
+        return await self._run.shared(key, open)
+
 
 class BlockingTransaction:
     """A transaction for a job that runs on a thread of its own."""
@@ -112,6 +121,14 @@ class BlockingContext(_Context):
                 raise
         else:
             self._wait(opened.__aexit__(None, None, None))
+
+    def shared(self, key: str, open: Opening[T]) -> T:  # noqa: A002
+        """What the runs of this worker share under the key; the first that asks opens it.
+
+        `open` gives an async context manager. It is entered on the worker's event loop, and left
+        when the worker has stopped.
+        """
+        return self._wait(self._run.shared(key, open))
 
     def _wait(self, awaitable: Awaitable[T]) -> T:
         async def result() -> T:

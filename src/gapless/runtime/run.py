@@ -2,7 +2,8 @@
 
 A run goes on behind what earlier runs have done. When the job fails for good, the run **bisects**
 what is left, within its own lease: it stores what is good and keeps the bad partitions as holes,
-so that the dead letter names the culprit and not the thousand innocents around it.
+so that the dead letter names the culprit and not the thousand innocents around it. An error that
+names its culprit saves the search.
 
 The lease is watched by this process's own monotonic clock, counted from before the request that
 granted it was sent. When it can have ended, the run is over, whatever the ledger would say.
@@ -16,6 +17,7 @@ from collections.abc import AsyncIterator
 from concurrent.futures import Executor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 from gapless.core.chunk import after_failure
 from gapless.core.errors import (
@@ -35,6 +37,9 @@ from gapless.ledger.database import Transaction
 from gapless.ledger.records import Claim, Failure, Progress
 from gapless.runtime.context import BlockingContext, Context
 from gapless.runtime.job import Chunk, Job
+from gapless.runtime.shared import Opening, Shared
+
+T = TypeVar("T")
 
 MAX_CULPRITS = 16
 """More bad partitions than these in one chunk, and the rest is given up unseen."""
@@ -66,21 +71,27 @@ def trusted(lease_seconds: float) -> float:
     return lease_seconds - min(2.0, lease_seconds / 10)
 
 
+@dataclass(frozen=True)
+class Resources:
+    """What all runs of a worker use."""
+
+    ledger: Ledger
+    threads: Executor
+    shared: Shared
+
+
 class Run:
     """A chunk being worked on."""
 
-    def __init__(
-        self, ledger: Ledger, claim: Claim, job: Job, selection: Selection, threads: Executor
-    ) -> None:
+    def __init__(self, resources: Resources, claim: Claim, job: Job, selection: Selection) -> None:
         self.claim = claim
         self.fence = claim.fence
         self.attempt = claim.tries.attempts + claim.tries.lost + 1
         self.spec = claim.backfill.spec
         self.task: asyncio.Task[Outcome] | None = None
-        self._ledger = ledger
+        self._resources = resources
         self._job = job
         self._selection = selection
-        self._threads = threads
         self._last = claim.last_processed
         self._holes = claim.holes
         self._culprits = 0
@@ -167,7 +178,7 @@ class Run:
 
         self.in_transaction = True  # it holds the chunk's row, and extends the lease by itself
         try:
-            async with self._ledger.holding(self.claim, at_commit) as tx:
+            async with self._resources.ledger.holding(self.claim, at_commit) as tx:
                 yield tx
         except BaseException:
             # Cut off in the commit: only the ledger knows. It says so when the run is written
@@ -180,6 +191,9 @@ class Run:
         self.lease_until(sent + trusted(self.claim.backfill.lease_seconds))
         if reached is not None:
             self._advance(reached)
+
+    async def shared(self, key: str, open: Opening[T]) -> T:  # noqa: A002
+        return await self._resources.shared.get(key, open)
 
     # The run itself
 
@@ -228,11 +242,23 @@ class Run:
                 self._leave_out(rest, error)
                 return
             self.check()
-            middle = (rest.first + rest.last) // 2
-            await self._process(Span(rest.first, middle))
-            await self._process(Span(middle + 1, rest.last))
+            culprit = self._named_in(rest, error)
+            if culprit is None:
+                middle = (rest.first + rest.last) // 2
+                await self._process(Span(rest.first, middle))
+                await self._process(Span(middle + 1, rest.last))
+            else:
+                await self._process_around(culprit, rest, error)
         else:
             self._advance(span.last)
+
+    async def _process_around(self, culprit: int, span: Span, error: Exception) -> None:
+        """Leaves one position out; of those before it nobody knows yet whether they are done."""
+        if span.first < culprit:
+            await self._process(Span(span.first, culprit - 1))
+        self._leave_out(Span(culprit, culprit), error)
+        if culprit < span.last:
+            await self._process(Span(culprit + 1, span.last))
 
     async def _call(self, span: Span) -> None:
         chunk = Chunk(self.claim.backfill_id, self.claim.chunk_index, self._selection, span)
@@ -241,7 +267,7 @@ class Run:
         else:
             loop = asyncio.get_running_loop()
             context = BlockingContext(self, loop)
-            await loop.run_in_executor(self._threads, self._job.function, chunk, context)
+            await loop.run_in_executor(self._resources.threads, self._job.function, chunk, context)
 
     @property
     def _next(self) -> int:
@@ -256,6 +282,16 @@ class Run:
         if not self.claim.span.first <= position <= self.claim.span.last:
             raise BadSelector(f"`{partition}` is not in chunk `{self.claim.chunk_id}`")
         return position
+
+    def _named_in(self, span: Span, error: Exception) -> int | None:
+        """The position of the partition that an error blames, if it is one of these."""
+        if not isinstance(error, PermanentError) or error.partition is None:
+            return None
+        try:
+            position = self._position(error.partition)
+        except BadSelector:
+            return None
+        return position if span.first <= position <= span.last else None
 
     def _after(self, position: int) -> Progress:
         """The progress once all up to this position is done."""

@@ -33,7 +33,8 @@ from gapless.ledger.records import Claim, ClaimRequest, Failure, Progress, Signa
 from gapless.runtime.catalog import Catalog
 from gapless.runtime.drift import drift_of
 from gapless.runtime.process import is_alive, this_process
-from gapless.runtime.run import Completed, Dropped, GivenBack, Outcome, Run, trusted
+from gapless.runtime.run import Completed, Dropped, GivenBack, Outcome, Resources, Run, trusted
+from gapless.runtime.shared import Shared
 from gapless.runtime.slots import announced, checked, queues_of
 from gapless.telemetry import log
 
@@ -70,6 +71,8 @@ class Worker:
         self._threads = ThreadPoolExecutor(
             sum(self._slots.values()), thread_name_prefix="gapless-job"
         )
+        self._shared = Shared()
+        self._resources = Resources(ledger, self._threads, self._shared)
         self._runs: dict[Run, str] = {}
         self._ended: list[Outcome] = []
         self._selections: dict[str, Selection] = {}
@@ -84,7 +87,13 @@ class Worker:
         self.orphans = 0  # threads that were still busy when draining gave up on them
 
     async def run(self) -> None:
-        """Works until drained."""
+        """Works until drained; then closes what the runs have shared."""
+        async with self._shared:
+            await self._work()
+        await self._ledger.end_worker(self.id)
+        log(logging.INFO, "worker_stopped", worker=self.id)
+
+    async def _work(self) -> None:
         freed = await self._ledger.free_dead(self._process, is_alive)
         slots = announced(self._slots, self._options.only)
         await self._ledger.register(self.id, self._process, slots)
@@ -104,8 +113,6 @@ class Worker:
             if leftover := [run.task for run in self._runs if run.task is not None]:
                 await asyncio.wait(leftover)
             self._threads.shutdown(wait=False, cancel_futures=True)
-        await self._ledger.end_worker(self.id)
-        log(logging.INFO, "worker_stopped", worker=self.id)
 
     def wake(self) -> None:
         """There may be work: look now."""
@@ -279,7 +286,7 @@ class Worker:
         if self._draining:  # since the claim was sent
             self._ended.append(GivenBack(claim, Progress(claim.last_processed, claim.holes)))
             return
-        run = Run(self._ledger, claim, job, selection, self._threads)
+        run = Run(self._resources, claim, job, selection)
         self._runs[run] = slot
         run.lease_until(sent + trusted(claim.backfill.lease_seconds))
         run.start().add_done_callback(lambda task: self._end(run, task))

@@ -113,6 +113,95 @@ async def test_the_dead_letter_names_the_culprit_alone(engine: Engine) -> None:
     assert ended.error == f"PermanentError: {letter.error_message} (chunk 0, partitions 777)"
 
 
+async def test_a_named_culprit_is_left_out_without_a_search(engine: Engine) -> None:
+    calls: list[tuple[object, object]] = []
+    stored: set[object] = set()
+
+    @gapless.job(partitions=gapless.blocks())
+    async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        calls.append((chunk.first, chunk.last))
+        for height in chunk:
+            if height in (300, 777):
+                raise gapless.PermanentError("bad block", partition=height)
+            stored.add(height)
+            context.progress(height)
+
+    ended = await finish(engine, copy, gapless.Range("0", "999"), chunk_size=1000)
+    assert calls == [(0, 999), (301, 999), (778, 999)]
+    assert stored == set(range(1000)) - {300, 777}
+    (letter,) = await engine.ledger.dead(ended.id)
+    assert letter.partitions == ("300", "777")
+
+
+async def test_what_lies_before_a_named_culprit_is_run_unless_it_is_done(engine: Engine) -> None:
+    """A job that works ahead may meet the culprit first."""
+    calls: list[tuple[object, object]] = []
+    stored: set[object] = set()
+
+    @gapless.job(partitions=gapless.blocks())
+    async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        calls.append((chunk.first, chunk.last))
+        if chunk.first == 0:
+            stored.update(range(10))
+            context.progress(9)
+        if 70 in chunk:
+            raise gapless.PermanentError("bad block", partition=70)
+        stored.update(chunk)
+
+    ended = await finish(engine, copy, gapless.Range("0", "99"), chunk_size=100)
+    assert calls == [(0, 99), (10, 69), (71, 99)]
+    assert stored == set(range(100)) - {70}
+    (letter,) = await engine.ledger.dead(ended.id)
+    assert letter.partitions == ("70",)
+
+
+@pytest.mark.parametrize("named", [5, 2, 10, 4711, "no height"])
+async def test_a_culprit_that_is_done_or_not_of_the_chunk_is_searched_for(
+    engine: Engine, named: int | str
+) -> None:
+    @gapless.job(partitions=gapless.blocks())
+    async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        for height in chunk:
+            if height == 5:
+                raise gapless.PermanentError("bad", partition=named)
+            context.progress(height)
+
+    ended = await finish(engine, copy, gapless.Range("0", "9"), chunk_size=10)
+    (letter,) = await engine.ledger.dead(ended.id)
+    assert letter.partitions == ("5",)
+
+
+async def test_a_chunk_full_of_named_culprits_is_given_up_soon(engine: Engine) -> None:
+    calls: list[int] = []
+
+    @gapless.job(partitions=gapless.blocks())
+    async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        calls.append(len(chunk))
+        raise gapless.PermanentError("bad", partition=chunk.first)
+
+    ended = await finish(engine, copy, gapless.Range("0", "9999"), chunk_size=10_000)
+    (letter,) = await engine.ledger.dead(ended.id)
+    assert len(letter.missing) == 10_000
+    assert len(calls) < 20
+
+
+async def test_a_named_culprit_that_heals_is_tried_again_alone(engine: Engine) -> None:
+    policy = gapless.RetryPolicy.unbounded(base=0.01, max_delay=0.01)
+    calls: list[tuple[object, object]] = []
+
+    @gapless.job(partitions=gapless.blocks(), retry=policy)
+    async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        calls.append((chunk.first, chunk.last))
+        for culprit in (3, 4, 6):
+            if culprit in chunk and context.attempt <= 2:
+                raise gapless.PermanentError("not yet", partition=culprit)
+
+    ended = await finish(engine, copy, gapless.Range("0", "9"), chunk_size=10)
+    assert ended.state == "SUCCEEDED"
+    first_run = [(0, 9), (0, 2), (4, 9), (5, 9), (5, 5), (7, 9)]
+    assert calls == [*first_run, (3, 4), (4, 4), (6, 6), (3, 4), (6, 6)]
+
+
 async def test_exhausted_retries_bisect_too(engine: Engine) -> None:
     calls: Counter[object] = Counter()
 

@@ -1,0 +1,96 @@
+"""What the runs of one worker share: a connection pool, a sink, whatever is dear to open.
+
+Each thing is opened once, by the first run that asks for it, and closed when the worker has
+stopped, behind its last run: the last one opened is the first one closed, so a thing may rest on
+those that it asked for itself. Each has a task of its own that opens it, keeps it and closes it,
+because task groups and timeouts inside of it may not change tasks; and because a run that is
+stopped while it waits must not take the opening away from the others. An opening that failed is
+not remembered: the next run tries again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Self, TypeVar
+
+from gapless.core.errors import StopRequested
+
+T = TypeVar("T")
+Opening = Callable[[], AbstractAsyncContextManager[T]]
+
+
+class _Kept:
+    """One shared thing, held open by its own task until it is told to close."""
+
+    def __init__(self, key: str, open: Opening[Any]) -> None:  # noqa: A002
+        self.value: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.value.add_done_callback(_retrieve)
+        self._over = asyncio.Event()
+        self._task = asyncio.create_task(self._keep(open), name=f"gapless-shared-{key}")
+
+    async def _keep(self, open: Opening[Any]) -> None:  # noqa: A002
+        try:
+            async with open() as value:
+                self.value.set_result(value)
+                await self._over.wait()
+        except BaseException as error:
+            if self.value.done():
+                raise
+            if isinstance(error, asyncio.CancelledError):
+                self.value.cancel()
+                raise
+            self.value.set_exception(error)
+
+    async def close(self) -> None:
+        self._over.set()
+        await self._task
+
+
+class Shared:
+    """Shared things by key, open until the end of the `async with`."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, _Kept] = {}
+        self._opened: list[_Kept] = []
+        self._closed = False
+
+    async def get(self, key: str, open: Opening[T]) -> T:  # noqa: A002
+        """The thing of this key; `open` is called if there is none yet."""
+        if self._closed:
+            raise StopRequested("the worker has stopped")
+        kept = self._kept.get(key)
+        if kept is None:
+            kept = self._kept[key] = _Kept(key, open)
+            kept.value.add_done_callback(lambda value: self._note(key, value))
+        value: T = await asyncio.shield(kept.value)
+        return value
+
+    def _note(self, key: str, value: asyncio.Future[Any]) -> None:
+        if value.cancelled() or value.exception() is not None:
+            del self._kept[key]
+        else:
+            self._opened.append(self._kept[key])
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        """Closes everything, whatever the closing of one thing raises; then raises that."""
+        self._closed = True
+        await asyncio.gather(*(kept.value for kept in self._kept.values()), return_exceptions=True)
+        problems: list[Exception] = []
+        for kept in reversed(self._opened):
+            try:
+                await kept.close()
+            except Exception as problem:  # noqa: BLE001 - the others must be closed too
+                problems.append(problem)
+        if problems:
+            raise ExceptionGroup("what the worker's runs shared could not be closed", problems)
+
+
+def _retrieve(value: asyncio.Future[Any]) -> None:
+    """Takes note of a failure that nobody may be waiting for any more."""
+    if not value.cancelled():
+        value.exception()
