@@ -104,6 +104,13 @@ async def active_jobs(tx: Transaction, queues: tuple[str, ...]) -> list[tuple[st
     return [(job, version) for job, version in await tx.fetch("active_jobs", queues=queues)]
 
 
+async def raise_fence(tx: Transaction, above: int) -> None:
+    """Makes every fence drawn from now on higher than this number."""
+    if (await tx.fetch("latest_fence"))[0][0] < above:
+        await tx.fetch("stop_claims")
+        await tx.fetch("raise_fence", above=above)
+
+
 async def _lock_candidate(tx: Transaction, request: ClaimRequest, queue: str) -> Claimed | None:
     """Locks a backfill with work: one that is free at once if possible, else the next to be."""
     for lock in ("lock_candidate", "await_candidate"):

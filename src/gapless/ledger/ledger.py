@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Concatenate, ParamSpec, TypeVar
+from types import MappingProxyType
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from gapless.core.backfill import Command
 from gapless.core.chunk import Verdict
 from gapless.core.errors import LeaseLost
 from gapless.core.events import AnyEvent
 from gapless.core.selector import Selection
-from gapless.ledger import check, claims, control, groups, leases, retries, views, workers
+from gapless.ledger import (
+    check,
+    claims,
+    control,
+    coverage,
+    endpoints,
+    groups,
+    leases,
+    retries,
+    views,
+    workers,
+)
 from gapless.ledger.database import Database, Row, Transaction
 from gapless.ledger.records import (
     Backfill,
@@ -19,6 +31,7 @@ from gapless.ledger.records import (
     ChunkRow,
     Claim,
     ClaimRequest,
+    Coverage,
     DeadLetter,
     Failure,
     Progress,
@@ -30,6 +43,7 @@ from gapless.ledger.workers import Process
 P = ParamSpec("P")
 T = TypeVar("T")
 Operation = Callable[Concatenate[Transaction, P], Awaitable[T]]
+NO_COVERAGE: Mapping[str, tuple[Coverage, ...]] = MappingProxyType({})
 
 
 class Ledger:
@@ -91,9 +105,11 @@ class Ledger:
     async def heartbeat(self, beats: Sequence[tuple[Claim, Progress]]) -> dict[str, Signal]:
         return await self._write(leases.heartbeat, beats)
 
-    async def complete(self, done: Sequence[Claim]) -> set[str]:
-        """Completes chunks; returns the ids of those that were no longer ours."""
-        return await self._write(leases.complete, done)
+    async def complete(
+        self, done: Sequence[Claim], covered: Mapping[str, tuple[Coverage, ...]] = NO_COVERAGE
+    ) -> set[str]:
+        """Completes chunks, with what is covered by their ids; returns those no longer ours."""
+        return await self._write(leases.complete, done, covered)
 
     async def fail(self, failure: Failure) -> Verdict | None:
         return await self._write(leases.fail, failure, self._chance())
@@ -124,6 +140,26 @@ class Ledger:
 
     async def active_jobs(self, queues: tuple[str, ...]) -> list[tuple[str, int]]:
         return await self._read(claims.active_jobs, queues)
+
+    async def raise_fence(self, above: int) -> None:
+        """Makes every fence from now on higher than this one, which a sink has seen."""
+        await self._write(claims.raise_fence, above)
+
+    # Sinks and endpoints
+
+    async def coverage(
+        self, sink_id: str, network: str, dataset: str | None = None
+    ) -> list[Coverage]:
+        """What a sink holds of a network, by dataset and ascending; nothing of it overlaps."""
+        return await self._read(coverage.held, sink_id, network, dataset)
+
+    async def profiles(self, network: str) -> dict[str, Any]:
+        """What was learned of each endpoint of a network, by its name."""
+        return await self._read(endpoints.profiles, network)
+
+    async def keep_profiles(self, network: str, profiles: Mapping[str, Any]) -> None:
+        """Replaces the profiles of these endpoints; others stay as they are."""
+        await self._write(endpoints.keep, network, profiles)
 
     # Workers
 

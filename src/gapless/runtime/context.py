@@ -8,12 +8,14 @@ must not repeat an effect writes it in a `transaction`, where effect and progres
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Protocol, TypeVar
 
 from gapless.core.partitions import Partition
+from gapless.ledger import Ledger
 from gapless.ledger.database import Row, Transaction
+from gapless.ledger.records import Coverage
 from gapless.runtime.shared import Opening
 
 T = TypeVar("T")
@@ -25,11 +27,13 @@ class RunState(Protocol):
     fence: int
     attempt: int
     spec: dict[str, Any]
+    ledger: Ledger
 
     @property
     def stopping(self) -> bool: ...
     def check(self) -> None: ...
     def advance_to(self, partition: Partition) -> None: ...
+    def cover(self, told: Iterable[Coverage]) -> None: ...
     def transaction(self, done: Partition | None) -> Any: ...
     async def shared(self, key: str, open: Opening[T]) -> T: ...  # noqa: A002
 
@@ -57,6 +61,15 @@ class _Context:
     def stopping(self) -> bool:
         """Whether the run should end soon: its backfill is cancelled, or its worker drains."""
         return self._run.stopping
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger that the run belongs to."""
+        return self._run.ledger
+
+    def cover(self, told: Iterable[Coverage]) -> None:
+        """Tells what a sink holds by now; the ledger learns of it with the run's progress."""
+        self._run.cover(told)
 
     def check(self) -> None:
         """Raises if the run must end now; the job should let that pass."""

@@ -29,6 +29,7 @@ class Chunk:
     index: int
     selection: Selection
     positions: Span
+    whole: Span  # of the backfill's chunk, with what other calls and earlier runs do of it
 
     def __iter__(self) -> Iterator[Partition]:
         return self.selection.slice(*self.positions)
@@ -56,6 +57,11 @@ class Chunk:
     def spans(self) -> tuple[Span, ...]:
         """The chunk's ordinals (heights, say) as inclusive spans; mostly there is one."""
         return self.selection.ordinals.slice(*self.positions).spans
+
+    @property
+    def whole_spans(self) -> tuple[Span, ...]:
+        """The same of the whole chunk, with what earlier runs have finished of it."""
+        return self.selection.ordinals.slice(*self.whole).spans
 
 
 @dataclass(frozen=True)

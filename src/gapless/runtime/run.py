@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from concurrent.futures import Executor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from gapless.core.chunk import after_failure
@@ -26,6 +26,7 @@ from gapless.core.errors import (
     LedgerUnreachable,
     PermanentError,
     StopRequested,
+    UsageError,
 )
 from gapless.core.partitions import Partition
 from gapless.core.ranges import RangeSet, Span
@@ -34,7 +35,7 @@ from gapless.core.retry import RetryKind
 from gapless.core.selector import Selection
 from gapless.ledger import Ledger
 from gapless.ledger.database import Transaction
-from gapless.ledger.records import Claim, Failure, Progress
+from gapless.ledger.records import Claim, Coverage, Failure, Progress
 from gapless.runtime.context import BlockingContext, Context
 from gapless.runtime.job import Chunk, Job
 from gapless.runtime.shared import Opening, Shared
@@ -48,6 +49,7 @@ MAX_CULPRITS = 16
 @dataclass(frozen=True)
 class Completed:
     claim: Claim
+    covered: tuple[Coverage, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -89,11 +91,13 @@ class Run:
         self.attempt = claim.tries.attempts + claim.tries.lost + 1
         self.spec = claim.backfill.spec
         self.task: asyncio.Task[Outcome] | None = None
+        self.ledger = resources.ledger
         self._resources = resources
         self._job = job
         self._selection = selection
         self._last = claim.last_processed
         self._holes = claim.holes
+        self._covered: tuple[Coverage, ...] = ()
         self._culprits = 0
         self._culprit: Exception | None = None
         self._healing: Span | None = None  # the hole that is being tried again
@@ -144,7 +148,7 @@ class Run:
 
     @property
     def progress(self) -> Progress:
-        return Progress(self._last, self._holes)
+        return Progress(self._last, self._holes, self._covered)
 
     # What the context sees
 
@@ -165,6 +169,12 @@ class Run:
     def advance_to(self, partition: Partition) -> None:
         self._advance(self._position(partition))
 
+    def cover(self, told: Iterable[Coverage]) -> None:
+        more = tuple(told)
+        if any(each.is_cut for each in more):
+            raise UsageError("nobody counted what is left of coverage that was cut")
+        self._covered += more
+
     @asynccontextmanager
     async def transaction(self, done: Partition | None) -> AsyncIterator[Transaction]:
         self.check()
@@ -178,7 +188,7 @@ class Run:
 
         self.in_transaction = True  # it holds the chunk's row, and extends the lease by itself
         try:
-            async with self._resources.ledger.holding(self.claim, at_commit) as tx:
+            async with self.ledger.holding(self.claim, at_commit) as tx:
                 yield tx
         except BaseException:
             # Cut off in the commit: only the ledger knows. It says so when the run is written
@@ -217,7 +227,7 @@ class Run:
             return Dropped(self.claim)
         if self._holes:
             return self._failure(self._culprit or self._left_before(), permanent=True)
-        return Completed(self.claim)
+        return Completed(self.claim, self._covered)
 
     async def _work(self) -> None:
         """Goes on behind what is done; a policy that never gives up tries the holes again too."""
@@ -261,7 +271,8 @@ class Run:
             await self._process(Span(culprit + 1, span.last))
 
     async def _call(self, span: Span) -> None:
-        chunk = Chunk(self.claim.backfill_id, self.claim.chunk_index, self._selection, span)
+        claim = self.claim
+        chunk = Chunk(claim.backfill_id, claim.chunk_index, self._selection, span, claim.span)
         if self._job.is_async:
             await self._job.function(chunk, Context(self))
         else:
@@ -297,8 +308,9 @@ class Run:
         """The progress once all up to this position is done."""
         if self._healing is not None and self._healing.first <= position:
             healed = RangeSet.of((self._healing.first, position))
-            return Progress(self._last, self._holes - healed)
-        return Progress(position if self._last is None else max(self._last, position), self._holes)
+            return replace(self.progress, holes=self._holes - healed)
+        reached = position if self._last is None else max(self._last, position)
+        return replace(self.progress, last_processed=reached)
 
     def _advance(self, position: int) -> None:
         after = self._after(position)

@@ -180,7 +180,7 @@ class Worker:
     async def _write_outcomes(self) -> list[Outcome]:
         ended, self._ended = self._ended, []
         try:
-            await self._complete([each.claim for each in ended if isinstance(each, Completed)])
+            await self._complete([each for each in ended if isinstance(each, Completed)])
             for outcome in ended:
                 await self._write(outcome)
         except LedgerError:
@@ -189,9 +189,12 @@ class Worker:
         self.ended.update(type(each).__name__.lower() for each in ended)
         return ended
 
-    async def _complete(self, claims: list[Claim]) -> None:
-        lost = await self._ledger.complete(claims) if claims else set()
-        for claim in claims:
+    async def _complete(self, done: list[Completed]) -> None:
+        if not done:
+            return
+        covered = {each.claim.chunk_id: each.covered for each in done}
+        lost = await self._ledger.complete([each.claim for each in done], covered)
+        for claim in (each.claim for each in done):
             if claim.chunk_id in lost:
                 _log_lost(claim)
             else:

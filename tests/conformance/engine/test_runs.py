@@ -11,7 +11,8 @@ import pytest
 import gapless
 from gapless.core.errors import BadSelector, UsageError
 from gapless.core.partitions import Window
-from gapless.ledger.records import Backfill
+from gapless.core.ranges import Span
+from gapless.ledger.records import Backfill, Coverage
 from gapless.runtime.engine import Engine
 from tests.conformance.engine.conftest import sql
 
@@ -49,6 +50,52 @@ async def test_a_job_sees_the_spec_of_its_backfill_and_so_does_the_retry(engine:
     child = await (await engine.get(ended.id)).retry_failed()
     assert (await child.wait()).state == "SUCCEEDED"
     assert seen == [spec, spec]
+
+
+async def test_what_a_run_tells_of_a_sink_is_kept_with_its_outcome(engine: Engine) -> None:
+    told: dict[object, Coverage] = {}
+
+    @gapless.job(partitions=gapless.blocks(), retry=AT_ONCE)
+    async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        (whole,) = chunk.whole_spans
+        if context.attempt == 1:
+            context.progress(whole.first + 3)
+            raise TimeoutError("once")
+        assert chunk.first == whole.first + 4
+        hashes = bytes(32), bytes(32)
+        checks = frozenset({"header_hash"})
+        stored = Coverage(
+            "sink", "ethereum", "blocks", whole, context.fence, *hashes, 10, 7, checks, frozenset()
+        )
+        assert await context.ledger.coverage("sink", "base") == []
+        context.cover([stored])
+        told[chunk.index] = stored
+
+    await finish(engine, copy, gapless.Range("0", "19"), chunk_size=10)
+    assert await engine.ledger.coverage("sink", "ethereum") == [told[0], told[1]]
+
+
+async def test_a_cut_coverage_is_the_jobs_error(engine: Engine) -> None:
+    @gapless.job(partitions=gapless.blocks(), retry="halt")
+    async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        nothing = frozenset[str]()
+        cut = Coverage(
+            "sink",
+            "ethereum",
+            "blocks",
+            Span(0, 9),
+            1,
+            None,
+            bytes(32),
+            None,
+            None,
+            nothing,
+            nothing,
+        )
+        context.cover([cut])
+
+    ended = await finish(engine, copy, gapless.Range("0", "0"))
+    assert "nobody counted" in str(ended.error)
 
 
 async def test_a_plain_job_runs_on_a_thread_of_its_own(engine: Engine) -> None:

@@ -121,14 +121,15 @@ async def test_whoever_is_stopped_while_waiting_leaves_the_opening_to_the_others
 
 
 async def test_all_who_wait_hear_why_it_could_not_be_opened() -> None:
-    @asynccontextmanager
-    async def broken() -> AsyncIterator[str]:
-        await asyncio.sleep(0)
-        raise OSError("no route to host")
-        yield "never"
+    class Broken(AbstractAsyncContextManager[str]):
+        async def __aenter__(self) -> str:
+            await asyncio.sleep(0)
+            raise OSError("no route to host")
+
+        async def __aexit__(self, *error: object) -> None: ...
 
     async with Shared() as shared:
-        waiting = [shared.get("pool", broken) for _ in range(3)]
+        waiting = [shared.get("pool", Broken) for _ in range(3)]
         heard = await asyncio.gather(*waiting, return_exceptions=True)
         assert [str(error) for error in heard] == ["no route to host"] * 3
 

@@ -176,3 +176,14 @@ SELECT DISTINCT job, job_version
 FROM gapless.backfills
 WHERE queue IN (SELECT json_array_elements_text(:queues::json))
   AND state IN ('PENDING', 'RUNNING', 'PAUSED')
+
+-- name: latest_fence
+SELECT last_value FROM gapless.fence
+
+-- name: stop_claims
+-- Until the commit, nobody draws a fence: whoever does so writes to this table. Otherwise one who
+-- drew between the reading and the setting of the sequence would see his fence drawn again.
+LOCK TABLE gapless.chunks IN SHARE ROW EXCLUSIVE MODE
+
+-- name: raise_fence
+SELECT setval('gapless.fence', greatest(last_value, :above::bigint)) FROM gapless.fence

@@ -145,3 +145,13 @@ WHERE b.queue IN (SELECT value FROM json_each(:queues))
 SELECT DISTINCT job, job_version
 FROM backfills
 WHERE queue IN (SELECT value FROM json_each(:queues)) AND state IN ('PENDING', 'RUNNING', 'PAUSED')
+
+-- name: latest_fence
+SELECT value FROM fence
+
+-- name: stop_claims
+-- Until the commit, nobody draws a fence: the whole ledger is locked already.
+SELECT 1
+
+-- name: raise_fence
+UPDATE fence SET value = max(value, :above)

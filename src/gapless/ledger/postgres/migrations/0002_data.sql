@@ -2,25 +2,27 @@
 
 ALTER TABLE gapless.backfills ADD COLUMN spec TEXT NOT NULL DEFAULT '{}';
 
--- Insert-only. Of two rows that overlap, the higher (fence, nth) tells what is stored now.
+-- Insert-only. Each row is told once, as the nth by the run of this fence. Of two rows that
+-- overlap, the one whose data has the higher fence holds, and of those the one told later.
 CREATE TABLE gapless.coverage (
-    sink_id     TEXT NOT NULL,
-    network     TEXT NOT NULL,
-    dataset     TEXT NOT NULL,
-    fence       BIGINT NOT NULL,
-    nth         BIGINT NOT NULL,
-    first       BIGINT NOT NULL,
-    last        BIGINT NOT NULL,
-    rows        BIGINT NOT NULL,
-    digest      TEXT NOT NULL,
-    parent_hash TEXT NOT NULL,
-    last_hash   TEXT NOT NULL,
-    proven      TEXT NOT NULL,
-    unproven    TEXT NOT NULL,
-    endpoint    TEXT,
-    backfill_id TEXT NOT NULL,
-    at          DOUBLE PRECISION NOT NULL,
-    PRIMARY KEY (sink_id, network, dataset, fence, nth)
+    sink_id           TEXT NOT NULL,
+    network           TEXT NOT NULL,
+    dataset           TEXT NOT NULL,
+    run_fence         BIGINT NOT NULL,
+    nth               BIGINT NOT NULL,
+    first             BIGINT NOT NULL,
+    last              BIGINT NOT NULL,
+    fence             BIGINT NOT NULL,
+    first_parent_hash TEXT NOT NULL,
+    last_hash         TEXT NOT NULL,
+    rows              BIGINT NOT NULL,
+    digest            TEXT NOT NULL,
+    checks            TEXT NOT NULL,
+    unproven          TEXT NOT NULL,
+    endpoint          TEXT,
+    backfill_id       TEXT NOT NULL,
+    at                DOUBLE PRECISION NOT NULL,
+    PRIMARY KEY (sink_id, network, dataset, run_fence, nth)
 );
 
 CREATE TABLE gapless.endpoints (

@@ -2,25 +2,27 @@
 
 ALTER TABLE backfills ADD COLUMN spec TEXT NOT NULL DEFAULT '{}';
 
--- Insert-only. Of two rows that overlap, the higher (fence, nth) tells what is stored now.
+-- Insert-only. Each row is told once, as the nth by the run of this fence. Of two rows that
+-- overlap, the one whose data has the higher fence holds, and of those the one told later.
 CREATE TABLE coverage (
-    sink_id     TEXT NOT NULL,
-    network     TEXT NOT NULL,
-    dataset     TEXT NOT NULL,
-    fence       INTEGER NOT NULL,
-    nth         INTEGER NOT NULL,
-    first       INTEGER NOT NULL,
-    last        INTEGER NOT NULL,
-    rows        INTEGER NOT NULL,
-    digest      TEXT NOT NULL,
-    parent_hash TEXT NOT NULL,
-    last_hash   TEXT NOT NULL,
-    proven      TEXT NOT NULL,
-    unproven    TEXT NOT NULL,
-    endpoint    TEXT,
-    backfill_id TEXT NOT NULL,
-    at          REAL NOT NULL,
-    PRIMARY KEY (sink_id, network, dataset, fence, nth)
+    sink_id           TEXT NOT NULL,
+    network           TEXT NOT NULL,
+    dataset           TEXT NOT NULL,
+    run_fence         INTEGER NOT NULL,
+    nth               INTEGER NOT NULL,
+    first             INTEGER NOT NULL,
+    last              INTEGER NOT NULL,
+    fence             INTEGER NOT NULL,
+    first_parent_hash TEXT NOT NULL,
+    last_hash         TEXT NOT NULL,
+    rows              INTEGER NOT NULL,
+    digest            TEXT NOT NULL,
+    checks            TEXT NOT NULL,
+    unproven          TEXT NOT NULL,
+    endpoint          TEXT,
+    backfill_id       TEXT NOT NULL,
+    at                REAL NOT NULL,
+    PRIMARY KEY (sink_id, network, dataset, run_fence, nth)
 ) WITHOUT ROWID;
 
 CREATE TABLE endpoints (
