@@ -1,9 +1,12 @@
 """Where records go: each sink replaces ranges of blocks atomically, under a fence.
 
-`sink` is the contract; a module for each kind of sink keeps it, and one conformance suite proves
-that. Nothing here knows of nodes or of the ledger.
+`sink` is the contract; a package for each kind of sink keeps it, and one conformance suite proves
+that. What all of them decide alike is pure: `admission` (may this batch come in), `records` (whose
+fence, which seams, what is left of a range) and `revision` (what stays of stored blocks).
+`location` opens the sink that a person names. Nothing here knows of nodes or of the ledger.
 """
 
+from gapless.sinks.location import open_sink
 from gapless.sinks.sink import Batch, Sink, Stored
 
-__all__ = ["Batch", "Sink", "Stored"]
+__all__ = ["Batch", "Sink", "Stored", "open_sink"]

@@ -5,7 +5,8 @@ change in one transaction, and four things are true after every one:
 
 - **once**: a block's rows are there exactly once, or not at all; writing a range replaces it;
 - **newest fence**: nothing is overwritten by a writer whose fence is lower than the last one's;
-- **linked**: of two neighbouring blocks that are stored, one is the parent of the other;
+- **linked**: of two neighbouring blocks that are stored, one is the parent of the other, and every
+  row of another table belongs to the block that is stored at its height;
 - **told**: `stored` lists exactly the ranges whose rows are there, with what was proven of them.
 
 A sink has an id of its own, kept inside it: a deleted file that is made anew is another sink.
@@ -22,6 +23,9 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from gapless.core.ranges import Span
 from gapless.schema import Table
 from gapless.schema.arrow import Tables
+
+HIGHEST = 2**63 - 1
+"""No height is above it: databases count no further."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,11 @@ class Sink(Protocol):
         """Replaces the range of the batch, durably.
 
         Raises `FencedOff` if a higher fence has touched any of it, and `BrokenSeam` if the stored
-        block before or behind it is of another branch; then nothing is written.
+        block before or behind it is of another branch; then nothing is written. A batch that is
+        not what it says (see `admission`) is a `ValueError`.
+
+        Tables that the batch does not bring stay where the block's hash stays, and with them a
+        `log_count` that the batch does not know; where the hash changes, they go.
         """
 
     async def retract(self, chain_id: int, span: Span, fence: int) -> None:
@@ -85,6 +93,9 @@ class Sink(Protocol):
         self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
     ) -> pa.Table:
         """The rows of a span as they are there, in the order of the table's key."""
+
+    async def counts(self, table: Table, chain_id: int, span: Span) -> pa.Table:
+        """How many `rows` each `block_number` of a span has, ascending; those that have any."""
 
     async def highest_fence(self) -> int:
         """The highest fence that has touched anything here; 0 if none has."""

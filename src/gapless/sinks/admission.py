@@ -1,0 +1,73 @@
+"""What a sink takes in: whole, linked blocks of one chain, and rows that belong to them.
+
+A batch that is not so is the mistake of whoever made it, so it is a `ValueError`, raised before
+anything is touched. Sinks rely on it: rows are sorted by key, and no key is there twice.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+from numpy.typing import NDArray
+
+from gapless.core.errors import BrokenSeam
+from gapless.schema import BLOCKS, Table, table
+from gapless.schema.arrow import arrow_schema
+from gapless.schema.digest import one_array
+from gapless.sinks.sink import HIGHEST, Batch
+
+Numbers = NDArray[np.uint64]
+
+
+def admit(batch: Batch) -> None:
+    """Refuses a batch that is not what it says."""
+    first, last = batch.span
+    if not 0 <= first <= last <= HIGHEST:
+        raise ValueError(f"`{batch.span}` is no range of blocks")
+    if BLOCKS.name not in batch.tables:
+        raise ValueError("a batch holds `blocks`, whatever else it holds")
+    for name, rows in batch.tables.items():
+        _admit_rows(batch, table(name), rows)
+    blocks = batch.tables[BLOCKS.name]
+    if blocks.num_rows != batch.span.size:  # they are in the span and ascend, so one is missing
+        raise ValueError(f"`blocks` has {blocks.num_rows:,} rows for {batch.span}")
+    _admit_links(first, blocks)
+
+
+def _admit_rows(batch: Batch, table: Table, rows: pa.Table) -> None:
+    if not rows.schema.equals(arrow_schema(table)):
+        raise ValueError(f"`{table.name}` has other columns than the schema")
+    if not rows.num_rows:
+        return
+    chains, heights, *_ = keys = [_numbers(rows, name) for name in table.key]
+    if (chains != batch.chain_id).any():
+        raise ValueError(f"`{table.name}` has rows of another chain than {batch.chain_id}")
+    if heights.min() < batch.span.first or heights.max() > batch.span.last:
+        raise ValueError(f"`{table.name}` has rows outside {batch.span}")
+    if (at := first_not_ascending(keys)) is not None:
+        raise ValueError(f"`{table.name}` has a key out of order, or twice, in block {heights[at]}")
+
+
+def first_not_ascending(keys: list[Numbers]) -> int | None:
+    """The first row whose key is not above the key of the row before."""
+    above = np.zeros(len(keys[0]) - 1, np.bool_)
+    equal = ~above
+    for column in keys:
+        above |= equal & (column[1:] > column[:-1])
+        equal &= column[1:] == column[:-1]
+    return None if above.all() else int(above.argmin()) + 1
+
+
+def _admit_links(first: int, blocks: pa.Table) -> None:
+    parents, hashes = (one_array(blocks[name]) for name in ("parent_hash", "hash"))
+    if not parents[1:].equals(hashes[:-1]):
+        broken = next(at for at in range(1, len(hashes)) if not parents[at].equals(hashes[at - 1]))
+        raise BrokenSeam(
+            f"block {first + broken:,} is not above the block before it, which came with it",
+            height=first + broken - 1,
+        )
+
+
+def _numbers(rows: pa.Table, name: str) -> Numbers:
+    found: Numbers = one_array(rows[name]).to_numpy()
+    return found

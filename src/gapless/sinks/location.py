@@ -1,0 +1,65 @@
+"""Where a sink is: a path by its suffix, or a URL, with options behind a question mark.
+
+eth.db, eth.sqlite, sqlite:///eth.db?fk=off     a SQLite file
+eth/, an existing folder, parquet:eth           a folder of Parquet files
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import parse_qsl
+
+from gapless.core.errors import SinkUnusable
+from gapless.core.redaction import redact
+from gapless.sinks.sink import Sink
+
+_SQLITE = (".db", ".sqlite", ".sqlite3")
+_HINT = "write `name.db` for a SQLite file, or `name/` for a folder of Parquet files"
+_LATER = ("postgresql", "postgres", "duckdb", "redis", "s3")
+
+
+async def open_sink(target: str, *, create: bool = True) -> Sink:
+    """Opens the sink that a person names; unless it may be created, it must be there."""
+    place, _, query = target.partition("?")
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    kind, path = _kind(place)
+    if kind == "sqlite":
+        from gapless.sinks.sqlite import SqliteSink
+
+        foreign_keys = _switch(options, "fk", default=True)
+        _refuse_unknown(options, kind)
+        return await SqliteSink.open(path, create=create, foreign_keys=foreign_keys)
+    from gapless.sinks.parquet import ParquetSink
+
+    _refuse_unknown(options, kind)
+    return await ParquetSink.open(path, create=create)
+
+
+def _kind(place: str) -> tuple[str, Path]:
+    scheme, separator, rest = place.partition(":")
+    if separator and scheme in ("sqlite", "parquet"):
+        path = rest.removeprefix("///") if rest.startswith("///") else rest
+        if not path or path.startswith("//"):
+            raise SinkUnusable(f"`{place}` names no path", hint=f"write `{scheme}:///path`")
+        return scheme, Path(path)
+    if scheme in _LATER or place.endswith(".duckdb"):
+        raise SinkUnusable(f"`{redact(place)}` is a kind of sink that is not there yet", hint=_HINT)
+    if place.endswith(_SQLITE):
+        return "sqlite", Path(place)
+    if place.endswith("/") or (place and Path(place).is_dir()):
+        return "parquet", Path(place)
+    raise SinkUnusable(f"`{redact(place)}` names no kind of sink", hint=_HINT)
+
+
+def _switch(options: dict[str, str], name: str, *, default: bool) -> bool:
+    value = options.pop(name, "on" if default else "off")
+    if value not in ("on", "off"):
+        raise SinkUnusable(f"`{name}={value}` makes no sense", hint=f"write `{name}=on` or `off`")
+    return value == "on"
+
+
+def _refuse_unknown(options: Mapping[str, str], kind: str) -> None:
+    if options:
+        known = "it has `fk`" if kind == "sqlite" else "it has none"
+        raise SinkUnusable(f"a {kind} sink has no option `{next(iter(options))}`", hint=known)

@@ -1,0 +1,168 @@
+"""The manifest of a Parquet sink: which files count, and what is known of them.
+
+It is one JSON file, replaced as a whole: what it says is what is stored. Entries are kept by cell,
+the range of heights that a file never leaves, so that a write looks at few of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from gapless.core.errors import SinkUnusable
+from gapless.core.ranges import Span
+from gapless.networks import CUSTOM, network_of_chain
+from gapless.sinks.records import Known, Retracted, overlap
+from gapless.sinks.sink import HIGHEST, Stored
+
+VERSION = 1
+CELL = 1000
+
+
+class Entry(Struct, frozen=True):
+    """A file, by the record of what is in it; the rest of its name is the table's folder."""
+
+    dataset: str
+    first: int
+    last: int
+    fence: int
+    rows: int
+    digest: str
+    proven: tuple[str, ...]
+    unproven: tuple[str, ...]
+    parent_hash: str
+    last_hash: str
+
+    @property
+    def span(self) -> Span:
+        return Span(self.first, self.last)
+
+    @property
+    def name(self) -> str:
+        return f"{self.dataset}/{self.first}-{self.last}.{self.fence}.parquet"
+
+    @classmethod
+    def of(cls, stored: Stored) -> Entry:
+        return cls(
+            dataset=stored.dataset,
+            first=stored.span.first,
+            last=stored.span.last,
+            fence=stored.fence,
+            rows=stored.rows,
+            digest=f"{stored.digest:064x}",
+            proven=tuple(sorted(stored.proven)),
+            unproven=tuple(sorted(stored.unproven)),
+            parent_hash=stored.parent_hash.hex(),
+            last_hash=stored.last_hash.hex(),
+        )
+
+    def stored(self) -> Stored:
+        return Stored(
+            dataset=self.dataset,
+            span=self.span,
+            fence=self.fence,
+            rows=self.rows,
+            digest=int(self.digest, 16),
+            proven=frozenset(self.proven),
+            unproven=frozenset(self.unproven),
+            parent_hash=bytes.fromhex(self.parent_hash),
+            last_hash=bytes.fromhex(self.last_hash),
+        )
+
+
+class Chain(Struct, frozen=True):
+    """What is known of one chain. Its folder is named once, whatever the chain is called later."""
+
+    folder: str
+    cells: dict[int, tuple[Entry, ...]] = {}
+    retracted: tuple[tuple[int, int, int], ...] = ()  # first, last, fence
+
+    @classmethod
+    def new(cls, chain_id: int) -> Chain:
+        name = network_of_chain(chain_id).name
+        return cls(str(chain_id) if name == CUSTOM.name else name)
+
+    def entries(self, span: Span | None = None) -> list[Entry]:
+        """The files of a range, or all."""
+        if span is None:
+            return [entry for cell in self.cells.values() for entry in cell]
+        return [
+            entry
+            for cell in self._cells(span)
+            for entry in self.cells.get(cell, ())
+            if overlap(entry.span, span)
+        ]
+
+    def known(self, span: Span) -> Known:
+        """The records that overlap or touch a range."""
+        around = Span(max(span.first - 1, 0), min(span.last + 1, HIGHEST))
+        return Known(
+            tuple(entry.stored() for entry in self.entries(around)),
+            tuple(
+                Retracted(Span(first, last), fence)
+                for first, last, fence in self.retracted
+                if overlap(Span(first, last), around)
+            ),
+        )
+
+    def replacing(
+        self, known: Known, stored: Iterable[Stored], retracted: Iterable[Retracted]
+    ) -> Chain:
+        """With these records in the place of the known ones."""
+        cells = dict(self.cells)
+        gone = {Entry.of(each).name for each in known.stored}
+        for cell in {each.span.first // CELL for each in known.stored}:
+            cells[cell] = tuple(it for it in cells[cell] if it.name not in gone)
+        for each in stored:
+            cell = each.span.first // CELL
+            cells[cell] = (*cells.get(cell, ()), Entry.of(each))
+        left = [
+            it for it in self.retracted if Retracted(Span(*it[:2]), it[2]) not in known.retracted
+        ]
+        return msgspec.structs.replace(
+            self,
+            cells={cell: cells[cell] for cell in sorted(cells) if cells[cell]},
+            retracted=tuple(sorted([*left, *((*it.span, it.fence) for it in retracted)])),
+        )
+
+    def _cells(self, span: Span) -> Iterable[int]:
+        wanted = range(span.first // CELL, span.last // CELL + 1)
+        return wanted if len(wanted) < len(self.cells) else self.cells
+
+
+class Manifest(Struct, frozen=True):
+    """What a sink holds."""
+
+    id: str
+    version: int = VERSION
+    generation: int = 0  # counts the commits
+    chains: dict[int, Chain] = {}
+
+    def chain(self, chain_id: int) -> Chain:
+        return self.chains.get(chain_id) or Chain.new(chain_id)
+
+    def following(self, chain_id: int, chain: Chain) -> Manifest:
+        """The manifest of the next commit."""
+        chains: Mapping[int, Chain] = {**self.chains, chain_id: chain}
+        return msgspec.structs.replace(self, generation=self.generation + 1, chains=chains)
+
+
+_decoder = msgspec.json.Decoder(Manifest)
+
+
+def decoded(path: Path, text: bytes) -> Manifest:
+    try:
+        found = _decoder.decode(text)
+    except msgspec.MsgspecError as error:
+        raise SinkUnusable(
+            f"`{path}` is damaged: {error}", hint="restore it, or fetch into a new folder"
+        ) from error
+    if found.version != VERSION:
+        raise SinkUnusable(
+            f"`{path}` has format {found.version}, this Gapless knows {VERSION}",
+            hint="upgrade Gapless",
+        )
+    return found

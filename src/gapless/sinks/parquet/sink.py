@@ -1,0 +1,251 @@
+"""Parquet files as a sink: for whoever asks questions with DuckDB, Polars or pyarrow.
+
+A file holds a range of one table, within a cell of a thousand blocks. It is never changed: a range
+that is written again gets a new file, and what is left of an older one is copied. Which files
+count is the manifest's word, and a change of it is the commit; see `folder`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import ParamSpec, Self, TypeVar
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from gapless.core.errors import SinkError
+from gapless.core.ranges import RangeSet, Span
+from gapless.schema import BLOCKS, TABLES, Table, table
+from gapless.schema.arrow import Tables, arrow_schema
+from gapless.schema.digest import digest, one_array
+from gapless.sinks import records
+from gapless.sinks.admission import admit
+from gapless.sinks.parquet.files import read_file, write_file
+from gapless.sinks.parquet.folder import Folder
+from gapless.sinks.parquet.manifest import CELL, Chain, Entry, Manifest
+from gapless.sinks.revision import COMPARED, revised
+from gapless.sinks.sink import HIGHEST, Batch, Stored
+from gapless.sinks.thread import OwnThread
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass
+class _Change:
+    """Files that the next commit of a chain brings."""
+
+    folder: Folder
+    manifest: Manifest
+    chain_id: int
+    names: list[str] = field(default_factory=list)
+
+    @property
+    def chain(self) -> Chain:
+        return self.manifest.chain(self.chain_id)
+
+    def add(self, record: Stored, rows: pa.Table) -> Stored:
+        name = f"{self.chain.folder}/{Entry.of(record).name}"
+        self.names.append(name)
+        generation = self.manifest.generation + 1
+        write_file(self.folder.staged(name, generation), table(record.dataset), rows)
+        return record
+
+    def commit(
+        self,
+        known: records.Known,
+        stored: list[Stored],
+        retracted: list[records.Retracted],
+    ) -> None:
+        chain = self.chain.replacing(known, stored, retracted)
+        left = {Entry.of(each).name for each in stored}
+        gone = {Entry.of(each).name for each in known.stored} - left
+        manifest = self.manifest.following(self.chain_id, chain)
+        self.folder.commit(manifest, self.names, [f"{chain.folder}/{name}" for name in gone])
+
+
+class ParquetSink:
+    """A sink in a folder. Open it with `open`."""
+
+    batch_blocks: int | None = CELL
+    grid: int | None = CELL
+
+    def __init__(self, folder: Folder, thread: OwnThread) -> None:
+        self._folder, self._thread = folder, thread
+        self.id = folder.manifest().id
+
+    @classmethod
+    async def open(cls, path: Path, *, create: bool = True) -> Self:
+        thread = OwnThread("gapless-parquet-sink")
+        try:
+            with _in_our_words(path):
+                return await thread.run(lambda: cls(Folder(path, create=create), thread))
+        except BaseException:
+            thread.end()
+            raise
+
+    async def write(self, batch: Batch, fence: int) -> None:
+        await self._run(self._write, batch, fence)
+
+    async def retract(self, chain_id: int, span: Span, fence: int) -> None:
+        await self._run(self._retract, chain_id, span, fence)
+
+    async def stored(self, chain_id: int, span: Span | None = None) -> list[Stored]:
+        return await self._run(self._stored, chain_id, span)
+
+    async def chains(self) -> list[int]:
+        return await self._run(self._chains)
+
+    async def read(
+        self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
+    ) -> pa.Table:
+        return await self._run(self._read_held, table, chain_id, span, columns)
+
+    async def counts(self, table: Table, chain_id: int, span: Span) -> pa.Table:
+        rows = await self.read(table, chain_id, span, ["block_number"])
+        heights, counts = np.unique(one_array(rows["block_number"]), return_counts=True)
+        return pa.table({"block_number": heights, "rows": counts.astype(np.uint64)})
+
+    async def highest_fence(self) -> int:
+        return await self._run(self._highest_fence)
+
+    async def finish(self) -> None:
+        """Files are ready to be queried as they are."""
+
+    async def close(self) -> None:
+        await self._run(self._folder.close)
+        self._thread.end()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+    async def _run(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+        with _in_our_words(self._folder.path):
+            return await self._thread.run(function, *arguments, **named)
+
+    # From here on: on the thread.
+
+    def _write(self, batch: Batch, fence: int) -> None:
+        admit(batch)
+        span = batch.span
+        with self._folder.held() as manifest:
+            change = _Change(self._folder, manifest, batch.chain_id)
+            known = change.chain.known(span)
+            records.refuse_older(known, span, fence, batch.tables)
+            records.refuse_broken(
+                batch,
+                self._hash(change.chain, span.first - 1, "hash"),
+                self._hash(change.chain, span.last + 1, "parent_hash"),
+            )
+            revision = revised(batch, self._read(change.chain, BLOCKS, span, COMPARED))
+            with self._folder.change():
+                stored = records.kept(known.stored, revision.dropped, partial(self._copy, change))
+                for name in batch.tables:
+                    for part, rows in _by_cell(batch, revision.rows(batch, name)):
+                        stored.append(change.add(records.written(part, name, rows, fence), rows))
+                change.commit(known, stored, records.retractions(known, span, None))
+
+    def _retract(self, chain_id: int, span: Span, fence: int) -> None:
+        with self._folder.held() as manifest:
+            change = _Change(self._folder, manifest, chain_id)
+            known = change.chain.known(span)
+            records.refuse_older(known, span, fence, [BLOCKS.name])
+            dropped = {each.name: RangeSet.of(span) for each in TABLES}
+            with self._folder.change():
+                stored = records.kept(known.stored, dropped, partial(self._copy, change))
+                change.commit(known, stored, records.retractions(known, span, fence))
+
+    def _stored(self, chain_id: int, span: Span | None) -> list[Stored]:
+        with self._folder.held() as manifest:
+            chain = manifest.chain(chain_id)
+            found = [entry.stored() for entry in chain.entries(span)]
+            if span is not None:
+                outside = RangeSet.of((0, HIGHEST)) - RangeSet.of(span)
+                dropped = {each.name: outside for each in TABLES}
+                found = records.kept(found, dropped, lambda *part: self._cut(chain, *part)[0])
+            return records.merged(found)
+
+    def _chains(self) -> list[int]:
+        with self._folder.held() as manifest:
+            return sorted(chain_id for chain_id, it in manifest.chains.items() if it.cells)
+
+    def _highest_fence(self) -> int:
+        with self._folder.held() as manifest:
+            chains = manifest.chains.values()
+            fences = [entry.fence for chain in chains for entry in chain.entries()]
+            return max([0, *fences, *(fence for chain in chains for *_, fence in chain.retracted)])
+
+    def _copy(self, change: _Change, record: Stored, span: Span) -> Stored:
+        return change.add(*self._cut(change.chain, record, span))
+
+    def _cut(self, chain: Chain, record: Stored, span: Span) -> tuple[Stored, pa.Table]:
+        """The record of a part of a file, measured by the rows that are there; and these."""
+        rows = self._read(chain, table(record.dataset), span)
+        part = replace(
+            record,
+            span=span,
+            rows=rows.num_rows,
+            digest=digest(table(record.dataset), rows),
+            parent_hash=self._hash(chain, span.first, "parent_hash") or b"",
+            last_hash=self._hash(chain, span.last, "hash") or b"",
+        )
+        return part, rows
+
+    def _hash(self, chain: Chain, height: int, column: str) -> bytes | None:
+        found = self._read(chain, BLOCKS, Span(height, height), [column])
+        return found[column][0].as_py() if found.num_rows else None
+
+    def _read_held(
+        self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None
+    ) -> pa.Table:
+        with self._folder.held() as manifest:
+            return self._read(manifest.chain(chain_id), table, span, columns)
+
+    def _read(
+        self, chain: Chain, table: Table, span: Span, columns: Collection[str] | None = None
+    ) -> pa.Table:
+        entries = [entry for entry in chain.entries(span) if entry.dataset == table.name]
+        home = self._folder.path / chain.folder
+        pieces = [
+            read_file(home / entry.name, table, span, columns)
+            for entry in sorted(entries, key=lambda it: it.first)
+        ]
+        names = [it.name for it in table if columns is None or it.name in columns]
+        schema = pa.schema([arrow_schema(table).field(name) for name in names])
+        return pa.concat_tables([schema.empty_table(), *pieces]).combine_chunks()
+
+
+def _by_cell(batch: Batch, rows: pa.Table) -> Iterator[tuple[Batch, pa.Table]]:
+    """The batch and rows of a table, cut where cells end."""
+    heights = one_array(rows["block_number"]).to_numpy()
+    blocks = batch.tables[BLOCKS.name]
+    first = batch.span.first
+    while first <= batch.span.last:
+        last = min(first // CELL * CELL + CELL - 1, batch.span.last)
+        start, end = np.searchsorted(heights, [first, last + 1]).tolist()
+        span = Span(first, last)
+        part = replace(
+            batch,
+            span=span,
+            tables=Tables({BLOCKS.name: blocks.slice(first - batch.span.first, span.size)}),
+        )
+        yield part, rows.slice(start, end - start)
+        first = last + 1
+
+
+@contextmanager
+def _in_our_words(path: Path) -> Iterator[None]:
+    """What files complain of, as the error of a sink."""
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        raise SinkError(
+            f"`{path}` failed: {error}", hint="check the disk and the folder"
+        ) from error

@@ -1,0 +1,158 @@
+"""The records of a sink: what is known of ranges, and what becomes of it. Pure.
+
+For each height, the record of `blocks` has the highest fence, because every batch brings blocks and
+a retraction takes all tables: so that record alone decides who may write. What else is stored of a
+height was written under the same fence or under a lower one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from gapless.core.errors import BrokenSeam, FencedOff
+from gapless.core.ranges import RangeSet, Span
+from gapless.schema import BLOCKS, TABLES, table
+from gapless.schema.digest import MODULUS, digest
+from gapless.sinks.sink import Batch, Stored
+
+_ORDER = {each.name: at for at, each in enumerate(TABLES)}
+
+Dropped = Mapping[str, RangeSet]
+
+
+@dataclass(frozen=True)
+class Retracted:
+    """A range that was removed; only a fence as high may write it again."""
+
+    span: Span
+    fence: int
+
+
+@dataclass(frozen=True)
+class Known:
+    """The records of a chain that overlap or touch a range."""
+
+    stored: tuple[Stored, ...]
+    retracted: tuple[Retracted, ...]
+
+
+def refuse_older(known: Known, span: Span, fence: int, wanted: Collection[str]) -> None:
+    """Raises `FencedOff` if a higher fence has touched any of the range."""
+    latest: list[Stored | Retracted] = [it for it in known.stored if it.dataset == BLOCKS.name]
+    latest += known.retracted
+    touched = [it for it in latest if it.fence > fence and overlap(it.span, span)]
+    if touched:
+        newest = max(each.fence for each in touched)
+        newer = RangeSet(each.span for each in touched) & RangeSet.of(span)
+        raise FencedOff(
+            f"blocks {_listed(newer)} were touched under fence {newest}, after fence {fence}",
+            stored=reduce(RangeSet.__and__, (_written(known, it, fence) for it in wanted), newer),
+        )
+
+
+def _written(known: Known, dataset: str, above: int) -> RangeSet:
+    return RangeSet(it.span for it in known.stored if it.dataset == dataset and it.fence > above)
+
+
+def refuse_broken(batch: Batch, before: bytes | None, behind: bytes | None) -> None:
+    """Raises `BrokenSeam` unless the hash of the block before, and the parent hash of the one
+    behind, fit; None where no block is stored."""
+    blocks = batch.tables[BLOCKS.name]
+    parent, last = blocks["parent_hash"][0].as_py(), blocks["hash"][-1].as_py()
+    if before not in (None, parent):
+        raise _broken(batch, batch.span.first - 1)
+    if behind not in (None, last):
+        raise _broken(batch, batch.span.last + 1)
+
+
+def _broken(batch: Batch, height: int) -> BrokenSeam:
+    return BrokenSeam(
+        f"the stored block {height:,} of chain {batch.chain_id} is of another branch than "
+        f"{batch.span}",
+        height=height,
+    )
+
+
+def written(batch: Batch, name: str, rows: pa.Table, fence: int) -> Stored:
+    """The record of what a batch brings to a table."""
+    blocks = batch.tables[BLOCKS.name]
+    return Stored(
+        dataset=name,
+        span=batch.span,
+        fence=fence,
+        rows=rows.num_rows,
+        digest=digest(table(name), rows),
+        proven=batch.proven,
+        unproven=batch.unproven,
+        parent_hash=blocks["parent_hash"][0].as_py(),
+        last_hash=blocks["hash"][-1].as_py(),
+    )
+
+
+def kept(
+    stored: Iterable[Stored], dropped: Dropped, cut: Callable[[Stored, Span], Stored]
+) -> list[Stored]:
+    """The records without what is dropped of their tables; `cut` measures what is left of one."""
+    found: list[Stored] = []
+    for record in stored:
+        left = RangeSet.of(record.span) - dropped.get(record.dataset, RangeSet())
+        if left.spans == (record.span,):
+            found.append(record)
+        else:
+            found += (cut(record, span) for span in left.spans)
+    return found
+
+
+def retractions(known: Known, span: Span, fence: int | None) -> list[Retracted]:
+    """What is retracted once a range is written (None) or retracted under a fence."""
+    found = [
+        Retracted(left, each.fence)
+        for each in known.retracted
+        for left in (RangeSet.of(each.span) - RangeSet.of(span)).spans
+    ]
+    if fence is not None:
+        found.append(Retracted(span, fence))
+    fences = sorted({each.fence for each in found})
+    return [
+        Retracted(joined, each)
+        for each in fences
+        for joined in RangeSet(it.span for it in found if it.fence == each).spans
+    ]
+
+
+def merged(stored: Iterable[Stored]) -> list[Stored]:
+    """The records in order, neighbours of one fence and the same proofs as one."""
+    found: list[Stored] = []
+    for record in sorted(stored, key=lambda it: (_ORDER[it.dataset], it.span)):
+        if found and _continues(found[-1], record):
+            found[-1] = replace(
+                found[-1],
+                span=Span(found[-1].span.first, record.span.last),
+                rows=found[-1].rows + record.rows,
+                digest=(found[-1].digest + record.digest) % MODULUS,
+                last_hash=record.last_hash,
+            )
+        else:
+            found.append(record)
+    return found
+
+
+def _continues(record: Stored, behind: Stored) -> bool:
+    def nature(it: Stored) -> tuple[object, ...]:
+        return it.dataset, it.fence, it.proven, it.unproven
+
+    return record.span.last + 1 == behind.span.first and nature(record) == nature(behind)
+
+
+def overlap(one: Span, other: Span) -> Span | None:
+    """What two spans have in common."""
+    first, last = max(one.first, other.first), min(one.last, other.last)
+    return Span(first, last) if first <= last else None
+
+
+def _listed(heights: RangeSet) -> str:
+    return ", ".join(map(str, heights.spans))

@@ -1,0 +1,78 @@
+"""Rows between Arrow and SQLite.
+
+Values are cut out of a column's buffer in one comprehension, which takes half the time of asking
+Arrow for each. Numbers from 2^63 on are written as their two's complement: the same eight bytes,
+read as SQLite reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise, repeat
+from typing import Any
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from gapless.schema import Column, Kind, Table
+from gapless.schema.arrow import arrow_schema, arrow_type
+from gapless.schema.digest import one_array
+
+_NUMBERS = {Kind.INT: "<i8", Kind.FLOAT: "<f8"}
+
+
+def to_tuples(table: Table, rows: pa.Table) -> Iterator[tuple[Any, ...]]:
+    """The rows of a table as SQLite takes them."""
+    columns = [_values(one_array(rows[column.name]), column.kind) for column in table]
+    return zip(*columns, strict=True)
+
+
+def to_arrow(table: Table, names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+    """Some columns of rows as SQLite gave them."""
+    whole = arrow_schema(table)
+    schema = pa.schema([whole.field(name) for name in names])
+    if not rows:
+        return schema.empty_table()
+    columns = zip(*rows, strict=True)
+    arrays = [_array(table[name], values) for name, values in zip(names, columns, strict=True)]
+    return pa.table(arrays, schema)
+
+
+def _values(array: pa.Array, kind: Kind) -> Iterable[Any]:
+    if array.null_count == len(array):
+        return repeat(None, len(array))
+    if kind is Kind.JSON:
+        texts: list[Any] = array.to_pylist()
+        return texts
+    values = _all_values(array, kind)
+    if not array.null_count:
+        return values
+    valid = array.is_valid().to_numpy(zero_copy_only=False).tolist()
+    return [value if there else None for value, there in zip(values, valid, strict=True)]
+
+
+def _all_values(array: pa.Array, kind: Kind) -> list[Any]:
+    """The values, whatever lies under a null included."""
+    if kind is Kind.BOOL:
+        array = array.cast(pa.uint8())
+    size, start = len(array), array.offset
+    data = array.buffers()[-1]
+    if kind is Kind.BOOL:
+        return list(memoryview(data)[start : start + size])
+    if kind in _NUMBERS:
+        return [*np.frombuffer(data, _NUMBERS[kind], size, start * 8).tolist()]
+    if kind.width is not None:
+        width = kind.width
+        whole = bytes(memoryview(data)[start * width : (start + size) * width])
+        return [whole[at : at + width] for at in range(0, size * width, width)]
+    offsets = np.frombuffer(array.buffers()[1], np.int32, size + 1, start * 4).tolist()
+    whole = data.to_pybytes() if data else b""
+    return [whole[at:end] for at, end in pairwise(offsets)]
+
+
+def _array(column: Column, values: Sequence[Any]) -> pa.Array:
+    if column.kind is Kind.INT:
+        return pa.array(values, pa.int64()).view(pa.uint64())
+    if column.kind is Kind.BOOL:
+        return pa.array(values, pa.int64()).cast(pa.bool_())
+    return pa.array(values, arrow_type(column.kind))

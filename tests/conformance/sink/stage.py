@@ -1,0 +1,112 @@
+"""Batches of a real chain and of another branch of it, and what must be true of any sink."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Collection
+from functools import cache
+from pathlib import Path
+
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from gapless.core.ranges import RangeSet, Span
+from gapless.devnode import Parameters, simulated
+from gapless.schema import BLOCKS, TABLES, table
+from gapless.schema.arrow import Tables, arrow_schema
+from gapless.schema.digest import digest
+from gapless.sinks import Batch, Sink
+from gapless.sources.evm.decode import decode_blocks
+from gapless.sources.evm.structs import parse_block, parse_receipts
+
+CHAIN_ID = 1337
+HEAD = 40
+FORK = 20  # from here on, the other branch has other blocks
+EVERYTHING = tuple(each.name for each in TABLES)
+HEADERS = ("blocks",)
+ALL = Span(0, 10**6)
+PROVEN = frozenset({"link", "receipts_root"})
+
+
+@cache
+def branches() -> tuple[Tables, Tables]:
+    """All tables of the chain, and of the same chain after a reorganisation."""
+    parameters = Parameters(blocks=HEAD, txs=4, fewest=0, empty_every=7, seed=3, chain_id=CHAIN_ID)
+    with tempfile.TemporaryDirectory() as folder:
+        chain = simulated(parameters, Path(folder))
+        found = []
+        for _ in range(2):
+            heights = range(HEAD + 1)
+            blocks = [parse_block(chain.block(height)) for height in heights]
+            receipts = [parse_receipts(chain.receipts(height)) for height in heights]
+            found.append(decode_blocks(blocks, receipts, CHAIN_ID))
+            chain.reorg(FORK)
+    return found[0], found[1]
+
+
+def rows_of(name: str, span: Span, branch: int = 0) -> pa.Table:
+    """The rows of a table as the chain has them."""
+    rows = branches()[branch][name].combine_chunks()
+    heights = rows["block_number"].to_numpy()
+    inside = (heights >= span.first) & (heights <= span.last)
+    return rows.filter(pa.array(inside)).combine_chunks()
+
+
+def batch(
+    first: int,
+    last: int,
+    *,
+    branch: int = 0,
+    tables: Collection[str] = EVERYTHING,
+    proven: frozenset[str] = PROVEN,
+) -> Batch:
+    """Blocks of the chain. Without logs, it is not known how many there are."""
+    span = Span(first, last)
+    found = {name: rows_of(name, span, branch) for name in tables}
+    if "logs" not in tables:
+        found["blocks"] = with_column(found["blocks"], "log_count", None)
+    return Batch(CHAIN_ID, span, Tables(found), proven, frozenset({"prices"}))
+
+
+def with_column(rows: pa.Table, name: str, value: object) -> pa.Table:
+    """The rows with one value all over a column."""
+    at = rows.schema.get_field_index(name)
+    array = pa.array([value] * rows.num_rows, rows.schema.field(at).type)
+    return rows.set_column(at, rows.schema.field(at), array)
+
+
+async def held(sink: Sink, name: str, span: Span = ALL) -> pa.Table:
+    return await sink.read(table(name), CHAIN_ID, span)
+
+
+async def ranges(sink: Sink, name: str = "blocks") -> list[tuple[int, int, int]]:
+    """First, last and fence of what is stored of a table."""
+    return [(*it.span, it.fence) for it in await sink.stored(CHAIN_ID) if it.dataset == name]
+
+
+async def examine(sink: Sink) -> None:
+    """Rows and records agree, blocks are linked, and no row is without its record."""
+    covered: dict[str, RangeSet] = {}
+    for record in await sink.stored(CHAIN_ID):
+        rows = await held(sink, record.dataset, record.span)
+        assert rows.num_rows == record.rows
+        assert digest(table(record.dataset), rows) == record.digest
+        blocks = await held(sink, "blocks", record.span)
+        assert blocks["block_number"].to_pylist() == [*range(record.span[0], record.span[1] + 1)]
+        assert blocks["parent_hash"][0].as_py() == record.parent_hash
+        assert blocks["hash"][-1].as_py() == record.last_hash
+        before = covered.setdefault(record.dataset, RangeSet())
+        assert not before & RangeSet.of(record.span)
+        covered[record.dataset] = before | RangeSet.of(record.span)
+    for each in TABLES:
+        rows = await held(sink, each.name)
+        assert rows.schema.equals(arrow_schema(each))
+        assert set(rows["block_number"].to_pylist()) <= set(covered.get(each.name, RangeSet()))
+        keys = rows.select(each.key).to_pylist()
+        assert keys == sorted(keys, key=lambda row: tuple(row.values()))
+        assert len({tuple(row.values()) for row in keys}) == len(keys)
+        assert not covered.get(each.name, RangeSet()) - covered.get(BLOCKS.name, RangeSet())
+    blocks = (await held(sink, "blocks")).select(["block_number", "hash", "parent_hash"])
+    by_height = {row["block_number"]: row for row in blocks.to_pylist()}
+    for height, row in by_height.items():
+        if height + 1 in by_height:
+            assert by_height[height + 1]["parent_hash"] == row["hash"]
