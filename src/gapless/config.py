@@ -83,12 +83,11 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     def endpoint(self, name: str) -> Endpoint:
         """An endpoint by its name, or by `env:VARIABLE`."""
-        if name.startswith("env:"):
-            return Endpoint(resolved(name))
-        try:
-            found = self.endpoints[name]
-        except KeyError:
-            raise _unknown("endpoint", name, self.endpoints) from None
+        found = self.endpoints.get(name)
+        if found is None and name.startswith("env:"):
+            found = Endpoint(name)
+        if found is None:
+            raise _unknown("endpoint", name, self.endpoints)
         return msgspec.structs.replace(found, url=resolved(found.url))
 
     def sink(self, name: str) -> str:

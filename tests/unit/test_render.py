@@ -313,7 +313,7 @@ class Screen(io.StringIO):
 class TestDisplay:
     def test_without_a_terminal_a_line_every_ten_seconds(self) -> None:
         screen, now = Screen(live=False), [0.0]
-        with ProgressDisplay(screen, lambda: now[0]) as display:
+        with ProgressDisplay(stream=screen, clock=lambda: now[0]) as display:
             for second in range(36):
                 now[0] = float(second)
                 display.show(backfill(chunks=counts(complete=second // 5)))
@@ -324,7 +324,7 @@ class TestDisplay:
 
     def test_on_a_terminal_the_line_is_rewritten_and_gone_at_the_end(self) -> None:
         screen = Screen(live=True)
-        with ProgressDisplay(screen, lambda: 0.0) as display:
+        with ProgressDisplay(stream=screen, clock=lambda: 0.0) as display:
             display.show(backfill())
             display.say("something happened")
             display.show(backfill())
@@ -337,7 +337,7 @@ class TestDisplay:
 
     def test_the_pace_is_that_of_the_last_half_minute(self) -> None:
         screen, now = Screen(live=True), [0.0]
-        display = ProgressDisplay(screen, lambda: now[0])
+        display = ProgressDisplay(stream=screen, clock=lambda: now[0])
         for second, complete in ((0, 5), (10, 6), (100, 6), (110, 7)):
             now[0] = second
             screen.truncate(screen.seek(0))

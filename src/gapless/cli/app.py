@@ -38,6 +38,7 @@ class LazyGroup(click.Group):
 @click.command(
     cls=LazyGroup,
     lazy={
+        "fetch": ("gapless.cli.fetch", "Fetch blocks of a network, prove them, store them."),
         "backfill": ("gapless.cli.backfill", "Start, watch and steer backfills."),
         "worker": ("gapless.cli.worker", "Run chunks of whatever the ledger has."),
         "dead": ("gapless.cli.dead", "List, retry and purge dead letters."),

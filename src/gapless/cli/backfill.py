@@ -9,7 +9,7 @@ import click
 
 from gapless.cli import data, render
 from gapless.cli.app import LazyGroup
-from gapless.cli.display import ProgressDisplay
+from gapless.cli.display import ChunkLine, ProgressDisplay
 from gapless.cli.options import Duration, common, hint, limit_option, note, opened
 from gapless.cli.report import exit_code, report
 from gapless.core.backfill import State
@@ -88,11 +88,13 @@ async def wait(ledger_url: str, as_json: bool, backfill_id: str, patience: float
     """
     started = time.monotonic()
     async with opened(ledger_url) as ledger:
-        with ProgressDisplay() as display:
+        line = ChunkLine()
+        with ProgressDisplay(line) as display:
             while not (found := await ledger.backfill(backfill_id)).state.ended:
                 if patience is not None and time.monotonic() - started >= patience:
                     break
-                display.show(found, await _standstill(ledger, found))
+                line.why = await _standstill(ledger, found)
+                display.show(found)
                 await asyncio.sleep(LOOK_EVERY)
                 await ledger.settle([backfill_id])  # in case no worker is left that would
     if as_json:

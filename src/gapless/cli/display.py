@@ -19,17 +19,18 @@ from gapless.ledger.records import Backfill
 
 LINE_EVERY = 10.0
 PACE_OVER = 30.0
+ELSEWHERE = 120  # columns, where there is no terminal to ask
 CLEAR = "\r\x1b[2K"
 
 
 class Pace:
-    """Chunks a second, over the last half minute."""
+    """How many a second, over the last half minute."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int]] = deque()
 
     def after(self, now: float, complete: int) -> float:
-        """The rate, given how many are complete by now."""
+        """The rate, given how many there are by now."""
         self._seen.append((now, complete))
         while now - self._seen[0][0] > PACE_OVER:
             self._seen.popleft()
@@ -37,17 +38,36 @@ class Pace:
         return (complete - before) / (now - then) if now > then else 0.0
 
 
+Line = Callable[[Backfill, float, int], str]
+"""What is shown of a backfill, at a moment of the clock, in so many columns."""
+
+
+class ChunkLine:
+    """A backfill by its chunks; `why` says what it waits for."""
+
+    def __init__(self) -> None:
+        self.why = ""
+        self._pace = Pace()
+
+    def __call__(self, backfill: Backfill, now: float, width: int) -> str:
+        rate = self._pace.after(now, backfill.chunks.complete)
+        return render.progress_line(backfill, rate, self.why, width)
+
+
 class ProgressDisplay:
     """Shows a backfill again and again; a line said in between does not break it."""
 
     def __init__(
-        self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        line: Line | None = None,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._line = line or ChunkLine()
         self._stream = stream or sys.stderr
         self._clock = clock
         self._live = self._stream.isatty()
         self._written_at = clock()
-        self._pace = Pace()
 
     def __enter__(self) -> Self:
         return self
@@ -60,15 +80,14 @@ class ProgressDisplay:
     ) -> None:
         self._write(CLEAR if self._live else "")
 
-    def show(self, backfill: Backfill, why: str = "") -> None:
+    def show(self, backfill: Backfill) -> None:
         now = self._clock()
-        rate = self._pace.after(now, backfill.chunks.complete)
+        line = self._line(backfill, now, self._columns() - 1 if self._live else ELSEWHERE)
         if self._live:
-            line = render.progress_line(backfill, rate, why, self._columns() - 1)
             self._write(f"{CLEAR}{line}")
         elif now - self._written_at >= LINE_EVERY:
             self._written_at = now
-            self._write(f"{render.progress_line(backfill, rate, why)}\n")
+            self._write(f"{line}\n")
 
     def say(self, text: str) -> None:
         """A line of its own; the live line comes back with the next `show`."""

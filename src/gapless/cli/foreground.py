@@ -7,8 +7,8 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TextIO
 
 import click
@@ -38,12 +38,12 @@ async def run(ledger_url: str, job: Job, request: BackfillRequest, *, as_json: b
     )
     with ProgressDisplay() as display, stdout_kept_for_data() as stdout:
         log_to_stderr(logging.WARNING, say=display.say)
-        async with engine:
+        async with working(engine) as interrupted:
             handle = await engine.submit(job, request)
             if not as_json:
                 click.echo(handle.id, file=stdout)
             display.say(render.plan(await handle.progress()))
-            await _run_to_the_end(engine, handle, display)
+            await run_to_the_end(engine, handle, display, interrupted)
             found = await handle.progress()
     if as_json:
         click.echo(data.to_json(data.backfill_json(found)))
@@ -71,31 +71,40 @@ async def _there_already(ledger_url: str, job: Job, request: BackfillRequest) ->
     return None
 
 
-async def _run_to_the_end(engine: Engine, handle: BackfillHandle, display: ProgressDisplay) -> None:
-    """Shows how it goes until the backfill has ended, or a signal has drained the engine."""
+@asynccontextmanager
+async def working(engine: Engine) -> AsyncIterator[asyncio.Event]:
+    """The engine at work; the event is set by the first signal, however early it comes."""
     interrupted = asyncio.Event()
     with on_signals(interrupted.set):
-        stopped = asyncio.create_task(interrupted.wait())
-        while not interrupted.is_set():
-            try:
-                now = await handle.progress()
-            except LedgerUnreachable as error:  # the worker keeps trying, and so do we
-                display.say(f"warning: {error}")
-            else:
-                if now.state.ended:
-                    break
-                display.show(now)
-            settled = asyncio.create_task(engine.something_settled())
-            await asyncio.wait(
-                [stopped, settled], timeout=REDRAW_EVERY, return_when=asyncio.FIRST_COMPLETED
-            )
-            if settled.done():
-                settled.result()
-            settled.cancel()
+        async with engine:
+            yield interrupted
+
+
+async def run_to_the_end(
+    engine: Engine, handle: BackfillHandle, display: ProgressDisplay, interrupted: asyncio.Event
+) -> None:
+    """Shows how it goes until the backfill has ended, or a signal has drained the engine."""
+    stopped = asyncio.create_task(interrupted.wait())
+    while not interrupted.is_set():
+        try:
+            now = await handle.progress()
+        except LedgerUnreachable as error:  # the worker keeps trying, and so do we
+            display.say(f"warning: {error}")
         else:
-            display.say("draining; once more to leave at once")
-            await engine.drain()
-        stopped.cancel()
+            if now.state.ended:
+                break
+            display.show(now)
+        settled = asyncio.create_task(engine.something_settled())
+        await asyncio.wait(
+            [stopped, settled], timeout=REDRAW_EVERY, return_when=asyncio.FIRST_COMPLETED
+        )
+        if settled.done():
+            settled.result()
+        settled.cancel()
+    else:
+        display.say("draining; once more to leave at once")
+        await engine.drain()
+    stopped.cancel()
 
 
 @contextmanager

@@ -167,11 +167,12 @@ def progress_line(backfill: Backfill, rate: float, why: str = "", width: int = 1
     if why:
         parts.append(plain(why))
     room = width - len("  ".join([backfill.id, *parts])) - 2
-    bar = [_bar(chunks.complete / chunks.total, min(room, BAR))] if room >= BAR // 3 else []
-    return cut("  ".join([backfill.id, *bar, *parts]), width)
+    drawn = [bar(chunks.complete / chunks.total, min(room, BAR))] if room >= BAR // 3 else []
+    return cut("  ".join([backfill.id, *drawn, *parts]), width)
 
 
-def _bar(done: float, width: int) -> str:
+def bar(done: float, width: int) -> str:
+    """A share from 0 to 1, drawn."""
     filled = int(done * width)
     head = "╸" if filled < width else ""
     return "━" * filled + head + "─" * (width - filled - len(head))

@@ -64,14 +64,12 @@ async def worker(
         importing=True,
         options=WorkerOptions(poll_seconds=poll, drain_seconds=drain),
     )
-    stopped = asyncio.Event()
     foreground.import_from_here()
     with foreground.stdout_kept_for_data():
         log_to_stderr(logging.INFO, as_json=as_json, verbose=verbose)
-        async with engine:
-            with foreground.on_signals(stopped.set):
-                await _work(engine, stopped, until_idle)
-                await engine.drain()
+        async with foreground.working(engine) as stopped:
+            await _work(engine, stopped, until_idle)
+            await engine.drain()
     if as_json:
         click.echo(data.to_json(data.outcomes_json(engine.worker.ended if engine.worker else {})))
     foreground.leave_if_stuck(engine)

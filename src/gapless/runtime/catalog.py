@@ -15,6 +15,10 @@ from gapless.core.errors import UnknownJob
 from gapless.runtime.job import Job
 
 
+BUILT_IN = {"blocks": "gapless.runtime.blocks"}
+"""Jobs that come with Gapless: name -> the module whose `job()` makes it."""
+
+
 class Catalog:
     """Known jobs by name, and why others are not known."""
 
@@ -64,7 +68,10 @@ def versioned(name: str, version: int) -> str:
 
 
 def import_job(name: str) -> Job:
-    """The job at `module:function`."""
+    """The job at `module:function`, or one of our own."""
+    if name in BUILT_IN:
+        built_in: Job = importlib.import_module(BUILT_IN[name]).job()
+        return built_in
     module, _, attribute = name.partition(":")
     if not (module and attribute):
         raise UnknownJob(f"`{name}` does not name a job", hint="write it as `module:function`")

@@ -132,6 +132,13 @@ class Engine:
         self.wake()
         return BackfillHandle(self, created.id)
 
+    async def attach(self, job: Job, backfill_id: str) -> BackfillHandle:
+        """Takes up a backfill of this job that is there already."""
+        handle = await self.get(backfill_id)
+        self._catalog.add(job)
+        self.wake()
+        return handle
+
     async def get(self, backfill_id: str) -> BackfillHandle:
         """The handle of a backfill that is there."""
         return BackfillHandle(self, (await self.ledger.backfill(backfill_id)).id)

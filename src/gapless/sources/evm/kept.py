@@ -23,12 +23,14 @@ from gapless.sources.evm.structs import (
     UNREADABLE,
     Answer,
     Block,
+    LightBlock,
     Log,
     Receipt,
     Transaction,
     Withdrawal,
     is_given,
     parse_block,
+    parse_light_block,
     parse_receipts,
 )
 
@@ -37,6 +39,7 @@ Members = Mapping[str, Raw]
 # Keys without a column, because they follow from others. They are kept where they differ.
 _COPIES: dict[type[Answer], set[str]] = {
     Block: set(),
+    LightBlock: set(),
     Transaction: {"blockHash", "blockNumber", "blockTimestamp", "transactionIndex"},
     Receipt: {"blockHash", "blockNumber", "transactionHash", "transactionIndex"}
     | {"from", "to", "type", "logsBloom"},
@@ -63,6 +66,16 @@ def keep_block(raw: bytes | Raw) -> Block:
     return block
 
 
+def keep_light_block(raw: bytes | Raw) -> LightBlock:
+    """`parse_light_block`, with `extra` in the block and its withdrawals."""
+    block = parse_light_block(raw)
+    members = _objects.decode(raw)
+    _keep(block, members, {})
+    for pair in _paired(block.withdrawals or (), members, "withdrawals"):
+        _keep(*pair, {})
+    return block
+
+
 def keep_receipts(raw: bytes | Raw, block: Block) -> list[Receipt]:
     """`parse_receipts` of the block's receipts, with `extra` in them and in their logs."""
     receipts = parse_receipts(raw)
@@ -83,10 +96,11 @@ def keep_receipts(raw: bytes | Raw, block: Block) -> list[Receipt]:
     return receipts
 
 
-def keeps_something(block: Block, receipts: Sequence[Receipt] = ()) -> bool:
+def keeps_something(block: Block | LightBlock, receipts: Sequence[Receipt] = ()) -> bool:
     """Whether anything was kept, so that the network needs this decoder for all its blocks."""
     logs = chain.from_iterable(receipt.logs for receipt in receipts)
-    rows = chain((block,), block.transactions, block.withdrawals or (), receipts, logs)
+    transactions = block.transactions if isinstance(block, Block) else ()
+    rows = chain((block,), transactions, block.withdrawals or (), receipts, logs)
     return any(row.extra is not ABSENT for row in rows)
 
 

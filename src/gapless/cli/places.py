@@ -1,0 +1,88 @@
+"""Where to fetch from and to: URLs given by hand get a name, names come from the configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import msgspec
+
+from gapless.config import Config, Endpoint, SinkTarget
+from gapless.core.errors import UsageError
+from gapless.core.redaction import redact
+from gapless.networks import Network, find_network
+
+
+@dataclass(frozen=True)
+class Places:
+    """Endpoints and a sink, all by a name that the configuration beside it knows."""
+
+    config: Config
+    endpoints: tuple[str, ...]
+    sink: str
+    shared: bool  # whether other processes know these names too
+
+
+def places_of(
+    config: Config, network: Network, rpcs: Sequence[str], target: str | None, rps: float | None
+) -> Places:
+    """The endpoints and the sink that were given, or that the configuration has."""
+    names = tuple(rpcs) or tuple(
+        name for name, each in config.endpoints.items() if _is_of(each, network)
+    )
+    if not names:
+        raise UsageError(
+            f"there is no endpoint for `{network.name}`",
+            hint="give one with `--rpc URL`, or in `gapless.toml` (`gapless init` writes one)",
+        )
+    if target is None and len(config.sinks) == 1:
+        target = next(iter(config.sinks))
+    if not target:
+        raise UsageError("where should it go?", hint="give `--to chain.db` or `--to folder/`")
+    endpoints = dict(config.endpoints)
+    chosen = tuple(_named(endpoints, each) for each in names)
+    if rps is not None:
+        for name in chosen:
+            found = endpoints.get(name) or Endpoint(name)  # `env:NAME` is its own name
+            endpoints[name] = msgspec.structs.replace(found, rps=rps)
+    sinks, sink = dict(config.sinks), target
+    if target not in sinks and not target.startswith("env:"):
+        sink = redact(target)
+        sinks[sink] = SinkTarget(target)
+    return Places(
+        msgspec.structs.replace(config, endpoints=endpoints, sinks=sinks),
+        chosen,
+        sink,
+        all(_is_name(config, each) for each in names) and sink not in sinks.keys() - config.sinks,
+    )
+
+
+def _is_of(endpoint: Endpoint, network: Network) -> bool:
+    return endpoint.network is not None and find_network(endpoint.network).name == network.name
+
+
+def _is_name(config: Config, text: str) -> bool:
+    return text in config.endpoints or text.startswith("env:")
+
+
+def _named(endpoints: dict[str, Endpoint], text: str) -> str:
+    """The name of an endpoint; a URL gets its host's, without anything secret."""
+    if text in endpoints or text.startswith("env:"):
+        return text
+    if "://" not in text:
+        raise UsageError(
+            "`--rpc` is neither a URL nor the name of an endpoint",
+            hint="write `--rpc https://…`, or name it in `gapless.toml`",
+        )
+    parts = urlsplit(text)
+    try:
+        host = f"{parts.hostname}:{parts.port}" if parts.port else f"{parts.hostname}"
+    except ValueError:
+        raise UsageError("`--rpc` is no usable URL", hint="write `https://host/path`") from None
+    name, nth = host, 1
+    while name in endpoints and endpoints[name].url != text:
+        nth += 1
+        name = f"{host}-{nth}"
+    endpoints[name] = Endpoint(text)
+    return name

@@ -1,0 +1,86 @@
+"""What travels through the pipeline: some consecutive blocks, decoded and checked.
+
+The unit of work is a list of blocks, never one: passing single blocks from task to task costs more
+than decoding them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+from gapless.core.errors import BrokenSeam
+from gapless.core.ranges import Span
+from gapless.networks import Check
+from gapless.pipeline.check import Proof
+from gapless.schema.arrow import Tables
+from gapless.sinks import Batch
+
+_LINKED = frozenset({Check.LINK})
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Consecutive blocks with their rows, and what was proven of each by itself."""
+
+    span: Span
+    tables: Tables
+    hashes: Sequence[str]
+    parents: Sequence[str]
+    proof: Proof
+    kept: bool = False  # whether every key of the answers was kept
+    sampled: int | None = None  # the last height whose answer was read in full
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes of its rows."""
+        return sum(table.nbytes for table in self.tables.values())
+
+
+def check_units(units: Sequence[Unit], before: str | None) -> str | None:
+    """Refuses a block whose parent is not the one before it; returns the hash of the last."""
+    for unit in units:
+        if before is not None and unit.parents[0] != before:
+            raise _broken(unit.span.first - 1)
+        if unit.parents[1:] != unit.hashes[:-1]:
+            pairs = zip(unit.parents[1:], unit.hashes, strict=False)
+            at = next(at for at, (parent, hash_) in enumerate(pairs) if parent != hash_)
+            raise _broken(unit.span.first + at)
+        before = unit.hashes[-1]
+    return before
+
+
+def _broken(height: int) -> BrokenSeam:
+    return BrokenSeam(f"block {height + 1} is not a child of block {height}", height=height)
+
+
+def batch_of(units: Sequence[Unit], chain_id: int, *, linked: bool) -> Batch:
+    """The units, one behind the other, as they are written."""
+    proof = units[0].proof
+    for unit in units[1:]:
+        proof &= unit.proof
+    names = units[0].tables
+    return Batch(
+        chain_id,
+        Span(units[0].span.first, units[-1].span.last),
+        Tables({name: pa.concat_tables([unit.tables[name] for unit in units]) for name in names}),
+        proof.proven | _LINKED if linked else proof.proven,
+        proof.unproven,
+    )
+
+
+def cut(batch: Batch, span: Span) -> Batch:
+    """The part of a batch within a span."""
+    tables = {}
+    for name, table in batch.tables.items():
+        height = table["block_number"]
+        inside = pc.and_(
+            pc.greater_equal(height, pa.scalar(span.first, pa.uint64())),
+            pc.less_equal(height, pa.scalar(span.last, pa.uint64())),
+        )
+        tables[name] = table.filter(inside)
+    return Batch(batch.chain_id, span, Tables(tables), batch.proven, batch.unproven)

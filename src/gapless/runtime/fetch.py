@@ -1,0 +1,156 @@
+"""Planning a fetch: where the chain stands, what is stored already, what is left to do.
+
+The sink itself says what it holds, in the same transaction as its rows. So running a finished range
+again asks for nothing, extending it asks for the difference, and a sink that was deleted, restored
+or is another one gets exactly what it lacks. Coverage by weaker checks than asked for is missing.
+
+A fetch is named by what it is about: the same one again takes up the backfill it has begun.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from contextlib import suppress
+from dataclasses import dataclass
+
+import msgspec
+
+from gapless.config import Fetch
+from gapless.core.chunk import Order
+from gapless.core.errors import NotFound, UsageError
+from gapless.core.heights import Heights, Tip
+from gapless.core.partitions import blocks
+from gapless.core.ranges import RangeSet, Span
+from gapless.core.retry import RetryPolicy
+from gapless.core.selector import Range, Selection, summary
+from gapless.ledger import Ledger
+from gapless.ledger.records import Backfill, BackfillRequest
+from gapless.networks import Network
+from gapless.pipeline.check import Level, required
+from gapless.runtime.blocks import NAME, VERSION
+from gapless.runtime.plane import BlocksSpec
+from gapless.schema import TABLES
+from gapless.sinks import Sink, Stored
+from gapless.sources.evm.source import EvmSource
+
+DATASETS = tuple(table.name for table in TABLES)
+FOREGROUND = "foreground"
+"""The queue of backfills whose endpoints only the process knows that started them."""
+
+
+def datasets_of(text: str | None) -> tuple[str, ...]:
+    """The datasets in a text such as `blocks,logs`; all of them by default.
+
+    `blocks` is always among them: by it the others are linked, counted and proven.
+    """
+    names = {each.strip() for each in (text or ",".join(DATASETS)).split(",") if each.strip()}
+    if unknown := names - set(DATASETS):
+        raise UsageError(
+            f"there is no dataset `{min(unknown)}`", hint=f"known are {', '.join(DATASETS)}"
+        )
+    return tuple(name for name in DATASETS if name in names | {"blocks"})
+
+
+async def survey(source: EvmSource, network: Network) -> Tip:
+    """Where the chain stands; by depth where the node has no `finalized` block to tell."""
+    head = await source.head()
+    finalized = await source.finalized() if network.finality.tag else None
+    if finalized is None:
+        return Tip(head, max(0, head - network.finality.depth), by_depth=True)
+    return Tip(max(head, finalized), finalized, by_depth=False)
+
+
+async def covered(sink: Sink, spec: BlocksSpec, span: Span) -> RangeSet:
+    """The heights of a span that the sink holds as they are asked for."""
+    stored = await sink.stored(spec.chain_id, span)
+    found = RangeSet.of(span)
+    for dataset in spec.datasets:
+        found &= RangeSet(
+            each.span for each in stored if each.dataset == dataset and _suffices(each, spec)
+        )
+    return found
+
+
+def _suffices(stored: Stored, spec: BlocksSpec) -> bool:
+    """Whether all was checked that is asked for, as far as it could be."""
+    made = stored.proven | stored.unproven
+    receipts = spec.wanted.receipts
+    starts = {stored.span.first, *(era.start for era in spec.chain.eras)}
+    heights = (height for height in starts if stored.span.first <= height <= stored.span.last)
+    return all(
+        required(spec.chain, spec.verify, height, receipts=receipts) <= made for height in heights
+    )
+
+
+def calls_for(count: int, spec: BlocksSpec) -> dict[str, int]:
+    """The calls that so many blocks take if nothing goes wrong."""
+    calls = {"eth_getBlockByNumber": count}
+    return {**calls, "eth_getBlockReceipts": count} if spec.wanted.receipts else calls
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a person asks for, before any node or sink was seen; endpoints and sink by name."""
+
+    network: Network
+    heights: Heights
+    datasets: tuple[str, ...]
+    endpoints: tuple[str, ...]
+    sink: str
+    verify: Level
+    numbers: Fetch
+    order: Order = Order.OLDEST
+    retry: RetryPolicy = RetryPolicy()  # noqa: RUF009 - frozen
+    queue: str = FOREGROUND
+
+    def spec(self, chain_id: int, sink_id: str) -> BlocksSpec:
+        return BlocksSpec(
+            network=self.network.name,
+            chain_id=chain_id,
+            endpoints=self.endpoints,
+            sink=self.sink,
+            sink_id=sink_id,
+            datasets=self.datasets,
+            verify=self.verify,
+            batch_size=self.numbers.batch_size,
+        )
+
+
+def fetch_id(spec: BlocksSpec, span: Span, generation: int = 1) -> str:
+    """The id of the n-th backfill of this span into this sink."""
+    about = [spec.network, spec.chain_id, spec.sink_id, spec.datasets, spec.verify, span]
+    digest = hashlib.sha256(msgspec.json.encode(about)).digest()
+    name = f"bf_{base64.b32encode(digest).decode().lower()[:10]}"
+    return name if generation == 1 else f"{name}-{generation}"
+
+
+async def unfinished(ledger: Ledger, spec: BlocksSpec, span: Span) -> tuple[Backfill | None, str]:
+    """The backfill of this fetch that has not ended, if there is one, and the next free id."""
+    generation = 1
+    found: Backfill | None = None
+    with suppress(NotFound):
+        while found is None or found.state.ended:
+            found = await ledger.backfill(fetch_id(spec, span, generation))
+            generation += 1
+        return found, found.id
+    return None, fetch_id(spec, span, generation)
+
+
+def request_for_blocks(
+    backfill_id: str, spec: BlocksSpec, span: Span, missing: RangeSet, wish: Wish
+) -> BackfillRequest:
+    """What to ask the ledger for: the missing blocks of the span."""
+    return BackfillRequest(
+        id=backfill_id,
+        job=NAME,
+        job_version=VERSION,
+        selector=summary(Range(str(span.first), str(span.last))),
+        selection=Selection(blocks().kind, missing.spans),
+        chunk_size=wish.numbers.chunk_size,
+        max_concurrent_runs=wish.numbers.max_concurrent,
+        queue=wish.queue,
+        order=wish.order,
+        retry=wish.retry,
+        spec=msgspec.json.decode(msgspec.json.encode(spec)),
+    )

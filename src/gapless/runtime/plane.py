@@ -1,0 +1,161 @@
+"""The data plane of a backfill of blocks: its endpoints, its sink, and the runs between them.
+
+A process opens it once and all its runs share it: requests in flight, what was learned of the
+providers, the decoding thread and the sink's connection. The ledger knows endpoints and sinks by
+name only; what a name stands for is this process's own configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from gapless.config import Config
+from gapless.core.errors import MissingHistory, PermanentError, UsageError
+from gapless.core.ranges import Span
+from gapless.ledger import Ledger
+from gapless.ledger.records import Coverage
+from gapless.networks import Network, find_network
+from gapless.pipeline.check import Level
+from gapless.pipeline.flow import Flow, Sizes
+from gapless.pipeline.intake import Intake, Wanted
+from gapless.runtime.context import Context
+from gapless.runtime.job import Chunk
+from gapless.sinks import Sink, Stored
+from gapless.sinks.location import open_sink
+from gapless.sources.evm.source import EvmSource
+from gapless.sources.rpc import EndpointSpec, Pool, Profile
+
+
+class BlocksSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What a backfill of blocks is about; it holds names, never a URL."""
+
+    network: str
+    chain_id: int
+    endpoints: tuple[str, ...]
+    sink: str
+    sink_id: str
+    datasets: tuple[str, ...]
+    verify: Level
+    batch_size: int
+
+    @property
+    def chain(self) -> Network:
+        return replace(find_network(self.network), chain_id=self.chain_id)
+
+    @property
+    def wanted(self) -> Wanted:
+        return Wanted(self.chain, self.chain_id, self.verify, frozenset(self.datasets))
+
+
+class Plane:
+    """Fetches chunks of blocks into a sink."""
+
+    def __init__(
+        self, spec: BlocksSpec, pool: Pool, intake: Intake, sink: Sink, workers: int
+    ) -> None:
+        self.spec = spec
+        self.pool = pool
+        self.intake = intake
+        self.sink = sink
+        self.blocks = 0  # written
+        self._workers = workers
+        self._runs = 0
+
+    async def run(self, chunk: Chunk, context: Context) -> None:
+        """Writes the blocks of a chunk, and tells what is stored of it."""
+        sizes = Sizes(
+            batch_blocks=self.spec.batch_size,
+            ahead=self._ahead,
+            linked=self.spec.verify is not Level.OFF,
+        )
+        written = partial(self._written, context)
+        self._runs += 1
+        try:
+            for span in chunk.spans:
+                await Flow(self.intake, self.sink, context.fence, written, sizes).run(span)
+        except MissingHistory as error:
+            raise PermanentError(str(error), partition=error.height, hint=error.hint) from error
+        finally:
+            self._runs -= 1
+        for span in chunk.whole_spans:
+            stored = await self.sink.stored(self.spec.chain_id, span)
+            context.cover([self._coverage(each) for each in stored])
+
+    def _ahead(self) -> int:
+        """How many units of a run may be under way or wait: twice the workers, for all runs."""
+        return max(2, 2 * self._workers // self._runs)
+
+    def _written(self, context: Context, span: Span) -> None:
+        self.blocks += span.size
+        context.progress(span.last)
+
+    def _coverage(self, stored: Stored) -> Coverage:
+        return Coverage(
+            sink_id=self.sink.id,
+            network=self.spec.network,
+            dataset=stored.dataset,
+            span=stored.span,
+            first_parent_hash=stored.parent_hash,
+            last_hash=stored.last_hash,
+            rows=stored.rows,
+            digest=stored.digest,
+            checks=stored.proven,
+            unproven=stored.unproven,
+            fence=stored.fence,
+        )
+
+
+@contextmanager
+def plane_with(spec: BlocksSpec, pool: Pool, sink: Sink, workers: int) -> Iterator[Plane]:
+    """The plane between endpoints and a sink that are open."""
+    with ThreadPoolExecutor(1, thread_name_prefix="gapless-decode") as threads:
+        source = EvmSource(pool, spec.chain, receipts=spec.wanted.receipts)
+        headers = EvmSource(pool, spec.chain, receipts=False)
+        intake = Intake(source, headers, spec.wanted, threads)
+        yield Plane(spec, pool, intake, sink, workers)
+
+
+@asynccontextmanager
+async def open_plane(spec: BlocksSpec, config: Config, ledger: Ledger) -> AsyncIterator[Plane]:
+    """The plane of a backfill, with what earlier ones learned of its endpoints."""
+    pool = Pool(
+        endpoints_of(config, spec.endpoints),
+        workers=config.fetch.workers,
+        chain_id=spec.chain_id,
+        profiles=profiles_from(await ledger.profiles(spec.network)),
+    )
+    async with await open_sink(config.sink(spec.sink)) as sink, pool:
+        if sink.id != spec.sink_id:
+            raise UsageError(
+                f"the sink `{spec.sink}` is not the one that this backfill was made for",
+                hint="fetch the range again: it gets a backfill for the sink that is there now",
+            )
+        with plane_with(spec, pool, sink, config.fetch.workers) as plane:
+            yield plane
+        await ledger.keep_profiles(spec.network, profiles_to(pool))
+
+
+def endpoints_of(config: Config, names: Iterable[str]) -> list[EndpointSpec]:
+    """The endpoints of these names, as this process knows them."""
+    found = [(name, config.endpoint(name)) for name in names]
+    return [EndpointSpec(name, endpoint.url, endpoint.rps) for name, endpoint in found]
+
+
+def profiles_from(kept: Mapping[str, Any]) -> dict[str, Profile]:
+    """Profiles from the ledger; one that cannot be read any more is learned anew."""
+    found = {}
+    for name, profile in kept.items():
+        with suppress(msgspec.ValidationError):
+            found[name] = msgspec.convert(profile, Profile)
+    return found
+
+
+def profiles_to(pool: Pool) -> dict[str, Any]:
+    return {name: msgspec.to_builtins(each) for name, each in pool.profiles().items()}

@@ -1,0 +1,110 @@
+"""Fetching in parallel, consuming in order: no result lost, none twice, no task left."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gapless.core.ranges import Span
+from gapless.pipeline.ordering import cells, in_order
+
+SPANS = [Span(at, at) for at in range(40)]
+
+
+def tasks() -> int:
+    return len(asyncio.all_tasks())
+
+
+@given(st.lists(st.integers(0, 5), min_size=40, max_size=40), st.integers(1, 9))
+async def test_results_come_in_order_however_long_each_takes(turns: list[int], most: int) -> None:
+    under_way = 0
+    peak = 0
+
+    async def fetch(span: Span) -> Span:
+        nonlocal under_way, peak
+        under_way += 1
+        peak = max(peak, under_way)
+        for _ in range(turns[span.first]):
+            await asyncio.sleep(0)
+        under_way -= 1
+        return span
+
+    async with aclosing(in_order(fetch, SPANS, lambda: most)) as results:
+        assert [result async for result in results] == SPANS
+    assert peak <= most
+
+
+async def test_an_error_comes_after_everything_before_it_and_leaves_no_task() -> None:
+    async def fetch(span: Span) -> Span:
+        if span.first == 7:
+            raise OSError("seven")
+        await asyncio.sleep(0.001 * (span.first % 3))
+        return span
+
+    seen: list[int] = []
+
+    async def consume() -> None:
+        async with aclosing(in_order(fetch, SPANS, lambda: 6)) as results:
+            async for result in results:
+                seen.append(result.first)  # noqa: PERF401 - an error comes in between
+
+    before = tasks()
+    with pytest.raises(OSError, match="seven"):
+        await consume()
+    assert seen == list(range(7))
+    assert tasks() == before
+
+
+async def test_cancelling_leaves_no_task() -> None:
+    started = asyncio.Event()
+
+    async def fetch(span: Span) -> Span:
+        started.set()
+        await asyncio.Event().wait()
+        return span
+
+    async def consume() -> None:
+        async with aclosing(in_order(fetch, SPANS, lambda: 6)) as results:
+            async for _ in results:
+                pass
+
+    before = tasks()
+    consumer = asyncio.create_task(consume())
+    await started.wait()
+    consumer.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await consumer
+    assert tasks() == before
+
+
+@given(
+    st.integers(0, 5000),
+    st.integers(1, 3000),
+    st.integers(1, 400),
+    st.one_of(st.none(), st.integers(1, 500)),
+    st.integers(1, 300),
+)
+def test_cells_cover_the_span_and_cross_no_boundary(
+    first: int, size: int, batch: int, grid: int | None, unit: int
+) -> None:
+    span = Span(first, first + size - 1)
+    found = list(cells(span, batch, grid, lambda: unit))
+    assert [height for cell in found for height in range(cell.first, cell.last + 1)] == list(
+        range(span.first, span.last + 1)
+    )
+    assert all(cell.size <= unit for cell in found)
+    if grid:
+        assert all(cell.first // grid == cell.last // grid for cell in found)
+    else:
+        starts = {(cell.first - first) // batch for cell in found}
+        assert all((cell.first - first) // batch == (cell.last - first) // batch for cell in found)
+        assert len(starts) == -(-size // batch)
+
+
+def test_no_crumb_is_left_before_the_end_of_a_batch() -> None:
+    sizes = [cell.size for cell in cells(Span(0, 99), 100, None, lambda: 33)]
+    assert sizes == [25, 25, 25, 25]
