@@ -129,7 +129,10 @@ _RULES: tuple[tuple[Reaction, re.Pattern[str]], ...] = (
         Reaction.OTHER_METHOD,
         _words(r"method \S+ (?:does not exist|not found|not supported)", r"unsupported method"),
     ),
-    (Reaction.ABSENT, _words(r"(?:block|header|transaction|receipt)s? not found")),
+    (
+        Reaction.ABSENT,
+        _words(r"(?:block|header|transaction|receipt)s? not found", r"unknown block$"),
+    ),
     (
         Reaction.AGAIN,
         _words(
@@ -147,7 +150,7 @@ _RULES: tuple[tuple[Reaction, re.Pattern[str]], ...] = (
             r"invalid request",
             r"invalid blockhash",
             r"please verify",
-            r"tag \w+ not supported",
+            r"tag (?:\w+ )?(?:is )?not supported",
             r"quantity not supported",
         ),
     ),

@@ -1,0 +1,264 @@
+"""The blocks of an EVM chain, as the nodes give them.
+
+A block comes with its receipts from one endpoint. Receipts are had in the best way that some
+endpoint offers; a way that nobody offers is tried again once the pool has forgotten that:
+
+    by block         eth_getBlockReceipts, in one request with the block
+    by transaction   eth_getTransactionReceipt for each hash, joined to the same list
+    by range         eth_getLogs: the logs, but nothing else of the receipts
+
+Invariant: every block asked for is returned, none of them null. A null below the head is a lag or
+a lie, so it is asked again, elsewhere if there is an elsewhere, and in the end an error. Whether
+an answer is true is not decided here: that is what the checks are for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from random import random
+
+import msgspec
+from msgspec import Raw, Struct
+
+from gapless.core.errors import BadAnswer, MissingHistory, SourceError, Unavailable
+from gapless.core.ranges import RangeSet, Span
+from gapless.networks import Network
+from gapless.sources.evm.log_ranges import LogRanges
+from gapless.sources.evm.structs import UNREADABLE, is_given
+from gapless.sources.reactions import Reaction, Refusal
+from gapless.sources.rpc import Call, Pool, Refused
+from gapless.sources.rpc.limits import delay
+
+MOST_BYTES = 16 << 20  # of one answer
+_TIMES = 4  # that a null is asked about
+_FIRST_WAIT = 0.25  # seconds, before a null is asked about again
+
+
+@dataclass(frozen=True, slots=True)
+class RawBlock:
+    """A block as JSON, with its receipts as a list; or only its logs, where that is all."""
+
+    height: int
+    block: Raw
+    receipts: Raw | None
+    logs: Raw | None
+    endpoint: str
+
+    @property
+    def is_whole(self) -> bool:
+        return is_given(self.block) and (self.receipts is None or is_given(self.receipts))
+
+
+class _Named(Struct, gc=False):
+    hash: str
+
+
+class _Names(Struct, gc=False):
+    transactions: list[_Named]
+
+
+class _Header(Struct, gc=False):
+    hash: str
+    number: str
+
+
+_names = msgspec.json.Decoder(_Names).decode
+_header = msgspec.json.Decoder(_Header).decode
+_Way = Callable[[Sequence[int], Collection[str]], Awaitable[list[RawBlock]]]
+
+
+class EvmSource:
+    """Blocks through a pool, in full with their receipts, or without both."""
+
+    def __init__(self, pool: Pool, network: Network, *, receipts: bool) -> None:
+        self._pool, self._network, self._receipts = pool, network, receipts
+        self._logs = LogRanges(pool)
+        self._head = -1  # the highest that any endpoint has shown
+
+    @property
+    def unit(self) -> int:
+        """How many blocks to ask for in one go, by what the endpoints are known to take."""
+        receipts = ("eth_getBlockReceipts",) if self._receipts else ()
+        return self._pool.room(("eth_getBlockByNumber", *receipts), MOST_BYTES)
+
+    async def fetch(self, span: Span, *, avoid: Collection[str] = ()) -> list[RawBlock]:
+        """The blocks of a span in ascending order; for a second opinion, avoid who gave the first.
+
+        A span larger than `unit` is possible, but its answers are all in memory at once.
+        """
+        heights = range(span.first, span.last + 1)
+        return await self._insist(self._in_full if self._receipts else self._light, heights, avoid)
+
+    async def head(self) -> int:
+        """The highest block: one endpoint's lower head is no news about the chain."""
+        answers = await self._pool.ask([Call("eth_blockNumber")])
+        try:
+            found = int(msgspec.json.decode(answers.results[0], type=str), 16)
+        except (*UNREADABLE, ValueError) as error:
+            raise BadAnswer(f"endpoint `{answers.endpoint}` names no head") from error
+        self._head = max(self._head, found)
+        return self._head
+
+    async def finalized(self) -> int | None:
+        """The highest block that will not change, if the endpoints know that."""
+        tag = self._network.finality.tag
+        if tag is None:
+            return None
+        try:
+            answers = await self._pool.ask([Call("eth_getBlockByNumber", (tag, False))])
+        except Refused:
+            return None
+        (answer,) = answers.results
+        return int(_read_header(answer).number, 16) or None if is_given(answer) else None
+
+    async def block_hash(self, height: int) -> str:
+        (found,) = await self._insist(self._light, (height,), ())
+        return _read_header(found.block).hash
+
+    async def _insist(
+        self, way: _Way, heights: Sequence[int], avoid: Collection[str]
+    ) -> list[RawBlock]:
+        """Blocks in one way; what comes as null is asked for again, rather elsewhere."""
+        whole: dict[int, RawBlock] = {}
+        empty_handed: dict[str, int] = {}  # endpoints that had none of several blocks
+        wanted, avoided = heights, frozenset(avoid)
+        for times in range(1, _TIMES + 1):
+            blocks = await way(wanted, avoided)
+            whole |= {each.height: each for each in blocks if each.is_whole}
+            missing = [each for each in blocks if not each.is_whole]
+            if not missing:
+                self._conclude(whole, empty_handed)
+                return [whole[height] for height in heights]
+            if len(missing) == len(blocks) > 1:
+                empty_handed[missing[0].endpoint] = missing[-1].height
+            wanted = [each.height for each in missing]
+            await self._expect(wanted[-1])
+            avoided |= {each.endpoint for each in missing}
+            if times < _TIMES:
+                await asyncio.sleep(delay(times, random(), _FIRST_WAIT))
+        raise self._nothing_at(wanted[0])
+
+    def _conclude(self, whole: dict[int, RawBlock], empty_handed: dict[str, int]) -> None:
+        """Remembers who had nothing where another one had everything, far below the head."""
+        self._head = max(self._head, *whole)
+        for name, height in empty_handed.items():
+            settled = height < self._head - self._network.reorg_depth
+            if settled and whole[height].endpoint != name:
+                self._pool.doubt_below(name, height + 1)
+
+    async def _expect(self, height: int) -> None:
+        """A block above the head is not missing, it is not there yet."""
+        if height > self._head and height > await self.head():
+            refusal = Refusal(Reaction.LATER)
+            raise Refused(f"block {height:,} is above the head, {self._head:,}", refusal)
+
+    def _nothing_at(self, height: int) -> SourceError:
+        names = ", ".join(f"`{name}`" for name in sorted(self._pool.names))
+        if height < self._head - self._network.reorg_depth:
+            return MissingHistory(
+                f"block {height:,} or its receipts are null at {names}",
+                height=height,
+                hint="if they were pruned there, use an archive endpoint",
+            )
+        return Unavailable(f"block {height:,} is below the head, but null at {names}")
+
+    async def _light(self, heights: Sequence[int], avoid: Collection[str]) -> list[RawBlock]:
+        return await self._blocks(heights, avoid, full=False)
+
+    async def _in_full(self, heights: Sequence[int], avoid: Collection[str]) -> list[RawBlock]:
+        """Blocks with receipts, in the best way that is offered."""
+        refusals = []
+        for way in (self._by_block, self._by_transaction, self._by_range):
+            try:
+                return await way(heights, avoid)
+            except Refused as refused:
+                reaction = refused.refusal.reaction
+                if reaction is Reaction.SMALLER_RANGE and len(heights) > 1:
+                    half = len(heights) // 2
+                    low = await self._in_full(heights[:half], avoid)
+                    return low + await self._in_full(heights[half:], avoid)
+                if reaction not in (Reaction.OTHER_METHOD, Reaction.SMALLER_RANGE):
+                    raise
+                refusals.append(refused)
+        raise refusals[-1]
+
+    async def _by_block(self, heights: Sequence[int], avoid: Collection[str]) -> list[RawBlock]:
+        calls = [
+            call
+            for height in heights
+            for call in (_block_call(height), Call("eth_getBlockReceipts", (hex(height),), height))
+        ]
+        answers = await self._pool.ask(calls, avoid=avoid)
+        blocks, receipts = answers.results[::2], answers.results[1::2]
+        return [
+            RawBlock(height, block, its, None, answers.endpoint)
+            for height, block, its in zip(heights, blocks, receipts, strict=True)
+        ]
+
+    async def _by_transaction(
+        self, heights: Sequence[int], avoid: Collection[str]
+    ) -> list[RawBlock]:
+        blocks = await self._blocks(heights, avoid)
+        hashes = [_hashes(each) for each in blocks]
+        calls = [
+            Call("eth_getTransactionReceipt", (name,), block.height)
+            for block, names in zip(blocks, hashes, strict=True)
+            for name in names
+        ]
+        receipts = iter(await self._asked_likewise(calls, blocks[0].endpoint))
+        return [
+            replace(block, receipts=_joined([next(receipts) for _ in names]))
+            for block, names in zip(blocks, hashes, strict=True)
+        ]
+
+    async def _by_range(self, heights: Sequence[int], avoid: Collection[str]) -> list[RawBlock]:
+        blocks = await self._blocks(heights, avoid)
+        others = self._pool.names - {blocks[0].endpoint}
+        logs: dict[int, Raw] = {}
+        for span in RangeSet((each.height, each.height) for each in blocks if each.is_whole).spans:
+            logs |= await self._logs.by_block(span, others)
+        return [replace(each, logs=logs.get(each.height)) for each in blocks]
+
+    async def _blocks(
+        self, heights: Sequence[int], avoid: Collection[str], *, full: bool = True
+    ) -> list[RawBlock]:
+        answers = await self._pool.ask([_block_call(each, full) for each in heights], avoid=avoid)
+        return [
+            RawBlock(height, block, None, None, answers.endpoint)
+            for height, block in zip(heights, answers.results, strict=True)
+        ]
+
+    async def _asked_likewise(self, calls: Sequence[Call], endpoint: str) -> Sequence[Raw]:
+        """The answers of the endpoint that gave the blocks, as long as it answers at all."""
+        if not calls:
+            return ()
+        return (await self._pool.ask(calls, avoid=self._pool.names - {endpoint})).results
+
+
+def _block_call(height: int, full: bool = True) -> Call:
+    return Call("eth_getBlockByNumber", (hex(height), full), height)
+
+
+def _hashes(block: RawBlock) -> list[str]:
+    if not is_given(block.block):
+        return []
+    try:
+        return [each.hash for each in _names(block.block).transactions]
+    except UNREADABLE as error:
+        raise BadAnswer(f"block {block.height:,} cannot be read: {error}") from error
+
+
+def _joined(receipts: Sequence[Raw]) -> Raw:
+    """One list, as by block; null if one of them is."""
+    if not all(map(is_given, receipts)):
+        return Raw(b"null")
+    return Raw(b"[" + b",".join(map(bytes, receipts)) + b"]")
+
+
+def _read_header(answer: Raw) -> _Header:
+    try:
+        return _header(answer)
+    except UNREADABLE as error:
+        raise BadAnswer(f"the block answered cannot be read: {error}") from error

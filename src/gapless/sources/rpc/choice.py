@@ -1,0 +1,95 @@
+"""Which endpoint is asked next, and how long to wait for it; or why none will do.
+
+An endpoint that lacks a method or the history is out of the question. One that is to be avoided is
+used only when there is no other. Among the rest, whoever is not behind the height, then whoever
+is free first, then whoever has the least to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gapless.core.errors import MissingHistory, Unavailable
+from gapless.core.ranges import Span
+from gapless.sources.reactions import Reaction, Refusal
+from gapless.sources.rpc.endpoint import Endpoint
+from gapless.sources.rpc.errand import Errand
+from gapless.sources.rpc.refused import Refused
+
+
+class Choice(NamedTuple):
+    endpoint: Endpoint
+    wait: float  # seconds; then choose again
+    fresh: bool  # over a connection of its own
+
+
+def choose(endpoints: Sequence[Endpoint], errand: Errand, now: float) -> Choice:
+    """The endpoint to ask; raises if there is none, or none within the patience."""
+    having = [each for each in endpoints if not each.lacks(errand.methods, now)]
+    if not having:
+        raise _no_method(errand)
+    able = [each for each in having if _reaches(each, errand.heights, now)]
+    if not able:
+        raise _no_history(endpoints, errand, now)
+    others = [each for each in able if each.name not in errand.avoid]
+    for candidates in filter(None, (others, able)):
+        best = min(candidates, key=lambda each: _rank(each, errand, now))
+        wait = _wait(best, errand, now)
+        if wait <= errand.patience_left and not errand.is_out_of_patience:
+            return Choice(best, wait, best.name in errand.avoid)
+    if len(having) < len(endpoints):
+        raise _no_method(errand)  # those without it can still be asked in another way
+    raise unavailable(endpoints, errand)
+
+
+def unavailable(endpoints: Sequence[Endpoint], errand: Errand) -> Unavailable:
+    told = ", ".join(f"`{each.name}` ({each.trouble or 'resting'})" for each in endpoints)
+    return Unavailable(
+        f"no endpoint answers {errand}: {told}",
+        hint="try `gapless doctor` on the endpoint, or add another one",
+    )
+
+
+def _reaches(endpoint: Endpoint, heights: Span | None, now: float) -> bool:
+    return heights is None or endpoint.earliest(now) <= heights.first
+
+
+def _rank(endpoint: Endpoint, errand: Errand, now: float) -> tuple[bool, bool, float, int, float]:
+    wait = _wait(endpoint, errand, now)
+    return (
+        wait > errand.patience_left,
+        _doubtful(endpoint, errand, now),
+        wait,
+        errand.troubles[endpoint.name],
+        endpoint.load,
+    )
+
+
+def _doubtful(endpoint: Endpoint, errand: Errand, now: float) -> bool:
+    """It may not have what is asked for: known too low a head, or nothing so far below."""
+    if errand.heights is None:
+        return False
+    behind = 0 <= endpoint.head < errand.heights.last
+    return behind or errand.heights.first < endpoint.doubted_below(now)
+
+
+def _wait(endpoint: Endpoint, errand: Errand, now: float) -> float:
+    return max(0.0, endpoint.ready_at() - now, errand.not_before(endpoint.name) - now)
+
+
+def _no_method(errand: Errand) -> Refused:
+    return Refused(
+        f"no endpoint has all of {', '.join(sorted(errand.methods))}",
+        Refusal(Reaction.OTHER_METHOD),
+    )
+
+
+def _no_history(endpoints: Sequence[Endpoint], errand: Errand, now: float) -> MissingHistory:
+    assert errand.heights is not None
+    told = ", ".join(f"`{each.name}` begins at {each.earliest(now):,}" for each in endpoints)
+    return MissingHistory(
+        f"no endpoint has block {errand.heights.first:,}: {told}",
+        height=errand.heights.first,
+        hint="use an archive endpoint for blocks this old",
+    )

@@ -1,0 +1,104 @@
+"""One `ask` on its way: what it has so far, from whom, and what it has suffered.
+
+Results are kept by endpoint and never mixed: a block and its receipts must come from one node.
+Patience is spent by failures and by waiting, never by standing in a queue that moves.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from msgspec import Raw
+
+from gapless.core.ranges import Span
+from gapless.sources.rpc.envelope import Call, Heard
+
+FRESH_AFTER = 0.25  # seconds, until the same endpoint is asked for a second opinion
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """A result for every call, in their order, all from one endpoint; null is a result."""
+
+    results: tuple[Raw, ...]
+    endpoint: str
+
+
+@dataclass
+class Errand:
+    """The calls of one `ask`, and how they fare."""
+
+    calls: Sequence[Call]
+    avoid: frozenset[str]
+    patience: float  # seconds
+    started_at: float
+    troubles: Counter[str] = field(default_factory=Counter)  # by endpoint, since the last progress
+    laters: Counter[str] = field(default_factory=Counter)  # how often an endpoint was not there yet
+    spent: float = 0.0  # of the patience, since the last progress
+    sent: set[int] = field(default_factory=set)
+    _results: dict[str, dict[int, Raw]] = field(default_factory=dict)
+    _not_before: dict[str, float] = field(default_factory=dict)
+    _answers_seen: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in self.avoid:
+            self._not_before[name] = self.started_at + FRESH_AFTER
+
+    @cached_property
+    def methods(self) -> frozenset[str]:
+        return frozenset(call.method for call in self.calls)
+
+    @cached_property
+    def heights(self) -> Span | None:
+        """From the lowest height to the highest that it is about."""
+        heights = [call.height for call in self.calls if call.height is not None]
+        return Span(min(heights), max(heights)) if heights else None
+
+    @property
+    def patience_left(self) -> float:
+        return self.patience - self.spent
+
+    @property
+    def is_out_of_patience(self) -> bool:
+        return self.spent > 0 and self.patience_left <= 0
+
+    def pending(self, endpoint: str) -> dict[int, Call]:
+        """What this endpoint has not answered."""
+        have = self._results.get(endpoint, {})
+        return {at: call for at, call in enumerate(self.calls) if at not in have}
+
+    def answers(self, endpoint: str) -> Answers:
+        have = self._results.get(endpoint, {})
+        return Answers(tuple(have[at] for at in range(len(self.calls))), endpoint)
+
+    def take(self, endpoint: str, heard: Heard) -> None:
+        """Keeps results; any result is progress."""
+        if heard.results:
+            self._results.setdefault(endpoint, {}).update(heard.results)
+            self.spent = 0.0
+            self.troubles.clear()
+            self._not_before.clear()
+
+    def suffer(self, endpoint: str, seconds: float) -> None:
+        """An attempt was in vain."""
+        self.troubles[endpoint] += 1
+        self.spent += seconds
+
+    def hold_off(self, endpoint: str, until: float) -> None:
+        self._not_before[endpoint] = until
+
+    def not_before(self, endpoint: str) -> float:
+        return self._not_before.get(endpoint, self.started_at)
+
+    def wait_for(self, endpoint: str, seconds: float, answers: int) -> None:
+        """Waiting costs patience, unless the endpoint has served others meanwhile."""
+        if self._answers_seen.get(endpoint) == answers or self.troubles[endpoint]:
+            self.spent += seconds
+        self._answers_seen[endpoint] = answers
+
+    def __str__(self) -> str:
+        names = ", ".join(sorted(self.methods))
+        return names if self.heights is None else f"{names} at {self.heights}"

@@ -1,0 +1,187 @@
+"""One request to one endpoint, and what its answer teaches about the endpoint's limits.
+
+Invariant: whoever gets an answer from here need not think about batches or rates any more. A
+refusal that cannot be laid on a single call becomes "smaller batch", until it can.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+
+from gapless.core.errors import Unavailable
+from gapless.sources.reactions import Reaction, Refusal
+from gapless.sources.rpc.endpoint import Endpoint
+from gapless.sources.rpc.envelope import NULL, Call, Complaint, Heard, Unreadable, read, written
+from gapless.sources.rpc.http import Http, Response, Trouble, unpacked
+
+_TINY = 32 << 10  # bytes, below which a thread costs more than it saves
+_SHARE = 0.2  # of a new size in the running mean
+# In a batch, nobody knows which call a lone refusal of these kinds means.
+_NOT_OF_A_BATCH = frozenset(
+    {
+        *(Reaction.SMALLER_RANGE, Reaction.OTHER_METHOD, Reaction.ELSEWHERE),
+        *(Reaction.LATER, Reaction.ABSENT, Reaction.GIVE_UP),
+    }
+)
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was sent: providers bill every call, also a repeated one."""
+
+    most: int | None = None  # calls
+    calls: Counter[str] = field(default_factory=Counter)
+    requests: int = 0
+    retries: int = 0  # calls that were sent again
+
+    def count(self, batch: Mapping[int, Call], sent: set[int]) -> None:
+        """A batch goes out; `sent` is what went out before for the same errand."""
+        if self.most is not None and self.calls.total() + len(batch) > self.most:
+            raise Unavailable(
+                f"the {self.most:,} calls allowed are used up", hint="allow more of them"
+            )
+        self.requests += 1
+        self.calls.update(call.method for call in batch.values())
+        self.retries += len(batch.keys() & sent)
+        sent.update(batch)
+
+
+class Exchange:
+    """Sends batches and learns from what comes back."""
+
+    def __init__(
+        self, http: Http, threads: Executor, tally: Tally, clock: Callable[[], float]
+    ) -> None:
+        self._http, self._threads, self._clock = http, threads, clock
+        self.tally = tally
+        self._sizes: dict[str, float] = {}  # mean bytes of a result, by method
+
+    def size(self, method: str) -> float:
+        return self._sizes.get(method, 0.0)
+
+    def batches(self, endpoint: Endpoint, calls: Mapping[int, Call]) -> Iterator[dict[int, Call]]:
+        """The calls in as few requests as the endpoint takes."""
+        batch: dict[int, Call] = {}
+        expected = 0.0
+        for at, call in calls.items():
+            size = self.size(call.method)
+            full = len(batch) >= endpoint.largest_batch()
+            if batch and (full or expected + size > endpoint.bytes.value):
+                yield batch
+                batch, expected = {}, 0.0
+            batch[at] = call
+            expected += size
+        if batch:
+            yield batch
+
+    async def send(
+        self, endpoint: Endpoint, batch: Mapping[int, Call], sent: set[int], *, fresh: bool
+    ) -> Heard:
+        """What an endpoint has to say; nothing at all if it was told to rest in between."""
+        async with endpoint.gate:
+            if endpoint.pacer is not None:
+                await asyncio.sleep(endpoint.pacer.reserve(len(batch), self._clock()))
+            sent_at = self._clock()
+            if endpoint.ready_at() > sent_at:
+                return Heard()
+            self.tally.count(batch, sent)
+            try:
+                response = await self._http.post(
+                    endpoint.spec.url, written(batch), calls=len(batch), fresh=fresh
+                )
+                heard = await self._read(response, batch.keys())
+            except (Trouble, Unreadable) as trouble:
+                heard = self._failed(endpoint, trouble, len(batch), sent_at)
+            else:
+                self._learn(endpoint, batch, heard, sent_at)
+            heard.seconds = self._clock() - sent_at
+            return heard
+
+    async def _read(self, response: Response, ids: Collection[int]) -> Heard:
+        if len(response.body) < _TINY:
+            heard = _heard(response, ids)
+        else:
+            loop = asyncio.get_running_loop()
+            heard = await loop.run_in_executor(self._threads, _heard, response, ids)
+        heard.complaints = [
+            _blamed(_told_to_wait(each, response.retry_after), ids) for each in heard.complaints
+        ]
+        for each in [each for each in heard.complaints if _is_absent(each)]:
+            assert each.call is not None
+            heard.results[each.call] = NULL
+            heard.complaints.remove(each)
+        missing = len(ids) - len(heard.results)
+        if missing and not heard.complaints:
+            heard.complaints = [Complaint(Refusal(Reaction.AGAIN), f"{missing} answers missing")]
+        return heard
+
+    def _failed(self, endpoint: Endpoint, trouble: Exception, calls: int, sent_at: float) -> Heard:
+        if isinstance(trouble, Trouble) and trouble.slow:
+            endpoint.calls.eased(calls)
+        endpoint.failed(str(trouble), sent_at, self._clock())
+        return Heard(complaints=[Complaint(Refusal(Reaction.AGAIN), str(trouble))])
+
+    def _learn(
+        self, endpoint: Endpoint, batch: Mapping[int, Call], heard: Heard, sent_at: float
+    ) -> None:
+        now, calls = self._clock(), len(batch)
+        reactions = {complaint.refusal.reaction for complaint in heard.complaints}
+        if heard.results:
+            endpoint.answered(limited=Reaction.SLOW_DOWN in reactions)
+        for complaint in heard.complaints:
+            reaction = complaint.refusal.reaction
+            if reaction is Reaction.SMALLER_BATCH:
+                endpoint.calls.refused(calls, now, complaint.refusal.most)
+                expected = sum(self.size(call.method) for call in batch.values())
+                if complaint.too_large and expected:
+                    endpoint.bytes.refused(int(expected), now)
+            elif not (reaction is Reaction.AGAIN and heard.results):
+                endpoint.refused(complaint, sent_at, now)
+        total = self._weigh(batch, heard)
+        if not reactions:
+            endpoint.calls.held(calls, now)
+            endpoint.bytes.held(total, now)
+
+    def _weigh(self, batch: Mapping[int, Call], heard: Heard) -> int:
+        """The bytes of all results; each method's mean moves towards its own."""
+        total = 0
+        for at, result in heard.results.items():
+            method, size = batch[at].method, memoryview(result).nbytes
+            total += size
+            mean = self._sizes.get(method, float(size))
+            self._sizes[method] = mean + _SHARE * (size - mean)
+        return total
+
+
+def _heard(response: Response, ids: Collection[int]) -> Heard:
+    return read(unpacked(response), response.status, ids)
+
+
+def _told_to_wait(complaint: Complaint, seconds: float | None) -> Complaint:
+    if seconds is None:
+        return complaint
+    return replace(complaint, refusal=replace(complaint.refusal, wait_seconds=seconds))
+
+
+def _is_absent(complaint: Complaint) -> bool:
+    return complaint.call is not None and complaint.refusal.reaction is Reaction.ABSENT
+
+
+def _blamed(complaint: Complaint, ids: Collection[int]) -> Complaint:
+    """The complaint laid where it belongs: on a call, or on the size of the batch."""
+    refusal = complaint.refusal
+    if len(ids) == 1:
+        if refusal.reaction is Reaction.SMALLER_BATCH:  # there is no smaller one
+            refusal = Refusal(Reaction.AGAIN)
+        return replace(complaint, call=next(iter(ids)), refusal=refusal)
+    too_large = refusal.reaction is Reaction.SMALLER_RANGE and not (
+        complaint.call is not None and (refusal.most or refusal.suggested)
+    )
+    if too_large or (complaint.call is None and refusal.reaction in _NOT_OF_A_BATCH):
+        refusal = Refusal(Reaction.SMALLER_BATCH)
+        return replace(complaint, refusal=refusal, too_large=too_large)
+    return complaint

@@ -1,0 +1,130 @@
+"""Bytes to a provider and back, over connections that are kept.
+
+Nothing else knows the URL: whatever goes wrong is told as `Trouble`, in words without it. Bodies
+are unpacked here by igzip, twice as fast as the client's own way, and off the event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from types import TracebackType
+from typing import NamedTuple, Self
+
+import aiohttp
+from isal import igzip, isal_zlib
+
+_HEADERS = {"Accept-Encoding": "gzip", "Content-Type": "application/json"}
+_CALLS_PER_READ = 100  # a batch so large gets twice the time
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Seconds for the connection, and for the answer to one call."""
+
+    connect: float = 5.0
+    read: float = 30.0
+
+
+class Trouble(Exception):
+    """No answer, or half of one: it is the connection's fault, or the node's."""
+
+    def __init__(self, words: str, *, slow: bool = False) -> None:
+        super().__init__(words)
+        self.slow = slow  # there was no answer in time
+
+
+class Response(NamedTuple):
+    """An HTTP response, its body still packed."""
+
+    status: int
+    body: bytes
+    encoding: str
+    retry_after: float | None
+
+
+class Http:
+    """The connections of one pool."""
+
+    def __init__(self, timeouts: Timeouts) -> None:
+        self._timeouts = timeouts
+        self._kept = self._session(force_close=False)
+        self._fresh = self._session(force_close=True)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._kept.close()
+        await self._fresh.close()
+
+    async def post(self, url: str, body: bytes, *, calls: int, fresh: bool) -> Response:
+        """The response to a request; `fresh` asks over a connection of its own."""
+        timeout = aiohttp.ClientTimeout(
+            total=self._timeouts.connect + self._timeouts.read * (1 + calls / _CALLS_PER_READ),
+            sock_connect=self._timeouts.connect,
+        )
+        session = self._fresh if fresh else self._kept
+        try:
+            async with session.post(
+                url, data=body, timeout=timeout, allow_redirects=False
+            ) as response:
+                packed = await response.read()
+        except TimeoutError as error:
+            raise Trouble("no answer in time", slow=True) from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise Trouble(_told(error)) from error
+        headers = response.headers
+        encoding = headers.get("Content-Encoding", "").lower()
+        return Response(response.status, packed, encoding, _retry_after(headers))
+
+    def _session(self, *, force_close: bool) -> aiohttp.ClientSession:
+        connector = aiohttp.TCPConnector(limit=0, force_close=force_close)
+        return aiohttp.ClientSession(connector=connector, auto_decompress=False, headers=_HEADERS)
+
+
+def unpacked(response: Response) -> bytes:
+    """The body as the node wrote it."""
+    if response.encoding in ("", "identity"):
+        return response.body
+    if response.encoding != "gzip":
+        raise Trouble("the answer is packed in a way that was not asked for")
+    try:
+        body: bytes = igzip.decompress(response.body)  # type: ignore[no-untyped-call]
+    except (EOFError, OSError, isal_zlib.error) as error:  # type: ignore[misc]
+        raise Trouble("the answer is damaged") from error
+    return body
+
+
+def _told(error: Exception) -> str:
+    """What happened, by kind: the client's own words may hold the URL."""
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return "the host is not known"
+    if isinstance(error, aiohttp.ClientSSLError):
+        return "no secure connection"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return f"no connection ({error.os_error.strerror or 'failed'})"
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return "the answer broke off"
+    return "the connection was lost"
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds, given as such or as a date."""
+    given = headers.get("Retry-After", "").strip()
+    if given.replace(".", "", 1).isdecimal():
+        return float(given)
+    try:
+        moment = parsedate_to_datetime(given)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - datetime.now(UTC)).total_seconds())

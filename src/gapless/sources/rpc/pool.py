@@ -1,0 +1,271 @@
+"""Several providers as one: ask, and somebody answers.
+
+    async with Pool([EndpointSpec("a", url)], chain_id=1) as pool:
+        answers = await pool.ask([Call("eth_blockNumber")])
+
+Invariants: all results of one `ask` come from one endpoint; only what failed or is missing is
+asked again; no endpoint is used before it has named its chain; no URL is ever in an error. Trouble
+that may pass (timeouts, drops, rate limits, half an answer) is dealt with here for as long as the
+patience lasts. Only what the caller must react to is raised: `Unavailable`, `MissingHistory`,
+`Refused`, and a `UsageError` for an endpoint of another chain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Collection, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from random import random
+from time import monotonic
+from types import TracebackType
+from typing import Any, NoReturn, Self
+
+import msgspec
+
+from gapless.core.errors import UsageError
+from gapless.core.redaction import redact
+from gapless.sources.reactions import Reaction, Refusal
+from gapless.sources.rpc.choice import choose
+from gapless.sources.rpc.endpoint import Endpoint, EndpointSpec
+from gapless.sources.rpc.envelope import Call, Complaint, Heard
+from gapless.sources.rpc.errand import Answers, Errand
+from gapless.sources.rpc.exchange import Exchange, Tally
+from gapless.sources.rpc.http import Http, Timeouts
+from gapless.sources.rpc.limits import delay
+from gapless.sources.rpc.profile import Profile
+from gapless.sources.rpc.refused import Refused
+
+_THREADS = 2
+_LATER_AT_MOST = 3  # times that each endpoint is asked for what it does not have yet
+_LATER_DELAY = 0.25
+_CHAIN = {0: Call("eth_chainId")}
+
+
+class Pool:
+    """The endpoints of one chain, from entering to leaving."""
+
+    def __init__(
+        self,
+        specs: Sequence[EndpointSpec],
+        *,
+        workers: int = 8,
+        chain_id: int | None = None,
+        max_calls: int | None = None,
+        patience: float = 60.0,
+        timeouts: Timeouts | None = None,
+        profiles: Mapping[str, Profile] | None = None,
+    ) -> None:
+        if not specs or len({spec.name for spec in specs}) < len(specs):
+            raise UsageError("endpoints need different names, and at least one is needed")
+        self._clock, self._chance = monotonic, random
+        known, now = profiles or {}, self._clock()
+        self._endpoints = [
+            Endpoint(spec, workers, known.get(spec.name, Profile()), now, self._chance)
+            for spec in specs
+        ]
+        self.chain_id = chain_id
+        self.patience = patience
+        self._timeouts = timeouts or Timeouts()
+        self._tally = Tally(max_calls)
+        self._resting = 0
+        self._introductions = {spec.name: asyncio.Lock() for spec in specs}
+        self._exchange: Exchange
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        http = await self._stack.enter_async_context(Http(self._timeouts))
+        threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="gapless-rpc")
+        self._stack.callback(threads.shutdown)
+        self._exchange = Exchange(http, threads, self._tally, self._clock)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._stack.aclose()
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(each.name for each in self._endpoints)
+
+    @property
+    def calls(self) -> Counter[str]:
+        """Calls sent, by method."""
+        return self._tally.calls
+
+    @property
+    def requests(self) -> int:
+        return self._tally.requests
+
+    @property
+    def retries(self) -> int:
+        """Calls that were sent again."""
+        return self._tally.retries
+
+    @property
+    def in_flight(self) -> int:
+        return sum(each.gate.inside for each in self._endpoints)
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait for their turn, or for an endpoint to recover."""
+        return self._resting + sum(each.gate.waiting for each in self._endpoints)
+
+    def profiles(self) -> dict[str, Profile]:
+        now = self._clock()
+        return {each.name: each.profile(now) for each in self._endpoints}
+
+    def room(self, methods: Sequence[str], most_bytes: int) -> int:
+        """How often one request may hold all of these methods, by what is known now."""
+        size = max(1.0, sum(map(self._exchange.size, methods)))
+        rooms = (
+            min(each.largest_batch() // len(methods), int(min(most_bytes, each.bytes.value) / size))
+            for each in self._endpoints
+        )
+        return max(1, *rooms)
+
+    def doubt_below(self, name: str, height: int) -> None:
+        """An endpoint had nothing below a height where another had: it is asked last there."""
+        for endpoint in self._endpoints:
+            if endpoint.name == name:
+                endpoint.doubt_below(height, self._clock())
+
+    async def ask(
+        self,
+        calls: Sequence[Call],
+        *,
+        avoid: Collection[str] = (),
+        patience: float | None = None,
+    ) -> Answers:
+        """A result for every call, all from one endpoint, not one of those to avoid if possible.
+
+        With no other endpoint, those to avoid are asked over a fresh connection.
+        """
+        waits = self.patience if patience is None else patience
+        errand = Errand(calls, frozenset(avoid), waits, self._clock())
+        while True:
+            choice = choose(self._endpoints, errand, self._clock())
+            endpoint = choice.endpoint
+            if choice.wait > 0:
+                await self._wait(errand, endpoint, choice.wait)
+                continue
+            for heard in await self._round(errand, endpoint, fresh=choice.fresh):
+                self._react(errand, endpoint, heard)
+            if not errand.pending(endpoint.name):
+                return errand.answers(endpoint.name)
+
+    async def _wait(self, errand: Errand, endpoint: Endpoint, seconds: float) -> None:
+        errand.wait_for(endpoint.name, seconds, endpoint.answers)
+        self._resting += 1
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            self._resting -= 1
+
+    async def _round(self, errand: Errand, endpoint: Endpoint, *, fresh: bool) -> list[Heard]:
+        """Asks for all that is pending, in as few requests as can be."""
+        if endpoint.chain_id is None:
+            refused = await self._introduced(endpoint)
+            if refused is not None:
+                return [refused]
+        batches = [*self._exchange.batches(endpoint, errand.pending(endpoint.name))]
+        return await _together(
+            [self._exchange.send(endpoint, batch, errand.sent, fresh=fresh) for batch in batches]
+        )
+
+    async def _introduced(self, endpoint: Endpoint) -> Heard | None:
+        """Makes sure of the chain, once; what was heard instead, if there was no answer."""
+        async with self._introductions[endpoint.name]:
+            if endpoint.chain_id is not None:
+                return None
+            heard = await self._exchange.send(endpoint, _CHAIN, set(), fresh=False)
+            if not heard.results:
+                return _not_introduced(endpoint, heard)
+            chain_id = _number(heard.results[0])
+            if chain_id is None:
+                raise UsageError(f"endpoint `{endpoint.name}` names no chain: is it an EVM node?")
+            if self.chain_id not in (None, chain_id):
+                raise UsageError(
+                    f"endpoint `{endpoint.name}` is on chain {chain_id}, not {self.chain_id}",
+                    hint="all endpoints must be of the network that is asked for",
+                )
+            self.chain_id = endpoint.chain_id = chain_id
+            return None
+
+    def _react(self, errand: Errand, endpoint: Endpoint, heard: Heard) -> None:
+        """Draws the errand's own conclusions; the endpoint has drawn its own."""
+        now = self._clock()
+        errand.take(endpoint.name, heard)
+        for at, result in heard.results.items():
+            if errand.calls[at].method == "eth_blockNumber":
+                endpoint.head = max(endpoint.head, _number(result) or 0)
+        for complaint in heard.complaints:
+            if complaint.call is not None:
+                self._react_to(complaint, errand.calls[complaint.call], endpoint)
+        last = {complaint.refusal.reaction: complaint for complaint in heard.complaints}
+        if later := last.get(Reaction.LATER):
+            errand.laters[endpoint.name] += 1
+            if errand.laters.total() >= _LATER_AT_MOST * len(self._endpoints):
+                _tell(endpoint, errand.calls[later.call or 0], later)
+            waits = delay(errand.laters[endpoint.name], self._chance(), _LATER_DELAY)
+            errand.hold_off(endpoint.name, now + waits)
+        if Reaction.AGAIN in last:
+            errand.suffer(endpoint.name, heard.seconds)
+            waits = delay(errand.troubles[endpoint.name], self._chance())
+            errand.hold_off(endpoint.name, now + waits)
+
+    def _react_to(self, complaint: Complaint, call: Call, endpoint: Endpoint) -> None:
+        now = self._clock()
+        match complaint.refusal.reaction:
+            case Reaction.GIVE_UP | Reaction.SMALLER_RANGE:
+                _tell(endpoint, call, complaint)
+            case Reaction.OTHER_METHOD:
+                endpoint.lacks_method(call.method, now)
+            case Reaction.ELSEWHERE if call.height is None:
+                _tell(endpoint, call, complaint)
+            case Reaction.ELSEWHERE:
+                assert call.height is not None
+                endpoint.lacks_history(call.height, now)
+
+
+def _not_introduced(endpoint: Endpoint, heard: Heard) -> Heard:
+    """Why an endpoint does not name its chain: the calls that wait for it are not to blame."""
+    for complaint in heard.complaints:
+        if complaint.refusal.reaction in (Reaction.GIVE_UP, Reaction.OTHER_METHOD):
+            _tell(endpoint, _CHAIN[0], complaint)
+    again = [Complaint(Refusal(Reaction.AGAIN), each.words) for each in heard.complaints]
+    return Heard(complaints=again, seconds=heard.seconds)
+
+
+def _tell(endpoint: Endpoint, call: Call, complaint: Complaint) -> NoReturn:
+    """Raises what the caller must react to."""
+    where = "" if call.height is None else f" at {call.height:,}"
+    words = endpoint.spec.redacted(complaint.words)[:300]
+    message = f"endpoint `{endpoint.name}` refuses {call.method}{where}: {words}"
+    raise Refused(redact(message), complaint.refusal)
+
+
+def _number(raw: msgspec.Raw) -> int | None:
+    """A quantity such as `"0x1f"`."""
+    try:
+        return int(msgspec.json.decode(raw, type=str), 16)
+    except (ValueError, msgspec.MsgspecError):
+        return None
+
+
+async def _together(sending: Sequence[Coroutine[Any, Any, Heard]]) -> list[Heard]:
+    """Awaits all; if one fails or we are cancelled, none is left behind."""
+    if len(sending) == 1:
+        return [await sending[0]]
+    tasks = [asyncio.ensure_future(each) for each in sending]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

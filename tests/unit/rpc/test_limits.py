@@ -1,0 +1,127 @@
+"""The laws of learned limits, on a clock that only moves when told to."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gapless.sources.rpc.limits import PROBE_AFTER, Cap, Concurrency, Pacer, delay
+
+sizes = st.integers(1, 200)
+times = st.floats(0, 10, allow_nan=False)
+
+
+@given(st.integers(1, 64), st.lists(st.tuples(st.booleans(), times)))
+def test_concurrency_stays_within_its_bounds(most: int, events: list[tuple[bool, float]]) -> None:
+    concurrency, now = Concurrency(most), 0.0
+    assert concurrency.allowed == most
+    for good, passed in events:
+        before, now = concurrency.allowed, now + passed
+        if good:
+            concurrency.succeeded()
+            assert before <= concurrency.allowed <= before + 1
+        else:
+            concurrency.limited(now, now)
+            assert concurrency.allowed in (before, max(1, before // 2))
+        assert 1 <= concurrency.allowed <= most
+
+
+@given(st.integers(2, 64), st.integers(1, 64))
+def test_a_volley_of_refusals_halves_once(most: int, refusals: int) -> None:
+    concurrency = Concurrency(most)
+    cuts = [concurrency.limited(sent_at=0.0, now=1.0 + at) for at in range(refusals)]
+    assert cuts == [True] + [False] * (refusals - 1)
+    assert concurrency.allowed == most // 2
+    assert concurrency.limited(sent_at=1.5, now=2.0), "this one left with the new limit"
+
+
+@given(st.integers(2, 64))
+def test_concurrency_grows_by_one_per_window(most: int) -> None:
+    concurrency = Concurrency(most, start=1)
+    for allowed in range(1, most):
+        assert concurrency.allowed == allowed
+        for _ in range(allowed):
+            concurrency.succeeded()
+    assert concurrency.allowed == most
+    concurrency.succeeded()
+    assert concurrency.allowed == most
+
+
+@given(st.integers(1, 150), st.booleans())
+def test_a_cap_finds_what_is_allowed(allowed: int, words: bool) -> None:
+    """Whatever the true limit, full batches settle within it, at half of it or more."""
+    cap, refused = Cap(20, 100), 0
+    for now in range(50):
+        if cap.value > allowed:
+            refused += 1
+            cap.refused(cap.value, now, allowed if words else None)
+        else:
+            cap.held(cap.value, now)
+    assert cap.value <= allowed
+    assert 2 * cap.value >= min(allowed, 100)
+    assert refused <= 7
+    if words:
+        assert cap.value == min(allowed, 100)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["held", "refused", "eased"]), sizes, times)))
+def test_a_cap_stays_within_its_bounds(events: list[tuple[str, int, float]]) -> None:
+    cap, now = Cap(20, 100, 2), 0.0
+    for what, used, passed in events:
+        now, before = now + passed, cap.value
+        if what == "held":
+            cap.held(used, now)
+            assert before <= cap.value <= 2 * before
+            assert cap.value in (before, min(2 * before, cap.ceiling(now)))
+        elif what == "refused":
+            cap.refused(used, now)
+            assert cap.value <= max(2, used // 2, 2)
+        else:
+            cap.eased(used)
+        assert 2 <= cap.value <= 100
+
+
+def test_a_word_that_is_no_help_is_ignored() -> None:
+    cap = Cap(80, 100)
+    cap.refused(80, 0.0, word=80)
+    assert cap.value == 40
+
+
+def test_a_limit_is_probed_again_later() -> None:
+    cap = Cap(20, 100)
+    cap.refused(20, 0.0, word=10)
+    cap.held(10, PROBE_AFTER - 1)
+    assert (cap.value, cap.learned(PROBE_AFTER - 1)) == (10, 10)
+    cap.held(10, PROBE_AFTER)
+    assert (cap.value, cap.learned(PROBE_AFTER)) == (20, None)
+
+
+def test_a_small_success_proves_no_room_for_more() -> None:
+    cap = Cap(20, 100)
+    cap.held(3, 0.0)
+    assert cap.value == 20
+
+
+@given(
+    st.floats(0.5, 500),
+    st.lists(st.tuples(st.integers(1, 100), st.floats(0, 3)), min_size=1, max_size=40),
+)
+def test_no_window_holds_more_calls_than_the_rate_and_one_batch(
+    rate: float, batches: list[tuple[int, float]]
+) -> None:
+    pacer, now, sent = Pacer(rate), 0.0, []
+    for calls, passed in batches:
+        now += passed
+        sent.append((now + pacer.reserve(calls, now), calls))
+    for at, (start, _) in enumerate(sent):
+        total = 0
+        for end, calls in sent[at:]:
+            assert total <= rate * (end - start) + 1e-6 * rate + 1e-6, "what came before is paid"
+            total += calls
+
+
+@given(st.integers(1, 10_000), st.floats(0, 1))
+def test_delays_grow_to_a_bound(failures: int, chance: float) -> None:
+    assert 0.05 <= delay(failures, chance) <= 3.0
+    assert delay(failures + 1, chance) >= delay(failures, chance)
+    assert delay(1, 0.0) == 0.1

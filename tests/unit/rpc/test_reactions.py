@@ -1,0 +1,145 @@
+"""For every refusal that a real provider was seen to give, the pool does what it asks for."""
+
+from __future__ import annotations
+
+import json
+from time import monotonic
+from typing import Any
+
+import pytest
+
+from gapless.core.errors import MissingHistory, Unavailable
+from gapless.devnode import Chain, DevNode
+from gapless.devnode.wire import Reply
+from gapless.sources.reactions import Reaction, understand
+from gapless.sources.rpc import Call, Pool, Refused
+from tests.data.test_rpc_errors import RECORDED, of, recorded
+from tests.unit.rpc.nodes import Outspoken, block_calls, error, first, pool_of, truth
+
+HEIGHTS = range(5, 9)
+TOLD = {Reaction.SMALLER_RANGE, Reaction.GIVE_UP}  # the caller has to react
+
+
+def refusing(found: dict[str, Any]) -> Reply:
+    """The provider's answer as it was seen, put into one error object."""
+    code = found["code"] if isinstance(found["code"], int) else -32000
+    status = found["http_status"] if isinstance(found["http_status"], int) else 200
+    data = found["suggested_range_rule"] if found["message"] == "invalid params" else ""
+    body = {"id": None, "error": {"code": code, "message": found["message"], "data": data}}
+    return Reply(json.dumps(body).encode(), status)
+
+
+@pytest.mark.skipif(not RECORDED.exists(), reason="no recorded provider errors beside the project")
+@pytest.mark.parametrize("found", recorded(), ids=lambda each: f"{each['provider']}-{each['kind']}")
+async def test_another_endpoint_helps_or_the_caller_is_told(
+    chain: Chain, found: dict[str, Any]
+) -> None:
+    """A call to an endpoint that refuses once, with another one that does not."""
+    reaction = of(found).reaction
+    call = Call("eth_getBlockByNumber", (hex(5), True), 5)
+    async with (
+        Outspoken(chain, first(1, refusing(found))) as bad,
+        DevNode(chain) as good,
+        pool_of(bad, good, patience=1) as pool,
+    ):
+        asking = pool.ask([call], avoid={"b"})
+        if reaction in TOLD:
+            with pytest.raises(Refused) as refused:
+                await asking
+            assert refused.value.refusal.reaction is reaction
+            assert "`a` refuses eth_getBlockByNumber at 5" in str(refused.value)
+            return
+        answers = await asking
+        if reaction is Reaction.ABSENT:
+            assert bytes(answers.results[0]) == b"null"
+            return
+        assert bytes(answers.results[0]) == chain.block(5)
+        assert answers.endpoint == ("b" if _leaves(reaction) else answers.endpoint)
+
+
+def _leaves(reaction: Reaction) -> bool:
+    """Whether this endpoint is of no use for now."""
+    return reaction in (Reaction.SWITCH, Reaction.ELSEWHERE, Reaction.OTHER_METHOD)
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        ("rate limit exceeded", 200),
+        ("batch too large", 200),
+        ("response too large", 200),
+        ("internal error", 200),
+        ("payload too large", 413),
+        ("too many requests", 429),
+    ],
+)
+async def test_what_passes_is_asked_again(chain: Chain, words: str, status: int) -> None:
+    """A refusal of a whole batch, from the only endpoint."""
+    once = first(1, error(words, -32005, status))
+    async with Outspoken(chain, once) as node, pool_of(node) as pool:
+        answers = await pool.ask(block_calls(HEIGHTS))
+        assert [*map(bytes, answers.results)] == truth(chain, HEIGHTS)
+
+
+async def raised(pool: Pool, call: Call | None = None) -> Exception:
+    with pytest.raises((Refused, MissingHistory, Unavailable)) as found:
+        await pool.ask([call or Call("eth_getBlockByNumber", (hex(5), True), 5)])
+    return found.value
+
+
+async def test_a_used_up_quota_ends_at_once_and_spends_nothing(chain: Chain) -> None:
+    words = "Monthly capacity limit exceeded. Visit https://dashboard.example/settings/billing"
+    spent = first(9, error(words, -32600, 403))
+    async with Outspoken(chain, spent) as node, pool_of(node, patience=30) as pool:
+        start = monotonic()
+        assert "Monthly capacity" in str(await raised(pool))
+        asked = len(node.asked)
+        assert "Monthly capacity" in str(await raised(pool))
+        assert len(node.asked) == asked, "a resting endpoint is left alone"
+        assert monotonic() - start < 5
+
+
+async def test_a_wrong_key_ends_soon(chain: Chain) -> None:
+    denied = Reply(b'{"message":"no such project"}', 401)
+    async with Outspoken(chain, lambda _: denied) as node, pool_of(node, patience=2) as pool:
+        start = monotonic()
+        assert "HTTP 401" in str(await raised(pool))
+        assert monotonic() - start < 2
+
+
+async def test_a_missing_method_is_not_asked_for_again(chain: Chain) -> None:
+    missing = error("the method eth_getBlockByNumber does not exist/is not available", -32601)
+    async with Outspoken(chain, first(9, missing)) as node, pool_of(node) as pool:
+        for _ in range(3):
+            refused = await raised(pool)
+            assert isinstance(refused, Refused)
+            assert refused.refusal.reaction is Reaction.OTHER_METHOD
+        assert len(node.asked) == 2
+        assert pool.profiles()["a"].lacks == ("eth_getBlockByNumber",)
+        node.answering = lambda _: None
+        await pool.ask([Call("eth_blockNumber")])  # others are still there
+
+
+async def test_later_is_asked_again_and_then_told(chain: Chain) -> None:
+    beyond = error("block range extends beyond current head block", -32602)
+    async with Outspoken(chain, first(2, beyond)) as node, pool_of(node) as pool:
+        call = Call("eth_getLogs", ({"fromBlock": "0x5", "toBlock": "0x5"},), 5)
+        await pool.ask([call])
+        node.answering = first(99, beyond)
+        refused = await raised(pool, call)
+        assert isinstance(refused, Refused)
+        assert refused.refusal.reaction is Reaction.LATER
+
+
+async def test_the_suggestion_reaches_the_caller(chain: Chain) -> None:
+    words = "query returned more than 10000 results. Try with this block range [0x5, 0x9]."
+    async with Outspoken(chain, first(1, error(words, -32005))) as node, pool_of(node) as pool:
+        refused = await raised(pool)
+        assert isinstance(refused, Refused)
+        assert refused.refusal.suggested == (5, 9)
+
+
+def test_an_unknown_block_is_absent() -> None:
+    assert understand("Unknown block", -39001).reaction is Reaction.ABSENT
+    tag = "'finalized' tag not supported on pre-merge network"
+    assert understand(tag, -32000).reaction is Reaction.GIVE_UP
