@@ -34,6 +34,7 @@ from gapless.sources.rpc.limits import delay
 MOST_BYTES = 16 << 20  # of one answer
 _TIMES = 4  # that a null is asked about
 _FIRST_WAIT = 0.25  # seconds, before a null is asked about again
+NOBODY = frozenset[str]()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +81,8 @@ class EvmSource:
     @property
     def unit(self) -> int:
         """How many blocks to ask for in one go, by what the endpoints are known to take."""
-        receipts = ("eth_getBlockReceipts",) if self._receipts else ()
-        return self._pool.room(("eth_getBlockByNumber", *receipts), MOST_BYTES)
+        calls = (_block_call(0), _receipts_call(0)) if self._receipts else (_block_call(0, False),)
+        return self._pool.room(calls, MOST_BYTES)
 
     async def fetch(self, span: Span, *, avoid: Collection[str] = ()) -> list[RawBlock]:
         """The blocks of a span in ascending order; for a second opinion, avoid who gave the first.
@@ -123,8 +124,9 @@ class EvmSource:
         """Blocks in one way; what comes as null is asked for again, rather elsewhere."""
         whole: dict[int, RawBlock] = {}
         empty_handed: dict[str, int] = {}  # endpoints that had none of several blocks
-        wanted, avoided = heights, frozenset(avoid)
-        for times in range(1, _TIMES + 1):
+        wanted, avoided, deniers = heights, frozenset(avoid), frozenset[str]()
+        attempts = max(_TIMES, 2 * len(self._pool.names))
+        for times in range(1, attempts + 1):
             blocks = await way(wanted, avoided)
             whole |= {each.height: each for each in blocks if each.is_whole}
             missing = [each for each in blocks if not each.is_whole]
@@ -135,10 +137,16 @@ class EvmSource:
                 empty_handed[missing[0].endpoint] = missing[-1].height
             wanted = [each.height for each in missing]
             await self._expect(wanted[-1])
-            avoided |= {each.endpoint for each in missing}
-            if times < _TIMES:
+            latest = {each.endpoint for each in missing}
+            deniers |= latest
+            avoided = self._others_left(deniers.union(avoid), deniers, latest)
+            if times < attempts:
                 await asyncio.sleep(delay(times, random(), _FIRST_WAIT))
         raise self._nothing_at(wanted[0])
+
+    def _others_left(self, *avoided: Collection[str]) -> frozenset[str]:
+        """Whom to avoid so that somebody is left; nobody may be judged missing unasked."""
+        return next((frozenset(each) for each in avoided if self._pool.names - set(each)), NOBODY)
 
     def _conclude(self, whole: dict[int, RawBlock], empty_handed: dict[str, int]) -> None:
         """Remembers who had nothing where another one had everything, far below the head."""
@@ -186,9 +194,7 @@ class EvmSource:
 
     async def _by_block(self, heights: Sequence[int], avoid: Collection[str]) -> list[RawBlock]:
         calls = [
-            call
-            for height in heights
-            for call in (_block_call(height), Call("eth_getBlockReceipts", (hex(height),), height))
+            call for height in heights for call in (_block_call(height), _receipts_call(height))
         ]
         answers = await self._pool.ask(calls, avoid=avoid)
         blocks, receipts = answers.results[::2], answers.results[1::2]
@@ -239,6 +245,10 @@ class EvmSource:
 
 def _block_call(height: int, full: bool = True) -> Call:
     return Call("eth_getBlockByNumber", (hex(height), full), height)
+
+
+def _receipts_call(height: int) -> Call:
+    return Call("eth_getBlockReceipts", (hex(height),), height)
 
 
 def _hashes(block: RawBlock) -> list[str]:

@@ -31,6 +31,11 @@ class Call(NamedTuple):
     params: Sequence[Any] = ()
     height: int | None = None
 
+    @property
+    def kind(self) -> str:
+        """Calls that differ in their first parameter only have answers of a like size."""
+        return f"{self.method}{self.params[1:]}"
+
 
 class Unreadable(Exception):
     """The body is no JSON-RPC answer."""

@@ -58,17 +58,17 @@ class Exchange:
     ) -> None:
         self._http, self._threads, self._clock = http, threads, clock
         self.tally = tally
-        self._sizes: dict[str, float] = {}  # mean bytes of a result, by method
+        self._sizes: dict[str, float] = {}  # mean bytes of a result, by kind of call
 
-    def size(self, method: str) -> float:
-        return self._sizes.get(method, 0.0)
+    def size(self, call: Call) -> float:
+        return self._sizes.get(call.kind, 0.0)
 
     def batches(self, endpoint: Endpoint, calls: Mapping[int, Call]) -> Iterator[dict[int, Call]]:
         """The calls in as few requests as the endpoint takes."""
         batch: dict[int, Call] = {}
         expected = 0.0
         for at, call in calls.items():
-            size = self.size(call.method)
+            size = self.size(call)
             full = len(batch) >= endpoint.largest_batch()
             if batch and (full or expected + size > endpoint.bytes.value):
                 yield batch
@@ -136,7 +136,7 @@ class Exchange:
             reaction = complaint.refusal.reaction
             if reaction is Reaction.SMALLER_BATCH:
                 endpoint.calls.refused(calls, now, complaint.refusal.most)
-                expected = sum(self.size(call.method) for call in batch.values())
+                expected = sum(map(self.size, batch.values()))
                 if complaint.too_large and expected:
                     endpoint.bytes.refused(int(expected), now)
             elif not (reaction is Reaction.AGAIN and heard.results):
@@ -147,13 +147,13 @@ class Exchange:
             endpoint.bytes.held(total, now)
 
     def _weigh(self, batch: Mapping[int, Call], heard: Heard) -> int:
-        """The bytes of all results; each method's mean moves towards its own."""
+        """The bytes of all results; each kind's mean moves towards its own."""
         total = 0
         for at, result in heard.results.items():
-            method, size = batch[at].method, memoryview(result).nbytes
+            kind, size = batch[at].kind, memoryview(result).nbytes
             total += size
-            mean = self._sizes.get(method, float(size))
-            self._sizes[method] = mean + _SHARE * (size - mean)
+            mean = self._sizes.get(kind, float(size))
+            self._sizes[kind] = mean + _SHARE * (size - mean)
         return total
 
 

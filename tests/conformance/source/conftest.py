@@ -1,0 +1,27 @@
+"""A chain that several nodes may have, built once per test process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gapless.devnode import Chain, Parameters, simulated
+
+PARAMETERS = Parameters(blocks=200, txs=6, fewest=0, seed=5)
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def chain(cache: Path) -> Chain:
+    return simulated(PARAMETERS, cache)
+
+
+@pytest.fixture
+def other(cache: Path) -> Chain:
+    """The same chain as another node has it."""
+    return simulated(PARAMETERS, cache)

@@ -1,0 +1,40 @@
+"""A source on nodes, and what its blocks are held against."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from gapless.core.ranges import Span
+from gapless.devnode import Chain, DevNode
+from gapless.networks import network_of_chain
+from gapless.pipeline.check import Level, check_block
+from gapless.sources.evm.source import EvmSource, RawBlock
+from gapless.sources.evm.structs import parse_block, parse_receipts
+from gapless.sources.rpc import EndpointSpec, Pool, Timeouts
+
+
+@asynccontextmanager
+async def source_of(*nodes: DevNode, receipts: bool = True) -> AsyncIterator[EvmSource]:
+    """A source on these nodes, whose endpoints are a, b and c."""
+    async with AsyncExitStack() as stack:
+        for node in nodes:
+            await stack.enter_async_context(node)
+        specs = [EndpointSpec(name, node.url) for name, node in zip("abc", nodes, strict=False)]
+        pool = Pool(specs, patience=5, timeouts=Timeouts(connect=1, read=0.5))
+        await stack.enter_async_context(pool)
+        network = network_of_chain(nodes[0].chain.chain_id)
+        yield EvmSource(pool, network, receipts=receipts)
+
+
+def assert_true(chain: Chain, span: Span, blocks: Sequence[RawBlock]) -> None:
+    """Every block of the span, in order, proven together with its receipts."""
+    assert [each.height for each in blocks] == [*range(span.first, span.last + 1)]
+    network = network_of_chain(chain.chain_id)
+    for each in blocks:
+        assert bytes(each.block) == chain.block(each.height)
+        assert each.receipts is not None
+        assert each.logs is None
+        block, receipts = parse_block(each.block), parse_receipts(each.receipts)
+        proof = check_block(block, receipts, network, Level.ROOTS, each.height)
+        assert proof.unproven == frozenset()

@@ -1,0 +1,198 @@
+"""An EVM source gives every block that was asked for, from whatever kind of node."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gapless.core.errors import MissingHistory, Unavailable
+from gapless.core.ranges import Span
+from gapless.devnode import Chain, DevNode, Limits
+from gapless.devnode.limits import Finality
+from gapless.sources.evm.range_logs import decode_range_logs
+from gapless.sources.evm.structs import parse_block, parse_light_block, parse_logs, parse_receipts
+from gapless.sources.reactions import Reaction
+from gapless.sources.rpc import Refused
+from tests.conformance.source.sources import assert_true, source_of
+
+NO_BLOCK_RECEIPTS = frozenset({"eth_getBlockReceipts"})
+ONLY_LOGS = NO_BLOCK_RECEIPTS | {"eth_getTransactionReceipt"}
+SPAN = Span(0, 60)
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        Limits(),
+        Limits(missing=NO_BLOCK_RECEIPTS),
+        Limits(max_batch=3, missing=NO_BLOCK_RECEIPTS),
+        Limits(max_batch=1),
+    ],
+    ids=["by block", "by transaction", "by transaction in small batches", "without batches"],
+)
+@pytest.mark.parametrize("faults", ["", "null=0.02,omit=0.1,500=0.05,shuffle=0.2"])
+async def test_blocks_with_receipts(chain: Chain, limits: Limits, faults: str) -> None:
+    async with source_of(DevNode(chain, limits=limits, faults=faults)) as source:
+        assert_true(chain, SPAN, await source.fetch(SPAN))
+
+
+async def test_light_blocks(chain: Chain) -> None:
+    async with source_of(DevNode(chain), receipts=False) as source:
+        blocks = await source.fetch(SPAN)
+        for height, each in zip(range(61), blocks, strict=True):
+            assert (each.height, each.receipts, each.logs) == (height, None, None)
+            assert parse_light_block(each.block).hash == chain.hash(height)
+
+
+async def test_a_better_way_elsewhere_is_preferred(chain: Chain, other: Chain) -> None:
+    poor, rich = DevNode(chain, limits=Limits(missing=NO_BLOCK_RECEIPTS)), DevNode(other)
+    async with source_of(poor, rich) as source:
+        for _ in range(3):
+            assert_true(chain, SPAN, await source.fetch(SPAN))
+        assert "eth_getTransactionReceipt" not in poor.calls + rich.calls
+
+
+# Logs by range
+
+
+@pytest.mark.parametrize("words", ["geth", "alchemy", "infura", "quicknode", "erigon", "ankr"])
+@pytest.mark.parametrize(
+    "limit", [{}, {"max_range": 7}, {"max_results": 40}], ids=["", "range", "results"]
+)
+async def test_only_logs_can_be_had(chain: Chain, words: str, limit: dict[str, int]) -> None:
+    limits = Limits(missing=ONLY_LOGS, words=words, **limit)  # type: ignore[arg-type]
+    node = DevNode(chain, limits=limits)
+    async with source_of(node) as source:
+        blocks = await source.fetch(SPAN)
+        headers = [parse_block(each.block) for each in blocks]
+        logs = [log for each in blocks for log in parse_logs(each.logs or b"")]
+        assert all(each.receipts is None for each in blocks)
+        found = decode_range_logs(headers, logs, chain.chain_id)
+        receipts = [each for at in range(61) for each in parse_receipts(chain.receipts(at))]
+        assert found.num_rows == sum(len(each.logs) for each in receipts) > 0
+        asked = node.calls["eth_getLogs"]
+        assert asked <= 61 if limit else asked == 1
+
+
+async def test_a_suggestion_that_is_no_help_is_ignored(chain: Chain) -> None:
+    """A provider that suggests the very range that failed: halving goes on all the same."""
+    limits = Limits(missing=ONLY_LOGS, words="alchemy", max_results=30)
+    async with source_of(DevNode(chain, limits=limits)) as source:
+        assert len(await source.fetch(Span(1, 40))) == 40
+
+
+async def test_one_block_with_more_logs_than_allowed(chain: Chain) -> None:
+    limits = Limits(missing=ONLY_LOGS, max_results=1)
+    async with source_of(DevNode(chain, limits=limits)) as source:
+        with pytest.raises(Refused) as refused:
+            await source.fetch(SPAN)
+        assert refused.value.refusal.reaction is Reaction.SMALLER_RANGE
+
+
+# Nulls
+
+
+async def test_null_below_the_head_is_asked_again(chain: Chain) -> None:
+    async with source_of(DevNode(chain, faults="null@17*3")) as source:
+        assert_true(chain, SPAN, await source.fetch(SPAN))
+
+
+async def test_null_is_asked_elsewhere(chain: Chain, other: Chain) -> None:
+    liar = DevNode(chain, limits=Limits(pruned_below=100, pruned_null=True))
+    async with source_of(liar, DevNode(other)) as source:
+        await source.head()
+        for _ in range(4):
+            blocks = await source.fetch(SPAN, avoid={"b"})
+            assert_true(chain, SPAN, blocks)
+            assert {each.endpoint for each in blocks} == {"b"}
+        for _ in range(4):
+            await source.fetch(SPAN)
+        assert liar.calls["eth_getBlockReceipts"] <= 61 * 4, "it is asked last by now"
+
+
+async def test_pruned_without_a_word(chain: Chain) -> None:
+    limits = Limits(pruned_below=30, pruned_null=True)
+    async with source_of(DevNode(chain, limits=limits)) as source:
+        with pytest.raises(MissingHistory, match="null at `a`") as missing:
+            await source.fetch(Span(28, 33))
+        assert missing.value.height == 28
+        assert_true(chain, Span(30, 33), await source.fetch(Span(30, 33)))
+
+
+async def test_pruned_in_words(chain: Chain) -> None:
+    async with source_of(DevNode(chain, limits=Limits(pruned_below=30))) as source:
+        with pytest.raises(MissingHistory) as missing:
+            await source.fetch(Span(25, 33))
+        assert missing.value.height == 25
+
+
+async def test_a_block_that_is_not_there_yet(chain: Chain) -> None:
+    async with source_of(DevNode(chain)) as source:
+        with pytest.raises(Refused, match="block 205 is above the head, 200") as refused:
+            await source.fetch(Span(199, 205))
+        assert refused.value.refusal.reaction is Reaction.LATER
+
+
+async def test_a_node_that_lags_behind_its_own_head(chain: Chain) -> None:
+    async with source_of(DevNode(chain, faults="stale-head@200*99")) as source:
+        source._head = 200  # as another endpoint has shown
+        with pytest.raises(Unavailable, match="block 200 is below the head, but null at `a`"):
+            await source.fetch(Span(199, 200))
+
+
+# The head
+
+
+async def test_a_lower_head_is_no_news(chain: Chain, other: Chain) -> None:
+    other.start_at(150)
+    async with source_of(DevNode(chain), DevNode(other)) as source:
+        assert max([await source.head() for _ in range(4)]) == 200
+        assert await source.head() == 200
+
+
+@pytest.mark.parametrize(
+    ("finality", "expected"),
+    [(Finality.DEPTH, 136), (Finality.ERROR, None), (Finality.NULL, None), (Finality.ZERO, None)],
+)
+async def test_finalized(chain: Chain, finality: Finality, expected: int | None) -> None:
+    async with source_of(DevNode(chain, limits=Limits(finality=finality))) as source:
+        assert await source.finalized() == expected
+
+
+async def test_the_hash_of_a_block(chain: Chain) -> None:
+    async with source_of(DevNode(chain, faults="null@17")) as source:
+        assert await source.block_hash(17) == chain.hash(17)
+
+
+# How much at once
+
+
+async def test_the_unit_follows_what_the_endpoint_takes(chain: Chain) -> None:
+    async with source_of(DevNode(chain)) as source:
+        assert source.unit == 10
+        units = []
+        for _ in range(4):
+            await source.fetch(Span(1, source.unit))
+            units.append(source.unit)
+        assert units == [20, 40, 50, 50]
+    async with source_of(DevNode(chain, limits=Limits(max_batch=6, words="alchemy"))) as source:
+        await source.fetch(Span(1, source.unit))
+        assert source.unit == 3
+
+
+async def test_large_blocks_make_small_units(chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gapless.sources.evm.source.MOST_BYTES", 50_000)
+    size = sum(len(chain.block(at)) + len(chain.receipts(at)) for at in range(1, 11)) / 10
+    async with source_of(DevNode(chain)) as source:
+        await source.fetch(Span(1, 10))
+        assert source.unit == pytest.approx(50_000 / size, rel=0.5)
+        assert source.unit < 10
+
+
+async def test_a_second_opinion(chain: Chain, other: Chain) -> None:
+    async with source_of(DevNode(chain), DevNode(other)) as source:
+        (one,) = await source.fetch(Span(5, 5))
+        (two,) = await source.fetch(Span(5, 5), avoid={one.endpoint})
+        assert one.endpoint != two.endpoint
+        assert json.loads(bytes(one.block)) == json.loads(bytes(two.block))
