@@ -45,7 +45,10 @@ def branches() -> tuple[Tables, Tables]:
 
 def rows_of(name: str, span: Span, branch: int = 0) -> pa.Table:
     """The rows of a table as the chain has them."""
-    rows = branches()[branch][name].combine_chunks()
+    return within(branches()[branch][name], span)
+
+
+def within(rows: pa.Table, span: Span) -> pa.Table:
     heights = rows["block_number"].to_numpy()
     inside = (heights >= span.first) & (heights <= span.last)
     return rows.filter(pa.array(inside)).combine_chunks()
@@ -85,28 +88,28 @@ async def ranges(sink: Sink, name: str = "blocks") -> list[tuple[int, int, int]]
 
 async def examine(sink: Sink) -> None:
     """Rows and records agree, blocks are linked, and no row is without its record."""
-    covered: dict[str, RangeSet] = {}
+    there = {each.name: await held(sink, each.name) for each in TABLES}
+    covered = {each.name: RangeSet() for each in TABLES}
     for record in await sink.stored(CHAIN_ID):
-        rows = await held(sink, record.dataset, record.span)
+        rows = within(there[record.dataset], record.span)
         assert rows.num_rows == record.rows
         assert digest(table(record.dataset), rows) == record.digest
-        blocks = await held(sink, "blocks", record.span)
+        blocks = within(there["blocks"], record.span)
         assert blocks["block_number"].to_pylist() == [*range(record.span[0], record.span[1] + 1)]
         assert blocks["parent_hash"][0].as_py() == record.parent_hash
         assert blocks["hash"][-1].as_py() == record.last_hash
-        before = covered.setdefault(record.dataset, RangeSet())
-        assert not before & RangeSet.of(record.span)
-        covered[record.dataset] = before | RangeSet.of(record.span)
+        assert not covered[record.dataset] & RangeSet.of(record.span)
+        covered[record.dataset] |= RangeSet.of(record.span)
     for each in TABLES:
-        rows = await held(sink, each.name)
+        rows = there[each.name]
         assert rows.schema.equals(arrow_schema(each))
-        assert set(rows["block_number"].to_pylist()) <= set(covered.get(each.name, RangeSet()))
-        keys = rows.select(each.key).to_pylist()
-        assert keys == sorted(keys, key=lambda row: tuple(row.values()))
-        assert len({tuple(row.values()) for row in keys}) == len(keys)
-        assert not covered.get(each.name, RangeSet()) - covered.get(BLOCKS.name, RangeSet())
-    blocks = (await held(sink, "blocks")).select(["block_number", "hash", "parent_hash"])
-    by_height = {row["block_number"]: row for row in blocks.to_pylist()}
-    for height, row in by_height.items():
-        if height + 1 in by_height:
-            assert by_height[height + 1]["parent_hash"] == row["hash"]
+        assert set(rows["block_number"].to_pylist()) <= set(covered[each.name])
+        keys = [*zip(*(rows[name].to_pylist() for name in each.key), strict=True)]
+        assert keys == sorted(set(keys))
+        assert not covered[each.name] - covered[BLOCKS.name]
+    columns = (
+        there["blocks"][name].to_pylist() for name in ("block_number", "hash", "parent_hash")
+    )
+    hashes = {height: (hash_, parent) for height, hash_, parent in zip(*columns, strict=True)}
+    for height, (hash_, _) in hashes.items():
+        assert hashes.get(height + 1, (None, hash_))[1] == hash_

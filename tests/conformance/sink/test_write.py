@@ -58,7 +58,7 @@ async def test_a_record_says_what_is_stored(sink: Sink) -> None:
     expected = rows_of("blocks", Span(3, 9))
     for record in (blocks, transactions):
         assert (record.span, record.fence) == ((3, 9), 7)
-        assert (record.proven, record.unproven) == (PROVEN, {"prices"})
+        assert (record.proven, record.unproven) == (PROVEN, frozenset({"prices"}))
         assert record.parent_hash == expected["parent_hash"][0].as_py()
         assert record.last_hash == expected["hash"][-1].as_py()
     assert await sink.chains() == [CHAIN_ID]

@@ -46,7 +46,7 @@ def read_file(
     """The rows of a span, in the order of the file, with columns in the order of the table."""
     names = [it.name for it in table if columns is None or it.name in columns]
     with path.open("rb") as file:
-        found = pq.read_table(file, columns=list(dict.fromkeys(["block_number", *names])))
+        found = pq.ParquetFile(file).read(list(dict.fromkeys(["block_number", *names])))
     heights = one_array(found["block_number"]).to_numpy()
     start, end = np.searchsorted(heights, [span.first, span.last + 1])
     schema = pa.schema([arrow_schema(table).field(name) for name in names])

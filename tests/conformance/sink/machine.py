@@ -1,0 +1,221 @@
+"""A sink beside a model of it: whatever is asked of both, they hold the same.
+
+The model is a dictionary of heights. It knows nothing of ranges, digests or files, which is why it
+can tell when a sink gets them wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+import pyarrow as pa  # type: ignore[import-untyped]
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from gapless.core.errors import BrokenSeam, FencedOff, SinkError
+from gapless.core.ranges import RangeSet, Span
+from gapless.schema import TABLES
+from gapless.schema.arrow import arrow_schema
+from gapless.sinks import open_sink
+from tests.conformance.sink.stage import (
+    CHAIN_ID,
+    EVERYTHING,
+    FORK,
+    HEADERS,
+    batch,
+    examine,
+    held,
+    rows_of,
+    with_column,
+)
+
+T = TypeVar("T")
+
+LOWEST, MOST = 10, 12
+heights = st.integers(LOWEST, LOWEST + 14)
+sizes = st.integers(1, MOST)
+fences = st.integers(1, 6)
+some_tables = st.sampled_from(
+    [EVERYTHING, EVERYTHING, HEADERS, ("blocks", "transactions"), ("blocks", "withdrawals")]
+)
+
+
+class Held(NamedTuple):
+    """What a table has of a height."""
+
+    branch: int
+    fence: int
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """How a sink must refuse."""
+
+    error: type[SinkError]
+    detail: object
+
+
+def on(branch: int, height: int) -> int:
+    """The branch that a height is really of: below the fork there is only one."""
+    return branch if height >= FORK else 0
+
+
+@cache
+def rows_at(name: str, height: int, branch: int) -> pa.Table:
+    return rows_of(name, Span(height, height), branch)
+
+
+class Model:
+    def __init__(self) -> None:
+        self.tables: dict[str, dict[int, Held]] = {each.name: {} for each in TABLES}
+        self.touched: dict[int, int] = {}  # the fence of whoever wrote or retracted a height last
+        self.counted: set[int] = set()  # heights whose number of logs is known
+
+    def refusal_of_write(
+        self, span: Span, branch: int, fence: int, names: tuple[str, ...]
+    ) -> Refusal | None:
+        if refusal := self.refusal_of_fence(span, fence, names):
+            return refusal
+        blocks, (first, last) = self.tables["blocks"], span
+        if first - 1 in blocks and blocks[first - 1].branch != on(branch, first - 1):
+            return Refusal(BrokenSeam, first - 1)
+        if last + 1 in blocks and on(blocks[last + 1].branch, last) != on(branch, last):
+            return Refusal(BrokenSeam, last + 1)
+        return None
+
+    def refusal_of_fence(self, span: Span, fence: int, names: tuple[str, ...]) -> Refusal | None:
+        newer = [it for it in range(span[0], span[1] + 1) if self.touched.get(it, 0) > fence]
+        if not newer:
+            return None
+        nothing = Held(0, 0)
+        done = [
+            it
+            for it in newer
+            if all(self.tables[name].get(it, nothing).fence > fence for name in names)
+        ]
+        return Refusal(FencedOff, RangeSet.from_members(done))
+
+    def write(self, span: Span, branch: int, fence: int, names: tuple[str, ...]) -> None:
+        for height in range(span.first, span.last + 1):
+            before = self.tables["blocks"].get(height)
+            same = before is not None and before.branch == on(branch, height)
+            if not same:
+                self._forget(height)
+            for name in names:
+                self.tables[name][height] = Held(on(branch, height), fence)
+            if "logs" in names:
+                self.counted.add(height)
+            self.touched[height] = fence
+
+    def retract(self, span: Span, fence: int) -> None:
+        for height in range(span.first, span.last + 1):
+            self._forget(height)
+            self.touched[height] = fence
+
+    def rows(self, name: str) -> pa.Table:
+        schema = next(arrow_schema(each) for each in TABLES if each.name == name)
+        pieces = [schema.empty_table()]
+        for height, held_ in sorted(self.tables[name].items()):
+            rows = rows_at(name, height, held_.branch)
+            if name == "blocks" and height not in self.counted:
+                rows = with_column(rows, "log_count", None)
+            pieces.append(rows)
+        return pa.concat_tables(pieces).combine_chunks()
+
+    def _forget(self, height: int) -> None:
+        for table in self.tables.values():
+            table.pop(height, None)
+        self.counted.discard(height)
+
+
+class SinkMachine(RuleBasedStateMachine):
+    """Subclasses say where the sink is."""
+
+    name: ClassVar[str]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runner = asyncio.Runner()
+        self.folder = tempfile.TemporaryDirectory()
+        self.model = Model()
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return self.runner.run(coroutine)
+
+    @initialize()
+    def open(self) -> None:
+        self.sink = self.run(open_sink(f"{self.folder.name}/{self.name}"))
+
+    @rule()
+    def reopen(self) -> None:
+        before = self.sink.id
+        self.run(self.sink.close())
+        self.open()
+        assert self.sink.id == before
+
+    @rule(
+        first=heights, size=sizes, branch=st.sampled_from([0, 1]), fence=fences, names=some_tables
+    )
+    def write(self, first: int, size: int, branch: int, fence: int, names: tuple[str, ...]) -> None:
+        span = Span(first, first + size - 1)
+        given = batch(*span, branch=branch, tables=names)
+        expected = self.model.refusal_of_write(span, branch, fence, names)
+        assert self._refusal(self.sink.write(given, fence)) == expected
+        if expected is None:
+            self.model.write(span, branch, fence, names)
+
+    @rule(first=heights, size=sizes, fence=fences)
+    def retract(self, first: int, size: int, fence: int) -> None:
+        span = Span(first, first + size - 1)
+        expected = self.model.refusal_of_fence(span, fence, HEADERS)
+        assert self._refusal(self.sink.retract(CHAIN_ID, span, fence)) == expected
+        if expected is None:
+            self.model.retract(span, fence)
+
+    @rule(first=heights, size=sizes)
+    def look_at_a_part(self, first: int, size: int) -> None:
+        span = Span(first, first + size - 1)
+        found = self._fences(self.run(self.sink.stored(CHAIN_ID, span)))
+        assert found == {
+            name: {at: it.fence for at, it in table.items() if span.first <= at <= span.last}
+            for name, table in self.model.tables.items()
+        }
+
+    @invariant()
+    def both_hold_the_same(self) -> None:
+        self.run(examine(self.sink))
+        assert self._fences(self.run(self.sink.stored(CHAIN_ID))) == {
+            name: {at: it.fence for at, it in table.items()}
+            for name, table in self.model.tables.items()
+        }
+        for name in self.model.tables:
+            assert self.run(held(self.sink, name)).equals(self.model.rows(name)), name
+        assert self.run(self.sink.highest_fence()) == max(self.model.touched.values(), default=0)
+
+    def teardown(self) -> None:
+        if hasattr(self, "sink"):
+            self.run(self.sink.close())
+        self.runner.close()
+        self.folder.cleanup()
+
+    def _refusal(self, asked: Coroutine[Any, Any, None]) -> Refusal | None:
+        try:
+            self.run(asked)
+        except FencedOff as error:
+            return Refusal(FencedOff, error.stored)
+        except BrokenSeam as error:
+            return Refusal(BrokenSeam, error.height)
+        return None
+
+    def _fences(self, stored: list[Any]) -> dict[str, dict[int, int]]:
+        found: dict[str, dict[int, int]] = {each.name: {} for each in TABLES}
+        for it in stored:
+            for height in range(it.span.first, it.span.last + 1):
+                assert height not in found[it.dataset]
+                found[it.dataset][height] = it.fence
+        return found

@@ -1,0 +1,72 @@
+"""Processes that die at any moment, and processes that write at the same time."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import msgspec
+
+from gapless.sinks import open_sink
+from gapless.sinks.parquet.manifest import Manifest
+from tests.conformance.sink.stage import batch, examine, ranges
+from tests.conformance.sink.writer import writer
+
+DEATHS = 15
+
+
+async def test_a_killed_writer_leaves_whole_changes(target: str) -> None:
+    chance, highest = random.Random(7), 0
+    for death in range(DEATHS):
+        with writer(target, death) as killed:
+            assert killed.said() == "open"
+            for _ in range(chance.randrange(1, 4)):
+                highest = int(killed.said())
+            killed.die(within=chance.random() * 0.03)  # in the midst of a change, mostly
+        if target.endswith("/"):
+            _look_at_the_folder(Path(target), settled=False)
+        async with await open_sink(target, create=False) as sink:
+            await examine(sink)
+            assert await sink.highest_fence() >= highest, "what was confirmed is there"
+        if target.endswith("/"):
+            _look_at_the_folder(Path(target), settled=True)
+
+
+async def test_a_survivor_goes_on_beside_the_dead(target: str) -> None:
+    async with await open_sink(target) as survivor:
+        for death in range(3):
+            with writer(target, 100 + death) as killed:
+                killed.said()
+                killed.said()
+            await examine(survivor)
+        await survivor.write(batch(0, 40), 2**62)
+        await examine(survivor)
+        assert await ranges(survivor) == [(0, 40, 2**62)]
+
+
+async def test_processes_that_write_at_once_do_not_harm_each_other(target: str) -> None:
+    answers = []
+    with writer(target, 1) as one, writer(target, 2) as two, writer(target, 3) as three:
+        for _ in range(8):
+            answers += [process.said() for process in (one, two, three)]
+    refused = [answer for answer in answers if answer.startswith("refused")]
+    assert all("were touched under fence" in answer for answer in refused)
+    assert len(answers) - len(refused) > len(answers) / 3
+    async with await open_sink(target, create=False) as sink:
+        await examine(sink)
+
+
+def _look_at_the_folder(folder: Path, *, settled: bool) -> None:
+    """A person who lists the files sees those of the manifest, and none that is half there."""
+    manifest = msgspec.json.decode((folder / "_gapless/manifest.json").read_bytes(), type=Manifest)
+    wanted = {
+        f"{chain.folder}/{entry.name}"
+        for chain in manifest.chains.values()
+        for entry in chain.entries()
+    }
+    found = {str(path.relative_to(folder)) for path in folder.rglob("*.parquet")}
+    if settled:
+        assert found == wanted
+        assert list(folder.rglob("*.staged")) == []
+    for name in found:
+        assert (folder / name).stat().st_size > 0
