@@ -77,6 +77,10 @@ def with_column(rows: pa.Table, name: str, value: object) -> pa.Table:
     return rows.set_column(at, rows.schema.field(at), array)
 
 
+def listed(folder: Path) -> list[str]:
+    return sorted(it.name for it in folder.iterdir())
+
+
 async def held(sink: Sink, name: str, span: Span = ALL) -> pa.Table:
     return await sink.read(table(name), CHAIN_ID, span)
 

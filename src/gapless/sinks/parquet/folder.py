@@ -127,7 +127,7 @@ class Folder:
             for chain in manifest.chains.values()
             for entry in chain.entries()
         }
-        for folder in (found for table in TABLES for found in self.path.glob(f"*/{table.name}")):
+        for folder in (found for table in TABLES for found in self.path.glob(f"*/{table.name}/")):
             # Staged files behind the plain ones, which they may replace.
             for path in sorted(folder.iterdir(), key=lambda it: (it.suffix, it.name)):
                 name = _NAME.fullmatch(path.name)

@@ -1,0 +1,69 @@
+"""Where a sink is, as people write it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gapless.core.errors import SinkUnusable
+from gapless.sinks import open_sink
+from gapless.sinks.parquet import ParquetSink
+from gapless.sinks.sqlite import SqliteSink
+from tests.conformance.sink.stage import listed
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+
+
+@pytest.mark.parametrize(
+    ("target", "kind", "place"),
+    [
+        ("eth.db", SqliteSink, "eth.db"),
+        ("deep/er/eth.sqlite", SqliteSink, "deep/er/eth.sqlite"),
+        ("sqlite:///odd.name?fk=off", SqliteSink, "odd.name"),
+        ("eth/", ParquetSink, "eth/_gapless"),
+        ("folder", ParquetSink, "folder/_gapless"),
+        ("parquet:odd.name", ParquetSink, "odd.name/_gapless"),
+    ],
+)
+async def test_a_place_has_a_kind(
+    tmp_path: Path, target: str, kind: type[object], place: str
+) -> None:
+    async with await open_sink(target) as sink:
+        assert type(sink) is kind
+    assert (tmp_path / place).exists()
+
+
+@pytest.mark.parametrize(
+    ("target", "complaint"),
+    [
+        ("eth.duckdb", "`eth.duckdb` is a kind of sink that is not there yet"),
+        ("postgresql://me:secret@host/db", "`postgresql://host/…` is a kind of sink that is not"),
+        ("eth.csv", "`eth.csv` names no kind of sink"),
+        ("", "`` names no kind of sink"),
+        ("https://host/KEY", "`https://host/…` names no kind of sink"),
+        ("sqlite://", "`sqlite://` names no path"),
+        ("eth.db?fk=maybe", "`fk=maybe` makes no sense"),
+        ("eth.db?wal=off", "a sqlite sink has no option `wal`"),
+        ("eth/?fk=off", "a parquet sink has no option `fk`"),
+    ],
+)
+async def test_what_is_no_sink_is_refused(tmp_path: Path, target: str, complaint: str) -> None:
+    with pytest.raises(SinkUnusable) as refused:
+        await open_sink(target)
+    assert str(refused.value).startswith(complaint)
+    assert "secret" not in str(refused.value)
+    assert refused.value.hint
+    assert listed(tmp_path) == ["folder"]
+
+
+@pytest.mark.parametrize("target", ["eth.db", "deep/eth.db", "eth/", "folder"])
+async def test_what_must_be_there_is_not_made(tmp_path: Path, target: str) -> None:
+    with pytest.raises(SinkUnusable, match="there is no sink at"):
+        await open_sink(target, create=False)
+    assert listed(tmp_path) == ["folder"]
+    assert listed(tmp_path / "folder") == []

@@ -1,0 +1,151 @@
+"""What only a Parquet sink has: files that people list, and a folder that a crash left behind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pytest
+
+from gapless.core.errors import SinkError, SinkUnusable
+from gapless.core.ranges import Span
+from gapless.schema import LOGS
+from gapless.schema.arrow import Tables
+from gapless.sinks import Batch
+from gapless.sinks.parquet import ParquetSink
+from tests.conformance.sink.stage import (
+    CHAIN_ID,
+    batch,
+    examine,
+    listed,
+    ranges,
+    rows_of,
+    with_column,
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "blocks"
+
+
+def names(path: Path, table: str = "blocks") -> list[str]:
+    """What a person sees who lists a table's files."""
+    return sorted(it.name for it in path.glob(f"*/{table}/*"))
+
+
+async def test_files_are_named_by_network_table_range_and_fence(path: Path) -> None:
+    async with await ParquetSink.open(path) as sink:
+        await sink.write(batch(0, 9), 5)
+        await sink.write(batch(4, 6), 7)
+        assert names(path, "logs") == ["0-3.5.parquet", "4-6.7.parquet", "7-9.5.parquet"]
+        await sink.retract(CHAIN_ID, Span(0, 8), 8)
+        assert names(path, "logs") == ["9-9.5.parquet"]
+    assert listed(path) == [str(CHAIN_ID), "_gapless"]
+    found = pq.read_table(path / str(CHAIN_ID) / "blocks")
+    assert found.column("hash").to_pylist() == rows_of("blocks", Span(9, 9))["hash"].to_pylist()
+
+
+def moved(given: Batch, up: int) -> Batch:
+    """The same blocks at other heights."""
+
+    def shift(name: str) -> object:
+        rows = given.tables[name]
+        heights = [height + up for height in rows["block_number"].to_pylist()]
+        at = rows.schema.get_field_index("block_number")
+        return rows.set_column(at, rows.schema.field(at), pa.array(heights, pa.uint64()))
+
+    tables = {name: shift(name) for name in given.tables}
+    span = Span(given.span.first + up, given.span.last + up)
+    return replace(given, span=span, tables=Tables(tables))
+
+
+async def test_no_file_leaves_its_cell(path: Path) -> None:
+    async with await ParquetSink.open(path) as sink:
+        assert (sink.batch_blocks, sink.grid) == (1000, 1000)
+        await sink.write(moved(batch(0, 40), 980), 5)
+        assert names(path) == ["1000-1020.5.parquet", "980-999.5.parquet"]
+        assert await ranges(sink, "logs") == [(980, 1020, 5)]
+        stored = await sink.stored(CHAIN_ID)
+        assert {it.rows for it in stored if it.dataset == "blocks"} == {41}
+        found = await sink.read(LOGS, CHAIN_ID, Span(990, 1010))
+        assert found.num_rows == rows_of("logs", Span(10, 30)).num_rows
+
+
+async def test_a_known_network_has_its_name(path: Path) -> None:
+    given = batch(0, 3)
+    tables = {name: with_column(rows, "chain_id", 1) for name, rows in given.tables.items()}
+    async with await ParquetSink.open(path) as sink:
+        await sink.write(replace(given, chain_id=1, tables=Tables(tables)), 5)
+    assert (path / "ethereum/blocks/0-3.5.parquet").exists()
+
+
+def staged(file: Path, generation: int) -> Path:
+    return file.with_name(f"{file.name}.{generation}.staged")
+
+
+async def test_a_commit_is_completed(path: Path) -> None:
+    """Killed behind the commit: the manifest names files that are not yet where they belong."""
+    async with await ParquetSink.open(path) as sink:
+        await sink.write(batch(0, 9), 5)
+        before = (path / str(CHAIN_ID) / "blocks/0-9.5.parquet").read_bytes()
+        await sink.write(batch(0, 9), 6)
+    for table in ("blocks", "logs"):
+        file = path / str(CHAIN_ID) / table / "0-9.6.parquet"
+        file.rename(staged(file, 2))
+    superseded = path / str(CHAIN_ID) / "blocks/0-9.5.parquet"
+    superseded.write_bytes(before)
+    async with await ParquetSink.open(path, create=False) as sink:
+        assert names(path) == names(path, "logs") == ["0-9.6.parquet"]
+        await examine(sink)
+
+
+async def test_a_change_that_was_not_committed_is_swept(path: Path) -> None:
+    """Killed before the commit: staged files of a generation that never came."""
+    async with await ParquetSink.open(path) as sink:
+        await sink.write(batch(0, 9), 5)
+        file = path / str(CHAIN_ID) / "blocks/0-9.5.parquet"
+        for stale in (staged(file, 2), staged(file, 0), file.with_name("10-19.6.parquet.2.staged")):
+            stale.write_bytes(b"half a file")
+        (file.parent / "notes.txt").write_text("a person's own")
+        (path / "_gapless/lock").write_bytes(b"unsettled")
+        await examine(sink)  # who is still there puts it in order as well
+        assert names(path) == ["0-9.5.parquet", "notes.txt"]
+        assert (path / "_gapless/lock").read_bytes() == b""
+
+
+async def test_a_change_that_fails_leaves_nothing(path: Path) -> None:
+    async with await ParquetSink.open(path) as sink:
+        await sink.write(batch(0, 9), 5)
+        broken = path / str(CHAIN_ID) / "withdrawals"
+        broken.rename(broken.with_name("elsewhere"))
+        broken.write_text("no folder")
+        with pytest.raises(SinkError, match="failed"):
+            await sink.write(batch(10, 12), 5)
+        broken.unlink()
+        broken.with_name("elsewhere").rename(broken)
+        assert names(path) == ["0-9.5.parquet"]
+        assert (path / "_gapless/lock").read_bytes() == b""
+        await sink.write(batch(10, 12), 5)
+        await examine(sink)
+
+
+async def test_a_folder_with_other_things_is_no_sink(path: Path) -> None:
+    file = path / "thesis.txt"
+    file.parent.mkdir()
+    file.write_text("years of work")
+    with pytest.raises(SinkUnusable, match="is not empty, and no sink"):
+        await ParquetSink.open(path)
+    assert listed(path) == ["thesis.txt"]
+
+
+async def test_a_damaged_manifest_is_not_used(path: Path) -> None:
+    await (await ParquetSink.open(path)).close()
+    (path / "_gapless/manifest.json").write_text('{"id": ')
+    with pytest.raises(SinkUnusable, match="is damaged"):
+        await ParquetSink.open(path)
+    (path / "_gapless/manifest.json").write_text('{"id": "x", "version": 2}')
+    with pytest.raises(SinkUnusable, match="has format 2"):
+        await ParquetSink.open(path)

@@ -1,0 +1,136 @@
+"""What only a SQLite sink has: foreign keys, views, indexes, and a file that may be another's."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import apsw
+import pytest
+
+from gapless.core.errors import SinkError, SinkUnusable
+from gapless.core.ranges import Span
+from gapless.ledger import open_ledger
+from gapless.sinks import open_sink
+from gapless.sinks.sqlite import SqliteSink, file
+from tests.conformance.sink.stage import CHAIN_ID, batch, examine, held, rows_of
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "blocks.db"
+
+
+def indexes(path: Path) -> int:
+    query = "SELECT count(*) FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL"
+    return int(apsw.Connection(str(path)).execute(query).get)
+
+
+async def test_a_fresh_file_has_no_indexes_until_it_is_finished(path: Path) -> None:
+    async with await SqliteSink.open(path) as sink:
+        await sink.write(batch(0, 5), 1)
+        assert indexes(path) == 0
+        await sink.finish()
+        assert indexes(path) > 10
+        await sink.write(batch(6, 9), 1)
+        await examine(sink)
+    assert indexes(path) > 10
+
+
+async def test_people_can_read_it(path: Path) -> None:
+    async with await SqliteSink.open(path) as sink:
+        await sink.write(batch(0, 5), 1)
+    connection = apsw.Connection(str(path))
+    found = connection.execute("SELECT hash FROM blocks_hex WHERE block_number = 5").get
+    assert found == "0x" + rows_of("blocks", Span(5, 5))["hash"][0].as_py().hex()
+    assert connection.pragma("foreign_key_check") is None
+    assert connection.pragma("journal_mode") == "wal"
+
+
+async def test_rows_need_their_parents(path: Path) -> None:
+    async with await SqliteSink.open(path) as sink:
+        await sink.write(batch(0, 5), 1)
+        with pytest.raises(SinkUnusable, match="FOREIGN KEY") as refused:
+            await sink.write(batch(6, 12, tables=["blocks", "logs"]), 1)
+        assert "fk=off" in str(refused.value.hint)
+        await sink.write(batch(3, 5, tables=["blocks", "logs"]), 1)  # whose transactions are there
+        await examine(sink)
+
+
+@pytest.mark.parametrize("options", ["", "?fk=off"])
+async def test_logs_need_no_transactions_where_there_are_none(path: Path, options: str) -> None:
+    async with await open_sink(f"{path}{options}") as sink:
+        await sink.write(batch(0, 12, tables=["blocks", "logs"]), 1)
+        await examine(sink)
+        await sink.write(batch(0, 5), 2)
+        assert (await held(sink, "logs")).equals(rows_of("logs", Span(0, 12)))
+        await examine(sink)
+    definition = apsw.Connection(str(path)).execute(
+        "SELECT sql FROM sqlite_schema WHERE name='logs'"
+    )
+    assert ("REFERENCES blocks" in definition.get) == (options == "")
+
+
+async def test_the_ledger_is_no_sink(path: Path) -> None:
+    await (await open_ledger(str(path))).close()
+    for create in (True, False):
+        with pytest.raises(SinkUnusable, match="ledger" if create else "is no sink"):
+            await open_sink(str(path), create=create)
+
+
+async def test_another_file_is_no_sink(path: Path) -> None:
+    apsw.Connection(str(path)).execute("CREATE TABLE blocks (height INTEGER)")
+    with pytest.raises(SinkUnusable, match="has a table `blocks` that is not of Gapless"):
+        await open_sink(str(path))
+    path.with_suffix(".sqlite").write_bytes(b"not a database, but long enough to look at" * 50)
+    with pytest.raises(SinkUnusable, match="cannot be used as a sink"):
+        await open_sink(str(path.with_suffix(".sqlite")))
+
+
+async def test_it_may_live_beside_other_tables(path: Path) -> None:
+    apsw.Connection(str(path)).execute("CREATE TABLE mine (height INTEGER)")
+    async with await SqliteSink.open(path) as sink:
+        await sink.write(batch(0, 5), 1)
+        await examine(sink)
+
+
+async def test_a_file_made_anew_is_another_sink(path: Path) -> None:
+    async with await SqliteSink.open(path) as sink:
+        before = sink.id
+    Path.unlink(path)
+    async with await SqliteSink.open(path) as sink:
+        assert sink.id != before
+
+
+async def test_a_newer_format_is_not_touched(path: Path) -> None:
+    await (await SqliteSink.open(path)).close()
+    apsw.Connection(str(path)).execute("UPDATE _gapless_sink SET version = 2")
+    with pytest.raises(SinkUnusable, match="has format 2, this Gapless knows 1"):
+        await SqliteSink.open(path)
+
+
+async def test_many_may_create_it_at_once(path: Path) -> None:
+    sinks = await asyncio.gather(*(SqliteSink.open(path) for _ in range(8)))
+    assert len({sink.id for sink in sinks}) == 1
+    for sink in sinks:
+        await sink.close()
+
+
+async def test_a_lock_that_lasts_is_an_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file, "BUSY_MS", 20)
+    async with await SqliteSink.open(path) as sink:
+        holder = apsw.Connection(str(path))
+        holder.execute("BEGIN IMMEDIATE")
+        with pytest.raises(SinkError, match="has been locked"):
+            await sink.write(batch(0, 5), 1)
+        holder.execute("ROLLBACK")
+        await sink.write(batch(0, 5), 1)
+
+
+async def test_rows_that_vanish_are_seen_when_a_range_is_cut(path: Path) -> None:
+    async with await SqliteSink.open(path) as sink:
+        await sink.write(batch(0, 9), 1)
+        apsw.Connection(str(path)).execute("DELETE FROM logs WHERE block_number < 9")
+        whole = {it.dataset: it.rows for it in await sink.stored(CHAIN_ID)}
+        part = {it.dataset: it.rows for it in await sink.stored(CHAIN_ID, Span(0, 8))}
+        assert part["logs"] == 0 < whole["logs"]
