@@ -2,43 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+import logging
+import time
 from typing import Any
 
 import click
-import msgspec
 
-from gapless.cli import data, fetching
-from gapless.cli.fetch_run import FetchRun
-from gapless.cli.options import common, note, opened
-from gapless.cli.places import Places, places_of
-from gapless.config import checked, load
+from gapless.cli import data, fetching, foreground, render
+from gapless.cli.display import Pace, ProgressDisplay
+from gapless.cli.logs import log_to_stderr
+from gapless.cli.options import common, hint, note, opened
+from gapless.config import load
+from gapless.core.backfill import State
 from gapless.core.chunk import Order
-from gapless.core.errors import LedgerError, UsageError
-from gapless.core.heights import Heights
-from gapless.core.ranges import RangeSet, Span
-from gapless.core.retry import RetryKind, RetryPolicy
-from gapless.networks import find_network
+from gapless.core.errors import UsageError
+from gapless.core.retry import RetryKind
+from gapless.ledger import redacted
+from gapless.ledger.records import Backfill, BackfillRequest
 from gapless.pipeline.check import Level
-from gapless.runtime.fetch import (
-    FOREGROUND,
-    Wish,
-    calls_for,
-    covered,
-    datasets_of,
-    survey,
+from gapless.runtime.fetch import calls_for
+from gapless.runtime.fetching import (
+    Fetching,
+    FetchOptions,
+    FetchResult,
+    open_fetch,
+    start,
+    wish_for,
 )
-from gapless.runtime.plane import (
-    BlocksSpec,
-    endpoints_of,
-    plane_with,
-    profiles_from,
-)
-from gapless.sinks import Sink
-from gapless.sinks.location import open_sink
-from gapless.sources.evm.source import EvmSource
-from gapless.sources.rpc import Pool, Profile
+from gapless.runtime.plane import Plane, profiles_to
 
 _LEVELS = [level.value for level in Level]
 _POLICIES = [kind.value for kind in RetryKind]
@@ -63,7 +54,18 @@ _ORDERS = [order.value for order in Order]
 @click.option("--dry-run", is_flag=True, help="Only say what would be done, and its price.")
 @click.option("--detach", is_flag=True, help="Only create the backfill; workers run it.")
 @common
-async def fetch(ledger_url: str, as_json: bool, dry_run: bool, detach: bool, **given: Any) -> int:
+async def fetch(
+    ledger_url: str,
+    as_json: bool,
+    network: str,
+    blocks: str | None,
+    rpcs: tuple[str, ...],
+    target: str | None,
+    max_requests: int | None,
+    dry_run: bool,
+    detach: bool,
+    **options: Any,
+) -> int:
     """Fetch blocks A to B of a network, both included, and prove them.
 
     A:B is written `18M:18.005M`, `18000000:+5000`, `18M:latest` or `:finalized`. The same command
@@ -72,99 +74,97 @@ async def fetch(ledger_url: str, as_json: bool, dry_run: bool, detach: bool, **g
     A node or a sink may also be named as in gapless.toml, or as `env:VARIABLE`. URLs hold keys:
     they are never stored or shown.
     """
-    wish, places = _understood(given)
+    wanted = FetchOptions(**options)  # type: ignore[typeddict-item]
+    wish, places = wish_for(load(), network, blocks, rpcs, target, wanted)
     if detach and not places.shared:
         raise UsageError(
             "`--detach` needs endpoints and a sink that workers know by name",
             hint="name them in `gapless.toml`, or give `env:VARIABLE`: URLs are never stored",
         )
-    profiles = await _known_profiles(ledger_url, wish.network.name)
-    async with Pool(
-        endpoints_of(places.config, wish.endpoints),
-        workers=wish.numbers.workers,
-        chain_id=wish.network.chain_id,
-        max_calls=given["max_requests"],
-        profiles=profiles,
-    ) as pool:
-        source = EvmSource(pool, wish.network, receipts=False)
-        tip = await survey(source, wish.network)
-        assert pool.chain_id is not None
-        span = tip.pin(wish.heights)
-        note(fetching.where(wish.network, pool.chain_id, wish.heights, span, tip))
-        target = places.config.sink(wish.sink)
-        async with _sink_at(target, create=not dry_run) as sink:
-            spec = wish.spec(pool.chain_id, "" if sink is None else sink.id)
-            done = RangeSet() if sink is None else await covered(sink, spec, span)
-            missing = RangeSet.of(span) - done
-            note(fetching.plan(spec, span, missing))
-            if dry_run or sink is None:
-                _print_dry_run(spec, span, missing, as_json=as_json)
-                return 0
-            work = FetchRun(ledger_url, wish, spec, span, missing, target)
-            if not missing:
-                return await work.conclude(sink, None, as_json=as_json)
-            if detach:
-                return await work.leave_to_workers(as_json=as_json)
-            with plane_with(spec, pool, sink, wish.numbers.workers) as plane:
-                return await work.here(plane, as_json=as_json)
-
-
-def _understood(given: dict[str, Any]) -> tuple[Wish, Places]:
-    """The wish, with everything that can be wrong about it found before a node is asked."""
-    config, network = load(), find_network(given["network"])
-    names = ("workers", "batch_size", "chunk_size", "max_concurrent", "verify", "retry")
-    said = {name: given[name] for name in names if given[name] is not None}
-    numbers = checked(msgspec.structs.replace(config.fetch, **said))
-    if numbers.verify not in _LEVELS or numbers.retry not in _POLICIES:
-        raise UsageError("`verify` or `retry` of the configuration is not known")
-    places = places_of(config, network, given["rpcs"], given["target"], given["rps"])
-    wish = Wish(
-        network=network,
-        heights=_heights(given["blocks"], numbers.start_height, numbers.end_height),
-        datasets=datasets_of(given["datasets"]),
-        endpoints=places.endpoints,
-        sink=places.sink,
-        verify=Level(numbers.verify),
-        numbers=numbers,
-        order=Order(given["order"] or Order.OLDEST),
-        retry=RetryPolicy.named(numbers.retry),
-        queue="default" if places.shared else FOREGROUND,
+    opening = open_fetch(
+        wish, places.config, ledger_url, max_calls=max_requests, create=not dry_run
     )
-    return wish, places
-
-
-def _heights(text: str | None, start: int | None, end: int | None) -> Heights:
-    if text is not None:
-        return Heights.parse(text)
-    if start is None or end is None:
-        raise UsageError("which blocks?", hint="write `18M:+5000` behind the network")
-    return Heights.parse(f"{start}:{end}")
-
-
-async def _known_profiles(ledger_url: str, network: str) -> dict[str, Profile]:
-    """What the ledger knows of the endpoints, if there is a ledger."""
-    with suppress(LedgerError):
-        async with opened(ledger_url) as ledger:
-            return profiles_from(await ledger.profiles(network))
-    return {}
-
-
-@asynccontextmanager
-async def _sink_at(target: str, *, create: bool) -> AsyncIterator[Sink | None]:
-    """The sink; None if it is not there and may not be created."""
-    try:
-        sink = await open_sink(target, create=create)
-    except UsageError:
-        if create:
-            raise
-        yield None
-        return
-    async with sink:
-        yield sink
-
-
-def _print_dry_run(spec: BlocksSpec, span: Span, missing: RangeSet, *, as_json: bool) -> None:
+    async with opening as fetch:
+        note(fetching.where(fetch))
+        note(fetching.plan(fetch))
+        if dry_run:
+            return _dry_run(fetch, as_json=as_json)
+        if detach and fetch.missing:
+            return await _leave_to_workers(fetch, as_json=as_json)
+        result = await (_run(fetch, as_json=as_json) if fetch.missing else fetch.result())
     if as_json:
-        calls = calls_for(len(missing), spec)
-        found = {"first": span.first, "last": span.last, "missing": len(missing), "calls": calls}
-        click.echo(data.to_json(found))
+        click.echo(data.to_json(fetching.result_json(result, ledger_url)))
+    note(fetching.summary(result))
+    return _conclude(result, ledger_url, places.config.sink(wish.sink))
+
+
+def _dry_run(fetch: Fetching, *, as_json: bool) -> int:
+    if as_json:
+        count = len(fetch.missing)
+        found = {"first": fetch.span.first, "last": fetch.span.last, "missing": count}
+        click.echo(data.to_json({**found, "calls": calls_for(count, fetch.spec)}))
+    return 0
+
+
+async def _leave_to_workers(fetch: Fetching, *, as_json: bool) -> int:
+    async with opened(fetch.ledger_url, create=True) as ledger:
+        wanted = await fetch.wanted(ledger)
+        found = await ledger.create(wanted) if isinstance(wanted, BackfillRequest) else wanted
+    click.echo(data.to_json(data.backfill_json(found)) if as_json else found.id)
+    hint(render.worker_needed(found))
+    return 0
+
+
+async def _run(fetch: Fetching, *, as_json: bool) -> FetchResult:
+    """Runs it in this process to its end, or until someone interrupts it."""
+    began = time.monotonic()
+    with fetch.plane() as plane:
+        engine, wanted = await fetch.engine()
+        line = FetchLine(fetch, plane)
+        with ProgressDisplay(line) as display, foreground.stdout_kept_for_data() as stdout:
+            log_to_stderr(logging.WARNING, say=display.say)
+            async with foreground.working(engine) as interrupted:
+                handle = await start(engine, plane, wanted)
+                if not as_json:
+                    click.echo(handle.id, file=stdout)
+                await foreground.run_to_the_end(engine, handle, display, interrupted)
+                ended = await handle.progress()
+                await engine.ledger.keep_profiles(fetch.spec.network, profiles_to(fetch.pool))
+        return await fetch.result(plane, ended, time.monotonic() - began)
+
+
+def _conclude(result: FetchResult, ledger_url: str, target: str) -> int:
+    """Says what to do next; the exit code says the same."""
+    if result.id is not None:
+        note(f"ledger: {redacted(ledger_url)}")
+    if not result.state.ended:
+        hint("the same command goes on where it was")
+        return foreground.INTERRUPTED
+    if result.gaps:
+        note(f"error: {fetching.gaps_error(result)}")
+        hint("the same command tries them again; one more `--rpc` gives a second opinion")
+        return 1
+    note(f"\ntry: {fetching.query(target, result.span)}")
+    return 0 if result.state is State.SUCCEEDED else 1
+
+
+class FetchLine:
+    """The live line of a fetch: blocks and calls a second, not chunks."""
+
+    def __init__(self, fetch: Fetching, plane: Plane) -> None:
+        self._fetch, self._plane = fetch, plane
+        self._blocks, self._calls = Pace(), Pace()
+
+    def __call__(self, backfill: Backfill, now: float, width: int) -> str:
+        fetch, plane, total = self._fetch, self._plane, self._fetch.span.size
+        standing = fetching.Standing(
+            network=fetch.spec.network,
+            total=total,
+            done=min(total, total - len(fetch.missing) + plane.blocks),
+            blocks_per_second=self._blocks.after(now, plane.blocks),
+            calls_per_second=self._calls.after(now, fetch.pool.calls.total()),
+            retries=fetch.pool.retries,
+            refused=plane.intake.refused,
+            waiting=backfill.chunks.failed,
+        )
+        return fetching.progress_line(standing, width)

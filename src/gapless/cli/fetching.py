@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from gapless.cli.figures import counted, cut, duration, short
+from gapless.cli.figures import counted, cut, duration, plain, short
 from gapless.cli.render import BAR, bar
-from gapless.core.heights import Heights, Tip
-from gapless.core.ranges import RangeSet, Span
-from gapless.networks import Network
+from gapless.core.ranges import Span
+from gapless.ledger import redacted
 from gapless.runtime.fetch import calls_for
-from gapless.runtime.plane import BlocksSpec
+from gapless.runtime.fetching import Fetching, FetchResult
 
 
 def spans_text(spans: Iterable[Span], most: int = 3) -> str:
@@ -24,17 +23,20 @@ def spans_text(spans: Iterable[Span], most: int = 3) -> str:
     return ", ".join(texts[:most]) + more
 
 
-def where(network: Network, chain_id: int, heights: Heights, span: Span, tip: Tip) -> str:
+def where(fetch: Fetching) -> str:
     """The chain, and what of the wish is final."""
+    wish, tip = fetch.wish, fetch.tip
     rule = "by depth, for the node tells of none" if tip.by_depth else "by the node's word"
-    text = f"{network.name} (chain {chain_id}): head {tip.head:,}, final {tip.final:,} {rule}"
-    if heights.last != span.last and isinstance(heights.last, int):
-        text += f"\nblocks after {span.last:,} are not final yet, and left out"
+    chain = f"{wish.network.name} (chain {fetch.spec.chain_id})"
+    text = f"{chain}: head {tip.head:,}, final {tip.final:,} {rule}"
+    if isinstance(wish.heights.last, int) and wish.heights.last > fetch.span.last:
+        text += f"\nblocks after {fetch.span.last:,} are not final yet, and left out"
     return text
 
 
-def plan(spec: BlocksSpec, span: Span, missing: RangeSet) -> str:
+def plan(fetch: Fetching) -> str:
     """What is going to be done, and what it costs."""
+    spec, span, missing = fetch.spec, fetch.span, fetch.missing
     text = f"blocks {span.first:,} to {span.last:,} ({counted(span.size, 'block')})"
     text += f" of {', '.join(spec.datasets)} to {spec.sink}, verify {spec.verify}"
     if not missing:
@@ -74,74 +76,56 @@ def progress_line(at: Standing, width: int = 120) -> str:
     return cut("  ".join([at.network, *drawn, *parts]), width)
 
 
-@dataclass(frozen=True)
-class Summary:
-    """What came of a fetch."""
-
-    id: str | None
-    state: str
-    spec: BlocksSpec
-    span: Span
-    fetched: int
-    seconds: float
-    rows: Mapping[str, int]
-    gaps: RangeSet
-    unproven: frozenset[str]
-    calls: Mapping[str, int]
-    requests: int
-    retries: int
-    refused: int
-    ledger: str | None
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "state": self.state,
-            "network": self.spec.network,
-            "chain_id": self.spec.chain_id,
-            "first": self.span.first,
-            "last": self.span.last,
-            "blocks": self.span.size,
-            "fetched": self.fetched,
-            "rows": dict(self.rows),
-            "gaps": [list(span) for span in self.gaps.spans],
-            "verify": self.spec.verify,
-            "unproven": sorted(self.unproven),
-            "seconds": round(self.seconds, 3),
-            "blocks_per_second": round(self.fetched / self.seconds, 1) if self.seconds else 0.0,
-            "calls": dict(sorted(self.calls.items())),
-            "requests": self.requests,
-            "retries": self.retries,
-            "refused": self.refused,
-            "sink": self.spec.sink,
-            "ledger": self.ledger,
-        }
-
-    def text(self) -> str:
-        blocks = f"{self.span.first:,} to {self.span.last:,}"
-        lines = [f"{self.state.lower()}: {self.spec.network} {blocks}"]
-        lines[0] += f", {counted(self.fetched, 'block')} fetched"
-        if self.fetched:
-            pace = short(self.fetched / self.seconds)
-            lines[0] += f" in {duration(self.seconds)}, {pace} blocks/s"
-        lines.append(
-            "stored: " + ", ".join(f"{count:,} {name}" for name, count in self.rows.items())
-        )
-        if self.calls:
-            calls = ", ".join(f"{count:,} {name}" for name, count in sorted(self.calls.items()))
-            lines.append(f"calls: {calls}, in {counted(self.requests, 'request')}")
-        troubles = ((self.retries, "calls sent again"), (self.refused, "answers refused"))
-        if any(count for count, _ in troubles):
-            lines[-1] += "; " + ", ".join(f"{count:,} {what}" for count, what in troubles if count)
-        if self.unproven:
-            lines.append(f"unproven: {', '.join(sorted(self.unproven))}")
-        if self.ledger:
-            lines.append(f"ledger: {self.ledger}")
-        return "\n".join(lines)
+def result_json(result: FetchResult, ledger_url: str) -> dict[str, Any]:
+    pace = result.fetched / result.seconds if result.seconds else 0.0
+    return {
+        "id": result.id,
+        "state": result.state,
+        "error": result.error,
+        "network": result.spec.network,
+        "chain_id": result.spec.chain_id,
+        "first": result.span.first,
+        "last": result.span.last,
+        "blocks": result.span.size,
+        "fetched": result.fetched,
+        "rows": dict(result.rows),
+        "gaps": [list(span) for span in result.gaps.spans],
+        "verify": result.spec.verify,
+        "unproven": sorted(result.unproven),
+        "seconds": round(result.seconds, 3),
+        "blocks_per_second": round(pace, 1),
+        "calls": dict(sorted(result.calls.items())),
+        "requests": result.requests,
+        "retries": result.retries,
+        "refused": result.refused,
+        "sink": result.spec.sink,
+        "ledger": redacted(ledger_url),
+    }
 
 
-def gaps_error(gaps: RangeSet) -> str:
-    return f"{counted(len(gaps), 'block')} missing: {spans_text(gaps.spans)}"
+def summary(result: FetchResult) -> str:
+    """What came of a fetch, in a few lines."""
+    heights = f"{result.span.first:,} to {result.span.last:,}"
+    line = f"{result.state.lower()}: {result.spec.network} {heights}"
+    line += f", {counted(result.fetched, 'block')} fetched"
+    if result.fetched:
+        pace = short(result.fetched / result.seconds)
+        line += f" in {duration(result.seconds)}, {pace} blocks/s"
+    rows = ", ".join(f"{count:,} {name}" for name, count in result.rows.items())
+    calls = ", ".join(f"{count:,} {name}" for name, count in sorted(result.calls.items()))
+    lines = [line, f"stored: {rows or 'nothing'}"]
+    lines.append(f"calls: {calls}, in {counted(result.requests, 'request')}")
+    troubles = ((result.retries, "calls sent again"), (result.refused, "answers refused"))
+    lines[-1] += "".join(f"; {count:,} {what}" for count, what in troubles if count)
+    if result.unproven:
+        lines.append(f"unproven: {', '.join(sorted(result.unproven))}")
+    return "\n".join(lines)
+
+
+def gaps_error(result: FetchResult) -> str:
+    """What is missing, and why if that is known."""
+    text = f"{counted(len(result.gaps), 'block')} missing: {spans_text(result.gaps.spans)}"
+    return f"{text} ({plain(result.error)})" if result.error else text
 
 
 def query(target: str, span: Span) -> str:

@@ -14,7 +14,6 @@ from types import ModuleType
 from gapless.core.errors import UnknownJob
 from gapless.runtime.job import Job
 
-
 BUILT_IN = {"blocks": "gapless.runtime.blocks"}
 """Jobs that come with Gapless: name -> the module whose `job()` makes it."""
 

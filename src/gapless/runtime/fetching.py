@@ -1,0 +1,290 @@
+"""A fetch that is open: its nodes, its sink, and what is missing between them.
+
+    result = await fetch("ethereum", "18M:+5000", rpc=["https://…"], to="eth.db")
+
+Everything that can be wrong is found before anything is made: a wrong wish before a node is asked,
+an unreachable or wrong node before a sink or a ledger is there.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypedDict, TypeVar, Unpack
+
+import msgspec
+
+from gapless.config import Config, checked, load
+from gapless.core.backfill import State
+from gapless.core.chunk import Order
+from gapless.core.errors import LedgerError, SinkUnusable, UsageError
+from gapless.core.heights import Heights, Tip
+from gapless.core.ranges import RangeSet, Span
+from gapless.core.retry import RetryKind, RetryPolicy
+from gapless.ledger import Ledger, open_ledger
+from gapless.ledger.records import Backfill, BackfillRequest
+from gapless.networks import find_network
+from gapless.pipeline.check import Level
+from gapless.runtime import blocks
+from gapless.runtime.engine import BackfillHandle, Engine
+from gapless.runtime.fetch import (
+    FOREGROUND,
+    Wish,
+    covered,
+    datasets_of,
+    request_for_blocks,
+    survey,
+    unfinished,
+)
+from gapless.runtime.places import Places, places_of
+from gapless.runtime.plane import (
+    BlocksSpec,
+    Plane,
+    endpoints_of,
+    plane_with,
+    profiles_from,
+    profiles_to,
+)
+from gapless.runtime.process import DEFAULT_LEDGER, actor
+from gapless.runtime.worker import WorkerOptions
+from gapless.sinks import Sink
+from gapless.sinks.location import open_sink
+from gapless.sources.evm.source import EvmSource
+from gapless.sources.rpc import Pool, Profile
+
+E = TypeVar("E", bound=StrEnum)
+
+
+@dataclass(frozen=True)
+class FetchResult:
+    """What came of a fetch."""
+
+    id: str | None  # of its backfill; None: there was nothing to do
+    state: State
+    error: str | None
+    spec: BlocksSpec
+    span: Span
+    gaps: RangeSet  # what is missing of the span
+    rows: Mapping[str, int]  # stored, by dataset
+    unproven: frozenset[str]
+    fetched: int
+    seconds: float
+    calls: Mapping[str, int]
+    requests: int
+    retries: int  # calls that were sent again
+    refused: int  # answers that did not hold
+
+
+@dataclass(frozen=True)
+class Fetching:
+    """An open fetch."""
+
+    wish: Wish
+    ledger_url: str
+    pool: Pool
+    tip: Tip
+    span: Span
+    spec: BlocksSpec
+    sink: Sink | None  # None: it is not there, and was not to be made
+    missing: RangeSet
+
+    async def wanted(self, ledger: Ledger) -> Backfill | BackfillRequest:
+        """The backfill that this fetch has begun before, or what to ask for."""
+        assert self.sink is not None
+        await ledger.raise_fence(await self.sink.highest_fence())
+        found, backfill_id = await unfinished(ledger, self.spec, self.span)
+        return found or request_for_blocks(
+            backfill_id, self.spec, self.span, self.missing, self.wish
+        )
+
+    async def engine(self) -> tuple[Engine, Backfill | BackfillRequest]:
+        """The engine that runs this fetch and nothing else, and what it is to run."""
+        ledger = await open_ledger(self.ledger_url, actor=actor())
+        try:
+            wanted = await self.wanted(ledger)
+        finally:
+            await ledger.close()
+        options = WorkerOptions(only=wanted.id)
+        slots = {wanted.queue: wanted.max_concurrent_runs}
+        return Engine(self.ledger_url, slots=slots, options=options), wanted
+
+    def plane(self) -> AbstractContextManager[Plane]:
+        assert self.sink is not None
+        return plane_with(self.spec, self.pool, self.sink, self.wish.numbers.workers)
+
+    async def result(
+        self, plane: Plane | None = None, ended: Backfill | None = None, seconds: float = 0.0
+    ) -> FetchResult:
+        """What is stored by now, and what is not."""
+        assert self.sink is not None
+        await self.sink.finish()
+        stored = await self.sink.stored(self.spec.chain_id, self.span)
+        rows: Counter[str] = Counter()
+        for each in stored:
+            rows[each.dataset] += each.rows
+        return FetchResult(
+            id=None if ended is None else ended.id,
+            state=State.SUCCEEDED if ended is None else ended.state,
+            error=None if ended is None else ended.error,
+            spec=self.spec,
+            span=self.span,
+            gaps=RangeSet.of(self.span) - await covered(self.sink, self.spec, self.span),
+            rows=rows,
+            unproven=frozenset(check for each in stored for check in each.unproven),
+            fetched=0 if plane is None else plane.blocks,
+            seconds=seconds,
+            calls=self.pool.calls,
+            requests=self.pool.requests,
+            retries=self.pool.retries,
+            refused=0 if plane is None else plane.intake.refused,
+        )
+
+
+async def start(engine: Engine, plane: Plane, wanted: Backfill | BackfillRequest) -> BackfillHandle:
+    """Creates the backfill in an engine that is at work, or takes it up."""
+    job = blocks.job(plane)
+    if isinstance(wanted, BackfillRequest):
+        return await engine.submit(job, wanted)
+    return await engine.attach(job, wanted.id)
+
+
+@asynccontextmanager
+async def open_fetch(
+    wish: Wish,
+    config: Config,
+    ledger_url: str,
+    *,
+    max_calls: int | None = None,
+    create: bool = True,
+) -> AsyncIterator[Fetching]:
+    """Asks the nodes where the chain stands, and the sink what it has."""
+    async with Pool(
+        endpoints_of(config, wish.endpoints),
+        workers=wish.numbers.workers,
+        chain_id=wish.network.chain_id,
+        max_calls=max_calls,
+        profiles=await _known_profiles(ledger_url, wish.network.name),
+    ) as pool:
+        tip = await survey(EvmSource(pool, wish.network, receipts=False), wish.network)
+        span = tip.pin(wish.heights)
+        assert pool.chain_id is not None
+        async with _sink_at(config.sink(wish.sink), create=create) as sink:
+            spec = wish.spec(pool.chain_id, "" if sink is None else sink.id)
+            done = RangeSet() if sink is None else await covered(sink, spec, span)
+            missing = RangeSet.of(span) - done
+            yield Fetching(wish, ledger_url, pool, tip, span, spec, sink, missing)
+
+
+async def _known_profiles(ledger_url: str, network: str) -> dict[str, Profile]:
+    """What the ledger knows of the endpoints, if there is a ledger."""
+    with suppress(LedgerError):
+        ledger = await open_ledger(ledger_url, create=False)
+        try:
+            return profiles_from(await ledger.profiles(network))
+        finally:
+            await ledger.close()
+    return {}
+
+
+@asynccontextmanager
+async def _sink_at(target: str, *, create: bool) -> AsyncIterator[Sink | None]:
+    """The sink; None if it is not there and may not be created."""
+    try:
+        sink = await open_sink(target, create=create)
+    except SinkUnusable:
+        if create:
+            raise
+        yield None
+        return
+    async with sink:
+        yield sink
+
+
+class FetchOptions(TypedDict, total=False):
+    """How a fetch is done. What is left out, or None, is the configuration's choice."""
+
+    datasets: str | None  # `blocks,logs`; all of them
+    workers: int | None
+    batch_size: int | None
+    chunk_size: int | None
+    max_concurrent: int | None
+    verify: str | None
+    retry: str | None
+    rps: float | None
+    order: str | None
+
+
+_NUMBERS = ("workers", "batch_size", "chunk_size", "max_concurrent", "verify", "retry")
+
+
+def wish_for(
+    config: Config,
+    network: str,
+    heights: str | None,
+    rpcs: Sequence[str],
+    target: str | None,
+    options: FetchOptions,
+) -> tuple[Wish, Places]:
+    """The wish, with all that can be wrong about it found before a node is asked."""
+    chain = find_network(network)
+    said = {name: options.get(name) for name in _NUMBERS if options.get(name) is not None}
+    numbers = checked(msgspec.structs.replace(config.fetch, **said))
+    places = places_of(config, chain, rpcs, target, options.get("rps"))
+    return Wish(
+        network=chain,
+        heights=_heights(heights, numbers.start_height, numbers.end_height),
+        datasets=datasets_of(options.get("datasets")),
+        endpoints=places.endpoints,
+        sink=places.sink,
+        verify=_one_of(Level, "verify", numbers.verify),
+        numbers=numbers,
+        order=_one_of(Order, "order", options.get("order") or Order.OLDEST),
+        retry=RetryPolicy.named(_one_of(RetryKind, "retry", numbers.retry)),
+        queue="default" if places.shared else FOREGROUND,
+    ), places
+
+
+def _one_of(kind: type[E], what: str, text: str) -> E:
+    try:
+        return kind(text)
+    except ValueError:
+        known = ", ".join(kind)
+        raise UsageError(f"`{what}` is `{text}`", hint=f"it is one of {known}") from None
+
+
+def _heights(text: str | None, start: int | None, end: int | None) -> Heights:
+    if text is not None:
+        return Heights.parse(text)
+    if start is None or end is None:
+        raise UsageError("which blocks?", hint="write `18M:+5000` behind the network")
+    return Heights.parse(f"{start}:{end}")
+
+
+async def fetch(
+    network: str,
+    heights: str,
+    *,
+    rpc: Sequence[str] = (),
+    to: str | None = None,
+    ledger: str | None = None,
+    **options: Unpack[FetchOptions],
+) -> FetchResult:
+    """Fetches blocks into a sink, to the end; what is stored already is not asked for again."""
+    config = load()
+    url = ledger or config.ledger or os.environ.get("GAPLESS_LEDGER", DEFAULT_LEDGER)
+    wish, places = wish_for(config, network, heights, rpc, to, options)
+    async with open_fetch(wish, places.config, url) as fetching:
+        if not fetching.missing:
+            return await fetching.result()
+        began = time.monotonic()
+        with fetching.plane() as plane:
+            engine, wanted = await fetching.engine()
+            async with engine:
+                ended = await (await start(engine, plane, wanted)).wait()
+                await engine.ledger.keep_profiles(wish.network.name, profiles_to(fetching.pool))
+            return await fetching.result(plane, ended, time.monotonic() - began)
