@@ -6,6 +6,7 @@ are unpacked here by igzip, twice as fast as the client's own way, and off the e
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -110,7 +111,8 @@ def _told(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientSSLError):
         return "no secure connection"
     if isinstance(error, aiohttp.ClientConnectorError):
-        return f"no connection ({error.os_error.strerror or 'failed'})"
+        number = error.os_error.errno
+        return f"no connection ({os.strerror(number).lower()})" if number else "no connection"
     if isinstance(error, aiohttp.ClientPayloadError):
         return "the answer broke off"
     return "the connection was lost"
