@@ -6,7 +6,7 @@ The clock and chance are the test's own, so every delay is exact and nothing eve
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -50,9 +50,10 @@ class Chance:
     """A draw between 0 and 1 that a test decides; 0 means: no jitter."""
 
     value: float = 0.0
+    draw: Callable[[], float] | None = None
 
     def __call__(self) -> float:
-        return self.value
+        return self.draw() if self.draw else self.value
 
 
 class Home(Protocol):

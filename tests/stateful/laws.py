@@ -253,6 +253,11 @@ def _check_chunk_change(change: _Change, before: Snapshot) -> None:
             _check_recovery(change, old)
             assert new.lost <= 1, f"taken at once, although lost before: {change}"
             _check_taken(change)
+        case (Status.RUNNING, Status.COMPLETE) if act.deed is Deed.CLAIM:
+            assert was.active, f"recovered although {was.state}, {was.stopping}: {change}"
+            assert was.lapsed(old, change.now), f"taken away: {change}"
+            assert not old.missing, f"completed, but not done: {change}"
+            assert (old.attempts, old.lost) == (new.attempts, new.lost), f"counted: {change}"
         case (Status.RUNNING, Status.COMPLETE):
             assert act.deed is Deed.COMPLETE, str(change)
             _check_named(change, old)
@@ -332,6 +337,7 @@ def _check_failure(change: _Change, old: Chunk) -> None:
 
 def _check_recovery(change: _Change, old: Chunk) -> None:
     """A lease that ended without a word leaves the chunk as it was last told of."""
+    assert old.missing, f"lost, although all was done: {change}"
     assert change.new.progress == old.progress, f"progress changed: {change}"
     _check_loss(change, old, progressed=old.last_processed != old.failed_behind)
 

@@ -164,8 +164,11 @@ class Stage(RuleBasedStateMachine):
     def complete_all(self, mine: Sequence[Held], reply: Reply = Reply.ARRIVES) -> None:
         given = tuple(held.claim for held in mine)
         whole = {held.key: Progress(held.claim.span.last) for held in mine}
-        current = {held.claim.chunk_id for held in mine if self.is_current(held)}
-        expected = {held.claim.chunk_id for held in mine} - current
+        expected = {
+            held.claim.chunk_id
+            for held in mine
+            if not self.is_current(held) and not self._was_completed(held)
+        }
         act = Act(Deed.COMPLETE, claims=given, progress=whole)
         lost = self.do(act, lambda: self.ledger.complete(given), reply)
         assert lost == expected, f"{lost} were lost, not {expected}"
@@ -296,6 +299,11 @@ class Stage(RuleBasedStateMachine):
         """Whether the chunk still runs under this claim's fence."""
         chunk = self.tables.chunks[held.key]
         return chunk.status is Status.RUNNING and chunk.fence == held.claim.fence
+
+    def _was_completed(self, held: Held) -> bool:
+        """Whether the chunk was completed for its holder, who had done all of it and vanished."""
+        chunk = self.tables.chunks[held.key]
+        return chunk.status is Status.COMPLETE and chunk.fence == held.claim.fence
 
     def zombies(self) -> list[Held]:
         """Claims that are void; first those whose chunks run under another's claim."""

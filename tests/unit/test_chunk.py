@@ -150,14 +150,14 @@ def test_progress_keeps_a_chunk_alive_for_ever() -> None:
     for _ in range(50):
         verdict = after_failure(RetryPolicy(), now, progressed=True, permanent=False, chance=0.0)
         assert verdict == Verdict(Tries(1, 0), 120)
-        now = after_loss(RetryPolicy(), verdict.tries, progressed=True).tries
+        now = after_loss(RetryPolicy(), verdict.tries, progressed=True, chance=0.0).tries
         assert now == Tries(0, 1)
 
 
 def test_a_chunk_that_kills_ten_workers_is_abandoned() -> None:
     now, statuses = Tries(), []
     for _ in range(10):
-        verdict = after_loss(RetryPolicy(), now, progressed=False)
+        verdict = after_loss(RetryPolicy(), now, progressed=False, chance=0.0)
         statuses.append(verdict.status)
         now = verdict.tries
     assert statuses == [Status.FAILED] * 9 + [Status.ABANDONED]

@@ -80,25 +80,31 @@ def test_more_chance_means_more_delay(policy: RetryPolicy, nth: int, a: float, b
 
 def test_the_first_loss_is_taken_up_at_once_then_the_wait_doubles_until_the_tenth() -> None:
     policy = RetryPolicy.backoff()
-    waits = [policy.delay_after_loss(lost) for lost in range(1, 12)]
+    waits = [policy.delay_after_loss(lost, 0.0) for lost in range(1, 12)]
     assert waits == [0, 1, 2, 4, 8, 16, 32, 64, 128, None, None]
 
 
 def test_unbounded_waits_for_lost_workers_without_end() -> None:
     policy = RetryPolicy.unbounded()
-    assert [policy.delay_after_loss(lost) for lost in (10, 11, 10_000)] == [256, 300, 300]
+    assert [policy.delay_after_loss(lost, 0.0) for lost in (10, 11, 10_000)] == [256, 300, 300]
 
 
-@given(st.integers(1, 10_000))
-def test_no_wait_after_a_loss_is_longer_than_the_longest(lost: int) -> None:
+def test_chunks_that_were_lost_together_come_back_one_by_one() -> None:
+    policy = RetryPolicy.unbounded(jitter=0.5)
+    assert [policy.delay_after_loss(3, chance) for chance in (0.0, 0.5, 0.9)] == [2, 2.5, 2.9]
+    assert policy.delay_after_loss(1, 0.9) == 0  # the first loss waits for nothing
+
+
+@given(st.integers(1, 10_000), chances)
+def test_no_wait_after_a_loss_is_longer_than_the_longest(lost: int, chance: float) -> None:
     for policy in (RetryPolicy.unbounded(base=0, max_delay=1), RetryPolicy.schedule(1)):
-        assert (policy.delay_after_loss(lost) or 0) <= LOST_MAX <= policy.longest
+        assert (policy.delay_after_loss(lost, chance) or 0) <= policy.longest
 
 
 def test_the_longest_delay_covers_the_jitter() -> None:
     assert RetryPolicy.backoff().longest == 4500
     assert RetryPolicy.schedule().longest == 3600
-    assert RetryPolicy.schedule(1).longest == LOST_MAX
+    assert RetryPolicy.schedule(1).longest == LOST_MAX * 1.25
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ def after_failure(
     return Verdict(now, None if final else policy.delay(now.attempts, chance))
 
 
-def after_loss(policy: RetryPolicy, tries: Tries, *, progressed: bool) -> Verdict:
+def after_loss(policy: RetryPolicy, tries: Tries, *, progressed: bool, chance: float) -> Verdict:
     """The verdict on a run whose lease ended without a word."""
     now = tries.lost_worker(progressed=progressed)
-    return Verdict(now, policy.delay_after_loss(now.lost))
+    return Verdict(now, policy.delay_after_loss(now.lost, chance))

@@ -8,9 +8,9 @@
 | `halt`      | none                                                | at once, and halts  |
 
 A lost lease is not the chunk's failure, so it has a count of its own: the first loss is taken up
-at once, more of them in a row wait longer, and after `lost_limit` without any progress the chunk
-is a dead letter, because a chunk that kills its worker must not kill them all. `unbounded` keeps
-its word even then, and only waits.
+at once, more of them in a row wait longer (with the same jitter), and after `lost_limit` without
+any progress the chunk is a dead letter, because a chunk that kills its worker must not kill them
+all. `unbounded` keeps its word even then, and only waits.
 """
 
 from __future__ import annotations
@@ -109,17 +109,22 @@ class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
             case _:
                 return _doubling(self.base, failures, self.max_delay) * (1 + self.jitter * chance)
 
-    def delay_after_loss(self, lost: int) -> float | None:
-        """Seconds until a chunk is taken up again whose lease ended `lost` times in a row."""
+    def delay_after_loss(self, lost: int, chance: float) -> float | None:
+        """Seconds until a chunk is taken up again whose lease ended `lost` times in a row.
+
+        What one worker has lost together must not come back together: `chance` spreads it.
+        """
         if lost >= self.lost_limit and self.kind is not RetryKind.UNBOUNDED:
             return None
-        return 0.0 if lost <= 1 else _doubling(LOST_BASE, lost - 1, LOST_MAX)
+        if lost <= 1:
+            return 0.0
+        return _doubling(LOST_BASE, lost - 1, LOST_MAX) * (1 + self.jitter * chance)
 
     @property
     def longest(self) -> float:
         """No delay is longer: a wait that claims to be comes from a clock that jumped."""
         own = max(self.delays, default=0.0) if self.delays else self.max_delay * (1 + self.jitter)
-        return max(own, LOST_MAX)
+        return max(own, LOST_MAX * (1 + self.jitter))
 
 
 def _doubling(base: float, nth: int, limit: float) -> float:

@@ -4,8 +4,8 @@ One transaction serves up to `count` idle slots from one backfill:
 
 1. pick a backfill of the first queue that has work, at random, and lock its row; pause, cancel
    and settle take the same lock, so no limit and no stop is ever crossed by a race;
-2. leases that have ended become FAILED (or, too often in a row, ABANDONED) right here: there is
-   no reaper that could itself stall;
+2. leases that have ended become FAILED (or, too often in a row, ABANDONED; or COMPLETE, if all
+   was done but the last word) right here: there is no reaper that could itself stall;
 3. take what is due: failed chunks first, then pending ones in the backfill's order;
 4. plan the next few hundred chunks when the pending ones run out.
 
@@ -14,12 +14,13 @@ The fence of each claim comes from one sequence of the whole ledger and never re
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import msgspec
 
 from gapless.core.backfill import Command, State, Stop, decide
-from gapless.core.chunk import Order, Status, after_loss
+from gapless.core.chunk import Order, Status, after_loss, missing
 from gapless.core.retry import RetryKind, RetryPolicy
 from gapless.ledger import control, leases
 from gapless.ledger.database import Row, Transaction, one
@@ -33,6 +34,7 @@ from gapless.ledger.records import (
 )
 
 PLAN_AHEAD = 256
+Chance: TypeAlias = "Callable[[], float]"
 
 
 class _Locked(msgspec.Struct, frozen=True):
@@ -68,7 +70,7 @@ class _Locked(msgspec.Struct, frozen=True):
         )
 
 
-async def claim(tx: Transaction, request: ClaimRequest) -> list[Claim]:
+async def claim(tx: Transaction, request: ClaimRequest, chance: Chance) -> list[Claim]:
     """Up to `count` chunks of one backfill, now leased to the owner."""
     if tx.again and (rows := await tx.fetch("claimed_before", claim_id=request.claim_id)):
         backfill_id = rows[0][0]
@@ -76,7 +78,7 @@ async def claim(tx: Transaction, request: ClaimRequest) -> list[Claim]:
         return _claims(shared, request.claim_id, [row[1:] for row in rows])
     for queue in request.queues:
         candidate = await _lock_candidate(tx, request, queue)
-        if candidate and (claims := await _take(tx, request, candidate)):
+        if candidate and (claims := await _take(tx, request, candidate, chance)):
             return claims
     return []
 
@@ -124,7 +126,9 @@ async def _inspect(tx: Transaction, backfill_id: str) -> _Locked:
     return _Locked(*(await tx.fetch("inspect", id=backfill_id))[0])
 
 
-async def _take(tx: Transaction, request: ClaimRequest, shared: Claimed) -> list[Claim]:
+async def _take(
+    tx: Transaction, request: ClaimRequest, shared: Claimed, chance: Chance
+) -> list[Claim]:
     """Mostly, pending chunks are all there is to take, and one statement does it."""
     lease = {
         "id": shared.backfill_id,
@@ -134,18 +138,19 @@ async def _take(tx: Transaction, request: ClaimRequest, shared: Claimed) -> list
     }
     rows = await tx.fetch("take_pending", k=request.count, guarded=True, **lease)
     if len(rows) < request.count:
-        rows += await _take_what_else_there_is(tx, request.count - len(rows), shared, lease)
+        left = request.count - len(rows)
+        rows += await _take_what_else_there_is(tx, left, shared, lease, chance)
     return _claims(shared, request.claim_id, sorted(rows, key=lambda row: row[1]))
 
 
 async def _take_what_else_there_is(
-    tx: Transaction, count: int, shared: Claimed, lease: dict[str, Any]
+    tx: Transaction, count: int, shared: Claimed, lease: dict[str, Any], chance: Chance
 ) -> list[Row]:
     """Recovers leases that have ended, takes failed chunks that are due, and plans new ones."""
     locked = await _inspect(tx, shared.backfill_id)
     room = locked.room
     if locked.has_expired:
-        recovered, halted = await _recover(tx, shared)
+        recovered, halted = await _recover(tx, shared, chance)
         room += recovered
         if halted:
             return []
@@ -162,14 +167,21 @@ async def _take_what_else_there_is(
     return rows
 
 
-async def _recover(tx: Transaction, shared: Claimed) -> tuple[int, bool]:
+async def _recover(tx: Transaction, shared: Claimed, chance: Chance) -> tuple[int, bool]:
     """Ends the runs whose leases are over; says how many, and whether that halts the backfill."""
     rows = await tx.fetch("expired", id=shared.backfill_id)
+    ended = [claim_from_row(shared, claim_id, row) for *row, claim_id in rows]
+    done = [each for each in ended if not missing(each.span, each.last_processed, each.holes)]
+    await leases.complete(tx, done, {})  # their workers died before they could say so
     halted = False
-    for *row, claim_id in rows:
-        lost = claim_from_row(shared, claim_id, row)
+    for lost in ended:
+        if lost in done:
+            continue
         verdict = after_loss(
-            shared.retry, lost.tries, progressed=lost.last_processed != lost.failed_behind
+            shared.retry,
+            lost.tries,
+            progressed=lost.last_processed != lost.failed_behind,
+            chance=chance(),
         )
         await leases.end_run(
             tx,

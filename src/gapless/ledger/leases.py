@@ -75,7 +75,7 @@ async def fail(tx: Transaction, failure: Failure, chance: float) -> Verdict | No
     progress = await _known_progress(tx, claim, failure.progress)
     progressed = progress.last_processed != claim.failed_behind
     if failure.ledger_lost:
-        verdict = after_loss(policy, claim.tries, progressed=progressed)
+        verdict = after_loss(policy, claim.tries, progressed=progressed, chance=chance)
     else:
         verdict = after_failure(
             policy,

@@ -100,7 +100,7 @@ class Ledger:
     # Leases
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
-        return await self._write(claims.claim, request)
+        return await self._write(claims.claim, request, self._chance)
 
     async def heartbeat(self, beats: Sequence[tuple[Claim, Progress]]) -> dict[str, Signal]:
         return await self._write(leases.heartbeat, beats)

@@ -11,6 +11,7 @@ from gapless.core.retry import RetryPolicy
 from gapless.ledger import Ledger
 from tests.support import (
     NOON,
+    Chance,
     Clock,
     beat,
     claim,
@@ -95,6 +96,48 @@ async def test_the_first_loss_is_taken_up_at_once_and_then_ever_later(
     await create(ledger, partitions=1)
     await lose(ledger, clock)
     assert [await lose(ledger, clock) for _ in range(5)] == pytest.approx([0, 1, 2, 4, 8])
+
+
+async def test_what_one_worker_lost_together_comes_back_one_by_one(
+    ledger: Ledger, clock: Clock, chance: Chance
+) -> None:
+    await create(ledger, partitions=3, max_concurrent_runs=3)
+    for _ in range(2):
+        assert len(await claim(ledger, 3)) == 3
+        clock.now += LEASE
+    draws = iter([0.0, 0.5, 0.9])
+    chance.draw = lambda: next(draws)
+    assert await claim(ledger) == []
+    waits = [chunk.due - clock.now for chunk in await ledger.chunks("bf") if chunk.due]
+    assert sorted(waits) == pytest.approx([1.0, 1.125, 1.225])
+
+
+async def test_a_chunk_of_which_all_was_done_is_completed_not_lost(
+    ledger: Ledger, clock: Clock
+) -> None:
+    """Its worker died behind the last progress and before the last word, as often as you like."""
+    await create(ledger, partitions=20, chunk_size=10, retry=RetryPolicy(lost_limit=1))
+    whole, part = await claim(ledger, 2)
+    await beat(ledger, whole, done(9))
+    await beat(ledger, part, done(18))
+    clock.now += LEASE
+    assert await claim(ledger) == []
+    assert await statuses(ledger) == [Status.COMPLETE, Status.ABANDONED]
+    counts = (await ledger.backfill("bf")).chunks
+    assert (counts.complete, counts.abandoned) == (1, 1)
+    assert [type(event).__name__ for event, _ in (await ledger.events("bf"))[-3:]] == [
+        "ChunkEnded", "ChunkFailed", "ChunkEnded",
+    ]  # fmt: skip
+    assert await ledger.complete([whole]) == set()  # it was only stopped, and agrees
+
+
+async def test_a_chunk_that_came_to_its_end_with_holes_is_not_complete(
+    ledger: Ledger, clock: Clock
+) -> None:
+    await create(ledger, partitions=10, chunk_size=10)
+    await beat(ledger, await claim_one(ledger), done(9, (4, 4)))
+    clock.now += LEASE
+    assert list((await claim_one(ledger)).holes) == [4]
 
 
 async def test_ten_losses_without_progress_make_a_dead_letter(ledger: Ledger, clock: Clock) -> None:
