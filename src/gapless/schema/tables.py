@@ -120,8 +120,9 @@ BLOCKS = Table(
         *_may(
             Kind.HASH, withdrawals_root="since Shanghai", parent_beacon_block_root="since Cancun"
         ),
-        *_may(Kind.HASH, requests_hash="since Prague"),
+        *_may(Kind.HASH, requests_hash="since Prague", block_access_list_hash="since Amsterdam"),
         *_may(Kind.INT, blob_gas_used="since Cancun", excess_blob_gas="since Cancun"),
+        *_may(Kind.INT, slot_number="of the beacon chain, since Amsterdam"),
         *_must(Kind.JSON, uncles="hashes of the uncles"),
         *_may(Kind.INT, l1_block_number="Arbitrum", send_count="Arbitrum"),
         *_may(Kind.HASH, send_root="Arbitrum"),

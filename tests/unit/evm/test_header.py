@@ -8,8 +8,10 @@ import pytest
 
 from gapless.core.evm.header import HeaderForm, header, header_hash
 from gapless.core.evm.keccak import keccak
-from gapless.core.evm.objects import NoEncoding
+from gapless.core.evm.objects import HeaderFields, NoEncoding
 from gapless.core.evm.trie import EMPTY_ROOT
+from gapless.schema import BLOCKS
+from gapless.sources.evm import structs
 from tests.unit.evm import reference
 
 NO_UNCLES = f"0x{keccak(reference.rlp([])).hex()}"
@@ -39,6 +41,8 @@ class Header:
     excess_blob_gas: str | None = None
     parent_beacon_block_root: str | None = None
     requests_hash: str | None = None
+    block_access_list_hash: str | None = None
+    slot_number: str | None = None
 
 
 GENESIS = Header(
@@ -165,11 +169,18 @@ def test_without_its_own_fields_a_header_cannot_be_encoded(
 
 
 def test_what_newer_forks_append_stands_at_the_end() -> None:
-    newer = {"blockAccessListHash": "0x" + "ab" * 32, "slotNumber": "0x1", "unrelated": "0x2"}
-    fields = reference.unrlp(header(TEMPO, more=newer))
+    newer = replace(TEMPO, block_access_list_hash="0x" + "ab" * 32, slot_number="0x1")
+    fields = reference.unrlp(header(newer, more={"unrelated": "0x2"}))
     assert isinstance(fields, list)
     assert fields[-2:] == [b"\xab" * 32, b"\x01"]
     assert fields[:-2] == reference.unrlp(header(TEMPO))
+
+
+def test_the_decoder_declares_every_field_that_is_hashed_and_a_column_holds_it() -> None:
+    hashed = {name for name in vars(HeaderFields) if not name.startswith("_")}
+    assert hashed <= set(structs.Header.__struct_fields__)
+    columns = {column.name for column in BLOCKS.columns} | {"number", "timestamp"}  # on every table
+    assert hashed <= columns
 
 
 def test_a_gap_before_the_last_appended_field_is_an_empty_string() -> None:

@@ -5,7 +5,7 @@ forks append fields, each meant by its position alone: a header is as long as it
 is given, and a gap before that is an empty string.
 
     form        seal                                what forks appended
-    ETHEREUM    mixHash, nonce                      baseFeePerGas … requestsHash, and newer ones
+    ETHEREUM    mixHash, nonce                      baseFeePerGas … slotNumber
     AURA        step and signature until the merge  as above
     AVALANCHE   mixHash, nonce, extDataHash         its own order
     TEMPO       as Ethereum                         three fields before an Ethereum header
@@ -64,8 +64,9 @@ _APPENDED: Fields = (
     ("excess_blob_gas", number),
     ("parent_beacon_block_root", word),
     ("requests_hash", word),
+    ("block_access_list_hash", word),
+    ("slot_number", number),
 )
-_NEWER: Fields = (("blockAccessListHash", word), ("slotNumber", number))
 
 _AVALANCHE_FEES: Fields = (("extDataGasUsed", number), ("blockGasCost", number))
 _AVALANCHE_BLOBS: Fields = (
@@ -113,8 +114,8 @@ def header(
         ) from None
 
 
-def _ethereum(block: HeaderFields, more: More) -> str:
-    return listed(_all(_SEALED, _sealed_of(block)) + _appended(block, more))
+def _ethereum(block: HeaderFields, _: More) -> str:
+    return listed(_all(_SEALED, _sealed_of(block)) + _appended(block))
 
 
 def _aura(block: HeaderFields, more: More) -> str:
@@ -123,7 +124,7 @@ def _aura(block: HeaderFields, more: More) -> str:
     for seal in _AURA_SEALS:
         if all(name in more for name, _ in seal):
             front = _all(_FRONT, _front_of(block)) + _all(seal, _given(seal, more))
-            return listed(front + _appended(block, more))
+            return listed(front + _appended(block))
     raise NoEncoding("a block from before the merge, whose seal this node does not give")
 
 
@@ -155,11 +156,8 @@ _ENCODERS: dict[HeaderForm, Callable[[HeaderFields, More], str]] = {
 }
 
 
-def _appended(block: HeaderFields, more: More) -> str:
-    values = _appended_of(block)
-    if not more:
-        return _trailing(_APPENDED, values)
-    return _trailing(_APPENDED + _NEWER, (*values, *_given(_NEWER, more)))
+def _appended(block: HeaderFields) -> str:
+    return _trailing(_APPENDED, _appended_of(block))
 
 
 def _given(fields: Fields, more: More) -> tuple[Any, ...]:

@@ -141,6 +141,7 @@ class Header(Answer, gc=False, rename="camel", kw_only=True):
 
     base_fee_per_gas: str | None = None
     blob_gas_used: str | None = None
+    block_access_list_hash: str | None = None
     difficulty: str | None = None
     excess_blob_gas: str | None = None
     extra_data: str
@@ -158,6 +159,7 @@ class Header(Answer, gc=False, rename="camel", kw_only=True):
     requests_hash: str | None = None
     sha3_uncles: str
     size: str | None = None
+    slot_number: str | None = None
     state_root: str
     timestamp: str
     total_difficulty: str | None = None
