@@ -30,6 +30,10 @@ def create_table(
     return f"CREATE TABLE IF NOT EXISTS {table.name} (\n  {body}\n) STRICT"
 
 
+def add_column(table: Table, column: Column) -> str:
+    return f"ALTER TABLE {table.name} ADD COLUMN {_definition(column)}"
+
+
 def create_indexes(table: Table) -> tuple[str, ...]:
     return tuple(_index(table, index) for index in table.indexes)
 
@@ -42,6 +46,10 @@ def create_view(table: Table) -> str:
     """`CREATE VIEW` of `<table>_hex`: bytes as hex, the time also as text."""
     body = ",\n  ".join(expression for column in table for expression in _readable(column))
     return f"CREATE VIEW IF NOT EXISTS {table.name}_hex AS SELECT\n  {body}\nFROM {table.name}"
+
+
+def drop_view(table: Table) -> str:
+    return f"DROP VIEW IF EXISTS {table.name}_hex"
 
 
 def _definition(column: Column) -> str:

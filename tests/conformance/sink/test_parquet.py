@@ -141,6 +141,21 @@ async def test_a_folder_with_other_things_is_no_sink(path: Path) -> None:
     assert listed(path) == ["thesis.txt"]
 
 
+async def test_files_of_an_older_version_lack_what_is_null(path: Path) -> None:
+    async with await ParquetSink.open(path) as sink:
+        await sink.write(batch(0, 9), 5)
+        file = path / str(CHAIN_ID) / "blocks/0-9.5.parquet"
+        rows = pq.read_table(file)
+        pq.write_table(rows.drop_columns(["send_root"]), file)
+        await examine(sink)
+        pq.write_table(rows.drop_columns(["hash"]), file)
+        with pytest.raises(SinkUnusable, match="has other columns"):
+            await examine(sink)
+        pq.write_table(rows.append_column("of_the_future", rows["hash"]), file)
+        with pytest.raises(SinkUnusable, match="has other columns"):
+            await examine(sink)
+
+
 async def test_a_damaged_manifest_is_not_used(path: Path) -> None:
     await (await ParquetSink.open(path)).close()
     (path / "_gapless/manifest.json").write_text('{"id": ')

@@ -109,6 +109,31 @@ async def test_a_newer_format_is_not_touched(path: Path) -> None:
         await SqliteSink.open(path)
 
 
+async def test_a_table_of_an_older_version_gets_the_new_columns(path: Path) -> None:
+    async with await SqliteSink.open(path) as sink:
+        await sink.write(batch(0, 9), 1)
+    old = apsw.Connection(str(path))
+    for table, column in (("blocks", "send_root"), ("transactions", "source_hash")):
+        old.execute(f"DROP VIEW {table}_hex; ALTER TABLE {table} DROP COLUMN {column}")
+    async with await SqliteSink.open(path, create=False) as sink:
+        await examine(sink)
+        await sink.write(batch(10, 12), 1)
+        assert (await held(sink, "blocks")).equals(rows_of("blocks", Span(0, 12)))
+        await examine(sink)
+    assert old.execute("SELECT send_root FROM blocks_hex WHERE block_number = 11").get is None
+
+
+@pytest.mark.parametrize(
+    "change", ["RENAME COLUMN hash TO name", "ADD COLUMN of_the_future INTEGER"]
+)
+async def test_a_table_of_another_kind_is_not_touched(path: Path, change: str) -> None:
+    async with await SqliteSink.open(path) as sink:
+        await sink.write(batch(0, 9), 1)
+    apsw.Connection(str(path)).execute(f"DROP VIEW blocks_hex; ALTER TABLE blocks {change}")
+    with pytest.raises(SinkUnusable, match="has other columns in `blocks`"):
+        await SqliteSink.open(path)
+
+
 async def test_many_may_create_it_at_once(path: Path) -> None:
     sinks = await asyncio.gather(*(SqliteSink.open(path) for _ in range(8)))
     assert len({sink.id for sink in sinks}) == 1

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
+from gapless.core.errors import SinkUnusable
 from gapless.core.ranges import Span
 from gapless.schema import Table
 from gapless.schema.arrow import arrow_schema
@@ -45,12 +46,33 @@ def read_file(
 ) -> pa.Table:
     """The rows of a span, in the order of the file, with columns in the order of the table."""
     names = [it.name for it in table if columns is None or it.name in columns]
-    with path.open("rb") as file:
-        found = pq.ParquetFile(file).read(list(dict.fromkeys(["block_number", *names])))
+    with pq.ParquetFile(path) as file:
+        there = set(file.schema_arrow.names)
+        _refuse_others(path, table, there)
+        found = file.read(
+            list(dict.fromkeys(["block_number", *(it for it in names if it in there)]))
+        )
     heights = one_array(found["block_number"]).to_numpy()
     start, end = np.searchsorted(heights, [span.first, span.last + 1])
+    rows = found.slice(int(start), int(end - start))
     schema = pa.schema([arrow_schema(table).field(name) for name in names])
-    return found.slice(int(start), int(end - start)).select(names).cast(schema)
+    return pa.table(
+        [
+            rows[field.name] if field.name in there else pa.nulls(rows.num_rows, field.type)
+            for field in schema
+        ],
+        schema,
+    )
+
+
+def _refuse_others(path: Path, table: Table, there: set[str]) -> None:
+    """A file of an older version may lack columns that can be null, and that is all."""
+    lacking = [column for column in table if column.name not in there]
+    if there - {column.name for column in table} or not all(it.nullable for it in lacking):
+        raise SinkUnusable(
+            f"`{path}` has other columns than this Gapless",
+            hint="use the Gapless that wrote it, or fetch into a new folder",
+        )
 
 
 def sync_folder(path: Path) -> None:

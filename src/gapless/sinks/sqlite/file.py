@@ -14,7 +14,8 @@ from uuid import uuid4
 import apsw
 
 from gapless.core.errors import SinkError, SinkUnusable
-from gapless.schema import TABLES
+from gapless.schema import TABLES, Table
+from gapless.schema.sqlite import add_column, create_view, drop_view
 from gapless.sinks.sqlite import ranges
 
 BUSY_MS = 60_000
@@ -45,6 +46,9 @@ def connect(path: Path, *, create: bool, foreign_keys: bool) -> apsw.Connection:
         raise SinkUnusable(f"cannot open `{path}`: {error}", hint="check the path") from error
     try:
         connection.set_busy_timeout(BUSY_MS)
+        # A name in quotes is a column or an error, never a text.
+        connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
+        connection.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
         _recognise(connection, path, create)
         connection.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA foreign_keys = {'ON' if foreign_keys else 'OFF'}")
@@ -112,6 +116,34 @@ def _recognise(connection: apsw.Connection, path: Path, create: bool) -> None:
         raise SinkUnusable(
             f"`{path}` has format {version}, this Gapless knows {VERSION}", hint="upgrade Gapless"
         )
+    for table in TABLES:
+        if table.name in names(connection) and _columns(connection, table) != _wanted(table):
+            with transaction(connection):
+                _extend(connection, path, table)
+
+
+def _extend(connection: apsw.Connection, path: Path, table: Table) -> None:
+    """Adds columns to a table of an older version. They are nullable, so digests still hold."""
+    there = _columns(connection, table)
+    lacking = [column for column in table if column.name not in there]
+    if there - _wanted(table) or not all(column.nullable for column in lacking):
+        raise SinkUnusable(
+            f"`{path}` has other columns in `{table.name}` than this Gapless",
+            hint="use the Gapless that wrote it, or fetch into a new file",
+        )
+    for column in lacking:
+        connection.execute(add_column(table, column))
+    connection.execute(drop_view(table))
+    connection.execute(create_view(table))
+
+
+def _columns(connection: apsw.Connection, table: Table) -> set[str]:
+    found = connection.execute("SELECT name FROM pragma_table_info(?)", (table.name,))
+    return {name for (name,) in found}
+
+
+def _wanted(table: Table) -> set[str]:
+    return {column.name for column in table}
 
 
 def _found(connection: apsw.Connection, path: Path) -> None:

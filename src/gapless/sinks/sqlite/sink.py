@@ -157,8 +157,9 @@ class SqliteSink:
                     self._connection.execute(delete, (chain_id, *span))
 
     def _insert(self, table: Table, rows: pa.Table) -> None:
+        names = ", ".join(f'"{column.name}"' for column in table)
         marks = ", ".join("?" for _ in table)
-        insert = f"INSERT INTO {table.name} VALUES ({marks})"  # noqa: S608 - our own names
+        insert = f"INSERT INTO {table.name} ({names}) VALUES ({marks})"  # noqa: S608 - ours
         self._connection.executemany(insert, to_tuples(table, rows))
 
     def _stored(self, chain_id: int, span: Span | None) -> list[Stored]:
