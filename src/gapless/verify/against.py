@@ -1,0 +1,35 @@
+"""Stored blocks beside those of a node: the one thing that the rows themselves cannot tell."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from random import Random
+
+from gapless.core.ranges import RangeSet, Span
+from gapless.schema import BLOCKS
+from gapless.sinks import Sink
+from gapless.verify.report import Finding, joined
+
+HashOf = Callable[[int], Awaitable[bytes]]
+
+
+def sampled(heights: RangeSet, count: int, chance: Random) -> list[int]:
+    """Both ends and some heights between, ascending; blocks are linked, so any will tell."""
+    size = len(heights)
+    places = {0, size - 1} if size else set()
+    places.update(chance.sample(range(size), min(max(count - len(places), 0), size)))
+    return [heights.at(place) for place in sorted(places)]
+
+
+async def compare(
+    sink: Sink, chain_id: int, heights: Sequence[int], hash_of: HashOf
+) -> list[Finding]:
+    """The stored blocks among these that have another hash there."""
+    findings = []
+    for height in heights:
+        rows = await sink.read(BLOCKS, chain_id, Span(height, height), ["hash"])
+        theirs = await hash_of(height)
+        if rows.num_rows and rows["hash"][0].as_py() != theirs:
+            words = "the node has another block at this height"
+            findings.append(Finding("hash", BLOCKS.name, Span(height, height), words))
+    return joined(findings)

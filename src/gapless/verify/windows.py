@@ -1,0 +1,114 @@
+"""What some consecutive blocks say of each other, and of the rows that belong to them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+from numpy.typing import NDArray
+
+from gapless.core.ranges import RangeSet, Span
+from gapless.schema import BLOCKS, LOGS, TRANSACTIONS, WITHDRAWALS
+from gapless.schema.digest import one_array
+from gapless.verify.report import Finding
+
+COUNTS = {
+    TRANSACTIONS.name: "transaction_count",
+    LOGS.name: "log_count",
+    WITHDRAWALS.name: "withdrawal_count",
+}
+"""Which column of a block says how many rows it has in a table."""
+COLUMNS = ("block_number", "hash", "parent_hash", *COUNTS.values())
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Last:
+    """The last block of the window before, to which the next is linked."""
+
+    height: int
+    hash: bytes
+
+
+def blocks_findings(rows: pa.Table, covered: RangeSet, before: Last | None) -> Iterator[Finding]:
+    """Blocks that are lost, there twice, without a record, or not linked."""
+    heights = numbers(rows["block_number"])
+    there = runs(heights)
+    for span in (covered - there).spans:
+        yield Finding("lost", BLOCKS.name, span, "recorded as stored, but not there")
+    for span in (there - covered).spans:
+        yield Finding("stray", BLOCKS.name, span, "there, but not recorded as stored")
+    if not len(heights):
+        return
+    for height in heights[1:][heights[1:] == heights[:-1]].tolist():
+        yield Finding("duplicate", BLOCKS.name, Span(height, height), "there more than once")
+    hashes, parents = _hashes(rows["hash"]), _hashes(rows["parent_hash"])
+    linked = (parents[1:] == hashes[:-1]).all(axis=1)
+    for height in heights[1:][(heights[1:] == heights[:-1] + 1) & ~linked].tolist():
+        yield _unlinked(height)
+    first = int(heights[0])
+    if before is not None and before.height + 1 == first and before.hash != parents[0].tobytes():
+        yield _unlinked(first)
+
+
+def last_block(rows: pa.Table) -> Last | None:
+    if not rows.num_rows:
+        return None
+    return Last(rows["block_number"][-1].as_py(), rows["hash"][-1].as_py())
+
+
+def count_findings(
+    dataset: str, blocks: pa.Table, counts: pa.Table, covered: RangeSet
+) -> Iterator[Finding]:
+    """Blocks that promise another number of rows than a table has, and rows without a record."""
+    for span in (runs(numbers(counts["block_number"])) - covered).spans:
+        yield Finding("stray", dataset, span, "there, but not recorded as stored")
+    promised = one_array(blocks[COUNTS[dataset]])
+    heights = numbers(blocks["block_number"])
+    known = promised.is_valid().to_numpy(zero_copy_only=False)
+    expected = numbers(promised.fill_null(0))
+    actual = _placed(heights, counts)
+    for at in np.flatnonzero(known & (expected != actual)).tolist():
+        height = int(heights[at])
+        if height in covered:
+            words = f"{expected[at]:,} rows promised by the block, {actual[at]:,} there"
+            yield Finding("count", dataset, Span(height, height), words)
+
+
+def runs(heights: Numbers) -> RangeSet:
+    """Ascending heights as ranges."""
+    if not len(heights):
+        return RangeSet()
+    breaks = np.flatnonzero(np.diff(heights) > 1)
+    firsts = heights[np.concatenate([[0], breaks + 1])].tolist()
+    lasts = heights[np.concatenate([breaks, [-1]])].tolist()
+    return RangeSet(zip(firsts, lasts, strict=True))
+
+
+def numbers(column: pa.ChunkedArray | pa.Array) -> Numbers:
+    array = one_array(column) if isinstance(column, pa.ChunkedArray) else column
+    found: Numbers = array.to_numpy().astype(np.int64)
+    return found
+
+
+def _placed(heights: Numbers, counts: pa.Table) -> Numbers:
+    """The counts of these heights; zero where there is none."""
+    known, rows = numbers(counts["block_number"]), numbers(counts["rows"])
+    if not len(known):
+        return np.zeros(len(heights), np.int64)
+    at = np.minimum(np.searchsorted(known, heights), len(known) - 1)
+    return np.where(known[at] == heights, rows[at], 0)
+
+
+def _hashes(column: pa.ChunkedArray) -> NDArray[np.uint8]:
+    array = one_array(column)
+    data = np.frombuffer(array.buffers()[1], np.uint8, len(array) * 32, array.offset * 32)
+    return data.reshape(-1, 32)
+
+
+def _unlinked(height: int) -> Finding:
+    words = "not above the stored block before it"
+    return Finding("link", BLOCKS.name, Span(height, height), words)
