@@ -56,6 +56,12 @@ class Lines(Sequence[bytes]):
         start = int(self._ends[at - 1]) + 1 if at else 0
         return self._text[start : int(self._ends[at])]
 
+    def views(self) -> list[memoryview]:
+        """All lines, without a copy of any."""
+        whole, ends = memoryview(self._text), self._ends.tolist()
+        starts = [0, *(end + 1 for end in ends[:-1])]
+        return [whole[start:end] for start, end in zip(starts, ends, strict=True)]
+
 
 class Info(msgspec.Struct, frozen=True):
     """What a cached chain is."""

@@ -1,0 +1,114 @@
+"""The node for benchmarks answers as the devnode does, only with less work; and keeps its pace."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from bench.node import Node, Pace, node_of, serve, url_of
+from bench.null_client import ceiling
+from gapless.devnode import DevNode, Parameters, simulated
+
+PARAMETERS = Parameters(blocks=80, txs=3, seed=5)
+HEAD = 80
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@asynccontextmanager
+async def serving(node: Node) -> AsyncIterator[str]:
+    server = await serve(node)
+    yield url_of(server)
+    server.close()
+    await server.wait_closed()
+
+
+async def ask(url: str, body: Any) -> tuple[int, Any]:
+    async with aiohttp.ClientSession() as session, session.post(url, json=body) as response:
+        return response.status, await response.json()
+
+
+def call(number: int, method: str, *params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": list(params)}
+
+
+WHICH = ["0x0", "0x1", "0x4f", hex(HEAD), hex(HEAD + 1), "latest", "finalized", "safe", "earliest"]
+CALLS = [
+    call(1, "eth_chainId"),
+    call(2, "eth_blockNumber"),
+    *(call(10 + n, "eth_getBlockByNumber", which, True) for n, which in enumerate(WHICH)),
+    *(call(20 + n, "eth_getBlockByNumber", which, False) for n, which in enumerate(WHICH)),
+    *(call(30 + n, "eth_getBlockReceipts", which) for n, which in enumerate(WHICH)),
+    call(40, "eth_getLogs", {"fromBlock": "0x1", "toBlock": "0x3"}),
+    call(41, "eth_getBlockByNumber", "0x1"),
+    call(42, "eth_getBlockByNumber", 1, True),
+    call(43, "eth_getBlockByNumber", "-0x1", True),
+    call(44, "eth_getBlockReceipts"),
+    call(45, "eth_nothing"),
+    {"jsonrpc": "2.0", "id": "text", "method": "eth_chainId"},
+]
+
+
+async def test_it_answers_as_the_devnode_does_alone_and_in_a_batch(cache: Path) -> None:
+    async with (
+        DevNode(simulated(PARAMETERS, cache)) as devnode,
+        serving(node_of(PARAMETERS, Pace(), cache)) as url,
+    ):
+        assert await ask(url, CALLS) == await ask(devnode.url, CALLS)
+        for each in CALLS:
+            assert await ask(url, each) == await ask(devnode.url, each)
+
+
+async def test_requests_may_come_in_pieces_or_several_at_once(cache: Path) -> None:
+    async with serving(node_of(PARAMETERS, Pace(), cache)) as url:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+        body = b'{"jsonrpc":"2.0","id":7,"method":"eth_chainId","params":[]}'
+        request = b"POST / HTTP/1.1\r\nHost: x\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
+        answer = b'{"jsonrpc":"2.0","id":7,"result":"0x539"}'
+        for piece in (request[:9], request[9:70], request[70:] + request + request[:5]):
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0)  # the node may see each piece by itself
+        writer.write(request[5:])
+        for _ in range(3):
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert b"Content-Length: %d\r\n" % len(answer) in head
+            assert await reader.readexactly(len(answer)) == answer
+        writer.close()
+
+
+async def test_latency_counts_for_a_request_not_for_its_calls(cache: Path) -> None:
+    async with serving(node_of(PARAMETERS, Pace(latency=0.05), cache)) as url:
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        await asyncio.gather(*(ask(url, CALLS[:2] * 20) for _ in range(5)))
+        assert 0.05 <= loop.time() - started < 1.0
+
+
+async def test_the_rate_limit_counts_calls(cache: Path) -> None:
+    node = node_of(PARAMETERS, Pace(rps=10), cache)
+    async with serving(node) as url:
+        status, _ = await ask(url, CALLS[:2] * 10)
+        assert status == 200
+        status, answer = await ask(url, CALLS[0])
+        assert (status, answer["error"]["code"]) == (429, -32005)
+    assert (node.requests, node.calls) == (1, 20)
+
+
+async def test_the_null_client_fetches_every_block_with_its_receipts(cache: Path) -> None:
+    node = node_of(PARAMETERS, Pace(), cache)
+    async with serving(node) as url:
+        assert await ceiling(url, range(1, HEAD + 1), batch=7, connections=3) > 0
+    assert (node.requests, node.calls) == (12, 2 * HEAD)
+    chain = simulated(PARAMETERS, cache)
+    heights = range(1, HEAD + 1)
+    assert node.bytes > sum(len(chain.block(each)) + len(chain.receipts(each)) for each in heights)
