@@ -41,6 +41,15 @@ async def until(
         await asyncio.sleep(0.02)
 
 
+def heeds(pid: int, number: signal.Signals) -> bool:
+    """Whether a process has a handler for a signal, as far as the kernel tells."""
+    status = Path(f"/proc/{pid}/status")
+    if not status.exists():
+        return True
+    caught = re.search(r"^SigCgt:\s*(\w+)", status.read_text(), re.MULTILINE)
+    return caught is not None and bool(int(caught[1], 16) >> (number - 1) & 1)
+
+
 class Process:
     """One command, with its standard error in a file."""
 
@@ -111,15 +120,7 @@ class WorkerProcess(Process):
     @property
     def is_up(self) -> bool:
         """Whether it is at work, and would drain if it were asked to."""
-        return bool(self.id) and self._heeds(signal.SIGTERM)
-
-    def _heeds(self, number: signal.Signals) -> bool:
-        """Whether it has a handler for a signal, as far as the kernel tells."""
-        status = Path(f"/proc/{self.pid}/status")
-        if not status.exists():
-            return True
-        caught = re.search(r"^SigCgt:\s*(\w+)", status.read_text(), re.MULTILINE)
-        return caught is not None and bool(int(caught[1], 16) >> (number - 1) & 1)
+        return bool(self.id) and heeds(self.pid, signal.SIGTERM)
 
     @property
     def id(self) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import signal
 
+import apsw
 import pytest
 
 from tests.acceptance.commands import Commands
+from tests.acceptance.fleet import heeds
 from tests.waiting import eventually
 
 QUICK = ("worker", "--poll", "50ms")
@@ -82,6 +84,25 @@ async def test_sigterm_finishes_or_gives_back_at_once(sqlite_gapless: Commands) 
     assert worker.returncode == 0
     assert json.loads(stdout)["given_back"] == 1
     assert gapless.show("h")["chunks"]["pending"] == 1
+
+
+async def test_sigterm_drains_a_worker_that_has_not_started_yet(sqlite_gapless: Commands) -> None:
+    """It waits for the ledger, which another process has locked."""
+    gapless = sqlite_gapless
+    gapless.start("held", "--id", "h", "--range", "0:9")
+    lock = apsw.Connection(str(gapless.folder / "ledger.db"))
+    lock.execute("BEGIN IMMEDIATE")
+
+    with gapless.running("worker", "--json") as worker:
+        await eventually(lambda: heeds(worker.pid, signal.SIGTERM))
+        worker.send_signal(signal.SIGTERM)
+        assert "worker_started" not in gapless.stderr()
+        lock.close()
+        stdout, _ = worker.communicate(timeout=10)
+
+    assert worker.returncode == 0
+    assert sum(json.loads(stdout).values()) == gapless.ran().count("h:0")  # drained, not killed
+    assert gapless.show("h")["chunks"]["running"] == 0
 
 
 async def test_until_idle_does_not_wait_for_what_it_cannot_do(sqlite_gapless: Commands) -> None:

@@ -62,11 +62,6 @@ class _Context:
         """Whether the run should end soon: its backfill is cancelled, or its worker drains."""
         return self._run.stopping
 
-    @property
-    def ledger(self) -> Ledger:
-        """The ledger that the run belongs to."""
-        return self._run.ledger
-
     def cover(self, told: Iterable[Coverage]) -> None:
         """Tells what a sink holds by now; the ledger learns of it with the run's progress."""
         self._run.cover(told)
@@ -83,6 +78,11 @@ class _Context:
 
 class Context(_Context):
     """The context of an async job."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger that the run belongs to."""
+        return self._run.ledger
 
     @asynccontextmanager
     async def transaction(self, done: Partition | None = None) -> AsyncIterator[Transaction]:
