@@ -22,8 +22,6 @@ from gapless.config import load
 from gapless.core.ranges import Span
 from gapless.networks import network_of_chain
 from gapless.schema import BLOCKS
-from gapless.sources.evm.source import EvmSource
-from gapless.sources.rpc import EndpointSpec, Pool
 from gapless.verify import Report, compare
 from gapless.verify import verify as look_through
 from gapless.verify.against import sampled
@@ -80,6 +78,9 @@ async def _verify(
 
 async def _compared(store: Store, report: Report, against: str) -> Report:
     """The report, and which of some stored blocks a node has otherwise."""
+    from gapless.sources.evm.source import EvmSource
+    from gapless.sources.rpc import EndpointSpec, Pool
+
     known = None if "://" in against else load().endpoint(against)
     spec = EndpointSpec("against", known.url if known else against)
     async with Pool([spec], chain_id=store.chain_id, patience=_PATIENCE) as pool:

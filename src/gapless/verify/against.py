@@ -16,9 +16,10 @@ HashOf = Callable[[int], Awaitable[bytes]]
 def sampled(heights: RangeSet, count: int, chance: Random) -> list[int]:
     """Both ends and some heights between, ascending; blocks are linked, so any will tell."""
     size = len(heights)
-    places = {0, size - 1} if size else set()
-    places.update(chance.sample(range(size), min(max(count - len(places), 0), size)))
-    return [heights.at(place) for place in sorted(places)]
+    if size <= count:
+        return list(heights)
+    places = [0, *sorted(chance.sample(range(1, size - 1), count - 2)), size - 1]
+    return [heights.at(place) for place in places]
 
 
 async def compare(

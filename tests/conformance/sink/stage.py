@@ -30,7 +30,7 @@ PROVEN = frozenset({"link", "receipts_root"})
 @cache
 def branches() -> tuple[Tables, Tables]:
     """All tables of the chain, and of the same chain after a reorganisation."""
-    parameters = Parameters(blocks=HEAD, txs=4, fewest=0, empty_every=7, seed=3, chain_id=CHAIN_ID)
+    parameters = Parameters(blocks=HEAD, txs=4, fewest=0, seed=3, chain_id=CHAIN_ID)
     with tempfile.TemporaryDirectory() as folder:
         chain = simulated(parameters, Path(folder))
         found = []

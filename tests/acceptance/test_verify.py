@@ -1,0 +1,145 @@
+"""`gapless verify` and `gapless gaps`, as a person uses them on a sink of each kind."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import apsw
+import pytest
+
+from gapless.core.ranges import Span
+from gapless.sinks import open_sink
+from tests.acceptance.commands import Commands
+from tests.acceptance.test_devnode import devnode
+from tests.conformance.sink.stage import CHAIN_ID, FORK, HEAD, batch
+
+CLEAN = "proven: link, receipts_root"
+
+
+def fill(gapless: Commands, name: str, *holes: tuple[int, int], branch: int = 0) -> str:
+    """A sink with 5 to 40 of the chain, but for some holes; returns it as the person names it."""
+
+    async def write() -> None:
+        async with await open_sink(f"{gapless.folder}/{name}") as sink:
+            await sink.write(batch(5, HEAD, branch=branch), 3)
+            for hole in holes:
+                await sink.retract(CHAIN_ID, Span(*hole), 4)
+
+    asyncio.run(write())
+    return name
+
+
+@pytest.fixture(params=["blocks.db", "blocks/"])
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_a_whole_sink_is_proven(sqlite_gapless: Commands, name: str) -> None:
+    sink = fill(sqlite_gapless, name)
+    for deep in ((), ("--deep",)):
+        proven = sqlite_gapless("verify", sink, *deep)
+        assert proven.stderr == ""
+        head, columns, blocks, *_, checks, unproven, last = proven.stdout.splitlines()
+        assert head == "1337: blocks 5-40 (36 blocks)"
+        assert columns.split() == ["table", "blocks", "rows", "missing"]
+        assert blocks.split() == ["blocks", "36", "36", "none"]
+        assert checks.strip() == CLEAN
+        assert unproven.strip() == "unproven: prices at 5-40"
+        what = "digests, links" if deep else "links"
+        assert last == f"complete: nothing is missing, and {what} and counts agree"
+    told = sqlite_gapless.json("verify", sink)
+    assert (told["complete"], told["deep"], told["chain_id"]) == (True, False, 1337)
+    assert (told["first"], told["last"], told["findings"]) == (5, 40, [])
+    logs = next(each for each in told["tables"] if each["table"] == "logs")
+    assert (logs["stored"], logs["gaps"]) == ([[5, 40]], [])
+    assert logs["proven"] == {"link": [[5, 40]], "receipts_root": [[5, 40]]}
+    assert sqlite_gapless("gaps", sink).stdout == ""
+
+
+def test_gaps_are_named_and_can_be_filled(sqlite_gapless: Commands) -> None:
+    sink = fill(sqlite_gapless, "blocks/", (10, 12), (20, 20))
+    missing = sqlite_gapless("verify", sink, code=1)
+    assert "complete" not in missing.stdout
+    assert missing.stderr == (
+        "error: 4 blocks missing: 10-12, 20\n\n"
+        f"hint: `gapless fetch 1337 10:20 --to {sink}` fills it\n"
+    )
+    assert sqlite_gapless("gaps", sink, code=1).stdout == "10:12\n20:20\n"
+    wider = sqlite_gapless("gaps", sink, "--blocks", "11:+40", code=1)
+    assert wider.stdout == "11:12\n20:20\n41:50\n"
+    assert sqlite_gapless.json("gaps", sink, code=1) == {
+        "network": "1337",
+        "chain_id": 1337,
+        "gaps": [[10, 12], [20, 20]],
+        "blocks": 4,
+    }
+    assert sqlite_gapless("gaps", sink, "--blocks", "13:19").stdout == ""
+    assert sqlite_gapless("verify", sink, "--blocks", "13:19", "--network", "1337").code == 0
+
+
+def test_damage_is_named(sqlite_gapless: Commands) -> None:
+    sink = fill(sqlite_gapless, "blocks.db")
+    sql = apsw.Connection(str(sqlite_gapless.folder / sink))
+    sql.execute("UPDATE blocks SET transaction_count = 99 WHERE block_number >= 15")
+    damaged = sqlite_gapless("verify", sink, code=1)
+    lines = [line for line in damaged.stdout.splitlines() if "promised" in line]
+    assert lines[0].startswith("transactions 15")
+    assert ": 99 rows promised by the block, " in lines[0]
+    assert damaged.stderr.startswith("error: ")
+    assert " findings\n\nhint: fetch these blocks into a new sink: `gapless fetch" in damaged.stderr
+    told = sqlite_gapless.json("verify", sink, code=1)
+    assert {(each["check"], each["table"]) for each in told["findings"]} == {
+        ("count", "transactions")
+    }
+
+
+def test_a_node_may_know_better(sqlite_gapless: Commands, tmp_path: Path) -> None:
+    sink = fill(sqlite_gapless, "blocks.db")
+    other = fill(sqlite_gapless, "other.db", branch=1)
+    simulation = ("--blocks", str(HEAD), "--txs", "0:4", "--seed", "3")
+    with devnode(*simulation, "--cache", tmp_path) as url:
+        agreed = sqlite_gapless("verify", sink, "--against", url)
+        assert agreed.stderr == "32 blocks compared with the node\n"
+        differs = sqlite_gapless("verify", other, "--against", url, code=1)
+    assert "the node has another block at this height" in differs.stdout
+    assert f"blocks {HEAD}" in differs.stdout or f"-{HEAD}:" in differs.stdout
+    assert f"blocks {FORK - 1}:" not in differs.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["verify", "nowhere.db"], "there is no sink at `nowhere.db`"),
+        (["gaps", "nowhere/"], "there is no sink at `nowhere`"),
+        (["verify", "env:NO_SUCH_SINK"], "`NO_SUCH_SINK` is not set"),
+        (["gaps", "postgresql://me:secret@host/db"], "`postgresql://host/…` is a kind of sink"),
+        (["verify", "blocks.db", "--blocks", "9:3"], "`9:3` ends before it begins"),
+        (["gaps", "blocks.db", "--blocks", "5:latest"], "`5:latest` has no end"),
+        (["verify", "blocks.db", "--network", "etherium"], "there is no network `etherium`"),
+        (["gaps", "empty.db"], "`empty.db` holds no blocks"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    sqlite_gapless: Commands, arguments: list[str], complaint: str
+) -> None:
+    fill(sqlite_gapless, "blocks.db")
+    asyncio.run(_make(f"{sqlite_gapless.folder}/empty.db"))
+    said = sqlite_gapless.refused(*arguments)
+    assert complaint in said
+    assert "secret" not in said
+    assert not (sqlite_gapless.folder / "nowhere.db").exists()
+
+
+async def _make(target: str) -> None:
+    await (await open_sink(target)).close()
+
+
+def test_a_sink_may_be_named(sqlite_gapless: Commands) -> None:
+    fill(sqlite_gapless, "blocks.db")
+    config = '[sinks.warehouse]\nurl = "blocks.db"\n'
+    (sqlite_gapless.folder / "gapless.toml").write_text(config)
+    assert sqlite_gapless.json("verify", "warehouse")["complete"]
+    assert sqlite_gapless("gaps", "warehouse", "--blocks", "0:6", code=1).stdout == "0:4\n"
+    told = sqlite_gapless("verify", "warehouse", "--network", "ethereum", code=1)
+    assert told.stderr.startswith("error: `warehouse` holds no block of ethereum\n\nhint: ")

@@ -1,0 +1,29 @@
+"""Sinks to be looked through, of each kind or of the one that is easily damaged."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from gapless.sinks import Sink, open_sink
+
+
+@pytest.fixture(params=["blocks.db", "blocks/"])
+async def sink(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Sink]:
+    async with await open_sink(f"{tmp_path}/{request.param}") as opened:
+        yield opened
+
+
+@pytest.fixture
+async def fragile(tmp_path: Path) -> AsyncIterator[Sink]:
+    """A SQLite sink, which `sql` can damage behind its back."""
+    async with await open_sink(f"{tmp_path}/fragile.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+def sql(fragile: Sink, tmp_path: Path) -> apsw.Connection:
+    return apsw.Connection(f"{tmp_path}/fragile.db")

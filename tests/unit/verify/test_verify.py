@@ -1,0 +1,173 @@
+"""Whatever is wrong with stored rows is found, and nothing else is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import apsw
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pytest
+
+from gapless.core.ranges import RangeSet, Span
+from gapless.sinks import Sink, open_sink
+from gapless.verify import Finding, Report, check, missing, verify
+from tests.conformance.sink.stage import CHAIN_ID, HEADERS, PROVEN, batch, rows_of
+
+
+@pytest.fixture(autouse=True)
+def _small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that blocks meet across windows, as in a long chain."""
+    monkeypatch.setattr(check, "_WINDOW", 7)
+    monkeypatch.setattr(check, "_DEEP_WINDOW", 4)
+
+
+async def report_of(sink: Sink, span: Span | None = None, *, deep: bool = False) -> Report:
+    found = await verify(sink, CHAIN_ID, span, deep=deep)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("deep", [False, True])
+async def test_what_was_written_is_whole(sink: Sink, deep: bool) -> None:
+    await sink.write(batch(3, 12), 5)
+    await sink.write(batch(13, 30), 6)
+    await sink.write(batch(10, 15), 7)
+    report = await report_of(sink, deep=deep)
+    assert report.complete
+    assert (report.span, report.deep) == ((3, 30), deep)
+    for each in report.coverage:
+        assert each.heights == RangeSet.of((3, 30))
+        assert each.rows == rows_of(each.dataset, Span(3, 30)).num_rows
+        assert set(each.proven) == PROVEN
+        assert each.unproven == {"prices": RangeSet.of((3, 30))}
+    part = await report_of(sink, Span(9, 11), deep=deep)
+    assert part.complete
+    assert part.span == (9, 11)
+
+
+async def test_gaps_are_named(sink: Sink) -> None:
+    await sink.write(batch(3, 30), 5)
+    await sink.retract(CHAIN_ID, Span(10, 12), 6)
+    await sink.retract(CHAIN_ID, Span(20, 20), 6)
+    report = await report_of(sink)
+    assert not report.complete
+    assert report.findings == ()
+    assert report.gaps == RangeSet.of((10, 12), (20, 20))
+    assert await missing(sink, CHAIN_ID) == report.gaps
+    beyond = await report_of(sink, Span(0, 40))
+    assert beyond.gaps == RangeSet.of((0, 2), (10, 12), (20, 20), (31, 40))
+    assert await missing(sink, CHAIN_ID, Span(11, 20)) == RangeSet.of((11, 12), (20, 20))
+
+
+async def test_headers_may_go_further_than_the_rest(sink: Sink) -> None:
+    await sink.write(batch(0, 30, tables=HEADERS), 5)
+    await sink.write(batch(10, 12), 6)
+    await sink.write(batch(16, 20), 6)
+    report = await report_of(sink)
+    assert {each.dataset: each.gaps for each in report.coverage} == {
+        "blocks": RangeSet(),
+        **dict.fromkeys(("transactions", "logs", "withdrawals"), RangeSet.of((13, 15))),
+    }
+    asked = await report_of(sink, Span(8, 12))  # by name, all of it
+    assert asked.gaps == RangeSet.of((8, 9))
+
+
+async def test_nothing_is_not_whole(sink: Sink) -> None:
+    assert await verify(sink, CHAIN_ID) is None
+    assert await missing(sink, CHAIN_ID) == RangeSet()
+    assert (await report_of(sink, Span(3, 9))).gaps == RangeSet.of((3, 9))
+    assert await missing(sink, CHAIN_ID, Span(3, 9)) == RangeSet.of((3, 9))
+
+
+NOTHING_MORE = "there, but not recorded as stored"
+WITH_LOGS = next(
+    height for height in range(5, 20) if rows_of("logs", Span(height, height)).num_rows > 1
+)
+HERE = Span(WITH_LOGS, WITH_LOGS)
+COUNT = rows_of("logs", HERE).num_rows
+
+DAMAGE = {
+    "DELETE FROM blocks WHERE block_number BETWEEN 6 AND 8": Finding(
+        "lost", "blocks", Span(6, 8), "recorded as stored, but not there"
+    ),
+    "UPDATE blocks SET parent_hash = zeroblob(32) WHERE block_number = 7": Finding(
+        "link", "blocks", Span(7, 7), "not above the stored block before it"
+    ),
+    "UPDATE blocks SET hash = zeroblob(32) WHERE block_number = 13": Finding(  # a window's last
+        "link", "blocks", Span(14, 14), "not above the stored block before it"
+    ),
+    f"DELETE FROM logs WHERE block_number = {WITH_LOGS}": Finding(
+        "count", "logs", HERE, f"{COUNT} rows promised by the block, 0 there"
+    ),
+    f"UPDATE logs SET log_position = 99, transaction_index = 99 WHERE rowid = "
+    f"(SELECT max(rowid) FROM logs WHERE block_number = {WITH_LOGS})": None,
+    "UPDATE blocks SET transaction_count = 77 WHERE block_number IN (0, 30)": None,
+    f"UPDATE transactions SET block_number = 100 WHERE block_number = {WITH_LOGS}": None,
+    "UPDATE blocks SET block_number = 31 WHERE block_number = 30": None,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+async def test_damage_is_found(fragile: Sink, sql: apsw.Connection, damage: str) -> None:
+    await fragile.write(batch(0, 30), 5)
+    sql.execute(damage)
+    assert sql.changes() > 0
+    report = await report_of(fragile, deep=True)
+    assert not report.complete
+    assert report.gaps == RangeSet()
+    if (expected := DAMAGE[damage]) is not None:
+        shallow = await report_of(fragile)
+        assert shallow.findings == (expected,)
+    tables = {each.dataset for each in report.findings if each.check == "digest"}
+    assert tables == {damage.split()[2 if damage.startswith("DELETE") else 1]}
+
+
+async def test_a_changed_value_is_found_by_digests_alone(
+    fragile: Sink, sql: apsw.Connection
+) -> None:
+    await fragile.write(batch(0, 15), 5)
+    await fragile.write(batch(16, 30), 6)
+    sql.execute("UPDATE transactions SET gas = gas + 1 WHERE block_number = 20")
+    assert (await report_of(fragile)).complete
+    report = await report_of(fragile, Span(19, 22), deep=True)
+    words = "other rows than those that were written"
+    assert report.findings == (Finding("digest", "transactions", Span(16, 30), words),)
+
+
+async def test_lost_logs_are_found_where_blocks_promise_none(
+    fragile: Sink, sql: apsw.Connection
+) -> None:
+    await fragile.write(batch(0, 30), 5)
+    sql.execute("UPDATE blocks SET log_count = NULL")
+    sql.execute("DELETE FROM logs WHERE block_number = ?", (WITH_LOGS,))
+    total = rows_of("logs", Span(0, 30)).num_rows
+    words = f"{total} rows were written, {total - COUNT} are there"
+    assert (await report_of(fragile)).findings == (Finding("rows", "logs", Span(0, 30), words),)
+
+
+@pytest.mark.parametrize("height", [0, 15, 35])
+async def test_rows_without_a_record_are_found(
+    fragile: Sink, sql: apsw.Connection, height: int
+) -> None:
+    await fragile.write(batch(3, 30), 5)
+    await fragile.retract(CHAIN_ID, Span(15, 15), 6)
+    columns = [row[1] for row in sql.execute("PRAGMA table_info(withdrawals)")]
+    shown = ", ".join(str(height) if name == "block_number" else name for name in columns)
+    sql.execute(f"INSERT INTO withdrawals SELECT {shown} FROM withdrawals LIMIT 1")
+    (stray,) = (await report_of(fragile)).findings
+    assert stray == Finding("stray", "withdrawals", Span(height, height), NOTHING_MORE)
+
+
+async def test_rows_that_are_there_twice_are_found(tmp_path: Path) -> None:
+    async with await open_sink(f"{tmp_path}/twice/") as sink:
+        await sink.write(batch(0, 9), 5)
+        for name in ("blocks", "logs"):
+            file = tmp_path / "twice" / str(CHAIN_ID) / name / "0-9.5.parquet"
+            rows = pq.read_table(file)
+            pq.write_table(pa.concat_tables([rows.slice(0, 3), rows.slice(2)]), file)
+        report = await report_of(sink, deep=True)
+    twice = {(it.dataset, it.span) for it in report.findings if it.check == "duplicate"}
+    height = rows_of("logs", Span(0, 9))["block_number"][2].as_py()
+    assert twice == {("blocks", (2, 2)), ("logs", (height, height))}
+    assert {it.check for it in report.findings} == {"duplicate", "count", "digest"}
