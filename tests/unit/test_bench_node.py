@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import signal
+import sys
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +17,7 @@ import pytest
 
 from bench.node import Node, Pace, node_of, serve, url_of
 from bench.null_client import ceiling
+from bench.rendered import WORKLOADS
 from gapless.devnode import DevNode, Parameters, simulated
 
 PARAMETERS = Parameters(blocks=80, txs=3, seed=5)
@@ -102,6 +107,22 @@ async def test_the_rate_limit_counts_calls(cache: Path) -> None:
         status, answer = await ask(url, CALLS[0])
         assert (status, answer["error"]["code"]) == (429, -32005)
     assert (node.requests, node.calls) == (1, 20)
+
+
+async def test_as_a_process_it_tells_its_url_first_and_its_cost_last() -> None:
+    node = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "bench.node", "--workload", "small"), stdout=PIPE
+    )
+    assert node.stdout is not None
+    url = (await node.stdout.readline()).decode().strip()
+    assert await ask(url, call(1, "eth_blockNumber")) == (
+        200,
+        {"jsonrpc": "2.0", "id": 1, "result": hex(WORKLOADS["small"].parameters.blocks)},
+    )
+    node.send_signal(signal.SIGTERM)
+    told = (await node.stdout.read()).decode()
+    assert re.fullmatch(r"cpu_seconds=\d+\.\d+ requests=1 calls=1 bytes=\d+\n", told)
+    assert await node.wait() == 0
 
 
 async def test_the_null_client_fetches_every_block_with_its_receipts(cache: Path) -> None:

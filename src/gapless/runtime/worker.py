@@ -90,7 +90,7 @@ class Worker:
         """Works until drained; then closes what the runs have shared."""
         async with self._shared:
             await self._work()
-        await self._ledger.end_worker(self.id)
+            await self._ledger.end_worker(self.id)
         log(logging.INFO, "worker_stopped", worker=self.id)
 
     async def _work(self) -> None:
