@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gapless.core.selector import Explicit, Filter, Range
     from gapless.runtime.context import BlockingContext, Context
     from gapless.runtime.engine import BackfillHandle, Engine
+    from gapless.runtime.fetching import FetchResult, fetch
     from gapless.runtime.job import Chunk, Job, job
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Context",
     "Engine",
     "Explicit",
+    "FetchResult",
     "Filter",
     "GaplessError",
     "Job",
@@ -39,6 +41,7 @@ __all__ = [
     "blocks",
     "daily",
     "epochs",
+    "fetch",
     "hourly",
     "job",
     "monthly",
@@ -52,6 +55,7 @@ _HOMES = {
     "gapless.core.selector": ("Explicit", "Filter", "Range"),
     "gapless.runtime.context": ("BlockingContext", "Context"),
     "gapless.runtime.engine": ("BackfillHandle", "Engine"),
+    "gapless.runtime.fetching": ("FetchResult", "fetch"),
     "gapless.runtime.job": ("Chunk", "Job", "job"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -3,8 +3,8 @@
 import gapless
 
 NAMES = """
-BackfillHandle BlockingContext Chunk Context Engine Explicit Filter GaplessError Job PermanentError
-Range RetryPolicy TransientError blocks daily epochs hourly job monthly static
+BackfillHandle BlockingContext Chunk Context Engine Explicit FetchResult Filter GaplessError Job
+PermanentError Range RetryPolicy TransientError blocks daily epochs fetch hourly job monthly static
 """
 
 

@@ -49,6 +49,7 @@ _ORDERS = [order.value for order in Order]
 @click.option("--verify", type=click.Choice(_LEVELS), help="How much to prove.  [default: auto]")
 @click.option("--retry", type=click.Choice(_POLICIES), help="What a failed chunk means.")
 @click.option("--rps", type=click.FloatRange(0, min_open=True), help="Calls a second, to each.")
+@click.option("--confirmations", type=click.IntRange(0), help="Final is so far below the head.")
 @click.option("--max-requests", type=click.IntRange(1), help="Stop after so many calls.")
 @click.option("--order", type=click.Choice(_ORDERS), help="Which end to begin at.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done, and its price.")

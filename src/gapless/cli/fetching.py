@@ -27,6 +27,8 @@ def where(fetch: Fetching) -> str:
     """The chain, and what of the wish is final."""
     wish, tip = fetch.wish, fetch.tip
     rule = "by depth, for the node tells of none" if tip.by_depth else "by the node's word"
+    if wish.confirmations is not None:
+        rule = f"with {counted(wish.confirmations, 'confirmation')}"
     chain = f"{wish.network.name} (chain {fetch.spec.chain_id})"
     text = f"{chain}: head {tip.head:,}, final {tip.final:,} {rule}"
     if isinstance(wish.heights.last, int) and wish.heights.last > fetch.span.last:

@@ -162,14 +162,21 @@ class TransientError(JobError):
 class PermanentError(JobError):
     """Trying again cannot help.
 
-    If the job knows which partition is to blame, `partition` names it, and the run need not search.
+    If the job knows which partition is to blame, `partition` names it, and the run need not search;
+    `through` names the last one, if all from the one to the other are.
     """
 
     def __init__(
-        self, message: str = "", *, partition: Partition | None = None, hint: str | None = None
+        self,
+        message: str = "",
+        *,
+        partition: Partition | None = None,
+        through: Partition | None = None,
+        hint: str | None = None,
     ) -> None:
         super().__init__(message, hint=hint)
         self.partition = partition
+        self.through = partition if through is None else through
 
 
 class RunStopped(BaseException):

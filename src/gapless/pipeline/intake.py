@@ -23,7 +23,7 @@ from typing import ParamSpec, Protocol, TypeVar
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from gapless.core.errors import BadAnswer, PermanentError
+from gapless.core.errors import BadAnswer, MissingHistory, PermanentError
 from gapless.core.ranges import RangeSet, Span
 from gapless.networks import Network
 from gapless.pipeline.check import Level, Proof, check_block
@@ -114,6 +114,18 @@ class Intake:
         last = min(span.last, await self._headers.head())
         raws = await self._headers.fetch(Span(span.first, last)) if span.first <= last else []
         return {raw.height: parse_light_block(raw.block).hash for raw in raws}
+
+    async def last_missing(self, span: Span) -> int:
+        """The last block of a span that is too old for every endpoint, given that the first is."""
+        low, high = span.first, span.last + 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            try:
+                await self._source.fetch(Span(middle, middle))
+                high = middle
+            except MissingHistory:
+                low = middle
+        return low
 
     async def fetch(self, span: Span, edges: Collection[int] = ()) -> Unit:
         """The blocks of a span; those at the `edges` are read in full."""

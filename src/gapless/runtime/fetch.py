@@ -52,10 +52,16 @@ def datasets_of(text: str | None) -> tuple[str, ...]:
     return tuple(name for name in DATASETS if name in names | {"blocks"})
 
 
-async def survey(source: EvmSource, network: Network) -> Tip:
-    """Where the chain stands; by depth where the node has no `finalized` block to tell."""
+async def survey(source: EvmSource, network: Network, confirmations: int | None = None) -> Tip:
+    """Where the chain stands, and what of it is final.
+
+    That is so many blocks below the head as are asked for; else the node's own `finalized` block;
+    else, where it has none to tell, as many as the network's rule says.
+    """
     head = await source.head()
-    finalized = await source.finalized() if network.finality.tag else None
+    if confirmations is not None:
+        return Tip(head, max(0, head - confirmations), by_depth=True)
+    finalized = await source.finalized()
     if finalized is None:
         return Tip(head, max(0, head - network.finality.depth), by_depth=True)
     return Tip(max(head, finalized), finalized, by_depth=False)
@@ -103,6 +109,7 @@ class Wish:
     order: Order = Order.OLDEST
     retry: RetryPolicy = RetryPolicy()  # noqa: RUF009 - frozen
     queue: str = FOREGROUND
+    confirmations: int | None = None
 
     def spec(self, chain_id: int, sink_id: str) -> BlocksSpec:
         return BlocksSpec(

@@ -8,6 +8,7 @@ an unreachable or wrong node before a sink or a ledger is there.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections import Counter
@@ -55,9 +56,11 @@ from gapless.runtime.worker import WorkerOptions
 from gapless.sinks import Sink
 from gapless.sinks.location import open_sink
 from gapless.sources.evm.source import EvmSource
-from gapless.sources.rpc import Pool, Profile
+from gapless.sources.rpc import Call, Pool, Profile
 
 E = TypeVar("E", bound=StrEnum)
+
+FIRST_PATIENCE, PATIENCE = 8.0, 60.0  # seconds with endpoints: while a person waits, and later
 
 
 @dataclass(frozen=True)
@@ -168,9 +171,13 @@ async def open_fetch(
         workers=wish.numbers.workers,
         chain_id=wish.network.chain_id,
         max_calls=max_calls,
+        patience=FIRST_PATIENCE,
         profiles=await _known_profiles(ledger_url, wish.network.name),
     ) as pool:
-        tip = await survey(EvmSource(pool, wish.network, receipts=False), wish.network)
+        await _introduced(pool)
+        source = EvmSource(pool, wish.network, receipts=False)
+        tip = await survey(source, wish.network, wish.confirmations)
+        pool.patience = PATIENCE
         span = tip.pin(wish.heights)
         assert pool.chain_id is not None
         async with _sink_at(config.sink(wish.sink), create=create) as sink:
@@ -178,6 +185,12 @@ async def open_fetch(
             done = RangeSet() if sink is None else await covered(sink, spec, span)
             missing = RangeSet.of(span) - done
             yield Fetching(wish, ledger_url, pool, tip, span, spec, sink, missing)
+
+
+async def _introduced(pool: Pool) -> None:
+    """Asks every endpoint, so that one of another chain is found before anything is made."""
+    call = Call("eth_blockNumber")
+    await asyncio.gather(*(pool.ask([call], avoid=pool.names - {name}) for name in pool.names))
 
 
 async def _known_profiles(ledger_url: str, network: str) -> dict[str, Profile]:
@@ -217,6 +230,7 @@ class FetchOptions(TypedDict, total=False):
     retry: str | None
     rps: float | None
     order: str | None
+    confirmations: int | None  # blocks below the head that are not taken for final
 
 
 _NUMBERS = ("workers", "batch_size", "chunk_size", "max_concurrent", "verify", "retry")
@@ -246,6 +260,7 @@ def wish_for(
         order=_one_of(Order, "order", options.get("order") or Order.OLDEST),
         retry=RetryPolicy.named(_one_of(RetryKind, "retry", numbers.retry)),
         queue="default" if places.shared else FOREGROUND,
+        confirmations=options.get("confirmations"),
     ), places
 
 

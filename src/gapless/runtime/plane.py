@@ -79,9 +79,14 @@ class Plane:
         self._runs += 1
         try:
             for span in chunk.spans:
-                await Flow(self.intake, self.sink, context.fence, written, sizes).run(span)
-        except MissingHistory as error:
-            raise PermanentError(str(error), partition=error.height, hint=error.hint) from error
+                flow = Flow(self.intake, self.sink, context.fence, written, sizes)
+                try:
+                    await flow.run(span)
+                except MissingHistory as error:
+                    last = await self.intake.last_missing(Span(error.height, span.last))
+                    raise PermanentError(
+                        str(error), partition=error.height, through=last, hint=error.hint
+                    ) from error
         finally:
             self._runs -= 1
         for span in chunk.whole_spans:

@@ -26,14 +26,13 @@ from gapless.core.errors import (
     LedgerUnreachable,
     PermanentError,
     StopRequested,
-    UsageError,
 )
 from gapless.core.partitions import Partition
 from gapless.core.ranges import RangeSet, Span
 from gapless.core.redaction import redact
 from gapless.core.retry import RetryKind
 from gapless.core.selector import Selection
-from gapless.ledger import Ledger
+from gapless.ledger import Ledger, coverage
 from gapless.ledger.database import Transaction
 from gapless.ledger.records import Claim, Coverage, Failure, Progress
 from gapless.runtime.context import BlockingContext, Context
@@ -171,8 +170,8 @@ class Run:
 
     def cover(self, told: Iterable[Coverage]) -> None:
         more = tuple(told)
-        if any(each.is_cut for each in more):
-            raise UsageError("nobody counted what is left of coverage that was cut")
+        for each in more:
+            coverage.check(each)  # here, where the job hears of it: heartbeats carry it from now on
         self._covered += more
 
     @asynccontextmanager
@@ -252,23 +251,23 @@ class Run:
                 self._leave_out(rest, error)
                 return
             self.check()
-            culprit = self._named_in(rest, error)
-            if culprit is None:
+            culprits = self._named_in(rest, error)
+            if culprits is None:
                 middle = (rest.first + rest.last) // 2
                 await self._process(Span(rest.first, middle))
                 await self._process(Span(middle + 1, rest.last))
             else:
-                await self._process_around(culprit, rest, error)
+                await self._process_around(culprits, rest, error)
         else:
             self._advance(span.last)
 
-    async def _process_around(self, culprit: int, span: Span, error: Exception) -> None:
-        """Leaves one position out; of those before it nobody knows yet whether they are done."""
-        if span.first < culprit:
-            await self._process(Span(span.first, culprit - 1))
-        self._leave_out(Span(culprit, culprit), error)
-        if culprit < span.last:
-            await self._process(Span(culprit + 1, span.last))
+    async def _process_around(self, culprits: Span, span: Span, error: Exception) -> None:
+        """Leaves some out; of those before them nobody knows yet whether they are done."""
+        if span.first < culprits.first:
+            await self._process(Span(span.first, culprits.first - 1))
+        self._leave_out(culprits, error)
+        if culprits.last < span.last:
+            await self._process(Span(culprits.last + 1, span.last))
 
     async def _call(self, span: Span) -> None:
         claim = self.claim
@@ -294,15 +293,17 @@ class Run:
             raise BadSelector(f"`{partition}` is not in chunk `{self.claim.chunk_id}`")
         return position
 
-    def _named_in(self, span: Span, error: Exception) -> int | None:
-        """The position of the partition that an error blames, if it is one of these."""
-        if not isinstance(error, PermanentError) or error.partition is None:
+    def _named_in(self, span: Span, error: Exception) -> Span | None:
+        """The positions of the partitions that an error blames, if they are among these."""
+        if not isinstance(error, PermanentError):
+            return None
+        if error.partition is None or error.through is None:
             return None
         try:
-            position = self._position(error.partition)
+            named = Span(self._position(error.partition), self._position(error.through))
         except BadSelector:
             return None
-        return position if span.first <= position <= span.last else None
+        return named if span.first <= named.first <= named.last <= span.last else None
 
     def _after(self, position: int) -> Progress:
         """The progress once all up to this position is done."""

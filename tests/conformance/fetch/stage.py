@@ -1,0 +1,34 @@
+"""What a sink holds, and what the chain says it should."""
+
+from __future__ import annotations
+
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from gapless.core.ranges import Span
+from gapless.devnode import Chain
+from gapless.schema import TABLES
+from gapless.sinks import open_sink
+from gapless.sources.evm.decode import decode_blocks
+from gapless.sources.evm.structs import parse_block, parse_receipts
+
+HEAD = 300
+LAST = HEAD - 64  # the last block that is final
+Contents = dict[str, pa.Table]
+
+
+async def contents(target: str, chain_id: int = 1337) -> Contents:
+    """All rows of a sink, by table."""
+    async with await open_sink(target, create=False) as sink:
+        return {
+            table.name: (await sink.read(table, chain_id, Span(0, 10**6))).combine_chunks()
+            for table in TABLES
+        }
+
+
+def truth(chain: Chain, span: Span) -> Contents:
+    """The rows of a span by the chain itself, without a node, a pipeline or a sink."""
+    heights = range(span.first, span.last + 1)
+    blocks = [parse_block(chain.block(height)) for height in heights]
+    receipts = [parse_receipts(chain.receipts(height)) for height in heights]
+    tables = decode_blocks(blocks, receipts, chain.chain_id)
+    return {name: tables[name].combine_chunks() for name in tables}

@@ -1,0 +1,155 @@
+"""The same fetch again, more of it, elsewhere, or two at once: each block is asked for once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gapless.core.backfill import State
+from gapless.core.errors import UsageError
+from gapless.core.ranges import RangeSet, Span
+from gapless.devnode import Chain, DevNode, Limits
+from tests.conformance.fetch.stage import LAST, contents, truth
+
+Fetch = Callable[..., Any]
+
+
+def asked(node: DevNode) -> int:
+    return node.calls["eth_getBlockReceipts"]
+
+
+def remove(target: str) -> None:
+    for path in Path(target).parent.glob(f"{Path(target).name}*"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+async def test_a_finished_range_is_not_asked_for_again(
+    chain: Chain, node: DevNode, fetch: Fetch, stored: Fetch
+) -> None:
+    assert (await fetch(node)).fetched == LAST + 1
+    before = asked(node)
+    again = await fetch(node)
+    assert (again.fetched, again.state, asked(node)) == (0, State.SUCCEEDED, before)
+    assert await stored() == truth(chain, Span(0, LAST))
+
+
+async def test_extending_asks_for_the_difference(
+    chain: Chain, node: DevNode, fetch: Fetch, stored: Fetch
+) -> None:
+    await fetch(node, heights="100:150")
+    assert (await fetch(node, heights="90:160")).fetched == 20
+    assert (await fetch(node, heights="0:200")).fetched == 201 - 71
+    assert asked(node) == 201
+    assert await stored() == truth(chain, Span(0, 200))
+
+
+async def test_another_or_a_deleted_sink_is_filled_anew(
+    chain: Chain, node: DevNode, fetch: Fetch, stored: Fetch, target: str, tmp_path: Path
+) -> None:
+    await fetch(node, heights="0:99")
+    other = f"{tmp_path}/other.db"
+    assert (await fetch(node, heights="0:99", to=other)).fetched == 100
+    assert await contents(other) == truth(chain, Span(0, 99))
+    remove(target)
+    assert (await fetch(node, heights="0:99")).fetched == 100
+    assert await stored() == truth(chain, Span(0, 99))
+
+
+async def test_a_deleted_ledger_loses_nothing(
+    chain: Chain, node: DevNode, fetch: Fetch, stored: Fetch, tmp_path: Path
+) -> None:
+    await fetch(node, heights="0:99")
+    remove(f"{tmp_path}/ledger.db")
+    assert (await fetch(node, heights="0:149")).fetched == 50
+    assert await stored() == truth(chain, Span(0, 149))
+
+
+async def test_two_overlapping_fetches_at_once_store_each_block_once(
+    chain: Chain, node: DevNode, fetch: Fetch, stored: Fetch
+) -> None:
+    one, two = await asyncio.gather(
+        fetch(node, heights="0:150"), fetch(node, heights="70:220", chunk_size=33)
+    )
+    assert (one.state, two.state) == (State.SUCCEEDED, State.SUCCEEDED)
+    assert await stored() == truth(chain, Span(0, 220))
+
+
+async def test_stronger_checks_than_before_ask_again(
+    chain: Chain, node: DevNode, fetch: Fetch, stored: Fetch
+) -> None:
+    assert (await fetch(node, heights="0:60", verify="links")).fetched == 61
+    assert (await fetch(node, heights="0:60", verify="links")).fetched == 0
+    assert (await fetch(node, heights="0:60", verify="roots")).fetched == 61
+    assert (await fetch(node, heights="0:60", verify="auto")).fetched == 0
+    assert await stored() == truth(chain, Span(0, 60))
+
+
+async def test_datasets_that_are_not_there_yet_are_added(
+    chain: Chain, node: DevNode, fetch: Fetch, stored: Fetch
+) -> None:
+    only = await fetch(node, heights="0:60", datasets="blocks")
+    assert (only.fetched, asked(node)) == (61, 0)
+    found = await stored()
+    assert {name for name, rows in found.items() if len(rows)} == {"blocks"}
+    assert (await fetch(node, heights="0:60")).fetched == 61
+    assert (await fetch(node, heights="0:60", datasets="blocks,logs")).fetched == 0
+    assert await stored() == truth(chain, Span(0, 60))
+
+
+async def test_what_failed_is_all_that_the_next_fetch_asks_for(
+    chain: Chain, fetch: Fetch, stored: Fetch
+) -> None:
+    async with DevNode(chain, faults="wrong-block@77*1000") as node:
+        assert (await fetch(node, heights="0:120")).gaps == RangeSet.of((77, 77))
+    async with DevNode(chain) as node:
+        assert (await fetch(node, heights="0:120")).fetched == 1
+    assert await stored() == truth(chain, Span(0, 120))
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        Limits(missing=frozenset({"eth_getBlockReceipts"})),
+        Limits(max_batch=3),
+        Limits(max_batch=1),
+        Limits(rps=2000),
+    ],
+    ids=["by-transaction", "batches-of-3", "no-batches", "rate-limited"],
+)
+async def test_what_a_provider_does_not_offer_is_had_in_another_way(
+    chain: Chain, fetch: Fetch, stored: Fetch, limits: Limits
+) -> None:
+    async with DevNode(chain, limits=limits) as node:
+        result = await fetch(node, heights="0:120")
+    assert (result.state, result.gaps) == (State.SUCCEEDED, RangeSet())
+    assert await stored() == truth(chain, Span(0, 120))
+
+
+async def test_pruned_history_is_a_gap_with_its_reason(
+    chain: Chain, fetch: Fetch, stored: Fetch
+) -> None:
+    async with DevNode(chain, limits=Limits(pruned_below=100)) as node:
+        result = await fetch(node, heights="60:150")
+        assert result.state is State.FAILED
+        assert result.gaps == RangeSet.of((60, 99))
+    async with (
+        DevNode(chain, limits=Limits(pruned_below=100)) as pruned,
+        DevNode(chain) as archive,
+    ):
+        assert not (await fetch(pruned, archive, heights="60:150")).gaps
+    assert await stored() == truth(chain, Span(60, 150))
+
+
+async def test_a_node_of_another_chain_is_refused_before_anything_is_made(
+    fetch: Fetch, chain: Chain, target: str, tmp_path: Path
+) -> None:
+    async with DevNode(chain, faults="wrong-chain=1") as other, DevNode(chain) as node:
+        with pytest.raises(UsageError, match="chain"):
+            await fetch(node, other, heights="0:200")
+    assert os.listdir(tmp_path) == []  # noqa: PTH208 - at once

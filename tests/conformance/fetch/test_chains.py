@@ -1,0 +1,89 @@
+"""Chains that others recorded, chains that change while they are read, and what they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gapless.core.backfill import State
+from gapless.core.ranges import RangeSet, Span
+from gapless.devnode import Chain, DevNode, Limits, replayed
+from tests.conformance.fetch.stage import HEAD, contents, truth
+
+Fetch = Callable[..., Any]
+CHAINS = Path(__file__).parents[4] / "shared/data/chains"
+recorded = pytest.mark.skipif(not CHAINS.exists(), reason="the shared chain data is not here")
+
+
+@recorded
+@pytest.mark.parametrize("name", ["execution-apis-54", "geth-ethtest-600"])
+@pytest.mark.parametrize("level", ["auto", "roots"])
+async def test_recorded_chains_are_fetched_completely(
+    fetch: Fetch, target: str, name: str, level: str
+) -> None:
+    chain = replayed(CHAINS / name)
+    last = chain.head
+    async with DevNode(chain) as node:
+        result = await fetch(node, heights=f"0:{last}", verify=level, confirmations=0)
+    assert (result.state, result.gaps, result.unproven) == (
+        State.SUCCEEDED,
+        RangeSet(),
+        frozenset(),
+    )
+    assert await contents(target, chain.chain_id) == truth(chain, Span(0, last))
+
+
+@recorded
+async def test_logs_by_range_where_a_node_has_no_receipts(fetch: Fetch, target: str) -> None:
+    chain = replayed(CHAINS / "geth-ethtest-600")
+    missing = frozenset({"eth_getBlockReceipts", "eth_getTransactionReceipt"})
+    async with DevNode(chain, limits=Limits(missing=missing, max_range=20)) as node:
+        result = await fetch(node, heights="0:300", confirmations=0)
+    assert (result.state, result.gaps) == (State.SUCCEEDED, RangeSet())
+    assert "receipts_root" in result.unproven
+    found, honest = await contents(target, chain.chain_id), truth(chain, Span(0, 300))
+    assert found["logs"] == honest["logs"]
+    assert found["transactions"]["hash"] == honest["transactions"]["hash"]
+
+
+@pytest.mark.parametrize("fork", [30, 111, 180])
+async def test_a_reorganisation_during_the_run(
+    chain: Chain, fetch: Fetch, stored: Fetch, fork: int
+) -> None:
+    """Once a block was answered, it and all above are replaced; what counts is the end."""
+    async with DevNode(chain, faults=f"reorg@{fork}") as node:
+        result = await fetch(node, heights="0:200", confirmations=0)
+        assert node.injected == {"reorg": 1}
+    if result.state is State.SUCCEEDED:
+        assert await stored() == truth(chain, Span(0, 200))
+    else:
+        assert result.gaps
+
+
+async def test_reorganisations_of_the_tip_are_mended(
+    chain: Chain, fetch: Fetch, stored: Fetch
+) -> None:
+    """Blocks that are not final, taken all the same: each change is found and written again."""
+    async with DevNode(chain) as node:
+        for depth in (1, 5, 30):
+            last = chain.head
+            result = await fetch(node, heights=f"150:{last}", confirmations=0)
+            assert (result.state, result.gaps) == (State.SUCCEEDED, RangeSet())
+            chain.reorg(last - depth + 1, extra=3)
+        last = chain.head
+        assert last == HEAD + 9
+        result = await fetch(node, heights=f"150:{last}", confirmations=0)
+    assert (result.state, result.gaps) == (State.SUCCEEDED, RangeSet())
+    assert await stored() == truth(chain, Span(150, last))
+
+
+async def test_the_end_is_clipped_to_what_is_final(
+    chain: Chain, fetch: Fetch, stored: Fetch
+) -> None:
+    async with DevNode(chain) as node:
+        result = await fetch(node, heights="200:latest")
+    assert result.span == (200, HEAD - 64)
+    assert await stored() == truth(chain, Span(200, HEAD - 64))

@@ -1,0 +1,74 @@
+"""The fault matrix: whatever a node does, the tables are row for row those of an honest one.
+
+A cell that cannot be mended must end with the gap named: never silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gapless.core.backfill import State
+from gapless.core.ranges import RangeSet, Span
+from gapless.devnode import Chain, DevNode, Limits
+from tests.conformance.fetch.stage import LAST, truth
+
+# Shares of requests, of which there are few, and of calls.
+MATRIX = {
+    "429": "429=0.2",
+    "429-bare": "429-bare=0.2",
+    "limited": "limited=0.05",
+    "500": "500=0.2",
+    "null": "null=0.02",
+    "empty": "empty=0.02",
+    "truncated": "truncated=0.02",
+    "malformed": "malformed=0.2",
+    "drop": "drop=0.2",
+    "wrong-block": "wrong-block=0.02",
+    "stale-head": "stale-head@150*3",
+    "omit": "omit=0.2",
+    "lone-error": "lone-error=0.2",
+    "shuffle": "shuffle=0.5",
+}
+ALL = (
+    "429=0.05,500=0.05,malformed=0.05,drop=0.05,omit=0.05,lone-error=0.05,shuffle=0.2,"
+    "null=0.01,empty=0.01,truncated=0.01,wrong-block=0.01,stale-head=0.01,limited=0.01"
+)
+QUICK = Limits(retry_after=0)
+Fetch = Callable[..., Any]
+
+
+@pytest.mark.parametrize("cell", [*MATRIX, "all"])
+async def test_no_fault_costs_a_row(chain: Chain, fetch: Fetch, stored: Fetch, cell: str) -> None:
+    async with DevNode(chain, faults=MATRIX.get(cell, ALL), limits=QUICK) as node:
+        result = await fetch(node)
+        assert node.injected, "the node was honest: the test proves nothing"
+    assert (result.state, result.gaps) == (State.SUCCEEDED, RangeSet())
+    assert await stored() == truth(chain, Span(0, LAST))
+
+
+@pytest.mark.parametrize("fault", ["truncated", "empty", "wrong-block", "null"])
+async def test_a_block_that_nobody_can_give_is_named_and_nothing_else_is_lost(
+    chain: Chain, fetch: Fetch, stored: Fetch, fault: str
+) -> None:
+    async with DevNode(chain, faults=f"{fault}@113*1000") as node:
+        result = await fetch(node)
+        assert result.state is State.FAILED
+        assert result.gaps == RangeSet.of((113, 113))
+        assert "113" in (result.error or "")
+    found, honest = await stored(), truth(chain, Span(0, LAST))
+    for name, rows in honest.items():
+        kept = rows.filter([height != 113 for height in rows["block_number"].to_pylist()])
+        assert found[name] == kept.combine_chunks()
+
+
+@pytest.mark.parametrize("fault", ["truncated", "empty", "wrong-block", "null"])
+async def test_a_second_endpoint_answers_for_one_that_lies(
+    chain: Chain, fetch: Fetch, stored: Fetch, fault: str
+) -> None:
+    async with DevNode(chain, faults=f"{fault}@113*1000") as liar, DevNode(chain) as honest:
+        result = await fetch(liar, honest)
+    assert (result.state, result.gaps) == (State.SUCCEEDED, RangeSet())
+    assert await stored() == truth(chain, Span(0, LAST))
