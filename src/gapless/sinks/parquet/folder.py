@@ -18,8 +18,9 @@ import fcntl
 import os
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import BinaryIO
 from uuid import uuid4
 
 import msgspec
@@ -39,7 +40,7 @@ class Folder:
     def __init__(self, path: Path, *, create: bool) -> None:
         self.path = path
         self._own = path / "_gapless"
-        self._read: tuple[tuple[int, ...], Manifest] | None = None
+        self._read: tuple[BinaryIO, Manifest] | None = None
         if not (self._own / "manifest.json").exists():
             if not create:
                 raise SinkUnusable(f"there is no sink at `{path}`", hint="check the path")
@@ -54,6 +55,7 @@ class Folder:
             raise
 
     def close(self) -> None:
+        self._forget()
         os.close(self._lock)
 
     @contextmanager
@@ -68,18 +70,28 @@ class Folder:
             fcntl.flock(self._lock, fcntl.LOCK_UN)
 
     def manifest(self) -> Manifest:
-        """The manifest as it is now, or a new one."""
+        """The manifest as it is now, or a new one.
+
+        It is read again only if it is another file. The one that was read stays open until then:
+        so long, no other file can get its inode.
+        """
         path = self._own / "manifest.json"
-        try:
-            with path.open("rb") as file:
-                found = os.fstat(file.fileno())
-                version = (found.st_ino, found.st_mtime_ns, found.st_size)
-                if self._read is None or self._read[0] != version:
-                    self._read = version, decoded(path, file.read())
-        except FileNotFoundError:
+        if not path.exists():
             self._replace(Manifest(str(uuid4())))
-            return self.manifest()
+        if self._read is None or not os.path.samestat(
+            os.fstat(self._read[0].fileno()), path.stat()
+        ):
+            self._forget()
+            with ExitStack() as opened:
+                file = opened.enter_context(path.open("rb"))
+                self._read = file, decoded(path, file.read())
+                opened.pop_all()
         return self._read[1]
+
+    def _forget(self) -> None:
+        if self._read is not None:
+            self._read[0].close()
+            self._read = None
 
     @contextmanager
     def change(self) -> Iterator[None]:
