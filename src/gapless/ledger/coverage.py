@@ -14,9 +14,20 @@ from typing import Any
 
 import msgspec
 
+from gapless.core.errors import UsageError
 from gapless.core.ranges import Span, topmost
 from gapless.ledger.database import Transaction
 from gapless.ledger.records import Claim, Coverage
+
+
+def check(told: Coverage) -> None:
+    """Refuses what could not be kept."""
+    if told.is_cut:
+        raise UsageError("nobody counted what is left of coverage that was cut")
+    try:
+        msgspec.json.encode(_item(0, 0, told))
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"coverage that cannot be kept: {error}") from error
 
 
 async def add(tx: Transaction, claim: Claim, told: Sequence[Coverage]) -> None:

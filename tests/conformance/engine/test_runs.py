@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections import Counter
+from typing import Any
 
+import numpy as np
 import pytest
 
 import gapless
@@ -75,27 +78,21 @@ async def test_what_a_run_tells_of_a_sink_is_kept_with_its_outcome(engine: Engin
     assert await engine.ledger.coverage("sink", "ethereum") == [told[0], told[1]]
 
 
-async def test_a_cut_coverage_is_the_jobs_error(engine: Engine) -> None:
+@pytest.mark.parametrize(
+    ("rows", "digest", "problem"),
+    [(None, None, "nobody counted"), (np.int64(10), 7, "cannot be kept: .*int64")],
+)
+async def test_coverage_that_cannot_be_kept_is_the_jobs_error(
+    engine: Engine, rows: Any, digest: int | None, problem: str
+) -> None:
     @gapless.job(partitions=gapless.blocks(), retry="halt")
     async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
-        nothing = frozenset[str]()
-        cut = Coverage(
-            "sink",
-            "ethereum",
-            "blocks",
-            Span(0, 9),
-            1,
-            None,
-            bytes(32),
-            None,
-            None,
-            nothing,
-            nothing,
-        )
-        context.cover([cut])
+        hashes, nothing = (bytes(32), bytes(32)), frozenset[str]()
+        where = "sink", "ethereum", "blocks", Span(0, 9), 1
+        context.cover([Coverage(*where, *hashes, rows, digest, nothing, nothing)])
 
     ended = await finish(engine, copy, gapless.Range("0", "0"))
-    assert "nobody counted" in str(ended.error)
+    assert re.search(problem, str(ended.error))
 
 
 async def test_a_plain_job_runs_on_a_thread_of_its_own(engine: Engine) -> None:
