@@ -31,7 +31,9 @@ class Revision:
     dropped: Dropped  # by table; what a batch brings replaces what is there
 
     def rows(self, batch: Batch, name: str) -> pa.Table:
-        return self.blocks if name == BLOCKS.name else batch.tables[name]
+        """The rows of a table, each column in one piece: they are gone through more than once."""
+        rows = self.blocks if name == BLOCKS.name else batch.tables[name]
+        return rows.combine_chunks()
 
 
 def revised(batch: Batch, stored: pa.Table) -> Revision:

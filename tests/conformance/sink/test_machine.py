@@ -31,7 +31,7 @@ class ParquetMachine(SinkMachine):
 @pytest.mark.timeout(600 + 5 * EXAMPLES)
 @pytest.mark.parametrize(
     ("machine", "examples"),
-    [(SqliteMachine, 20), (UnboundSqliteMachine, 5), (ParquetMachine, 8)],
+    [(SqliteMachine, 12), (UnboundSqliteMachine, 4), (ParquetMachine, 6)],
 )
 def test_it_holds_what_the_model_holds(machine: type[SinkMachine], examples: int) -> None:
     run_state_machine_as_test(

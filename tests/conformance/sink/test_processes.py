@@ -12,7 +12,7 @@ from gapless.sinks.parquet.manifest import Manifest
 from tests.conformance.sink.stage import batch, examine, ranges
 from tests.conformance.sink.writer import writer
 
-DEATHS = 15
+DEATHS = 12
 
 
 async def test_a_killed_writer_leaves_whole_changes(target: str) -> None:
