@@ -63,7 +63,7 @@ def pool_of(*nodes: DevNode, patience: float = 5.0, **options: Any) -> Pool:
         for name, node in zip(NAMES, nodes, strict=False)
     ]
     options.pop("rps", None)
-    options.setdefault("timeouts", Timeouts(connect=1, read=0.3))
+    options.setdefault("timeouts", Timeouts(connect=0.1, read=0.2))
     return Pool(specs, patience=patience, **options)
 
 

@@ -49,7 +49,12 @@ class RawBlock:
 
     @property
     def is_whole(self) -> bool:
-        return is_given(self.block) and (self.receipts is None or is_given(self.receipts))
+        return not _is_null(self.block) and (self.receipts is None or not _is_null(self.receipts))
+
+
+def _is_null(raw: Raw) -> bool:
+    """Without a copy of what is not."""
+    return memoryview(raw).nbytes <= len(b"null") and not is_given(raw)
 
 
 class _Named(Struct, gc=False):
@@ -252,7 +257,7 @@ def _receipts_call(height: int) -> Call:
 
 
 def _hashes(block: RawBlock) -> list[str]:
-    if not is_given(block.block):
+    if _is_null(block.block):
         return []
     try:
         return [each.hash for each in _names(block.block).transactions]
@@ -262,7 +267,7 @@ def _hashes(block: RawBlock) -> list[str]:
 
 def _joined(receipts: Sequence[Raw]) -> Raw:
     """One list, as by block; null if one of them is."""
-    if not all(map(is_given, receipts)):
+    if any(map(_is_null, receipts)):
         return Raw(b"null")
     return Raw(b"[" + b",".join(map(bytes, receipts)) + b"]")
 

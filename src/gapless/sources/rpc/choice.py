@@ -36,7 +36,7 @@ def choose(endpoints: Sequence[Endpoint], errand: Errand, now: float) -> Choice:
     for candidates in filter(None, (others, able)):
         best = min(candidates, key=lambda each: _rank(each, errand, now))
         wait = _wait(best, errand, now)
-        if wait <= errand.patience_left and not errand.is_out_of_patience:
+        if errand.can_wait(wait):
             return Choice(best, wait, best.name in errand.avoid)
     if len(having) < len(endpoints):
         raise _no_method(errand)  # those without it can still be asked in another way
@@ -58,7 +58,7 @@ def _reaches(endpoint: Endpoint, heights: Span | None, now: float) -> bool:
 def _rank(endpoint: Endpoint, errand: Errand, now: float) -> tuple[bool, bool, float, int, float]:
     wait = _wait(endpoint, errand, now)
     return (
-        wait > errand.patience_left,
+        not errand.can_wait(wait),
         _doubtful(endpoint, errand, now),
         wait,
         errand.troubles[endpoint.name],

@@ -26,6 +26,7 @@ MOST_BYTES, LEAST_BYTES = 16 << 20, 64 << 10
 _QUOTA_REST = 300.0
 _DENIED_REST = (5.0, 300.0)  # after the first denial in a row, and at most
 _LIMITED_REST = (0.25, 10.0)
+_FAILED_REST = (0.2, 10.0)
 _BAD_STREAK = 3  # failures in a row that speak against the endpoint, not against a call
 _SECRET = re.compile(r"[^/?&=#:@]{6,}")
 
@@ -153,7 +154,8 @@ class Endpoint:
             return  # it left with the one whose failure was counted
         self._failed_at = now
         if self._count(Reaction.AGAIN) >= _BAD_STREAK:
-            self.rest(now, delay(self._streaks[Reaction.AGAIN] - _BAD_STREAK + 2, self._chance()))
+            failures = self._streaks[Reaction.AGAIN] - _BAD_STREAK + 1
+            self.rest(now, delay(failures, self._chance(), *_FAILED_REST))
 
     def rest(self, now: float, seconds: float) -> None:
         self._rests_until = max(self._rests_until, now + seconds)

@@ -21,7 +21,7 @@ _ABSENT = Raw()
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _MOST_WORDS = 1000
 # These mean the key or the address, unless the words mean something else.
-_DENIED = frozenset({401, 402, 403, 404, 405})
+_DENIED = frozenset({301, 302, 307, 308, 401, 402, 403, 404, 405})
 
 
 class Call(NamedTuple):

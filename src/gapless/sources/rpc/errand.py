@@ -16,6 +16,8 @@ from msgspec import Raw
 from gapless.core.ranges import Span
 from gapless.sources.rpc.envelope import Call, Heard
 
+_FEWEST_ATTEMPTS = 3
+_WAIT_BETWEEN = 3.0  # seconds
 FRESH_AFTER = 0.25  # seconds, until the same endpoint is asked for a second opinion
 
 
@@ -57,13 +59,12 @@ class Errand:
         heights = [call.height for call in self.calls if call.height is not None]
         return Span(min(heights), max(heights)) if heights else None
 
-    @property
-    def patience_left(self) -> float:
-        return self.patience - self.spent
-
-    @property
-    def is_out_of_patience(self) -> bool:
-        return self.spent > 0 and self.patience_left <= 0
+    def can_wait(self, seconds: float) -> bool:
+        """Whether patience is left for that; a first timeout alone may take all of it."""
+        left = self.patience - self.spent
+        if 0 < self.troubles.total() < _FEWEST_ATTEMPTS:
+            left = max(left, _WAIT_BETWEEN)
+        return seconds <= left and (left > 0 or self.spent == 0)
 
     def pending(self, endpoint: str) -> dict[int, Call]:
         """What this endpoint has not answered."""

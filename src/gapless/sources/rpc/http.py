@@ -17,7 +17,11 @@ from typing import NamedTuple, Self
 import aiohttp
 from isal import igzip, isal_zlib
 
-_HEADERS = {"Accept-Encoding": "gzip", "Content-Type": "application/json"}
+_HEADERS = {
+    "Accept-Encoding": "gzip",
+    "Content-Type": "application/json",
+    "User-Agent": "gapless",
+}
 _CALLS_PER_READ = 100  # a batch so large gets twice the time
 
 

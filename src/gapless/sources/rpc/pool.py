@@ -238,7 +238,11 @@ def _not_introduced(endpoint: Endpoint, heard: Heard) -> Heard:
     for complaint in heard.complaints:
         if complaint.refusal.reaction in (Reaction.GIVE_UP, Reaction.OTHER_METHOD):
             _tell(endpoint, _CHAIN[0], complaint)
-    again = [Complaint(Refusal(Reaction.AGAIN), each.words) for each in heard.complaints]
+    again = [
+        Complaint(Refusal(Reaction.AGAIN), each.words)
+        for each in heard.complaints
+        if each.refusal.reaction not in (Reaction.SLOW_DOWN, Reaction.SWITCH)  # it rests
+    ]
     return Heard(complaints=again, seconds=heard.seconds)
 
 
