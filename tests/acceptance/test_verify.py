@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import apsw
 import pytest
 
 from gapless.core.ranges import Span
+from gapless.schema.arrow import Tables
 from gapless.sinks import open_sink
 from tests.acceptance.commands import Commands
 from tests.acceptance.test_devnode import devnode
-from tests.conformance.sink.stage import CHAIN_ID, FORK, HEAD, batch
+from tests.conformance.sink.stage import CHAIN_ID, FORK, HEAD, batch, with_column
 
 CLEAN = "proven: link, receipts_root"
 
@@ -131,6 +133,23 @@ def test_what_makes_no_sense_is_refused(
 
 async def _make(target: str) -> None:
     await (await open_sink(target)).close()
+
+
+def test_several_chains_are_told_apart(sqlite_gapless: Commands) -> None:
+    fill(sqlite_gapless, "blocks.db")
+    given = batch(0, 3)
+    tables = {name: with_column(rows, "chain_id", 1) for name, rows in given.tables.items()}
+    ethereum = replace(given, chain_id=1, tables=Tables(tables))
+
+    async def write() -> None:
+        async with await open_sink(f"{sqlite_gapless.folder}/blocks.db") as sink:
+            await sink.write(ethereum, 3)
+
+    asyncio.run(write())
+    said = sqlite_gapless.refused("verify", "blocks.db")
+    assert "holds several chains: ethereum, 1337" in said
+    told = sqlite_gapless.json("verify", "blocks.db", "--network", "eth")
+    assert (told["network"], told["first"], told["last"]) == ("ethereum", 0, 3)
 
 
 def test_a_sink_may_be_named(sqlite_gapless: Commands) -> None:

@@ -38,9 +38,7 @@ class Store:
 
     @property
     def network(self) -> str:
-        """The network's name, or its chain id, as commands take it."""
-        name = network_of_chain(self.chain_id).name
-        return str(self.chain_id) if name == CUSTOM.name else name
+        return _name(self.chain_id)
 
 
 @asynccontextmanager
@@ -71,7 +69,13 @@ def _chosen(shown: str, chains: list[int], wanted: Network | None) -> int:
         return chains[0]
     if not chains:
         raise UsageError(f"`{shown}` holds no blocks", hint="`gapless fetch` brings some")
-    names = ", ".join(network_of_chain(it).name if it else "" for it in chains)
     raise UsageError(
-        f"`{shown}` holds several chains: {names}", hint="choose one with `--network NAME`"
+        f"`{shown}` holds several chains: {', '.join(map(_name, chains))}",
+        hint="choose one with `--network NAME`",
     )
+
+
+def _name(chain_id: int) -> str:
+    """The network's name, or its chain id, as commands take it."""
+    name = network_of_chain(chain_id).name
+    return str(chain_id) if name == CUSTOM.name else name

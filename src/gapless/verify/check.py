@@ -7,7 +7,9 @@ those that were written, to the last byte: each record's digest is computed agai
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
@@ -44,7 +46,9 @@ async def verify(
         return None
     coverage = tuple(_coverage(records, whole, explicit=span is not None))
     covered = {each.dataset: each.heights for each in coverage}
-    findings = [it async for it in _shallow(sink, chain_id, whole, records, covered)]
+    rows: Counter[str] = Counter()
+    findings = [it async for it in _shallow(sink, chain_id, whole, records, covered, rows)]
+    coverage = tuple(replace(each, rows=rows[each.dataset]) for each in coverage)
     if span is None:
         findings += [it async for it in _strays_beyond(sink, chain_id, whole)]
     if deep:
@@ -83,7 +87,6 @@ def _coverage(records: Sequence[Stored], whole: Span, *, explicit: bool) -> Iter
             dataset=each.name,
             heights=heights,
             gaps=RangeSet.of(extent) - heights,
-            rows=sum(it.rows for it in inside),
             proven=proven,
             unproven=unproven,
         )
@@ -114,12 +117,15 @@ async def _shallow(
     whole: Span,
     records: Sequence[Stored],
     covered: dict[str, RangeSet],
+    rows: Counter[str],
 ) -> AsyncIterator[Finding]:
+    """What is wrong by heights, hashes and numbers of rows; these are counted on the way."""
     before = None
     tallies = {name: Tally([it for it in records if it.dataset == name]) for name in COUNTS}
     wrong: set[str] = set()
     for window in _windows(whole, _WINDOW):
         blocks = await sink.read(BLOCKS, chain_id, window, COLUMNS)
+        rows[BLOCKS.name] += blocks.num_rows
         within = RangeSet.of(window)
         findings = [*blocks_findings(blocks, covered[BLOCKS.name] & within, before)]
         for dataset in COUNTS:
@@ -127,6 +133,7 @@ async def _shallow(
             here = covered.get(dataset, RangeSet()) & within
             findings += count_findings(dataset, blocks, counts, here)
             tallies[dataset].add(window, counts)
+            rows[dataset] += int(numbers(counts["rows"]).sum())
         for finding in findings:
             wrong.add(finding.dataset)
             yield finding

@@ -25,7 +25,7 @@ class Coverage:
     dataset: str
     heights: RangeSet
     gaps: RangeSet
-    rows: int
+    rows: int = 0  # that are there
     proven: Mapping[str, RangeSet] = field(default_factory=dict)  # by check
     unproven: Mapping[str, RangeSet] = field(default_factory=dict)  # asked for, but not possible
 

@@ -44,6 +44,9 @@ async def test_what_was_written_is_whole(sink: Sink, deep: bool) -> None:
     part = await report_of(sink, Span(9, 11), deep=deep)
     assert part.complete
     assert part.span == (9, 11)
+    assert [each.rows for each in part.coverage] == [
+        rows_of(each.dataset, part.span).num_rows for each in part.coverage
+    ]
 
 
 async def test_gaps_are_named(sink: Sink) -> None:
