@@ -13,7 +13,7 @@ is stored already.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Collection
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
@@ -65,7 +65,7 @@ class Flow:
         units: Units,
         sink: Sink,
         fence: int,
-        written: Callable[[Span], None],
+        written: Callable[[Span], Awaitable[None]],
         sizes: Sizes = Sizes(),  # noqa: B008 - frozen
     ) -> None:
         self._units = units
@@ -142,7 +142,7 @@ class Flow:
     async def _store(self, batch: Batch) -> None:
         await self._write(batch)
         self._next = batch.span.last + 1
-        self._written(batch.span)
+        await self._written(batch.span)
 
     async def _write(self, batch: Batch) -> None:
         try:

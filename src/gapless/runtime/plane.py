@@ -75,20 +75,35 @@ class Plane:
             ahead=self._ahead,
             linked=self.spec.verify is not Level.OFF,
         )
-        written = partial(self._written, context)
+        written = partial(self._written, chunk, context)
         self._runs += 1
         try:
             for span in chunk.spans:
                 flow = Flow(self.intake, self.sink, context.fence, written, sizes)
-                try:
-                    await flow.run(span)
-                except MissingHistory as error:
-                    last = await self.intake.last_missing(Span(error.height, span.last))
-                    raise PermanentError(
-                        str(error), partition=error.height, through=last, hint=error.hint
-                    ) from error
+                await self._run(flow, span)
+        except Exception:
+            await self._cover(chunk, context)  # what was written before is stored all the same
+            raise
         finally:
             self._runs -= 1
+
+    async def _run(self, flow: Flow, span: Span) -> None:
+        try:
+            await flow.run(span)
+        except MissingHistory as error:
+            last = await self.intake.last_missing(Span(error.height, span.last))
+            raise PermanentError(
+                str(error), partition=error.height, through=last, hint=error.hint
+            ) from error
+
+    async def _written(self, chunk: Chunk, context: Context, span: Span) -> None:
+        """Reports a batch; before the last one, all that is stored of the chunk."""
+        self.blocks += span.size
+        if span.last == chunk.whole_spans[-1].last:
+            await self._cover(chunk, context)
+        context.progress(span.last)
+
+    async def _cover(self, chunk: Chunk, context: Context) -> None:
         for span in chunk.whole_spans:
             stored = await self.sink.stored(self.spec.chain_id, span)
             context.cover([self._coverage(each) for each in stored])
@@ -96,10 +111,6 @@ class Plane:
     def _ahead(self) -> int:
         """How many units of a run may be under way or wait: twice the workers, for all runs."""
         return max(2, 2 * self._workers // self._runs)
-
-    def _written(self, context: Context, span: Span) -> None:
-        self.blocks += span.size
-        context.progress(span.last)
 
     def _coverage(self, stored: Stored) -> Coverage:
         return Coverage(

@@ -125,7 +125,11 @@ class MemorySink:
 
 def flow(chain: Chain, sink: MemorySink, sizes: Sizes | None = None) -> tuple[Flow, list[Span]]:
     reported: list[Span] = []
-    return Flow(chain, sink, 1, reported.append, sizes or Sizes(batch_blocks=50)), reported  # type: ignore[arg-type]
+
+    async def report(span: Span) -> None:
+        reported.append(span)
+
+    return Flow(chain, sink, 1, report, sizes or Sizes(batch_blocks=50)), reported  # type: ignore[arg-type]
 
 
 def stored(sink: MemorySink, chain: Chain) -> bool:
@@ -173,7 +177,7 @@ async def test_a_stop_ends_the_run_behind_a_durable_batch() -> None:
     chain = Chain()
     sink = MemorySink()
 
-    def stop(span: Span) -> None:
+    async def stop(span: Span) -> None:
         raise StopRequested
 
     with pytest.raises(StopRequested):
