@@ -180,19 +180,19 @@ async def test_retry_after_is_obeyed_while_others_go_on(chain: Chain) -> None:
         async with pool_of(bad, good) as pool:
             await asked_all(pool, chain)
         assert len(bad.asked) <= 1 + 8, "only what was on its way already"
-    once = first(1, error("", 0, 429, Retry_After="1"))
+    once = first(1, error("", 0, 429, Retry_After="0.5"))
     async with Outspoken(chain, once) as only, pool_of(only) as pool:
         start = monotonic()
         await pool.ask([HEAD])
-        assert 1 <= monotonic() - start < 2
+        assert monotonic() - start >= 0.5
 
 
 async def test_suspended_for_seconds_is_obeyed(chain: Chain) -> None:
-    words = "request rate exceeded the allowed_rps(10), and the query server is suspended for 1 s"
+    words = "request rate exceeded the allowed_rps(10), and the query server is suspended for 0.5 s"
     async with Outspoken(chain, first(1, error(words, 0, 403))) as node, pool_of(node) as pool:
         start = monotonic()
         await pool.ask([HEAD])
-        assert 1 <= monotonic() - start < 2
+        assert monotonic() - start >= 0.5
 
 
 # Several endpoints
@@ -241,7 +241,8 @@ async def test_history_is_sought_where_it_is(chain: Chain) -> None:
     async with DevNode(chain, limits=Limits(pruned_below=50)) as pruned, DevNode(chain) as full:
         async with pool_of(pruned, full) as pool:
             for at in (5, 30, 60, 5, 30):
-                await pool.ask(block_calls([at]), avoid={"b"} if at < 50 else ())
+                answers = await pool.ask(block_calls([at]))
+                assert [*map(bytes, answers.results)] == truth(chain, [at])
             assert pool.profiles()["a"].earliest_block == 31
             assert pool.retries == 4, "twice it had to learn, two calls each"
         async with pool_of(pruned) as pool:
