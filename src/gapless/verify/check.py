@@ -3,6 +3,9 @@
 Complete means: every height is recorded; every recorded row is there, once; every block stands on
 the one before; and every table has as many rows as the blocks promise. Deep means that the rows are
 those that were written, to the last byte: each record's digest is computed again.
+
+A sink may be written to meanwhile, so rows can be newer than the records they are held against.
+What is found where records have changed is looked at again.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ from gapless.verify.windows import (
 )
 
 _WINDOW = 5000  # blocks of which a few numbers are looked at
+_LOOKS = 4  # at heights that keep changing
 _DEEP_WINDOW = 250  # blocks of which everything is, unless the sink keeps more together
 
 
@@ -40,6 +44,12 @@ async def verify(
     sink: Sink, chain_id: int, span: Span | None = None, *, deep: bool = False
 ) -> Report | None:
     """What is wrong with a range, or with all that is stored; None if that is nothing at all."""
+    return await _verified(sink, chain_id, span, deep, _LOOKS)
+
+
+async def _verified(
+    sink: Sink, chain_id: int, span: Span | None, deep: bool, looks: int
+) -> Report | None:
     records = await sink.stored(chain_id)
     whole = span or _extent(records)
     if whole is None:
@@ -53,7 +63,20 @@ async def verify(
         findings += [it async for it in _strays_beyond(sink, chain_id, whole)]
     if deep:
         findings += [it async for it in _deep(sink, chain_id, whole, records)]
+    if findings and looks > 1:
+        changed = RangeSet(it.span for it in {*records} ^ {*await sink.stored(chain_id)})
+        doubtful = [it for it in joined(findings) if _beside(it.span) & changed]
+        findings = [it for it in findings if not _beside(it.span) & changed]
+        for each in doubtful:
+            around = _beside(each.span).spans[0]
+            again = await _verified(sink, chain_id, around, deep, looks - 1)
+            findings += again.findings if again else ()
     return Report(chain_id, whole, coverage, tuple(joined(findings)), deep)
+
+
+def _beside(span: Span) -> RangeSet:
+    """A finding's heights, and the one before, to which the first is linked."""
+    return RangeSet.of((max(span.first - 1, 0), span.last))
 
 
 async def missing(sink: Sink, chain_id: int, span: Span | None = None) -> RangeSet:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -12,7 +14,7 @@ import pytest
 from gapless.core.ranges import RangeSet, Span
 from gapless.sinks import Sink, open_sink
 from gapless.verify import Finding, Report, check, missing, verify
-from tests.conformance.sink.stage import CHAIN_ID, HEADERS, PROVEN, batch, rows_of
+from tests.conformance.sink.stage import CHAIN_ID, FORK, HEADERS, PROVEN, batch, rows_of
 
 
 @pytest.fixture(autouse=True)
@@ -160,6 +162,47 @@ async def test_rows_without_a_record_are_found(
     sql.execute(f"INSERT INTO withdrawals SELECT {shown} FROM withdrawals LIMIT 1")
     (stray,) = (await report_of(fragile)).findings
     assert stray == Finding("stray", "withdrawals", Span(height, height), NOTHING_MORE)
+
+
+class Busy:
+    """A sink to which somebody else writes each time that its blocks are read."""
+
+    def __init__(self, sink: Sink, *changes: Callable[[], Awaitable[None]]) -> None:
+        self._sink, self._changes = sink, [*changes]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sink, name)
+
+    async def read(self, *wanted: Any) -> pa.Table:
+        found = await self._sink.read(*wanted)
+        if self._changes:
+            await self._changes.pop(0)()
+        return found
+
+
+async def test_a_writer_meanwhile_is_no_finding(sink: Sink) -> None:
+    await sink.write(batch(5, 30), 5)
+    await sink.retract(CHAIN_ID, Span(11, 13), 5)
+    busy = Busy(
+        sink,
+        lambda: sink.write(batch(31, 40), 6),  # above what was recorded at first
+        lambda: sink.write(batch(FORK, 40, branch=1), 7),  # not linked to what was read
+        lambda: sink.write(batch(11, 13), 8),  # behind our back
+        lambda: sink.retract(CHAIN_ID, Span(0, 7), 9),
+    )
+    report = await verify(busy, CHAIN_ID, deep=True)
+    assert report is not None
+    assert report.findings == ()
+    assert report.gaps == RangeSet.of((11, 13)), "as it was when we began"
+
+
+async def test_damage_is_found_although_others_write(fragile: Sink, sql: apsw.Connection) -> None:
+    await fragile.write(batch(0, 30), 5)
+    sql.execute("UPDATE blocks SET parent_hash = zeroblob(32) WHERE block_number = 12")
+    busy = Busy(fragile, lambda: fragile.write(batch(15, 40), 6))
+    report = await verify(busy, CHAIN_ID)
+    assert report is not None
+    assert [(it.check, it.span) for it in report.findings] == [("link", (12, 12))]
 
 
 async def test_rows_that_are_there_twice_are_found(tmp_path: Path) -> None:

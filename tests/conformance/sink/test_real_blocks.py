@@ -1,0 +1,69 @@
+"""Real blocks of many chains come back from every sink as they went in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from gapless.core.ranges import Span
+from gapless.schema import TABLES
+from gapless.schema.arrow import Tables
+from gapless.schema.digest import digest
+from gapless.sinks import Batch, Sink
+from gapless.sources.evm.decode import decode_blocks
+from gapless.sources.evm.structs import parse_block, parse_receipts
+from gapless.verify import verify
+from tests.conformance.sink.stage import within
+from tests.data.recorded import real_blocks, real_chain, with_blocks, with_chains
+
+
+async def assert_kept(sink: Sink, given: Batch) -> None:
+    await sink.write(given, 1)
+    stored = {it.dataset: it for it in await sink.stored(given.chain_id, given.span)}
+    for each in TABLES:
+        if each.name in given.tables:
+            rows = given.tables[each.name].combine_chunks()
+            found = await sink.read(each, given.chain_id, given.span)
+            assert found.equals(rows), each.name
+            assert stored[each.name].digest == digest(each, found)
+
+
+@with_blocks
+async def test_single_blocks(sink: Sink) -> None:
+    for real in real_blocks():
+        receipts = real.receipts
+        parsed = None if receipts is None else [parse_receipts(msgspec.json.encode(receipts))]
+        if parsed is not None and real.tier == "D":
+            continue  # some have fewer receipts than transactions, or a body that was trimmed
+        block = parse_block(msgspec.json.encode(real.block))
+        tables = decode_blocks([block], parsed, real.chain_id)
+        await assert_kept(sink, Batch(real.chain_id, Span(real.height, real.height), tables))
+    chains = {real.chain_id for real in real_blocks() if real.tier != "D"}
+    assert chains <= set(await sink.chains())
+
+
+def _decoded(blocks: Iterable[tuple[bytes, bytes]]) -> Tables:
+    found = [*blocks]
+    return decode_blocks(
+        [parse_block(block) for block, _ in found],
+        [parse_receipts(receipts) for _, receipts in found],
+        1,
+    )
+
+
+@with_chains
+async def test_whole_chains(sink: Sink) -> None:
+    """One with 600 short blocks; one with a block whose receipts are twenty megabytes."""
+    for name, size in (("geth-ethtest-600", 601), ("execution-apis-54", 5)):
+        blocks = [pair for pair, _ in zip(real_chain(name), range(size), strict=False)]
+        tables = _decoded(blocks)
+        await sink.retract(1, Span(0, 1000), 1)
+        for first in range(0, len(blocks), 150):
+            span = Span(first, min(first + 150, len(blocks)) - 1)
+            part = {name: within(rows, span) for name, rows in tables.items()}
+            await assert_kept(sink, Batch(1, span, Tables(part)))
+        report = await verify(sink, 1, deep=True)
+        assert report is not None
+        assert report.complete
+        assert report.span == (0, len(blocks) - 1)
