@@ -45,7 +45,10 @@ class Folder:
             if not create:
                 raise SinkUnusable(f"there is no sink at `{path}`", hint="check the path")
             self._refuse_others_files()
+            made = [it for it in (self._own, *self._own.parents) if not it.exists()]
             self._own.mkdir(parents=True, exist_ok=True)
+            for folder in made:
+                sync_folder(folder.parent)
         self._lock = os.open(self._own / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
             with self.held():
@@ -121,6 +124,8 @@ class Folder:
             (self.path / name).unlink(missing_ok=True)
         for name in come:
             self.staged(name, manifest.generation).rename(self.path / name)
+        for folder in parents:  # before another generation makes these look like rubbish
+            sync_folder(folder)
 
     def _replace(self, manifest: Manifest) -> None:
         beside = self._own / "manifest.json.new"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import ParamSpec, Self, TypeVar
@@ -24,48 +24,16 @@ from gapless.schema.arrow import Tables, arrow_schema
 from gapless.schema.digest import digest, one_array
 from gapless.sinks import records
 from gapless.sinks.admission import admit
-from gapless.sinks.parquet.files import read_file, write_file
+from gapless.sinks.parquet.change import Change
+from gapless.sinks.parquet.files import read_file
 from gapless.sinks.parquet.folder import Folder
-from gapless.sinks.parquet.manifest import CELL, Chain, Entry, Manifest
+from gapless.sinks.parquet.manifest import CELL, Chain
 from gapless.sinks.revision import COMPARED, revised
 from gapless.sinks.sink import HIGHEST, Batch, Stored
 from gapless.sinks.thread import OwnThread
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-@dataclass
-class _Change:
-    """Files that the next commit of a chain brings."""
-
-    folder: Folder
-    manifest: Manifest
-    chain_id: int
-    names: list[str] = field(default_factory=list)
-
-    @property
-    def chain(self) -> Chain:
-        return self.manifest.chain(self.chain_id)
-
-    def add(self, record: Stored, rows: pa.Table) -> Stored:
-        name = f"{self.chain.folder}/{Entry.of(record).name}"
-        self.names.append(name)
-        generation = self.manifest.generation + 1
-        write_file(self.folder.staged(name, generation), table(record.dataset), rows)
-        return record
-
-    def commit(
-        self,
-        known: records.Known,
-        stored: list[Stored],
-        retracted: list[records.Retracted],
-    ) -> None:
-        chain = self.chain.replacing(known, stored, retracted)
-        left = {Entry.of(each).name for each in stored}
-        gone = {Entry.of(each).name for each in known.stored} - left
-        manifest = self.manifest.following(self.chain_id, chain)
-        self.folder.commit(manifest, self.names, [f"{chain.folder}/{name}" for name in gone])
 
 
 class ParquetSink:
@@ -136,7 +104,7 @@ class ParquetSink:
         admit(batch)
         span = batch.span
         with self._folder.held() as manifest:
-            change = _Change(self._folder, manifest, batch.chain_id)
+            change = Change(self._folder, manifest, batch.chain_id)
             known = change.chain.known(span)
             records.refuse_older(known, span, fence, batch.tables)
             records.refuse_broken(
@@ -154,7 +122,7 @@ class ParquetSink:
 
     def _retract(self, chain_id: int, span: Span, fence: int) -> None:
         with self._folder.held() as manifest:
-            change = _Change(self._folder, manifest, chain_id)
+            change = Change(self._folder, manifest, chain_id)
             known = change.chain.known(span)
             records.refuse_older(known, span, fence, [BLOCKS.name])
             dropped = {each.name: RangeSet.of(span) for each in TABLES}
@@ -182,7 +150,7 @@ class ParquetSink:
             fences = [entry.fence for chain in chains for entry in chain.entries()]
             return max([0, *fences, *(fence for chain in chains for *_, fence in chain.retracted)])
 
-    def _copy(self, change: _Change, record: Stored, span: Span) -> Stored:
+    def _copy(self, change: Change, record: Stored, span: Span) -> Stored:
         return change.add(*self._cut(change.chain, record, span))
 
     def _cut(self, chain: Chain, record: Stored, span: Span) -> tuple[Stored, pa.Table]:
