@@ -33,31 +33,25 @@ MODULUS = 1 << 256
 _VARIABLE = (Kind.BYTES, Kind.JSON)
 
 Bytes = NDArray[np.uint8]
-Edges = NDArray[np.int64]
 
 
 def digest(table: Table, rows: pa.Table) -> int:
     """The digest of rows of one chain, sorted by key, with all columns of the table."""
     if not rows.num_rows:
         return 0
-    heights = one_array(rows["block_number"]).to_numpy()
-    changes = np.flatnonzero(heights[1:] != heights[:-1]) + 1
-    edges = np.concatenate([[0], changes, [rows.num_rows]])
-    required = _Required.of([column for column in table if not column.nullable], rows, edges)
-    nullable = [
-        _Nullable.of(column, one_array(rows[column.name]), edges)
-        for column in table
-        if column.nullable and rows[column.name].null_count < rows.num_rows
-    ]
+    blocks = _Blocks.of(rows)
     name = table.name.encode()
-    total = 0
-    for nth, (start, end) in enumerate(pairwise(edges.tolist())):
-        parts: list[bytes | memoryview] = [b"%s %d\n" % (name, end - start)]
-        parts += required.parts(nth, start, end)
-        for column in nullable:
-            parts += column.parts(nth, start, end)
-        total += int.from_bytes(sha256(b"".join(parts)).digest(), "little")
-    return total % MODULUS
+    parts = [
+        [b"%s %d\n" % (name, end - start) for start, end in blocks.places],
+        *_required([column for column in table if not column.nullable], rows, blocks),
+        *(
+            _nullable(column, one_array(rows[column.name]), blocks)
+            for column in table
+            if column.nullable and rows[column.name].null_count < rows.num_rows
+        ),
+    ]
+    hashes = (sha256(b"".join(block)).digest() for block in zip(*parts, strict=True))
+    return sum(int.from_bytes(it, "little") for it in hashes) % MODULUS
 
 
 def one_array(column: pa.ChunkedArray) -> pa.Array:
@@ -66,90 +60,70 @@ def one_array(column: pa.ChunkedArray) -> pa.Array:
 
 
 @dataclass(frozen=True)
-class _Fixed:
-    """Values of one length, end to end."""
+class _Blocks:
+    """Where the rows of each block begin and end."""
 
-    data: memoryview
-    width: int
+    edges: NDArray[np.int64]
+    places: Sequence[tuple[int, int]]
 
-    def parts(self, nth: int, start: int, end: int) -> tuple[memoryview, ...]:
-        return (self.data[start * self.width : end * self.width],)
+    @classmethod
+    def of(cls, rows: pa.Table) -> _Blocks:
+        heights = one_array(rows["block_number"]).to_numpy()
+        changes = np.flatnonzero(heights[1:] != heights[:-1]) + 1
+        edges = np.concatenate([[0], changes, [len(heights)]])
+        return cls(edges, [*pairwise(edges.tolist())])
+
+    def cut(self, values: Bytes) -> list[bytes]:
+        """Values of fixed length, by block."""
+        data, width = values.tobytes(), values.shape[1]
+        return [data[start * width : end * width] for start, end in self.places]
+
+
+def _required(columns: Sequence[Column], rows: pa.Table, blocks: _Blocks) -> Iterator[list[bytes]]:
+    """The columns that are never null, those of a row side by side; by block."""
+    arrays = {column: one_array(rows[column.name]) for column in columns}
+    variable = [_Variable.of(arrays[it], blocks) for it in columns if it.kind in _VARIABLE]
+    fixed = [_values(arrays[it], it.kind) for it in columns if it.kind not in _VARIABLE]
+    yield blocks.cut(np.concatenate([*(it.lengths for it in variable), *fixed], axis=1))
+    for column in variable:
+        yield column.values
+
+
+def _nullable(column: Column, array: pa.Array, blocks: _Blocks) -> list[bytes]:
+    """A column that some rows may lack, and that blocks without any value leave out; by block."""
+    if column.kind in _VARIABLE:
+        found = _Variable.of(array, blocks)
+        lengths = blocks.cut(found.lengths)
+        values = [each + data for each, data in zip(lengths, found.values, strict=True)]
+    else:
+        values = blocks.cut(_values(array, column.kind))
+    full, some = column.name.encode() + b"\1", column.name.encode() + b"\2"
+    if not array.null_count:
+        return [full + data for data in values]
+    valid = blocks.cut(_valid(array).view(np.uint8)[:, None])
+    return [
+        b"" if 1 not in there else some + there + data if 0 in there else full + data
+        for there, data in zip(valid, values, strict=True)
+    ]
 
 
 @dataclass(frozen=True)
 class _Variable:
-    """Values of any length, end to end."""
+    """A column of variable length: the lengths by row, the values by block."""
 
-    data: memoryview
     lengths: Bytes
-    bounds: Sequence[int]  # where each block's values begin, and where the last one's end
+    values: list[bytes]
 
     @classmethod
-    def of(cls, array: pa.Array, edges: Edges) -> _Variable:
+    def of(cls, array: pa.Array, blocks: _Blocks) -> _Variable:
         if array.null_count:  # what lies under a null is anything
             array = array.fill_null(b"" if pa.types.is_binary(array.type) else "")
         _, buffer, data = array.buffers()
         offsets = np.frombuffer(buffer, "<i4", len(array) + 1, array.offset * 4)
+        whole = memoryview(data or b"")
+        bounds = pairwise(offsets[blocks.edges].tolist())
         lengths = np.diff(offsets).view(np.uint8).reshape(-1, 4)
-        return cls(memoryview(data or b""), lengths, offsets[edges].tolist())
-
-    def parts(self, nth: int, start: int, end: int) -> tuple[memoryview, ...]:
-        return self.lengths[start:end].data, self.values(nth)
-
-    def values(self, nth: int) -> memoryview:
-        return self.data[self.bounds[nth] : self.bounds[nth + 1]]
-
-
-@dataclass(frozen=True)
-class _Required:
-    """The columns that are never null: those of a row side by side."""
-
-    beside: _Fixed
-    variable: Sequence[_Variable]
-
-    @classmethod
-    def of(cls, columns: Sequence[Column], rows: pa.Table, edges: Edges) -> _Required:
-        arrays = {column: one_array(rows[column.name]) for column in columns}
-        variable = [_Variable.of(arrays[it], edges) for it in columns if it.kind in _VARIABLE]
-        fixed = [_values(arrays[it], it.kind) for it in columns if it.kind not in _VARIABLE]
-        matrix = np.concatenate([*(it.lengths for it in variable), *fixed], axis=1)
-        return cls(_Fixed(matrix.reshape(-1).data, matrix.shape[1]), variable)
-
-    def parts(self, nth: int, start: int, end: int) -> Iterator[memoryview]:
-        yield from self.beside.parts(nth, start, end)
-        for column in self.variable:
-            yield column.values(nth)
-
-
-@dataclass(frozen=True)
-class _Nullable:
-    """A column that some rows may lack, and blocks without any value leave out."""
-
-    name: bytes
-    values: _Fixed | _Variable
-    valid: memoryview | None  # a byte per row; None if no row lacks it
-    counts: Sequence[int]  # how many values each block has
-
-    @classmethod
-    def of(cls, column: Column, array: pa.Array, edges: Edges) -> _Nullable:
-        values: _Fixed | _Variable
-        if column.kind in _VARIABLE:
-            values = _Variable.of(array, edges)
-        else:
-            found = _values(array, column.kind)
-            values = _Fixed(found.reshape(-1).data, found.shape[1])
-        if not array.null_count:
-            return cls(column.name.encode(), values, None, ())
-        valid = array.is_valid().to_numpy(zero_copy_only=False).astype(np.uint8)
-        counts = np.add.reduceat(valid, edges[:-1], dtype=np.int64).tolist()
-        return cls(column.name.encode(), values, valid.data, counts)
-
-    def parts(self, nth: int, start: int, end: int) -> Sequence[bytes | memoryview]:
-        if self.valid is None or self.counts[nth] == end - start:
-            return self.name, b"\1", *self.values.parts(nth, start, end)
-        if not self.counts[nth]:
-            return ()
-        return self.name, b"\2", self.valid[start:end], *self.values.parts(nth, start, end)
+        return cls(lengths, [bytes(whole[start:end]) for start, end in bounds])
 
 
 def _values(array: pa.Array, kind: Kind) -> Bytes:
@@ -161,5 +135,10 @@ def _values(array: pa.Array, kind: Kind) -> Bytes:
     found = np.frombuffer(buffer, np.uint8, len(array) * width, array.offset * width)
     values = found.reshape(-1, width)
     if array.null_count:  # what lies under a null is anything
-        values = np.where(array.is_valid().to_numpy(zero_copy_only=False)[:, None], values, 0)
+        values = np.where(_valid(array)[:, None], values, 0)
     return values
+
+
+def _valid(array: pa.Array) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = array.is_valid().to_numpy(zero_copy_only=False)
+    return found
