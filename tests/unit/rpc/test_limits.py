@@ -87,6 +87,16 @@ def test_a_word_that_is_no_help_is_ignored() -> None:
     assert cap.value == 40
 
 
+def test_a_refusal_of_what_was_answered_before_is_an_exception_once() -> None:
+    cap = Cap(20, 100)
+    cap.held(20, 0.0)
+    cap.held(40, 1.0)
+    cap.refused(40, 2.0)
+    assert (cap.value, cap.learned(2.0)) == (20, None)
+    cap.refused(40, 3.0)
+    assert (cap.value, cap.learned(3.0)) == (20, 20)
+
+
 def test_a_limit_is_probed_again_later() -> None:
     cap = Cap(20, 100)
     cap.refused(20, 0.0, word=10)

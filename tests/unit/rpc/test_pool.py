@@ -139,6 +139,22 @@ async def test_an_answer_too_large_makes_batches_smaller_but_a_call_is_told(chai
         assert refused.value.refusal.reaction is Reaction.SMALLER_RANGE
 
 
+async def test_one_giant_block_is_no_limit_for_all(chain: Chain) -> None:
+    def giant(asked: Any) -> Reply | None:
+        if isinstance(asked, list) and any(each["params"][0] == hex(77) for each in asked):
+            return error("response too large", -32003)
+        return None
+
+    async with Outspoken(chain, giant) as node, pool_of(node) as pool:
+        await asked_all(pool, chain)
+        for at in range(8):  # each doubles what one request holds
+            await pool.ask(block_calls(range(at, at + 50)))
+        assert pool.profiles()["a"] == Profile()
+        asked = pool.requests
+        await pool.ask(block_calls(range(50)))
+        assert pool.requests == asked + 1
+
+
 # How fast, how many
 
 

@@ -70,7 +70,7 @@ def _doubtful(endpoint: Endpoint, errand: Errand, now: float) -> bool:
     """It may not have what is asked for: known too low a head, or nothing so far below."""
     if errand.heights is None:
         return False
-    behind = 0 <= endpoint.head < errand.heights.last
+    behind = endpoint.is_below(errand.heights.last, now)
     return behind or errand.heights.first < endpoint.doubted_below(now)
 
 
@@ -87,7 +87,7 @@ def _no_method(errand: Errand) -> Refused:
 
 def _no_history(endpoints: Sequence[Endpoint], errand: Errand, now: float) -> MissingHistory:
     assert errand.heights is not None
-    told = ", ".join(f"`{each.name}` begins at {each.earliest(now):,}" for each in endpoints)
+    told = ", ".join(f"`{each.name}` has none below {each.earliest(now):,}" for each in endpoints)
     return MissingHistory(
         f"no endpoint has block {errand.heights.first:,}: {told}",
         height=errand.heights.first,

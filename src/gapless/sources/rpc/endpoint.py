@@ -22,11 +22,12 @@ from gapless.sources.rpc.limits import PROBE_AFTER, Cap, Concurrency, Pacer, del
 from gapless.sources.rpc.profile import Profile
 
 FIRST_BATCH, LARGEST_BATCH = 20, 100  # calls
-MOST_BYTES, LEAST_BYTES = 16 << 20, 64 << 10
+MOST_BYTES, LEAST_BYTES = 16 << 20, 1 << 20
 _QUOTA_REST = 300.0
 _DENIED_REST = (5.0, 300.0)  # after the first denial in a row, and at most
 _LIMITED_REST = (0.25, 10.0)
 _FAILED_REST = (0.2, 10.0)
+_HEAD_HOLDS = 10.0  # seconds
 _BAD_STREAK = 3  # failures in a row that speak against the endpoint, not against a call
 _SECRET = re.compile(r"[^/?&=#:@]{6,}")
 
@@ -81,7 +82,6 @@ class Endpoint:
         self.bytes.believe(known.batch_bytes, now)
         self.pacer = None if spec.rps is None else Pacer(spec.rps)
         self.chain_id: int | None = None
-        self.head = -1  # the highest that it was heard of; -1: never asked
         self.answers = 0  # requests that brought results
         self.trouble = ""  # the last one
         self._chance = chance
@@ -91,6 +91,7 @@ class Endpoint:
         self._lacks = dict.fromkeys(known.lacks, now)
         self._earliest = (known.earliest_block, now)
         self._doubted = (0, now)
+        self._head = (0, -inf)
 
     @property
     def name(self) -> str:
@@ -116,6 +117,14 @@ class Endpoint:
         """It had nothing below this height, without a word why: it is asked last."""
         height, learned_at = self._doubted
         return height if now - learned_at < PROBE_AFTER else 0
+
+    def is_below(self, height: int, now: float) -> bool:
+        """Whether its head was lower just now; an older one says nothing any more."""
+        head, heard_at = self._head
+        return head < height and now - heard_at < _HEAD_HOLDS
+
+    def heard_of_head(self, height: int, now: float) -> None:
+        self._head = (height, now)
 
     def largest_batch(self) -> int:
         paced = LARGEST_BATCH if self.pacer is None else self.pacer.largest

@@ -132,13 +132,16 @@ class Exchange:
         reactions = {complaint.refusal.reaction for complaint in heard.complaints}
         if heard.results:
             endpoint.answered(limited=Reaction.SLOW_DOWN in reactions)
+        if any(complaint.too_large for complaint in heard.complaints):
+            endpoint.calls.eased(calls)
+            expected = int(sum(map(self.size, batch.values())))
+            if expected > endpoint.bytes.least:  # no provider's limit is below that
+                endpoint.bytes.refused(expected, now)
         for complaint in heard.complaints:
             reaction = complaint.refusal.reaction
             if reaction is Reaction.SMALLER_BATCH:
-                endpoint.calls.refused(calls, now, complaint.refusal.most)
-                expected = sum(map(self.size, batch.values()))
-                if complaint.too_large and expected:
-                    endpoint.bytes.refused(int(expected), now)
+                if not complaint.too_large:
+                    endpoint.calls.refused(calls, now, complaint.refusal.most)
             elif not (reaction is Reaction.AGAIN and heard.results):
                 endpoint.refused(complaint, sent_at, now)
         total = self._weigh(batch, heard)

@@ -51,20 +51,30 @@ class Cap:
         self.value = max(least, min(start, most))
         self._told = most  # what the last refusal left
         self._told_at = -inf
+        self._proven = 0  # as much was answered at once
 
     def ceiling(self, now: float) -> int:
         return self._told if now - self._told_at < PROBE_AFTER else self.most
 
     def held(self, used: int, now: float) -> None:
         """An answered request proves room for more only if it nearly filled the cap."""
+        self._proven = max(self._proven, used)
         if 4 * used >= 3 * self.value:
             self.value = max(self.value, min(2 * self.value, self.ceiling(now)))
 
     def refused(self, used: int, now: float, word: int | None = None) -> None:
-        """Too much; `word` is what the provider says it would take."""
+        """Too much; `word` is what the provider says it would take.
+
+        If it took as much before, this one was an exception (a giant block among small ones):
+        less for now, but only its repetition is a limit.
+        """
+        if word is None and used <= self._proven:
+            self._proven = used // 2
+            self.eased(used)
+            return
         fits = word if word is not None and word < used else used // 2
         fits = max(self.least, min(fits, self.ceiling(now)))
-        self._told, self._told_at = fits, now
+        self._told, self._told_at, self._proven = fits, now, 0
         self.value = min(self.value, fits)
 
     def eased(self, used: int) -> None:

@@ -25,7 +25,6 @@ from typing import Any, NoReturn, Self
 import msgspec
 
 from gapless.core.errors import UsageError
-from gapless.core.redaction import redact
 from gapless.sources.reactions import Reaction, Refusal
 from gapless.sources.rpc.choice import choose
 from gapless.sources.rpc.endpoint import Endpoint, EndpointSpec
@@ -203,7 +202,7 @@ class Pool:
         errand.take(endpoint.name, heard)
         for at, result in heard.results.items():
             if errand.calls[at].method == "eth_blockNumber":
-                endpoint.head = max(endpoint.head, _number(result) or 0)
+                endpoint.heard_of_head(_number(result) or 0, now)
         for complaint in heard.complaints:
             if complaint.call is not None:
                 self._react_to(complaint, errand.calls[complaint.call], endpoint)
@@ -251,7 +250,7 @@ def _tell(endpoint: Endpoint, call: Call, complaint: Complaint) -> NoReturn:
     where = "" if call.height is None else f" at {call.height:,}"
     words = endpoint.spec.redacted(complaint.words)[:300]
     message = f"endpoint `{endpoint.name}` refuses {call.method}{where}: {words}"
-    raise Refused(redact(message), complaint.refusal)
+    raise Refused(message, complaint.refusal)
 
 
 def _number(raw: msgspec.Raw) -> int | None:
