@@ -28,6 +28,7 @@ class Change:
         return self.manifest.chain(self.chain_id)
 
     def add(self, record: Stored, rows: pa.Table) -> Stored:
+        """Stages the file of a record."""
         name = f"{self.chain.folder}/{Entry.of(record).name}"
         self.names.append(name)
         generation = self.manifest.generation + 1
@@ -40,6 +41,7 @@ class Change:
         stored: list[Stored],
         retracted: list[records.Retracted],
     ) -> None:
+        """Puts these records, whose files are there or staged, in the place of the known ones."""
         chain = self.chain.replacing(known, stored, retracted)
         left = {Entry.of(each).name for each in stored}
         gone = {Entry.of(each).name for each in known.stored} - left

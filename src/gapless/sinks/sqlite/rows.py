@@ -8,7 +8,7 @@ read as SQLite reads them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise, repeat
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,10 +21,15 @@ from gapless.schema.digest import one_array
 _NUMBERS = {Kind.INT: "<i8", Kind.FLOAT: "<f8"}
 
 
-def to_tuples(table: Table, rows: pa.Table) -> Iterator[tuple[Any, ...]]:
-    """The rows of a table as SQLite takes them."""
-    columns = [_values(one_array(rows[column.name]), column.kind) for column in table]
-    return zip(*columns, strict=True)
+def filled(table: Table, rows: pa.Table) -> list[Column]:
+    """The columns that any row has a value of: half of them, for most blocks."""
+    return [column for column in table if rows[column.name].null_count < rows.num_rows]
+
+
+def to_tuples(columns: Sequence[Column], rows: pa.Table) -> Iterator[tuple[Any, ...]]:
+    """Some columns of the rows as SQLite takes them."""
+    values = (_values(one_array(rows[column.name]), column.kind) for column in columns)
+    return zip(*values, strict=True)
 
 
 def to_arrow(table: Table, names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> pa.Table:
@@ -39,8 +44,6 @@ def to_arrow(table: Table, names: Sequence[str], rows: Sequence[tuple[Any, ...]]
 
 
 def _values(array: pa.Array, kind: Kind) -> Iterable[Any]:
-    if array.null_count == len(array):
-        return repeat(None, len(array))
     if kind is Kind.JSON:
         texts: list[Any] = array.to_pylist()
         return texts

@@ -29,7 +29,7 @@ from gapless.sinks.revision import COMPARED, revised
 from gapless.sinks.sink import HIGHEST, Batch, Stored
 from gapless.sinks.sqlite import file
 from gapless.sinks.sqlite.ranges import Ranges
-from gapless.sinks.sqlite.rows import to_arrow, to_tuples
+from gapless.sinks.sqlite.rows import filled, to_arrow, to_tuples
 from gapless.sinks.thread import OwnThread
 
 P = ParamSpec("P")
@@ -157,10 +157,13 @@ class SqliteSink:
                     self._connection.execute(delete, (chain_id, *span))
 
     def _insert(self, table: Table, rows: pa.Table) -> None:
-        names = ", ".join(f'"{column.name}"' for column in table)
-        marks = ", ".join("?" for _ in table)
+        if not rows.num_rows:
+            return
+        columns = filled(table, rows)
+        names = ", ".join(f'"{column.name}"' for column in columns)
+        marks = ", ".join("?" for _ in columns)
         insert = f"INSERT INTO {table.name} ({names}) VALUES ({marks})"  # noqa: S608 - ours
-        self._connection.executemany(insert, to_tuples(table, rows))
+        self._connection.executemany(insert, to_tuples(columns, rows))
 
     def _stored(self, chain_id: int, span: Span | None) -> list[Stored]:
         with file.transaction(self._connection, "BEGIN"):
