@@ -103,6 +103,16 @@ def test_one_bad_quantity_is_named(
     assert caught.value.row == at
 
 
+@given(st.lists(quantities(256)), st.integers(1, 20), st.lists(quantities(256)))
+def test_a_wide_number_behind_spaces_is_not_cut(
+    before: list[str], spaces: int, behind: list[str]
+) -> None:
+    spaced = f"{' ' * spaces}0x1234567890abcdef99"
+    with pytest.raises(BadValue) as caught:
+        columns.u256s([*before, spaced, *behind])
+    assert caught.value.row == len(before)
+
+
 @given(st.lists(st.binary(min_size=4, max_size=4)), near, st.data())
 def test_one_bad_value_among_bytes_is_named(
     good: list[bytes], bad: str, data: st.DataObject

@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, repeat
+from itertools import chain, compress, repeat
 from operator import is_not
 from typing import Any
 
@@ -22,12 +22,13 @@ from numpy.typing import NDArray
 from gapless.schema.arrow import arrow_type
 from gapless.schema.tables import F64, Column, Kind
 from gapless.sources.evm import columns
-from gapless.sources.evm.columns import BadValue, Bytes
+from gapless.sources.evm.columns import BadValue
 
 Fields = Mapping[str, Sequence[Any]]
 Mask = NDArray[np.bool_]
 
 _TOPICS = 4
+_NULLS = {kind: pa.nulls(0, arrow_type(kind)) for kind in Kind}
 _MAX_BYTES = 2**31 - 1  # what the 32-bit offsets of Arrow's `binary` can tell apart
 
 
@@ -62,7 +63,9 @@ def arrays(wanted: Iterable[Column], fields: Fields) -> dict[str, pa.Array]:
     for column in wanted:
         values = fields[column.name]
         if column.nullable and not any(values) and values.count(None) == len(values):
-            found |= {it.name: pa.nulls(len(values), arrow_type(it.kind)) for it in column.stored}
+            found[column.name] = _nulls(column.kind, len(values))
+            if column.kind is Kind.U256:
+                found[column.name + F64] = _nulls(Kind.FLOAT, len(values))
         elif column.kind in (Kind.BOOL, Kind.JSON):
             found[column.name] = pa.array(values, arrow_type(column.kind))
         else:
@@ -87,14 +90,8 @@ def topic_arrays(topics: Sequence[list[str]]) -> list[pa.Array]:
     except BadValue as error:
         row = int(np.repeat(np.arange(len(topics)), counts)[error.row])
         raise BadField("topics", row, error) from error
-    starts = np.cumsum(counts) - counts
-    return [_topic(data, starts + place, counts > place) for place in range(_TOPICS)]
-
-
-def _topic(data: Bytes, places: NDArray[np.int64], valid: Mask) -> pa.Array:
-    if valid.all():
-        return _array(Kind.HASH, data[places])
-    return _array(Kind.HASH, data[places[valid]], valid)
+    found, starts = _array(Kind.HASH, data), np.cumsum(counts) - counts
+    return [found.take(pa.array(starts + place, mask=counts <= place)) for place in range(_TOPICS)]
 
 
 def _pass(kind: Kind, group: Sequence[Column], fields: Fields) -> dict[str, pa.Array]:
@@ -120,7 +117,7 @@ def _lay(values: list[str], column: Column, fields: Sequence[Any]) -> Cut:
         values += fields
         return Cut(column, start, len(values), None)
     valid = np.fromiter(map(is_not, fields, repeat(None)), np.bool_, len(fields))
-    values += [field for field in fields if field is not None]
+    values += compress(fields, valid)
     return Cut(column, start, len(values), valid)
 
 
@@ -136,8 +133,11 @@ def _decoded(kind: Kind, values: Sequence[str]) -> NDArray[Any]:
 def _cut(
     kind: Kind, cuts: Sequence[Cut], data: NDArray[Any], suffix: str = ""
 ) -> dict[str, pa.Array]:
+    whole = _array(kind, data)
     return {
-        cut.column.name + suffix: _array(kind, data[cut.start : cut.stop], cut.valid)
+        cut.column.name + suffix: whole[cut.start : cut.stop]
+        if cut.valid is None
+        else _array(kind, _spread(data[cut.start : cut.stop], cut.valid), cut.valid)
         for cut in cuts
     }
 
@@ -159,10 +159,17 @@ def _binary_arrays(
     return found
 
 
-def _array(kind: Kind, found: NDArray[Any], valid: Mask | None = None) -> pa.Array:
-    rows = _spread(found, valid)
+def _array(kind: Kind, rows: NDArray[Any], valid: Mask | None = None) -> pa.Array:
     buffers = [_bits(valid), pa.py_buffer(rows)]
     return pa.Array.from_buffers(arrow_type(kind), len(rows), buffers)
+
+
+def _nulls(kind: Kind, count: int) -> pa.Array:
+    """A column without a value: a part of one that was made once, if that is long enough."""
+    found = _NULLS[kind]
+    if len(found) < count:
+        found = _NULLS[kind] = pa.nulls(count, arrow_type(kind))
+    return found[:count]
 
 
 def _spread(found: NDArray[Any], valid: Mask | None) -> NDArray[Any]:

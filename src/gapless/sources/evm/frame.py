@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,6 @@ from gapless.sources.evm.columns import BadValue, Numbers
 from gapless.sources.evm.structs import Header
 
 Counts = NDArray[np.int64]
-
-_FEW = 128
 
 
 @dataclass(frozen=True)
@@ -83,15 +82,12 @@ class Frame:
 def fields(kind: type[Struct], rows: Sequence[Struct]) -> dict[str, list[Any]]:
     """The rows' fields as columns.
 
-    Rows become tuples, and tuples columns, a few at a time: then the tuples are gone before the
-    garbage collector counts enough of them to look at all, which would cost as much again.
+    Each row is a tuple only for a moment: were they all there at once, the garbage collector would
+    look at them, which costs as much again.
     """
-    found: dict[str, list[Any]] = {name: [] for name in kind.__struct_fields__}
-    for start in range(0, len(rows), _FEW):
-        parts = zip(*map(astuple, rows[start : start + _FEW]), strict=True)
-        for values, part in zip(found.values(), parts, strict=True):
-            values.extend(part)
-    return found
+    names = kind.__struct_fields__
+    laid = [*chain.from_iterable(map(astuple, rows))]
+    return {name: laid[at :: len(names)] for at, name in enumerate(names)}
 
 
 def spread(fields: Fields, rows: Sequence[object | None]) -> Fields:
