@@ -15,13 +15,15 @@ from gapless.sources.rpc import EndpointSpec, Pool, Timeouts
 
 
 @asynccontextmanager
-async def source_of(*nodes: DevNode, receipts: bool = True) -> AsyncIterator[EvmSource]:
+async def source_of(
+    *nodes: DevNode, receipts: bool = True, seconds: float = 0.5
+) -> AsyncIterator[EvmSource]:
     """A source on these nodes, whose endpoints are a, b and c."""
     async with AsyncExitStack() as stack:
         for node in nodes:
             await stack.enter_async_context(node)
         specs = [EndpointSpec(name, node.url) for name, node in zip("abc", nodes, strict=False)]
-        pool = Pool(specs, patience=5, timeouts=Timeouts(connect=1, read=0.5))
+        pool = Pool(specs, patience=5, timeouts=Timeouts(connect=1, read=seconds))
         await stack.enter_async_context(pool)
         network = network_of_chain(nodes[0].chain.chain_id)
         yield EvmSource(pool, network, receipts=receipts)

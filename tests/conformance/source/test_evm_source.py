@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 
 from gapless.core.errors import MissingHistory, Unavailable
 from gapless.core.ranges import Span
-from gapless.devnode import Chain, DevNode, Limits
+from gapless.devnode import Chain, DevNode, Limits, replayed
 from gapless.devnode.limits import Finality
 from gapless.sources.evm.range_logs import decode_range_logs
+from gapless.sources.evm.source import MOST_BYTES
 from gapless.sources.evm.structs import parse_block, parse_light_block, parse_logs, parse_receipts
 from gapless.sources.reactions import Reaction
 from gapless.sources.rpc import Refused
 from tests.conformance.source.sources import assert_true, source_of
+from tests.unit.devnode.asking import DATA, needs_data
 
 NO_BLOCK_RECEIPTS = frozenset({"eth_getBlockReceipts"})
 ONLY_LOGS = NO_BLOCK_RECEIPTS | {"eth_getTransactionReceipt"}
@@ -196,3 +199,21 @@ async def test_a_second_opinion(chain: Chain, other: Chain) -> None:
         (two,) = await source.fetch(Span(5, 5), avoid={one.endpoint})
         assert one.endpoint != two.endpoint
         assert json.loads(bytes(one.block)) == json.loads(bytes(two.block))
+
+
+@needs_data
+@pytest.mark.parametrize("missing", [frozenset[str](), NO_BLOCK_RECEIPTS])
+async def test_a_recorded_chain_with_a_giant_block(missing: frozenset[str]) -> None:
+    """Block 2 of it has some 21 MB of receipts: more than one answer should hold."""
+    chain = replayed(DATA / "chains/execution-apis-54")
+    async with source_of(DevNode(chain, limits=Limits(missing=missing)), seconds=20) as source:
+        blocks = await source.fetch(Span(0, chain.head))
+        for each in blocks:
+            assert bytes(each.block) == chain.block(each.height)
+            assert each.receipts is not None
+            assert _receipts(bytes(each.receipts)) == _receipts(chain.receipts(each.height))
+        assert source.unit * sum(each.size for each in blocks) / len(blocks) <= MOST_BYTES
+
+
+def _receipts(raw: bytes) -> list[bytes]:
+    return [bytes(each) for each in msgspec.json.decode(raw, type=list[msgspec.Raw])]

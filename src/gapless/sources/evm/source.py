@@ -33,6 +33,7 @@ from gapless.sources.rpc.limits import delay
 
 MOST_BYTES = 16 << 20  # of one answer
 _TIMES = 4  # that a null is asked about
+_SHARE = 0.3  # of a new size in the running mean
 _FIRST_WAIT = 0.25  # seconds, before a null is asked about again
 NOBODY = frozenset[str]()
 
@@ -50,6 +51,12 @@ class RawBlock:
     @property
     def is_whole(self) -> bool:
         return not _is_null(self.block) and (self.receipts is None or not _is_null(self.receipts))
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        parts = (self.block, self.receipts, self.logs)
+        return sum(memoryview(part).nbytes for part in parts if part is not None)
 
 
 def _is_null(raw: Raw) -> bool:
@@ -82,12 +89,13 @@ class EvmSource:
         self._pool, self._network, self._receipts = pool, network, receipts
         self._logs = LogRanges(pool)
         self._head = -1  # the highest that any endpoint has shown
+        self._size = 1.0  # mean bytes of a block and what comes with it
 
     @property
     def unit(self) -> int:
         """How many blocks to ask for in one go, by what the endpoints are known to take."""
         calls = (_block_call(0), _receipts_call(0)) if self._receipts else (_block_call(0, False),)
-        return self._pool.room(calls, MOST_BYTES)
+        return max(1, min(self._pool.room(calls), int(MOST_BYTES / self._size)))
 
     async def fetch(self, span: Span, *, avoid: Collection[str] = ()) -> list[RawBlock]:
         """The blocks of a span in ascending order; for a second opinion, avoid who gave the first.
@@ -95,7 +103,11 @@ class EvmSource:
         A span larger than `unit` is possible, but its answers are all in memory at once.
         """
         heights = range(span.first, span.last + 1)
-        return await self._insist(self._in_full if self._receipts else self._light, heights, avoid)
+        way = self._in_full if self._receipts else self._light
+        blocks = await self._insist(way, heights, avoid)
+        size = sum(each.size for each in blocks) / len(blocks)
+        self._size += (_SHARE if self._size > 1 else 1) * (size - self._size)
+        return blocks
 
     async def head(self) -> int:
         """The highest block: one endpoint's lower head is no news about the chain."""

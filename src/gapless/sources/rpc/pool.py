@@ -119,11 +119,11 @@ class Pool:
         now = self._clock()
         return {each.name: each.profile(now) for each in self._endpoints}
 
-    def room(self, calls: Sequence[Call], most_bytes: int) -> int:
+    def room(self, calls: Sequence[Call]) -> int:
         """How often one request may hold calls like all of these, by what is known now."""
         size = max(1.0, sum(map(self._exchange.size, calls)))
         rooms = (
-            min(each.largest_batch() // len(calls), int(min(most_bytes, each.bytes.value) / size))
+            min(each.largest_batch() // len(calls), int(each.bytes.value / size))
             for each in self._endpoints
         )
         return max(1, *rooms)

@@ -1,0 +1,60 @@
+"""Bytes that come back packed, damaged or with a word about when to come again."""
+
+from __future__ import annotations
+
+import gzip
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gapless.devnode import Chain
+from gapless.devnode.wire import Reply
+from gapless.sources.rpc.http import Http, Response, Timeouts, Trouble, unpacked
+from tests.unit.rpc.nodes import Outspoken
+
+BODY = b'{"jsonrpc":"2.0","id":0,"result":"0x1"}' * 50
+PACKED = gzip.compress(BODY)
+
+
+async def retry_after(chain: Chain, value: str) -> float | None:
+    reply = Reply(b"", 429, (("Retry-After", value),))
+    async with Outspoken(chain, lambda _: reply) as node, Http(Timeouts()) as http:
+        response = await http.post(node.url, b"{}", calls=1, fresh=False)
+        assert response.status == 429
+        return response.retry_after
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"), [("7", 7.0), ("0", 0.0), ("1.5", 1.5), ("soon", None), ("-3", None)]
+)
+async def test_retry_after_in_seconds(chain: Chain, value: str, seconds: float | None) -> None:
+    assert await retry_after(chain, value) == seconds
+
+
+@pytest.mark.parametrize(("ahead", "seconds"), [(90, 90.0), (-90, 0.0)])
+async def test_retry_after_as_a_date(chain: Chain, ahead: int, seconds: float) -> None:
+    moment = datetime.now(UTC) + timedelta(seconds=ahead)
+    found = await retry_after(chain, format_datetime(moment, usegmt=True))
+    assert found == pytest.approx(seconds, abs=2)
+
+
+@pytest.mark.parametrize("encoding", ["", "identity", "gzip"])
+def test_a_body_is_unpacked(encoding: str) -> None:
+    body = PACKED if encoding == "gzip" else BODY
+    assert unpacked(Response(200, body, encoding, None)) == BODY
+
+
+@given(st.integers(1, len(PACKED) - 1))
+def test_half_a_packed_body_is_trouble(size: int) -> None:
+    with pytest.raises(Trouble, match="damaged"):
+        unpacked(Response(200, PACKED[:size], "gzip", None))
+
+
+@given(st.binary(min_size=1))
+def test_what_is_not_packed_at_all_is_trouble(body: bytes) -> None:
+    for encoding in ("gzip", "br"):
+        with pytest.raises(Trouble):
+            unpacked(Response(200, body, encoding, None))
