@@ -14,7 +14,7 @@ from gapless.schema.arrow import arrow_schema
 from gapless.schema.digest import MODULUS, digest
 
 Row = dict[str, Any]
-few = settings(max_examples=40)
+few = settings(max_examples=25)
 
 _VALUES: dict[Kind, st.SearchStrategy[Any]] = {
     Kind.INT: st.sampled_from([0, 1, 2**63, 2**64 - 1]),

@@ -54,8 +54,8 @@ def repair(report: Report, network: str, sink: str) -> str:
 
 def _fetch(report: Report, network: str, heights: RangeSet, sink: str) -> str:
     first, last = heights.spans[0].first, heights.spans[-1].last
-    datasets = [each.dataset for each in report.coverage]
-    some = "" if len(datasets) in (1, len(TABLES)) else f" --datasets {','.join(datasets)}"
+    datasets = [each.dataset for each in report.coverage if each.heights]
+    some = "" if len(datasets) in (0, len(TABLES)) else f" --datasets {','.join(datasets)}"
     return f"gapless fetch {network} {first}:{last} --to {shlex.quote(sink)}{some}"
 
 

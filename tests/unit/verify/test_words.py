@@ -1,0 +1,59 @@
+"""What a verification says to people."""
+
+from __future__ import annotations
+
+import pytest
+
+from gapless.cli.stores import span_of
+from gapless.cli.verifying import repair, report_text, spans_text, verdict
+from gapless.core.errors import BadSelector
+from gapless.core.ranges import RangeSet, Span
+from gapless.verify import Coverage, Finding, Report
+
+WHOLE = RangeSet.of((0, 1999))
+GAPS = RangeSet.of(*((at, at + 1) for at in range(0, 100, 10)))
+
+
+def test_many_ranges_are_cut_short() -> None:
+    assert spans_text(RangeSet.of((1, 1), (5, 1200))) == "1, 5-1,200"
+    assert spans_text(GAPS) == "0-1, 10-11, 20-21, 30-31, 6 more"
+
+
+def test_checks_that_held_in_part_are_told() -> None:
+    part = RangeSet.of((0, 999))
+    proven = {"link": WHOLE, "receipts_root": part}
+    blocks = Coverage("blocks", WHOLE, RangeSet(), 2000, proven, {"prices": WHOLE})
+    text = report_text(Report(1, Span(0, 1999), (blocks,), ()), "ethereum")
+    assert "  proven: link\n  proven in part: receipts_root at 0-999\n" in text
+    assert "  unproven: prices at 0-1,999\n" in text
+
+
+def test_long_lists_are_cut_short() -> None:
+    findings = tuple(Finding("link", "blocks", Span(at, at), "bad") for at in range(0, 60, 2))
+    report = Report(1, Span(0, 1999), (Coverage("blocks", WHOLE, RangeSet(), 2000),), findings)
+    assert report_text(report, "ethereum").splitlines()[-2:] == [
+        "blocks 38: bad",
+        "and 10 more; `--json` lists all",
+    ]
+    assert verdict(report) == "30 findings"
+
+
+def test_the_hint_brings_the_tables_that_are_stored() -> None:
+    coverage = tuple(Coverage(name, WHOLE, GAPS) for name in ("blocks", "logs"))
+    report = Report(1, Span(0, 1999), coverage, ())
+    command = "gapless fetch ethereum 0:91 --to 'my sink.db' --datasets blocks,logs"
+    assert repair(report, "ethereum", "my sink.db") == f"`{command}` fills it"
+
+
+@pytest.mark.parametrize(("stored", "option"), [(WHOLE, " --datasets blocks"), (RangeSet(), "")])
+def test_headers_alone_stay_alone(stored: RangeSet, option: str) -> None:
+    report = Report(1, Span(0, 1999), (Coverage("blocks", stored, GAPS),), ())
+    command = f"`gapless fetch ethereum 0:91 --to x.db{option}` fills it"
+    assert repair(report, "ethereum", "x.db") == command
+
+
+def test_a_range_has_two_ends() -> None:
+    assert span_of(None) is None
+    assert span_of("1k:+10") == (1000, 1009)
+    with pytest.raises(BadSelector, match="`5:latest` has no end"):
+        span_of("5:latest")
