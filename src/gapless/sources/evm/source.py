@@ -35,7 +35,7 @@ MOST_BYTES = 16 << 20  # of one answer
 _TIMES = 4  # that a null is asked about
 _SHARE = 0.3  # of a new size in the running mean
 _FIRST_WAIT = 0.25  # seconds, before a null is asked about again
-NOBODY = frozenset[str]()
+_NOBODY = frozenset[str]()
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ class EvmSource:
 
     def _others_left(self, *avoided: Collection[str]) -> frozenset[str]:
         """Whom to avoid so that somebody is left; nobody may be judged missing unasked."""
-        return next((frozenset(each) for each in avoided if self._pool.names - set(each)), NOBODY)
+        return next((frozenset(each) for each in avoided if self._pool.names - set(each)), _NOBODY)
 
     def _conclude(self, whole: dict[int, RawBlock], empty_handed: dict[str, int]) -> None:
         """Remembers who had nothing where another one had everything, far below the head."""

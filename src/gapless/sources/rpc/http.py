@@ -84,7 +84,7 @@ class Http:
                 packed = await response.read()
         except TimeoutError as error:
             raise Trouble("no answer in time", slow=True) from error
-        except (aiohttp.ClientError, OSError) as error:
+        except (aiohttp.ClientError, OSError, ValueError) as error:
             raise Trouble(_told(error)) from error
         headers = response.headers
         encoding = headers.get("Content-Encoding", "").lower()
@@ -112,6 +112,8 @@ def _told(error: Exception) -> str:
     """What happened, by kind: the client's own words may hold the URL."""
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return "the host is not known"
+    if isinstance(error, ValueError):
+        return "the URL cannot be used"
     if isinstance(error, aiohttp.ClientSSLError):
         return "no secure connection"
     if isinstance(error, aiohttp.ClientConnectorError):
