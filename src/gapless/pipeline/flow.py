@@ -90,7 +90,7 @@ class Flow:
                     raise TransientError(f"the chain keeps changing: {seam}") from seam
                 await self._mend(seam)
             except _Rewind as back:
-                self._next = max(span.first, back.height)
+                self._next = min(self._next, max(span.first, back.height))
 
     async def _stream(self, span: Span) -> None:
         before: str | None = None
@@ -140,6 +140,7 @@ class Flow:
                 self._sampled = unit.sampled
 
     async def _store(self, batch: Batch) -> None:
+        assert batch.span.first <= self._next, "a batch that leaves blocks out"
         await self._write(batch)
         self._next = batch.span.last + 1
         await self._written(batch.span)

@@ -266,6 +266,15 @@ async def test_what_a_newer_run_has_retracted_is_taken_up_again_later() -> None:
     assert reported == []
 
 
+async def test_going_back_leaves_nothing_out_that_is_not_written_yet() -> None:
+    chain = Chain(keys_from=20)
+    sink = MemorySink()
+    run, reported = flow(chain, sink)
+    await run.run(Span(0, 29))
+    assert sorted(sink.rows) == list(range(30))
+    assert reported == [(0, 29)]
+
+
 async def test_unknown_keys_take_the_run_back_to_the_last_full_sample() -> None:
     chain = Chain(keys_from=80)
     sink = MemorySink()

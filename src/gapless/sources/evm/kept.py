@@ -41,7 +41,7 @@ _COPIES: dict[type[Answer], set[str]] = {
     Block: set(),
     LightBlock: set(),
     Transaction: {"blockHash", "blockNumber", "blockTimestamp", "transactionIndex"},
-    Receipt: {"blockHash", "blockNumber", "transactionHash", "transactionIndex"}
+    Receipt: {"blockHash", "blockNumber", "blockTimestamp", "transactionHash", "transactionIndex"}
     | {"from", "to", "type", "logsBloom"},
     Log: {"blockHash", "blockNumber", "blockTimestamp", "transactionHash", "transactionIndex"}
     | {"removed"},
@@ -168,4 +168,8 @@ def _keep(row: Answer, members: Members, implied: Mapping[str, Any]) -> None:
 
 def _equal(raw: Raw, implied: Any) -> bool:
     value = msgspec.json.decode(raw)
-    return bool(value.lower() == implied if isinstance(value, str) else value == implied)
+    if isinstance(value, str):
+        return bool(value.lower() == implied)
+    if isinstance(value, int) and isinstance(implied, str):  # anvil writes a time as a number
+        return hex(value) == implied
+    return bool(value == implied)
