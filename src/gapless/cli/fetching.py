@@ -117,8 +117,10 @@ def summary(result: FetchResult) -> str:
     calls = ", ".join(f"{count:,} {name}" for name, count in sorted(result.calls.items()))
     lines = [line, f"stored: {rows or 'nothing'}"]
     lines.append(f"calls: {calls}, in {counted(result.requests, 'request')}")
-    troubles = ((result.retries, "calls sent again"), (result.refused, "answers refused"))
-    lines[-1] += "".join(f"; {count:,} {what}" for count, what in troubles if count)
+    if result.retries:
+        lines[-1] += f"; {counted(result.retries, 'call')} sent again"
+    if result.refused:
+        lines[-1] += f"; {counted(result.refused, 'answer')} refused"
     if result.unproven:
         lines.append(f"unproven: {', '.join(sorted(result.unproven))}")
     return "\n".join(lines)

@@ -27,11 +27,10 @@ from gapless.core.selector import Range, Selection, summary
 from gapless.ledger import Ledger
 from gapless.ledger.records import Backfill, BackfillRequest
 from gapless.networks import Network
-from gapless.pipeline.check import Level, required
+from gapless.pipeline.check import Level
 from gapless.runtime.blocks import NAME, VERSION
 from gapless.runtime.plane import BlocksSpec
 from gapless.schema import TABLES
-from gapless.sinks import Sink, Stored
 from gapless.sources.evm.source import EvmSource
 
 DATASETS = tuple(table.name for table in TABLES)
@@ -65,28 +64,6 @@ async def survey(source: EvmSource, network: Network, confirmations: int | None 
     if finalized is None:
         return Tip(head, max(0, head - network.finality.depth), by_depth=True)
     return Tip(max(head, finalized), finalized, by_depth=False)
-
-
-async def covered(sink: Sink, spec: BlocksSpec, span: Span) -> RangeSet:
-    """The heights of a span that the sink holds as they are asked for."""
-    stored = await sink.stored(spec.chain_id, span)
-    found = RangeSet.of(span)
-    for dataset in spec.datasets:
-        found &= RangeSet(
-            each.span for each in stored if each.dataset == dataset and _suffices(each, spec)
-        )
-    return found
-
-
-def _suffices(stored: Stored, spec: BlocksSpec) -> bool:
-    """Whether all was checked that is asked for, as far as it could be."""
-    made = stored.proven | stored.unproven
-    receipts = spec.wanted.receipts
-    starts = {stored.span.first, *(era.start for era in spec.chain.eras)}
-    heights = (height for height in starts if stored.span.first <= height <= stored.span.last)
-    return all(
-        required(spec.chain, spec.verify, height, receipts=receipts) <= made for height in heights
-    )
 
 
 def calls_for(count: int, spec: BlocksSpec) -> dict[str, int]:

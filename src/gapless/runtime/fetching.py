@@ -36,7 +36,6 @@ from gapless.runtime.engine import BackfillHandle, Engine
 from gapless.runtime.fetch import (
     FOREGROUND,
     Wish,
-    covered,
     datasets_of,
     request_for_blocks,
     survey,
@@ -46,6 +45,7 @@ from gapless.runtime.places import Places, places_of
 from gapless.runtime.plane import (
     BlocksSpec,
     Plane,
+    covered,
     endpoints_of,
     plane_with,
     profiles_from,

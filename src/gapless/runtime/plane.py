@@ -18,11 +18,11 @@ import msgspec
 
 from gapless.config import Config
 from gapless.core.errors import MissingHistory, PermanentError, UsageError
-from gapless.core.ranges import Span
+from gapless.core.ranges import RangeSet, Span
 from gapless.ledger import Ledger
 from gapless.ledger.records import Coverage
 from gapless.networks import Network, find_network
-from gapless.pipeline.check import Level
+from gapless.pipeline.check import Level, required
 from gapless.pipeline.flow import Flow, Sizes
 from gapless.pipeline.intake import Intake, Wanted
 from gapless.runtime.context import Context
@@ -75,17 +75,23 @@ class Plane:
             ahead=self._ahead,
             linked=self.spec.verify is not Level.OFF,
         )
-        written = partial(self._written, chunk, context)
+        last = chunk.whole_spans[-1].last
+        written = partial(self._written, context, last)
         self._runs += 1
         try:
             for span in chunk.spans:
-                flow = Flow(self.intake, self.sink, context.fence, written, sizes)
-                await self._run(flow, span)
+                done = await covered(self.sink, self.spec, span)
+                for part in (RangeSet.of(span) - done).spans:
+                    flow = Flow(self.intake, self.sink, context.fence, written, sizes)
+                    await self._run(flow, part)
         except Exception:
             await self._cover(chunk, context)  # what was written before is stored all the same
             raise
         finally:
             self._runs -= 1
+        await self._cover(chunk, context)
+        if chunk.spans[-1].last == last:
+            context.progress(last)
 
     async def _run(self, flow: Flow, span: Span) -> None:
         try:
@@ -96,12 +102,13 @@ class Plane:
                 str(error), partition=error.height, through=last, hint=error.hint
             ) from error
 
-    async def _written(self, chunk: Chunk, context: Context, span: Span) -> None:
-        """Reports a batch; before the last one, all that is stored of the chunk."""
+    async def _written(self, context: Context, last: int, span: Span) -> None:
+        """Reports a batch; the last of a chunk only once its coverage was told."""
         self.blocks += span.size
-        if span.last == chunk.whole_spans[-1].last:
-            await self._cover(chunk, context)
-        context.progress(span.last)
+        if span.last < last:
+            context.progress(span.last)
+        else:
+            context.check()
 
     async def _cover(self, chunk: Chunk, context: Context) -> None:
         for span in chunk.whole_spans:
@@ -126,6 +133,28 @@ class Plane:
             unproven=stored.unproven,
             fence=stored.fence,
         )
+
+
+async def covered(sink: Sink, spec: BlocksSpec, span: Span) -> RangeSet:
+    """The heights of a span that the sink holds as they are asked for."""
+    stored = await sink.stored(spec.chain_id, span)
+    found = RangeSet.of(span)
+    for dataset in spec.datasets:
+        found &= RangeSet(
+            each.span for each in stored if each.dataset == dataset and _suffices(each, spec)
+        )
+    return found
+
+
+def _suffices(stored: Stored, spec: BlocksSpec) -> bool:
+    """Whether all was checked that is asked for, as far as it could be."""
+    made = stored.proven | stored.unproven
+    receipts = spec.wanted.receipts
+    starts = {stored.span.first, *(era.start for era in spec.chain.eras)}
+    heights = (height for height in starts if stored.span.first <= height <= stored.span.last)
+    return all(
+        required(spec.chain, spec.verify, height, receipts=receipts) <= made for height in heights
+    )
 
 
 @contextmanager

@@ -14,8 +14,9 @@ import pytest
 from gapless.core.backfill import State
 from gapless.core.errors import UsageError
 from gapless.core.ranges import RangeSet, Span
-from gapless.devnode import Chain, DevNode, Limits
+from gapless.devnode import Chain, DevNode, Limits, Pace
 from tests.conformance.fetch.stage import LAST, contents, truth
+from tests.waiting import eventually
 
 Fetch = Callable[..., Any]
 
@@ -78,6 +79,20 @@ async def test_two_overlapping_fetches_at_once_store_each_block_once(
     )
     assert (one.state, two.state) == (State.SUCCEEDED, State.SUCCEEDED)
     assert await stored() == truth(chain, Span(0, 220))
+
+
+async def test_an_interrupted_fetch_goes_on_with_what_the_sink_lacks(
+    chain: Chain, fetch: Fetch, stored: Fetch
+) -> None:
+    async with DevNode(chain, pace=Pace(latency=0.02)) as node:
+        running = asyncio.create_task(fetch(node, batch_size=10))
+        await eventually(lambda: asked(node) > 120)
+        running.cancel()
+        await asyncio.wait([running])
+        before = len((await stored())["blocks"])
+        assert 0 < before < LAST
+        assert (await fetch(node, batch_size=10)).fetched == LAST + 1 - before
+    assert await stored() == truth(chain, Span(0, LAST))
 
 
 async def test_stronger_checks_than_before_ask_again(
