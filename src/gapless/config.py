@@ -128,7 +128,7 @@ def load(environment: Mapping[str, str] | None = None, folder: Path | None = Non
     """The configuration of this process."""
     environment = os.environ if environment is None else environment
     path = find(environment, folder or Path.cwd())
-    config = Config() if path is None else parse(path.read_text(), str(path.name))
+    config = Config() if path is None else anchored(parse(path.read_text(), path.name), path.parent)
     changed: dict[str, Any] = {}
     for variable, field in _NUMBERS.items():
         if text := environment.get(variable):
@@ -163,6 +163,23 @@ def parse(text: str, name: str = FILE) -> Config:
             if not _NAME.fullmatch(each):
                 raise UsageError(f"`{name}`: `{each}` is no name of a {kind}")
     return msgspec.structs.replace(config, fetch=checked(config.fetch))
+
+
+def anchored(config: Config, folder: Path) -> Config:
+    """The configuration with its relative paths below the folder of the file, not of the caller."""
+    if folder == Path.cwd():
+        return config
+    sinks = {name: SinkTarget(_below(folder, sink.url)) for name, sink in config.sinks.items()}
+    ledger = config.ledger and _below(folder, config.ledger)
+    return msgspec.structs.replace(config, sinks=sinks, ledger=ledger)
+
+
+def _below(folder: Path, target: str) -> str:
+    scheme, separator, path = target.rpartition(":///")
+    elsewhere = ":" in target and scheme != "sqlite"  # `env:NAME`, or a URL of another kind
+    if path.startswith("/") or elsewhere:
+        return target
+    return f"{scheme}{separator}{folder}/{path}"
 
 
 def checked(fetch: Fetch) -> Fetch:

@@ -31,7 +31,7 @@ workers = 16
 def test_a_file_is_read(tmp_path: Path) -> None:
     (tmp_path / "gapless.toml").write_text(TEXT)
     found = config.load({}, tmp_path)
-    assert found.ledger == "sqlite:///x.db"
+    assert found.ledger == f"sqlite:///{tmp_path}/x.db"
     assert found.endpoint("archive").rps == 25
     assert found.fetch.workers == 16
     assert found.fetch.batch_size == 100
@@ -112,3 +112,21 @@ def test_names_are_resolved_and_unknown_ones_refused(monkeypatch: pytest.MonkeyP
 
 def test_no_secret_is_shown() -> None:
     assert "SECRET" not in repr(config.parse(TEXT))
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("chain.db", "{folder}/chain.db"),
+        ("lake/", "{folder}/lake/"),
+        ("/abs/chain.db", "/abs/chain.db"),
+        ("sqlite:///chain.db?fk=off", "sqlite:///{folder}/chain.db?fk=off"),
+        ("sqlite:////abs/chain.db", "sqlite:////abs/chain.db"),
+        ("postgresql://host/db", "postgresql://host/db"),
+        ("env:TARGET", "env:TARGET"),
+    ],
+)
+def test_paths_are_those_of_the_file(tmp_path: Path, target: str, expected: str) -> None:
+    (tmp_path / "gapless.toml").write_text(f"[sinks.s]\nurl = '{target}'\n")
+    found = config.load({}, tmp_path).sinks["s"].url
+    assert found == expected.format(folder=tmp_path)

@@ -45,6 +45,7 @@ class LazyGroup(click.Group):
         "worker": ("gapless.cli.worker", "Run chunks of whatever the ledger has."),
         "dead": ("gapless.cli.dead", "List, retry and purge dead letters."),
         "ledger": ("gapless.cli.ledger", "Check, migrate and compact the ledger."),
+        "init": ("gapless.cli.init", "Write a configuration to begin with."),
         "doctor": ("gapless.cli.doctor", "Find out what endpoints are good for."),
         "devnode": ("gapless.cli.devnode", "Run a node with a simulated or recorded chain."),
     },

@@ -67,9 +67,9 @@ async def fetch(
     detach: bool,
     **options: Any,
 ) -> int:
-    """Fetch blocks A to B of a network, both included, and prove them.
+    """Fetch blocks of a network, prove them, store them.
 
-    A:B is written `18M:18.005M`, `18000000:+5000`, `18M:latest` or `:finalized`. The same command
+    From A to B, both included. A:B is written `18M:18.005M`, `18000000:+5000`, `18M:latest` or `:finalized`. The same command
     again goes on where it was, or finds that nothing is left to do.
 
     A node or a sink may also be named as in gapless.toml, or as `env:VARIABLE`. URLs hold keys:

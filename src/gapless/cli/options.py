@@ -16,6 +16,7 @@ from typing import Any, ParamSpec, TypeVar
 import click
 from click.core import ParameterSource
 
+from gapless.config import load
 from gapless.core.errors import GaplessError
 from gapless.ledger import Ledger, open_ledger, redacted
 from gapless.runtime.process import DEFAULT_LEDGER, actor
@@ -28,8 +29,7 @@ ledger_option = click.option(
     "--ledger",
     "ledger_url",
     envvar="GAPLESS_LEDGER",
-    default=DEFAULT_LEDGER,
-    show_default=True,
+    show_default=DEFAULT_LEDGER,
     metavar="URL",
     help="`sqlite:///path` or `postgresql://…`; also GAPLESS_LEDGER.",
 )
@@ -37,11 +37,16 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 
 
 def common(command: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
-    """Adds `--ledger` and `--json`, and runs the async command."""
+    """Adds `--ledger` and `--json`, and runs the async command.
+
+    The ledger is that of the flag, the environment or the configuration, in this order.
+    """
 
     @wraps(command)
     def run(*arguments: P.args, **named: P.kwargs) -> T:
         try:
+            if named["ledger_url"] is None:
+                named["ledger_url"] = load().ledger or DEFAULT_LEDGER
             return asyncio.run(command(*arguments, **named))
         except GaplessError as error:
             error.hint = runnable(error.hint or _usage_hint())

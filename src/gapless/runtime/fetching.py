@@ -9,7 +9,6 @@ an unreachable or wrong node before a sink or a ledger is there.
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -291,7 +290,7 @@ async def fetch(
 ) -> FetchResult:
     """Fetches blocks into a sink, to the end; what is stored already is not asked for again."""
     config = load()
-    url = ledger or config.ledger or os.environ.get("GAPLESS_LEDGER", DEFAULT_LEDGER)
+    url = ledger or config.ledger or DEFAULT_LEDGER
     wish, places = wish_for(config, network, heights, rpc, to, options)
     async with open_fetch(wish, places.config, url) as fetching:
         if not fetching.missing:

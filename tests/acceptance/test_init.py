@@ -1,0 +1,52 @@
+"""`gapless init`, and what it writes at work."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gapless import config
+from gapless.networks import NETWORKS
+from tests.acceptance.commands import GAPLESS
+
+
+def init(folder: Path, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [GAPLESS, "init", *arguments], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def test_it_writes_a_file_that_is_understood(tmp_path: Path) -> None:
+    done = init(tmp_path, "--network", "arbitrum-nova", "--to", "nova/")
+    assert done.stdout == "gapless.toml\n"
+    found = config.parse((tmp_path / "gapless.toml").read_text())
+    assert found.endpoints["arbitrum-nova"].url == "env:ARBITRUM_NOVA_RPC"
+    assert found.sinks["chain"].url == "nova/"
+    assert found.fetch == config.Fetch()
+
+
+def test_it_writes_over_nothing_unless_told(tmp_path: Path) -> None:
+    file = tmp_path / "gapless.toml"
+    file.write_text("# mine\n")
+    done = init(tmp_path, code=2)
+    assert "there already" in done.stderr
+    assert "hint: `--force`" in done.stderr
+    assert file.read_text() == "# mine\n"
+    init(tmp_path, "--force")
+    assert "ethereum" in file.read_text()
+
+
+@pytest.mark.parametrize("arguments", [["--network", "etherium"], ["--to", 'a".db']])
+def test_what_makes_no_sense_writes_nothing(tmp_path: Path, arguments: list[str]) -> None:
+    init(tmp_path, *arguments, code=2)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_every_network_can_be_named(network: str) -> None:
+    text = f"[endpoints.{network}]\nurl = 'http://x'\nnetwork = '{network}'\n"
+    assert network in config.parse(text).endpoints
