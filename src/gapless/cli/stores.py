@@ -1,22 +1,30 @@
-"""The stored chain that a command is about: a sink by its path, name or variable, and a network."""
+"""The stored chain that a command is about.
+
+It is named by its sink (a path, a name or a variable) and a network, or by the backfill that has
+filled it: then the blocks in question are those that the backfill was asked for.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import click
 
-from gapless.config import load
+from gapless.cli.options import opened
+from gapless.config import Config, load
 from gapless.core.errors import BadSelector, UsageError
 from gapless.core.heights import Heights
 from gapless.core.ranges import Span
 from gapless.core.redaction import redact
+from gapless.ledger.records import Backfill
 from gapless.networks import CUSTOM, Network, find_network, network_of_chain
 from gapless.sinks import Sink, open_sink
 
-sink_argument = click.argument("target", metavar="SINK")
+sink_argument = click.argument("target", metavar="SINK|BACKFILL")
+_BACKFILL = re.compile(r"bf_[a-z2-7]{10}(-\d+)?")
 network_option = click.option(
     "--network", "network_name", metavar="NAME", help="Which chain, if there are several."
 )
@@ -35,6 +43,7 @@ class Store:
     sink: Sink
     shown: str  # the sink as the person may write it again
     chain_id: int
+    span: Span | None  # the blocks in question; None: from the lowest to the highest
 
     @property
     def network(self) -> str:
@@ -42,14 +51,37 @@ class Store:
 
 
 @asynccontextmanager
-async def opened_store(target: str, network_name: str | None) -> AsyncIterator[Store]:
+async def opened_store(
+    ledger_url: str, target: str, network_name: str | None, blocks_text: str | None
+) -> AsyncIterator[Store]:
     """The sink, which must be there; a name of `gapless.toml` comes before a path."""
-    config = load()
-    named = target in config.sinks or target.startswith("env:")
+    config, span = load(), span_of(blocks_text)
     wanted = None if network_name is None else find_network(network_name)
-    async with await open_sink(config.sink(target) if named else target, create=False) as sink:
+    if target not in config.sinks and _BACKFILL.fullmatch(target):
+        async with opened(ledger_url) as ledger:
+            backfill = await ledger.backfill(target)
+        target, wanted, asked = _filled_by(backfill)
+        span = span or asked
+    async with await open_sink(_place(config, target), create=False) as sink:
         shown = redact(target)
-        yield Store(sink, shown, _chosen(shown, await sink.chains(), wanted))
+        yield Store(sink, shown, _chosen(shown, await sink.chains(), wanted), span)
+
+
+def _place(config: Config, target: str) -> str:
+    named = target in config.sinks or target.startswith("env:")
+    return config.sink(target) if named else target
+
+
+def _filled_by(backfill: Backfill) -> tuple[str, Network, Span]:
+    """The sink, the network and the blocks of a backfill."""
+    if backfill.job != "blocks":
+        raise UsageError(
+            f"backfill `{backfill.id}` runs `{backfill.job}`, and fills no sink",
+            hint=f"`gapless backfill show {backfill.id}` tells about it",
+        )
+    network = network_of_chain(int(backfill.spec["chain_id"]))
+    asked = Span(int(backfill.selector["start"]), int(backfill.selector["end"]))
+    return str(backfill.spec["sink"]), network, asked
 
 
 def span_of(text: str | None) -> Span | None:

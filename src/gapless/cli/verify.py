@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from random import Random
 
 import click
 
 from gapless.cli import data, verifying
-from gapless.cli.options import json_option, note
+from gapless.cli.options import common, note
 from gapless.cli.stores import (
     Store,
     blocks_option,
     network_option,
     opened_store,
     sink_argument,
-    span_of,
 )
 from gapless.config import load
-from gapless.core.ranges import Span
 from gapless.networks import network_of_chain
 from gapless.schema import BLOCKS
 from gapless.verify import Report, compare
@@ -38,34 +35,24 @@ _PATIENCE = 20.0
 @click.option(
     "--against", metavar="URL", help="Also compare some hashes with a node, or an endpoint's name."
 )
-@json_option
-def verify(
+@common
+async def verify(
+    ledger_url: str,
+    as_json: bool,
     target: str,
     network_name: str | None,
     blocks_text: str | None,
     deep: bool,
     against: str | None,
-    as_json: bool,
 ) -> int:
     """Prove that what is stored is whole.
 
     Looks at the stored rows alone: no height is missing, every block stands on the one before, and
-    every table has as many rows as its blocks promise. Exit code 1: something is missing or wrong.
+    every table has as many rows as its blocks promise. Of a backfill, what it was asked for. Exit
+    code 1: something is missing or wrong.
     """
-    span = span_of(blocks_text)
-    return asyncio.run(_verify(target, network_name, span, deep, against, as_json))
-
-
-async def _verify(
-    target: str,
-    network_name: str | None,
-    span: Span | None,
-    deep: bool,
-    against: str | None,
-    as_json: bool,
-) -> int:
-    async with opened_store(target, network_name) as store:
-        report = await look_through(store.sink, store.chain_id, span, deep=deep)
+    async with opened_store(ledger_url, target, network_name, blocks_text) as store:
+        report = await look_through(store.sink, store.chain_id, store.span, deep=deep)
         if report is None:
             note(f"error: `{store.shown}` holds no block of {store.network}")
             note(f"\nhint: `gapless fetch {store.network} A:B --to {store.shown}` brings some")
