@@ -38,7 +38,7 @@ def test_a_spec_comes_back_and_its_order_does_not_matter(spec: dict[str, Any]) -
         {"a": float("nan")},
         {"a": b"bytes"},
     ],
-    ids=str,
+    ids=["list", "text", "object", "number-key", "tuple", "nan", "bytes"],
 )
 def test_what_is_no_json_object_is_refused(wrong: Any) -> None:
     with pytest.raises(UsageError, match="not a JSON object that comes back"):
