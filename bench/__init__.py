@@ -1,4 +1,4 @@
-"""What the ledger costs, measured against bare SQL on the same database.
+"""What Gapless costs, measured against what cannot be avoided.
 
     python -m bench                    everything
     python -m bench claims planning    some of it

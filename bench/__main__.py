@@ -5,14 +5,46 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import ExitStack
+from types import ModuleType
 
-from bench import claims, concurrency, creation, history, idle, places, planning, pooling
+from bench import (
+    checks,
+    claims,
+    command,
+    concurrency,
+    creation,
+    decode,
+    fetching,
+    history,
+    idle,
+    latency,
+    pipeline,
+    places,
+    planning,
+    pooling,
+    verifying,
+)
 from bench.places import Place
 from bench.report import Row, head, line
 
-MEASUREMENTS: dict[str, Callable[[Place], AsyncIterator[Row]]] = {
+
+def of_real_blocks(module: ModuleType) -> Callable[[], AsyncIterator[Row]]:
+    """A measurement on blocks that are beside the project, or not."""
+
+    async def rows() -> AsyncIterator[Row]:
+        if not module.BLOCKS.exists():
+            yield Row(f"{module.__name__}: no real blocks beside the project", "")
+            return
+        found: Iterator[Row] = module.measure()
+        for row in found:
+            yield row
+
+    return rows
+
+
+LEDGER: dict[str, Callable[[Place], AsyncIterator[Row]]] = {
     "claims": claims.measure,
     "idle": idle.measure,
     "planning": planning.measure,
@@ -21,29 +53,52 @@ MEASUREMENTS: dict[str, Callable[[Place], AsyncIterator[Row]]] = {
     "creation": creation.measure,
     "pooling": pooling.measure,
 }
+DATA: dict[str, Callable[[], AsyncIterator[Row]]] = {
+    "start": command.measure_start,
+    "pipeline": pipeline.measure,
+    "decode": of_real_blocks(decode),
+    "checks": of_real_blocks(checks),
+    "latency": latency.measure,
+    "fetching": fetching.measure,
+    "verifying": verifying.measure,
+    "memory": command.measure_memory,
+}
 
 
-async def run(names: list[str]) -> bool:
+async def measured(names: Sequence[str]) -> AsyncIterator[Row]:
+    """The rows of the data plane's measurements, then those of the ledger's in each place."""
+    for name in names:
+        if name in DATA:
+            async for row in DATA[name]():
+                yield row
+    wanted = [name for name in names if name in LEDGER]
+    if wanted:
+        with ExitStack() as stack:
+            everywhere: list[Place] = [
+                stack.enter_context(places.sqlite()),
+                stack.enter_context(places.postgres()),
+            ]
+            for name in wanted:
+                for place in everywhere:
+                    async for row in LEDGER[name](place):
+                        yield row
+
+
+async def run(names: Sequence[str]) -> bool:
     """Prints each row as it comes; says whether all bounds held."""
     print(head())
     ok = True
-    with ExitStack() as stack:
-        everywhere: list[Place] = [
-            stack.enter_context(places.sqlite()),
-            stack.enter_context(places.postgres()),
-        ]
-        for name in names:
-            for place in everywhere:
-                async for row in MEASUREMENTS[name](place):
-                    print(line(row.cells), flush=True)
-                    ok &= row.ok
+    async for row in measured(names):
+        print(line(row.cells), flush=True)
+        ok &= row.ok
     return ok
 
 
 def main() -> int:
-    names = sys.argv[1:] or list(MEASUREMENTS)
-    if unknown := [name for name in names if name not in MEASUREMENTS]:
-        print(f"no measurement `{unknown[0]}`; there are: {', '.join(MEASUREMENTS)}")
+    known = [*DATA, *LEDGER]
+    names = sys.argv[1:] or known
+    if unknown := [name for name in names if name not in known]:
+        print(f"no measurement `{unknown[0]}`; there are: {', '.join(known)}")
         return 2
     started = time.monotonic()
     ok = asyncio.run(run(names))

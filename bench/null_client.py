@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
 
+from bench.node_process import node
 from bench.rendered import WORKLOADS, Workload
 
 _READ = 1 << 20
@@ -65,19 +65,12 @@ async def _drain(url: str, requests: Iterator[bytes]) -> None:
 
 async def measure(workload: Workload, batch: int, connections: int) -> None:
     """Starts the node beside this process, and prints both sides of the story."""
-    node = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "bench.node", "--workload", workload.name),
-        stdout=asyncio.subprocess.PIPE,
-    )
-    assert node.stdout is not None
-    url = (await node.stdout.readline()).decode().strip()
     heights = range(1, workload.blocks + 1)
-    before = time.process_time()
-    rate = await ceiling(url, heights, batch=batch, connections=connections)
-    print(f"ceiling={rate:.0f} blocks/s, client cpu_seconds={time.process_time() - before:.3f}")
-    node.send_signal(signal.SIGTERM)
-    print(f"node: {(await node.stdout.read()).decode().strip()}")
-    await node.wait()
+    async with node(workload) as running:
+        before = time.process_time()
+        rate = await ceiling(running.url, heights, batch=batch, connections=connections)
+        print(f"ceiling={rate:.0f} blocks/s, client cpu_seconds={time.process_time() - before:.3f}")
+    print(f"node: {running.said}")
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -29,7 +29,9 @@ class Workload:
         return Parameters(blocks=self.blocks + FINALITY_DEPTH, txs=self.transactions)
 
 
-WORKLOADS = {each.name: each for each in (Workload("small", 5_000, 5), Workload("large", 500, 150))}
+SMALL, LARGE = Workload("small", 5_000, 5), Workload("large", 500, 150)
+LONG = Workload("long", 50_000, 1)
+WORKLOADS = {each.name: each for each in (SMALL, LARGE, LONG)}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,65 @@
+"""The command as a person runs it: how soon it answers, and how much memory a long range takes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+
+from bench.node_process import node
+from bench.rendered import LONG
+from bench.report import Row, at_most, median
+from bench.runs import NETWORK, Room, room
+
+ROUNDS = 5
+SHORT = LONG.blocks // 10
+
+
+@dataclass(frozen=True)
+class Ran:
+    seconds: float
+    peak: int  # bytes
+
+
+async def measure_start() -> AsyncIterator[Row]:
+    taken = [(await _run(["--help"])).seconds for _ in range(ROUNDS)]
+    yield Row("`gapless --help`, seconds", "", median(taken), at_most(0.3))
+
+
+async def measure_memory() -> AsyncIterator[Row]:
+    async with node(LONG) as running:
+        with room() as place:
+            short = await _fetch(place, running.url, SHORT)
+            long = await _fetch(place, running.url, LONG.blocks)
+    for blocks, ran in ((SHORT, short), (LONG.blocks, long)):
+        name = f"peak memory of fetching {blocks:,} blocks"
+        yield Row(name, f"{ran.peak / 2**20:.0f} MiB, {ran.seconds:.0f} s")
+    name = f"peak memory, {LONG.blocks:,} blocks by {SHORT:,}"
+    yield Row(name, "", long.peak / short.peak, at_most(1.2))
+
+
+async def _fetch(place: Room, url: str, blocks: int) -> Ran:
+    sink, ledger = place.path(".db"), place.path(".ledger.db")
+    wish = ["fetch", NETWORK, f"1:{blocks}", "--rpc", url, "--to", str(sink)]
+    return await _run([*wish, "--ledger", f"sqlite:///{ledger}"])
+
+
+async def _run(arguments: Sequence[str]) -> Ran:
+    return await asyncio.to_thread(_run_here, arguments)
+
+
+def _run_here(arguments: Sequence[str]) -> Ran:
+    began = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gapless", *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)  # or it would be waited for again
+    assert process.returncode == 0, arguments
+    return Ran(time.perf_counter() - began, usage.ru_maxrss * 1024)

@@ -1,0 +1,52 @@
+"""The node for benchmarks as a process beside this one, and what it cost when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from bench.rendered import Workload
+from bench.report import Row
+
+
+@dataclass
+class NodeProcess:
+    """Where it is, and once it has ended, what it says of itself."""
+
+    url: str
+    said: str = ""
+
+    @property
+    def name(self) -> str:
+        """What a fetch calls an endpoint that is given by its URL."""
+        return self.url.removeprefix("http://")
+
+    def row(self, workload: Workload) -> Row:
+        figures = dict(each.split("=") for each in self.said.split())
+        return Row(
+            f"node, {workload.name}: CPU that it took",
+            f"{float(figures['cpu_seconds']):.2f} s, {figures['requests']} requests",
+        )
+
+
+@asynccontextmanager
+async def node(
+    workload: Workload, *, latency_ms: float = 0, rps: float | None = None
+) -> AsyncIterator[NodeProcess]:
+    pace = ("--latency-ms", str(latency_ms), *(() if rps is None else ("--rps", str(rps))))
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "bench.node", "--workload", workload.name, *pace),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    running = NodeProcess((await process.stdout.readline()).decode().strip())
+    try:
+        yield running
+    finally:
+        process.send_signal(signal.SIGTERM)
+        running.said = (await process.stdout.read()).decode().strip()
+        await process.wait()
