@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from bench.node_process import node
 from bench.rendered import LONG
@@ -49,17 +47,11 @@ async def _fetch(place: Room, url: str, blocks: int) -> Ran:
 
 
 async def _run(arguments: Sequence[str]) -> Ran:
-    return await asyncio.to_thread(_run_here, arguments)
-
-
-def _run_here(arguments: Sequence[str]) -> Ran:
-    began = time.perf_counter()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "gapless", *arguments],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+    weighed = [sys.executable, "-IS", str(Path(__file__).with_name("weighed.py"))]
+    process = await asyncio.create_subprocess_exec(
+        *(*weighed, sys.executable, "-m", "gapless", *arguments), stdout=asyncio.subprocess.PIPE
     )
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)  # or it would be waited for again
+    said, _ = await process.communicate()
     assert process.returncode == 0, arguments
-    return Ran(time.perf_counter() - began, usage.ru_maxrss * 1024)
+    seconds, peak = said.split()
+    return Ran(float(seconds), int(peak))
