@@ -45,8 +45,9 @@ bench: install ## Run the benchmarks
 	$(BIN)/python -m bench
 
 .PHONY: docs
-docs: install ## Write the command line reference and the outputs in the docs
+docs: install ## Write the generated references and the outputs in the docs
 	$(BIN)/python -m scripts.cli_reference
+	$(BIN)/python -m scripts.data_reference
 	$(BIN)/python -m scripts.doc_outputs
 
 .PHONY: lock

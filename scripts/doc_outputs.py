@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from pathlib import Path
 
@@ -9,11 +10,14 @@ from tests.docs import pages
 from tests.servers import PostgresServer
 
 
-def refresh(page: Path, **environment: str) -> None:
+def refresh(page: Path, node_port: str, **environment: str) -> None:
     """Runs a page, and replaces each output that no longer is what the block before prints."""
     text = page.read_text()
-    with tempfile.TemporaryDirectory() as folder:
-        for block, printed in pages.Runner(Path(folder), **environment).results(page):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        pages.Runner(Path(folder), node_port, **environment) as runner,
+    ):
+        for block, printed in runner.results(page):
             if pages.normal(printed) != pages.normal(block.text):
                 shown = f"```text output\n{block.text}```"
                 text = text.replace(shown, f"```text output\n{printed.strip()}\n```", 1)
@@ -23,9 +27,10 @@ def refresh(page: Path, **environment: str) -> None:
 
 
 if __name__ == "__main__":
-    with PostgresServer() as server:
-        for page in pages.PAGES:
+    chosen = [Path(each).resolve() for each in sys.argv[1:]] or pages.PAGES
+    with PostgresServer() as server, pages.honest_node() as port:
+        for page in chosen:
             if page == pages.POSTGRES_PAGE:
-                refresh(page, GAPLESS_LEDGER=server.url())
+                refresh(page, port, GAPLESS_LEDGER=server.url())
             else:
-                refresh(page)
+                refresh(page, port)

@@ -4,10 +4,13 @@ A fenced block says after its language what a test does with it:
 
     ```python file=jobs.py    written to that file
     ```sh run                 run by bash, with exit code 0 or the one of `exit=1`
+    ```sh background          started like that, ready with its first line, ended with the page
     ```python run             run as a script
     ```text output            what the block before has printed, ids, times and pids aside
 
-All blocks of a page share one folder, and run in their order.
+All blocks of a page share one folder, and run in their order. `ETH_RPC` is the URL of an honest
+node. Pages write its port as 8545, and those of nodes that they start as 8546 and so on; what runs
+gets free ports instead, so that pages can run side by side.
 """
 
 from __future__ import annotations
@@ -15,12 +18,15 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
@@ -29,10 +35,14 @@ POSTGRES_PAGE = ROOT / "docs/how-to/run-on-postgresql.md"
 _BLOCK = re.compile(r"^```([^\n`]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_PORT = re.compile(r"\b854\d\b")
 _VARYING = {
     r"\bbf_[a-z2-7]{10}\b": "ID",
     r"\d{4}-\d\d-\d\d(T|\s)\d\d:\d\d:\d\d(Z|,\d{3})": "TIME",
-    r"\b\d+(\.\d)?s\b": "SECONDS",
+    r"^calls: .*$": "CALLS",
+    r"\b(?:\d+m)?\d+(\.\d)?s\b": "SECONDS",
+    r"[\d.]+[kM]? (blocks|calls)/s": r"PACE \1/s",
+    r"calls for this +[\d,]+": "CALLS",
     r"\S+:\d+:[0-9a-f]{6}\b": "WORKER",
     r"fence=\d+": "FENCE",
     r"retry_in=[\d.]+": "DELAY",
@@ -84,18 +94,44 @@ def anchors(page: Path) -> set[str]:
 def normal(output: str) -> list[str]:
     """The lines of an output without what differs from run to run."""
     for pattern, stands_for in _VARYING.items():
-        output = re.sub(pattern, stands_for, output)
+        output = re.sub(pattern, stands_for, output, flags=re.MULTILINE)
     return [line.strip() for line in output.strip().splitlines()]
 
 
-class Runner:
-    """Runs the blocks of one page in a folder of their own."""
+@contextmanager
+def honest_node() -> Iterator[str]:
+    """The node that pages call `ETH_RPC`; yields its port."""
+    command = "gapless devnode --port 0 --blocks 664 --seed 7"
+    with _started(command, Path.cwd(), {**os.environ, "PATH": _path()}) as url:
+        yield url.rpartition(":")[2]
 
-    def __init__(self, folder: Path, **environment: str) -> None:
+
+class Runner:
+    """Runs the blocks of one page in a folder of their own; leaving it ends what runs."""
+
+    def __init__(self, folder: Path, node_port: str, **environment: str) -> None:
         self._folder = folder
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        self._ports = {"8545": node_port}
+        self._stack = ExitStack()
         kept = {name: value for name, value in os.environ.items() if name != "GAPLESS_LEDGER"}
-        self._environment = {**kept, "PATH": path, "PYTHONPATH": str(folder), **environment}
+        self._environment = {
+            **kept,
+            "PATH": _path(),
+            "PYTHONPATH": str(folder),
+            "ETH_RPC": f"http://127.0.0.1:{node_port}",
+            **environment,
+        }
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stack.close()
 
     def run(self, block: Block) -> str:
         """Runs one block, and returns all that it prints."""
@@ -111,16 +147,22 @@ class Runner:
             start_new_session=True,
         )
         try:
-            printed, _ = process.communicate(block.text, timeout=60)
+            printed, _ = process.communicate(self._with_real_ports(block.text), timeout=60)
         finally:
-            with suppress(ProcessLookupError):  # nothing that it started outlives it
-                os.killpg(process.pid, signal.SIGKILL)
+            _kill(process)  # nothing that it started outlives it
         wanted = int(block.word("exit") or 0)
         assert process.returncode == wanted, f"line {block.line}: {printed}"
+        for shown, real in self._ports.items():
+            printed = printed.replace(f":{real}", f":{shown}")
         return printed
 
+    def start(self, block: Block) -> None:
+        """Starts one block, and waits for its first line."""
+        command = self._with_real_ports(block.text)
+        self._stack.enter_context(_started(command, self._folder, self._environment))
+
     def write(self, block: Block, file: str) -> None:
-        (self._folder / file).write_text(block.text)
+        (self._folder / file).write_text(self._with_real_ports(block.text))
 
     def results(self, page: Path) -> Iterator[tuple[Block, str]]:
         """Runs a page; yields each block of output with what was really printed."""
@@ -128,11 +170,56 @@ class Runner:
         for block in blocks(page):
             if file := block.word("file"):
                 self.write(block, file)
+            elif "background" in block.words:
+                self.start(block)
             elif block.runs:
                 printed = self.run(block)
             elif "output" in block.words:
                 assert printed is not None, f"line {block.line}: nothing has run yet"
                 yield block, printed
+
+    def _with_real_ports(self, text: str) -> str:
+        for shown in _PORT.findall(text):
+            self._ports.setdefault(shown, _free_port())
+        return _PORT.sub(lambda found: self._ports[found[0]], text)
+
+
+@contextmanager
+def _started(command: str, folder: Path, environment: dict[str, str]) -> Iterator[str]:
+    """A command in the background; yields its first line."""
+    process = subprocess.Popen(
+        ["bash", "-c", command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        cwd=folder,
+        env=environment,
+        start_new_session=True,
+    )
+    try:
+        assert process.stdout is not None
+        first = process.stdout.readline().strip()
+        assert first, f"it ended: {command}"
+        yield first
+    finally:
+        _kill(process)
+        process.communicate()
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    """Ends a process and all that it started; its group is its own."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _path() -> str:
+    return f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+
+
+def _free_port() -> str:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return str(found.getsockname()[1])
 
 
 def _info(text: str) -> tuple[str, tuple[str, ...]]:

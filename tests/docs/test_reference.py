@@ -1,0 +1,181 @@
+"""The reference says what the code says: no key, variable, action, check or field is left out."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gapless import config
+from gapless.cli import fetching, verifying
+from gapless.core.backfill import State
+from gapless.core.ranges import RangeSet, Span
+from gapless.networks import Check
+from gapless.pipeline.check import ASKED, Level
+from gapless.runtime.fetching import FetchOptions, FetchResult
+from gapless.runtime.plane import BlocksSpec
+from gapless.sinks.sqlite import ranges
+from gapless.verify import Coverage, Finding, Report
+from scripts import data_reference
+from tests.conformance.fetch.test_fault_matrix import MATRIX
+from tests.docs import pages
+
+REFERENCE = pages.ROOT / "docs/reference"
+SOURCES = pages.ROOT / "src/gapless"
+
+
+def rows(page: Path, heading: str) -> list[list[str]]:
+    """The cells of all tables below a heading, without their heads."""
+    _, found, section = page.read_text().partition(f"# {heading}\n")
+    assert found, heading
+    lines = re.split(r"^#", section, maxsplit=1, flags=re.MULTILINE)[0].splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if "|" in line]
+    return [
+        row for row, after in zip(cells, [*cells[1:], [""]], strict=True) if not _rule(row, after)
+    ]
+
+
+def _rule(row: list[str], after: list[str]) -> bool:
+    return set(row[0]) == {"-"} or set(after[0]) == {"-"}
+
+
+def names(page: Path, heading: str, column: int = 0) -> list[str]:
+    return [name for row in rows(page, heading) for name in re.findall(r"`([^`]+)`", row[column])]
+
+
+def keys_of(struct: type[msgspec.Struct], prefix: str = "") -> dict[str, Any]:
+    """The keys of the configuration file, with their defaults."""
+    found: dict[str, Any] = {}
+    for field in msgspec.structs.fields(struct):
+        name = f"{prefix}{field.name}"
+        if field.name == "endpoints":
+            found |= keys_of(config.Endpoint, f"{name}.<name>.")
+        elif field.name == "sinks":
+            found |= keys_of(config.SinkTarget, f"{name}.<name>.")
+        elif field.name == "fetch":
+            found |= keys_of(config.Fetch, f"{name}.")
+        else:
+            found[name] = field.default
+    return found
+
+
+def test_every_key_of_the_configuration_and_its_default() -> None:
+    page, keys = REFERENCE / "configuration.md", keys_of(config.Config)
+    assert names(page, "Keys of gapless.toml") == [*keys]
+    for row, (key, default) in zip(rows(page, "Keys of gapless.toml"), keys.items(), strict=True):
+        if key.startswith("fetch."):
+            shown = row[1].strip("`")
+            assert shown == ("none" if default is None else str(default)), key
+
+
+def test_every_variable_of_the_environment() -> None:
+    text = (SOURCES / "config.py").read_text()
+    known = set(re.findall(r'"((?:GAPLESS|BACKFILL)_\w+)"', text))
+    assert {*names(REFERENCE / "configuration.md", "Environment variables", 0)} == known
+
+
+def test_the_pages_of_tables_and_networks_are_current() -> None:
+    """`make docs` writes them anew."""
+    assert (REFERENCE / "tables.md").read_text() == data_reference.tables_page()
+    assert (REFERENCE / "networks.md").read_text() == data_reference.networks_page()
+
+
+def test_every_action_of_the_log() -> None:
+    logged = {
+        found for file in SOURCES.rglob("*.py") for found in actions(ast.parse(file.read_text()))
+    }
+    assert {*names(REFERENCE / "logs.md", "Actions")} == logged
+
+
+def actions(tree: ast.Module) -> set[str]:
+    """What is given to `log` as an action."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    logged = [it.args[1] for it in calls if isinstance(it.func, ast.Name) and it.func.id == "log"]
+    return {str(it.value) for it in logged if isinstance(it, ast.Constant)}
+
+
+def test_every_check_and_its_level() -> None:
+    levels = {
+        check: next((level for level in Level if check in ASKED[level]), "") for check in Check
+    }
+    shown = {
+        row[0].strip("`"): row[1]
+        for row in rows(pages.ROOT / "docs/concepts/proof.md", "The checks")
+    }
+    assert shown == {str(check): str(level) for check, level in levels.items()}
+
+
+def test_every_field_of_the_json_of_a_fetch() -> None:
+    spec = BlocksSpec(
+        network="custom",
+        chain_id=1,
+        endpoints=(),
+        sink="",
+        sink_id="",
+        datasets=(),
+        verify=Level.AUTO,
+        batch_size=1,
+    )
+    result = FetchResult(
+        None,
+        State.SUCCEEDED,
+        None,
+        spec,
+        Span(0, 1),
+        RangeSet(),
+        {},
+        frozenset(),
+        0,
+        0.0,
+        {},
+        0,
+        0,
+        0,
+    )
+    shown = {
+        name
+        for row in rows(REFERENCE / "json.md", "Fetch")
+        for name in re.findall(r"`(\w+)`", row[0])
+    }
+    assert shown == fetching.result_json(result, "sqlite:///x.db").keys()
+
+
+def test_every_field_of_the_json_of_a_verification() -> None:
+    finding = Finding("link", "blocks", Span(1, 1), "")
+    report = Report(1, Span(0, 1), (Coverage("blocks", RangeSet(), RangeSet()),), (finding,))
+    found = verifying.report_json(report, "custom")
+    text = (REFERENCE / "json.md").read_text().partition("## Verify")[2].partition("## Gaps")[0]
+    wanted = {*found, *found["tables"][0], *found["findings"][0]}
+    assert [name for name in sorted(wanted) if f"`{name}`" not in text] == []
+    told = re.findall(
+        r'Finding\(\s*"(\w+)"', "".join(f.read_text() for f in SOURCES.glob("verify/*.py"))
+    )
+    assert [check for check in sorted({*told}) if f"| `{check}` |" not in text] == []
+
+
+def test_every_column_of_the_ranges() -> None:
+    columns = re.findall(r"^  (\w+) (?:INTEGER|TEXT|BLOB)", ranges.CREATE, re.MULTILINE)
+    shown = re.findall(
+        r"`(\w+)`", "".join(row[0] for row in rows(REFERENCE / "sinks.md", "SQLite"))
+    )
+    assert {*shown} == {*columns}
+
+
+def test_every_option_of_the_python_fetch() -> None:
+    text = (REFERENCE / "python.md").read_text()
+    assert [name for name in FetchOptions.__annotations__ if f"`{name}`" not in text] == []
+    members = FetchResult.__dataclass_fields__
+    assert [name for name in members if f"`{name}`" not in text] == []
+
+
+def test_every_cell_of_the_fault_matrix() -> None:
+    page = pages.ROOT / "docs/fault-matrix.md"
+    assert {*names(page, "Faults of a node", 1)} == {*MATRIX, "all"}
+    for test, file in re.findall(r"\[`(test_\w+)`\]\(([^)]+)\)", page.read_text()):
+        assert f"def {test}(" in (page.parent / file).read_text(), test
+    alone = re.findall(r"(?<!\[)`(test_\w+)`", page.read_text())
+    matrix = (pages.ROOT / "tests/conformance/fetch/test_fault_matrix.py").read_text()
+    assert [test for test in alone if f"def {test}(" not in matrix] == []
