@@ -111,7 +111,7 @@ def chaos_on_thread(chunk: gapless.Chunk, context: gapless.BlockingContext) -> N
 
 async def _refusals(run: Run) -> dict[str, object]:
     """What the ledger itself answers to each thing that only the holder of a lease may do."""
-    ledger, claim, progress = run._ledger, run.claim, run.progress
+    ledger, claim, progress = run.ledger, run.claim, run.progress
     answers: dict[str, object] = {}
     try:
         async with ledger.holding(claim, lambda: progress) as tx:

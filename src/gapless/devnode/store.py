@@ -11,6 +11,7 @@ it was written with: a damaged one is built anew.
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import tempfile
@@ -124,8 +125,11 @@ def _build(folder: Path, parameters: Parameters) -> None:
             return  # another process was faster, and its chain is as good
         with suppress(FileNotFoundError):
             folder.rename(building / "damaged")
-        with suppress(FileExistsError):
+        try:
             (building / "chain").rename(folder)
+        except OSError as error:
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):  # another one was faster
+                raise
 
 
 def _key(parameters: Parameters) -> str:
