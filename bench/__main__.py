@@ -25,6 +25,7 @@ from bench import (
     planning,
     pooling,
     verifying,
+    writing,
 )
 from bench.places import Place
 from bench.report import Row, head, line
@@ -59,6 +60,7 @@ DATA: dict[str, Callable[[], AsyncIterator[Row]]] = {
     "decode": of_real_blocks(decode),
     "checks": of_real_blocks(checks),
     "latency": latency.measure,
+    "writing": writing.measure,
     "fetching": fetching.measure,
     "verifying": verifying.measure,
     "memory": command.measure_memory,

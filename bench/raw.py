@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +80,7 @@ def _cells(blocks: int) -> Iterator[Span]:
         yield Span(max(1, cell), min(blocks, cell + CELL - 1))
 
 
-def write(folder: Path, cells: list[Mapping[str, pa.Table]]) -> float:
+def write(folder: Path, cells: Sequence[Mapping[str, pa.Table]]) -> float:
     """Seconds that it takes to write them all to files of a new folder, to stay."""
     folder.mkdir()
     began = time.perf_counter()
