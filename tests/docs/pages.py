@@ -37,6 +37,7 @@ _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _PORT = re.compile(r"\b854\d\b")
 _VARYING = {
+    r"^\S+ +[━╸─]{8,}.*\n": "",  # progress, which only a slow run tells of
     r"\bbf_[a-z2-7]{10}\b": "ID",
     r"\d{4}-\d\d-\d\d(T|\s)\d\d:\d\d:\d\d(Z|,\d{3})": "TIME",
     r"^calls: .*$": "CALLS",
