@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 UV := .tools/bin/uv
 NODES := .tools/nodes/.installed
+# Tests that show how well core and ledger are covered; tracing would slow down all others for nothing.
+COVERING := tests/unit tests/conformance/ledger tests/conformance/engine
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 
 .DEFAULT_GOAL := help
@@ -33,7 +35,8 @@ check: install ## Lint, check formatting, types and the layers
 
 .PHONY: test
 test: install $(NODES) ## Run all tests; core and ledger must stay covered
-	$(BIN)/pytest -n 2 --dist worksteal --cov --cov-report=
+	$(BIN)/pytest -n 2 --dist worksteal --cov --cov-report= $(COVERING)
+	$(BIN)/pytest -n 2 --dist worksteal $(COVERING:%=--ignore=%)
 	$(BIN)/coverage report --fail-under=95
 
 .PHONY: demo

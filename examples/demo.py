@@ -78,6 +78,7 @@ class Demo:
 
     def query(self, text: str) -> list[tuple[Any, ...]]:
         connection = apsw.Connection(str(self.sink), flags=apsw.SQLITE_OPEN_READONLY)
+        connection.set_busy_timeout(10_000)
         try:
             cursor = connection.execute(text)
             return [tuple(column[0] for column in cursor.get_description()), *cursor]

@@ -14,6 +14,7 @@
 | group_drained      | info    | hook                                            |
 | job_unresolved     | warning | job, reason                                     |
 | catalog_drifted    | warning | backfill, drift                                 |
+| answer_refused     | info    | height, error                                   |
 | ledger_unreachable | warning | error                                           |
 """
 

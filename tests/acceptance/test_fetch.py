@@ -131,6 +131,15 @@ def test_what_is_interrupted_goes_on(sqlite_gapless: Commands, url: str) -> None
     assert rows(sqlite_gapless, "blocks") == 337
 
 
+def test_a_limit_of_calls_ends_it_and_it_can_go_on(sqlite_gapless: Commands, url: str) -> None:
+    command = ("fetch", "custom", "0:199", "--rpc", url, "--to", "chain.db", "--batch-size", "10")
+    stopped = sqlite_gapless(*command, "--max-requests", "200", code=130)
+    assert "all calls that `--max-requests` allows are used up" in stopped.stderr
+    assert sqlite_gapless.show(stopped.line)["chunks"]["failed"] == 0
+    assert sqlite_gapless(*command).line == stopped.line
+    assert rows(sqlite_gapless, "blocks") == 200
+
+
 REFUSED: dict[str, tuple[list[str], str]] = {
     "network": (["etherium", "0:9"], "did you mean `ethereum`?"),
     "no endpoint": (["ethereum", "0:9", "--to", "x.db"], "give one with `--rpc URL`"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from typing import Any
@@ -128,10 +129,20 @@ async def _run(fetch: Fetching, *, as_json: bool) -> FetchResult:
                 handle = await start(engine, plane, wanted)
                 if not as_json:
                     click.echo(handle.id, file=stdout)
+                enough = asyncio.create_task(_stop_when_used_up(plane, interrupted, display))
                 await foreground.run_to_the_end(engine, handle, display, interrupted)
+                enough.cancel()
                 ended = await handle.progress()
                 await engine.ledger.keep_profiles(fetch.spec.network, profiles_to(fetch.pool))
         return await fetch.result(plane, ended, time.monotonic() - began)
+
+
+async def _stop_when_used_up(
+    plane: Plane, interrupted: asyncio.Event, display: ProgressDisplay
+) -> None:
+    await plane.used_up.wait()
+    display.say("all calls that `--max-requests` allows are used up")
+    interrupted.set()
 
 
 def _conclude(result: FetchResult, ledger_url: str, target: str) -> int:

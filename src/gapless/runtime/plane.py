@@ -7,6 +7,7 @@ name only; what a name stands for is this process's own configuration.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -17,7 +18,7 @@ from typing import Any
 import msgspec
 
 from gapless.config import Config
-from gapless.core.errors import MissingHistory, PermanentError, UsageError
+from gapless.core.errors import MissingHistory, PermanentError, StopRequested, UsageError
 from gapless.core.ranges import RangeSet, Span
 from gapless.ledger import Ledger
 from gapless.ledger.records import Coverage
@@ -65,6 +66,7 @@ class Plane:
         self.intake = intake
         self.sink = sink
         self.blocks = 0  # written
+        self.used_up = asyncio.Event()  # set when no more calls are allowed
         self._workers = workers
         self._runs = 0
 
@@ -84,8 +86,11 @@ class Plane:
                 for part in (RangeSet.of(span) - done).spans:
                     flow = Flow(self.intake, self.sink, context.fence, written, sizes)
                     await self._run(flow, part)
-        except Exception:
+        except Exception as error:
             await self._cover(chunk, context)  # what was written before is stored all the same
+            if self.pool.used_up:  # no fault of the chunk's
+                self.used_up.set()
+                raise StopRequested(str(error)) from error
             raise
         finally:
             self._runs -= 1
@@ -99,7 +104,7 @@ class Plane:
         except MissingHistory as error:
             last = await self.intake.last_missing(Span(error.height, span.last))
             raise PermanentError(
-                str(error), partition=error.height, through=last, hint=error.hint
+                f"{error}: {error.hint}", partition=error.height, through=last
             ) from error
 
     async def _written(self, context: Context, last: int, span: Span) -> None:
@@ -182,6 +187,7 @@ async def open_plane(spec: BlocksSpec, config: Config, ledger: Ledger) -> AsyncI
                 f"the sink `{spec.sink}` is not the one that this backfill was made for",
                 hint="fetch the range again: it gets a backfill for the sink that is there now",
             )
+        await ledger.raise_fence(await sink.highest_fence())
         with plane_with(spec, pool, sink, config.fetch.workers) as plane:
             yield plane
         await ledger.keep_profiles(spec.network, profiles_to(pool))

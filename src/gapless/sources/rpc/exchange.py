@@ -37,10 +37,12 @@ class Tally:
     calls: Counter[str] = field(default_factory=Counter)
     requests: int = 0
     retries: int = 0  # calls that were sent again
+    used_up: bool = False  # whether one was not sent because of `most`
 
     def count(self, batch: Mapping[int, Call], sent: set[int]) -> None:
         """A batch goes out; `sent` is what went out before for the same errand."""
         if self.most is not None and self.calls.total() + len(batch) > self.most:
+            self.used_up = True
             raise Unavailable(
                 f"the {self.most:,} calls allowed are used up", hint="allow more of them"
             )

@@ -107,6 +107,11 @@ class Pool:
         return self._tally.retries
 
     @property
+    def used_up(self) -> bool:
+        """Whether all calls were sent that are allowed."""
+        return self._tally.used_up
+
+    @property
     def in_flight(self) -> int:
         return sum(each.gate.inside for each in self._endpoints)
 
