@@ -6,7 +6,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 UV := .tools/bin/uv
 NODES := .tools/nodes/.installed
-# Tests that show how well core and ledger are covered; tracing would slow down all others for nothing.
+# Tests that show how well core and ledger are covered; tracing would slow down all others for
+# nothing. Those others mostly wait, for processes and servers: more of them run at once.
 COVERING := tests/unit tests/conformance/ledger tests/conformance/engine
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 
@@ -36,7 +37,7 @@ check: install ## Lint, check formatting, types and the layers
 .PHONY: test
 test: install $(NODES) ## Run all tests; core and ledger must stay covered
 	$(BIN)/pytest -n 2 --dist worksteal --cov --cov-report= $(COVERING)
-	$(BIN)/pytest -n 2 --dist worksteal $(COVERING:%=--ignore=%)
+	$(BIN)/pytest -n 4 --dist worksteal $(COVERING:%=--ignore=%)
 	$(BIN)/coverage report --fail-under=95
 
 .PHONY: demo

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -111,7 +112,14 @@ class Storm:
         if kind == "kill":
             victim.kill()
         else:
-            assert await victim.drained() in (0, INTERRUPTED), victim
+            victim.send(signal.SIGTERM)
+            await until(partial(self._is_gone, victim), f"the end of process {victim.pid}")
+            assert victim.popen.returncode in (0, INTERRUPTED), victim
+
+    async def _is_gone(self, worker: WorkerProcess) -> bool:
+        """Whether it has ended; a sleeper that keeps it waiting must wake meanwhile."""
+        await self._revive()
+        return not worker.running
 
     async def _revive(self) -> None:
         """Wakes who slept long enough, and replaces who found no database when it started."""
