@@ -95,8 +95,7 @@ async def test_a_write_that_was_cancelled_is_whole(ledger: Ledger) -> None:
     for _ in range(10):
         await asyncio.sleep(0)
     creating.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await creating
+    await asyncio.wait([creating])  # on a busy machine it may have ended before
     assert len(await ledger.backfills()) in (0, 1)
     await finish(ledger)
     assert not await ledger.backfills(state="RUNNING")
