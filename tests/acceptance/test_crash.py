@@ -93,7 +93,7 @@ def chance() -> random.Random:
 async def test_chaos_loses_nothing_and_repeats_nothing(
     fleet: Fleet, stage: Stage, chance: random.Random, crash: Callable[[], None] | None
 ) -> None:
-    half = 1000
+    half = 600
     backfills = [
         await stage.create(job, half, max_concurrent_runs=8)
         for job in (jobs.chaos, jobs.chaos_on_thread)

@@ -33,11 +33,11 @@ def profile(examples: int) -> settings:
 @pytest.mark.timeout(PATIENCE)
 class TestSqlite:
     def test_keeps_the_laws(self) -> None:
-        run_state_machine_as_test(SqliteMachine, settings=profile(120))
+        run_state_machine_as_test(SqliteMachine, settings=profile(60))
 
 
 @pytest.mark.timeout(PATIENCE)
 class TestPostgres:
     def test_keeps_the_laws(self, postgres: PostgresServer) -> None:
         with postgres_machine(postgres) as machine:
-            run_state_machine_as_test(machine, settings=profile(25))
+            run_state_machine_as_test(machine, settings=profile(15))
