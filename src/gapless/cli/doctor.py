@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 import click
 import msgspec
@@ -17,6 +16,7 @@ from gapless.cli.render import table
 from gapless.config import Config, load
 from gapless.core.errors import GaplessError, UsageError
 from gapless.networks import Network, find_network, network_of_chain
+from gapless.runtime.places import host_of
 from gapless.sources.evm.probe import Findings, probe
 from gapless.sources.rpc import EndpointSpec
 
@@ -76,7 +76,7 @@ def _specs(config: Config, rpcs: Sequence[str], network: Network | None) -> Iter
     taken: set[str] = set()
     for text in rpcs or config.endpoints:
         if "://" in text:
-            name = _host(text)
+            name = host_of(text)
             while name in taken:
                 name += "'"
             yield EndpointSpec(name, text)
@@ -87,15 +87,6 @@ def _specs(config: Config, rpcs: Sequence[str], network: Network | None) -> Iter
             name = text
             yield EndpointSpec(name, known.url, known.rps)
         taken.add(name)
-
-
-def _host(url: str) -> str:
-    """What of a URL may be shown."""
-    try:
-        parts = urlsplit(url)
-        return f"{parts.hostname}:{parts.port}" if parts.port else f"{parts.hostname}"
-    except ValueError:
-        raise UsageError("`--rpc` is no usable URL", hint="write `https://host/path`") from None
 
 
 async def _examined(

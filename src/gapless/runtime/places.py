@@ -66,6 +66,15 @@ def _is_name(config: Config, text: str) -> bool:
     return text in config.endpoints or text.startswith("env:")
 
 
+def host_of(url: str) -> str:
+    """What of an endpoint's URL may be shown."""
+    try:
+        parts = urlsplit(url)
+        return f"{parts.hostname}:{parts.port}" if parts.port else f"{parts.hostname}"
+    except ValueError:
+        raise UsageError("`--rpc` is no usable URL", hint="write `https://host/path`") from None
+
+
 def _named(endpoints: dict[str, Endpoint], text: str) -> str:
     """The name of an endpoint; a URL gets its host's, without anything secret."""
     if text in endpoints or text.startswith("env:"):
@@ -75,11 +84,7 @@ def _named(endpoints: dict[str, Endpoint], text: str) -> str:
             "`--rpc` is neither a URL nor the name of an endpoint",
             hint="write `--rpc https://…`, or name it in `gapless.toml`",
         )
-    parts = urlsplit(text)
-    try:
-        host = f"{parts.hostname}:{parts.port}" if parts.port else f"{parts.hostname}"
-    except ValueError:
-        raise UsageError("`--rpc` is no usable URL", hint="write `https://host/path`") from None
+    host = host_of(text)
     name, nth = host, 1
     while name in endpoints and endpoints[name].url != text:
         nth += 1
