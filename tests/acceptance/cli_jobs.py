@@ -53,6 +53,14 @@ async def held(chunk: gapless.Chunk, context: gapless.Context) -> None:
 
 
 @gapless.job(partitions=BLOCKS, chunk_size=10)
+async def deaf(chunk: gapless.Chunk, context: gapless.Context) -> None:
+    """Runs until the file `go` is there, and heeds nothing else."""
+    note(chunk.id)
+    while not may_go():
+        await asyncio.sleep(0.01)
+
+
+@gapless.job(partitions=BLOCKS, chunk_size=10)
 async def picky(chunk: gapless.Chunk, context: gapless.Context) -> None:
     """Cannot do block 3 of every hundred."""
     for block in chunk:

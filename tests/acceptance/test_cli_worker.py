@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 
 import apsw
 import pytest
 
+from gapless.cli.foreground import INTERRUPTED, ONE_WISH
 from tests.acceptance.commands import Commands
 from tests.acceptance.fleet import heeds
 from tests.waiting import eventually
@@ -84,6 +86,37 @@ async def test_sigterm_finishes_or_gives_back_at_once(sqlite_gapless: Commands) 
     assert worker.returncode == 0
     assert json.loads(stdout)["given_back"] == 1
     assert gapless.show("h")["chunks"]["pending"] == 1
+
+
+async def test_a_signal_that_comes_twice_at_once_is_one_wish(sqlite_gapless: Commands) -> None:
+    """`timeout` signals its child and then its group: the worker must still drain."""
+    gapless = sqlite_gapless
+    gapless.start("held", "--id", "h", "--range", "0:9")
+
+    with gapless.running("worker", "--json") as worker:
+        await eventually(lambda: gapless.ran() == ["h:0"])
+        for _ in range(20):
+            worker.send_signal(signal.SIGTERM)
+            await asyncio.sleep(0.002)
+        stdout, _ = worker.communicate(timeout=10)
+
+    assert worker.returncode == 0
+    assert json.loads(stdout)["given_back"] == 1
+
+
+async def test_a_second_signal_ends_a_worker_at_once(sqlite_gapless: Commands) -> None:
+    gapless = sqlite_gapless
+    gapless.start("deaf", "--id", "d", "--range", "0:9")
+
+    with gapless.running("worker", "--drain", "1h") as worker:
+        await eventually(lambda: gapless.ran() == ["d:0"])
+        worker.send_signal(signal.SIGTERM)
+        await asyncio.sleep(ONE_WISH + 0.2)
+        worker.send_signal(signal.SIGTERM)
+        worker.wait(timeout=10)
+
+    assert worker.returncode == INTERRUPTED
+    assert gapless.show("d")["chunks"]["running"] == 1  # its lease runs out
 
 
 async def test_sigterm_drains_a_worker_that_has_not_started_yet(sqlite_gapless: Commands) -> None:

@@ -26,6 +26,7 @@ from gapless.runtime.worker import WorkerOptions
 
 INTERRUPTED = 130
 REDRAW_EVERY = 0.2
+ONE_WISH = 1.0  # `timeout`, terminals and supervisors signal a process and its group: twice
 
 
 async def run(ledger_url: str, job: Job, request: BackfillRequest, *, as_json: bool) -> int:
@@ -109,16 +110,17 @@ async def run_to_the_end(
 
 @contextmanager
 def on_signals(react: Callable[[], None]) -> Iterator[None]:
-    """Reacts to the first SIGINT or SIGTERM; a second one ends the process."""
+    """Reacts to the first SIGINT or SIGTERM; a later one, sent with intent, ends the process."""
     loop = asyncio.get_running_loop()
-    seen = 0
+    first: float | None = None
 
     def handle() -> None:
-        nonlocal seen
-        seen += 1
-        if seen > 1:
+        nonlocal first
+        if first is None:
+            first = loop.time()
+            react()
+        elif loop.time() - first > ONE_WISH:
             os._exit(INTERRUPTED)
-        react()
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, handle)
@@ -127,6 +129,8 @@ def on_signals(react: Callable[[], None]) -> Iterator[None]:
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
+            if first is not None:  # it is leaving: the echo of that signal must not kill it
+                signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager
