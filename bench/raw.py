@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import apsw
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from gapless.core.ranges import Span
 from gapless.schema import TABLES, Table

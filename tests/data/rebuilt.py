@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from gapless.core.evm.bloom import bloom_of
 from gapless.schema import BLOCKS, LOGS, TRANSACTIONS, WITHDRAWALS, Kind, Table

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import apsw
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 import pytest
 
 from gapless.schema import BLOCKS, F64, LOGS, TABLES, TRANSACTIONS, WITHDRAWALS, Kind, Table, table

@@ -21,7 +21,7 @@ from itertools import groupby
 from operator import and_
 from typing import ParamSpec, Protocol, TypeVar
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from gapless.core.errors import BadAnswer, MissingHistory, PermanentError
 from gapless.core.ranges import RangeSet, Span

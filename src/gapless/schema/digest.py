@@ -23,7 +23,7 @@ from hashlib import sha256
 from itertools import pairwise
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from gapless.schema.tables import Column, Kind, Table

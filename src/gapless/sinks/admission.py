@@ -7,7 +7,7 @@ anything is touched. Sinks rely on it: rows are sorted by key, and no key is the
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from gapless.core.errors import BrokenSeam

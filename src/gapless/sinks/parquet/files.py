@@ -7,8 +7,8 @@ from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from gapless.core.errors import SinkUnusable
 from gapless.core.ranges import Span

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import ParamSpec, Self, TypeVar
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from gapless.core.errors import SinkError
 from gapless.core.ranges import RangeSet, Span

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from gapless.schema import Column, Kind, Table
 from gapless.schema.arrow import arrow_schema, arrow_type

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import ParamSpec, Self, TypeVar
 
 import apsw
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from gapless.core.ranges import RangeSet, Span
 from gapless.schema import BLOCKS, TABLES, Table, table

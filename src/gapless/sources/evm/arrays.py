@@ -16,7 +16,7 @@ from operator import is_not
 from typing import Any
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from gapless.schema.arrow import arrow_type

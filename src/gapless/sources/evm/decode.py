@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from itertools import chain
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from gapless.core.errors import BadAnswer
 from gapless.schema import BLOCKS, LOGS, TRANSACTIONS, WITHDRAWALS

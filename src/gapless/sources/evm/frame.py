@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import astuple
 from numpy.typing import NDArray
