@@ -2,7 +2,8 @@
 
 `sink` is the contract; a package for each kind of sink keeps it, and one conformance suite proves
 that. What all of them decide alike is pure: `admission` (may this batch come in), `records` (whose
-fence, which seams, what is left of a range) and `revision` (what stays of stored blocks).
+fence, which seams, what is left of a range) and `revision` (what stays of stored blocks). `sql` is
+what databases do alike.
 `location` opens the sink that a person names. Nothing here knows of nodes or of the ledger.
 """
 

@@ -7,7 +7,7 @@ height was written under the same fence or under a lower one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -94,17 +94,18 @@ def written(batch: Batch, name: str, rows: pa.Table, fence: int) -> Stored:
 
 
 def kept(
-    stored: Iterable[Stored], dropped: Dropped, cut: Callable[[Stored, Span], Stored]
-) -> list[Stored]:
-    """The records without what is dropped of their tables; `cut` measures what is left of one."""
-    found: list[Stored] = []
+    stored: Iterable[Stored], dropped: Dropped
+) -> tuple[list[Stored], list[tuple[Stored, Span]]]:
+    """The records that nothing is dropped of, and what is left of others: to be measured anew."""
+    whole: list[Stored] = []
+    parts: list[tuple[Stored, Span]] = []
     for record in stored:
         left = RangeSet.of(record.span) - dropped.get(record.dataset, RangeSet())
         if left.spans == (record.span,):
-            found.append(record)
+            whole.append(record)
         else:
-            found += (cut(record, span) for span in left.spans)
-    return found
+            parts += ((record, span) for span in left.spans)
+    return whole, parts
 
 
 def retractions(known: Known, span: Span, fence: int | None) -> list[Retracted]:

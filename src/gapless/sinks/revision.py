@@ -36,11 +36,11 @@ class Revision:
         return rows.combine_chunks()
 
 
-def revised(batch: Batch, stored: pa.Table) -> Revision:
-    """The batch, revised by the stored blocks of its range (`COMPARED`)."""
+def revised(batch: Batch, stored: pa.Table | None) -> Revision:
+    """The batch, revised by the stored blocks of its range (`COMPARED`), if there are any."""
     blocks = batch.tables[BLOCKS.name]
     whole = RangeSet.of(batch.span)
-    if not stored.num_rows:
+    if stored is None or not stored.num_rows:
         return Revision(blocks, {each.name: whole for each in TABLES})
     heights = one_array(stored["block_number"])
     places = pa.array(heights.to_numpy() - np.uint64(batch.span.first))

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import apsw
 
+from gapless.core.driving import drive
 from gapless.core.errors import LedgerError, LedgerUnreachable, LibraryMismatch
 from gapless.ledger import sql
 from gapless.ledger.database import Body, Row, Transaction
@@ -32,17 +33,6 @@ APPLICATION_ID = 0x6761706C  # "gapl"
 BUSY_MS = 30_000
 SAFE_SQLITE = (3, 51, 3)  # older ones can corrupt a WAL that several processes use
 BROKEN = (apsw.IOError, apsw.FullError, apsw.CorruptError, apsw.NotADBError, apsw.ReadOnlyError)
-
-
-def _drive(coroutine: Awaitable[T]) -> T:
-    """Runs a coroutine that never suspends."""
-    step = coroutine.__await__()
-    try:
-        next(step)
-    except StopIteration as end:
-        result: T = end.value
-        return result
-    raise RuntimeError("a SQLite transaction must not wait for anything")
 
 
 @contextmanager
@@ -91,11 +81,11 @@ class _Hopping:
         self._inner, self._hop = inner, hop
 
     async def fetch(self, statement: str, **parameters: Any) -> list[Row]:
-        rows: list[Row] = await self._hop(_drive, self._inner.fetch(statement, **parameters))
+        rows: list[Row] = await self._hop(drive, self._inner.fetch(statement, **parameters))
         return rows
 
     async def execute(self, text: str, **parameters: Any) -> list[Row]:
-        rows: list[Row] = await self._hop(_drive, self._inner.execute(text, **parameters))
+        rows: list[Row] = await self._hop(drive, self._inner.execute(text, **parameters))
         return rows
 
 
@@ -170,7 +160,7 @@ class SqliteDatabase:
 
     def _run(self, body: Body[T], write: bool) -> T:
         with _transaction(self._connection, "BEGIN IMMEDIATE" if write else "BEGIN"):
-            return _drive(body(SqliteTransaction(self._connection, self._bound)))
+            return drive(body(SqliteTransaction(self._connection, self._bound)))
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Transaction]:

@@ -7,12 +7,11 @@ count is the manifest's word, and a change of it is the commit; see `folder`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import ParamSpec, Self, TypeVar
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -31,74 +30,26 @@ from gapless.sinks.parquet.manifest import CELL, Chain
 from gapless.sinks.revision import COMPARED, revised
 from gapless.sinks.sink import HIGHEST, Batch, Stored
 from gapless.sinks.thread import OwnThread
-
-P = ParamSpec("P")
-T = TypeVar("T")
+from gapless.sinks.threaded import ThreadedSink
 
 
-class ParquetSink:
+class ParquetSink(ThreadedSink):
     """A sink in a folder. Open it with `open`."""
 
     batch_blocks: int | None = CELL
     grid: int | None = CELL
 
     def __init__(self, folder: Folder, thread: OwnThread) -> None:
-        self._folder, self._thread = folder, thread
-        self.id = folder.manifest().id
+        super().__init__(folder.manifest().id, thread)
+        self._folder = folder
 
     @classmethod
     async def open(cls, path: Path, *, create: bool = True) -> Self:
-        thread = OwnThread("gapless-parquet-sink")
-        try:
-            with _in_our_words(path):
-                return await thread.run(lambda: cls(Folder(path, create=create), thread))
-        except BaseException:
-            thread.end()
-            raise
+        with _in_our_words(path):
+            return await cls._opened("parquet", lambda it: cls(Folder(path, create=create), it))
 
-    async def write(self, batch: Batch, fence: int) -> None:
-        await self._run(self._write, batch, fence)
-
-    async def retract(self, chain_id: int, span: Span, fence: int) -> None:
-        await self._run(self._retract, chain_id, span, fence)
-
-    async def stored(self, chain_id: int, span: Span | None = None) -> list[Stored]:
-        return await self._run(self._stored, chain_id, span)
-
-    async def chains(self) -> list[int]:
-        return await self._run(self._chains)
-
-    async def read(
-        self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
-    ) -> pa.Table:
-        return await self._run(self._read_held, table, chain_id, span, columns)
-
-    async def counts(self, table: Table, chain_id: int, span: Span) -> pa.Table:
-        rows = await self.read(table, chain_id, span, ["block_number"])
-        heights, counts = np.unique(one_array(rows["block_number"]), return_counts=True)
-        return pa.table({"block_number": heights, "rows": counts.astype(np.uint64)})
-
-    async def highest_fence(self) -> int:
-        return await self._run(self._highest_fence)
-
-    async def finish(self) -> None:
-        """Files are ready to be queried as they are."""
-
-    async def close(self) -> None:
-        await self._run(self._folder.close)
-        self._thread.end()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self.close()
-
-    async def _run(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-        with _in_our_words(self._folder.path):
-            return await self._thread.run(function, *arguments, **named)
-
-    # From here on: on the thread.
+    def _telling(self) -> AbstractContextManager[None]:
+        return _in_our_words(self._folder.path)
 
     def _write(self, batch: Batch, fence: int) -> None:
         admit(batch)
@@ -112,9 +63,9 @@ class ParquetSink:
                 self._hash(change.chain, span.first - 1, "hash"),
                 self._hash(change.chain, span.last + 1, "parent_hash"),
             )
-            revision = revised(batch, self._read(change.chain, BLOCKS, span, COMPARED))
+            revision = revised(batch, self._rows(change.chain, BLOCKS, span, COMPARED))
             with self._folder.change():
-                stored = records.kept(known.stored, revision.dropped, partial(self._copy, change))
+                stored = self._left(change, known, revision.dropped)
                 for name in batch.tables:
                     for part, rows in _by_cell(batch, revision.rows(batch, name)):
                         stored.append(change.add(records.written(part, name, rows, fence), rows))
@@ -127,7 +78,7 @@ class ParquetSink:
             records.refuse_older(known, span, fence, [BLOCKS.name])
             dropped = {each.name: RangeSet.of(span) for each in TABLES}
             with self._folder.change():
-                stored = records.kept(known.stored, dropped, partial(self._copy, change))
+                stored = self._left(change, known, dropped)
                 change.commit(known, stored, records.retractions(known, span, fence))
 
     def _stored(self, chain_id: int, span: Span | None) -> list[Stored]:
@@ -137,7 +88,8 @@ class ParquetSink:
             if span is not None:
                 outside = RangeSet.of((0, HIGHEST)) - RangeSet.of(span)
                 dropped = {each.name: outside for each in TABLES}
-                found = records.kept(found, dropped, lambda *part: self._cut(chain, *part)[0])
+                whole, parts = records.kept(found, dropped)
+                found = [*whole, *(self._cut(chain, *part)[0] for part in parts)]
             return records.merged(found)
 
     def _chains(self) -> list[int]:
@@ -150,12 +102,14 @@ class ParquetSink:
             fences = [entry.fence for chain in chains for entry in chain.entries()]
             return max([0, *fences, *(fence for chain in chains for *_, fence in chain.retracted)])
 
-    def _copy(self, change: Change, record: Stored, span: Span) -> Stored:
-        return change.add(*self._cut(change.chain, record, span))
+    def _left(self, change: Change, known: records.Known, dropped: records.Dropped) -> list[Stored]:
+        """The records without what is dropped; what is left of a file is copied."""
+        whole, parts = records.kept(known.stored, dropped)
+        return [*whole, *(change.add(*self._cut(change.chain, *part)) for part in parts)]
 
     def _cut(self, chain: Chain, record: Stored, span: Span) -> tuple[Stored, pa.Table]:
         """The record of a part of a file, measured by the rows that are there; and these."""
-        rows = self._read(chain, table(record.dataset), span)
+        rows = self._rows(chain, table(record.dataset), span)
         part = replace(
             record,
             span=span,
@@ -167,16 +121,27 @@ class ParquetSink:
         return part, rows
 
     def _hash(self, chain: Chain, height: int, column: str) -> bytes | None:
-        found = self._read(chain, BLOCKS, Span(height, height), [column])
+        found = self._rows(chain, BLOCKS, Span(height, height), [column])
         return found[column][0].as_py() if found.num_rows else None
 
-    def _read_held(
-        self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None
+    def _read(
+        self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
     ) -> pa.Table:
         with self._folder.held() as manifest:
-            return self._read(manifest.chain(chain_id), table, span, columns)
+            return self._rows(manifest.chain(chain_id), table, span, columns)
 
-    def _read(
+    def _counts(self, table: Table, chain_id: int, span: Span) -> pa.Table:
+        rows = self._read(table, chain_id, span, ["block_number"])
+        heights, counts = np.unique(one_array(rows["block_number"]), return_counts=True)
+        return pa.table({"block_number": heights, "rows": counts.astype(np.uint64)})
+
+    def _finish(self) -> None:
+        """Files are ready to be queried as they are."""
+
+    def _close(self) -> None:
+        self._folder.close()
+
+    def _rows(
         self, chain: Chain, table: Table, span: Span, columns: Collection[str] | None = None
     ) -> pa.Table:
         entries = [entry for entry in chain.entries(span) if entry.dataset == table.name]

@@ -13,7 +13,7 @@ import apsw
 from gapless.core.ranges import Span
 from gapless.schema import BLOCKS, TABLES
 from gapless.sinks.records import Known, Retracted
-from gapless.sinks.sink import HIGHEST, Stored
+from gapless.sinks.sink import Stored
 
 CREATE = """
 CREATE TABLE IF NOT EXISTS _gapless_ranges (
@@ -55,13 +55,9 @@ class Ranges:
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
 
-    def around(self, chain_id: int, span: Span) -> Known:
-        """What overlaps or touches a range."""
-        return self.within(chain_id, Span(max(span.first - 1, 0), min(span.last + 1, HIGHEST)))
-
-    def within(self, chain_id: int, span: Span | None) -> Known:
-        """What overlaps a range, or everything."""
-        first, last = span or Span(0, HIGHEST)
+    def within(self, chain_id: int, span: Span) -> Known:
+        """What overlaps a range."""
+        first, last = span
         rows = [
             row
             for table in TABLES

@@ -1,0 +1,158 @@
+"""The contract of a sink, kept by a database: written once, over a transaction.
+
+Each function runs in a transaction that nobody interleaves with who writes or retracts blocks of
+the range, or next to it. PostgreSQL awaits the answers; SQLite and DuckDB answer at once, so that a
+whole transaction runs in one step on their thread.
+
+The records say what is there. Where they know of no blocks, nothing is looked up and nothing
+deleted: a load of new blocks is inserts alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from typing import Protocol
+
+import pyarrow as pa
+
+from gapless.core.ranges import RangeSet, Span
+from gapless.schema import BLOCKS, TABLES, Table, table
+from gapless.schema.digest import MODULUS, digest
+from gapless.sinks import records
+from gapless.sinks.records import Known, Retracted
+from gapless.sinks.revision import COMPARED, revised
+from gapless.sinks.sink import HIGHEST, Batch, Stored
+
+_BLOCKS_AT_ONCE = 500  # when a range is measured anew
+
+
+class Transaction(Protocol):
+    """What a sink asks of the transaction that it is in."""
+
+    async def known(self, chain_id: int, span: Span) -> Known:
+        """The records that overlap a range."""
+
+    async def remember(
+        self,
+        chain_id: int,
+        known: Known,
+        stored: Iterable[Stored],
+        retracted: Iterable[Retracted],
+    ) -> None:
+        """Puts these records in the place of the known ones."""
+
+    async def create(self, names: Collection[str]) -> None:
+        """Creates the tables of these names that are not there."""
+
+    async def insert(self, table: Table, rows: pa.Table) -> None:
+        """Inserts rows of blocks that the table has none of."""
+
+    async def delete(self, table: Table, chain_id: int, span: Span) -> None:
+        """Deletes the rows of a span; keys that lead to them may hang until the end."""
+
+    async def read(
+        self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
+    ) -> pa.Table:
+        """The rows of a span in the order of the key; none if there is no such table."""
+
+
+async def write(tx: Transaction, batch: Batch, fence: int) -> None:
+    """Replaces the range of a batch that was admitted; see `Sink.write`."""
+    chain_id, span = batch.chain_id, batch.span
+    known = await tx.known(chain_id, _touching(span))
+    records.refuse_older(known, span, fence, batch.tables)
+    records.refuse_broken(
+        batch,
+        await _beside(tx, chain_id, known, span.first - 1, "hash"),
+        await _beside(tx, chain_id, known, span.last + 1, "parent_hash"),
+    )
+    there = _stored(known, BLOCKS.name) & RangeSet.of(span)
+    revision = revised(batch, await tx.read(BLOCKS, chain_id, span, COMPARED) if there else None)
+    await tx.create(batch.tables)
+    kept = await _drop(tx, chain_id, known, revision.dropped)
+    written = []
+    for name in batch.tables:
+        rows = revision.rows(batch, name)
+        await tx.insert(table(name), rows)
+        written.append(records.written(batch, name, rows, fence))
+    retracted = records.retractions(known, span, None)
+    await tx.remember(chain_id, known, records.merged([*kept, *written]), retracted)
+
+
+async def retract(tx: Transaction, chain_id: int, span: Span, fence: int) -> None:
+    """Removes a range from all tables; see `Sink.retract`."""
+    known = await tx.known(chain_id, _touching(span))
+    records.refuse_older(known, span, fence, [BLOCKS.name])
+    kept = await _drop(tx, chain_id, known, {each.name: RangeSet.of(span) for each in TABLES})
+    retracted = records.retractions(known, span, fence)
+    await tx.remember(chain_id, known, records.merged(kept), retracted)
+
+
+async def stored(tx: Transaction, chain_id: int, span: Span | None) -> list[Stored]:
+    """What is stored of a span, cut to it; see `Sink.stored`."""
+    known = await tx.known(chain_id, span or Span(0, HIGHEST))
+    outside = RangeSet() if span is None else RangeSet.of((0, HIGHEST)) - RangeSet.of(span)
+    return records.merged(await _left(tx, chain_id, known, {it.name: outside for it in TABLES}))
+
+
+def _touching(span: Span) -> Span:
+    return Span(max(span.first - 1, 0), min(span.last + 1, HIGHEST))
+
+
+def _stored(known: Known, dataset: str) -> RangeSet:
+    return RangeSet(each.span for each in known.stored if each.dataset == dataset)
+
+
+async def _drop(
+    tx: Transaction, chain_id: int, known: Known, dropped: records.Dropped
+) -> list[Stored]:
+    """Deletes what is dropped; the records of what is left."""
+    kept = await _left(tx, chain_id, known, dropped)
+    for each in reversed(TABLES):
+        for span in (dropped[each.name] & _stored(known, each.name)).spans:
+            await tx.delete(each, chain_id, span)
+    return kept
+
+
+async def _left(
+    tx: Transaction, chain_id: int, known: Known, dropped: records.Dropped
+) -> list[Stored]:
+    whole, parts = records.kept(known.stored, dropped)
+    return [*whole, *[await _cut(tx, chain_id, record, span) for record, span in parts]]
+
+
+async def _cut(tx: Transaction, chain_id: int, record: Stored, span: Span) -> Stored:
+    """The record of a part of what it was for, measured by the rows that are there."""
+    count = total = 0
+    for first in range(span.first, span.last + 1, _BLOCKS_AT_ONCE):
+        window = Span(first, min(first + _BLOCKS_AT_ONCE - 1, span.last))
+        rows = await tx.read(table(record.dataset), chain_id, window)
+        count, total = count + rows.num_rows, total + digest(table(record.dataset), rows)
+    return replace(
+        record,
+        span=span,
+        rows=count,
+        digest=total % MODULUS,
+        parent_hash=await _hash(tx, chain_id, span.first, "parent_hash") or b"",
+        last_hash=await _hash(tx, chain_id, span.last, "hash") or b"",
+    )
+
+
+async def _beside(
+    tx: Transaction, chain_id: int, known: Known, height: int, column: str
+) -> bytes | None:
+    """A hash of the stored block beside a range: mostly its record has it."""
+    for each in known.stored:
+        if each.dataset == BLOCKS.name and each.span.first <= height <= each.span.last:
+            if column == "hash" and height == each.span.last:
+                return each.last_hash
+            if column == "parent_hash" and height == each.span.first:
+                return each.parent_hash
+            return await _hash(tx, chain_id, height, column)
+    return None
+
+
+async def _hash(tx: Transaction, chain_id: int, height: int, column: str) -> bytes | None:
+    found = await tx.read(BLOCKS, chain_id, Span(height, height), [column])
+    return found[column][0].as_py() if found.num_rows else None

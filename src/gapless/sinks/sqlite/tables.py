@@ -1,0 +1,102 @@
+"""The tables of a SQLite sink: what a transaction does with rows and records.
+
+A table appears with the first batch that brings it. Its foreign key leads to the nearest parent
+that is there or comes along; such keys are checked at the end of a transaction, since a block's
+rows are replaced table by table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+import apsw
+import pyarrow as pa
+
+from gapless.core.ranges import Span
+from gapless.schema import TABLES, Table, table
+from gapless.schema.sqlite import create_indexes, create_table, create_view
+from gapless.sinks.records import Known, Retracted
+from gapless.sinks.sink import COUNTS, HIGHEST, Stored
+from gapless.sinks.sqlite import file
+from gapless.sinks.sqlite.ranges import Ranges
+from gapless.sinks.sqlite.rows import filled, to_arrow, to_tuples
+
+_OF_SPAN = "WHERE chain_id = ? AND block_number BETWEEN ? AND ?"
+
+
+class SqliteTables:
+    """Rows and records, read and written on the connection of the sink."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self.ranges = Ranges(connection)
+        self._connection = connection
+
+    async def known(self, chain_id: int, span: Span) -> Known:
+        return self.ranges.within(chain_id, span)
+
+    async def remember(
+        self,
+        chain_id: int,
+        known: Known,
+        stored: Iterable[Stored],
+        retracted: Iterable[Retracted],
+    ) -> None:
+        self.ranges.replace(chain_id, known, stored, retracted)
+
+    async def create(self, names: Collection[str]) -> None:
+        there = file.names(self._connection)
+        foreign_keys = bool(self._connection.pragma("foreign_keys"))
+        for name in names:
+            if name not in there:
+                statement = create_table(
+                    table(name), foreign_keys=foreign_keys, stored={*there, *names}
+                )
+                self._connection.execute(statement)
+                self._connection.execute(create_view(table(name)))
+
+    async def delete(self, table: Table, chain_id: int, span: Span) -> None:
+        self._connection.execute("PRAGMA defer_foreign_keys = ON")
+        delete = f"DELETE FROM {table.name} {_OF_SPAN}"  # noqa: S608 - our own names
+        self._connection.execute(delete, (chain_id, *span))
+
+    async def insert(self, table: Table, rows: pa.Table) -> None:
+        if not rows.num_rows:
+            return
+        columns = filled(table, rows)
+        names = ", ".join(f'"{column.name}"' for column in columns)
+        marks = ", ".join("?" for _ in columns)
+        insert = f"INSERT INTO {table.name} ({names}) VALUES ({marks})"  # noqa: S608 - ours
+        self._connection.executemany(insert, to_tuples(columns, rows))
+
+    async def read(
+        self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
+    ) -> pa.Table:
+        names = [it.name for it in table if columns is None or it.name in columns]
+        if table.name not in file.names(self._connection):
+            return to_arrow(table, names, [])
+        wanted = ", ".join(f'"{name}"' for name in names)
+        order = ", ".join(table.key)
+        select = f"SELECT {wanted} FROM {table.name} {_OF_SPAN} ORDER BY {order}"  # noqa: S608
+        rows = self._connection.execute(select, (chain_id, *_countable(span))).fetchall()
+        return to_arrow(table, names, rows)
+
+    def counts(self, table: Table, chain_id: int, span: Span) -> pa.Table:
+        if table.name not in file.names(self._connection):
+            return COUNTS.empty_table()
+        select = (
+            f"SELECT block_number, count(*) FROM {table.name} {_OF_SPAN} "  # noqa: S608
+            "GROUP BY block_number ORDER BY block_number"
+        )
+        rows = self._connection.execute(select, (chain_id, *_countable(span))).fetchall()
+        columns = zip(*rows, strict=True) if rows else ((), ())
+        return pa.table([pa.array(values, pa.uint64()) for values in columns], COUNTS)
+
+    def index(self) -> None:
+        for each in TABLES:
+            if each.name in file.names(self._connection):
+                for statement in create_indexes(each):
+                    self._connection.execute(statement)
+
+
+def _countable(span: Span) -> Span:
+    return Span(max(span.first, 0), min(span.last, HIGHEST))

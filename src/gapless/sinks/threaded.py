@@ -1,0 +1,112 @@
+"""A sink whose library blocks: all of it happens on one thread of its own."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager
+from typing import ParamSpec, Self, TypeVar
+
+import pyarrow as pa
+
+from gapless.core.ranges import Span
+from gapless.schema import Table
+from gapless.sinks.sink import Batch, Stored
+from gapless.sinks.thread import OwnThread
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class ThreadedSink(ABC):
+    """The contract, each part of it as a plain method that runs on the thread."""
+
+    batch_blocks: int | None = None
+    grid: int | None = None
+
+    def __init__(self, id_: str, thread: OwnThread) -> None:
+        self.id = id_
+        self._thread = thread
+
+    @classmethod
+    async def _opened(cls, kind: str, make: Callable[[OwnThread], Self]) -> Self:
+        """The sink that `make` returns, which runs on the thread as well."""
+        thread = OwnThread(f"gapless-{kind}-sink")
+        try:
+            return await thread.run(make, thread)
+        except BaseException:
+            thread.end()
+            raise
+
+    async def write(self, batch: Batch, fence: int) -> None:
+        await self._run(self._write, batch, fence)
+
+    async def retract(self, chain_id: int, span: Span, fence: int) -> None:
+        await self._run(self._retract, chain_id, span, fence)
+
+    async def stored(self, chain_id: int, span: Span | None = None) -> list[Stored]:
+        return await self._run(self._stored, chain_id, span)
+
+    async def chains(self) -> list[int]:
+        return await self._run(self._chains)
+
+    async def read(
+        self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
+    ) -> pa.Table:
+        return await self._run(self._read, table, chain_id, span, columns)
+
+    async def counts(self, table: Table, chain_id: int, span: Span) -> pa.Table:
+        return await self._run(self._counts, table, chain_id, span)
+
+    async def highest_fence(self) -> int:
+        return await self._run(self._highest_fence)
+
+    async def finish(self) -> None:
+        await self._run(self._finish)
+
+    async def close(self) -> None:
+        await self._run(self._close)
+        self._thread.end()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+    async def _run(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+        with self._telling():
+            return await self._thread.run(function, *arguments, **named)
+
+    @abstractmethod
+    def _telling(self) -> AbstractContextManager[None]:
+        """What the library complains of, as the error of a sink."""
+
+    @abstractmethod
+    def _write(self, batch: Batch, fence: int) -> None: ...
+
+    @abstractmethod
+    def _retract(self, chain_id: int, span: Span, fence: int) -> None: ...
+
+    @abstractmethod
+    def _stored(self, chain_id: int, span: Span | None) -> list[Stored]: ...
+
+    @abstractmethod
+    def _chains(self) -> list[int]: ...
+
+    @abstractmethod
+    def _read(
+        self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None
+    ) -> pa.Table: ...
+
+    @abstractmethod
+    def _counts(self, table: Table, chain_id: int, span: Span) -> pa.Table: ...
+
+    @abstractmethod
+    def _highest_fence(self) -> int: ...
+
+    @abstractmethod
+    def _finish(self) -> None: ...
+
+    @abstractmethod
+    def _close(self) -> None: ...
