@@ -1,46 +1,41 @@
-"""The log of a process in the foreground: lines on stderr, for people or as JSON."""
+"""The log of a process in the foreground: lines on stderr, for people or as JSON.
+
+Lines are rendered by structlog, from the records of the standard library: those of `gapless`,
+which have an action and fields, and those of anybody else. It is set up here, for a process that
+is ours; a program that uses Gapless as a library keeps its own.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
 
 import msgspec
 
 from gapless.cli.figures import plain
 from gapless.cli.options import note
+from gapless.core.redaction import redact
+
+Line = MutableMapping[str, Any]
 
 
 class _Lines(logging.Handler):
-    def __init__(self, say: Callable[[str], None]) -> None:
+    def __init__(self, say: Callable[[str], None], *, as_json: bool) -> None:
         super().__init__()
         self._say = say
+        self._as_json = as_json
+
+    def format(self, record: logging.LogRecord) -> str:
+        if self.formatter is None:  # most fetches have nothing to say: they need no renderer
+            self.setFormatter(formatter(as_json=self._as_json))
+        return super().format(record)
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
             self._say(self.format(record))
         except Exception:  # noqa: BLE001 - a log that cannot be written must not end a run
             self.handleError(record)
-
-
-class _Text(logging.Formatter):
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the library's name
-        return f"{self.formatTime(record)} {record.levelname} {plain(record.getMessage())}"
-
-
-class _Json(logging.Formatter):
-    """The fields of an action as JSON; what they hold beside plain values is told as text."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        line: dict[str, Any] = {"at": record.created, "level": record.levelname.lower()}
-        if hasattr(record, "action"):
-            line |= {"action": record.action, **getattr(record, "fields", {})}
-        else:
-            line |= {"logger": record.name, "message": record.getMessage()}
-        if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(line, enc_hook=str).decode()
 
 
 def log_to_stderr(
@@ -56,7 +51,61 @@ def log_to_stderr(
     root = logging.getLogger()
     if root.handlers:
         return
-    handler = _Lines(say)
-    handler.setFormatter(_Json() if as_json else _Text())
-    root.addHandler(handler)
+    root.addHandler(_Lines(say, as_json=as_json))
     root.setLevel(level)
+
+
+def formatter(*, as_json: bool) -> logging.Formatter:
+    """Formats records as lines without secrets."""
+    from structlog.processors import JSONRenderer, TimeStamper, format_exc_info
+    from structlog.stdlib import ProcessorFormatter, add_log_level
+
+    when = TimeStamper(fmt="iso" if as_json else "%Y-%m-%dT%H:%M:%SZ", utc=True)
+    render = JSONRenderer(serializer=_json) if as_json else _text
+    return ProcessorFormatter(
+        processors=[when, add_log_level, format_exc_info, _told, _redacted, render]
+    )
+
+
+def _told(_logger: Any, _method: str, line: Line) -> Line:
+    """What the record tells: an action and its fields, or a stranger's message."""
+    record: logging.LogRecord = line.pop("_record")
+    message = line.pop("event")
+    del line["_from_structlog"]
+    if hasattr(record, "action"):
+        told = {"action": record.action, **getattr(record, "fields", {})}
+    else:
+        told = {"logger": record.name, "message": message}
+    trace = {"exception": line.pop("exception")} if "exception" in line else {}
+    return {**line, **told, **trace}
+
+
+def _redacted(_logger: Any, _method: str, line: Line) -> Line:
+    """The last line of defence: nobody should have put a URL into a field."""
+    return {name: _without_secrets(value) for name, value in line.items()}
+
+
+def _without_secrets(value: Any) -> Any:
+    """Plain values as they are, all others as text; of a URL remain scheme and host."""
+    match value:
+        case None | bool() | int() | float():
+            return value
+        case Mapping():
+            return {redact(str(key)): _without_secrets(each) for key, each in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [_without_secrets(each) for each in value]
+        case _:
+            return redact(str(value))
+
+
+def _json(line: Line, **_: Any) -> str:
+    return msgspec.json.encode(line).decode()
+
+
+def _text(_logger: Any, _method: str, line: Line) -> str:
+    when, level, trace = line.pop("timestamp"), line.pop("level"), line.pop("exception", "")
+    said = line.pop("action", None) or line.pop("message")
+    line.pop("logger", None)
+    fields = "".join(f" {name}={value}" for name, value in line.items())
+    text = f"{when} {level.upper()} {plain(said + fields)}"
+    return f"{text}\n{trace}" if trace else text

@@ -25,6 +25,7 @@ from gapless.pipeline.ordering import cells, in_order
 from gapless.pipeline.unit import Unit, batch_of, check_units, cut
 from gapless.schema import BLOCKS
 from gapless.sinks import Batch, Sink
+from gapless.telemetry import metrics
 
 MENDINGS = 8
 """How often one run takes up a chain that changes under its hands."""
@@ -147,13 +148,17 @@ class Flow:
 
     async def _write(self, batch: Batch) -> None:
         try:
-            await self._sink.write(batch, self._fence)
+            with metrics.WRITE_SECONDS.timed():
+                await self._sink.write(batch, self._fence)
         except FencedOff as newer:
             if not newer.stored:
                 raise TransientError(f"{newer}; it will be taken up again") from newer
             left = RangeSet.of(batch.span) - newer.stored
             for span in left.spans:
                 await self._write(cut(batch, span))
+        else:
+            for name, rows in batch.tables.items():
+                metrics.ROWS.add(rows.num_rows, str(batch.chain_id), name)
 
     async def _mend(self, seam: BrokenSeam) -> None:
         """Writes again what is stored and is no longer so on the chain, all of it at once."""

@@ -32,6 +32,7 @@ from gapless.sinks import Sink, Stored
 from gapless.sinks.location import open_sink
 from gapless.sources.evm.source import EvmSource
 from gapless.sources.rpc import EndpointSpec, Pool, Profile
+from gapless.telemetry import metrics
 
 
 class BlocksSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +66,7 @@ class Plane:
         self.pool = pool
         self.intake = intake
         self.sink = sink
-        self.blocks = 0  # written
+        self.blocks = self.batches = 0  # written
         self.used_up = asyncio.Event()  # set when no more calls are allowed
         self._workers = workers
         self._runs = 0
@@ -110,6 +111,9 @@ class Plane:
     async def _written(self, context: Context, last: int, span: Span) -> None:
         """Reports a batch; the last of a chunk only once its coverage was told."""
         self.blocks += span.size
+        self.batches += 1
+        metrics.BLOCKS.add(span.size)
+        metrics.BATCHES.add(1)
         if span.last < last:
             context.progress(span.last)
         else:

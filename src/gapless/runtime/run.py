@@ -38,6 +38,7 @@ from gapless.ledger.records import Claim, Coverage, Failure, Progress
 from gapless.runtime.context import BlockingContext, Context
 from gapless.runtime.job import Chunk, Job
 from gapless.runtime.shared import Opening, Shared
+from gapless.telemetry import about
 
 T = TypeVar("T")
 
@@ -208,7 +209,8 @@ class Run:
 
     async def _outcome(self) -> Outcome:
         try:
-            await self._work()
+            with about(chunk=self.claim.chunk_id, fence=self.fence):
+                await self._work()
         except LeaseLost:
             return Dropped(self.claim)
         except StopRequested:

@@ -36,7 +36,7 @@ from gapless.runtime.process import is_alive, this_process
 from gapless.runtime.run import Completed, Dropped, GivenBack, Outcome, Resources, Run, trusted
 from gapless.runtime.shared import Shared
 from gapless.runtime.slots import announced, checked, queues_of
-from gapless.telemetry import log
+from gapless.telemetry import about, log, metrics
 
 
 @dataclass(frozen=True)
@@ -88,17 +88,18 @@ class Worker:
 
     async def run(self) -> None:
         """Works until drained; then closes what the runs have shared."""
-        async with self._shared:
-            await self._work()
-            await self._ledger.end_worker(self.id)
-        log(logging.INFO, "worker_stopped", worker=self.id)
+        with about(worker=self.id):
+            async with self._shared:
+                await self._work()
+                await self._ledger.end_worker(self.id)
+            log(logging.INFO, "worker_stopped")
 
     async def _work(self) -> None:
         freed = await self._ledger.free_dead(self._process, is_alive)
         slots = announced(self._slots, self._options.only)
         await self._ledger.register(self.id, self._process, slots)
         self.started.set()
-        log(logging.INFO, "worker_started", worker=self.id, slots=self._slots, freed=freed)
+        log(logging.INFO, "worker_started", slots=self._slots, freed=freed)
         self._ledger.on_notify(self.wake)
         heartbeats = asyncio.create_task(self._send_heartbeats(), name="gapless-heartbeats")
         try:
@@ -113,6 +114,15 @@ class Worker:
             if leftover := [run.task for run in self._runs if run.task is not None]:
                 await asyncio.wait(leftover)
             self._threads.shutdown(wait=False, cancel_futures=True)
+
+    @property
+    def slots(self) -> Mapping[str, int]:
+        return self._slots
+
+    @property
+    def running(self) -> Counter[str]:
+        """Chunks that run now, by slot."""
+        return Counter(self._runs.values())
 
     def wake(self) -> None:
         """There may be work: look now."""
@@ -244,8 +254,6 @@ class Worker:
     async def _settle(self, backfills: list[str] | None, groups: list[str] | None) -> None:
         """Ends what is done and starts the hooks of drained groups; None stands for all."""
         ended = await self._ledger.settle(backfills)
-        for backfill in ended:
-            log(logging.INFO, "backfill_settled", backfill=backfill)
         if groups is None or groups:
             for hook in await self._ledger.close_epochs(groups):
                 log(logging.INFO, "group_drained", hook=hook.id)
@@ -253,9 +261,18 @@ class Worker:
                 self.wake()
         if ended:
             self._on_settled()
+        for backfill_id in ended:
+            await self._tell_of_end(backfill_id)
+
+    async def _tell_of_end(self, backfill_id: str) -> None:
+        ended = await self._ledger.backfill(backfill_id)
+        seconds = (ended.ended_at or ended.now) - (ended.started_at or ended.created_at)
+        metrics.DURATION.observe(seconds)
+        fields = {"backfill": backfill_id, "state": ended.state.lower()}
+        log(logging.INFO, "backfill_settled", **fields, seconds=round(seconds, 3))
 
     async def _fill_slots(self) -> None:
-        busy = Counter(self._runs.values())
+        busy = self.running
         looked = self._now()
         for slot, count in self._slots.items():
             idle = count - busy[slot]

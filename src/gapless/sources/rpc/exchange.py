@@ -7,16 +7,15 @@ refusal that cannot be laid on a single call becomes "smaller batch", until it c
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from gapless.core.errors import Unavailable
 from gapless.sources.reactions import Reaction, Refusal
 from gapless.sources.rpc.endpoint import Endpoint
 from gapless.sources.rpc.envelope import NULL, Call, Complaint, Heard, Unreadable, read, written
 from gapless.sources.rpc.http import Http, Response, Trouble, unpacked
+from gapless.sources.rpc.tally import Tally, measured
 
 _TINY = 32 << 10  # bytes, below which a thread costs more than it saves
 _SHARE = 0.2  # of a new size in the running mean
@@ -27,29 +26,6 @@ _NOT_OF_A_BATCH = frozenset(
         *(Reaction.LATER, Reaction.ABSENT, Reaction.GIVE_UP),
     }
 )
-
-
-@dataclass(slots=True)
-class Tally:
-    """What was sent: providers bill every call, also a repeated one."""
-
-    most: int | None = None  # calls
-    calls: Counter[str] = field(default_factory=Counter)
-    requests: int = 0
-    retries: int = 0  # calls that were sent again
-    used_up: bool = False  # whether one was not sent because of `most`
-
-    def count(self, batch: Mapping[int, Call], sent: set[int]) -> None:
-        """A batch goes out; `sent` is what went out before for the same errand."""
-        if self.most is not None and self.calls.total() + len(batch) > self.most:
-            self.used_up = True
-            raise Unavailable(
-                f"the {self.most:,} calls allowed are used up", hint="allow more of them"
-            )
-        self.requests += 1
-        self.calls.update(call.method for call in batch.values())
-        self.retries += len(batch.keys() & sent)
-        sent.update(batch)
 
 
 class Exchange:
@@ -90,18 +66,24 @@ class Exchange:
             sent_at = self._clock()
             if endpoint.ready_at() > sent_at:
                 return Heard()
-            self.tally.count(batch, sent)
-            try:
-                response = await self._http.post(
-                    endpoint.spec.url, written(batch), calls=len(batch), fresh=fresh
-                )
-                heard = await self._read(response, batch.keys())
-            except (Trouble, Unreadable) as trouble:
-                heard = self._failed(endpoint, trouble, len(batch), sent_at)
-            else:
-                self._learn(endpoint, batch, heard, sent_at)
+            self.tally.count(endpoint.name, batch, sent)
+            with measured(endpoint.name, batch) as request:
+                heard = request.heard = await self._asked(endpoint, batch, sent_at, fresh=fresh)
             heard.seconds = self._clock() - sent_at
             return heard
+
+    async def _asked(
+        self, endpoint: Endpoint, batch: Mapping[int, Call], sent_at: float, *, fresh: bool
+    ) -> Heard:
+        try:
+            response = await self._http.post(
+                endpoint.spec.url, written(batch), calls=len(batch), fresh=fresh
+            )
+            heard = await self._read(response, batch.keys())
+        except (Trouble, Unreadable) as trouble:
+            return self._failed(endpoint, trouble, len(batch), sent_at)
+        self._learn(endpoint, batch, heard, sent_at)
+        return heard
 
     async def _read(self, response: Response, ids: Collection[int]) -> Heard:
         if len(response.body) < _TINY:

@@ -30,11 +30,13 @@ from gapless.sources.rpc.choice import choose
 from gapless.sources.rpc.endpoint import Endpoint, EndpointSpec
 from gapless.sources.rpc.envelope import Call, Complaint, Heard
 from gapless.sources.rpc.errand import Answers, Errand
-from gapless.sources.rpc.exchange import Exchange, Tally
+from gapless.sources.rpc.exchange import Exchange
 from gapless.sources.rpc.http import Http, Timeouts
 from gapless.sources.rpc.limits import delay
 from gapless.sources.rpc.profile import Profile
 from gapless.sources.rpc.refused import Refused
+from gapless.sources.rpc.tally import Tally
+from gapless.telemetry import metrics
 
 _THREADS = 2
 _LATER_AT_MOST = 3  # times that each endpoint is asked for what it does not have yet
@@ -64,6 +66,7 @@ class Pool:
             Endpoint(spec, workers, known.get(spec.name, Profile()), now, self._chance)
             for spec in specs
         ]
+        self._places = workers * len(specs)
         self.chain_id = chain_id
         self.patience = patience
         self._timeouts = timeouts or Timeouts()
@@ -77,6 +80,7 @@ class Pool:
         http = await self._stack.enter_async_context(Http(self._timeouts))
         threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="gapless-rpc")
         self._stack.callback(threads.shutdown)
+        self._stack.enter_context(metrics.WORKERS.raised(self._places))
         self._exchange = Exchange(http, threads, self._tally, self._clock)
         return self
 

@@ -1,0 +1,89 @@
+"""The numbers of this process in the formats of Prometheus, and a page for them.
+
+    async with served("127.0.0.1", 9464, refresh) as port: ...
+
+An application that has a registry of its own registers `Numbers()` there instead.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+from prometheus_client.core import (
+    CollectorRegistry,
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from gapless.core.errors import UsageError
+from gapless.telemetry.metrics import METRICS, Histogram, Kind, Series
+
+_PATIENCE = 1.0  # seconds for a scrape that is under way when the page is closed
+
+
+class Numbers(Collector):
+    """All metrics as they are at the moment of a scrape."""
+
+    def collect(self) -> Iterator[Metric]:
+        for metric in METRICS:
+            yield _histogram(metric) if isinstance(metric, Histogram) else _series(metric)
+
+
+def _series(series: Series) -> Metric:
+    kind = CounterMetricFamily if series.kind is Kind.COUNTER else GaugeMetricFamily
+    family = kind(series.name, series.help, labels=series.labels)
+    for labels, value in series.values.items():
+        family.add_metric(labels, value)
+    return family
+
+
+def _histogram(histogram: Histogram) -> Metric:
+    family = HistogramMetricFamily(histogram.name, histogram.help, labels=histogram.labels)
+    for labels, total in histogram.sums.items():
+        family.add_metric(labels, histogram.buckets(labels), total)
+    return family
+
+
+@asynccontextmanager
+async def served(
+    host: str, port: int, refresh: Callable[[], Awaitable[None]]
+) -> AsyncIterator[int]:
+    """Serves `/metrics`, refreshed before each scrape; yields the port, which is free if 0."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Numbers())
+
+    async def answer(request: web.Request) -> web.Response:
+        await refresh()
+        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        return web.Response(body=encode(registry), headers={"Content-Type": content_type})
+
+    application = web.Application()
+    application.router.add_get("/metrics", answer)
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=_PATIENCE)
+    await runner.setup()
+    try:
+        await _bind(web.TCPSite(runner, host, port), host, port)
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()
+
+
+async def _bind(site: web.TCPSite, host: str, port: int) -> None:
+    try:
+        await site.start()
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise UsageError(
+                f"port {port} for metrics is in use", hint="give another one, or 0 for any"
+            ) from None
+        raise UsageError(
+            f"metrics cannot be served at `{host}:{port}`: {error.strerror}",
+            hint="give a port above 1023, and a host that is this one's",
+        ) from None

@@ -1,0 +1,181 @@
+"""The numbers of this process: what was done since its start, and what is under way.
+
+Each metric is a constant here, and everybody counts by it directly:
+
+    BATCHES.add(1)
+    CALLS.add(20, "archive", "eth_getBlockByNumber", "answered")
+
+They are plain numbers of the process, not of an object that comes and goes: a counter must not
+fall when a fetch has ended, or whoever scrapes it takes that for a restart. Counting is an addition
+in a dictionary, once a batch or a request, never once a row; nobody has to serve the numbers for
+that, and what knows the format of Prometheus (`exposition`) is imported only to serve them.
+
+Invariants: base units; `_total` on counters alone; labels with few values, none of them a secret,
+a height or an id. All of it happens on one thread, that of the event loop.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import accumulate
+from time import perf_counter
+
+
+class Kind(StrEnum):
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """A counter or a gauge: one number for each combination of label values."""
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...] = ()
+    values: dict[tuple[str, ...], float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.labels:
+            self.values[()] = 0  # it is known from the start
+
+    def add(self, amount: float, *labels: str) -> None:
+        self.values[labels] = self.values.get(labels, 0) + amount
+
+    @contextmanager
+    def raised(self, amount: float, *labels: str) -> Iterator[None]:
+        """A gauge, higher by this amount for a while."""
+        self.add(amount, *labels)
+        try:
+            yield
+        finally:
+            self.add(-amount, *labels)
+
+    def replace(self, values: Mapping[tuple[str, ...], float]) -> None:
+        """A gauge, as it was just read from somewhere."""
+        self.values.clear()
+        self.values.update(values)
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """How often a value was at most as large as each of some limits, and the sum of all."""
+
+    name: str
+    help: str
+    limits: tuple[float, ...]
+    labels: tuple[str, ...] = ()
+    kind: Kind = Kind.HISTOGRAM
+    counts: dict[tuple[str, ...], list[int]] = field(default_factory=dict)
+    sums: dict[tuple[str, ...], float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.labels:
+            self._make(())
+
+    def observe(self, value: float, *labels: str) -> None:
+        if labels not in self.counts:
+            self._make(labels)
+        self.counts[labels][bisect_left(self.limits, value)] += 1
+        self.sums[labels] += value
+
+    @contextmanager
+    def timed(self, *labels: str) -> Iterator[None]:
+        """Observes the seconds that are spent within, however it ends."""
+        began = perf_counter()
+        try:
+            yield
+        finally:
+            self.observe(perf_counter() - began, *labels)
+
+    def buckets(self, labels: tuple[str, ...]) -> list[tuple[str, int]]:
+        """How many were at most as large as each limit, the last of which has no end."""
+        names = [*(f"{limit:g}" for limit in self.limits), "+Inf"]
+        return list(zip(names, accumulate(self.counts[labels]), strict=True))
+
+    def _make(self, labels: tuple[str, ...]) -> None:
+        self.counts[labels] = [0] * (len(self.limits) + 1)
+        self.sums[labels] = 0.0
+
+
+Metric = Series | Histogram
+
+_SHORT = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_LONG = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0, 604800.0)
+
+DURATION = Histogram(
+    "backfill_duration_seconds",
+    "From the first claim of a backfill to its end, of those that this process has settled.",
+    _LONG,
+)
+BLOCKS = Series("blocks_backfilled_total", Kind.COUNTER, "Blocks written to a sink, durably.")
+WORKERS = Series(
+    "backfill_workers",
+    Kind.GAUGE,
+    "Requests that may be in flight at once, over all endpoints that are open.",
+)
+ACTIONS = Series(
+    "gapless_actions_total", Kind.COUNTER, "Lines of the log, by what they tell.", ("action",)
+)
+CALLS = Series(
+    "gapless_calls_total",
+    Kind.COUNTER,
+    "Calls sent; the outcome is answered, unanswered or cancelled.",
+    ("endpoint", "method", "outcome"),
+)
+REPEATED_CALLS = Series(
+    "gapless_calls_repeated_total", Kind.COUNTER, "Calls that were sent again.", ("endpoint",)
+)
+REFUSALS = Series(
+    "gapless_refusals_total",
+    Kind.COUNTER,
+    "Refusals and failures of an endpoint, by what they ask for.",
+    ("endpoint", "reaction"),
+)
+REQUEST_SECONDS = Histogram(
+    "gapless_request_seconds", "From a request to the end of its answer.", _SHORT, ("endpoint",)
+)
+IN_FLIGHT = Series(
+    "gapless_requests_in_flight", Kind.GAUGE, "Requests that wait for an answer.", ("endpoint",)
+)
+BATCHES = Series("gapless_batches_written_total", Kind.COUNTER, "Batches written to a sink.")
+ROWS = Series(
+    "gapless_rows_written_total", Kind.COUNTER, "Rows written to a sink.", ("chain", "dataset")
+)
+WRITE_SECONDS = Histogram("gapless_sink_write_seconds", "Of a write to a sink.", _SHORT)
+SLOTS = Series("gapless_slots", Kind.GAUGE, "Chunks that may run here at once.", ("queue",))
+RUNNING = Series("gapless_chunks_running", Kind.GAUGE, "Chunks that run here.", ("queue",))
+BACKFILLS = Series(
+    "gapless_ledger_backfills", Kind.GAUGE, "Backfills in the ledger, of all workers.", ("state",)
+)
+CHUNKS = Series(
+    "gapless_ledger_chunks",
+    Kind.GAUGE,
+    "Chunks of backfills that have not ended, of all workers.",
+    ("status",),
+)
+
+METRICS: tuple[Metric, ...] = (
+    DURATION,
+    BLOCKS,
+    WORKERS,
+    ACTIONS,
+    CALLS,
+    REPEATED_CALLS,
+    REFUSALS,
+    REQUEST_SECONDS,
+    IN_FLIGHT,
+    BATCHES,
+    ROWS,
+    WRITE_SECONDS,
+    SLOTS,
+    RUNNING,
+    BACKFILLS,
+    CHUNKS,
+)
