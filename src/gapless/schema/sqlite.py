@@ -12,18 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from gapless.schema.tables import TABLES, Column, Index, Kind, Table, table
+from gapless.schema.ddl import EVERY, create_index, listed, nearest_parent, quoted
+from gapless.schema.tables import Column, Kind, Table
 
 _TYPES = {Kind.INT: "INTEGER", Kind.BOOL: "INTEGER", Kind.FLOAT: "REAL", Kind.JSON: "TEXT"}
-_EVERY = frozenset(each.name for each in TABLES)
 
 
 def create_table(
-    table: Table, *, foreign_keys: bool = True, stored: Collection[str] = _EVERY
+    table: Table, *, foreign_keys: bool = True, stored: Collection[str] = EVERY
 ) -> str:
     """`CREATE TABLE`; a foreign key leads to the nearest parent that is stored too."""
     lines = [_definition(column) for column in table]
-    lines.append(f"PRIMARY KEY ({_list(table.key)})")
+    lines.append(f"PRIMARY KEY ({listed(table.key)})")
     if foreign_keys:
         lines.extend(_reference(table, stored))
     body = ",\n  ".join(lines)
@@ -35,7 +35,7 @@ def add_column(table: Table, column: Column) -> str:
 
 
 def create_indexes(table: Table) -> tuple[str, ...]:
-    return tuple(_index(table, index) for index in table.indexes)
+    return tuple(create_index(index, table.name) for index in table.indexes)
 
 
 def drop_indexes(table: Table) -> tuple[str, ...]:
@@ -54,24 +54,18 @@ def drop_view(table: Table) -> str:
 
 def _definition(column: Column) -> str:
     type_ = _TYPES.get(column.kind, "BLOB")
-    return f"{_name(column.name)} {type_}{'' if column.nullable else ' NOT NULL'}"
+    return f"{quoted(column.name)} {type_}{'' if column.nullable else ' NOT NULL'}"
 
 
 def _reference(child: Table, stored: Collection[str]) -> Iterator[str]:
-    parent = next((name for name in child.parents if name in stored), None)
+    parent = nearest_parent(child, stored)
     if parent is not None:
-        key = _list(table(parent).key)
-        yield f"FOREIGN KEY ({key}) REFERENCES {parent} ({key})"
-
-
-def _index(table: Table, index: Index) -> str:
-    where = f" WHERE {index.only}" if index.only else ""
-    columns = _list(index.columns)
-    return f"CREATE INDEX IF NOT EXISTS {index.name} ON {table.name} ({columns}){where}"
+        key = listed(parent.key)
+        yield f"FOREIGN KEY ({key}) REFERENCES {parent.name} ({key})"
 
 
 def _readable(column: Column) -> Iterator[str]:
-    name = _name(column.name)
+    name = quoted(column.name)
     if column.kind is Kind.BYTES or column.kind.width is not None:
         text = f"'0x' || {_digits(column, name)}"
         yield f"{f'iif({name} IS NULL, NULL, {text})' if column.nullable else text} AS {name}"
@@ -86,11 +80,3 @@ def _digits(column: Column, name: str) -> str:
     if column.kind in (Kind.U256, Kind.WORD):
         return f"coalesce(nullif(ltrim({digits}, '0'), ''), '0')"
     return digits
-
-
-def _list(names: tuple[str, ...]) -> str:
-    return ", ".join(map(_name, names))
-
-
-def _name(name: str) -> str:
-    return f'"{name}"'

@@ -1,0 +1,76 @@
+"""Records as rows of the table `_gapless_ranges`, alike in every database.
+
+The ranges of a table are disjoint. They change in the transaction that changes the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from gapless.core.ranges import Span
+from gapless.schema import BLOCKS
+from gapless.sinks.records import Known, Retracted
+from gapless.sinks.sink import Stored
+
+COLUMNS = (
+    "dataset, first, last, fence, kind, rows, digest, proven, unproven, parent_hash, last_hash"
+)
+"""The columns of an entry, behind its `chain_id`."""
+
+WRITTEN, RETRACTED = "written", "retracted"
+
+Entry = tuple[Any, ...]
+
+
+def known_by(entries: Iterable[Sequence[Any]]) -> Known:
+    """The records that these entries are."""
+    stored, retracted = [], []
+    for entry in entries:
+        if entry[4] == WRITTEN:
+            stored.append(_stored(entry))
+        else:
+            retracted.append(Retracted(Span(entry[1], entry[2]), entry[3]))
+    return Known(tuple(stored), tuple(retracted))
+
+
+def changes(
+    known: Known, stored: Iterable[Stored], retracted: Iterable[Retracted]
+) -> tuple[list[tuple[str, int]], list[Entry]]:
+    """What goes, by dataset and first height, and what comes, if these replace the known ones."""
+    before = {*map(_entry, known.stored), *map(_entry, known.retracted)}
+    after = {*map(_entry, stored), *map(_entry, retracted)}
+    return [(dataset, first) for dataset, first, *_ in before - after], [*(after - before)]
+
+
+def _stored(entry: Sequence[Any]) -> Stored:
+    dataset, first, last, fence, _, rows, digest, proven, unproven, parent_hash, last_hash = entry
+    return Stored(
+        dataset=dataset,
+        span=Span(first, last),
+        fence=fence,
+        rows=rows,
+        digest=int.from_bytes(digest, "big"),
+        proven=frozenset(proven.split()),
+        unproven=frozenset(unproven.split()),
+        parent_hash=parent_hash,
+        last_hash=last_hash,
+    )
+
+
+def _entry(record: Stored | Retracted) -> Entry:
+    if isinstance(record, Retracted):
+        empty = (0, bytes(32), "", "", b"", b"")
+        return (BLOCKS.name, *record.span, record.fence, RETRACTED, *empty)
+    return (
+        record.dataset,
+        *record.span,
+        record.fence,
+        WRITTEN,
+        record.rows,
+        record.digest.to_bytes(32, "big"),
+        " ".join(sorted(record.proven)),
+        " ".join(sorted(record.unproven)),
+        record.parent_hash,
+        record.last_hash,
+    )
