@@ -80,6 +80,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     endpoints: dict[str, Endpoint] = {}
     sinks: dict[str, SinkTarget] = {}
     fetch: Fetch = Fetch()
+    metrics_port: int | None = None  # 0: any that is free
+    metrics_host: str = "127.0.0.1"
 
     def endpoint(self, name: str) -> Endpoint:
         """An endpoint by its name, or by `env:VARIABLE`."""
@@ -138,7 +140,14 @@ def load(environment: Mapping[str, str] | None = None, folder: Path | None = Non
             changed[field] = text
     fetch = checked(msgspec.structs.replace(config.fetch, **changed))
     ledger = environment.get("GAPLESS_LEDGER") or config.ledger
-    return msgspec.structs.replace(config, fetch=fetch, ledger=ledger)
+    port = environment.get("GAPLESS_METRICS_PORT")
+    return msgspec.structs.replace(
+        config,
+        fetch=fetch,
+        ledger=ledger,
+        metrics_port=_port(_number("GAPLESS_METRICS_PORT", port) if port else config.metrics_port),
+        metrics_host=environment.get("GAPLESS_METRICS_HOST") or config.metrics_host,
+    )
 
 
 def find(environment: Mapping[str, str], folder: Path) -> Path | None:
@@ -188,6 +197,12 @@ def checked(fetch: Fetch) -> Fetch:
         if not 1 <= (value := getattr(fetch, field)) <= 1_000_000:
             raise UsageError(f"`{field}` is {value}", hint="it must be from 1 to 1,000,000")
     return fetch
+
+
+def _port(port: int | None) -> int | None:
+    if port is not None and not 0 <= port <= 65535:
+        raise UsageError(f"`metrics_port` is {port}", hint="it must be from 0 to 65535")
+    return port
 
 
 def _number(variable: str, text: str) -> int:

@@ -12,6 +12,7 @@ import click
 from gapless.cli import data, fetching, foreground, render
 from gapless.cli.display import Pace, ProgressDisplay
 from gapless.cli.logs import log_to_stderr
+from gapless.cli.metrics import MetricsPage, metrics_option, metrics_page
 from gapless.cli.options import common, hint, note, opened
 from gapless.config import load
 from gapless.core.backfill import State
@@ -55,6 +56,7 @@ _ORDERS = [order.value for order in Order]
 @click.option("--order", type=click.Choice(_ORDERS), help="Which end to begin at.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done, and its price.")
 @click.option("--detach", is_flag=True, help="Only create the backfill; workers run it.")
+@metrics_option
 @common
 async def fetch(
     ledger_url: str,
@@ -66,6 +68,7 @@ async def fetch(
     max_requests: int | None,
     dry_run: bool,
     detach: bool,
+    metrics_port: int | None,
     **options: Any,
 ) -> int:
     """Fetch blocks of a network, prove them, store them.
@@ -86,14 +89,15 @@ async def fetch(
     opening = open_fetch(
         wish, places.config, ledger_url, max_calls=max_requests, create=not dry_run
     )
-    async with opening as fetch:
+    serving = metrics_page(metrics_port, works=not (dry_run or detach))
+    async with serving as page, opening as fetch:
         note(fetching.where(fetch))
         note(fetching.plan(fetch))
         if dry_run:
             return _dry_run(fetch, as_json=as_json)
         if detach and fetch.missing:
             return await _leave_to_workers(fetch, as_json=as_json)
-        result = await (_run(fetch, as_json=as_json) if fetch.missing else fetch.result())
+        result = await (_run(fetch, page, as_json=as_json) if fetch.missing else fetch.result())
     if as_json:
         click.echo(data.to_json(fetching.result_json(result, ledger_url)))
     note(fetching.summary(result))
@@ -117,7 +121,7 @@ async def _leave_to_workers(fetch: Fetching, *, as_json: bool) -> int:
     return 0
 
 
-async def _run(fetch: Fetching, *, as_json: bool) -> FetchResult:
+async def _run(fetch: Fetching, page: MetricsPage, *, as_json: bool) -> FetchResult:
     """Runs it in this process to its end, or until someone interrupts it."""
     began = time.monotonic()
     with fetch.plane() as plane:
@@ -125,7 +129,7 @@ async def _run(fetch: Fetching, *, as_json: bool) -> FetchResult:
         line = FetchLine(fetch, plane)
         with ProgressDisplay(line) as display, foreground.stdout_kept_for_data() as stdout:
             log_to_stderr(logging.WARNING, say=display.say)
-            async with foreground.working(engine) as interrupted:
+            async with foreground.working(engine, page) as interrupted:
                 handle = await start(engine, plane, wanted)
                 if not as_json:
                     click.echo(handle.id, file=stdout)

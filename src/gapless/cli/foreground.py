@@ -16,6 +16,7 @@ import click
 from gapless.cli import data, render
 from gapless.cli.display import ProgressDisplay
 from gapless.cli.logs import log_to_stderr
+from gapless.cli.metrics import MetricsPage, metrics_page
 from gapless.cli.options import hint, note, opened
 from gapless.cli.report import exit_code, report
 from gapless.core.errors import LedgerUnreachable, NotFound, WrongState
@@ -29,8 +30,22 @@ REDRAW_EVERY = 0.2
 ONE_WISH = 1.0  # `timeout`, terminals and supervisors signal a process and its group: twice
 
 
-async def run(ledger_url: str, job: Job, request: BackfillRequest, *, as_json: bool) -> int:
+async def run(
+    ledger_url: str,
+    job: Job,
+    request: BackfillRequest,
+    *,
+    as_json: bool,
+    metrics_port: int | None = None,
+) -> int:
     """Creates a backfill or takes it up, runs it here to its end; returns the exit code."""
+    async with metrics_page(metrics_port) as page:
+        return await _run(ledger_url, job, request, page, as_json=as_json)
+
+
+async def _run(
+    ledger_url: str, job: Job, request: BackfillRequest, page: MetricsPage, *, as_json: bool
+) -> int:
     wanted = await _there_already(ledger_url, job, request) or request
     engine = Engine(
         ledger_url,
@@ -39,7 +54,7 @@ async def run(ledger_url: str, job: Job, request: BackfillRequest, *, as_json: b
     )
     with ProgressDisplay() as display, stdout_kept_for_data() as stdout:
         log_to_stderr(logging.WARNING, say=display.say)
-        async with working(engine) as interrupted:
+        async with working(engine, page) as interrupted:
             handle = await engine.submit(job, request)
             if not as_json:
                 click.echo(handle.id, file=stdout)
@@ -73,12 +88,13 @@ async def _there_already(ledger_url: str, job: Job, request: BackfillRequest) ->
 
 
 @asynccontextmanager
-async def working(engine: Engine) -> AsyncIterator[asyncio.Event]:
+async def working(engine: Engine, page: MetricsPage) -> AsyncIterator[asyncio.Event]:
     """The engine at work; the event is set by the first signal, however early it comes."""
     interrupted = asyncio.Event()
     with on_signals(interrupted.set):
         async with engine:
-            yield interrupted
+            with page.of(engine):
+                yield interrupted
 
 
 async def run_to_the_end(

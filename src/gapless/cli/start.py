@@ -6,6 +6,7 @@ import click
 import msgspec
 
 from gapless.cli import data, foreground, render
+from gapless.cli.metrics import metrics_option
 from gapless.cli.options import Duration, Durations, common, hint, note, opened
 from gapless.core.chunk import Order
 from gapless.core.errors import UsageError
@@ -44,6 +45,7 @@ _POLICIES = [kind.value for kind in RetryKind]
 )
 @click.option("--id", "backfill_id", help="An id of your own: asked for again, it is the same.")
 @click.option("--detach", is_flag=True, help="Only create it; workers run it.")
+@metrics_option
 @common
 async def start(
     ledger_url: str,
@@ -58,6 +60,7 @@ async def start(
     order: str,
     backfill_id: str | None,
     detach: bool,
+    metrics_port: int | None,
     **retry: object,
 ) -> int:
     """Start a backfill, here or for workers.
@@ -77,7 +80,9 @@ async def start(
     )
     request = request_for(job, selector, options)  # wrong ones end here, before any ledger
     if not detach:
-        return await foreground.run(ledger_url, job, request, as_json=as_json)
+        return await foreground.run(
+            ledger_url, job, request, as_json=as_json, metrics_port=metrics_port
+        )
     async with opened(ledger_url, create=True) as ledger:
         created = await ledger.create(request)
         explained = await Controller(ledger).explain(created.id, limit=1)

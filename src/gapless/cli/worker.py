@@ -10,6 +10,7 @@ import click
 
 from gapless.cli import data, foreground
 from gapless.cli.logs import log_to_stderr
+from gapless.cli.metrics import metrics_option, metrics_page
 from gapless.cli.options import Duration, common
 from gapless.core.errors import LedgerUnreachable
 from gapless.runtime.engine import Engine
@@ -41,6 +42,7 @@ from gapless.runtime.worker import WorkerOptions
     help="Time to finish on SIGTERM.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Log every completed chunk.")
+@metrics_option
 @common
 async def worker(
     ledger_url: str,
@@ -50,6 +52,7 @@ async def worker(
     poll: float,
     drain: float,
     verbose: bool,
+    metrics_port: int | None,
 ) -> int:
     """Run chunks of whatever the ledger has.
 
@@ -67,7 +70,10 @@ async def worker(
     foreground.import_from_here()
     with foreground.stdout_kept_for_data():
         log_to_stderr(logging.INFO, as_json=as_json, verbose=verbose)
-        async with foreground.working(engine) as stopped:
+        async with (
+            metrics_page(metrics_port) as page,
+            foreground.working(engine, page) as stopped,
+        ):
             await _work(engine, stopped, until_idle)
             await engine.drain()
     if as_json:

@@ -1,0 +1,51 @@
+"""Gauges that are read when somebody asks for them: slots of this worker, backlog of the ledger."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from gapless.core.backfill import State
+from gapless.core.errors import LedgerError
+from gapless.ledger import Ledger
+from gapless.ledger.views import EVERYTHING
+from gapless.runtime.engine import Engine
+from gapless.telemetry import metrics
+
+_OPEN = [state for state in State if not state.ended]
+
+
+async def read_gauges(engine: Engine) -> None:
+    """Reads them anew. Those of a ledger that does not answer are absent: they are not known."""
+    if engine.worker is not None:
+        slots, running = engine.worker.slots, engine.worker.running
+        metrics.SLOTS.replace({(queue,): count for queue, count in slots.items()})
+        metrics.RUNNING.replace({(queue,): running[queue] for queue in slots})
+    metrics.BACKFILLS.replace({})
+    metrics.CHUNKS.replace({})
+    try:
+        await _read_backlog(engine.ledger)
+    except LedgerError:
+        return
+
+
+async def _read_backlog(ledger: Ledger) -> None:
+    chunks: Counter[str] = Counter()
+    backfills: Counter[State] = Counter()
+    for state in _OPEN:
+        for each in await ledger.backfills(state=state, limit=EVERYTHING):
+            backfills[state] += 1
+            counts = each.chunks
+            chunks["waiting"] += counts.total - counts.planned + counts.pending
+            chunks["running"] += counts.running
+            chunks["failed"] += counts.failed
+            chunks["complete"] += counts.complete
+            chunks["abandoned"] += counts.abandoned
+    metrics.BACKFILLS.replace({(state.lower(),): backfills[state] for state in _OPEN})
+    statuses = ("waiting", "running", "failed", "complete", "abandoned")
+    metrics.CHUNKS.replace({(status,): chunks[status] for status in statuses})
+
+
+def forget_gauges() -> None:
+    """Nobody is at work any more."""
+    for gauge in (metrics.SLOTS, metrics.RUNNING, metrics.BACKFILLS, metrics.CHUNKS):
+        gauge.replace({})
