@@ -3,8 +3,8 @@
 Every transaction sets its own timeouts, below any lease: a process that is stopped in the middle
 of one loses its locks instead of hiding rows from everyone else. Nothing depends on the session,
 so a proxy that pools transactions may stand in between; `?prepared_statements=off` in the URL
-spares it what `connections.py` would find out by itself. A lost connection is tried again for a
-while: every body is idempotent.
+spares it what `postgres.connections` would find out by itself. A lost connection is tried again
+for a while: every body is idempotent.
 
 Plans are forced. Each statement is written for one plan, by index, which is right however large a
 table grows; the planner may see only that the table was small when it was last analyzed.
@@ -18,14 +18,14 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, urlencode
 
 import asyncpg
 
 from gapless.core.errors import LedgerUnreachable, UsageError
 from gapless.ledger import sql
 from gapless.ledger.database import Body, Row, Transaction
-from gapless.ledger.postgres.connections import Connection, Connections
+from gapless.postgres.connections import LOST, Connection, Connections
+from gapless.postgres.url import HINT, split
 
 T = TypeVar("T")
 
@@ -49,19 +49,6 @@ OPTIONS = ("prepared_statements",)
 SESSIONS = 64
 CHANNEL = "gapless"
 MIGRATION_LOCK = 0x6761706C
-LOST = (
-    OSError,
-    TimeoutError,
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,  # the end came while the connection was idle
-    asyncpg.PostgresConnectionError,
-    asyncpg.OperatorInterventionError,  # shutdown, crash recovery
-    asyncpg.TransactionRollbackError,  # deadlock
-    asyncpg.LockNotAvailableError,
-    asyncpg.IdleInTransactionSessionTimeoutError,
-    asyncpg.TooManyConnectionsError,
-    asyncpg.InvalidCachedStatementError,  # a migration happened
-)
 POOLED = (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError)
 
 
@@ -135,7 +122,7 @@ class PostgresDatabase:
         patience: float = 10.0,
         connections: int = 4,
     ) -> None:
-        self._url, options = _split(url)
+        self._url, options = split(url, OPTIONS)
         self._shown_url = shown_url
         self._bound = bound
         self._patience = patience
@@ -162,8 +149,7 @@ class PostgresDatabase:
         except (ValueError, OverflowError):  # which may quote a part of the password
             raise UsageError(
                 f"the ledger's URL `{self._shown_url}` cannot be read",
-                hint="write `postgresql://user:password@host:5432/database`, with what is special"
-                " in the password as `%40`",
+                hint=HINT,
             ) from None
         return self
 
@@ -292,15 +278,6 @@ async def _schema_version(transaction: Transaction) -> int | None:
     (row,) = await transaction.execute("SELECT version FROM gapless.schema_version")
     version: int = row[0]
     return version
-
-
-def _split(url: str) -> tuple[str, dict[str, str]]:
-    """The URL without the options that are ours, which the driver would send on, and those."""
-    base, _, query = url.partition("?")
-    options = parse_qsl(query, keep_blank_values=True)
-    ours = {name: value for name, value in options if name in OPTIONS}
-    theirs = [(name, value) for name, value in options if name not in OPTIONS]
-    return (f"{base}?{urlencode(theirs)}" if theirs else base, ours) if ours else (url, ours)
 
 
 def _is_on(options: dict[str, str], name: str) -> bool:

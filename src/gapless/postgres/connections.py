@@ -22,6 +22,21 @@ from asyncpg.prepared_stmt import PreparedStatement
 
 IDLE_SECONDS = 300.0  # proxies and firewalls tend to forget what is idle for longer
 CLOSING_SECONDS = 5.0
+LOST = (
+    OSError,
+    TimeoutError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # the end came while the connection was idle
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,  # shutdown, crash recovery
+    asyncpg.TransactionRollbackError,  # deadlock
+    asyncpg.LockNotAvailableError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.InvalidCachedStatementError,  # a migration happened
+)
+"""What another try may mend: the transaction has not happened, or nobody says whether it has."""
+
 FAILURES = (
     OSError,
     asyncpg.PostgresError,

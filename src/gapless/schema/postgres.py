@@ -1,0 +1,125 @@
+"""The tables in PostgreSQL: DDL, partitions, indexes, and the views that people read.
+
+A 256-bit number is `numeric(78,0)`: exact and ready to calculate with, so it has no rounded twin.
+JSON is `json`, which keeps the text as it came. Numbers end at 2^63 here; a larger one is stored as
+its two's complement, as in SQLite.
+
+Foreign keys are checked row by row, at once: parents come first, and children go first. They can be
+deferred, for a write that replaces blocks beneath rows that stay.
+
+The big tables may be partitioned by height. A partition is made as a table of its own and then
+attached, which keeps nobody from reading or writing the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from gapless.schema.ddl import EVERY, create_index, listed, nearest_parent, quoted
+from gapless.schema.tables import LOGS, TRANSACTIONS, Column, Kind, Table
+
+PARTITIONED = (TRANSACTIONS.name, LOGS.name)
+_TYPES = {
+    Kind.INT: "bigint",
+    Kind.U256: "numeric(78,0)",
+    Kind.BOOL: "boolean",
+    Kind.JSON: "json",
+}
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The rows of a table from one height on, below another."""
+
+    table: Table
+    first: int
+    end: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.table.name}_{self.first}"
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """The statements for the tables of one schema."""
+
+    schema: str
+    foreign_keys: bool = True
+    partition: int | None = None  # how many heights are in one
+
+    def place(self, name: str) -> str:
+        return f"{quoted(self.schema)}.{quoted(name)}"
+
+    def create_table(self, table: Table, stored: Collection[str] = EVERY) -> str:
+        """`CREATE TABLE`; a foreign key leads to the nearest parent that is stored too."""
+        lines = [_definition(column) for column in table.columns]
+        lines.append(f"PRIMARY KEY ({listed(table.key)})")
+        if self.foreign_keys:
+            lines.extend(self._reference(table, stored))
+        body = ",\n  ".join(lines)
+        by = " PARTITION BY RANGE (block_number)" if self.is_partitioned(table) else ""
+        return f"CREATE TABLE {self.place(table.name)} (\n  {body}\n){by}"
+
+    def is_partitioned(self, table: Table) -> bool:
+        return self.partition is not None and table.name in PARTITIONED
+
+    def partitions(self, table: Table, first: int, last: int) -> list[Partition]:
+        """Those that hold the rows of a range of heights."""
+        if self.partition is None or not self.is_partitioned(table):
+            return []
+        size = self.partition
+        starts = range(first - first % size, last + 1, size)
+        return [Partition(table, start, start + size) for start in starts]
+
+    def create_partition(self, partition: Partition) -> tuple[str, ...]:
+        whole, part = self.place(partition.table.name), self.place(partition.name)
+        bounds = f"FOR VALUES FROM ({partition.first}) TO ({partition.end})"
+        return (
+            f"CREATE TABLE {part} (LIKE {whole} INCLUDING DEFAULTS INCLUDING CONSTRAINTS)",
+            f"ALTER TABLE {whole} ATTACH PARTITION {part} {bounds}",
+        )
+
+    def add_column(self, table: Table, column: Column) -> str:
+        return f"ALTER TABLE {self.place(table.name)} ADD COLUMN {_definition(column)}"
+
+    def create_indexes(self, table: Table) -> dict[str, str]:
+        """`CREATE INDEX` by the name of the index."""
+        return {it.name: create_index(it, self.place(table.name)) for it in table.indexes}
+
+    def create_view(self, table: Table) -> str:
+        """`CREATE VIEW` of `<table>_hex`: bytes as hex, the time also as a time."""
+        body = ",\n  ".join(each for column in table.columns for each in _readable(column))
+        view = self.place(f"{table.name}_hex")
+        return f"CREATE VIEW {view} AS SELECT\n  {body}\nFROM {self.place(table.name)}"
+
+    def drop_view(self, table: Table) -> str:
+        return f"DROP VIEW IF EXISTS {self.place(f'{table.name}_hex')}"
+
+    def _reference(self, child: Table, stored: Collection[str]) -> Iterator[str]:
+        parent = nearest_parent(child, stored)
+        if parent is not None:
+            key = listed(parent.key)
+            place = self.place(parent.name)
+            yield f"FOREIGN KEY ({key}) REFERENCES {place} ({key}) DEFERRABLE"
+
+
+def _definition(column: Column) -> str:
+    type_ = _TYPES.get(column.kind, "bytea")
+    return f"{quoted(column.name)} {type_}{'' if column.nullable else ' NOT NULL'}"
+
+
+def _readable(column: Column) -> Iterator[str]:
+    name = quoted(column.name)
+    if column.kind in _TYPES:
+        yield name
+    else:
+        digits = f"encode({name}, 'hex')"
+        if column.kind is Kind.WORD:
+            digits = f"coalesce(nullif(ltrim({digits}, '0'), ''), '0')"
+            yield f"CASE WHEN {name} IS NOT NULL THEN '0x' || {digits} END AS {name}"
+        else:
+            yield f"'0x' || {digits} AS {name}"
+    if column.name == "block_timestamp":
+        yield f"to_timestamp({name}) AT TIME ZONE 'UTC' AS block_time"
