@@ -63,8 +63,8 @@ class TestInTheForeground:
         )  # fmt: skip
 
         warning, error = (line for line in done.stderr.splitlines() if " chunk_" in line)
-        assert " WARNING chunk_failed chunk=" in warning
-        assert " ERROR chunk_abandoned chunk=" in error
+        assert " WARNING chunk_failed worker=" in warning
+        assert " ERROR chunk_abandoned worker=" in error
         assert "https://node.example/… does not answer" in warning
         assert "secret" not in done.stderr
 

@@ -104,7 +104,7 @@ def test_a_log_line_does_not_run_into_the_live_line(gapless: Commands) -> None:
 
     assert screen.process.returncode == 1
     (warning,) = re.findall(r"[^\n]*chunk_failed[^\n]*\n", screen.shown)
-    assert re.search(r"\r\x1b\[2K\d{4}-\d\d-\d\d [^\r\x1b]* WARNING chunk_failed", warning)
+    assert re.search(r"\r\x1b\[2K\d{4}-\d\d-\d\dT[^\r\x1b]*Z WARNING chunk_failed", warning)
     assert any("1 retrying" in line for line in screen.live_lines)
 
 

@@ -147,7 +147,7 @@ async def test_until_idle_does_not_wait_for_what_it_cannot_do(sqlite_gapless: Co
 
     done = gapless(*QUICK, "--until-idle")
 
-    assert "job_unresolved job=jobs:copy reason=cannot import `jobs`" in done.stderr
+    assert " job=jobs:copy reason=cannot import `jobs`" in done.stderr
     reasons = [each["reason"] for each in gapless.show("foreign")["waiting"]]
     assert reasons == ["no_worker"]  # it has left
 

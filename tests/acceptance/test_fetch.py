@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import sqlite3
 import subprocess
@@ -45,7 +46,8 @@ def test_a_plan_a_summary_and_a_query_that_works(sqlite_gapless: Commands, url: 
         "to fetch: 100 blocks, at least 100 eth_getBlockByNumber, 100 eth_getBlockReceipts"
     )
     assert said[3].startswith("succeeded: custom 10 to 109, 100 blocks fetched in ")
-    assert said[4].startswith("stored: 100 blocks, ")
+    assert re.fullmatch(r"written: 1 batch from \d{4}-\S+Z to \d{4}-\S+Z", said[4])
+    assert said[5].startswith("stored: 100 blocks, ")
     query = said[-1].removeprefix("try: ")
     assert query.startswith("sqlite3 -header -column chain.db")
     with sqlite3.connect(sqlite_gapless.folder / "chain.db") as connection:

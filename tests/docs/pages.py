@@ -41,6 +41,8 @@ _VARYING = {
     r"\bbf_[a-z2-7]{10}\b": "ID",
     r"\d{4}-\d\d-\d\d(T|\s)\d\d:\d\d:\d\d(Z|,\d{3})": "TIME",
     r"^calls: .*$": "CALLS",
+    r"^written: .*$": "WRITTEN",
+    r"\bseconds=[\d.]+": "SECONDS",
     r"\b(?:\d+m)?\d+(\.\d)?s\b": "SECONDS",
     r"[\d.]+[kM]? (blocks|calls)/s": r"PACE \1/s",
     r"calls for this +[\d,]+": "CALLS",

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from gapless.cli.figures import counted, cut, duration, plain, short
+from gapless.cli.figures import counted, cut, duration, moment, plain, short
 from gapless.cli.render import BAR, bar
 from gapless.core.ranges import Span
 from gapless.ledger import redacted
@@ -79,7 +79,6 @@ def progress_line(at: Standing, width: int = 120) -> str:
 
 
 def result_json(result: FetchResult, ledger_url: str) -> dict[str, Any]:
-    pace = result.fetched / result.seconds if result.seconds else 0.0
     return {
         "id": result.id,
         "state": result.state,
@@ -90,12 +89,15 @@ def result_json(result: FetchResult, ledger_url: str) -> dict[str, Any]:
         "last": result.span.last,
         "blocks": result.span.size,
         "fetched": result.fetched,
+        "batches": result.batches,
         "rows": dict(result.rows),
         "gaps": [list(span) for span in result.gaps.spans],
         "verify": result.spec.verify,
         "unproven": sorted(result.unproven),
+        "started_at": moment(result.started_at),
+        "ended_at": moment(result.ended_at),
         "seconds": round(result.seconds, 3),
-        "blocks_per_second": round(pace, 1),
+        "blocks_per_second": round(result.blocks_per_second, 1),
         "calls": dict(sorted(result.calls.items())),
         "requests": result.requests,
         "retries": result.retries,
@@ -111,11 +113,14 @@ def summary(result: FetchResult) -> str:
     line = f"{result.state.lower()}: {result.spec.network} {heights}"
     line += f", {counted(result.fetched, 'block')} fetched"
     if result.fetched:
-        pace = short(result.fetched / result.seconds)
-        line += f" in {duration(result.seconds)}, {pace} blocks/s"
+        line += f" in {duration(result.seconds)}, {short(result.blocks_per_second)} blocks/s"
     rows = ", ".join(f"{count:,} {name}" for name, count in result.rows.items())
     calls = ", ".join(f"{count:,} {name}" for name, count in sorted(result.calls.items()))
-    lines = [line, f"stored: {rows or 'nothing'}"]
+    lines = [line]
+    if result.fetched:
+        times = f"from {moment(result.started_at)} to {moment(result.ended_at)}"
+        lines.append(f"written: {counted(result.batches, 'batch', 'batches')} {times}")
+    lines.append(f"stored: {rows or 'nothing'}")
     lines.append(f"calls: {calls}, in {counted(result.requests, 'request')}")
     if result.retries:
         lines[-1] += f"; {counted(result.retries, 'call')} sent again"

@@ -74,12 +74,22 @@ class FetchResult:
     gaps: RangeSet  # what is missing of the span
     rows: Mapping[str, int]  # stored, by dataset
     unproven: frozenset[str]
-    fetched: int
-    seconds: float
+    fetched: int  # blocks that this run has written
+    batches: int  # in so many writes
+    started_at: float
+    ended_at: float
     calls: Mapping[str, int]
     requests: int
     retries: int  # calls that were sent again
     refused: int  # answers that did not hold
+
+    @property
+    def seconds(self) -> float:
+        return self.ended_at - self.started_at
+
+    @property
+    def blocks_per_second(self) -> float:
+        return self.fetched / self.seconds if self.seconds else 0.0
 
 
 @dataclass(frozen=True)
@@ -122,8 +132,9 @@ class Fetching:
     async def result(
         self, plane: Plane | None = None, ended: Backfill | None = None, seconds: float = 0.0
     ) -> FetchResult:
-        """What is stored by now, and what is not."""
+        """What is stored by now, and what is not, after a run of so many seconds."""
         assert self.sink is not None
+        ended_at = time.time()
         await self.sink.finish()
         stored = await self.sink.stored(self.spec.chain_id, self.span)
         rows: Counter[str] = Counter()
@@ -139,7 +150,9 @@ class Fetching:
             rows=rows,
             unproven=frozenset(check for each in stored for check in each.unproven),
             fetched=0 if plane is None else plane.blocks,
-            seconds=seconds,
+            batches=0 if plane is None else plane.batches,
+            started_at=ended_at - seconds,
+            ended_at=ended_at,
             calls=self.pool.calls,
             requests=self.pool.requests,
             retries=self.pool.retries,
