@@ -1,10 +1,11 @@
 """A node for benchmarks: a process of its own that does the least a node can do.
 
-    python -m bench.node --workload small --latency-ms 20 --rps 500
+    python -m bench.node --workload small --latency-ms 20 --rps 500 --faults null=0.01
 
 prints its URL, serves until SIGTERM or SIGINT, and prints what it did and the CPU seconds that it
-took. Blocks and receipts by number are spliced from rendered answers; whatever else is asked for
-is answered by the devnode's own methods. `bench.null_client` measures how fast it can be.
+took. What fetches a chain is spliced from rendered answers; whatever else is asked for is answered
+by the devnode's own methods, and what goes wrong on purpose by its injector. `bench.null_client`
+measures how fast it can be.
 """
 
 from __future__ import annotations
@@ -18,22 +19,26 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 from msgspec import Raw, Struct
 
-from bench.rendered import WORKLOADS, Rendered, rendered
+from bench.answers import Answer, Answers
+from bench.rendered import WORKLOADS, rendered
 from gapless.devnode import Chain, Limits, Parameters, simulated
+from gapless.devnode.faults import Fault, Faults, parse_faults
+from gapless.devnode.injector import Injector, Lot
 from gapless.devnode.limits import Bucket, Refused
-from gapless.devnode.methods import NULL, View, answer
+from gapless.devnode.methods import NULL, Call, View, answer
 
 _HEAD_END = b"\r\n\r\n"
-_QUANTITY = re.compile(r"0x[0-9a-fA-F]{1,16}").fullmatch
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _TOO_MANY = (
     b'{"jsonrpc":"2.0","id":null,"error":{"code":-32005,"message":"limit of requests exceeded"}}'
 )
+_BROKEN = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"internal server error"}}'
+_HTML = b"<html><body><h1>502 Bad Gateway</h1></body></html>"
 
 
 class _Call(Struct, gc=False):
@@ -54,56 +59,71 @@ class Pace:
     rps: float | None = None
 
 
+class Sent(NamedTuple):
+    """What goes over the wire, and whether it is the last that does."""
+
+    text: bytes
+    closes: bool = False
+
+
 class Node:
     """Answers HTTP bodies, and counts what it did."""
 
-    def __init__(self, chain: Chain, answers: Rendered, pace: Pace) -> None:
+    def __init__(
+        self, chain: Chain, answers: Answers, pace: Pace, faults: Faults | None = None
+    ) -> None:
         self.requests = self.calls = self.bytes = 0
         self.latency = pace.latency
+        self.injector = Injector(faults or Faults())
         self._bucket = Bucket(pace.rps) if pace.rps else None
         self._view = View(chain, chain.head, Limits())
-        self._tags = answers.tags
-        # Each with the parameters behind the height: other blocks than whole ones are not rendered.
-        self._rendered: dict[str, tuple[Sequence[memoryview], list[Any]]] = {
-            "eth_getBlockByNumber": (answers.blocks, [True]),
-            "eth_getBlockReceipts": (answers.receipts, []),
-        }
+        self.answers = answers
 
-    def respond(self, body: bytes) -> bytes:
+    @property
+    def injected(self) -> int:
+        """How often something went wrong on purpose."""
+        return self.injector.injected.total()
+
+    def respond(self, body: bytes) -> Sent:
         """The HTTP answer to a body: one call, or a batch of them."""
         batch = body.lstrip()[:1] == b"["
         calls = _calls(body) if batch else [_call(body)]
         if self._bucket is not None and not self._bucket.take(len(calls)):
-            return _http([_TOO_MANY], "429 Too Many Requests")
+            return Sent(_http([_TOO_MANY], "429 Too Many Requests"))
         self.requests += 1
         self.calls += len(calls)
-        parts: list[bytes | memoryview] = [b"[" if batch else b""]
+        lot = self._lot(calls, batch=batch) if self.injector.active else None
+        parts: list[Answer] = [b"[" if batch else b""]
         for call in calls:
             parts += (b'{"jsonrpc":"2.0","id":', bytes(call.id), *self._outcome(call), b"},")
         parts[-1] = b"}]" if batch else b"}"
-        answered = _http(parts)
-        self.bytes += len(answered)
-        return answered
+        sent = Sent(_http(parts)) if lot is None else _instead(lot, b"".join(parts))
+        self.bytes += len(sent.text)
+        return sent
 
-    def _outcome(self, call: _Call) -> tuple[bytes, bytes | memoryview]:
-        if (ready := self._ready(call)) is not None:
-            return b',"result":', ready
+    def _lot(self, calls: Sequence[_Call], *, batch: bool) -> Lot | None:
+        """What befalls the whole request."""
+        lot = self.injector.of_request(self._view, [_raw(call) for call in calls], batch=batch)
+        if lot is not None:
+            self.injector.count(lot)
+        return lot
+
+    def _outcome(self, call: _Call) -> tuple[bytes, Answer]:
         try:
-            params = Raw(msgspec.json.encode(call.params))
-            return b',"result":', answer(self._view, call.method, params)
+            return b',"result":', self._result(call)
         except Refused as refused:
             error = {"code": refused.code, "message": refused.message}
             return b',"error":', msgspec.json.encode(error)
 
-    def _ready(self, call: _Call) -> bytes | memoryview | None:
-        """The rendered answer, if the call is of the kind that has one."""
-        answers, behind = self._rendered.get(call.method, ((), []))
-        match call.params:
-            case [str(which), *rest] if answers and rest == behind:
-                height = int(which, 16) if _QUANTITY(which) else self._tags.get(which)
-                if height is not None:
-                    return answers[height] if height < len(answers) else NULL
-        return None
+    def _result(self, call: _Call) -> Answer:
+        result = self.answers.ready(call.method, call.params)
+        if result is None:
+            result = answer(self._view, call.method, _raw(call).params)
+        if self.injector.active:
+            asked = _raw(call)
+            if (lot := self.injector.of_call(self._view, asked)) is not None:
+                return self.injector.spoiled(lot, self._view, asked, bytes(result))
+        return result
 
 
 class Connection(asyncio.Protocol):
@@ -130,9 +150,30 @@ class Connection(asyncio.Protocol):
             else:
                 self._send(answered)
 
-    def _send(self, answered: bytes) -> None:
+    def _send(self, answered: Sent) -> None:
         if self._transport is not None:
-            self._transport.write(answered)
+            self._transport.write(answered.text)
+            if answered.closes:
+                self._transport.close()
+
+
+def _raw(call: _Call) -> Call:
+    return Call(call.method, Raw(msgspec.json.encode(call.params)), call.id)
+
+
+def _instead(lot: Lot, honest: bytes) -> Sent:
+    """What is sent where a fault befalls a whole request."""
+    match lot.fault:
+        case Fault.LIMITED_BARE:
+            return Sent(_http([_TOO_MANY], "429 Too Many Requests"))
+        case Fault.BROKEN:
+            return Sent(_http([_BROKEN], "500 Internal Server Error"))
+        case Fault.MALFORMED:
+            return Sent(_http([_HTML if lot.bits & 1 else honest[: len(honest) // 2]]))
+        case Fault.DROP:
+            whole = _http([honest])
+            return Sent(whole[: len(whole) // 2 * (lot.bits & 1)], closes=True)
+    raise ValueError(f"this node knows no fault `{lot.fault}` of whole requests")
 
 
 def _taken(buffer: bytearray) -> bytes | None:
@@ -166,9 +207,12 @@ def url_of(server: asyncio.Server) -> str:
     return f"http://{host}:{port}"
 
 
-def node_of(parameters: Parameters, pace: Pace, cache: Path | None = None) -> Node:
+def node_of(
+    parameters: Parameters, pace: Pace, cache: Path | None = None, faults: Faults | None = None
+) -> Node:
     """The node of a chain out of the cache."""
-    return Node(simulated(parameters, cache), rendered(parameters, cache), pace)
+    answers = Answers(rendered(parameters, cache))
+    return Node(simulated(parameters, cache), answers, pace, faults)
 
 
 async def _serve_until_told(node: Node) -> None:
@@ -182,7 +226,7 @@ async def _serve_until_told(node: Node) -> None:
     server.close()
     print(
         f"cpu_seconds={time.process_time() - started:.3f} requests={node.requests}"
-        f" calls={node.calls} bytes={node.bytes}",
+        f" calls={node.calls} bytes={node.bytes} injected={node.injected}",
         flush=True,
     )
 
@@ -192,9 +236,16 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--workload", choices=WORKLOADS, default="small")
     parser.add_argument("--latency-ms", type=float, default=0.0, help="before each HTTP answer")
     parser.add_argument("--rps", type=float, help="calls a second; without it, any number")
+    parser.add_argument("--faults", default="", help="what goes wrong, as in the devnode")
+    parser.add_argument("--seed", type=int, default=0, help="of the faults")
+    parser.add_argument("--prepare", action="store_true", help="derive all answers beforehand")
     wanted = parser.parse_args(arguments)
     pace = Pace(wanted.latency_ms / 1000, wanted.rps)
-    asyncio.run(_serve_until_told(node_of(WORKLOADS[wanted.workload].parameters, pace)))
+    faults = parse_faults(wanted.faults, wanted.seed)
+    node = node_of(WORKLOADS[wanted.workload].parameters, pace, faults=faults)
+    if wanted.prepare:
+        node.answers.prepare()
+    asyncio.run(_serve_until_told(node))
 
 
 if __name__ == "__main__":

@@ -25,21 +25,34 @@ class NodeProcess:
         """What a fetch calls an endpoint that is given by its URL."""
         return self.url.removeprefix("http://")
 
+    @property
+    def figures(self) -> dict[str, float]:
+        """What it did: `cpu_seconds`, `requests`, `calls`, `bytes`, `injected`."""
+        named = (each.split("=") for each in self.said.split())
+        return {name: float(figure) for name, figure in named}
+
     def row(self, workload: Workload) -> Row:
-        figures = dict(each.split("=") for each in self.said.split())
         return Row(
             f"node, {workload.name}: CPU that it took",
-            f"{float(figures['cpu_seconds']):.2f} s, {figures['requests']} requests",
+            f"{self.figures['cpu_seconds']:.2f} s, {self.figures['requests']:.0f} requests",
         )
 
 
 @asynccontextmanager
 async def node(
-    workload: Workload, *, latency_ms: float = 0, rps: float | None = None
+    workload: Workload,
+    *,
+    latency_ms: float = 0,
+    rps: float | None = None,
+    faults: str = "",
+    seed: int = 0,
+    prepare: bool = False,
 ) -> AsyncIterator[NodeProcess]:
+    """Prepared, it has every answer ready before the first call, not only those of a fetch."""
     pace = ("--latency-ms", str(latency_ms), *(() if rps is None else ("--rps", str(rps))))
+    more = ("--faults", faults, "--seed", str(seed), *(("--prepare",) if prepare else ()))
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "bench.node", "--workload", workload.name, *pace),
+        *(sys.executable, "-m", "bench.node", "--workload", workload.name, *pace, *more),
         stdout=asyncio.subprocess.PIPE,
     )
     assert process.stdout is not None

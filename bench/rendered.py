@@ -9,7 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
 
 from gapless.devnode import Parameters
 from gapless.devnode.methods import FINALITY_DEPTH, SAFE_DEPTH
@@ -34,12 +39,47 @@ LONG = Workload("long", 50_000, 1)
 WORKLOADS = {each.name: each for each in (SMALL, LARGE, LONG)}
 
 
+class _Receipt(Struct, gc=False):
+    transactionHash: str  # noqa: N815 - as nodes write it
+    logs: list[Raw]
+
+
+_raws = msgspec.json.Decoder(list[Raw]).decode
+_receipts = msgspec.json.Decoder(list[_Receipt]).decode
+_members = msgspec.json.Decoder(dict[str, Raw]).decode
+_named = msgspec.json.Decoder(list[dict[str, Any]]).decode
+
+
 @dataclass(frozen=True)
 class Rendered:
-    """The results of the two methods that fetch a chain, by height, and what tags stand for."""
+    """The results of the methods that fetch a chain, by height, and what tags stand for.
+
+    Blocks and receipts are there; the others are derived from them when they are first wanted.
+    """
 
     blocks: Sequence[memoryview]
     receipts: Sequence[memoryview]
+
+    @cached_property
+    def bare_blocks(self) -> list[bytes]:
+        """Blocks with the hashes of their transactions."""
+        return [_bare(block) for block in self.blocks]
+
+    @cached_property
+    def logs(self) -> list[bytes]:
+        """The logs of each block, one behind the other, without the brackets of a list."""
+        return [
+            b",".join(bytes(log) for receipt in _receipts(each) for log in receipt.logs)
+            for each in self.receipts
+        ]
+
+    @cached_property
+    def receipt_by_hash(self) -> dict[str, Raw]:
+        return {
+            named.transactionHash: whole
+            for each in self.receipts
+            for named, whole in zip(_receipts(each), _raws(each), strict=True)
+        }
 
     @property
     def head(self) -> int:
@@ -60,3 +100,10 @@ def rendered(parameters: Parameters, cache: Path | None = None) -> Rendered:
     """The chain of these parameters; the first time it takes a while to be built."""
     found = stored(parameters, cache)
     return Rendered(found.blocks.views(), found.receipts.views())
+
+
+def _bare(block: memoryview) -> bytes:
+    members = _members(block)
+    hashes = [each["hash"] for each in _named(members["transactions"])]
+    members["transactions"] = Raw(msgspec.json.encode(hashes))
+    return msgspec.json.encode(members)

@@ -19,6 +19,7 @@ from bench.node import Node, Pace, node_of, serve, url_of
 from bench.null_client import ceiling
 from bench.rendered import WORKLOADS
 from gapless.devnode import DevNode, Parameters, simulated
+from gapless.devnode.faults import parse_faults
 
 PARAMETERS = Parameters(blocks=80, txs=3, seed=5)
 HEAD = 80
@@ -54,6 +55,11 @@ CALLS = [
     *(call(20 + n, "eth_getBlockByNumber", which, False) for n, which in enumerate(WHICH)),
     *(call(30 + n, "eth_getBlockReceipts", which) for n, which in enumerate(WHICH)),
     call(40, "eth_getLogs", {"fromBlock": "0x1", "toBlock": "0x3"}),
+    call(46, "eth_getLogs", {"fromBlock": "0x0", "toBlock": "latest", "topics": []}),
+    call(47, "eth_getLogs", {"fromBlock": "0x1", "toBlock": "0x3", "address": "0x" + "11" * 20}),
+    call(48, "eth_getLogs", {"fromBlock": "0x3", "toBlock": "0x1"}),
+    call(49, "eth_getLogs", {"fromBlock": "0x4f"}),
+    call(50, "eth_getTransactionReceipt", "0x" + "22" * 32),
     call(41, "eth_getBlockByNumber", "0x1"),
     call(42, "eth_getBlockByNumber", 1, True),
     call(43, "eth_getBlockByNumber", "-0x1", True),
@@ -71,6 +77,49 @@ async def test_it_answers_as_the_devnode_does_alone_and_in_a_batch(cache: Path) 
         assert await ask(url, CALLS) == await ask(devnode.url, CALLS)
         for each in CALLS:
             assert await ask(url, each) == await ask(devnode.url, each)
+
+
+async def test_it_knows_every_receipt_by_the_hash_of_its_transaction(cache: Path) -> None:
+    node = node_of(PARAMETERS, Pace(), cache)
+    node.answers.prepare()
+    async with serving(node) as url:
+        _, all_of_it = await ask(url, call(1, "eth_getBlockReceipts", "0x7"))
+        assert all_of_it["result"]
+        for receipt in all_of_it["result"]:
+            asked = call(2, "eth_getTransactionReceipt", receipt["transactionHash"])
+            assert (await ask(url, asked))[1]["result"] == receipt
+
+
+BLOCK = call(1, "eth_getBlockReceipts", "0x7")
+
+
+@pytest.mark.parametrize(
+    ("fault", "outcome"),
+    [
+        ("429-bare", (429, "limit of requests exceeded")),
+        ("500", (500, "internal server error")),
+        ("null", (200, None)),
+        ("empty", (200, [])),
+    ],
+)
+async def test_what_goes_wrong_is_what_was_asked_for_and_counted(
+    cache: Path, fault: str, outcome: tuple[int, Any]
+) -> None:
+    node = node_of(PARAMETERS, Pace(), cache, parse_faults(f"{fault}=1"))
+    async with serving(node) as url:
+        status, answer = await ask(url, BLOCK)
+    assert (status, answer["error"]["message"] if status != 200 else answer["result"]) == outcome
+    assert node.injected == 1
+
+
+async def test_a_broken_answer_is_no_json_or_the_connection_ends(cache: Path) -> None:
+    for fault, error in (("malformed", ValueError), ("drop", aiohttp.ClientError)):
+        node = node_of(PARAMETERS, Pace(), cache, parse_faults(f"{fault}=1"))
+        async with serving(node) as url:
+            for _ in range(6):  # by chance, nothing at all or a part of it
+                with pytest.raises(error):
+                    await ask(url, BLOCK)
+        assert node.injected == 6
 
 
 async def test_requests_may_come_in_pieces_or_several_at_once(cache: Path) -> None:
@@ -121,7 +170,7 @@ async def test_as_a_process_it_tells_its_url_first_and_its_cost_last() -> None:
     )
     node.send_signal(signal.SIGTERM)
     told = (await node.stdout.read()).decode()
-    assert re.fullmatch(r"cpu_seconds=\d+\.\d+ requests=1 calls=1 bytes=\d+\n", told)
+    assert re.fullmatch(r"cpu_seconds=\d+\.\d+ requests=1 calls=1 bytes=\d+ injected=0\n", told)
     assert await node.wait() == 0
 
 

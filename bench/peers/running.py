@@ -1,0 +1,107 @@
+"""One cell of the tables: a tool does the job against a node of its own, and is judged by its rows.
+
+A process that takes too long is ended with all that it started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from pathlib import Path
+
+from bench.node_process import node
+from bench.peers.counting import Count, Key, counted
+from bench.peers.tools import Job, Tool
+from bench.rendered import Workload
+
+
+@dataclass(frozen=True)
+class Task:
+    """A number of blocks of a workload, and the rows that they hold."""
+
+    workload: Workload
+    blocks: int
+    rows: Mapping[str, frozenset[Key]]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What became of a job."""
+
+    seconds: float
+    code: int | None  # the exit code; None, if it was ended after so many seconds
+    count: Count
+    injected: int  # faults
+    requests: int
+    node_seconds: float  # processor time of the node
+
+    @property
+    def complete(self) -> bool:
+        return self.count == Count() and self.code == 0
+
+    @property
+    def silent(self) -> bool:
+        """Whether rows are missing or doubled, and the tool says that all is well."""
+        return self.count != Count() and self.code == 0
+
+
+async def run(
+    tool: Tool, task: Task, *, faults: str = "", seed: int = 0, limit: float = 120
+) -> Ran:
+    """Lets a tool do the job; `limit` are the seconds that it gets."""
+    with tempfile.TemporaryDirectory(prefix="gapless-peers-") as place:
+        folder = Path(place)
+        async with node(task.workload, faults=faults, seed=seed, prepare=True) as running:
+            job = Job(running.url, folder, 1, task.blocks)
+            started = time.perf_counter()
+            code = await _finished(tool.commands(job), tool.environment, folder, limit)
+            seconds = time.perf_counter() - started
+        counts = counted(folder, tool.outputs, task.rows)
+    figures = running.figures
+    return Ran(
+        seconds,
+        code,
+        reduce(add, counts.values()),
+        int(figures["injected"]),
+        int(figures["requests"]),
+        figures["cpu_seconds"],
+    )
+
+
+async def _finished(
+    commands: Sequence[Sequence[str]], environment: Mapping[str, str], folder: Path, limit: float
+) -> int | None:
+    """The exit code of the first command that fails, or 0; None, if time is over before."""
+    try:
+        async with asyncio.timeout(limit):
+            for command in commands:
+                if code := await _run(command, environment, folder):
+                    return code
+    except TimeoutError:
+        return None
+    return 0
+
+
+async def _run(command: Sequence[str], environment: Mapping[str, str], folder: Path) -> int:
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        cwd=folder,
+        env={**os.environ, **environment},
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        return await process.wait()
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
