@@ -46,6 +46,13 @@ class RealBlock:
         read: list[dict[str, Any]] | None = json.loads(self._file("receipts") or "null")
         return read
 
+    @property
+    def peer_token_transfers(self) -> list[dict[str, Any]] | None:
+        """What another indexer decoded from the same block."""
+        text = self._file("peer_token_transfers")
+        read: list[dict[str, Any]] | None = json.loads(text or "null")
+        return read
+
     def _file(self, kind: str) -> str:
         path = BLOCKS / self.chain / f"{self.height}.{kind}.json.gz"
         return gzip.decompress(path.read_bytes()).decode() if path.exists() else ""

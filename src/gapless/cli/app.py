@@ -41,6 +41,7 @@ class LazyGroup(click.Group):
         "fetch": ("gapless.cli.fetch", "Fetch blocks of a network, prove them, store them."),
         "verify": ("gapless.cli.verify", "Prove that what is stored is whole."),
         "gaps": ("gapless.cli.gaps", "List the blocks that are missing."),
+        "export": ("gapless.cli.export", "Write stored rows to a file, for other tools."),
         "backfill": ("gapless.cli.backfill", "Start, watch and steer backfills."),
         "worker": ("gapless.cli.worker", "Run chunks of whatever the ledger has."),
         "dead": ("gapless.cli.dead", "List, retry and purge dead letters."),

@@ -19,6 +19,7 @@
     ├── SinkError             a sink cannot take what it is given
     │   ├── FencedOff         a newer run has touched the range: nothing was written
     │   ├── BrokenSeam        a stored neighbour is of another branch: nothing was written
+    │   ├── Incomplete        it does not hold all that was asked of it: exit code 1
     │   └── SinkUnusable      it is no sink, or not one for this
     └── JobError              raised by a job, or about one
         ├── TransientError    trying again later may help: the retry policy decides
@@ -145,6 +146,10 @@ class BrokenSeam(SinkError):
     def __init__(self, message: str, *, height: int) -> None:
         super().__init__(message)
         self.height = height
+
+
+class Incomplete(SinkError):
+    """The sink does not hold all that was asked of it."""
 
 
 class SinkUnusable(SinkError):

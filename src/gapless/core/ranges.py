@@ -37,6 +37,14 @@ class Span(NamedTuple):
     def size(self) -> int:
         return self.last - self.first + 1
 
+    def windows(self, size: int) -> Iterator[Span]:
+        """The span in pieces, each of which ends where a multiple of the size does."""
+        first = self.first
+        while first <= self.last:
+            last = min(first - first % size + size - 1, self.last)
+            yield Span(first, last)
+            first = last + 1
+
 
 class RangeSet:
     """An immutable set of integers, held as disjoint spans in ascending order."""

@@ -146,7 +146,7 @@ async def _shallow(
     before = None
     tallies = {name: Tally([it for it in records if it.dataset == name]) for name in COUNTS}
     wrong: set[str] = set()
-    for window in _windows(whole, _WINDOW):
+    for window in whole.windows(_WINDOW):
         blocks = await sink.read(BLOCKS, chain_id, window, COLUMNS)
         rows[BLOCKS.name] += blocks.num_rows
         within = RangeSet.of(window)
@@ -183,7 +183,7 @@ async def _deep(
         if overlap(record.span, whole) is None:
             continue
         total = 0
-        for window in _windows(record.span, sink.grid or _DEEP_WINDOW):
+        for window in record.span.windows(sink.grid or _DEEP_WINDOW):
             rows = await sink.read(table(record.dataset), chain_id, window)
             if (height := _out_of_order(table(record.dataset), rows)) is not None:
                 words = "a key is there more than once"
@@ -199,12 +199,3 @@ def _out_of_order(table: Table, rows: pa.Table) -> int | None:
         return None
     at = first_not_ascending([rows[name].to_numpy() for name in table.key])
     return None if at is None else int(rows["block_number"][at].as_py())
-
-
-def _windows(span: Span, size: int) -> Iterator[Span]:
-    """The span in pieces that end where a multiple of the size does."""
-    first = span.first
-    while first <= span.last:
-        last = min(first - first % size + size - 1, span.last)
-        yield Span(first, last)
-        first = last + 1

@@ -1,0 +1,123 @@
+"""`gapless export`: stored rows as files that other tools read."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+
+from gapless.cli import data, exporting
+from gapless.cli.options import common, note
+from gapless.cli.stores import Store, blocks_option, network_option, opened_store, sink_argument
+from gapless.core.errors import Incomplete, UsageError
+from gapless.core.ranges import Span
+from gapless.export import FORMATS, LAYOUTS, Export, find_layout, lacking, range_of
+from gapless.export.layout import Layout
+from gapless.export.output import new_file, refuse_unwritable
+
+_STDOUT = "-"
+_TABLES = [*dict.fromkeys(table for layouts in LAYOUTS.values() for table in layouts)]
+
+
+@click.command()
+@sink_argument
+@click.option("--table", "table_name", type=click.Choice(_TABLES), required=True, help="Of what.")
+@click.option(
+    "--schema",
+    type=click.Choice([*LAYOUTS]),
+    default="native",
+    show_default=True,
+    help="Whose columns.",
+)
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice([*FORMATS]),
+    default="csv",
+    show_default=True,
+    help="JSON has an object on each line.",
+)
+@click.option(
+    "--output", default=_STDOUT, metavar="FILE", help="A new file; stdout by default, or as `-`."
+)
+@network_option
+@blocks_option
+@common
+async def export(
+    ledger_url: str,
+    as_json: bool,
+    target: str,
+    table_name: str,
+    schema: str,
+    format_name: str,
+    output: str,
+    network_name: str | None,
+    blocks_text: str | None,
+) -> int:
+    """Write stored rows to a file, for other tools.
+
+    All rows of the range, or none: exit code 1 if blocks of it are missing, and then nothing is
+    written. A file has its name only when it is whole.
+    """
+    layout = find_layout(schema, table_name)
+    _refuse_output(output, format_name, as_json=as_json)
+    async with opened_store(ledger_url, target, network_name, blocks_text) as store:
+        try:
+            span = await _span(store, layout)
+            job = Export(store.sink, store.chain_id, layout, span)
+            with _opened(output) as file:
+                rows = await job.write_to(FORMATS[format_name](layout, file))
+        except Incomplete as missing:
+            note(f"error: {missing}")
+            note(f"\nhint: {missing.hint}")
+            return 1
+        except BrokenPipeError:  # whoever reads has enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 1
+    if as_json:
+        click.echo(data.to_json(exporting.export_json(store.network, span, rows, output)))
+    else:
+        note(exporting.summary(store.network, span, rows, table_name))
+    return 0
+
+
+async def _span(store: Store, layout: Layout) -> Span:
+    """The blocks to export, all of which are there."""
+    span = store.span or await range_of(store.sink, store.chain_id, layout)
+    if span is None:
+        raise Incomplete(
+            f"`{store.shown}` holds no {layout.table.name} of {store.network}",
+            hint=f"`gapless fetch {store.network} A:B --to {store.shown}` brings some",
+        )
+    if gaps := await lacking(store.sink, store.chain_id, layout, span):
+        raise Incomplete(
+            exporting.gaps_text(gaps), hint=exporting.repair(gaps, store.network, store.shown)
+        )
+    return span
+
+
+def _refuse_output(output: str, format_name: str, *, as_json: bool) -> None:
+    if output != _STDOUT:
+        refuse_unwritable(Path(output))
+    elif format_name == "parquet":
+        raise UsageError("Parquet cannot go to stdout", hint="name a file with `--output FILE`")
+    elif as_json:
+        raise UsageError(
+            "stdout has no room for a summary beside the data",
+            hint="`--format json` is JSON; or name a file with `--output FILE`",
+        )
+
+
+@contextmanager
+def _opened(output: str) -> Iterator[BinaryIO]:
+    if output != _STDOUT:
+        with new_file(Path(output)) as file:
+            yield file
+    else:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()

@@ -1,0 +1,46 @@
+"""What `gapless export` says. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from gapless.cli.figures import counted
+from gapless.cli.verifying import spans_text
+from gapless.core.ranges import RangeSet, Span
+from gapless.schema import BLOCKS
+
+
+def summary(network: str, span: Span, rows: int, table: str) -> str:
+    blocks = spans_text(RangeSet.of(span))
+    return f"{network}: {counted(rows, 'row')} of {table}, blocks {blocks}"
+
+
+def export_json(network: str, span: Span, rows: int, output: str) -> dict[str, Any]:
+    return {
+        "network": network,
+        "first": span.first,
+        "last": span.last,
+        "rows": rows,
+        "output": output,
+    }
+
+
+def gaps_text(gaps: Mapping[str, RangeSet]) -> str:
+    """Which blocks are missing, and which lack rows of another table."""
+    parts = [
+        f"{'' if name == BLOCKS.name else f'{name} of '}{counted(len(heights), 'block')} missing: "
+        f"{spans_text(heights)}"
+        for name, heights in gaps.items()
+    ]
+    return "; ".join(parts)
+
+
+def repair(gaps: Mapping[str, RangeSet], network: str, sink: str) -> str:
+    """The command that brings what is missing."""
+    heights = RangeSet(span for each in gaps.values() for span in each.spans)
+    first, last = heights.spans[0].first, heights.spans[-1].last
+    everything = BLOCKS.name in gaps
+    some = "" if everything else f" --datasets {','.join([BLOCKS.name, *gaps])}"
+    return f"`gapless fetch {network} {first}:{last} --to {shlex.quote(sink)}{some}` brings them"

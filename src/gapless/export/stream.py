@@ -1,0 +1,124 @@
+"""From a sink to a file, window by window: memory does not grow with the range.
+
+An export is whole, or it fails. That the sink holds every block of the range is asked before
+anything is written; that it gave out as many rows as its blocks promise, in each window; and that
+nobody has changed the range meanwhile, at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow.compute as pc
+
+from gapless.core.errors import Incomplete
+from gapless.core.ranges import RangeSet, Span
+from gapless.export.layout import Layout, Window
+from gapless.export.writers import Writer
+from gapless.schema import BLOCKS, LOGS, TABLES, table
+from gapless.sinks import Sink, Stored
+from gapless.verify.windows import COUNTS
+
+_WINDOW = 100  # blocks, unless the sink keeps more together
+_PIECE = 5_000  # rows that are made into text at once
+
+
+@dataclass(frozen=True)
+class Export:
+    """The rows of a range of a chain that a layout asks for."""
+
+    sink: Sink
+    chain_id: int
+    layout: Layout
+    span: Span
+
+    async def write_to(self, writer: Writer) -> int:
+        """Writes all rows; their number. Raises `Incomplete` if the sink lacks any."""
+        before = self._fences(await self.sink.stored(self.chain_id))
+        written = 0
+        for span in self.span.windows(self.sink.grid or _WINDOW):
+            window = await self._window(span)
+            _refuse_losses(span, window, self.layout)
+            stored = window[self.layout.table.name]
+            for at in range(0, stored.num_rows, _PIECE):
+                rows = self.layout.rows(stored.slice(at, _PIECE), window)
+                writer.write(rows)
+                written += rows.num_rows
+        if self._fences(await self.sink.stored(self.chain_id)) != before:
+            raise Incomplete(
+                f"blocks {self.span} were written to meanwhile",
+                hint="export them again when nothing writes there, or fewer of them",
+            )
+        writer.finish()
+        return written
+
+    async def _window(self, span: Span) -> Window:
+        wanted = read_columns(self.layout)
+        return {
+            name: await self.sink.read(table(name), self.chain_id, span, columns)
+            for name, columns in wanted.items()
+        }
+
+    def _fences(self, records: Sequence[Stored]) -> Mapping[tuple[str, int], RangeSet]:
+        """Who has written which blocks of the range last."""
+        whole = RangeSet.of(self.span)
+        found: dict[tuple[str, int], RangeSet] = {}
+        for each in records:
+            if part := RangeSet.of(each.span) & whole:
+                key = (each.dataset, each.fence)
+                found[key] = found.get(key, RangeSet()) | part
+        return found
+
+
+def read_columns(layout: Layout) -> Mapping[str, tuple[str, ...]]:
+    """Which columns of which tables are read: what is exported, and what proves that it is all."""
+    main = layout.table.name
+    found = {**layout.beside, main: layout.needs}
+    counts = [COUNTS[name] for name in found if name != BLOCKS.name]
+    if layout.of_receipts:
+        counts.append(COUNTS[LOGS.name])
+    there = found.get(BLOCKS.name, ())
+    found[BLOCKS.name] = tuple(dict.fromkeys(("block_number", *there, *counts)))
+    return found
+
+
+async def range_of(sink: Sink, chain_id: int, layout: Layout) -> Span | None:
+    """From the lowest to the highest stored block of the table; None if there is none."""
+    records = [it for it in await sink.stored(chain_id) if it.dataset == layout.table.name]
+    return Span(records[0].span.first, records[-1].span.last) if records else None
+
+
+async def lacking(sink: Sink, chain_id: int, layout: Layout, span: Span) -> dict[str, RangeSet]:
+    """The blocks of a range that are not stored, and those without rows of another table."""
+    records = await sink.stored(chain_id)
+    wanted = RangeSet.of(span)
+    found: dict[str, RangeSet] = {}
+    for each in TABLES:
+        if each.name in read_columns(layout):
+            stored = RangeSet(it.span for it in records if it.dataset == each.name)
+            if gaps := wanted - stored:
+                found[each.name] = gaps
+                wanted -= gaps
+    return found
+
+
+def _refuse_losses(span: Span, window: Window, layout: Layout) -> None:
+    blocks = window[BLOCKS.name]
+    if blocks.num_rows != span.size:
+        raise _lost(f"blocks {span}: {span.size:,} are recorded, {blocks.num_rows:,} are there")
+    for name, rows in window.items():
+        promised = None if name == BLOCKS.name else blocks[COUNTS[name]]
+        expected = 0 if promised is None or promised.null_count else pc.sum(promised).as_py()
+        if promised is not None and not promised.null_count and rows.num_rows != expected:
+            found = f"{expected:,} rows are promised, {rows.num_rows:,} are there"
+            raise _lost(f"{name} of blocks {span}: {found}")
+    if layout.of_receipts and blocks[COUNTS[LOGS.name]].null_count:
+        raise Incomplete(
+            f"receipts of blocks {span} were not fetched",
+            hint="fetch these blocks with `logs` among the datasets",
+        )
+
+
+def _lost(words: str) -> Incomplete:
+    return Incomplete(words, hint="`gapless verify SINK` names all that is wrong")

@@ -1,0 +1,83 @@
+"""Arrow values in other shapes, a column at a time. Pure.
+
+Bytes are looked up in a table of digits all at once; only the rare number above 2^64 is made into
+text one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_DIGITS = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), "<u2")
+"""The two hex digits of each byte, side by side."""
+
+
+def hex_texts(array: pa.Array) -> pa.Array:
+    """Bytes as `0x…`."""
+    if array.null_count == len(array):
+        return pa.nulls(len(array), pa.string())
+    whole = array.cast(pa.binary())
+    _, offsets, data = whole.buffers()
+    edges = np.frombuffer(offsets, np.int32, len(whole) + 1, whole.offset * 4)
+    digits = _DIGITS[np.frombuffer(data or b"", np.uint8)[edges[0] : edges[-1]]]
+    places = pa.py_buffer(((edges - edges[0]) * 2).tobytes())
+    texts = pa.StringArray.from_buffers(len(whole), places, pa.py_buffer(digits.tobytes()))
+    return _where_valid(array, joined("0x", texts))
+
+
+def decimal_texts(array: pa.Array) -> pa.Array:
+    """Numbers of 32 bytes, big-endian, by their decimal digits."""
+    if array.null_count == len(array):
+        return pa.nulls(len(array), pa.string())
+    found = np.frombuffer(array.buffers()[1], ">u8", len(array) * 4, array.offset * 32)
+    words = found.reshape(-1, 4)
+    texts = pa.array(words[:, 3].astype(np.uint64)).cast(pa.string())
+    wide = words[:, :3].any(axis=1)
+    if wide.any():
+        exact = [str(int.from_bytes(each.tobytes(), "big")) for each in words[wide]]
+        texts = pc.replace_with_mask(texts, pa.array(wide), pa.array(exact, pa.string()))
+    return _where_valid(array, texts)
+
+
+def joined(*parts: pa.Array | str, by: str = "") -> pa.Array:
+    """Texts one behind the other, row by row, with others between; null where one of them is."""
+    values = [scalar(part) if isinstance(part, str) else part for part in parts]
+    return pc.binary_join_element_wise(*values, scalar(by))
+
+
+@cache
+def scalar(text: str | None) -> pa.Scalar:
+    """A text for Arrow, made once: it looks for pandas each time."""
+    return pa.scalar(text, pa.string())
+
+
+def looked_up(keys: pa.Array, known: pa.Array, values: pa.Array) -> pa.Array:
+    """The value of each key; null where it is not known."""
+    return values.take(pc.index_in(keys, value_set=known))
+
+
+def gathered(columns: Sequence[pa.Array]) -> pa.Array:
+    """Row by row, the list of the values that are there, in the order of the columns."""
+    size = len(columns[0])
+    there = np.stack([it.is_valid().to_numpy(zero_copy_only=False) for it in columns], axis=1)
+    edges = np.concatenate([[0], np.cumsum(there.sum(axis=1))]).astype(np.int32)
+    # One column behind the other, the value of row r and column c is at c * size + r.
+    places = (np.arange(size)[:, None] + np.arange(len(columns)) * size)[there]
+    return pa.ListArray.from_arrays(edges, pa.concat_arrays(columns).take(pa.array(places)))
+
+
+def grouped(keys: pa.Array, heights: pa.Array, values: pa.Array) -> pa.Array:
+    """For each of consecutive keys, the list of values of that height; heights ascend."""
+    wanted = keys.to_numpy()
+    edges = np.append(wanted, wanted.max(initial=0) + np.uint64(1))
+    places = np.searchsorted(heights.to_numpy(), edges)
+    return pa.ListArray.from_arrays(places.astype(np.int32), values)
+
+
+def _where_valid(array: pa.Array, texts: pa.Array) -> pa.Array:
+    return pc.if_else(array.is_valid(), texts, scalar(None)) if array.null_count else texts

@@ -1,0 +1,165 @@
+"""`gapless export`, as a person uses it; in this process, since it is no matter of processes."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from gapless.cli.app import main
+from gapless.core.ranges import Span
+from gapless.export import output
+from gapless.sinks import open_sink
+from tests.conformance.sink.stage import CHAIN_ID, HEAD, batch, listed, rows_of
+
+
+@dataclass(frozen=True)
+class Said:
+    code: int
+    stdout: bytes
+    stderr: str
+
+
+Gapless = Callable[..., Said]
+
+
+@pytest.fixture
+def gapless(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> Gapless:
+    """Runs a command in a folder where `blocks.db` holds the blocks from 5 to 40."""
+    monkeypatch.chdir(tmp_path)
+    asyncio.run(_fill())
+
+    def run(*arguments: str) -> Said:
+        monkeypatch.setattr(sys, "argv", ["gapless", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        stdout, stderr = capfdbinary.readouterr()
+        assert isinstance(ended.value.code, int)
+        return Said(ended.value.code, stdout, stderr.decode())
+
+    return run
+
+
+async def _fill(*holes: tuple[int, int]) -> None:
+    async with await open_sink("blocks.db") as sink:
+        await sink.write(batch(5, HEAD), 3)
+        for hole in holes:
+            await sink.retract(CHAIN_ID, Span(*hole), 4)
+
+
+def test_rows_go_to_stdout(gapless: Gapless) -> None:
+    told = gapless("export", "blocks.db", "--table", "logs", "--schema", "ethereum-etl")
+    rows = [*csv.DictReader(io.StringIO(told.stdout.decode()))]
+    expected = rows_of("logs", Span(5, HEAD))
+    assert [int(row["log_index"]) for row in rows] == expected["log_index"].to_pylist()
+    assert told.code == 0
+    assert told.stderr == f"1337: {len(rows)} rows of logs, blocks 5-40\n"
+    lines = gapless("export", "blocks.db", "--table", "blocks", "--format", "json").stdout
+    assert [json.loads(line)["block_number"] for line in lines.splitlines()] == [*range(5, 41)]
+
+
+def test_rows_go_to_a_file(gapless: Gapless, tmp_path: Path) -> None:
+    arguments = ("--table", "blocks", "--format", "parquet", "--blocks", "7:+3", "--json")
+    told = gapless("export", "blocks.db", "--output", "b.parquet", *arguments)
+    assert json.loads(told.stdout) == {
+        "network": "1337",
+        "first": 7,
+        "last": 9,
+        "rows": 3,
+        "output": "b.parquet",
+    }
+    assert pq.read_table("b.parquet")["block_number"].to_pylist() == [7, 8, 9]
+    assert listed(tmp_path) == ["b.parquet", "blocks.db"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint", "hint"),
+    [
+        (
+            ["--table", "logs"],
+            "3 blocks missing: 10-12",
+            "`gapless fetch 1337 10:12 --to blocks.db` brings them",
+        ),
+        (
+            ["--table", "blocks", "--blocks", "20:50"],
+            "10 blocks missing: 41-50",
+            "`gapless fetch 1337 41:50 --to blocks.db` brings them",
+        ),
+        (
+            ["--table", "blocks", "--network", "ethereum"],
+            "`blocks.db` holds no blocks of ethereum",
+            "`gapless fetch ethereum A:B --to blocks.db` brings some",
+        ),
+    ],
+)
+def test_gaps_are_named_and_nothing_is_written(
+    gapless: Gapless, tmp_path: Path, arguments: list[str], complaint: str, hint: str
+) -> None:
+    asyncio.run(_fill((10, 12)))
+    for place in ([], ["--output", "x.csv"]):
+        told = gapless("export", "blocks.db", *arguments, *place)
+        assert (told.code, told.stdout) == (1, b"")
+        assert told.stderr == f"error: {complaint}\n\nhint: {hint}\n"
+    assert listed(tmp_path) == ["blocks.db"]
+    assert gapless("export", "blocks.db", "--table", "logs", "--blocks", "13:40").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["nowhere.db", "--table", "logs"], "there is no sink at `nowhere.db`"),
+        (["blocks.db"], "missing option `--table`"),
+        (["blocks.db", "--table", "traces"], "`traces` is not one of"),
+        (["blocks.db", "--table", "receipts"], "`native` has no table `receipts`"),
+        (
+            ["blocks.db", "--table", "withdrawals", "--schema", "ethereum-etl"],
+            "`ethereum-etl` has no table `withdrawals`",
+        ),
+        (["blocks.db", "--table", "logs", "--format", "parquet"], "Parquet cannot go to stdout"),
+        (["blocks.db", "--table", "logs", "--json"], "stdout has no room for a summary"),
+        (["blocks.db", "--table", "logs", "--blocks", "9:3"], "`9:3` ends before it begins"),
+        (["blocks.db", "--table", "logs", "--blocks", "9:latest"], "`9:latest` has no end"),
+        (["blocks.db", "--table", "logs", "--output", "blocks.db"], "`blocks.db` is there already"),
+        (["blocks.db", "--table", "logs", "--output", "no/x.csv"], "there is no folder `no`"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    gapless: Gapless, tmp_path: Path, arguments: list[str], complaint: str
+) -> None:
+    told = gapless("export", *arguments)
+    assert (told.code, told.stdout) == (2, b"")
+    assert complaint in told.stderr
+    assert "\n\nhint: " in told.stderr
+    assert listed(tmp_path) == ["blocks.db"]
+
+
+def test_who_reads_may_have_enough(gapless: Gapless, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`gapless export … | head` ends without a word."""
+    reader, pipe = os.pipe()
+    os.close(reader)
+    with os.fdopen(pipe, "w") as stdout:
+        monkeypatch.setattr(sys, "stdout", stdout)
+        told = gapless("export", "blocks.db", "--table", "transactions")
+    assert (told.code, told.stderr) == (1, "")
+
+
+def test_a_file_has_its_name_only_when_it_is_whole(tmp_path: Path) -> None:
+    wanted = tmp_path / "x.csv"
+    with output.new_file(wanted) as file:
+        file.write(b"half")
+        assert not wanted.exists()
+    assert wanted.read_bytes() == b"half"
+    with pytest.raises(ZeroDivisionError), output.new_file(tmp_path / "y.csv"):
+        raise ZeroDivisionError
+    assert listed(tmp_path) == ["x.csv"]

@@ -1,0 +1,150 @@
+"""What we export is what ethereum-etl wrote for the same blocks."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from gapless.export import FORMATS, LAYOUTS, find_layout
+from gapless.export.stream import read_columns
+from gapless.schema.arrow import Tables
+from gapless.sources.evm.decode import decode_blocks
+from gapless.sources.evm.structs import parse_block, parse_receipts
+from tests.data.recorded import DATA, RealBlock, real_blocks, with_blocks
+from tests.unit.export.stage import as_stored
+
+ETL = DATA / "etl"
+BLOCKS_JOB = ETL / "test_export_blocks_job"
+RECEIPTS_JOB = ETL / "test_export_receipts_job" / "receipts_with_logs"
+
+pytestmark = pytest.mark.skipif(not ETL.exists(), reason="no files of ethereum-etl here")
+
+
+def answers(folder: Path, pattern: str) -> list[Any]:
+    """What nodes answered, as ethereum-etl recorded it for its tests."""
+    files = sorted(folder.glob(f"web3_response.{pattern}*.json"))
+    return [json.loads(file.read_text())["result"] for file in files]
+
+
+def decoded(blocks: Iterable[Any], receipts: list[Any] | None = None) -> Tables:
+    parsed = None if receipts is None else [parse_receipts(msgspec.json.encode(receipts))]
+    return decode_blocks([parse_block(msgspec.json.encode(it)) for it in blocks], parsed, 1)
+
+
+def exported(tables: Tables, table: str, format_name: str = "csv") -> str:
+    layout = find_layout("ethereum-etl", table)
+    window = {name: tables[name].select(columns) for name, columns in read_columns(layout).items()}
+    file = io.BytesIO()
+    writer = FORMATS[format_name](layout, file)
+    writer.write(layout.rows(window[layout.table.name], window))
+    writer.finish()
+    return file.getvalue().decode()
+
+
+def assert_same(ours: str, theirs: Path) -> None:
+    """The same text, but for the order of receipts and the last line's end, which vary there."""
+    expected = theirs.read_text()
+    assert sorted(ours.splitlines()) == sorted(expected.splitlines())
+    assert not expected or ours.splitlines()[0] == expected.splitlines()[0] or ours[0] == "{"
+
+
+def block_with_receipts() -> Tables:
+    receipts = answers(RECEIPTS_JOB, "eth_getTransactionReceipt")
+    receipts.sort(key=lambda it: int(it["transactionIndex"], 16))
+    return decoded(answers(BLOCKS_JOB / "block_with_logs", "eth_getBlockByNumber"), receipts)
+
+
+@pytest.mark.parametrize(
+    "case", ["block_with_logs", "block_without_transactions", "blocks_with_transactions"]
+)
+def test_blocks_and_transactions(case: str) -> None:
+    folder = BLOCKS_JOB / case
+    tables = decoded(answers(folder, "eth_getBlockByNumber"))
+    for name in ("blocks", "transactions"):
+        assert_same(exported(tables, name), folder / f"expected_{name}.csv")
+
+
+def test_receipts_logs_and_token_transfers() -> None:
+    tables = block_with_receipts()
+    for name in ("receipts", "logs"):
+        for format_name in ("csv", "json"):
+            theirs = RECEIPTS_JOB / f"expected_{name}.{format_name}"
+            assert_same(exported(tables, name, format_name), theirs)
+    folder = ETL / "test_export_token_transfers_job" / "block_with_transfers"
+    assert_same(exported(tables, "token_transfers"), folder / "expected_token_transfers.csv")
+
+
+def test_transfers_among_other_logs() -> None:
+    folder = ETL / "test_extract_token_transfers_job" / "logs"
+    logs = as_stored("logs", csv.DictReader((folder / "logs.csv").read_text().splitlines()))
+    tables = Tables({"blocks": as_stored("blocks", []), "logs": logs})
+    theirs = folder / "expected_token_transfers.csv"
+    assert_same(exported(tables, "token_transfers"), theirs)
+
+
+@pytest.mark.parametrize("given", ["csv", "json"])
+@pytest.mark.parametrize("wanted", ["csv", "json"])
+@pytest.mark.parametrize("name", ["blocks", "transactions"])
+def test_withdrawals_and_fees(name: str, given: str, wanted: str) -> None:
+    """No answer of a node is there, so the rows come from what ethereum-etl made of it."""
+    folder = BLOCKS_JOB / "blocks_with_transactions_and_withdrawals"
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for each in ("blocks", "transactions"):
+        with (folder / f"expected_{each}.{given}").open() as file:
+            rows[each] = [*csv.DictReader(file)] if given == "csv" else [*map(json.loads, file)]
+    withdrawals = []
+    for block in rows["blocks"]:
+        found = block.pop("withdrawals")
+        for position, each in enumerate(json.loads(f"[{found}]") if given == "csv" else found):
+            place = {"block_number": block["number"], "withdrawal_position": position}
+            withdrawals.append({**place, **each, "withdrawal_index": each["index"]})
+    tables = Tables(
+        {
+            **{each: as_stored(each, rows[each]) for each in rows},
+            "withdrawals": as_stored("withdrawals", withdrawals),
+        }
+    )
+    assert_same(exported(tables, name, wanted), folder / f"expected_{name}.{wanted}")
+
+
+def _peers() -> list[RealBlock]:
+    return [it for it in real_blocks() if it.peer_token_transfers is not None]
+
+
+@with_blocks
+def test_another_indexer_finds_the_same_transfers() -> None:
+    found = 0
+    for real in _peers():
+        tables = decoded([real.block], real.receipts)
+        lines = exported(tables, "token_transfers", "json").splitlines()
+        ours = [msgspec.json.decode(line) for line in lines]
+        theirs = [  # who leave zeros out
+            {
+                "token_address": it["tokenAddress"],
+                "from_address": it["fromAddress"],
+                "to_address": it["toAddress"],
+                # Zeros are left out.
+                "value": int(
+                    it["erc20"].get("value", 0) if "erc20" in it else it["erc721"]["tokenId"]
+                ),
+                "transaction_hash": it["transactionHash"],
+                "log_index": int(it.get("logIndex", 0)),
+                "block_number": int(it["blockNumber"]),
+            }
+            for it in real.peer_token_transfers or ()
+        ]
+        assert ours == theirs, str(real)
+        found += len(ours)
+    assert found == 1223
+
+
+def test_every_file_of_theirs_is_compared() -> None:
+    names = {it.stem.removeprefix("expected_") for it in ETL.rglob("expected_*")}
+    assert names == {*LAYOUTS["ethereum-etl"]}
