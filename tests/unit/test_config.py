@@ -130,3 +130,16 @@ def test_paths_are_those_of_the_file(tmp_path: Path, target: str, expected: str)
     (tmp_path / "gapless.toml").write_text(f"[sinks.s]\nurl = '{target}'\n")
     found = config.load({}, tmp_path).sinks["s"].url
     assert found == expected.format(folder=tmp_path)
+
+
+def test_where_metrics_are_served(tmp_path: Path) -> None:
+    assert config.load({}, tmp_path).metrics_port is None
+    (tmp_path / "gapless.toml").write_text('metrics_port = 9464\nmetrics_host = "0.0.0.0"\n')
+    found = config.load({}, tmp_path)
+    assert (found.metrics_host, found.metrics_port) == ("0.0.0.0", 9464)
+    found = config.load(
+        {"GAPLESS_METRICS_PORT": "0", "GAPLESS_METRICS_HOST": "127.0.0.1"}, tmp_path
+    )
+    assert (found.metrics_host, found.metrics_port) == ("127.0.0.1", 0)
+    with pytest.raises(UsageError, match="`metrics_port` is 65536"):
+        config.load({"GAPLESS_METRICS_PORT": "65536"}, tmp_path)

@@ -1,0 +1,103 @@
+"""`--metrics-port`: numbers of a command that runs, and nothing made if the port is taken."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from tests.acceptance.commands import Commands
+from tests.acceptance.test_devnode import devnode
+from tests.scraping import scraped
+from tests.waiting import eventually
+
+KEY = "S3CRETKEY"
+BLOCKS = 150
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with devnode("--blocks", "300", "--txs", "2", "--cache", tmp_path_factory.mktemp("c")) as node:
+        yield f"{node}/v2/{KEY}"
+
+
+@pytest.fixture
+def port() -> Iterator[str]:
+    """A port that somebody else has."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        yield str(taken.getsockname()[1])
+
+
+async def page(gapless: Commands) -> str:
+    """Where the command in the background serves its numbers."""
+    await eventually(lambda: "/metrics\n" in gapless.stderr())
+    line = r"^metrics: (http://127\.0\.0\.1:\d+/metrics)$"
+    found = re.search(line, gapless.stderr(), re.MULTILINE)
+    assert found
+    return found[1]
+
+
+async def test_a_worker_tells_what_it_did_and_what_is_left(
+    sqlite_gapless: Commands, url: str
+) -> None:
+    gapless = sqlite_gapless
+    (gapless.folder / "gapless.toml").write_text(
+        f'[endpoints.here]\nurl = "{url}"\nnetwork = "custom"\n[sinks.chain]\nurl = "chain.db"\n'
+    )
+    sizes = ("--chunk-size", "50", "--batch-size", "25", "--workers", "3")
+    created = gapless("fetch", "custom", f"0:+{BLOCKS}", "--detach", *sizes).line
+    gapless.start("copy", "--id", "others", "--queue", "others")
+    with gapless.running("worker", "--poll", "50ms", "--metrics-port", "0", "--json"):
+        where = await page(gapless)
+        gapless.json("backfill", "wait", created)
+        await eventually(lambda: "backfill_settled" in gapless.stderr())
+        found = await scraped(where)
+    assert found["blocks_backfilled_total",] == BLOCKS
+    assert found["gapless_batches_written_total",] == 6
+    assert found["gapless_rows_written_total", "1337", "blocks"] == BLOCKS
+    answered = ("here", "eth_getBlockReceipts", "answered")
+    assert found["gapless_calls_total", *answered] == BLOCKS
+    assert found["backfill_duration_seconds_count",] == 1
+    assert found["backfill_workers",] == 8  # of this process's configuration
+    assert found["gapless_actions_total", "chunk_completed"] == 3
+    assert found["gapless_slots", "default"] == 4
+    assert found["gapless_chunks_running", "default"] == 0
+    assert found["gapless_ledger_backfills", "pending"] == 1
+    assert found["gapless_ledger_chunks", "waiting"] == 5
+    assert not any(KEY in part for key in found for part in key)
+    log = [json.loads(line) for line in gapless.stderr().splitlines() if line.startswith("{")]
+    (settled,) = (line for line in log if line["action"] == "backfill_settled")
+    assert (settled["backfill"], settled["state"]) == (created, "succeeded")
+    assert settled["seconds"] == pytest.approx(found["backfill_duration_seconds_sum",], abs=1e-3)
+    assert {line["worker"] for line in log} == {log[0]["worker"]}
+
+
+COMMANDS = {
+    "fetch": ["fetch", "custom", "0:9", "--rpc", "URL", "--to", "x.db"],
+    "worker": ["worker", "--until-idle"],
+    "start": ["backfill", "start", "--job", "jobs:copy", "--range", "0:9"],
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_port_that_is_taken_is_refused_before_anything_is_made(
+    sqlite_gapless: Commands, url: str, port: str, command: str
+) -> None:
+    before = sorted(sqlite_gapless.folder.iterdir())
+    arguments = [url if each == "URL" else each for each in COMMANDS[command]]
+    refused = sqlite_gapless.refused(*arguments, env={"GAPLESS_METRICS_PORT": port})
+    assert f"error: port {port} for metrics is in use" in refused
+    assert "hint: give another one, or 0 for any" in refused
+    assert sorted(sqlite_gapless.folder.iterdir()) == before
+
+
+def test_what_does_no_work_needs_no_port(sqlite_gapless: Commands, url: str, port: str) -> None:
+    fetch = ("fetch", "custom", "0:9", "--rpc", "env:NODE", "--dry-run")
+    (sqlite_gapless.folder / "gapless.toml").write_text('[sinks.chain]\nurl = "chain.db"\n')
+    said = sqlite_gapless(*fetch, env={"GAPLESS_METRICS_PORT": port, "NODE": url}).stderr
+    assert "metrics" not in said

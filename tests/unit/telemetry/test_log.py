@@ -1,0 +1,132 @@
+"""Lines of the log: an action with its fields, whoever reads them, and never a secret."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from gapless.cli.logs import formatter
+from gapless.telemetry import about, log, metrics
+
+URL = "https://user:S3CRET@node.example:8545/v2/S3CRET?key=S3CRET"
+
+
+class Lines(logging.Handler):
+    """Every record, as lines of one kind."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        super().__init__()
+        self.setFormatter(formatter(as_json=as_json))
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(self.format(record))
+
+
+@pytest.fixture
+def lines(request: pytest.FixtureRequest) -> Iterator[list[str]]:
+    handler = Lines(as_json=getattr(request, "param", True))
+    root = logging.getLogger()
+    before = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    yield handler.lines
+    root.setLevel(before)
+    root.removeHandler(handler)
+
+
+def told(lines: list[str]) -> dict[str, Any]:
+    (line,) = lines
+    found: dict[str, Any] = json.loads(line)
+    return found
+
+
+def test_a_line_has_action_level_time_and_fields(lines: list[str]) -> None:
+    log(logging.WARNING, "chunk_failed", chunk="bf:1", fence=7, retry_in=0.5, slots={"a": 1})
+    line = told(lines)
+    when = datetime.fromisoformat(line.pop("timestamp"))
+    assert timedelta(0) <= datetime.now(UTC) - when < timedelta(minutes=1)
+    assert line == {
+        "level": "warning",
+        "action": "chunk_failed",
+        "chunk": "bf:1",
+        "fence": 7,
+        "retry_in": 0.5,
+        "slots": {"a": 1},
+    }
+
+
+@pytest.mark.parametrize("lines", [True, False], indirect=True)
+def test_no_url_gets_through(lines: list[str]) -> None:
+    try:
+        raise ValueError(URL)
+    except ValueError as error:
+        log(logging.ERROR, "x", error=error, text=f"at {URL}", deep={URL: [(URL,), {URL}]})
+        logging.getLogger("stranger").exception("asked %s", URL)
+    assert len(lines) == 2
+    assert "S3CRET" not in "".join(lines)
+    assert "https://node.example:8545/…" in lines[0]
+    assert "ValueError" in lines[1]
+
+
+def test_a_stranger_is_named(lines: list[str]) -> None:
+    logging.getLogger("stranger").warning("%d and\n%s", 1, "two")
+    line = told(lines)
+    assert (line["logger"], line["message"]) == ("stranger", "1 and\ntwo")
+    assert "action" not in line
+
+
+@pytest.mark.parametrize("lines", [False], indirect=True)
+def test_for_people_it_is_one_line_that_a_terminal_obeys_nothing_of(lines: list[str]) -> None:
+    log(logging.INFO, "job_unresolved", job="a:b", reason="it\nhas \x1b[2K")
+    (line,) = lines
+    when, rest = line.split(" ", 1)
+    datetime.strptime(when, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    assert rest == "INFO job_unresolved job=a:b reason=it has \\x1b[2K"
+
+
+async def test_what_it_is_about_is_said_once_for_all_that_is_started_within(
+    lines: list[str],
+) -> None:
+    async def work() -> None:
+        log(logging.INFO, "within", height=3)
+
+    with about(worker="w", chunk="none"):
+        with about(chunk="c"):
+            task = asyncio.create_task(work())
+        await task
+        log(logging.INFO, "behind")
+    log(logging.INFO, "outside")
+    fields = [{**json.loads(line), "timestamp": "", "level": ""} for line in lines]
+    known = {"timestamp": "", "level": ""}
+    assert fields == [
+        {**known, "action": "within", "worker": "w", "chunk": "c", "height": 3},
+        {**known, "action": "behind", "worker": "w", "chunk": "none"},
+        {**known, "action": "outside"},
+    ]
+
+
+def test_a_line_is_counted_even_if_nobody_reads_it(lines: list[str]) -> None:
+    before = metrics.ACTIONS.values.get(("chunk_completed",), 0)
+    log(logging.DEBUG, "chunk_completed")
+    assert metrics.ACTIONS.values[("chunk_completed",)] == before + 1
+    assert lines == []
+
+
+def test_a_library_sets_up_nothing_and_imports_nothing_heavy() -> None:
+    """What a program that uses Gapless gets by importing it, and by doing work with it."""
+    program = (
+        "import logging, sys, gapless; gapless.fetch, gapless.Engine;"
+        "assert not logging.getLogger().handlers and not logging.getLogger('gapless').handlers;"
+        "print([name for name in ('structlog', 'prometheus_client') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert (done.stdout, done.stderr) == (b"[]\n", b"")

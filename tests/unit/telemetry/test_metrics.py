@@ -1,0 +1,121 @@
+"""Numbers: how they are counted, and the page that Prometheus reads."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import AsyncIterator
+
+import pytest
+from aiohttp import ClientSession
+from prometheus_client.parser import text_string_to_metric_families
+
+from gapless.core.errors import UsageError
+from gapless.telemetry import metrics
+from gapless.telemetry.exposition import served
+from gapless.telemetry.metrics import METRICS, Histogram, Kind, Series
+from tests.scraping import scraped
+
+
+async def nothing() -> None: ...
+
+
+@pytest.fixture
+async def page() -> AsyncIterator[str]:
+    async with served("127.0.0.1", 0, nothing) as port:
+        yield f"http://127.0.0.1:{port}/metrics"
+
+
+def test_a_series_counts_by_label_and_starts_at_zero() -> None:
+    plain, by_label = Series("a", Kind.GAUGE, ""), Series("b", Kind.COUNTER, "", ("x",))
+    assert (plain.values, by_label.values) == ({(): 0}, {})
+    by_label.add(2, "one")
+    by_label.add(3, "one")
+    with plain.raised(5):
+        assert plain.values == {(): 5}
+    assert (plain.values, by_label.values) == ({(): 0}, {("one",): 5})
+
+
+def test_a_gauge_falls_however_it_ends() -> None:
+    gauge, seconds = Series("a", Kind.GAUGE, ""), Histogram("b", "", (60.0,))
+    with pytest.raises(KeyError), gauge.raised(1), seconds.timed():
+        raise KeyError
+    assert gauge.values == {(): 0}
+    assert seconds.counts == {(): [1, 0]}
+
+
+def test_a_histogram_counts_what_is_at_most_a_limit() -> None:
+    histogram = Histogram("a", "", (1.0, 5.0))
+    for value in (0.5, 1.0, 1.1, 5.0, 5.1):
+        histogram.observe(value)
+    assert histogram.buckets(()) == [("1", 2), ("5", 4), ("+Inf", 5)]
+    assert histogram.sums[()] == pytest.approx(12.7)
+
+
+def test_names_follow_the_rules() -> None:
+    known = {"backfill_duration_seconds", "blocks_backfilled_total", "backfill_workers"}
+    for metric in METRICS:
+        assert re.fullmatch(r"gapless_[a-z_]+", metric.name) or metric.name in known
+        assert metric.name.endswith("_total") == (metric.kind is Kind.COUNTER), metric.name
+        assert metric.name.endswith("_seconds") == (metric.kind is Kind.HISTOGRAM), metric.name
+        assert metric.help.endswith(".")
+    assert len({metric.name for metric in METRICS}) == len(METRICS)
+    constants = [each for each in vars(metrics).values() if isinstance(each, Series | Histogram)]
+    assert {*constants} == {*METRICS}
+
+
+async def test_the_page_tells_of_every_metric_and_its_type(page: str) -> None:
+    async with ClientSession() as session, session.get(page) as answer:
+        text = await answer.text()
+        assert answer.content_type == "text/plain"
+    for metric in METRICS:
+        assert f"# TYPE {metric.name} {metric.kind}\n" in text
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    assert families["backfill_duration_seconds"].type == "histogram"
+    assert families["blocks_backfilled"].type == "counter"
+    assert families["backfill_workers"].type == "gauge"
+
+
+async def test_labels_and_buckets_are_as_they_were_counted(page: str) -> None:
+    before = await scraped(page)
+    endpoint = 'a"b\\c'
+    metrics.REFUSALS.add(2, endpoint, "slow_down")
+    metrics.REQUEST_SECONDS.observe(0.02, endpoint)
+    now = await scraped(page) - before
+    assert now["gapless_refusals_total", endpoint, "slow_down"] == 2
+    assert now["gapless_request_seconds_bucket", endpoint, "0.025"] == 1
+    assert now["gapless_request_seconds_bucket", endpoint, "0.01"] == 0
+    assert now["gapless_request_seconds_count", endpoint] == 1
+
+
+async def test_open_metrics_are_spoken_too(page: str) -> None:
+    wanted = {"Accept": "application/openmetrics-text; version=1.0.0"}
+    async with ClientSession() as session, session.get(page, headers=wanted) as answer:
+        assert answer.content_type == "application/openmetrics-text"
+        assert (await answer.text()).endswith("# EOF\n")
+
+
+async def test_there_is_nothing_else(page: str) -> None:
+    async with ClientSession() as session, session.get(page.removesuffix("/metrics")) as answer:
+        assert answer.status == 404
+
+
+async def test_it_ends_and_leaves_the_port() -> None:
+    async with served("127.0.0.1", 0, nothing) as port:
+        await scraped(f"http://127.0.0.1:{port}/metrics")
+    async with served("127.0.0.1", port, nothing) as again:
+        assert again == port
+
+
+async def test_a_port_that_cannot_be_had_is_refused() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError, match=f"port {port} for metrics is in use") as refused:
+            async with served("127.0.0.1", port, nothing):
+                pass
+    assert refused.value.hint == "give another one, or 0 for any"
+    with pytest.raises(UsageError, match=r"metrics cannot be served at `203\.0\.113\.1:0`"):
+        async with served("203.0.113.1", 0, nothing):
+            pass
