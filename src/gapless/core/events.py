@@ -103,6 +103,7 @@ class ChunkFailed(Event, frozen=True):
     lost: int
     error_class: str
     error_message: str
+    worker: str | None = None  # ledgers may hold events that are older than this field
 
     @property
     def idempotency_key(self) -> str:

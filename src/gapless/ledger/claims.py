@@ -75,7 +75,7 @@ async def claim(tx: Transaction, request: ClaimRequest, chance: Chance) -> list[
     if tx.again and (rows := await tx.fetch("claimed_before", claim_id=request.claim_id)):
         backfill_id = rows[0][0]
         shared = (await _inspect(tx, backfill_id)).shared(backfill_id)
-        return _claims(shared, request.claim_id, [row[1:] for row in rows])
+        return _claims(shared, request, [row[1:] for row in rows])
     for queue in request.queues:
         candidate = await _lock_candidate(tx, request, queue)
         if candidate and (claims := await _take(tx, request, candidate, chance)):
@@ -140,7 +140,7 @@ async def _take(
     if len(rows) < request.count:
         left = request.count - len(rows)
         rows += await _take_what_else_there_is(tx, left, shared, lease, chance)
-    return _claims(shared, request.claim_id, sorted(rows, key=lambda row: row[1]))
+    return _claims(shared, request, sorted(rows, key=lambda row: row[1]))
 
 
 async def _take_what_else_there_is(
@@ -170,7 +170,7 @@ async def _take_what_else_there_is(
 async def _recover(tx: Transaction, shared: Claimed, chance: Chance) -> tuple[int, bool]:
     """Ends the runs whose leases are over; says how many, and whether that halts the backfill."""
     rows = await tx.fetch("expired", id=shared.backfill_id)
-    ended = [claim_from_row(shared, claim_id, row) for *row, claim_id in rows]
+    ended = [claim_from_row(shared, claim_id, owner, row) for *row, claim_id, owner in rows]
     done = [each for each in ended if not missing(each.span, each.last_processed, each.holes)]
     await leases.complete(tx, done, {})  # their workers died before they could say so
     halted = False
@@ -226,5 +226,5 @@ def _claimed(
     return Claimed(backfill_id, job, job_version, told, selection, policy, lease_seconds, group)
 
 
-def _claims(shared: Claimed, claim_id: str, rows: list[Row]) -> list[Claim]:
-    return [claim_from_row(shared, claim_id, row) for row in rows]
+def _claims(shared: Claimed, request: ClaimRequest, rows: list[Row]) -> list[Claim]:
+    return [claim_from_row(shared, request.claim_id, request.owner, row) for row in rows]

@@ -144,6 +144,7 @@ async def end_run(
             verdict.tries.lost,
             error_class,
             error_message,
+            claim.owner,
         )
     ]
     if verdict.status is Status.ABANDONED:

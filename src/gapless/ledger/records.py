@@ -84,6 +84,7 @@ class Claim:
     span: Span
     fence: int
     claim_id: str
+    owner: str  # the worker
     tries: Tries
     last_processed: int | None
     failed_behind: int | None
@@ -302,7 +303,7 @@ def missing_of_row(row: Sequence[Any]) -> RangeSet:
     return missing(Span(first, last), last_processed, decode_holes(holes))
 
 
-def claim_from_row(backfill: Claimed, claim_id: str, row: Sequence[Any]) -> Claim:
+def claim_from_row(backfill: Claimed, claim_id: str, owner: str, row: Sequence[Any]) -> Claim:
     """A claim from the columns that the statements of `claims.sql` return."""
     index, _, first, last, fence, attempts, lost, last_processed, failed_behind, holes = row
     return Claim(
@@ -311,6 +312,7 @@ def claim_from_row(backfill: Claimed, claim_id: str, row: Sequence[Any]) -> Clai
         Span(first, last),
         fence,
         claim_id,
+        owner,
         Tries(attempts, lost) if attempts or lost else FIRST_TRY,
         last_processed,
         failed_behind,

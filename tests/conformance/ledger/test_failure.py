@@ -173,3 +173,15 @@ async def test_the_next_due_time_is_known(ledger: Ledger, clock: Clock) -> None:
     clock.now -= 105
     await ledger.pause("bf")
     assert await ledger.seconds_until_due(("default",)) is None
+
+
+async def test_a_failure_names_the_worker_that_had_the_chunk(ledger: Ledger, clock: Clock) -> None:
+    """Also one that was lost, and could not say so itself."""
+    await create(ledger, partitions=1)
+    await fail(ledger, await claim_one(ledger, owner="failed"))
+    clock.now += 3600
+    await claim_one(ledger, owner="lost")
+    clock.now += 3600
+    await claim_one(ledger, owner="heir")
+    failures = [event for event, _ in await ledger.events("bf") if isinstance(event, ChunkFailed)]
+    assert [failure.worker for failure in failures] == ["failed", "lost"]

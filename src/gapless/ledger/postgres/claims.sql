@@ -74,7 +74,7 @@ FOR NO KEY UPDATE
 -- name: expired
 -- Leases that ended, or that a clock which jumped back has put out of reach.
 SELECT c.chunk_index, c.rank, c.first, c.last, c.fence, c.attempts, c.lost, c.last_processed,
-       c.failed_behind, c.holes, c.claim_id
+       c.failed_behind, c.holes, c.claim_id, c.owner
 FROM gapless.chunks c
 WHERE c.backfill_id = :id AND c.status = 'RUNNING'
   AND NOT (c.due > @now AND c.due <= @now + 1 + (SELECT b.lease_seconds FROM gapless.backfills b

@@ -54,7 +54,7 @@ WHERE false
 -- name: expired
 -- Leases that ended, or that a clock which jumped back has put out of reach.
 SELECT c.chunk_index, c.rank, c.first, c.last, c.fence, c.attempts, c.lost, c.last_processed,
-       c.failed_behind, c.holes, c.claim_id
+       c.failed_behind, c.holes, c.claim_id, c.owner
 FROM backfills b
 JOIN chunks c INDEXED BY chunks_running ON c.backfill_id = b.id
 WHERE b.id = :id AND c.status = 'RUNNING'
