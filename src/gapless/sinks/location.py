@@ -2,6 +2,7 @@
 
 eth.db, eth.sqlite, sqlite:///eth.db?fk=off     a SQLite file
 eth/, an existing folder, parquet:eth           a folder of Parquet files
+postgresql://user@host/database?schema=eth      a schema of a PostgreSQL database
 """
 
 from __future__ import annotations
@@ -15,12 +16,20 @@ from gapless.core.redaction import redact
 from gapless.sinks.sink import Sink
 
 _SQLITE = (".db", ".sqlite", ".sqlite3")
-_HINT = "write `name.db` for a SQLite file, or `name/` for a folder of Parquet files"
-_LATER = ("postgresql", "postgres", "duckdb", "redis", "s3")
+_POSTGRES = ("postgresql", "postgres")
+_HINT = (
+    "write `name.db` for a SQLite file, `name/` for a folder of Parquet files, or"
+    " `postgresql://user@host/database`"
+)
+_LATER = ("duckdb", "redis", "s3")
 
 
 async def open_sink(target: str, *, create: bool = True) -> Sink:
     """Opens the sink that a person names; unless it may be created, it must be there."""
+    if target.partition(":")[0] in _POSTGRES:
+        from gapless.sinks.postgres import PostgresSink
+
+        return await PostgresSink.open(target, create=create)
     place, _, query = target.partition("?")
     options = dict(parse_qsl(query, keep_blank_values=True))
     kind, path = _kind(place)

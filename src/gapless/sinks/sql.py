@@ -57,8 +57,8 @@ class Transaction(Protocol):
         """The rows of a span in the order of the key; none if there is no such table."""
 
 
-async def write(tx: Transaction, batch: Batch, fence: int) -> None:
-    """Replaces the range of a batch that was admitted; see `Sink.write`."""
+async def write(tx: Transaction, batch: Batch, fence: int) -> list[Stored]:
+    """Replaces the range of a batch that was admitted; see `Sink.write`. Returns its records."""
     chain_id, span = batch.chain_id, batch.span
     known = await tx.known(chain_id, _touching(span))
     records.refuse_older(known, span, fence, batch.tables)
@@ -78,6 +78,7 @@ async def write(tx: Transaction, batch: Batch, fence: int) -> None:
         written.append(records.written(batch, name, rows, fence))
     retracted = records.retractions(known, span, None)
     await tx.remember(chain_id, known, records.merged([*kept, *written]), retracted)
+    return written
 
 
 async def retract(tx: Transaction, chain_id: int, span: Span, fence: int) -> None:

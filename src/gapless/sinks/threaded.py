@@ -12,7 +12,7 @@ import pyarrow as pa
 from gapless.core.ranges import Span
 from gapless.schema import Table
 from gapless.sinks.sink import Batch, Stored
-from gapless.sinks.thread import OwnThread
+from gapless.threads import Thread
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -24,14 +24,14 @@ class ThreadedSink(ABC):
     batch_blocks: int | None = None
     grid: int | None = None
 
-    def __init__(self, id_: str, thread: OwnThread) -> None:
+    def __init__(self, id_: str, thread: Thread) -> None:
         self.id = id_
         self._thread = thread
 
     @classmethod
-    async def _opened(cls, kind: str, make: Callable[[OwnThread], Self]) -> Self:
+    async def _opened(cls, kind: str, make: Callable[[Thread], Self]) -> Self:
         """The sink that `make` returns, which runs on the thread as well."""
-        thread = OwnThread(f"gapless-{kind}-sink")
+        thread = Thread(f"gapless-{kind}-sink")
         try:
             return await thread.run(make, thread)
         except BaseException:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,7 +19,7 @@ from gapless.core.driving import drive
 from gapless.core.errors import LedgerError, LedgerUnreachable, LibraryMismatch
 from gapless.ledger import sql
 from gapless.ledger.database import Body, Row, Transaction
-from gapless.ledger.sqlite.thread import Thread
+from gapless.threads import Thread
 
 T = TypeVar("T")
 
@@ -218,7 +217,7 @@ class SqliteDatabase:
     async def _hop(self, function: Callable[..., T], *arguments: Any) -> T:
         """Runs a function on the connection's thread, to its end even if we are cancelled."""
         try:
-            return await self._thread.run(partial(function, *arguments))
+            return await self._thread.run(function, *arguments)
         except apsw.BusyError as error:
             raise LedgerUnreachable(
                 f"the ledger `{self._path}` has been locked for {BUSY_MS // 1000} s",

@@ -29,8 +29,8 @@ from gapless.sinks.parquet.folder import Folder
 from gapless.sinks.parquet.manifest import CELL, Chain
 from gapless.sinks.revision import COMPARED, revised
 from gapless.sinks.sink import HIGHEST, Batch, Stored
-from gapless.sinks.thread import OwnThread
 from gapless.sinks.threaded import ThreadedSink
+from gapless.threads import Thread
 
 
 class ParquetSink(ThreadedSink):
@@ -39,7 +39,7 @@ class ParquetSink(ThreadedSink):
     batch_blocks: int | None = CELL
     grid: int | None = CELL
 
-    def __init__(self, folder: Folder, thread: OwnThread) -> None:
+    def __init__(self, folder: Folder, thread: Thread) -> None:
         super().__init__(folder.manifest().id, thread)
         self._folder = folder
 

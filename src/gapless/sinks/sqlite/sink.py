@@ -23,14 +23,14 @@ from gapless.sinks.admission import admit
 from gapless.sinks.sink import Batch, Stored
 from gapless.sinks.sqlite import file
 from gapless.sinks.sqlite.tables import SqliteTables
-from gapless.sinks.thread import OwnThread
 from gapless.sinks.threaded import ThreadedSink
+from gapless.threads import Thread
 
 
 class SqliteSink(ThreadedSink):
     """A sink in a file. Open it with `open`."""
 
-    def __init__(self, path: Path, thread: OwnThread, connection: apsw.Connection) -> None:
+    def __init__(self, path: Path, thread: Thread, connection: apsw.Connection) -> None:
         super().__init__(file.identity(connection), thread)
         self._path, self._connection = path, connection
         self._tables = SqliteTables(connection)

@@ -1,5 +1,8 @@
 """A thread that runs functions for an event loop, one after the other.
 
+Files and connections are used from one thread only, and the event loop goes on meanwhile. What has
+begun is brought to its end however often whoever waits is cancelled: nobody sees the middle of it.
+
 The executors of the standard library do the same in twice the time, and the way to the thread and
 back is a good part of what a small transaction takes.
 """
@@ -12,8 +15,9 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from queue import SimpleQueue
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -23,14 +27,14 @@ class Thread:
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
-    async def run(self, function: Callable[[], T]) -> T:
-        """Runs a function there, to its end even if we are cancelled meanwhile."""
+    async def run(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+        """Runs a function there, behind all that were asked for before, to its end."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
 
         def wish() -> None:
             try:
-                answer = partial(done.set_result, function())
+                answer = partial(done.set_result, function(*arguments, **named))
             except BaseException as error:  # noqa: BLE001 - it goes to whoever waits
                 answer = partial(done.set_exception, error)
             with contextlib.suppress(RuntimeError):  # nobody waits any more: the loop is closed
@@ -40,7 +44,9 @@ class Thread:
         try:
             return await asyncio.shield(done)
         except asyncio.CancelledError:
-            await asyncio.wait([done])
+            while not done.done():
+                with contextlib.suppress(asyncio.CancelledError):  # told once already
+                    await asyncio.wait([done])
             raise
 
     def end(self) -> None:
