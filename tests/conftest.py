@@ -28,3 +28,16 @@ def postgres_url(postgres: PostgresServer) -> Iterator[str]:
     postgres.create_database(name)
     yield postgres.url(name)
     postgres.drop_database(name)
+
+
+@pytest.fixture(scope="session")
+def records_database(postgres: PostgresServer) -> str:
+    """A database for sinks, each in a schema of its own; all of it goes with the server."""
+    postgres.create_database("records")
+    return postgres.url("records")
+
+
+@pytest.fixture
+def postgres_target(records_database: str) -> str:
+    """Where a sink in PostgreSQL may be made."""
+    return f"{records_database}?schema=sink_{next(_serials)}"

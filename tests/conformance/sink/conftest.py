@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -13,10 +12,20 @@ from tests.conformance.sink.stage import examine
 KINDS = {"sqlite": "blocks.db", "parquet": "blocks/"}
 
 
-@pytest.fixture(params=KINDS)
-def target(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+SERVED = ("postgres",)
+
+
+def target_of(request: pytest.FixtureRequest, kind: str) -> str:
+    """Where a sink of the kind may be made."""
+    if kind in SERVED:
+        return str(request.getfixturevalue(f"{kind}_target"))
+    return f"{request.getfixturevalue('tmp_path')}/{KINDS[kind]}"
+
+
+@pytest.fixture(params=[*KINDS, *SERVED])
+def target(request: pytest.FixtureRequest) -> str:
     """Where a sink may be made."""
-    return f"{tmp_path}/{KINDS[request.param]}"
+    return target_of(request, request.param)
 
 
 @pytest.fixture

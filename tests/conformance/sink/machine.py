@@ -134,7 +134,7 @@ class Model:
 
 
 class SinkMachine(RuleBasedStateMachine):
-    """Subclasses say where the sink is."""
+    """Subclasses say where the sink is: the name of a file or folder, or all of its target."""
 
     name: ClassVar[str]
 
@@ -147,9 +147,13 @@ class SinkMachine(RuleBasedStateMachine):
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self.runner.run(coroutine)
 
+    @property
+    def target(self) -> str:
+        return f"{self.folder.name}/{self.name}"
+
     @initialize()
     def open(self) -> None:
-        self.sink = self.run(open_sink(f"{self.folder.name}/{self.name}"))
+        self.sink = self.run(open_sink(self.target))
 
     @rule()
     def reopen(self) -> None:

@@ -42,7 +42,11 @@ async def test_a_place_has_a_kind(
     ("target", "complaint"),
     [
         ("eth.duckdb", "`eth.duckdb` is a kind of sink that is not there yet"),
-        ("postgresql://me:secret@host/db", "`postgresql://host/…` is a kind of sink that is not"),
+        ("postgresql://me:secret@127.0.0.1:1/db", "cannot reach `postgresql://127.0.0.1:1/…`"),
+        ("postgres://me:secret@host:x/db", "the URL `postgres://host:x/…` cannot be read"),
+        ("postgresql://me:secret@host/db?fk=maybe", "`fk=maybe` makes no sense"),
+        ("postgresql://me:secret@host/db?partition=7", "`partition=7` makes no sense"),
+        ("postgresql://me:secret@host/db?schema=", "`schema=` makes no sense"),
         ("eth.csv", "`eth.csv` names no kind of sink"),
         ("", "`` names no kind of sink"),
         ("https://host/KEY", "`https://host/…` names no kind of sink"),

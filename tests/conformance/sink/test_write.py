@@ -198,5 +198,5 @@ async def test_a_cancelled_write_is_whole_or_not_there(sink: Sink) -> None:
     writing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await writing
-    assert await ranges(sink) == [(0, 30, 5)]
+    assert await ranges(sink) in ([], [(0, 30, 5)])  # a database may still take it back
     await examine(sink)

@@ -1,0 +1,126 @@
+"""The database of a PostgreSQL sink: transactions that are tried again, errors in our words.
+
+A write replaces its range under its fence, so it may be tried again when a connection was lost,
+also if nobody answered whether it was committed. Every transaction sets its own timeouts: a process
+that is stopped in the middle of one loses its locks instead of keeping all others waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TypeVar
+
+import asyncpg
+
+from gapless.core.errors import SinkError, SinkUnusable
+from gapless.core.redaction import redact
+from gapless.postgres.connections import LOST, Connections
+from gapless.postgres.url import HINT
+from gapless.sinks.postgres.tables import Interleaved
+
+T = TypeVar("T")
+Body = Callable[[asyncpg.Connection], Awaitable[T]]
+
+CONNECTIONS = 4
+PATIENCE = 30.0  # seconds
+COPYING = "SET LOCAL statement_timeout = '60s'"  # a COPY is never idle, however long it waits
+TIMEOUTS = (
+    f"SET LOCAL lock_timeout = '60s'; SET LOCAL idle_in_transaction_session_timeout = '30s';"
+    f" {COPYING}"
+)
+WRITING = f"BEGIN; {TIMEOUTS}"
+READING = f"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; {TIMEOUTS}"
+_NO_LIMIT = 10.0**7  # seconds that building an index may take
+
+
+class Database:
+    """The connections of a sink."""
+
+    def __init__(self, url: str, shown: str, patience: float = PATIENCE) -> None:
+        self.shown = shown
+        self._patience = patience
+        self._connections = Connections(url, CONNECTIONS)
+
+    async def open(self) -> None:
+        """Connects, or raises why not."""
+        try:
+            async with self._connections.lend():
+                pass
+        except (*LOST, asyncpg.PostgresError) as error:
+            raise SinkUnusable(
+                f"cannot reach {self.shown}: {_said(error)}",
+                hint="check that PostgreSQL runs there and that the URL's user may connect",
+            ) from None
+        except (ValueError, OverflowError):  # which may quote a part of the password
+            raise SinkUnusable(f"the URL {self.shown} cannot be read", hint=HINT) from None
+
+    async def transact(self, body: Body[T], begin: str = WRITING) -> T:
+        """Runs the body in one transaction; again, if the connection was lost meanwhile."""
+        started, pause = time.monotonic(), 0.05
+        while True:
+            try:
+                with complaining(self.shown):
+                    async with (
+                        self._connections.lend() as connection,
+                        connection.transaction(begin),
+                    ):
+                        return await body(connection.raw)
+            except Interleaved:
+                continue
+            except LOST as error:
+                if time.monotonic() - started + pause > self._patience:
+                    raise self._unreachable(error) from error
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, 1.0)
+
+    async def index(self, lock: str, statements: Callable[[], Awaitable[list[str]]]) -> None:
+        """Builds indexes one by one; each keeps only the writers of its own table waiting."""
+        try:
+            with complaining(self.shown):
+                async with self._connections.lend() as connection:
+                    await connection.raw.execute(lock, timeout=_NO_LIMIT)
+                    for statement in await statements():
+                        await connection.raw.execute(statement, timeout=_NO_LIMIT)
+                    await connection.raw.execute("SELECT pg_advisory_unlock_all()")
+        except LOST as error:
+            raise self._unreachable(error) from error
+
+    async def close(self) -> None:
+        with suppress(*LOST):
+            await self._connections.close()
+
+    def _unreachable(self, error: Exception) -> SinkError:
+        return SinkError(
+            f"{self.shown} does not answer: {_said(error)}",
+            hint="check that PostgreSQL runs there",
+        )
+
+
+@contextmanager
+def complaining(shown: str) -> Iterator[None]:
+    """What PostgreSQL complains of, as the error of a sink; of a lost connection others tell."""
+    try:
+        yield
+    except LOST:
+        raise
+    except asyncpg.ForeignKeyViolationError as error:
+        raise SinkUnusable(
+            f"{shown} refuses the rows: {_said(error)}",
+            hint="fetch the tables that these refer to as well, or start a schema with `?fk=off`",
+        ) from error
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise SinkUnusable(
+            f"{shown} does not let this user do it: {_said(error)}",
+            hint="grant what is missing, or use the role that made the sink",
+        ) from error
+    except asyncpg.PostgresError as error:
+        raise SinkError(
+            f"{shown} failed: {_said(error)}", hint="check the server's log and its disk"
+        ) from error
+
+
+def _said(error: Exception) -> str:
+    return redact(f"{type(error).__name__}: {error}")

@@ -1,0 +1,184 @@
+"""PostgreSQL as a sink: rows and records of a batch change in one transaction.
+
+Any number of processes and hosts may write at once; `locks` says how they keep out of each other's
+way. A write can also take part in a transaction that somebody else has open on the same database:
+so rows, and what a ledger knows of them, become durable as one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import replace
+from functools import partial
+from typing import Self, TypeVar
+
+import asyncpg
+import pyarrow as pa
+
+from gapless.core.errors import SinkUnusable
+from gapless.core.ranges import Span
+from gapless.schema import Table
+from gapless.sinks import sql
+from gapless.sinks.admission import admit
+from gapless.sinks.postgres import home as homes
+from gapless.sinks.postgres import locks
+from gapless.sinks.postgres.database import COPYING, READING, WRITING, Database, complaining
+from gapless.sinks.postgres.home import Home
+from gapless.sinks.postgres.options import Options
+from gapless.sinks.postgres.tables import Interleaved, PostgresTables
+from gapless.sinks.sink import Batch, Stored
+
+T = TypeVar("T")
+Body = Callable[[PostgresTables], Awaitable[T]]
+
+
+class PostgresSink:
+    """A sink in a schema of a database. Open it with `open`."""
+
+    batch_blocks: int | None = None
+    grid: int | None = None
+
+    def __init__(self, database: Database, home: Home) -> None:
+        self.id = home.id
+        self._database = database
+        self._home = home
+
+    @classmethod
+    async def open(cls, target: str, *, create: bool = True) -> Self:
+        options = Options.parse(target)
+        database = Database(options.url, options.shown)
+        await database.open()
+        try:
+            return cls(database, await _home(database, options, create=create))
+        except BaseException:
+            await database.close()
+            raise
+
+    async def write(self, batch: Batch, fence: int) -> None:
+        await self._prepare(batch)
+        begin = f"{WRITING}; {locks.to_write(self.id, batch.chain_id, batch.span)}"
+        await self._database.transact(partial(self._write, batch, fence), begin)
+
+    async def write_within(
+        self, connection: asyncpg.Connection, batch: Batch, fence: int
+    ) -> list[Stored]:
+        """Writes in a transaction that somebody has open; what of it is durable with theirs.
+
+        A lost connection is theirs to tell of.
+        """
+        await self._prepare(batch)
+        lock = locks.to_write(self.id, batch.chain_id, batch.span)
+        await connection.execute(f"{COPYING}; SAVEPOINT gapless_write")
+        while True:
+            try:
+                await connection.execute(lock)
+                return await self._write(batch, fence, connection)
+            except Interleaved:
+                await connection.execute("ROLLBACK TO SAVEPOINT gapless_write")
+
+    async def is_reached_by(self, connection: asyncpg.Connection) -> bool:
+        """Whether a connection in a transaction is to this very database, by the same user.
+
+        Here a lock is taken that nobody else knows of; there it is tried.
+        """
+        key = secrets.randbits(63)
+
+        async def body(ours: asyncpg.Connection) -> bool:
+            await ours.execute(f"SELECT pg_advisory_xact_lock({key})")
+            theirs = await connection.fetchrow(
+                "SELECT pg_try_advisory_xact_lock($1), current_user", key
+            )
+            assert theirs is not None
+            free, user = theirs
+            return not free and user == await ours.fetchval("SELECT current_user")
+
+        return await self._database.transact(body)
+
+    async def retract(self, chain_id: int, span: Span, fence: int) -> None:
+        async def body(tables: PostgresTables) -> None:
+            async with tables.whole():
+                await sql.retract(tables, chain_id, span, fence)
+
+        await self._run(body, f"{WRITING}; {locks.to_write(self.id, chain_id, span)}")
+
+    async def stored(self, chain_id: int, span: Span | None = None) -> list[Stored]:
+        return await self._run(lambda tables: sql.stored(tables, chain_id, span))
+
+    async def chains(self) -> list[int]:
+        return await self._run(PostgresTables.chains)
+
+    async def read(
+        self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
+    ) -> pa.Table:
+        return await self._run(lambda tables: tables.read(table, chain_id, span, columns))
+
+    async def counts(self, table: Table, chain_id: int, span: Span) -> pa.Table:
+        return await self._run(lambda tables: tables.counts(table, chain_id, span))
+
+    async def highest_fence(self) -> int:
+        return await self._run(PostgresTables.highest_fence)
+
+    async def finish(self) -> None:
+        async def lacking(connection: asyncpg.Connection) -> list[str]:
+            return await homes.lacking_indexes(connection, self._home)
+
+        if await self._database.transact(lacking, READING):
+            statements = partial(self._database.transact, lacking, READING)
+            await self._database.index(locks.to_index(self.id), statements)
+
+    async def close(self) -> None:
+        await self._database.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+    async def _prepare(self, batch: Batch) -> None:
+        """Refuses what is no batch, and makes the tables that it needs."""
+        await asyncio.to_thread(admit, batch)
+        if self._home.lacks(batch.tables, batch.span):
+            home = self._home
+            await self._database.transact(
+                lambda it: homes.furnish(it, home, batch.tables, batch.span)
+            )
+            names = partial(homes.names, schema=home.dialect.schema)
+            self._home = replace(home, there=await self._database.transact(names, READING))
+
+    async def _write(
+        self, batch: Batch, fence: int, connection: asyncpg.Connection
+    ) -> list[Stored]:
+        tables = self._tables(connection)
+        with complaining(self._database.shown):
+            async with tables.whole():
+                return await sql.write(tables, batch, fence)
+
+    async def _run(self, body: Body[T], begin: str = READING) -> T:
+        return await self._database.transact(lambda it: body(self._tables(it)), begin)
+
+    def _tables(self, connection: asyncpg.Connection) -> PostgresTables:
+        home = self._home
+        return PostgresTables(connection, home.id, home.dialect, home.there)
+
+
+async def _home(database: Database, options: Options, *, create: bool) -> Home:
+    async def look(connection: asyncpg.Connection) -> Home | None:
+        return await homes.recognised(connection, options)
+
+    home = await database.transact(look, READING)
+    if home is None and create:
+        await database.transact(lambda it: homes.found(it, options))
+        home = await database.transact(look, READING)
+    if home is None:
+        raise SinkUnusable(
+            f"{options.shown} has no sink in its schema `{options.schema}`",
+            hint="check the URL and its `schema`",
+        )
+    known = home
+    old = await database.transact(lambda it: homes.outdated(it, known, options.shown), READING)
+    if old:
+        await database.transact(lambda it: homes.extend(it, known, old))
+    return home
