@@ -30,10 +30,10 @@ def check(told: Coverage) -> None:
         raise UsageError(f"coverage that cannot be kept: {error}") from error
 
 
-async def add(tx: Transaction, claim: Claim, told: Sequence[Coverage]) -> None:
+async def add(tx: Transaction, claim: Claim, told: Sequence[Coverage], start: int = 0) -> None:
     """Adds what a run has told, in a transaction in which its lease has proven to hold."""
     if told:
-        items = [_item(claim.fence, nth, each) for nth, each in enumerate(told)]
+        items = [_item(claim.fence, nth, each) for nth, each in enumerate(told, start)]
         await tx.fetch("cover", id=claim.backfill_id, items=items)
 
 

@@ -9,8 +9,8 @@ connection: each is idempotent, and `again` tells it that an earlier try may hav
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol, TypeVar
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 T = TypeVar("T")
 Row = Any
@@ -27,6 +27,14 @@ class Transaction(Protocol):
 
     async def execute(self, text: str, **parameters: Any) -> list[Row]:
         """Runs SQL with `:name` parameters, within the same transaction."""
+
+
+@runtime_checkable
+class Lending(Protocol):
+    """A transaction whose connection others may use until it ends."""
+
+    def lent(self) -> AbstractContextManager[Any]:
+        """The driver's own connection; what is lost with it, the ledger tells."""
 
 
 Body = Callable[[Transaction], Awaitable[T]]

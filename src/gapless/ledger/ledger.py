@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import MappingProxyType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -130,6 +130,10 @@ class Ledger:
                 raise LeaseLost(f"chunk `{claim.chunk_id}` belongs to someone else by now")
             yield tx
             await leases.heartbeat(tx, [(claim, progress())])
+
+    def session(self) -> AbstractAsyncContextManager[Transaction]:
+        """A transaction on the ledger's database that holds nothing of it."""
+        return self._database.session()
 
     async def plan(self, backfill_id: str, count: int) -> int:
         """Plans chunks ahead of any claim; returns how many there were to plan."""

@@ -19,12 +19,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+import pyarrow as pa
+
 from gapless.core.errors import BrokenSeam, FencedOff, PermanentError, TransientError
 from gapless.core.ranges import RangeSet, Span
 from gapless.pipeline.ordering import cells, in_order
 from gapless.pipeline.unit import Unit, batch_of, check_units, cut
-from gapless.schema import BLOCKS
-from gapless.sinks import Batch, Sink
+from gapless.schema import BLOCKS, Table
+from gapless.sinks import Batch
 from gapless.telemetry import metrics
 
 MENDINGS = 8
@@ -48,6 +50,18 @@ class Units(Protocol):
         """The hashes that the node has now, of the blocks that it has."""
 
 
+class Target(Protocol):
+    """What a flow asks of a sink, or of what writes to one."""
+
+    batch_blocks: int | None
+    grid: int | None
+
+    async def write(self, batch: Batch, fence: int) -> None: ...
+    async def read(
+        self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
+    ) -> pa.Table: ...
+
+
 @dataclass(frozen=True)
 class Sizes:
     """How much is held at a time."""
@@ -64,7 +78,7 @@ class Flow:
     def __init__(
         self,
         units: Units,
-        sink: Sink,
+        sink: Target,
         fence: int,
         written: Callable[[Span], Awaitable[None]],
         sizes: Sizes = Sizes(),  # noqa: B008 - frozen

@@ -35,6 +35,7 @@ class RunState(Protocol):
     def advance_to(self, partition: Partition) -> None: ...
     def cover(self, told: Iterable[Coverage]) -> None: ...
     def transaction(self, done: Partition | None) -> Any: ...
+    async def cover_within(self, tx: Transaction, told: Iterable[Coverage]) -> None: ...
     async def shared(self, key: str, open: Opening[T]) -> T: ...  # noqa: A002
 
 
@@ -92,6 +93,10 @@ class Context(_Context):
         """
         async with self._run.transaction(done) as tx:
             yield tx
+
+    async def cover_within(self, tx: Transaction, told: Iterable[Coverage]) -> None:
+        """Tells what a sink holds once this transaction of the run commits."""
+        await self._run.cover_within(tx, told)
 
     async def shared(self, key: str, open: Opening[T]) -> T:  # noqa: A002
         """What the runs of this worker share under the key; the first that asks opens it.

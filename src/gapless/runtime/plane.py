@@ -18,17 +18,24 @@ from typing import Any
 import msgspec
 
 from gapless.config import Config
-from gapless.core.errors import MissingHistory, PermanentError, StopRequested, UsageError
+from gapless.core.errors import (
+    MissingHistory,
+    PermanentError,
+    SinkError,
+    StopRequested,
+    UsageError,
+)
 from gapless.core.ranges import RangeSet, Span
 from gapless.ledger import Ledger
 from gapless.ledger.records import Coverage
 from gapless.networks import Network, find_network
 from gapless.pipeline.check import Level, required
-from gapless.pipeline.flow import Flow, Sizes
+from gapless.pipeline.flow import Flow, Sizes, Target
 from gapless.pipeline.intake import Intake, Wanted
 from gapless.runtime.context import Context
 from gapless.runtime.job import Chunk
-from gapless.sinks import Sink, Stored
+from gapless.runtime.joined import JoinedWriter, joining
+from gapless.sinks import JoiningSink, Sink, Stored
 from gapless.sinks.location import open_sink
 from gapless.sources.evm.source import EvmSource
 from gapless.sources.rpc import EndpointSpec, Pool, Profile
@@ -70,6 +77,8 @@ class Plane:
         self.used_up = asyncio.Event()  # set when no more calls are allowed
         self._workers = workers
         self._runs = 0
+        self._joined: JoiningSink | None = None
+        self._asked = False  # whether they are one database
 
     async def run(self, chunk: Chunk, context: Context) -> None:
         """Writes the blocks of a chunk, and tells what is stored of it."""
@@ -80,15 +89,20 @@ class Plane:
         )
         last = chunk.whole_spans[-1].last
         written = partial(self._written, context, last)
+        joined = await self._joins(context.ledger)
         self._runs += 1
         try:
             for span in chunk.spans:
                 done = await covered(self.sink, self.spec, span)
                 for part in (RangeSet.of(span) - done).spans:
-                    flow = Flow(self.intake, self.sink, context.fence, written, sizes)
-                    await self._run(flow, part)
+                    sink: Target = self.sink
+                    if joined is not None:
+                        sink = JoinedWriter(joined, context, part.first, self._coverage)
+                    await self._run(Flow(self.intake, sink, context.fence, written, sizes), part)
         except Exception as error:
-            await self._cover(chunk, context)  # what was written before is stored all the same
+            if joined is None:  # what was written before is stored all the same
+                with suppress(SinkError):  # which may be why
+                    await self._cover(chunk, context)
             if self.pool.used_up:  # no fault of the chunk's
                 self.used_up.set()
                 raise StopRequested(str(error)) from error
@@ -98,6 +112,13 @@ class Plane:
         await self._cover(chunk, context)
         if chunk.spans[-1].last == last:
             context.progress(last)
+
+    async def _joins(self, ledger: Ledger) -> JoiningSink | None:
+        """The sink, if it is one database with the ledger; found out once."""
+        if not self._asked:
+            self._joined = await joining(self.sink, ledger)
+            self._asked = True
+        return self._joined
 
     async def _run(self, flow: Flow, span: Span) -> None:
         try:

@@ -42,6 +42,9 @@ from gapless.telemetry import about
 
 T = TypeVar("T")
 
+WITHIN = 2**32
+"""What a run tells within its transactions is counted from here on, apart from all else."""
+
 MAX_CULPRITS = 16
 """More bad partitions than these in one chunk, and the rest is given up unseen."""
 
@@ -98,6 +101,7 @@ class Run:
         self._last = claim.last_processed
         self._holes = claim.holes
         self._covered: tuple[Coverage, ...] = ()
+        self._told_within = 0
         self._culprits = 0
         self._culprit: Exception | None = None
         self._healing: Span | None = None  # the hole that is being tried again
@@ -201,6 +205,11 @@ class Run:
         self.lease_until(sent + trusted(self.claim.backfill.lease_seconds))
         if reached is not None:
             self._advance(reached)
+
+    async def cover_within(self, tx: Transaction, told: Iterable[Coverage]) -> None:
+        more = tuple(told)
+        await coverage.add(tx, self.claim, more, WITHIN + self._told_within)
+        self._told_within += len(more)  # also if it is taken back: no number is told twice
 
     async def shared(self, key: str, open: Opening[T]) -> T:  # noqa: A002
         return await self._resources.shared.get(key, open)

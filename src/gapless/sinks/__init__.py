@@ -8,6 +8,6 @@ what databases do alike.
 """
 
 from gapless.sinks.location import open_sink
-from gapless.sinks.sink import Batch, Sink, Stored
+from gapless.sinks.sink import Batch, JoiningSink, Sink, Stored
 
-__all__ = ["Batch", "Sink", "Stored", "open_sink"]
+__all__ = ["Batch", "JoiningSink", "Sink", "Stored", "open_sink"]

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import pyarrow as pa
 
@@ -109,3 +109,17 @@ class Sink(Protocol):
 
     async def __aenter__(self) -> Self: ...
     async def __aexit__(self, *error: object) -> None: ...
+
+
+@runtime_checkable
+class JoiningSink(Sink, Protocol):
+    """A sink that can also write in a transaction which somebody has open on its database."""
+
+    async def is_reached_by(self, connection: Any) -> bool:
+        """Whether a connection that is in a transaction leads to this very sink."""
+
+    async def write_within(self, connection: Any, batch: Batch, fence: int) -> list[Stored]:
+        """As `write`, on that connection: durable when its transaction is. The batch's records.
+
+        After an error, the transaction is of no more use. A lost connection is theirs to tell of.
+        """

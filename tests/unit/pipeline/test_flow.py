@@ -129,7 +129,7 @@ def flow(chain: Chain, sink: MemorySink, sizes: Sizes | None = None) -> tuple[Fl
     async def report(span: Span) -> None:
         reported.append(span)
 
-    return Flow(chain, sink, 1, report, sizes or Sizes(batch_blocks=50)), reported  # type: ignore[arg-type]
+    return Flow(chain, sink, 1, report, sizes or Sizes(batch_blocks=50)), reported
 
 
 def stored(sink: MemorySink, chain: Chain) -> bool:
@@ -181,7 +181,7 @@ async def test_a_stop_ends_the_run_behind_a_durable_batch() -> None:
         raise StopRequested
 
     with pytest.raises(StopRequested):
-        await Flow(chain, sink, 1, stop, Sizes(batch_blocks=50)).run(Span(0, 999))  # type: ignore[arg-type]
+        await Flow(chain, sink, 1, stop, Sizes(batch_blocks=50)).run(Span(0, 999))
     assert len(sink.writes) <= 2
     assert len(asyncio.all_tasks()) == 1
 

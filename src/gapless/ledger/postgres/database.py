@@ -103,6 +103,11 @@ class SessionTransaction(PostgresTransaction):
             return await super().execute(text, **parameters)
 
     @contextlib.contextmanager
+    def lent(self) -> Iterator[asyncpg.Connection]:
+        with self._telling():
+            yield self._connection.raw
+
+    @contextlib.contextmanager
     def _telling(self) -> Iterator[None]:
         try:
             yield

@@ -1,0 +1,115 @@
+"""Where ledger and sink are one database, rows, progress and coverage are never apart."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+import gapless
+from gapless.core.backfill import State
+from gapless.core.ranges import RangeSet, Span
+from gapless.devnode import Chain, DevNode
+from gapless.ledger import Ledger, open_ledger
+from gapless.runtime.joined import joining
+from gapless.sinks import open_sink
+from tests.agreement import disagreements
+from tests.conformance.fetch.stage import LAST, contents, truth
+from tests.servers import PostgresServer
+
+
+@pytest.fixture
+def target(postgres_url: str) -> str:
+    return f"{postgres_url}?schema=eth"
+
+
+@pytest.fixture
+async def ledger(postgres_url: str) -> AsyncIterator[Ledger]:
+    opened = await open_ledger(postgres_url)
+    yield opened
+    assert await opened.check() == []
+    await opened.close()
+
+
+@pytest.fixture
+async def watching(postgres_url: str) -> AsyncIterator[asyncpg.Connection]:
+    connection = await asyncpg.connect(postgres_url)
+    yield connection
+    await connection.close()
+
+
+async def fetch(url: str, target: str, node: DevNode, **options: Any) -> gapless.FetchResult:
+    sizes = {"chunk_size": 50, "batch_size": 10, **options}
+    return await gapless.fetch(
+        "custom", f"0:{LAST}", rpc=[node.url], to=target, ledger=url, **sizes
+    )
+
+
+async def test_whoever_looks_sees_them_agree(
+    chain: Chain,
+    node: DevNode,
+    postgres_url: str,
+    target: str,
+    ledger: Ledger,
+    watching: asyncpg.Connection,
+) -> None:
+    running = asyncio.create_task(fetch(postgres_url, target, node))
+    looks = 0
+    while not running.done():
+        assert await disagreements(watching, "eth") == []
+        looks += 1
+    result = await running
+    assert looks > 2
+    assert (result.state, result.gaps, result.fetched) == (State.SUCCEEDED, RangeSet(), LAST + 1)
+    assert await contents(target) == truth(chain, Span(0, LAST))
+    assert await disagreements(watching, "eth") == []
+    told = await watching.fetchval("SELECT count(*) FROM gapless.coverage WHERE nth >= 2^32")
+    assert told >= 4 * LAST / 10, "each batch was told in its own transaction"
+    held = await ledger.coverage(result.spec.sink_id, "custom", "blocks")
+    assert RangeSet(each.span for each in held) == RangeSet.of((0, LAST))
+
+
+async def test_a_changing_chain_is_mended_in_such_transactions_too(
+    chain: Chain, node: DevNode, postgres_url: str, target: str, ledger: Ledger
+) -> None:
+    await fetch(postgres_url, target, node, confirmations=0)
+    chain.reorg(LAST - 4, extra=3)
+    last = chain.head
+    result = await gapless.fetch(
+        "custom", f"0:{last}", rpc=[node.url], to=target, ledger=postgres_url, confirmations=0
+    )
+    assert (result.state, result.gaps) == (State.SUCCEEDED, RangeSet())
+    assert await contents(target) == truth(chain, Span(0, last))
+
+
+async def test_only_one_database_and_user_is_joined(
+    postgres: PostgresServer,
+    postgres_url: str,
+    target: str,
+    ledger: Ledger,
+    watching: asyncpg.Connection,
+) -> None:
+    async with await open_sink(target) as sink:
+        assert await joining(sink, ledger) is sink
+        postgres.create_database("elsewhere")  # its server has the same locks, but not of this one
+        async with await open_sink(target.replace(postgres_url, postgres.url("elsewhere"))) as far:
+            assert await joining(far, ledger) is None
+        postgres.drop_database("elsewhere")
+    await watching.execute("DROP SCHEMA eth CASCADE; CREATE ROLE reader LOGIN SUPERUSER")
+    try:
+        async with await open_sink(target.replace("postgres@", "reader@")) as sink:
+            assert await joining(sink, ledger) is None
+    finally:
+        await watching.execute("DROP OWNED BY reader; DROP ROLE reader")
+
+
+async def test_files_are_never_joined(tmp_path: Any, ledger: Ledger, target: str) -> None:
+    async with await open_sink(f"{tmp_path}/blocks.db") as sink:
+        assert await joining(sink, ledger) is None
+    local = await open_ledger(f"{tmp_path}/ledger.db")
+    async with await open_sink(target) as sink:
+        assert await joining(sink, local) is None
+    await local.close()
