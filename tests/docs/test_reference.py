@@ -18,6 +18,9 @@ from gapless.pipeline.check import ASKED, Level
 from gapless.runtime.fetching import FetchOptions, FetchResult
 from gapless.runtime.plane import BlocksSpec
 from gapless.sinks.sqlite import ranges
+from gapless.sources.reactions import Reaction
+from gapless.telemetry.actions import ACTIONS
+from gapless.telemetry.metrics import METRICS, Kind
 from gapless.verify import Coverage, Finding, Report
 from scripts import data_reference
 from tests.conformance.fetch.test_fault_matrix import MATRIX
@@ -87,7 +90,41 @@ def test_every_action_of_the_log() -> None:
     logged = {
         found for file in SOURCES.rglob("*.py") for found in actions(ast.parse(file.read_text()))
     }
-    assert {*names(REFERENCE / "logs.md", "Actions")} == logged
+    assert {*ACTIONS} == logged
+    assert names(REFERENCE / "telemetry.md", "Actions") == [*ACTIONS]
+
+
+def test_every_metric_its_type_and_its_labels() -> None:
+    shown = [
+        (row[0].strip("`"), row[1], tuple(re.findall(r"`(\w+)`", row[2])))
+        for row in rows(REFERENCE / "telemetry.md", "Metrics")
+    ]
+    assert shown == [(metric.name, metric.kind, metric.labels) for metric in METRICS]
+
+
+def test_every_reaction_that_is_counted() -> None:
+    counted = [each.replace(" ", "_") for each in Reaction if each is not Reaction.ABSENT]
+    assert {*names(REFERENCE / "telemetry.md", "Reactions")} == {*counted}
+
+
+def test_every_metric_that_a_page_asks_for_is_there() -> None:
+    samples = {metric.name for metric in METRICS} | {
+        f"{metric.name}{part}"
+        for metric in METRICS
+        if metric.kind is Kind.HISTOGRAM
+        for part in ("_bucket", "_count", "_sum")
+    }
+    page = pages.ROOT / "docs/how-to/monitor.md"
+    asked = {
+        name
+        for block in pages.blocks(page)
+        if block.language == "yaml"
+        for name in re.findall(r"\b(?:gapless|backfill|blocks)_\w+", block.text)
+    }
+    assert asked
+    assert asked <= samples
+    told = re.findall(r'action=~?"([^"]+)"', page.read_text())
+    assert {each for one in told for each in one.split("|")} <= {*ACTIONS}
 
 
 def actions(tree: ast.Module) -> set[str]:
@@ -129,6 +166,8 @@ def test_every_field_of_the_json_of_a_fetch() -> None:
         {},
         frozenset(),
         0,
+        0,
+        0.0,
         0.0,
         {},
         0,

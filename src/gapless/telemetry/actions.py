@@ -1,26 +1,12 @@
 """The log's vocabulary: every line has a stable `action` and plain fields.
 
-| action             | level   | fields                                          |
-|--------------------|---------|-------------------------------------------------|
-| worker_started     | info    | worker, slots, freed                            |
-| worker_draining    | info    | worker, running                                 |
-| worker_stopped     | info    | worker                                          |
-| chunk_completed    | debug   | worker, chunk, fence                            |
-| chunk_failed       | warning | worker, chunk, fence, error, retry_in           |
-| chunk_abandoned    | error   | worker, chunk, fence, error                     |
-| chunk_given_back   | info    | worker, chunk, fence                            |
-| lease_lost         | warning | worker, chunk, fence                            |
-| backfill_settled   | info    | worker, backfill, state, seconds                |
-| group_drained      | info    | worker, hook                                    |
-| job_unresolved     | warning | worker, job, reason                             |
-| catalog_drifted    | warning | worker, backfill, drift                         |
-| answer_refused     | info    | worker, chunk, fence, height, error             |
-| ledger_unreachable | warning | worker, error                                   |
+`docs/reference/telemetry.md` says of each action when it is told, and with which fields.
 
 What a line is about need not be handed down to whoever writes it: a worker and a run say it once,
 with `about`, for all that is done within, in tasks that are started there too.
 
-Each line is also counted by its action, whether anybody reads the log or not.
+Each line is also counted by its action, whether anybody reads the log or not. Counts begin at
+zero: what asks for an increase would not see the first one of a count that was not there before.
 """
 
 from __future__ import annotations
@@ -34,8 +20,28 @@ from typing import Any
 
 from gapless.telemetry import metrics
 
+ACTIONS = (
+    "worker_started",
+    "worker_draining",
+    "worker_stopped",
+    "chunk_completed",
+    "chunk_failed",
+    "chunk_abandoned",
+    "chunk_given_back",
+    "lease_lost",
+    "backfill_settled",
+    "group_drained",
+    "job_unresolved",
+    "catalog_drifted",
+    "answer_refused",
+    "ledger_unreachable",
+)
+
 _LOGGER = logging.getLogger("gapless")
 _ABOUT: ContextVar[Mapping[str, Any]] = ContextVar("gapless_about", default=MappingProxyType({}))
+
+for _action in ACTIONS:
+    metrics.ACTIONS.add(0, _action)
 
 
 def log(level: int, action: str, **fields: Any) -> None:
