@@ -36,11 +36,15 @@ ALL = (
     "429=0.05,500=0.05,malformed=0.05,drop=0.05,omit=0.05,lone-error=0.05,shuffle=0.2,"
     "null=0.01,empty=0.01,truncated=0.01,wrong-block=0.01,stale-head=0.01,limited=0.01"
 )
+CELLS = [
+    *((kind, cell) for kind in ("sqlite", "parquet") for cell in (*MATRIX, "all")),
+    *(("postgres", cell) for cell in ("all", "truncated", "wrong-block", "drop")),
+]
 QUICK = Limits(retry_after=0)
 Fetch = Callable[..., Any]
 
 
-@pytest.mark.parametrize("cell", [*MATRIX, "all"])
+@pytest.mark.parametrize(("target", "cell"), CELLS, indirect=["target"])
 async def test_no_fault_costs_a_row(chain: Chain, fetch: Fetch, stored: Fetch, cell: str) -> None:
     async with DevNode(chain, faults=MATRIX.get(cell, ALL), limits=QUICK) as node:
         result = await fetch(node)
