@@ -39,9 +39,8 @@ _NO_LIMIT = 10.0**7  # seconds that building an index may take
 class Database:
     """The connections of a sink."""
 
-    def __init__(self, url: str, shown: str, patience: float = PATIENCE) -> None:
+    def __init__(self, url: str, shown: str) -> None:
         self.shown = shown
-        self._patience = patience
         self._connections = Connections(url, CONNECTIONS)
 
     async def open(self) -> None:
@@ -71,7 +70,7 @@ class Database:
             except Interleaved:
                 continue
             except LOST as error:
-                if time.monotonic() - started + pause > self._patience:
+                if time.monotonic() - started + pause > PATIENCE:
                     raise self._unreachable(error) from error
             await asyncio.sleep(pause)
             pause = min(pause * 2, 1.0)

@@ -1,0 +1,263 @@
+"""What only a PostgreSQL sink has: its types, options that last, partitions, hosts, restarts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from gapless.core.errors import FencedOff, SinkError, SinkUnusable
+from gapless.core.ranges import Span
+from gapless.schema import TABLES, TRANSACTIONS
+from gapless.sinks import open_sink
+from gapless.sinks.postgres import PostgresSink, database, locks
+from gapless.verify import verify
+from tests.conformance.sink.stage import CHAIN_ID, batch, examine, held, ranges, rows_of
+from tests.servers import PostgresServer
+
+
+@pytest.fixture
+def schema(postgres_target: str) -> str:
+    return postgres_target.partition("schema=")[2]
+
+
+@pytest.fixture
+async def connection(records_database: str, schema: str) -> AsyncIterator[asyncpg.Connection]:
+    opened = await asyncpg.connect(records_database, server_settings={"search_path": schema})
+    yield opened
+    await opened.close()
+
+
+async def indexes(connection: asyncpg.Connection, schema: str) -> int:
+    query = "SELECT count(*) FROM pg_indexes WHERE schemaname = $1 AND indexname !~ '_pkey'"
+    return int(await connection.fetchval(query, schema))
+
+
+async def test_numbers_are_exact_and_ready_to_calculate_with(
+    postgres_target: str, connection: asyncpg.Connection
+) -> None:
+    async with await open_sink(postgres_target) as sink:
+        await sink.write(batch(0, 9), 1)
+    total = await connection.fetchval("SELECT sum(value) FROM transactions")
+    values = rows_of("transactions", Span(0, 9))["value"].to_pylist()
+    assert int(total) == sum(int.from_bytes(value, "big") for value in values)
+    names = {row["column_name"] for row in await _columns(connection, "transactions")}
+    assert names == {column.name for column in TRANSACTIONS.columns}, "no rounded twins"
+
+
+async def _columns(connection: asyncpg.Connection, table: str) -> list[asyncpg.Record]:
+    return await connection.fetch(
+        "SELECT column_name FROM information_schema.columns"
+        " WHERE table_schema = current_schema AND table_name = $1",
+        table,
+    )
+
+
+async def test_people_can_read_it(postgres_target: str, connection: asyncpg.Connection) -> None:
+    async with await open_sink(postgres_target) as sink:
+        await sink.write(batch(0, 5), 1)
+    row = await connection.fetchrow("SELECT * FROM blocks_hex WHERE block_number = 5")
+    assert row is not None
+    (honest,) = rows_of("blocks", Span(5, 5)).to_pylist()
+    assert row["hash"] == "0x" + honest["hash"].hex()
+    assert row["block_time"].timestamp() is not None
+    assert row["base_fee_per_gas"] == int.from_bytes(honest["base_fee_per_gas"], "big")
+    signed = await connection.fetchrow("SELECT r, hash FROM transactions_hex LIMIT 1")
+    assert signed is not None
+    assert int(signed["r"], 16) > 0
+    assert not signed["r"].startswith("0x0")
+
+
+async def test_indexes_are_built_at_the_end_and_once(
+    postgres_target: str, connection: asyncpg.Connection, schema: str
+) -> None:
+    async with await PostgresSink.open(postgres_target) as sink:
+        await sink.write(batch(0, 5), 1)
+        assert await indexes(connection, schema) == 0
+        await asyncio.gather(sink.finish(), sink.finish())
+        assert await indexes(connection, schema) == sum(len(each.indexes) for each in TABLES)
+        await sink.finish()
+        await sink.write(batch(6, 9), 1)
+        await examine(sink)
+
+
+async def test_rows_need_their_parents(postgres_target: str) -> None:
+    async with await open_sink(postgres_target) as sink:
+        await sink.write(batch(0, 5), 1)
+        with pytest.raises(SinkUnusable, match="foreign key") as refused:
+            await sink.write(batch(6, 12, tables=["blocks", "logs"]), 1)
+        assert "fk=off" in str(refused.value.hint)
+        await sink.write(batch(3, 5, tables=["blocks", "logs"]), 1)  # whose transactions are there
+        await examine(sink)
+
+
+@pytest.mark.parametrize("options", ["", "&fk=off"])
+async def test_logs_need_no_transactions_where_there_are_none(
+    postgres_target: str, connection: asyncpg.Connection, options: str
+) -> None:
+    async with await open_sink(f"{postgres_target}{options}") as sink:
+        await sink.write(batch(0, 12, tables=["blocks", "logs"]), 1)
+        await sink.write(batch(0, 5), 2)
+        assert (await held(sink, "logs")).equals(rows_of("logs", Span(0, 12)))
+        await examine(sink)
+    keys = "SELECT count(*) FROM pg_constraint WHERE contype = 'f' AND conrelid = 'logs'::regclass"
+    assert await connection.fetchval(keys) == (0 if options else 1)
+
+
+@pytest.mark.parametrize("options", ["&partition=1000", "&partition=1000&fk=off"])
+async def test_big_tables_may_be_partitioned(
+    postgres_target: str, connection: asyncpg.Connection, options: str
+) -> None:
+    async with await open_sink(f"{postgres_target}{options}") as sink:
+        await sink.write(batch(0, 12), 1)
+        await sink.finish()
+        await sink.write(batch(13, 20), 2)
+        await sink.retract(CHAIN_ID, Span(5, 1_000_000), 3)
+        await sink.write(batch(5, 25), 3)
+        await examine(sink)
+        report = await verify(sink, CHAIN_ID, deep=True)
+        assert report is not None
+        assert report.complete
+    parts = "SELECT count(*) FROM pg_inherits WHERE inhparent = $1::text::regclass"
+    found = [await connection.fetchval(parts, each.name) for each in TABLES]
+    assert found == [0, 1, 1, 0]
+    rows = await connection.fetchval("SELECT count(*) FROM transactions_0")
+    assert rows == rows_of("transactions", Span(0, 25)).num_rows
+
+
+@pytest.mark.parametrize(
+    ("made", "later", "told"),
+    [
+        ("", "&fk=off", "was made with `fk=on`"),
+        ("&fk=off", "&fk=on", "was made with `fk=off`"),
+        ("", "&partition=5000", "was made with `partition=off`"),
+        ("&partition=5000", "&partition=6000", "was made with `partition=5000`"),
+    ],
+)
+async def test_how_tables_are_made_is_decided_once(
+    postgres_target: str, made: str, later: str, told: str
+) -> None:
+    await (await open_sink(f"{postgres_target}{made}")).close()
+    with pytest.raises(SinkUnusable, match=told) as refused:
+        await open_sink(f"{postgres_target}{later}")
+    assert refused.value.hint
+    await (await open_sink(postgres_target)).close()  # whoever says nothing gets what is there
+
+
+async def test_what_is_not_ours_is_not_touched(
+    postgres_target: str, connection: asyncpg.Connection, schema: str, records_database: str
+) -> None:
+    with pytest.raises(SinkUnusable, match="has no sink in its schema"):
+        await open_sink(postgres_target, create=False)
+    await connection.execute(f"CREATE SCHEMA {schema}; CREATE TABLE blocks (height bigint)")
+    with pytest.raises(SinkUnusable, match="has a table `blocks` that is not of Gapless"):
+        await open_sink(postgres_target)
+    with pytest.raises(SinkUnusable, match="is the ledger's"):
+        await open_sink(f"{records_database}?schema=gapless")
+    assert [it["tablename"] for it in await _tables(connection, schema)] == ["blocks"]
+
+
+async def _tables(connection: asyncpg.Connection, schema: str) -> list[asyncpg.Record]:
+    return await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = $1", schema)
+
+
+async def test_a_newer_format_is_not_touched(
+    postgres_target: str, connection: asyncpg.Connection
+) -> None:
+    await (await open_sink(postgres_target)).close()
+    await connection.execute("UPDATE _gapless_sink SET version = 2")
+    with pytest.raises(SinkUnusable, match="has format 2, this Gapless knows 1"):
+        await open_sink(postgres_target)
+
+
+async def test_a_table_of_an_older_version_gets_the_new_columns(
+    postgres_target: str, connection: asyncpg.Connection
+) -> None:
+    async with await open_sink(postgres_target) as sink:
+        await sink.write(batch(0, 9), 1)
+    for table, column in (("blocks", "send_root"), ("transactions", "source_hash")):
+        await connection.execute(f"DROP VIEW {table}_hex; ALTER TABLE {table} DROP COLUMN {column}")
+    async with await open_sink(postgres_target) as sink:
+        await examine(sink)
+        await sink.write(batch(10, 12), 1)
+        assert (await held(sink, "blocks")).equals(rows_of("blocks", Span(0, 12)))
+    await connection.execute("DROP VIEW blocks_hex; ALTER TABLE blocks RENAME hash TO name")
+    with pytest.raises(SinkUnusable, match="has other columns in `blocks`"):
+        await open_sink(postgres_target)
+
+
+async def test_many_may_create_it_at_once(postgres_target: str) -> None:
+    sinks = await asyncio.gather(*(open_sink(postgres_target) for _ in range(6)))
+    assert len({sink.id for sink in sinks}) == 1
+    await asyncio.gather(*(sink.write(batch(5 * n, 5 * n + 4), 1) for n, sink in enumerate(sinks)))
+    await examine(sinks[0])
+    assert await ranges(sinks[0]) == [(0, 29, 1)]
+    for sink in sinks:
+        await sink.close()
+
+
+async def test_far_writers_do_not_wait_and_near_ones_do(
+    postgres_target: str, connection: asyncpg.Connection
+) -> None:
+    async with await open_sink(postgres_target) as sink:
+        await sink.write(batch(0, 4), 1)
+        far, near = Span(10 * locks.CELL, 10 * locks.CELL), Span(10, 20)
+        async with connection.transaction():  # somebody is in the midst of a far write
+            await connection.execute(locks.to_write(sink.id, CHAIN_ID, far))
+            await sink.write(batch(5, 9), 1)
+        async with connection.transaction():
+            await connection.execute(locks.to_write(sink.id, CHAIN_ID, near))
+            waiting = asyncio.create_task(sink.write(batch(5, 9), 2))
+            done, _ = await asyncio.wait([waiting], timeout=0.2)
+            assert not done
+        await waiting
+        await examine(sink)
+
+
+async def test_two_that_cut_one_range_at_far_places_both_succeed(
+    postgres_target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With cells of one height, they meet at nothing but the record."""
+    monkeypatch.setattr(locks, "CELL", 1)
+    async with await open_sink(postgres_target) as one, await open_sink(postgres_target) as two:
+        await one.write(batch(0, 39), 1)
+        await asyncio.gather(
+            *(one.write(batch(at, at), 2 + at) for at in (3, 9, 15)),
+            *(two.write(batch(at, at), 2 + at) for at in (24, 30)),
+        )
+        await examine(one)
+        assert len(await ranges(one)) == 2 * 5 + 1
+
+
+async def test_a_restarted_server_is_waited_for(
+    postgres: PostgresServer, postgres_target: str
+) -> None:
+    async with await open_sink(postgres_target) as sink:
+        await sink.write(batch(0, 4), 1)
+        restarting = asyncio.create_task(asyncio.to_thread(postgres.restart_immediate))
+        await asyncio.sleep(0)
+        for first in range(5, 35, 5):
+            await sink.write(batch(first, first + 4), 1)
+        await restarting
+        await examine(sink)
+        assert await ranges(sink) == [(0, 34, 1)]
+        with pytest.raises(FencedOff):
+            await sink.write(batch(0, 4), 0)
+
+
+async def test_a_server_that_stays_away_is_an_error_without_secrets(
+    postgres_target: str, monkeypatch: pytest.MonkeyPatch, postgres: PostgresServer
+) -> None:
+    monkeypatch.setattr(database, "PATIENCE", 0.2)
+    secret = postgres_target.replace("postgres@", "postgres:hidden@")
+    async with await PostgresSink.open(secret) as sink:
+        postgres.stop("immediate")
+        try:
+            with pytest.raises(SinkError, match="does not answer") as lost:
+                await sink.write(batch(0, 4), 1)
+        finally:
+            postgres.start()
+        assert "hidden" not in f"{lost.value}{lost.value.hint}"
+        await sink.write(batch(0, 4), 1)
