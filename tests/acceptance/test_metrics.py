@@ -77,6 +77,24 @@ async def test_a_worker_tells_what_it_did_and_what_is_left(
     assert {line["worker"] for line in log} == {log[0]["worker"]}
 
 
+async def test_a_fetch_tells_how_far_it_is(sqlite_gapless: Commands, url: str) -> None:
+    where = ("--rpc", url, "--to", "chain.db", "--batch-size", "10", "--rps", "100")
+    with sqlite_gapless.running("fetch", "custom", "0:200", *where, "--metrics-port", "0"):
+        at = await page(sqlite_gapless)
+
+        async def halfway() -> bool:
+            found = await scraped(at)
+            done = found["blocks_backfilled_total",]
+            if done:
+                assert 0 < done < 201
+                assert found["backfill_workers",] == 8
+                assert found["gapless_chunks_running", "foreground"] == 1
+                assert found["gapless_ledger_backfills", "running"] == 1
+            return done > 0
+
+        await eventually(halfway)
+
+
 COMMANDS = {
     "fetch": ["fetch", "custom", "0:9", "--rpc", "URL", "--to", "x.db"],
     "worker": ["worker", "--until-idle"],

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from pathlib import Path
+
+import pytest
 
 import gapless
 from gapless.devnode import Chain, DevNode, Limits
@@ -72,7 +75,10 @@ async def test_an_undisturbed_fetch(tmp_path: Path, node: DevNode) -> None:
     assert page["backfill_workers",] == summed(page, "gapless_requests_in_flight") == 0
 
 
-async def test_trouble_is_told_by_endpoint_and_kind(tmp_path: Path, chain: Chain) -> None:
+async def test_trouble_is_told_by_endpoint_and_kind(
+    tmp_path: Path, chain: Chain, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "gapless")
     faults = "malformed=0.2,truncated@113*2"
     async with DevNode(chain, faults=faults, limits=Limits(max_batch=10)) as node:
         result, page = await measured(tmp_path, node)
@@ -87,3 +93,8 @@ async def test_trouble_is_told_by_endpoint_and_kind(tmp_path: Path, chain: Chain
     assert page["gapless_refusals_total", name, "again"] > 0
     endpoints = {key[1] for key in page if key[0] == "gapless_calls_total" and page[key]}
     assert endpoints == {name}
+    told = [vars(each)["fields"] for each in caplog.records if "action" in vars(each)]
+    (started,) = (each["worker"] for each in told if "slots" in each)
+    refused = [each for each in told if "height" in each]
+    assert {each["worker"] for each in refused} == {started}
+    assert {(each["chunk"], each["height"]) for each in refused} == {(f"{result.id}:2", 113)}

@@ -122,7 +122,7 @@ def test_a_line_is_counted_even_if_nobody_reads_it(lines: list[str]) -> None:
 
 
 def test_a_library_sets_up_nothing_and_imports_nothing_heavy() -> None:
-    """What a program that uses Gapless gets by importing it, and by doing work with it."""
+    """What a program gets that imports all that it needs to fetch, and to run jobs."""
     program = (
         "import logging, sys, gapless; gapless.fetch, gapless.Engine;"
         "assert not logging.getLogger().handlers and not logging.getLogger('gapless').handlers;"
