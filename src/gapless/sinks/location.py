@@ -1,6 +1,7 @@
 """Where a sink is: a path by its suffix, or a URL, with options behind a question mark.
 
 eth.db, eth.sqlite, sqlite:///eth.db?fk=off     a SQLite file
+eth.duckdb, duckdb:///eth.duckdb                a DuckDB file
 eth/, an existing folder, parquet:eth           a folder of Parquet files
 postgresql://user@host/database?schema=eth      a schema of a PostgreSQL database
 """
@@ -18,10 +19,10 @@ from gapless.sinks.sink import Sink
 _SQLITE = (".db", ".sqlite", ".sqlite3")
 _POSTGRES = ("postgresql", "postgres")
 _HINT = (
-    "write `name.db` for a SQLite file, `name/` for a folder of Parquet files, or"
-    " `postgresql://user@host/database`"
+    "write `name.db` for a SQLite file, `name.duckdb` for a DuckDB one, `name/` for a folder of"
+    " Parquet files, or `postgresql://user@host/database`"
 )
-_LATER = ("duckdb", "redis", "s3")
+_LATER = ("redis", "s3")
 
 
 async def open_sink(target: str, *, create: bool = True) -> Sink:
@@ -39,6 +40,11 @@ async def open_sink(target: str, *, create: bool = True) -> Sink:
         foreign_keys = _switch(options, "fk", default=True)
         _refuse_unknown(options, kind)
         return await SqliteSink.open(path, create=create, foreign_keys=foreign_keys)
+    if kind == "duckdb":
+        from gapless.sinks.duckdb import DuckdbSink
+
+        _refuse_unknown(options, kind)
+        return await DuckdbSink.open(path, create=create)
     from gapless.sinks.parquet import ParquetSink
 
     _refuse_unknown(options, kind)
@@ -47,15 +53,17 @@ async def open_sink(target: str, *, create: bool = True) -> Sink:
 
 def _kind(place: str) -> tuple[str, Path]:
     scheme, separator, rest = place.partition(":")
-    if separator and scheme in ("sqlite", "parquet"):
+    if separator and scheme in ("sqlite", "duckdb", "parquet"):
         path = rest.removeprefix("///") if rest.startswith("///") else rest
         if not path or path.startswith("//"):
             raise SinkUnusable(f"`{place}` names no path", hint=f"write `{scheme}:///path`")
         return scheme, Path(path)
-    if scheme in _LATER or place.endswith(".duckdb"):
+    if scheme in _LATER:
         raise SinkUnusable(f"`{redact(place)}` is a kind of sink that is not there yet", hint=_HINT)
     if place.endswith(_SQLITE):
         return "sqlite", Path(place)
+    if place.endswith(".duckdb"):
+        return "duckdb", Path(place)
     if place.endswith("/") or (place and Path(place).is_dir()):
         return "parquet", Path(place)
     raise SinkUnusable(f"`{redact(place)}` names no kind of sink", hint=_HINT)

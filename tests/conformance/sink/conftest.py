@@ -9,9 +9,7 @@ import pytest
 from gapless.sinks import Sink, open_sink
 from tests.conformance.sink.stage import examine
 
-KINDS = {"sqlite": "blocks.db", "parquet": "blocks/"}
-
-
+KINDS = {"sqlite": "blocks.db", "duckdb": "blocks.duckdb", "parquet": "blocks/"}
 SERVED = ("postgres",)
 
 
@@ -25,6 +23,12 @@ def target_of(request: pytest.FixtureRequest, kind: str) -> str:
 @pytest.fixture(params=[*KINDS, *SERVED])
 def target(request: pytest.FixtureRequest) -> str:
     """Where a sink may be made."""
+    return target_of(request, request.param)
+
+
+@pytest.fixture(params=[kind for kind in (*KINDS, *SERVED) if kind != "duckdb"])
+def shared_target(request: pytest.FixtureRequest) -> str:
+    """Where a sink may be made that several processes write to."""
     return target_of(request, request.param)
 
 

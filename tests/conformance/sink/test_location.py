@@ -8,6 +8,7 @@ import pytest
 
 from gapless.core.errors import SinkUnusable
 from gapless.sinks import open_sink
+from gapless.sinks.duckdb import DuckdbSink
 from gapless.sinks.parquet import ParquetSink
 from gapless.sinks.sqlite import SqliteSink
 from tests.conformance.sink.stage import listed
@@ -25,6 +26,8 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("eth.db", SqliteSink, "eth.db"),
         ("deep/er/eth.sqlite", SqliteSink, "deep/er/eth.sqlite"),
         ("sqlite:///odd.name?fk=off", SqliteSink, "odd.name"),
+        ("eth.duckdb", DuckdbSink, "eth.duckdb"),
+        ("duckdb:///deep/odd.name", DuckdbSink, "deep/odd.name"),
         ("eth/", ParquetSink, "eth/_gapless"),
         ("folder", ParquetSink, "folder/_gapless"),
         ("parquet:odd.name", ParquetSink, "odd.name/_gapless"),
@@ -41,7 +44,6 @@ async def test_a_place_has_a_kind(
 @pytest.mark.parametrize(
     ("target", "complaint"),
     [
-        ("eth.duckdb", "`eth.duckdb` is a kind of sink that is not there yet"),
         ("postgresql://me:secret@127.0.0.1:1/db", "cannot reach `postgresql://127.0.0.1:1/…`"),
         ("postgres://me:secret@host:x/db", "the URL `postgres://host:x/…` cannot be read"),
         ("postgresql://me:secret@host/db?fk=maybe", "`fk=maybe` makes no sense"),
@@ -53,6 +55,7 @@ async def test_a_place_has_a_kind(
         ("sqlite://", "`sqlite://` names no path"),
         ("eth.db?fk=maybe", "`fk=maybe` makes no sense"),
         ("eth.db?wal=off", "a sqlite sink has no option `wal`"),
+        ("eth.duckdb?fk=off", "a duckdb sink has no option `fk`"),
         ("eth/?fk=off", "a parquet sink has no option `fk`"),
     ],
 )
@@ -65,7 +68,7 @@ async def test_what_is_no_sink_is_refused(tmp_path: Path, target: str, complaint
     assert listed(tmp_path) == ["folder"]
 
 
-@pytest.mark.parametrize("target", ["eth.db", "deep/eth.db", "eth/", "folder"])
+@pytest.mark.parametrize("target", ["eth.db", "eth.duckdb", "deep/eth.db", "eth/", "folder"])
 async def test_what_must_be_there_is_not_made(tmp_path: Path, target: str) -> None:
     with pytest.raises(SinkUnusable, match="there is no sink at"):
         await open_sink(target, create=False)

@@ -27,6 +27,10 @@ class UnboundSqliteMachine(SinkMachine):
     name = "blocks.db?fk=off"
 
 
+class DuckdbMachine(SinkMachine):
+    name = "blocks.duckdb"
+
+
 class ParquetMachine(SinkMachine):
     name = "blocks/"
 
@@ -54,7 +58,7 @@ class PartitionedMachine(PostgresMachine):
 @pytest.mark.timeout(600 + 5 * EXAMPLES)
 @pytest.mark.parametrize(
     ("machine", "examples"),
-    [(SqliteMachine, 12), (UnboundSqliteMachine, 4), (ParquetMachine, 6)],
+    [(SqliteMachine, 12), (UnboundSqliteMachine, 4), (DuckdbMachine, 3), (ParquetMachine, 6)],
 )
 def test_it_holds_what_the_model_holds(machine: type[SinkMachine], examples: int) -> None:
     look(machine, examples)

@@ -32,10 +32,10 @@ async def test_a_killed_writer_leaves_whole_changes(target: str) -> None:
             _look_at_the_folder(Path(target), settled=True)
 
 
-async def test_a_survivor_goes_on_beside_the_dead(target: str) -> None:
-    async with await open_sink(target) as survivor:
+async def test_a_survivor_goes_on_beside_the_dead(shared_target: str) -> None:
+    async with await open_sink(shared_target) as survivor:
         for death in range(3):
-            with writer(target, 100 + death) as killed:
+            with writer(shared_target, 100 + death) as killed:
                 killed.said()
                 killed.said()
             await examine(survivor)
@@ -44,15 +44,19 @@ async def test_a_survivor_goes_on_beside_the_dead(target: str) -> None:
         assert await ranges(survivor) == [(0, 40, 2**62)]
 
 
-async def test_processes_that_write_at_once_do_not_harm_each_other(target: str) -> None:
+async def test_processes_that_write_at_once_do_not_harm_each_other(shared_target: str) -> None:
     answers = []
-    with writer(target, 1) as one, writer(target, 2) as two, writer(target, 3) as three:
+    with (
+        writer(shared_target, 1) as one,
+        writer(shared_target, 2) as two,
+        writer(shared_target, 3) as three,
+    ):
         for _ in range(8):
             answers += [process.said() for process in (one, two, three)]
     refused = [answer for answer in answers if answer.startswith("refused")]
     assert all("were touched under fence" in answer for answer in refused)
     assert len(answers) - len(refused) > len(answers) / 3
-    async with await open_sink(target, create=False) as sink:
+    async with await open_sink(shared_target, create=False) as sink:
         await examine(sink)
 
 

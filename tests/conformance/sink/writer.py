@@ -16,6 +16,8 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
+import duckdb  # noqa: F401 - before the fork
+
 from gapless.core.errors import SinkError
 from gapless.core.ranges import Span
 from gapless.sinks import open_sink

@@ -1,0 +1,51 @@
+"""The tables in DuckDB: DDL, and the views that people read.
+
+There are no keys and no indexes: with them an insert takes twice as long, and columns that are
+stored in the order of the heights are found by their bounds. What a key would guard, the sink's
+records do, and `gapless verify` looks.
+
+Its numbers are unsigned and go to 2^64, as the nodes' do. A 256-bit number is 32 bytes and a double
+as everywhere but in PostgreSQL: no number of DuckDB has so many digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gapless.schema.ddl import quoted
+from gapless.schema.tables import Column, Kind, Table
+
+_TYPES = {Kind.INT: "UBIGINT", Kind.BOOL: "BOOLEAN", Kind.FLOAT: "DOUBLE", Kind.JSON: "VARCHAR"}
+
+
+def create_table(table: Table) -> str:
+    body = ",\n  ".join(_definition(column) for column in table)
+    return f"CREATE TABLE {table.name} (\n  {body}\n)"
+
+
+def add_column(table: Table, column: Column) -> str:
+    return f"ALTER TABLE {table.name} ADD COLUMN {_definition(column)}"
+
+
+def create_view(table: Table) -> str:
+    """`CREATE VIEW` of `<table>_hex`: bytes as hex, the time also as a time."""
+    body = ",\n  ".join(expression for column in table for expression in _readable(column))
+    return f"CREATE OR REPLACE VIEW {table.name}_hex AS SELECT\n  {body}\nFROM {table.name}"
+
+
+def _definition(column: Column) -> str:
+    type_ = _TYPES.get(column.kind, "BLOB")
+    return f"{quoted(column.name)} {type_}{'' if column.nullable else ' NOT NULL'}"
+
+
+def _readable(column: Column) -> Iterator[str]:
+    name = quoted(column.name)
+    if column.kind in _TYPES:
+        yield name
+    elif column.kind in (Kind.U256, Kind.WORD):
+        digits = f"coalesce(nullif(ltrim(lower(hex({name})), '0'), ''), '0')"
+        yield f"CASE WHEN {name} IS NOT NULL THEN '0x' || {digits} END AS {name}"
+    else:
+        yield f"'0x' || lower(hex({name})) AS {name}"
+    if column.name == "block_timestamp":
+        yield f"make_timestamp(CAST({name} AS BIGINT) * 1000000) AS block_time"

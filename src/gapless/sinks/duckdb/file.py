@@ -1,0 +1,188 @@
+"""The file of a DuckDB sink: opened, recognised, and given its tables.
+
+DuckDB lets one process write to a file, or several read it. So whoever only looks opens it to read,
+and several can look at once. Within one process any number of sinks may use the file: they share
+what DuckDB has in memory, and take turns at changes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from gapless.core.errors import SinkError, SinkUnusable
+from gapless.schema import TABLES, Column, Table
+from gapless.schema.duckdb import add_column, create_table, create_view
+
+if TYPE_CHECKING:
+    import duckdb
+
+VERSION = 1
+_CREATE = """
+CREATE TABLE _gapless_sink (
+  id VARCHAR NOT NULL,      -- of this very file: a deleted one that is made anew has another
+  version BIGINT NOT NULL
+);
+CREATE TABLE _gapless_ranges (
+  chain_id UBIGINT NOT NULL,
+  dataset VARCHAR NOT NULL,
+  first UBIGINT NOT NULL,
+  last UBIGINT NOT NULL,
+  fence UBIGINT NOT NULL,
+  kind VARCHAR NOT NULL,    -- 'written' or 'retracted'
+  rows UBIGINT NOT NULL,
+  digest BLOB NOT NULL,
+  proven VARCHAR NOT NULL,  -- names of checks, with spaces between them
+  unproven VARCHAR NOT NULL,
+  parent_hash BLOB NOT NULL,
+  last_hash BLOB NOT NULL
+);
+"""
+_NAMES = "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main'"
+_COLUMNS = "SELECT column_name FROM duckdb_columns() WHERE schema_name = 'main' AND table_name = ?"
+_turns: defaultdict[Path, Lock] = defaultdict(Lock)
+"""Of the files that are open: DuckDB would let two inserts of one range pass."""
+
+
+def connect(path: Path, *, create: bool) -> duckdb.DuckDBPyConnection:
+    """Opens the sink in a file, a new one if it may; unless it may, only to look."""
+    if not create and not path.is_file():
+        raise SinkUnusable(f"there is no sink at `{path}`", hint="check the path")
+    connection = _connected(path, read_only=not create)
+    try:
+        with in_our_words(path):
+            _recognise(connection, path, create)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _connected(path: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection:
+    try:
+        import duckdb
+    except ImportError:
+        raise SinkUnusable(
+            f"`{path}` needs DuckDB, which is not installed", hint='pip install "gapless[duckdb]"'
+        ) from None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            return duckdb.connect(str(path), read_only=read_only)
+        except duckdb.ConnectionException:  # this process has it open to write
+            return duckdb.connect(str(path))
+    except (duckdb.Error, OSError) as error:
+        if "set lock on file" in str(error):
+            raise SinkUnusable(
+                f"`{path}` is open in another process",
+                hint="DuckDB lets one process write to a file: wait for the other, or end it",
+            ) from error
+        raise SinkUnusable(
+            f"cannot open `{path}`: {_said(error)}", hint="name another file, or check the path"
+        ) from error
+
+
+def identity(connection: duckdb.DuckDBPyConnection) -> str:
+    return str(_one(connection, "SELECT id FROM _gapless_sink"))
+
+
+@contextmanager
+def transaction(connection: duckdb.DuckDBPyConnection, path: Path) -> Iterator[None]:
+    """All or nothing, and alone; what was read still holds when it commits."""
+    with _turns[path.resolve()]:
+        connection.begin()
+        try:
+            yield
+            connection.commit()
+        except BaseException:
+            connection.rollback()
+            raise
+
+
+@contextmanager
+def in_our_words(path: Path) -> Iterator[None]:
+    """What DuckDB complains of, as the error of a sink."""
+    import duckdb
+    import pyarrow as pa
+
+    try:
+        yield
+    except (duckdb.Error, pa.ArrowException) as error:
+        raise SinkError(
+            f"`{path}` failed: {_said(error)}", hint="check the disk and the file"
+        ) from error
+
+
+def _recognise(connection: duckdb.DuckDBPyConnection, path: Path, create: bool) -> None:
+    if "_gapless_sink" not in _names(connection):
+        if not create:
+            raise SinkUnusable(f"`{path}` is no sink of Gapless", hint="check the path")
+        with transaction(connection, path):
+            _found(connection, path)
+    version = _one(connection, "SELECT version FROM _gapless_sink")
+    if version != VERSION:
+        raise SinkUnusable(
+            f"`{path}` has format {version}, this Gapless knows {VERSION}", hint="upgrade Gapless"
+        )
+    for table in TABLES:
+        there = {name for (name,) in connection.execute(_COLUMNS, [table.name]).fetchall()}
+        if there != {column.name for column in table}:
+            lacking = _lacking(path, table, there)
+            if not create:
+                raise SinkUnusable(
+                    f"`{path}` is of an older Gapless", hint="`gapless fetch` into it brings it up"
+                )
+            with transaction(connection, path):
+                _extend(connection, table, lacking)
+
+
+def _found(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
+    """Makes a sink of a file, unless this process just did or the file is somebody else's."""
+    there = _names(connection)
+    if "_gapless_sink" in there:
+        return
+    if taken := sorted(there & {table.name for table in TABLES}):
+        raise SinkUnusable(
+            f"`{path}` has a table `{taken[0]}` that is not of Gapless", hint="name a new file"
+        )
+    connection.execute(_CREATE)
+    connection.execute("INSERT INTO _gapless_sink VALUES (?, ?)", [str(uuid4()), VERSION])
+    for table in TABLES:
+        connection.execute(create_table(table))
+        connection.execute(create_view(table))
+
+
+def _lacking(path: Path, table: Table, there: set[str]) -> list[Column]:
+    """The columns that a later version has added. They are nullable, so digests still hold."""
+    lacking = [column for column in table if column.name not in there]
+    if there - {column.name for column in table} or not all(it.nullable for it in lacking):
+        raise SinkUnusable(
+            f"`{path}` has other columns in `{table.name}` than this Gapless",
+            hint="use the Gapless that wrote it, or fetch into a new file",
+        )
+    return lacking
+
+
+def _extend(connection: duckdb.DuckDBPyConnection, table: Table, lacking: Iterable[Column]) -> None:
+    for column in lacking:
+        connection.execute(add_column(table, column))
+    connection.execute(create_view(table))
+
+
+def _names(connection: duckdb.DuckDBPyConnection) -> set[str]:
+    return {name for (name,) in connection.execute(_NAMES).fetchall()}
+
+
+def _one(connection: duckdb.DuckDBPyConnection, query: str) -> object:
+    ((found,),) = connection.execute(query).fetchall()  # DuckDB wants a result fetched to its end
+    value: object = found
+    return value
+
+
+def _said(error: Exception) -> str:
+    return str(error).splitlines()[0]

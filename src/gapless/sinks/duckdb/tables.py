@@ -1,0 +1,99 @@
+"""The tables of a DuckDB sink: what a transaction does with rows and records.
+
+Rows come and go as Arrow, without a detour through Python. Records are few, so they are looked
+through without an index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from gapless.core.ranges import Span
+from gapless.schema import Table
+from gapless.schema.arrow import arrow_schema
+from gapless.sinks.entries import COLUMNS, changes, known_by
+from gapless.sinks.records import Known, Retracted
+from gapless.sinks.sink import COUNTS, Stored
+
+if TYPE_CHECKING:
+    import duckdb
+
+_OF_SPAN = "WHERE chain_id = ? AND block_number BETWEEN ? AND ?"
+_WITHIN = f"""
+SELECT {COLUMNS} FROM _gapless_ranges WHERE chain_id = ? AND last >= ? AND first <= ?
+"""  # noqa: S608 - our own names
+_DELETE = "DELETE FROM _gapless_ranges WHERE chain_id = ? AND dataset = ? AND first = ?"
+_INSERT = "INSERT INTO _gapless_ranges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_CHAINS = "SELECT DISTINCT chain_id FROM _gapless_ranges WHERE kind = 'written' ORDER BY chain_id"
+_ROWS = "_gapless_rows"
+
+
+class DuckdbTables:
+    """Rows and records, read and written on the connection of the sink."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+
+    async def known(self, chain_id: int, span: Span) -> Known:
+        return known_by(self._connection.execute(_WITHIN, [chain_id, *span]).fetchall())
+
+    async def remember(
+        self,
+        chain_id: int,
+        known: Known,
+        stored: Iterable[Stored],
+        retracted: Iterable[Retracted],
+    ) -> None:
+        gone, come = changes(known, stored, retracted)
+        for going in gone:
+            self._connection.execute(_DELETE, [chain_id, *going])
+        for coming in come:
+            self._connection.execute(_INSERT, [chain_id, *coming])
+
+    async def create(self, names: Collection[str]) -> None:
+        """All tables are there from the first: without keys, an empty one says nothing."""
+
+    async def insert(self, table: Table, rows: pa.Table) -> None:
+        if not rows.num_rows:
+            return
+        self._connection.register(_ROWS, rows)
+        try:
+            insert = f"INSERT INTO {table.name} BY NAME FROM {_ROWS}"
+            self._connection.execute(insert)
+        finally:
+            self._connection.unregister(_ROWS)
+
+    async def delete(self, table: Table, chain_id: int, span: Span) -> None:
+        delete = f"DELETE FROM {table.name} {_OF_SPAN}"  # noqa: S608 - our own names
+        self._connection.execute(delete, [chain_id, *span])
+
+    async def read(
+        self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
+    ) -> pa.Table:
+        names = [it.name for it in table if columns is None or it.name in columns]
+        wanted = ", ".join(f'"{name}"' for name in names)
+        order = ", ".join(table.key)
+        select = f"SELECT {wanted} FROM {table.name} {_OF_SPAN} ORDER BY {order}"  # noqa: S608
+        schema = pa.schema([arrow_schema(table).field(name) for name in names])
+        return self._rows(select, [chain_id, *span]).cast(schema)
+
+    def counts(self, table: Table, chain_id: int, span: Span) -> pa.Table:
+        select = (
+            f"SELECT block_number, count(*)::UBIGINT AS rows FROM {table.name} "  # noqa: S608
+            f"{_OF_SPAN} GROUP BY block_number ORDER BY block_number"
+        )
+        return self._rows(select, [chain_id, *span]).cast(COUNTS)
+
+    def chains(self) -> list[int]:
+        return [chain_id for (chain_id,) in self._connection.execute(_CHAINS).fetchall()]
+
+    def highest_fence(self) -> int:
+        found = self._connection.execute("SELECT coalesce(max(fence), 0) FROM _gapless_ranges")
+        ((highest,),) = found.fetchall()
+        return int(highest)
+
+    def _rows(self, query: str, parameters: list[Any]) -> pa.Table:
+        return self._connection.sql(query, params=parameters).to_arrow_table().combine_chunks()

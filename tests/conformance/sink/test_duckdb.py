@@ -1,0 +1,160 @@
+"""What only a DuckDB sink has: one process that writes, readers, and a library that may lack."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from gapless.core.errors import SinkUnusable
+from gapless.core.ranges import Span
+from gapless.schema import TABLES
+from gapless.sinks import open_sink
+from gapless.sinks.duckdb import DuckdbSink
+from tests.conformance.sink.stage import batch, examine, held, listed, ranges, rows_of
+from tests.conformance.sink.writer import writer
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "blocks.duckdb"
+
+
+def asked(path: Path, *statements: str) -> list[Any]:
+    """What others get who open the file."""
+    with duckdb.connect(str(path)) as connection:
+        return [connection.execute(each).fetchall() for each in statements][-1]
+
+
+async def test_people_can_read_it(path: Path) -> None:
+    async with await DuckdbSink.open(path) as sink:
+        await sink.write(batch(0, 5), 1)
+    query = (
+        "SELECT hash, strftime(block_time, '%Y-%m-%d %H') FROM blocks_hex WHERE block_number = 5"
+    )
+    hash_ = "0x" + rows_of("blocks", Span(5, 5))["hash"][0].as_py().hex()
+    assert asked(path, query) == [(hash_, "2023-11-14 22")]
+    for each in TABLES:
+        names = asked(path, f"DESCRIBE {each.name}_hex")
+        assert {it[0] for it in names} == {*(it.name for it in each), "block_time"}
+        asked(path, f"SELECT * FROM {each.name}_hex")
+
+
+async def test_all_is_in_the_file_when_it_is_finished(path: Path) -> None:
+    async with await DuckdbSink.open(path) as sink:
+        await sink.write(batch(0, 5), 1)
+        assert listed(path.parent) == ["blocks.duckdb", "blocks.duckdb.wal"]
+        await sink.finish()
+        assert listed(path.parent) == ["blocks.duckdb"]
+        await sink.finish()
+        await sink.write(batch(6, 9), 1)
+        await examine(sink)
+
+
+async def test_one_process_writes(path: Path) -> None:
+    with writer(str(path), 1) as other:
+        assert other.said() == "open"
+        for create in (True, False):
+            with pytest.raises(SinkUnusable, match="is open in another process") as refused:
+                await open_sink(str(path), create=create)
+            assert "one process" in str(refused.value.hint)
+    async with await open_sink(str(path), create=False) as sink:
+        await examine(sink)
+
+
+async def test_several_processes_read(path: Path) -> None:
+    async with await DuckdbSink.open(path) as sink:
+        await sink.write(batch(0, 5), 1)
+    async with await DuckdbSink.open(path, create=False) as sink:
+        look = (
+            f"import duckdb; duckdb.connect({str(path)!r}, read_only=True).sql('FROM logs').show()"
+        )
+        other = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", look, stdout=asyncio.subprocess.DEVNULL
+        )
+        assert await other.wait() == 0
+        await examine(sink)
+
+
+async def test_writers_of_one_process_take_turns(path: Path) -> None:
+    """Without a key, DuckDB itself would let two of them insert the same rows."""
+    sinks = await asyncio.gather(*(DuckdbSink.open(path) for _ in range(3)))
+    assert len({sink.id for sink in sinks}) == 1
+    for fence in (1, 2):
+        await asyncio.gather(*(sink.write(batch(0, 9), fence) for sink in sinks))
+    for sink in sinks:
+        assert await ranges(sink) == [(0, 9, 2)]
+        await examine(sink)
+        await sink.close()
+
+
+async def test_without_the_library_it_is_said_how_to_get_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with pytest.raises(SinkUnusable, match="needs DuckDB, which is not installed") as refused:
+        await open_sink(str(path))
+    assert refused.value.hint == 'pip install "gapless[duckdb]"'
+    assert listed(path.parent) == []
+
+
+async def test_another_file_is_no_sink(path: Path) -> None:
+    asked(path, "CREATE TABLE blocks (height INTEGER)")
+    with pytest.raises(SinkUnusable, match="has a table `blocks` that is not of Gapless"):
+        await open_sink(str(path))
+    with pytest.raises(SinkUnusable, match="is no sink of Gapless"):
+        await open_sink(str(path), create=False)
+    Path.write_bytes(path, b"not a database, but long enough to look at" * 50)
+    with pytest.raises(SinkUnusable, match="is not a valid DuckDB database file"):
+        await open_sink(str(path))
+
+
+async def test_it_may_live_beside_other_tables(path: Path) -> None:
+    asked(path, "CREATE TABLE mine (height INTEGER)")
+    async with await DuckdbSink.open(path) as sink:
+        await sink.write(batch(0, 5), 1)
+        await examine(sink)
+
+
+async def test_a_file_made_anew_is_another_sink(path: Path) -> None:
+    async with await DuckdbSink.open(path) as sink:
+        before = sink.id
+    Path.unlink(path)
+    async with await DuckdbSink.open(path) as sink:
+        assert sink.id != before
+
+
+async def test_a_newer_format_is_not_touched(path: Path) -> None:
+    await (await DuckdbSink.open(path)).close()
+    asked(path, "UPDATE _gapless_sink SET version = 2")
+    with pytest.raises(SinkUnusable, match="has format 2, this Gapless knows 1"):
+        await DuckdbSink.open(path)
+
+
+async def test_a_table_of_an_older_version_gets_the_new_columns(path: Path) -> None:
+    async with await DuckdbSink.open(path) as sink:
+        await sink.write(batch(0, 9), 1)
+    for table, column in (("blocks", "send_root"), ("transactions", "source_hash")):
+        asked(path, f"DROP VIEW {table}_hex", f"ALTER TABLE {table} DROP COLUMN {column}")
+    with pytest.raises(SinkUnusable, match="is of an older Gapless"):
+        await DuckdbSink.open(path, create=False)
+    async with await DuckdbSink.open(path) as sink:
+        await sink.write(batch(10, 12), 1)
+        assert (await held(sink, "blocks")).equals(rows_of("blocks", Span(0, 12)))
+        await examine(sink)
+    assert asked(path, "SELECT send_root FROM blocks_hex WHERE block_number = 11") == [(None,)]
+
+
+@pytest.mark.parametrize(
+    "change", ["RENAME COLUMN hash TO name", "ADD COLUMN of_the_future INTEGER"]
+)
+async def test_a_table_of_another_kind_is_not_touched(path: Path, change: str) -> None:
+    await (await DuckdbSink.open(path)).close()
+    asked(path, "DROP VIEW blocks_hex", f"ALTER TABLE blocks {change}")
+    for create in (True, False):
+        with pytest.raises(SinkUnusable, match="has other columns in `blocks`"):
+            await DuckdbSink.open(path, create=create)
