@@ -16,7 +16,7 @@ PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: install
 install: $(STAMP) ## Create .venv with the locked dependencies and gapless itself
@@ -47,6 +47,10 @@ demo: install ## Run the demonstration
 .PHONY: bench
 bench: install ## Run the benchmarks
 	$(BIN)/python -m bench
+
+.PHONY: bench-peers
+bench-peers: install ## Compare with other tools, and write docs/benchmarks.md
+	$(BIN)/python -m bench.peers
 
 .PHONY: docs
 docs: install ## Write the generated references and the outputs in the docs

@@ -25,12 +25,14 @@ import msgspec
 from msgspec import Raw, Struct
 
 from bench.answers import Answer, Answers
-from bench.rendered import WORKLOADS, rendered
-from gapless.devnode import Chain, Limits, Parameters, simulated
+from bench.rendered import WORKLOADS, rendered_from
+from gapless.devnode import Chain, Limits, Parameters
+from gapless.devnode.blocks import Builder
 from gapless.devnode.faults import Fault, Faults, parse_faults
 from gapless.devnode.injector import Injector, Lot
 from gapless.devnode.limits import Bucket, Refused
 from gapless.devnode.methods import NULL, Call, View, answer
+from gapless.devnode.store import stored
 
 _HEAD_END = b"\r\n\r\n"
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
@@ -211,8 +213,9 @@ def node_of(
     parameters: Parameters, pace: Pace, cache: Path | None = None, faults: Faults | None = None
 ) -> Node:
     """The node of a chain out of the cache."""
-    answers = Answers(rendered(parameters, cache))
-    return Node(simulated(parameters, cache), answers, pace, faults)
+    found = stored(parameters, cache)  # read once: it is checked each time
+    chain = Chain(parameters.chain_id, found.blocks, found.receipts, Builder(parameters))
+    return Node(chain, Answers(rendered_from(found)), pace, faults)
 
 
 async def _serve_until_told(node: Node) -> None:

@@ -18,7 +18,7 @@ from msgspec import Raw, Struct
 
 from gapless.devnode import Parameters
 from gapless.devnode.methods import FINALITY_DEPTH, SAFE_DEPTH
-from gapless.devnode.store import stored
+from gapless.devnode.store import Stored, stored
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,10 @@ class Rendered:
 
 def rendered(parameters: Parameters, cache: Path | None = None) -> Rendered:
     """The chain of these parameters; the first time it takes a while to be built."""
-    found = stored(parameters, cache)
+    return rendered_from(stored(parameters, cache))
+
+
+def rendered_from(found: Stored) -> Rendered:
     return Rendered(found.blocks.views(), found.receipts.views())
 
 

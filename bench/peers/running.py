@@ -62,7 +62,7 @@ async def run(
         async with node(task.workload, faults=faults, seed=seed, prepare=True) as running:
             job = Job(running.url, folder, 1, task.blocks)
             started = time.perf_counter()
-            code = await _finished(tool.commands(job), tool.environment, folder, limit)
+            code = await finished(tool.commands(job), tool.environment, folder, limit)
             seconds = time.perf_counter() - started
         counts = counted(folder, tool.outputs, task.rows)
     figures = running.figures
@@ -76,7 +76,7 @@ async def run(
     )
 
 
-async def _finished(
+async def finished(
     commands: Sequence[Sequence[str]], environment: Mapping[str, str], folder: Path, limit: float
 ) -> int | None:
     """The exit code of the first command that fails, or 0; None, if time is over before."""

@@ -1,0 +1,82 @@
+"""Runs all cells, one after the other, and tells of each as it ends."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bench import null_client
+from bench.fetching import BATCH
+from bench.node_process import node
+from bench.peers.counting import truth
+from bench.peers.results import FAULTS, Cell, Part, Speed
+from bench.peers.running import Ran, Task, run
+from bench.peers.tools import GAPLESS, Tool
+from bench.rendered import Workload, rendered
+
+LONGEST, LEAST_LIMIT = 5, 60.0  # times the clean run, and seconds, that a fault may make of it
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much is measured."""
+
+    share: int = 1  # of a workload, one in so many blocks
+    clean_rounds: int = 3
+    fault_rounds: int = 3  # of Gapless; the others have one
+
+
+WHOLE, QUICK = Extent(), Extent(share=10, clean_rounds=1, fault_rounds=1)
+
+
+def task_of(workload: Workload, blocks: int) -> Task:
+    heights = range(1, blocks + 1)
+    return Task(workload, blocks, truth(rendered(workload.parameters), heights))
+
+
+async def measured(workload: Workload, tools: Sequence[Tool], extent: Extent) -> Part:
+    """All tools on a workload: without faults in turns, then with each fault."""
+    task = task_of(workload, workload.blocks // extent.share)
+    ceiling = await _ceiling(task)
+    speeds = await _speeds(task, tools, extent.clean_rounds)
+    cells: dict[str, dict[str, Cell]] = {}
+    for tool in tools:
+        limit = max(LEAST_LIMIT, LONGEST * speeds[tool.name].seconds)
+        rounds = extent.fault_rounds if tool is GAPLESS else 1
+        cells[tool.name] = {
+            fault: Cell(
+                [await _told(tool, task, fault, seed=seed, limit=limit) for seed in range(rounds)]
+            )
+            for fault in FAULTS
+        }
+    return Part(task, ceiling, speeds, cells)
+
+
+async def _ceiling(task: Task) -> float:
+    async with node(task.workload) as running:
+        heights = range(1, task.blocks + 1)
+        return await null_client.ceiling(
+            running.url, heights, batch=BATCH[task.workload], connections=8
+        )
+
+
+async def _speeds(task: Task, tools: Sequence[Tool], rounds: int) -> dict[str, Speed]:
+    whole: dict[str, list[Ran]] = {tool.name: [] for tool in tools}
+    single: dict[str, list[Ran]] = {tool.name: [] for tool in tools}
+    one_block = task_of(task.workload, 1)
+    for turn in range(rounds):
+        for tool in reversed(tools) if turn % 2 else tools:
+            single[tool.name].append(await _told(tool, one_block))
+            whole[tool.name].append(await _told(tool, task))
+    return {tool.name: Speed(whole[tool.name], single[tool.name]) for tool in tools}
+
+
+async def _told(
+    tool: Tool, task: Task, faults: str = "", *, seed: int = 0, limit: float = 300
+) -> Ran:
+    ran = await run(tool, task, faults=faults, seed=seed, limit=limit)
+    told = f"{task.workload.name}, {task.blocks:,} of the blocks, {faults or 'clean'}"
+    found = f"{ran.count.lost} lost, {ran.count.doubled} doubled, exit code {ran.code}"
+    print(f"{tool}: {told}: {ran.seconds:.2f} s, {found}", file=sys.stderr, flush=True)
+    return ran

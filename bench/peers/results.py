@@ -1,0 +1,101 @@
+"""What was measured: the clean runs and the fault cells of each workload, and where."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import reduce
+from math import nan
+from operator import add
+
+from bench.peers.counting import Count
+from bench.peers.running import Ran, Task
+from bench.report import median
+
+# How the devnode is told of a fault, and what a person calls it.
+FAULTS = {
+    "429-bare=0.05": "5 % of requests: HTTP 429",
+    "500=0.01": "1 % of requests: HTTP 500",
+    "malformed=0.01": "1 % of requests: no JSON, or half of it",
+    "drop=0.01": "1 % of requests: the connection breaks",
+    "null=0.01": "1 % of calls: `null`",
+    "empty=0.01": "1 % of calls: `[]`",
+    "truncated=0.01": "1 % of calls: the last log, receipt or transaction is lost",
+    "wrong-block=0.01": "1 % of calls: the answer of a neighbouring block",
+}
+
+
+@dataclass(frozen=True)
+class Speed:
+    """A tool without faults: rounds of the whole job, and of the job for a single block."""
+
+    whole: Sequence[Ran]
+    one_block: Sequence[Ran]
+
+    @property
+    def seconds(self) -> float:
+        return median(ran.seconds for ran in self.whole)
+
+    @property
+    def start(self) -> float:
+        return median(ran.seconds for ran in self.one_block)
+
+    @property
+    def net(self) -> float:
+        """The seconds without what a single block takes as well; no number, if that is all."""
+        return self.seconds - self.start if self.seconds > self.start else nan
+
+    @property
+    def node_share(self) -> float:
+        """How busy the node was; near 1, it is the node that was measured."""
+        return median(ran.node_seconds / ran.seconds for ran in self.whole)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A tool with a fault, in one round or several, each with other lots."""
+
+    rounds: Sequence[Ran]
+
+    @property
+    def seconds(self) -> float:
+        return median(ran.seconds for ran in self.rounds)
+
+    @property
+    def count(self) -> Count:
+        return reduce(add, (ran.count for ran in self.rounds))
+
+    @property
+    def injected(self) -> int:
+        return sum(ran.injected for ran in self.rounds)
+
+    @property
+    def worst(self) -> Ran:
+        """The round that shows most: one that lost rows in silence, else one that failed."""
+        return max(self.rounds, key=lambda ran: (ran.silent, not ran.complete))
+
+
+@dataclass(frozen=True)
+class Part:
+    """All that was measured on one workload, by the tools' names."""
+
+    task: Task
+    ceiling: float  # blocks a second that a client gets that does nothing with them
+    speeds: Mapping[str, Speed]
+    cells: Mapping[str, Mapping[str, Cell]]  # by tool, then by fault
+
+
+@dataclass(frozen=True)
+class Results:
+    parts: Sequence[Part]
+    missing: Mapping[str, str]  # tools that were not there, and why
+    quick: bool
+    day: date
+    machine: str
+
+
+def this_machine() -> str:
+    return f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}"
