@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.acceptance import forks
 from tests.support import Home
 
 GAPLESS = Path(sys.executable).parent / "gapless"
@@ -51,16 +52,7 @@ class Commands:
         self, *arguments: str, code: int = 0, env: Mapping[str, str] | None = None
     ) -> Answer:
         """Runs a command to its end, which must be this exit code."""
-        done = subprocess.run(
-            [GAPLESS, *arguments],
-            cwd=self.folder,
-            env=self.environment(env),
-            capture_output=True,
-            text=True,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            timeout=PATIENCE,
-        )
+        done = forks.run(arguments, cwd=self.folder, env=self.environment(env), timeout=PATIENCE)
         answer = Answer(done.returncode, done.stdout, done.stderr)
         assert answer.code == code, answer
         assert "Traceback" not in answer.stderr, answer

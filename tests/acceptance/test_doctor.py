@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.commands import GAPLESS, PATIENCE
+from tests.acceptance import forks
+from tests.acceptance.commands import PATIENCE
 from tests.acceptance.test_devnode import devnode
 
 KEY = "s3cr3t-k3y-0123456789"
@@ -42,15 +44,8 @@ def poor_node(cache: Path) -> Iterator[str]:
 def doctor(
     *arguments: str, code: int, folder: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    command = [str(GAPLESS), "doctor", *arguments]
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-        cwd=folder,
-    )
+    command = ["doctor", *arguments]
+    done = forks.run(command, cwd=folder or Path.cwd(), env=os.environ, timeout=PATIENCE)
     assert done.returncode == code, done.stderr
     assert KEY not in done.stdout + done.stderr
     assert "Traceback" not in done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -9,13 +10,12 @@ import pytest
 
 from gapless import config
 from gapless.networks import NETWORKS
-from tests.acceptance.commands import GAPLESS
+from tests.acceptance import forks
+from tests.acceptance.commands import PATIENCE
 
 
 def init(folder: Path, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [GAPLESS, "init", *arguments], cwd=folder, capture_output=True, text=True, check=False
-    )
+    done = forks.run(["init", *arguments], cwd=folder, env=os.environ, timeout=PATIENCE)
     assert done.returncode == code, done.stderr
     return done
 
