@@ -1,0 +1,19 @@
+"""Killed fetches and a crashing server: what is one transaction is there as one, or not at all.
+
+`python -m tests.soak.one_transaction --rounds 200` tries it longer.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+from tests.servers import PostgresServer
+from tests.soak.one_transaction import Storm
+
+
+async def test_rows_progress_and_coverage_agree_after_every_crash(postgres: PostgresServer) -> None:
+    seed = secrets.randbelow(10**9)
+    storm = Storm(postgres, seed)
+    assert await storm.rage(rounds=3) == [], f"seed {seed}"
+    assert storm.seen["crash"] + storm.seen["kill"] == 3
+    assert storm.seen["midway"], "nothing was ever half done: the test proves nothing"
