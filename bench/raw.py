@@ -1,7 +1,8 @@
 """What a store can do at most: the very same rows, ready made, with nothing done besides.
 
 SQLite takes them as tuples, in the tables of a sink with their keys and foreign keys, as durably as
-a sink writes, a hundred blocks in a transaction. Parquet takes them as Arrow tables, uncompressed,
+a sink writes, a hundred blocks in a transaction. DuckDB takes them as Arrow tables, in the tables
+of a sink, a hundred blocks in a transaction too. Parquet takes them as Arrow tables, uncompressed,
 a file for each table and cell. What is measured against is what a fetch has stored.
 """
 
@@ -14,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gapless.core.ranges import Span
 from gapless.schema import TABLES, Table
+from gapless.schema.duckdb import create_table as duckdb_table
 from gapless.schema.sqlite import create_table
 from gapless.sinks import Sink
 from gapless.sinks.parquet.manifest import CELL
@@ -62,6 +65,23 @@ def insert(path: Path, transactions: list[Transaction]) -> float:
             marks = ", ".join("?" for _ in table)
             connection.executemany(f"INSERT INTO {table.name} VALUES ({marks})", rows)
         connection.execute("COMMIT")
+    taken = time.perf_counter() - began
+    connection.close()
+    return taken
+
+
+def append(path: Path, batches: Sequence[Mapping[str, pa.Table]]) -> float:
+    """Seconds that it takes DuckDB to insert them all into a new file."""
+    connection = duckdb.connect(str(path))
+    for table in TABLES:
+        connection.execute(duckdb_table(table))
+    began = time.perf_counter()
+    for tables in batches:
+        connection.begin()
+        for name, rows in tables.items():
+            connection.register("rows", rows)
+            connection.execute(f"INSERT INTO {name} BY NAME FROM rows")
+        connection.commit()
     taken = time.perf_counter() - began
     connection.close()
     return taken

@@ -22,7 +22,11 @@ from gapless.sources.evm.decode import decode_blocks
 from gapless.sources.evm.structs import parse_block, parse_receipts
 
 ROUNDS = 3
-SINKS = {"SQLite": (".db", raw.BATCH, None), "Parquet": ("/", CELL, at_least(0.35))}
+SINKS = {
+    "SQLite": (".db", raw.BATCH, None),
+    "DuckDB": (".duckdb", raw.BATCH, at_least(0.7)),
+    "Parquet": ("/", CELL, at_least(0.35)),
+}
 
 
 async def measure() -> AsyncIterator[Row]:
@@ -77,8 +81,10 @@ async def _written(target: str, batches: list[Batch]) -> float:
 
 
 async def _raw(target: str, batches: list[Batch]) -> Callable[[Path], float]:
+    tables = [batch.tables for batch in batches]
     if target.endswith("/"):
-        cells = [batch.tables for batch in batches]
-        return lambda path: raw.write(path, cells)
+        return lambda path: raw.write(path, tables)
+    if target.endswith(".duckdb"):
+        return lambda path: raw.append(path, tables)
     transactions = raw.stored_rows(Path(target), batches[-1].span.last)
     return lambda path: raw.insert(path, transactions)

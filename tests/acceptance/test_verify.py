@@ -32,7 +32,7 @@ def fill(gapless: Commands, name: str, *holes: tuple[int, int], branch: int = 0)
     return name
 
 
-@pytest.fixture(params=["blocks.db", "blocks/"])
+@pytest.fixture(params=["blocks.db", "blocks.duckdb", "blocks/"])
 def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -142,9 +142,12 @@ def query(target: str, span: Span) -> str:
     if target.endswith("/"):
         statement = f"FROM '{target}**/blocks/*.parquet' ORDER BY block_number LIMIT 5"
         return f"duckdb -c {_quoted(statement)}"
-    path = target.removeprefix("sqlite:///").partition("?")[0]
     words = "SELECT block_number, block_time, transaction_count, hash FROM blocks_hex"
     statement = f"{words} WHERE block_number >= {span.first} LIMIT 5"
+    if target.startswith("duckdb:") or target.endswith(".duckdb"):
+        path = target.removeprefix("duckdb:").removeprefix("///")
+        return f"duckdb -readonly {shlex.quote(path)} {_quoted(statement)}"
+    path = target.removeprefix("sqlite:///").partition("?")[0]
     return f"sqlite3 -header -column {shlex.quote(path)} {_quoted(statement)}"
 
 

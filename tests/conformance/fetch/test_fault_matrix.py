@@ -38,6 +38,7 @@ ALL = (
 )
 CELLS = [
     *((kind, cell) for kind in ("sqlite", "parquet") for cell in (*MATRIX, "all")),
+    *(("duckdb", cell) for cell in ("all", "truncated", "drop")),
     *(("postgres", cell) for cell in ("all", "truncated", "wrong-block", "drop")),
 ]
 QUICK = Limits(retry_after=0)

@@ -6,7 +6,8 @@ through without an index.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -25,8 +26,8 @@ _OF_SPAN = "WHERE chain_id = ? AND block_number BETWEEN ? AND ?"
 _WITHIN = f"""
 SELECT {COLUMNS} FROM _gapless_ranges WHERE chain_id = ? AND last >= ? AND first <= ?
 """  # noqa: S608 - our own names
-_DELETE = "DELETE FROM _gapless_ranges WHERE chain_id = ? AND dataset = ? AND first = ?"
-_INSERT = "INSERT INTO _gapless_ranges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_DELETE = "DELETE FROM _gapless_ranges WHERE chain_id = ? AND (dataset, first) IN"
+_INSERT = "INSERT INTO _gapless_ranges VALUES"
 _CHAINS = "SELECT DISTINCT chain_id FROM _gapless_ranges WHERE kind = 'written' ORDER BY chain_id"
 _ROWS = "_gapless_rows"
 
@@ -48,10 +49,11 @@ class DuckdbTables:
         retracted: Iterable[Retracted],
     ) -> None:
         gone, come = changes(known, stored, retracted)
-        for going in gone:
-            self._connection.execute(_DELETE, [chain_id, *going])
-        for coming in come:
-            self._connection.execute(_INSERT, [chain_id, *coming])
+        if gone:
+            self._connection.execute(f"{_DELETE} ({_marks(gone)})", [chain_id, *chain(*gone)])
+        if come:
+            entries = [(chain_id, *each) for each in come]
+            self._connection.execute(f"{_INSERT} {_marks(entries)}", [*chain(*entries)])
 
     async def create(self, names: Collection[str]) -> None:
         """All tables are there from the first: without keys, an empty one says nothing."""
@@ -97,3 +99,8 @@ class DuckdbTables:
 
     def _rows(self, query: str, parameters: list[Any]) -> pa.Table:
         return self._connection.sql(query, params=parameters).to_arrow_table().combine_chunks()
+
+
+def _marks(rows: Sequence[tuple[Any, ...]]) -> str:
+    """Places for the values of all rows: a statement is dear, however short."""
+    return ", ".join(f"({', '.join('?' for _ in row)})" for row in rows)

@@ -1,0 +1,22 @@
+"""The command that a fetch suggests at its end fits the sink."""
+
+from __future__ import annotations
+
+import pytest
+
+from gapless.cli.fetching import query
+from gapless.core.ranges import Span
+
+
+@pytest.mark.parametrize(
+    ("target", "begins"),
+    [
+        ("eth.db", 'sqlite3 -header -column eth.db "SELECT block_number,'),
+        ("sqlite:///my eth.x?fk=off", "sqlite3 -header -column 'my eth.x' \"SELECT block_number,"),
+        ("eth.duckdb", 'duckdb -readonly eth.duckdb "SELECT block_number,'),
+        ("duckdb:///eth.x", 'duckdb -readonly eth.x "SELECT block_number,'),
+        ("eth/", "duckdb -c \"FROM 'eth/**/blocks/*.parquet'"),
+    ],
+)
+def test_it_fits_the_sink(target: str, begins: str) -> None:
+    assert query(target, Span(7, 9)).startswith(begins)
