@@ -10,6 +10,7 @@ from typing import Any
 from gapless.cli.figures import counted, cut, duration, moment, plain, short
 from gapless.cli.render import BAR, bar
 from gapless.core.ranges import Span
+from gapless.core.redaction import redact
 from gapless.ledger import redacted
 from gapless.runtime.fetch import calls_for
 from gapless.runtime.fetching import Fetching, FetchResult
@@ -144,6 +145,8 @@ def query(target: str, span: Span) -> str:
         return f"duckdb -c {_quoted(statement)}"
     words = "SELECT block_number, block_time, transaction_count, hash FROM blocks_hex"
     statement = f"{words} WHERE block_number >= {span.first} LIMIT 5"
+    if target.startswith(("postgresql:", "postgres:")):
+        return f"psql {shlex.quote(redact(target))} -c {_quoted(statement)}"
     if target.startswith("duckdb:") or target.endswith(".duckdb"):
         path = target.removeprefix("duckdb:").removeprefix("///")
         return f"duckdb -readonly {shlex.quote(path)} {_quoted(statement)}"
