@@ -42,7 +42,7 @@ _ORDERS = [order.value for order in Order]
 @click.argument("network")
 @click.argument("blocks", required=False, metavar="[A:B]")
 @click.option("--rpc", "rpcs", multiple=True, metavar="URL", help="A node; repeat it for failover.")
-@click.option("--to", "target", metavar="PATH", help="`x.db` is SQLite, `x/` is Parquet.")
+@click.option("--to", "target", metavar="PATH", help="`x.db` is SQLite, `x.duckdb` DuckDB, `x/` Parquet.")
 @click.option("--datasets", metavar="D,D,…", help="Of blocks,transactions,logs,withdrawals.")
 @click.option("--workers", type=int, help="Requests in flight, to each node.  [default: 8]")
 @click.option("--batch-size", type=int, help="Blocks in a write.  [default: 100]")
