@@ -13,11 +13,12 @@ from tests.conformance.sink.stage import batch, examine, ranges
 from tests.conformance.sink.writer import writer
 
 DEATHS = 12
+FEWER = 6  # where a process takes long to open the sink
 
 
 async def test_a_killed_writer_leaves_whole_changes(target: str) -> None:
     chance, highest = random.Random(7), 0
-    for death in range(DEATHS):
+    for death in range(FEWER if target.endswith(".duckdb") else DEATHS):
         with writer(target, death) as killed:
             assert killed.said() == "open"
             for _ in range(chance.randrange(1, 4)):

@@ -8,7 +8,7 @@ what DuckDB has in memory, and take turns at changes.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -43,8 +43,7 @@ CREATE TABLE _gapless_ranges (
   last_hash BLOB NOT NULL
 );
 """
-_NAMES = "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main'"
-_COLUMNS = "SELECT column_name FROM duckdb_columns() WHERE schema_name = 'main' AND table_name = ?"
+_COLUMNS = "SELECT table_name, column_name FROM duckdb_columns() WHERE schema_name = 'main'"
 _turns: defaultdict[Path, Lock] = defaultdict(Lock)
 """Of the files that are open: DuckDB would let two inserts of one range pass."""
 
@@ -119,20 +118,20 @@ def in_our_words(path: Path) -> Iterator[None]:
 
 
 def _recognise(connection: duckdb.DuckDBPyConnection, path: Path, create: bool) -> None:
-    if "_gapless_sink" not in _names(connection):
+    there = _columns(connection)
+    if "_gapless_sink" not in there:
         if not create:
             raise SinkUnusable(f"`{path}` is no sink of Gapless", hint="check the path")
         with transaction(connection, path):
             _found(connection, path)
+        return
     version = _one(connection, "SELECT version FROM _gapless_sink")
     if version != VERSION:
         raise SinkUnusable(
             f"`{path}` has format {version}, this Gapless knows {VERSION}", hint="upgrade Gapless"
         )
     for table in TABLES:
-        there = {name for (name,) in connection.execute(_COLUMNS, [table.name]).fetchall()}
-        if there != {column.name for column in table}:
-            lacking = _lacking(path, table, there)
+        if lacking := _lacking(path, table, there[table.name]):
             if not create:
                 raise SinkUnusable(
                     f"`{path}` is of an older Gapless", hint="`gapless fetch` into it brings it up"
@@ -143,10 +142,10 @@ def _recognise(connection: duckdb.DuckDBPyConnection, path: Path, create: bool) 
 
 def _found(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
     """Makes a sink of a file, unless this process just did or the file is somebody else's."""
-    there = _names(connection)
+    there = _columns(connection)
     if "_gapless_sink" in there:
         return
-    if taken := sorted(there & {table.name for table in TABLES}):
+    if taken := sorted(there.keys() & {table.name for table in TABLES}):
         raise SinkUnusable(
             f"`{path}` has a table `{taken[0]}` that is not of Gapless", hint="name a new file"
         )
@@ -174,8 +173,12 @@ def _extend(connection: duckdb.DuckDBPyConnection, table: Table, lacking: Iterab
     connection.execute(create_view(table))
 
 
-def _names(connection: duckdb.DuckDBPyConnection) -> set[str]:
-    return {name for (name,) in connection.execute(_NAMES).fetchall()}
+def _columns(connection: duckdb.DuckDBPyConnection) -> Mapping[str, set[str]]:
+    """The columns of each table that is there."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for table, column in connection.execute(_COLUMNS).fetchall():
+        found[table].add(column)
+    return found
 
 
 def _one(connection: duckdb.DuckDBPyConnection, query: str) -> object:
