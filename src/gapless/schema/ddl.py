@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
-from gapless.schema.tables import TABLES, Index, Table, table
+from gapless.schema.tables import TABLES, Column, Index, Kind, Table, table
 
 EVERY = frozenset(each.name for each in TABLES)
 
@@ -15,6 +15,12 @@ def quoted(name: str) -> str:
 
 def listed(names: Iterable[str]) -> str:
     return ", ".join(map(quoted, names))
+
+
+def definition(column: Column, types: Mapping[Kind, str], otherwise: str) -> str:
+    """A column in `CREATE TABLE`, with the type of its kind."""
+    type_ = types.get(column.kind, otherwise)
+    return f"{quoted(column.name)} {type_}{'' if column.nullable else ' NOT NULL'}"
 
 
 def nearest_parent(child: Table, stored: Collection[str]) -> Table | None:

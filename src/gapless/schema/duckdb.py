@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gapless.schema.ddl import quoted
+from gapless.schema.ddl import definition, quoted
 from gapless.schema.tables import Column, Kind, Table
 
 _TYPES = {Kind.INT: "UBIGINT", Kind.BOOL: "BOOLEAN", Kind.FLOAT: "DOUBLE", Kind.JSON: "VARCHAR"}
@@ -34,8 +34,7 @@ def create_view(table: Table) -> str:
 
 
 def _definition(column: Column) -> str:
-    type_ = _TYPES.get(column.kind, "BLOB")
-    return f"{quoted(column.name)} {type_}{'' if column.nullable else ' NOT NULL'}"
+    return definition(column, _TYPES, "BLOB")
 
 
 def _readable(column: Column) -> Iterator[str]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from gapless.schema.ddl import EVERY, create_index, listed, nearest_parent, quoted
+from gapless.schema.ddl import EVERY, create_index, definition, listed, nearest_parent, quoted
 from gapless.schema.tables import LOGS, TRANSACTIONS, Column, Kind, Table
 
 PARTITIONED = (TRANSACTIONS.name, LOGS.name)
@@ -106,8 +106,7 @@ class Dialect:
 
 
 def _definition(column: Column) -> str:
-    type_ = _TYPES.get(column.kind, "bytea")
-    return f"{quoted(column.name)} {type_}{'' if column.nullable else ' NOT NULL'}"
+    return definition(column, _TYPES, "bytea")
 
 
 def _readable(column: Column) -> Iterator[str]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from gapless.schema.ddl import EVERY, create_index, listed, nearest_parent, quoted
+from gapless.schema.ddl import EVERY, create_index, definition, listed, nearest_parent, quoted
 from gapless.schema.tables import Column, Kind, Table
 
 _TYPES = {Kind.INT: "INTEGER", Kind.BOOL: "INTEGER", Kind.FLOAT: "REAL", Kind.JSON: "TEXT"}
@@ -53,8 +53,7 @@ def drop_view(table: Table) -> str:
 
 
 def _definition(column: Column) -> str:
-    type_ = _TYPES.get(column.kind, "BLOB")
-    return f"{quoted(column.name)} {type_}{'' if column.nullable else ' NOT NULL'}"
+    return definition(column, _TYPES, "BLOB")
 
 
 def _reference(child: Table, stored: Collection[str]) -> Iterator[str]:

@@ -93,14 +93,20 @@ def identity(connection: duckdb.DuckDBPyConnection) -> str:
 @contextmanager
 def transaction(connection: duckdb.DuckDBPyConnection, path: Path) -> Iterator[None]:
     """All or nothing, and alone; what was read still holds when it commits."""
-    with _turns[path.resolve()]:
-        connection.begin()
-        try:
-            yield
-            connection.commit()
-        except BaseException:
-            connection.rollback()
-            raise
+    with _turns[path.resolve()], snapshot(connection):
+        yield
+
+
+@contextmanager
+def snapshot(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """All or nothing, of one state of the file."""
+    connection.begin()
+    try:
+        yield
+        connection.commit()
+    except BaseException:
+        connection.rollback()
+        raise
 
 
 @contextmanager

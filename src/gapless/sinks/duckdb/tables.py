@@ -97,6 +97,10 @@ class DuckdbTables:
         ((highest,),) = found.fetchall()
         return int(highest)
 
+    def finish(self) -> None:
+        """Brings all of it from the log into the file, where it is read the fastest."""
+        self._connection.execute("CHECKPOINT")
+
     def _rows(self, query: str, parameters: list[Any]) -> pa.Table:
         return self._connection.sql(query, params=parameters).to_arrow_table().combine_chunks()
 

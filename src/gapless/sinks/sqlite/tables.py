@@ -28,11 +28,11 @@ class SqliteTables:
     """Rows and records, read and written on the connection of the sink."""
 
     def __init__(self, connection: apsw.Connection) -> None:
-        self.ranges = Ranges(connection)
+        self._ranges = Ranges(connection)
         self._connection = connection
 
     async def known(self, chain_id: int, span: Span) -> Known:
-        return self.ranges.within(chain_id, span)
+        return self._ranges.within(chain_id, span)
 
     async def remember(
         self,
@@ -41,7 +41,7 @@ class SqliteTables:
         stored: Iterable[Stored],
         retracted: Iterable[Retracted],
     ) -> None:
-        self.ranges.replace(chain_id, known, stored, retracted)
+        self._ranges.replace(chain_id, known, stored, retracted)
 
     async def create(self, names: Collection[str]) -> None:
         there = file.names(self._connection)
@@ -91,7 +91,14 @@ class SqliteTables:
         columns = zip(*rows, strict=True) if rows else ((), ())
         return pa.table([pa.array(values, pa.uint64()) for values in columns], COUNTS)
 
-    def index(self) -> None:
+    def chains(self) -> list[int]:
+        return self._ranges.chains()
+
+    def highest_fence(self) -> int:
+        return self._ranges.highest_fence()
+
+    def finish(self) -> None:
+        """Builds the indexes."""
         for each in TABLES:
             if each.name in file.names(self._connection):
                 for statement in create_indexes(each):

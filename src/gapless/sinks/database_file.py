@@ -1,0 +1,77 @@
+"""A sink in a file that a database library reads and writes, in this process and on one thread."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Collection
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+import pyarrow as pa
+
+from gapless.core.driving import drive
+from gapless.core.ranges import Span
+from gapless.schema import Table
+from gapless.sinks import sql
+from gapless.sinks.admission import admit
+from gapless.sinks.sink import Batch, Stored
+from gapless.sinks.threaded import ThreadedSink
+from gapless.threads import Thread
+
+
+class FileTables(sql.Transaction, Protocol):
+    """What a file's tables answer, in a transaction or without."""
+
+    def counts(self, table: Table, chain_id: int, span: Span) -> pa.Table: ...
+
+    def chains(self) -> list[int]: ...
+
+    def highest_fence(self) -> int: ...
+
+    def finish(self) -> None: ...
+
+
+class DatabaseFileSink(ThreadedSink):
+    """The contract, kept by the tables of a file and its transactions."""
+
+    def __init__(self, id_: str, thread: Thread, tables: FileTables) -> None:
+        super().__init__(id_, thread)
+        self._tables = tables
+
+    @abstractmethod
+    def _changing(self) -> AbstractContextManager[None]:
+        """A transaction, alone: what it reads still holds when it commits."""
+
+    @abstractmethod
+    def _looking(self) -> AbstractContextManager[None]:
+        """A transaction that sees one state of the file."""
+
+    def _write(self, batch: Batch, fence: int) -> None:
+        admit(batch)
+        with self._changing():
+            drive(sql.write(self._tables, batch, fence))
+
+    def _retract(self, chain_id: int, span: Span, fence: int) -> None:
+        with self._changing():
+            drive(sql.retract(self._tables, chain_id, span, fence))
+
+    def _stored(self, chain_id: int, span: Span | None) -> list[Stored]:
+        with self._looking():
+            return drive(sql.stored(self._tables, chain_id, span))
+
+    def _chains(self) -> list[int]:
+        return self._tables.chains()
+
+    def _read(
+        self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None
+    ) -> pa.Table:
+        return drive(self._tables.read(table, chain_id, span, columns))
+
+    def _counts(self, table: Table, chain_id: int, span: Span) -> pa.Table:
+        return self._tables.counts(table, chain_id, span)
+
+    def _highest_fence(self) -> int:
+        return self._tables.highest_fence()
+
+    def _finish(self) -> None:
+        self._tables.finish()
