@@ -1,8 +1,9 @@
 """From heights to units: ask, parse, check, decode; and a second opinion where that fails.
 
-A block that does not hold together is asked for again, alone and from another endpoint. If every
-opinion is refused, the block is quarantined: the run keeps its height as a hole, and nothing of it
-is stored. Parsing, checking and decoding run on a thread of their own, or heartbeats would starve.
+A block that does not hold together is asked for again from another endpoint, beside others like it;
+after that, each time later. If every opinion is refused, the block is quarantined: the run keeps
+its height as a hole, and nothing of it is stored. Parsing, checking and decoding run on a thread of
+their own, or heartbeats would starve.
 
 Answers are read without the keys that no column is made for. Whether there are any is seen at
 samples, which are read in full: the ends of what is fetched, every 1,000th block, and the first
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import groupby
 from operator import and_
+from random import random
 from typing import ParamSpec, Protocol, TypeVar
 
 import pyarrow as pa
@@ -48,6 +50,8 @@ from gapless.sources.evm.structs import (
     parse_logs,
     parse_receipts,
 )
+from gapless.sources.rpc.limits import delay
+from gapless.sources.together import together
 from gapless.telemetry import log
 
 P = ParamSpec("P")
@@ -133,10 +137,14 @@ class Intake:
         sampled: set[int] = set()
         suspects: set[str] = set()
         left, findings = RangeSet.of(span), dict[int, BadAnswer]()
+        refusals = 0
         for _ in range(OPINIONS):
             keeping = self._keeping
-            for part in left.spans:
-                raws = await self._source.fetch(part, avoid=suspects)
+            if refusals > 1:  # once may be a whim; whoever lags behind needs time
+                await asyncio.sleep(delay(refusals - 1, random()))
+            avoid = frozenset(suspects)
+            asking = [self._source.fetch(part, avoid=avoid) for part in left.spans]
+            for raws in await together(asking):
                 sampled |= (samples := self._samples(raws, edges))
                 found = await self._in_thread(examine, raws, self._wanted, samples, keeping)
                 self._keeping |= found.has_keys
@@ -154,6 +162,7 @@ class Intake:
                     return _unit(span, blocks, tables, kept=keeping, sampled=sampled)
                 findings |= tables
                 left = RangeSet.from_members(tables)
+            refusals += 1
             for height in left:
                 self.refused += 1
                 log(logging.INFO, "answer_refused", height=height, error=findings.get(height))

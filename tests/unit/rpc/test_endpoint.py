@@ -62,9 +62,9 @@ def test_a_head_is_old_news_soon() -> None:
 @pytest.mark.parametrize(
     ("refused", "rests"),
     [
-        (complaint(Reaction.SLOW_DOWN), 0.25),
+        (complaint(Reaction.SLOW_DOWN), 0.05),
         (complaint(Reaction.SLOW_DOWN, 7.0), 7.0),
-        (complaint(Reaction.SLOW_DOWN, 0.0), 0.25),
+        (complaint(Reaction.SLOW_DOWN, 0.0), 0.05),
         (complaint(Reaction.SWITCH), 300.0),
         (complaint(Reaction.SWITCH, 900.0), 900.0),
         (complaint(Reaction.SWITCH, denied=True), 5.0),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.sources.rpc.limits import PROBE_AFTER, Cap, Concurrency, Pacer, delay
+from gapless.sources.rpc.limits import CALM, PROBE_AFTER, Cap, Concurrency, Pacer, Rest, delay
 
 sizes = st.integers(1, 200)
 times = st.floats(0, 10, allow_nan=False)
@@ -135,3 +135,40 @@ def test_delays_grow_to_a_bound(failures: int, chance: float) -> None:
     assert 0.05 <= delay(failures, chance) <= 3.0
     assert delay(failures + 1, chance) >= delay(failures, chance)
     assert delay(1, 0.0) == 0.1
+
+
+def test_a_refusal_now_and_then_costs_little_each_time() -> None:
+    rest = Rest()
+    for _ in range(50):
+        assert rest.after_refusal(chance=0.0) == rest.least
+        rest.succeeded()
+
+
+def test_a_provider_that_refuses_after_a_rest_is_left_alone_for_longer() -> None:
+    rest = Rest(least=0.05, most=0.25, longest=10.0)
+    assert [rest.after_refusal(0.0) for _ in range(7)] == [0.05, 0.2, 0.8, 2.0, 4.0, 8.0, 10.0]
+    rest.succeeded()
+    assert rest.after_refusal(0.0) == 0.25, "one success is not yet calm"
+
+
+def test_calm_is_believed_little_by_little() -> None:
+    rest = Rest(least=0.05, most=0.25)
+    for _ in range(9):
+        rest.after_refusal(0.0)
+    firsts = []
+    for _ in range(4):
+        firsts.append(rest.first)
+        for _ in range(CALM):
+            rest.succeeded()
+    assert firsts == [0.25, 0.125, 0.0625, 0.05]
+
+
+@given(st.lists(st.tuples(st.booleans(), st.floats(0, 1))))
+def test_a_rest_stays_within_its_bounds(events: list[tuple[bool, float]]) -> None:
+    rest = Rest()
+    for good, chance in events:
+        if good:
+            rest.succeeded()
+        else:
+            assert rest.least / 2 <= rest.after_refusal(chance) <= rest.longest
+        assert rest.least <= rest.first <= rest.most

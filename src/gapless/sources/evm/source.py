@@ -34,7 +34,7 @@ from gapless.sources.rpc.limits import delay
 MOST_BYTES = 16 << 20  # of one answer
 _TIMES = 4  # that a null is asked about
 _SHARE = 0.3  # of a new size in the running mean
-_FIRST_WAIT = 0.25  # seconds, before a null is asked about again
+_SOON, _FIRST_WAIT = 0.05, 0.25  # seconds, before a null is asked about again; then later
 _NOBODY = frozenset[str]()
 
 
@@ -158,7 +158,7 @@ class EvmSource:
             deniers |= latest
             avoided = self._others_left(deniers.union(avoid), deniers, latest)
             if times < attempts:
-                await asyncio.sleep(delay(times, random(), _FIRST_WAIT))
+                await asyncio.sleep(_SOON if times == 1 else delay(times, random(), _FIRST_WAIT))
         raise self._nothing_at(wanted[0])
 
     def _others_left(self, *avoided: Collection[str]) -> frozenset[str]:

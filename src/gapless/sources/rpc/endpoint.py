@@ -18,14 +18,13 @@ from gapless.core.redaction import redact
 from gapless.sources.reactions import Reaction
 from gapless.sources.rpc.envelope import Complaint
 from gapless.sources.rpc.gate import Gate
-from gapless.sources.rpc.limits import PROBE_AFTER, Cap, Concurrency, Pacer, delay
+from gapless.sources.rpc.limits import PROBE_AFTER, Cap, Concurrency, Pacer, Rest, delay
 from gapless.sources.rpc.profile import Profile
 
 FIRST_BATCH, LARGEST_BATCH = 20, 100  # calls
 MOST_BYTES, LEAST_BYTES = 16 << 20, 1 << 20
 _QUOTA_REST = 300.0
 _DENIED_REST = (5.0, 300.0)  # after the first denial in a row, and at most
-_LIMITED_REST = (0.25, 10.0)
 _FAILED_REST = (0.2, 10.0)
 _HEAD_HOLDS = 10.0  # seconds
 _BAD_STREAK = 3  # failures in a row that speak against the endpoint, not against a call
@@ -86,6 +85,7 @@ class Endpoint:
         self.trouble = ""  # the last one
         self._chance = chance
         self._rests_until = -inf
+        self._limited = Rest()
         self._streaks: dict[Reaction, int] = {}  # of the same trouble, without a success
         self._failed_at = -inf
         self._lacks = dict.fromkeys(known.lacks, now)
@@ -134,6 +134,7 @@ class Endpoint:
         """A request brought results, be it that some calls were above a rate limit."""
         self.answers += 1
         self._streaks.clear()
+        self._limited.succeeded()
         if not limited:
             self.concurrency.succeeded()
             self.gate.admit()
@@ -146,7 +147,7 @@ class Endpoint:
             case Reaction.SLOW_DOWN:
                 self.rest(now, refusal.wait_seconds or 0)
                 if self.concurrency.limited(sent_at, now) and not refusal.wait_seconds:
-                    self.rest(now, self._delay(refusal.reaction, *_LIMITED_REST))
+                    self.rest(now, self._limited.after_refusal(self._chance()))
             case Reaction.SWITCH if complaint.denied:
                 self.rest(now, self._delay(refusal.reaction, *_DENIED_REST))
             case Reaction.SWITCH:

@@ -18,7 +18,7 @@ from gapless.sources.rpc.envelope import Call, Heard
 
 _FEWEST_ATTEMPTS = 3
 _WAIT_BETWEEN = 3.0  # seconds
-FRESH_AFTER = 0.25  # seconds, until the same endpoint is asked for a second opinion
+FRESH_AFTER = 0.05  # seconds, until the same endpoint is asked for a second opinion
 
 
 @dataclass(frozen=True, slots=True)

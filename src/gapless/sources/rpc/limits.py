@@ -6,6 +6,8 @@
 | `Cap`         | at `start`  | to the double, when an answer  | to half, or to the           |
 |               |             | was all but as large           | provider's own word          |
 | `Pacer`       | at the rate | never                          | never                        |
+| `Rest`        | at `least`  | to the double, when it was too | to half, after `CALM`        |
+|               |             | short                          | successes in a row           |
 
 What a refusal taught is believed for `PROBE_AFTER` seconds and then tried again, so that one bad
 moment never costs a capability for good.
@@ -16,6 +18,7 @@ from __future__ import annotations
 from math import inf
 
 PROBE_AFTER = 600.0
+CALM = 20  # requests
 
 
 class Concurrency:
@@ -109,6 +112,33 @@ class Pacer:
         start = max(self._free_at, now)
         self._free_at = start + calls / self._rate
         return start - now
+
+
+class Rest:
+    """How long to leave a provider alone that is asked too fast, and does not say how long.
+
+    A refusal now and then costs next to nothing. A provider that refuses again right after a rest
+    means it: rests begin longer from then on, until it has been calm for a while.
+    """
+
+    def __init__(self, least: float = 0.05, most: float = 0.25, longest: float = 10.0) -> None:
+        self.least, self.most, self.longest = least, most, longest
+        self.first = least
+        self._refusals = self._successes = 0  # in a row
+
+    def after_refusal(self, chance: float) -> float:
+        self._refusals += 1
+        self._successes = 0
+        if self._refusals > 1:
+            self.first = min(self.most, 2 * self.first)
+        return delay(self._refusals, chance, self.first, self.longest)
+
+    def succeeded(self) -> None:
+        self._refusals = 0
+        self._successes += 1
+        if self._successes >= CALM:
+            self._successes = 0
+            self.first = max(self.least, self.first / 2)
 
 
 def delay(failures: int, chance: float, first: float = 0.1, longest: float = 3.0) -> float:

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Coroutine, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from random import random
 from time import monotonic
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import NoReturn, Self
 
 import msgspec
 
@@ -36,6 +36,7 @@ from gapless.sources.rpc.limits import delay
 from gapless.sources.rpc.profile import Profile
 from gapless.sources.rpc.refused import Refused
 from gapless.sources.rpc.tally import Tally
+from gapless.sources.together import together
 from gapless.telemetry import metrics
 
 _THREADS = 2
@@ -182,7 +183,7 @@ class Pool:
             if refused is not None:
                 return [refused]
         batches = [*self._exchange.batches(endpoint, errand.pending(endpoint.name))]
-        return await _together(
+        return await together(
             [self._exchange.send(endpoint, batch, errand.sent, fresh=fresh) for batch in batches]
         )
 
@@ -268,16 +269,3 @@ def _number(raw: msgspec.Raw) -> int | None:
         return int(msgspec.json.decode(raw, type=str), 16)
     except (ValueError, msgspec.MsgspecError):
         return None
-
-
-async def _together(sending: Sequence[Coroutine[Any, Any, Heard]]) -> list[Heard]:
-    """Awaits all; if one fails or we are cancelled, none is left behind."""
-    if len(sending) == 1:
-        return [await sending[0]]
-    tasks = [asyncio.ensure_future(each) for each in sending]
-    try:
-        return await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
