@@ -131,3 +131,13 @@ def test_of_layers_the_last_one_is_seen_at_each_place(layers: list[Span]) -> Non
     for (before, one), (after, other) in pairwise(seen):
         assert before.last < after.first
         assert one != other or before.last + 1 < after.first
+
+
+@given(spans.map(lambda it: Span(*it)), st.integers(1, 20))
+def test_windows_are_the_span_cut_at_multiples(span: Span, size: int) -> None:
+    windows = [*span.windows(size)]
+    assert (windows[0].first, windows[-1].last) == span
+    for before, after in pairwise(windows):
+        assert before.last + 1 == after.first
+        assert after.first % size == 0
+    assert max(window.size for window in windows) <= size
