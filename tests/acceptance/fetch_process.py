@@ -29,7 +29,7 @@ async def main(url: str, heights: str, target: str, ledger: str) -> int:
             async with engine:
                 ended = await (await start(engine, plane, wanted)).wait()
             print(ended.state, flush=True)
-            return len((await fetching.result(plane, ended)).gaps)
+            return len((await fetching.result(plane.counts, ended)).gaps)
 
 
 if __name__ == "__main__":

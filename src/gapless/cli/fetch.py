@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import click
+import msgspec
 
 from gapless.cli import data, fetching, foreground, render
+from gapless.cli.crew import Crew
 from gapless.cli.display import Pace, ProgressDisplay
+from gapless.cli.errands import FetchErrand
 from gapless.cli.logs import log_to_stderr
 from gapless.cli.metrics import MetricsPage, metrics_option, metrics_page
-from gapless.cli.options import common, hint, note, opened
-from gapless.config import load
+from gapless.cli.options import common, hint, note, opened, processes_option
+from gapless.config import Config, load
 from gapless.core.backfill import State
 from gapless.core.chunk import Order
 from gapless.core.errors import UsageError
@@ -22,6 +26,8 @@ from gapless.core.retry import RetryKind
 from gapless.ledger import redacted
 from gapless.ledger.records import Backfill, BackfillRequest
 from gapless.pipeline.check import Level
+from gapless.runtime.counts import Counts
+from gapless.runtime.engine import Engine
 from gapless.runtime.fetch import calls_for
 from gapless.runtime.fetching import (
     Fetching,
@@ -42,7 +48,9 @@ _ORDERS = [order.value for order in Order]
 @click.argument("network")
 @click.argument("blocks", required=False, metavar="[A:B]")
 @click.option("--rpc", "rpcs", multiple=True, metavar="URL", help="A node; repeat it for failover.")
-@click.option("--to", "target", metavar="PATH", help="`x.db` is SQLite, `x.duckdb` DuckDB, `x/` Parquet.")
+@click.option(
+    "--to", "target", metavar="PATH", help="SQLite `x.db`, DuckDB `x.duckdb`, Parquet `x/`."
+)
 @click.option("--datasets", metavar="D,D,…", help="Of blocks,transactions,logs,withdrawals.")
 @click.option("--workers", type=int, help="Requests in flight, to each node.  [default: 8]")
 @click.option("--batch-size", type=int, help="Blocks in a write.  [default: 100]")
@@ -54,6 +62,7 @@ _ORDERS = [order.value for order in Order]
 @click.option("--confirmations", type=click.IntRange(0), help="Final is so far below the head.")
 @click.option("--max-requests", type=click.IntRange(1), help="Stop after so many calls.")
 @click.option("--order", type=click.Choice(_ORDERS), help="Which end to begin at.")
+@processes_option
 @click.option("--dry-run", is_flag=True, help="Only say what would be done, and its price.")
 @click.option("--detach", is_flag=True, help="Only create the backfill; workers run it.")
 @metrics_option
@@ -66,6 +75,7 @@ async def fetch(
     rpcs: tuple[str, ...],
     target: str | None,
     max_requests: int | None,
+    processes: int,
     dry_run: bool,
     detach: bool,
     metrics_port: int | None,
@@ -80,15 +90,14 @@ async def fetch(
     they are never stored or shown.
     """
     wanted = FetchOptions(**options)  # type: ignore[typeddict-item]
-    wish, places = wish_for(load(), network, blocks, rpcs, target, wanted)
+    wish, places = wish_for(load(), network, blocks, rpcs, target, wanted, processes)
     if detach and not places.shared:
         raise UsageError(
             "`--detach` needs endpoints and a sink that workers know by name",
             hint="name them in `gapless.toml`, or give `env:VARIABLE`: URLs are never stored",
         )
-    opening = open_fetch(
-        wish, places.config, ledger_url, max_calls=max_requests, create=not dry_run
-    )
+    max_calls = max_requests and max(1, max_requests // processes)
+    opening = open_fetch(wish, places.config, ledger_url, max_calls=max_calls, create=not dry_run)
     serving = metrics_page(metrics_port, works=not (dry_run or detach))
     async with serving as page, opening as fetch:
         note(fetching.where(fetch))
@@ -97,7 +106,8 @@ async def fetch(
             return _dry_run(fetch, as_json=as_json)
         if detach and fetch.missing:
             return await _leave_to_workers(fetch, as_json=as_json)
-        result = await (_run(fetch, page, as_json=as_json) if fetch.missing else fetch.result())
+        run = Run(fetch, places.config, max_calls)
+        result = await (run(page, as_json=as_json) if fetch.missing else fetch.result())
     if as_json:
         click.echo(data.to_json(fetching.result_json(result, ledger_url)))
     note(fetching.summary(result))
@@ -121,24 +131,48 @@ async def _leave_to_workers(fetch: Fetching, *, as_json: bool) -> int:
     return 0
 
 
-async def _run(fetch: Fetching, page: MetricsPage, *, as_json: bool) -> FetchResult:
-    """Runs it in this process to its end, or until someone interrupts it."""
-    began = time.monotonic()
-    with fetch.plane() as plane:
-        engine, wanted = await fetch.engine()
-        line = FetchLine(fetch, plane)
-        with ProgressDisplay(line) as display, foreground.stdout_kept_for_data() as stdout:
-            log_to_stderr(logging.WARNING, say=display.say)
-            async with foreground.working(engine, page) as interrupted:
-                handle = await start(engine, plane, wanted)
-                if not as_json:
-                    click.echo(handle.id, file=stdout)
-                enough = asyncio.create_task(_stop_when_used_up(plane, interrupted, display))
-                await foreground.run_to_the_end(engine, handle, display, interrupted)
-                enough.cancel()
-                ended = await handle.progress()
-                await engine.ledger.keep_profiles(fetch.spec.network, profiles_to(fetch.pool))
-        return await fetch.result(plane, ended, time.monotonic() - began)
+@dataclass(frozen=True)
+class Run:
+    """A fetch that runs here, and in as many helpers as are wished for."""
+
+    fetch: Fetching
+    config: Config
+    max_calls: int | None  # of each process
+
+    async def __call__(self, page: MetricsPage, *, as_json: bool) -> FetchResult:
+        """Runs it to its end, or until someone interrupts it."""
+        began = time.monotonic()
+        fetch = self.fetch
+        with fetch.plane() as plane:
+            engine, wanted = await fetch.engine()
+            line = FetchLine(fetch, plane)
+            with ProgressDisplay(line) as display, foreground.stdout_kept_for_data() as stdout:
+                log_to_stderr(logging.WARNING, say=display.say)
+                async with foreground.working(engine, page) as interrupted:
+                    handle = await start(engine, plane, wanted)
+                    if not as_json:
+                        click.echo(handle.id, file=stdout)
+                    enough = asyncio.create_task(_stop_when_used_up(plane, interrupted, display))
+                    async with self._crew(engine, handle.id, display) as line.crew:
+                        await foreground.run_to_the_end(engine, handle, display, interrupted)
+                    enough.cancel()
+                    ended = await handle.progress()
+                    await engine.ledger.keep_profiles(fetch.spec.network, profiles_to(fetch.pool))
+            return await fetch.result(line.counts, ended, time.monotonic() - began)
+
+    def _crew(self, engine: Engine, backfill_id: str, display: ProgressDisplay) -> Crew:
+        """The other processes; each has the same share of everything as this one."""
+        assert engine.worker is not None
+        errand = FetchErrand(
+            ledger=self.fetch.ledger_url,
+            backfill=backfill_id,
+            slots=dict(engine.worker.slots),
+            spec=msgspec.to_builtins(self.fetch.spec),
+            config=self.config,
+            max_calls=self.max_calls,
+        )
+        helpers = self.fetch.wish.processes - 1
+        return Crew([errand] * helpers, display.say, engine.free_dead)
 
 
 async def _stop_when_used_up(
@@ -170,17 +204,24 @@ class FetchLine:
     def __init__(self, fetch: Fetching, plane: Plane) -> None:
         self._fetch, self._plane = fetch, plane
         self._blocks, self._calls = Pace(), Pace()
+        self.crew: Crew | None = None
+
+    @property
+    def counts(self) -> Counts:
+        """What all processes have done."""
+        own = self._plane.counts
+        return own if self.crew is None else own + self.crew.counts
 
     def __call__(self, backfill: Backfill, now: float, width: int) -> str:
-        fetch, plane, total = self._fetch, self._plane, self._fetch.span.size
+        fetch, counts, total = self._fetch, self.counts, self._fetch.span.size
         standing = fetching.Standing(
             network=fetch.spec.network,
             total=total,
-            done=min(total, total - len(fetch.missing) + plane.blocks),
-            blocks_per_second=self._blocks.after(now, plane.blocks),
-            calls_per_second=self._calls.after(now, fetch.pool.calls.total()),
-            retries=fetch.pool.retries,
-            refused=plane.intake.refused,
+            done=min(total, total - len(fetch.missing) + counts.blocks),
+            blocks_per_second=self._blocks.after(now, counts.blocks),
+            calls_per_second=self._calls.after(now, sum(counts.calls.values())),
+            retries=counts.retries,
+            refused=counts.refused,
             waiting=backfill.chunks.failed,
         )
         return fetching.progress_line(standing, width)

@@ -97,6 +97,21 @@ async def working(engine: Engine, page: MetricsPage) -> AsyncIterator[asyncio.Ev
                 yield interrupted
 
 
+async def work(engine: Engine, stopped: asyncio.Event, *, until_idle: bool) -> None:
+    """Waits until it is stopped, or until there is nothing left to do."""
+    stop = asyncio.create_task(stopped.wait())
+    while not stopped.is_set():
+        settled = asyncio.create_task(engine.something_settled())
+        await asyncio.wait([stop, settled], return_when=asyncio.FIRST_COMPLETED)
+        if settled.done():
+            settled.result()  # a worker that died says why
+        settled.cancel()
+        with suppress(LedgerUnreachable):  # the worker keeps trying, and so do we
+            if until_idle and await engine.is_idle():
+                break
+    stop.cancel()
+
+
 async def run_to_the_end(
     engine: Engine, handle: BackfillHandle, display: ProgressDisplay, interrupted: asyncio.Event
 ) -> None:

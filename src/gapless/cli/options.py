@@ -35,6 +35,14 @@ ledger_option = click.option(
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
+processes_option = click.option(
+    "--processes",
+    type=click.IntRange(1, 256),
+    default=1,
+    show_default=True,
+    help="So many processes, for nodes that are faster than one core.",
+)
+
 
 def common(command: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     """Adds `--ledger` and `--json`, and runs the async command.

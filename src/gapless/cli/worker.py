@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from contextlib import suppress
 
 import click
 
 from gapless.cli import data, foreground
+from gapless.cli.crew import Crew
+from gapless.cli.errands import WorkErrand
 from gapless.cli.logs import log_to_stderr
 from gapless.cli.metrics import metrics_option, metrics_page
-from gapless.cli.options import Duration, common
-from gapless.core.errors import LedgerUnreachable
+from gapless.cli.options import Duration, common, note, processes_option
 from gapless.runtime.engine import Engine
 from gapless.runtime.slots import parse_slots
 from gapless.runtime.worker import WorkerOptions
@@ -41,6 +40,7 @@ from gapless.runtime.worker import WorkerOptions
     show_default=True,
     help="Time to finish on SIGTERM.",
 )
+@processes_option
 @click.option("-v", "--verbose", is_flag=True, help="Log every completed chunk.")
 @metrics_option
 @common
@@ -51,6 +51,7 @@ async def worker(
     until_idle: bool,
     poll: float,
     drain: float,
+    processes: int,
     verbose: bool,
     metrics_port: int | None,
 ) -> int:
@@ -61,9 +62,11 @@ async def worker(
     Jobs are imported as backfills ask for them, from the current folder or the environment.
     The log goes to stderr, with --json as JSON; how the runs ended goes to stdout then.
     """
+    parsed = parse_slots(slots)
+    errand = WorkErrand(ledger_url, parsed, poll, drain, as_json, verbose)
     engine = Engine(
         ledger_url,
-        slots=parse_slots(slots),
+        slots=parsed,
         importing=True,
         options=WorkerOptions(poll_seconds=poll, drain_seconds=drain),
     )
@@ -73,25 +76,13 @@ async def worker(
         async with (
             metrics_page(metrics_port) as page,
             foreground.working(engine, page) as stopped,
+            Crew([errand] * (processes - 1), note, engine.free_dead) as crew,
         ):
-            await _work(engine, stopped, until_idle)
+            await foreground.work(engine, stopped, until_idle=until_idle)
+            crew.dismiss()
             await engine.drain()
     if as_json:
-        click.echo(data.to_json(data.outcomes_json(engine.worker.ended if engine.worker else {})))
+        assert engine.worker is not None
+        click.echo(data.to_json(data.outcomes_json(engine.worker.ended + crew.ended)))
     foreground.leave_if_stuck(engine)
     return 0
-
-
-async def _work(engine: Engine, stopped: asyncio.Event, until_idle: bool) -> None:
-    """Waits for a signal, or until there is nothing left to do."""
-    stop = asyncio.create_task(stopped.wait())
-    while not stopped.is_set():
-        settled = asyncio.create_task(engine.something_settled())
-        await asyncio.wait([stop, settled], return_when=asyncio.FIRST_COMPLETED)
-        if settled.done():
-            settled.result()  # a worker that died says why
-        settled.cancel()
-        with suppress(LedgerUnreachable):  # the worker keeps trying, and so do we
-            if until_idle and await engine.is_idle():
-                break
-    stop.cancel()

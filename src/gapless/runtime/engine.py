@@ -165,6 +165,12 @@ class Engine:
                 self.worker.drain()
             await self._working
 
+    async def free_dead(self) -> None:
+        """Frees what processes of this host held that have died."""
+        assert self.worker is not None
+        await self.worker.free_dead()
+        self.wake()
+
     async def is_idle(self) -> bool:
         """Whether no backfill is left that this engine could bring to its end by itself.
 

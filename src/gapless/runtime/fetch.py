@@ -87,6 +87,13 @@ class Wish:
     retry: RetryPolicy = RetryPolicy()  # noqa: RUF009 - frozen
     queue: str = FOREGROUND
     confirmations: int | None = None
+    processes: int = 1
+
+    def chunk_size(self, blocks: int) -> int:
+        """So that each process has chunks of its own, however short the range is."""
+        if self.processes == 1:
+            return self.numbers.chunk_size
+        return min(self.numbers.chunk_size, -(-blocks // (2 * self.processes)))
 
     def spec(self, chain_id: int, sink_id: str) -> BlocksSpec:
         return BlocksSpec(
@@ -131,7 +138,7 @@ def request_for_blocks(
         job_version=VERSION,
         selector=summary(Range(str(span.first), str(span.last))),
         selection=Selection(blocks().kind, missing.spans),
-        chunk_size=wish.numbers.chunk_size,
+        chunk_size=wish.chunk_size(len(missing)),
         max_concurrent_runs=wish.numbers.max_concurrent,
         queue=wish.queue,
         order=wish.order,

@@ -31,6 +31,7 @@ from gapless.ledger.records import Backfill, BackfillRequest
 from gapless.networks import find_network
 from gapless.pipeline.check import Level
 from gapless.runtime import blocks
+from gapless.runtime.counts import Counts
 from gapless.runtime.engine import BackfillHandle, Engine
 from gapless.runtime.fetch import (
     FOREGROUND,
@@ -115,14 +116,17 @@ class Fetching:
         )
 
     async def engine(self) -> tuple[Engine, Backfill | BackfillRequest]:
-        """The engine that runs this fetch and nothing else, and what it is to run."""
+        """The engine that runs this fetch and nothing else, and what it is to run.
+
+        Of several processes, each has its share of the chunks that run at once.
+        """
         ledger = await open_ledger(self.ledger_url, actor=actor())
         try:
             wanted = await self.wanted(ledger)
         finally:
             await ledger.close()
         options = WorkerOptions(only=wanted.id)
-        slots = {wanted.queue: wanted.max_concurrent_runs}
+        slots = {wanted.queue: max(1, wanted.max_concurrent_runs // self.wish.processes)}
         return Engine(self.ledger_url, slots=slots, options=options), wanted
 
     def plane(self) -> AbstractContextManager[Plane]:
@@ -130,9 +134,11 @@ class Fetching:
         return plane_with(self.spec, self.pool, self.sink, self.wish.numbers.workers)
 
     async def result(
-        self, plane: Plane | None = None, ended: Backfill | None = None, seconds: float = 0.0
+        self, counts: Counts | None = None, ended: Backfill | None = None, seconds: float = 0.0
     ) -> FetchResult:
         """What is stored by now, and what is not, after a run of so many seconds."""
+        if counts is None:  # nothing was to be done
+            counts = Counts(calls=dict(self.pool.calls), requests=self.pool.requests)
         assert self.sink is not None
         ended_at = time.time()
         await self.sink.finish()
@@ -149,14 +155,14 @@ class Fetching:
             gaps=RangeSet.of(self.span) - await covered(self.sink, self.spec, self.span),
             rows=rows,
             unproven=frozenset(check for each in stored for check in each.unproven),
-            fetched=0 if plane is None else plane.blocks,
-            batches=0 if plane is None else plane.batches,
+            fetched=counts.blocks,
+            batches=counts.batches,
             started_at=ended_at - seconds,
             ended_at=ended_at,
-            calls=self.pool.calls,
-            requests=self.pool.requests,
-            retries=self.pool.retries,
-            refused=0 if plane is None else plane.intake.refused,
+            calls=counts.calls,
+            requests=counts.requests,
+            retries=counts.retries,
+            refused=counts.refused,
         )
 
 
@@ -196,6 +202,11 @@ async def open_fetch(
             spec = wish.spec(pool.chain_id, "" if sink is None else sink.id)
             done = RangeSet() if sink is None else await covered(sink, spec, span)
             missing = RangeSet.of(span) - done
+            if sink is not None and wish.processes > 1 and not sink.shareable:
+                raise UsageError(
+                    f"`{spec.sink}` can be open in one process only",
+                    hint="leave out `--processes`, or fetch into a sink of another kind",
+                )
             yield Fetching(wish, ledger_url, pool, tip, span, spec, sink, missing)
 
 
@@ -255,12 +266,15 @@ def wish_for(
     rpcs: Sequence[str],
     target: str | None,
     options: FetchOptions,
+    processes: int = 1,
 ) -> tuple[Wish, Places]:
     """The wish, with all that can be wrong about it found before a node is asked."""
     chain = find_network(network)
     said = {name: options.get(name) for name in _NUMBERS if options.get(name) is not None}
     numbers = checked(msgspec.structs.replace(config.fetch, **said))
-    places = places_of(config, chain, rpcs, target, options.get("rps"))
+    if processes > numbers.max_concurrent:
+        numbers = msgspec.structs.replace(numbers, max_concurrent=processes)
+    places = places_of(config, chain, rpcs, target, options.get("rps")).shared_by(processes)
     return Wish(
         network=chain,
         heights=_heights(heights, numbers.start_height, numbers.end_height),
@@ -273,6 +287,7 @@ def wish_for(
         retry=RetryPolicy.named(_one_of(RetryKind, "retry", numbers.retry)),
         queue="default" if places.shared else FOREGROUND,
         confirmations=options.get("confirmations"),
+        processes=processes,
     ), places
 
 
@@ -314,4 +329,4 @@ async def fetch(
             async with engine:
                 ended = await (await start(engine, plane, wanted)).wait()
                 await engine.ledger.keep_profiles(wish.network.name, profiles_to(fetching.pool))
-            return await fetching.result(plane, ended, time.monotonic() - began)
+            return await fetching.result(plane.counts, ended, time.monotonic() - began)

@@ -33,6 +33,7 @@ from gapless.pipeline.check import Level, required
 from gapless.pipeline.flow import Flow, Sizes, Target
 from gapless.pipeline.intake import Intake, Wanted
 from gapless.runtime.context import Context
+from gapless.runtime.counts import Counts
 from gapless.runtime.job import Chunk
 from gapless.runtime.joined import JoinedWriter, joining
 from gapless.sinks import JoiningSink, Sink, Stored
@@ -79,6 +80,17 @@ class Plane:
         self._runs = 0
         self._joined: JoiningSink | None = None
         self._asked = False  # whether they are one database
+
+    @property
+    def counts(self) -> Counts:
+        return Counts(
+            blocks=self.blocks,
+            batches=self.batches,
+            calls=dict(self.pool.calls),
+            requests=self.pool.requests,
+            retries=self.pool.retries,
+            refused=self.intake.refused,
+        )
 
     async def run(self, chunk: Chunk, context: Context) -> None:
         """Writes the blocks of a chunk, and tells what is stored of it."""
@@ -198,12 +210,15 @@ def plane_with(spec: BlocksSpec, pool: Pool, sink: Sink, workers: int) -> Iterat
 
 
 @asynccontextmanager
-async def open_plane(spec: BlocksSpec, config: Config, ledger: Ledger) -> AsyncIterator[Plane]:
+async def open_plane(
+    spec: BlocksSpec, config: Config, ledger: Ledger, *, max_calls: int | None = None
+) -> AsyncIterator[Plane]:
     """The plane of a backfill, with what earlier ones learned of its endpoints."""
     pool = Pool(
         endpoints_of(config, spec.endpoints),
         workers=config.fetch.workers,
         chain_id=spec.chain_id,
+        max_calls=max_calls,
         profiles=profiles_from(await ledger.profiles(spec.network)),
     )
     async with await open_sink(config.sink(spec.sink)) as sink, pool:

@@ -95,7 +95,7 @@ class Worker:
             log(logging.INFO, "worker_stopped")
 
     async def _work(self) -> None:
-        freed = await self._ledger.free_dead(self._process, is_alive)
+        freed = await self.free_dead()
         slots = announced(self._slots, self._options.only)
         await self._ledger.register(self.id, self._process, slots)
         self.started.set()
@@ -114,6 +114,10 @@ class Worker:
             if leftover := [run.task for run in self._runs if run.task is not None]:
                 await asyncio.wait(leftover)
             self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def free_dead(self) -> int:
+        """Frees the leases of dead processes of this host; returns how many."""
+        return await self._ledger.free_dead(self._process, is_alive)
 
     @property
     def slots(self) -> Mapping[str, int]:

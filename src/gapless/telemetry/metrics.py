@@ -57,6 +57,10 @@ class Series:
         finally:
             self.add(-amount, *labels)
 
+    def absorb(self, labels: tuple[str, ...], more: list[float]) -> None:
+        """What another process has counted."""
+        self.add(more[0], *labels)
+
     def replace(self, values: Mapping[tuple[str, ...], float]) -> None:
         """A gauge, as it was just read from somewhere."""
         self.values.clear()
@@ -85,6 +89,15 @@ class Histogram:
         self.counts[labels][bisect_left(self.limits, value)] += 1
         self.sums[labels] += value
 
+    def absorb(self, labels: tuple[str, ...], more: list[float]) -> None:
+        """What another process has observed: the counts, and the sum of all behind them."""
+        if labels not in self.counts:
+            self._make(labels)
+        *counts, total = more
+        own = self.counts[labels]
+        self.counts[labels] = [mine + int(each) for mine, each in zip(own, counts, strict=True)]
+        self.sums[labels] += total
+
     @contextmanager
     def timed(self, *labels: str) -> Iterator[None]:
         """Observes the seconds that are spent within, however it ends."""
@@ -105,6 +118,8 @@ class Histogram:
 
 
 Metric = Series | Histogram
+Snapshot = dict[str, list[tuple[tuple[str, ...], list[float]]]]
+"""Counters and histograms by name, as numbers for each combination of label values."""
 
 _SHORT = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _LONG = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0, 604800.0)
@@ -179,3 +194,30 @@ METRICS: tuple[Metric, ...] = (
     BACKFILLS,
     CHUNKS,
 )
+
+
+def snapshot() -> Snapshot:
+    """What this process has counted, to be added to another's; gauges are each one's own."""
+    found: Snapshot = {}
+    for metric in METRICS:
+        if isinstance(metric, Histogram):
+            found[metric.name] = [
+                (labels, [*counts, metric.sums[labels]]) for labels, counts in metric.counts.items()
+            ]
+        elif metric.kind is Kind.COUNTER:
+            found[metric.name] = [(labels, [value]) for labels, value in metric.values.items()]
+    return found
+
+
+def absorb(now: Snapshot, before: Snapshot) -> None:
+    """Counts what another process has counted since it told of it before."""
+    for metric in METRICS:
+        earlier = dict(before.get(metric.name, []))
+        for labels, values in now.get(metric.name, []):
+            more = [
+                value - known
+                for value, known in zip(
+                    values, earlier.get(labels, [0.0] * len(values)), strict=True
+                )
+            ]
+            metric.absorb(labels, more)

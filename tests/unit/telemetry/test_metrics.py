@@ -52,6 +52,24 @@ def test_a_histogram_counts_what_is_at_most_a_limit() -> None:
     assert histogram.sums[()] == pytest.approx(12.7)
 
 
+def test_what_another_process_counted_is_added_once() -> None:
+    """It tells what it has counted since its start, again and again."""
+    endpoint = "told-by-another"
+    metrics.REFUSALS.add(2, endpoint, "slow_down")
+    metrics.REQUEST_SECONDS.observe(0.5, endpoint)
+    first = metrics.snapshot()
+    metrics.REFUSALS.add(1, endpoint, "slow_down")
+    second = metrics.snapshot()
+    assert not set(second) & {each.name for each in METRICS if each.kind is Kind.GAUGE}
+
+    metrics.absorb(first, {})
+    metrics.absorb(second, first)
+
+    assert metrics.REFUSALS.values[endpoint, "slow_down"] == 3 + 3
+    assert metrics.REQUEST_SECONDS.buckets((endpoint,))[-1] == ("+Inf", 1 + 1)
+    assert metrics.REQUEST_SECONDS.sums[endpoint,] == 1.0
+
+
 def test_names_follow_the_rules() -> None:
     known = {"backfill_duration_seconds", "blocks_backfilled_total", "backfill_workers"}
     for metric in METRICS:

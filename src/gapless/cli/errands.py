@@ -1,0 +1,44 @@
+"""What a command and its helpers tell each other, a line of JSON at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from gapless.config import Config
+from gapless.runtime.counts import Counts
+from gapless.telemetry.metrics import Snapshot
+
+
+class FetchErrand(msgspec.Struct, frozen=True, tag="fetch"):
+    """Run chunks of one fetch."""
+
+    ledger: str
+    backfill: str
+    slots: dict[str, int]
+    spec: dict[str, Any]
+    config: Config
+    max_calls: int | None
+
+
+class WorkErrand(msgspec.Struct, frozen=True, tag="work"):
+    """Run chunks of whatever the ledger has."""
+
+    ledger: str
+    slots: dict[str, int]
+    poll: float
+    drain: float
+    as_json: bool
+    verbose: bool
+
+
+Errand = FetchErrand | WorkErrand
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What a helper has done since its start."""
+
+    counts: Counts = Counts()
+    ended: dict[str, int] = {}  # runs, by how
+    metrics: Snapshot = {}

@@ -1,0 +1,26 @@
+"""What a fetch has done so far: counted by each process, added up by the one that tells of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+
+
+class Counts(msgspec.Struct, frozen=True):
+    blocks: int = 0  # written
+    batches: int = 0
+    calls: dict[str, int] = {}  # by method
+    requests: int = 0
+    retries: int = 0  # calls that were sent again
+    refused: int = 0  # answers that did not hold
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(
+            blocks=self.blocks + other.blocks,
+            batches=self.batches + other.batches,
+            calls=dict(Counter(self.calls) + Counter(other.calls)),
+            requests=self.requests + other.requests,
+            retries=self.retries + other.retries,
+            refused=self.refused + other.refused,
+        )
