@@ -14,6 +14,7 @@ from bench import (
     claims,
     command,
     concurrency,
+    copying,
     creation,
     decode,
     fetching,
@@ -62,6 +63,7 @@ DATA: dict[str, Callable[[], AsyncIterator[Row]]] = {
     "latency": latency.measure,
     "writing": writing.measure,
     "fetching": fetching.measure,
+    "copying": copying.measure,
     "verifying": verifying.measure,
     "memory": command.measure_memory,
 }

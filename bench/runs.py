@@ -39,10 +39,11 @@ class Room:
         blocks: int,
         target: str,
         profile: Profile | None = None,
+        ledger: str | None = None,
         **options: Unpack[FetchOptions],
     ) -> FetchResult:
         """Fetches blocks 1 to `blocks`; a profile is what is known of the node before."""
-        ledger = f"sqlite:///{self.path('.ledger.db')}"
+        ledger = ledger or f"sqlite:///{self.path('.ledger.db')}"
         if profile is not None:
             opened = await open_ledger(ledger)
             known = {url.removeprefix("http://"): {"batch_calls": profile.batch_calls}}

@@ -32,7 +32,7 @@ SINKS = {
 async def measure() -> AsyncIterator[Row]:
     for workload in (SMALL, LARGE):
         for kind, (suffix, size, bound) in SINKS.items():
-            batches = _batches(workload, size)
+            batches = batches_of(workload, size)
             taken: dict[str, list[float]] = {"sink": [], "raw": []}
             with room() as place:
                 target = f"{place.path('')}{suffix}"
@@ -57,7 +57,7 @@ async def measure() -> AsyncIterator[Row]:
             )
 
 
-def _batches(workload: Workload, size: int) -> list[Batch]:
+def batches_of(workload: Workload, size: int) -> list[Batch]:
     """Blocks 1 to the last of the workload, none of them across a multiple of the size."""
     chain = simulated(workload.parameters)
     batches = []

@@ -37,6 +37,9 @@ LOST = (
 )
 """What another try may mend: the transaction has not happened, or nobody says whether it has."""
 
+POOLED = (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError)
+"""What a prepared statement may meet behind a proxy that pools transactions."""
+
 FAILURES = (
     OSError,
     asyncpg.PostgresError,

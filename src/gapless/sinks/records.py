@@ -7,7 +7,7 @@ height was written under the same fence or under a lower one.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from gapless.core.errors import BrokenSeam, FencedOff
 from gapless.core.ranges import RangeSet, Span
-from gapless.schema import BLOCKS, TABLES, table
+from gapless.schema import BLOCKS, TABLES, Table, table
 from gapless.schema.digest import MODULUS, digest
 from gapless.sinks.sink import Batch, Stored
 
@@ -77,7 +77,13 @@ def _broken(batch: Batch, height: int) -> BrokenSeam:
     )
 
 
-def written(batch: Batch, name: str, rows: pa.Table, fence: int) -> Stored:
+def written(
+    batch: Batch,
+    name: str,
+    rows: pa.Table,
+    fence: int,
+    digest_of: Callable[[Table, pa.Table], int] = digest,
+) -> Stored:
     """The record of what a batch brings to a table."""
     blocks = batch.tables[BLOCKS.name]
     return Stored(
@@ -85,7 +91,7 @@ def written(batch: Batch, name: str, rows: pa.Table, fence: int) -> Stored:
         span=batch.span,
         fence=fence,
         rows=rows.num_rows,
-        digest=digest(table(name), rows),
+        digest=digest_of(table(name), rows),
         proven=batch.proven,
         unproven=batch.unproven,
         parent_hash=blocks["parent_hash"][0].as_py(),

@@ -10,7 +10,7 @@ deleted: a load of new blocks is inserts alone.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import Protocol
 
@@ -57,8 +57,16 @@ class Transaction(Protocol):
         """The rows of a span in the order of the key; none if there is no such table."""
 
 
-async def write(tx: Transaction, batch: Batch, fence: int) -> list[Stored]:
-    """Replaces the range of a batch that was admitted; see `Sink.write`. Returns its records."""
+async def write(
+    tx: Transaction,
+    batch: Batch,
+    fence: int,
+    digest_of: Callable[[Table, pa.Table], int] = digest,
+) -> list[Stored]:
+    """Replaces the range of a batch that was admitted; see `Sink.write`. Returns its records.
+
+    `digest_of` may know the digest of rows that were just inserted.
+    """
     chain_id, span = batch.chain_id, batch.span
     known = await tx.known(chain_id, _touching(span))
     records.refuse_older(known, span, fence, batch.tables)
@@ -75,7 +83,7 @@ async def write(tx: Transaction, batch: Batch, fence: int) -> list[Stored]:
     for name in batch.tables:
         rows = revision.rows(batch, name)
         await tx.insert(table(name), rows)
-        written.append(records.written(batch, name, rows, fence))
+        written.append(records.written(batch, name, rows, fence, digest_of))
     retracted = records.retractions(known, span, None)
     await tx.remember(chain_id, known, records.merged([*kept, *written]), retracted)
     return written

@@ -24,7 +24,7 @@ import asyncpg
 from gapless.core.errors import LedgerUnreachable, UsageError
 from gapless.ledger import sql
 from gapless.ledger.database import Body, Row, Transaction
-from gapless.postgres.connections import LOST, Connection, Connections
+from gapless.postgres.connections import LOST, POOLED, Connection, Connections
 from gapless.postgres.url import HINT, split
 
 T = TypeVar("T")
@@ -49,7 +49,6 @@ OPTIONS = ("prepared_statements",)
 SESSIONS = 64
 CHANNEL = "gapless"
 MIGRATION_LOCK = 0x6761706C
-POOLED = (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError)
 
 
 class PostgresTransaction:

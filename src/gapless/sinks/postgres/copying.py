@@ -28,6 +28,7 @@ ROWS_AT_ONCE = 8192
 _BASE = 10_000
 _LIMBS = 8  # of 32 bits
 _VARIABLE = (Kind.BYTES, Kind.JSON)
+_JOINED = pc.JoinOptions(null_handling="replace", null_replacement="")
 
 Bytes = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
@@ -48,51 +49,55 @@ def copied(columns: Sequence[Column], rows: pa.Table) -> Iterator[bytes]:
 
 @dataclass(frozen=True)
 class _Field:
-    """A column within a stretch: what it has for every row, and which rows have it."""
+    """Bytes of every row side by side: the same in all, or each row's own, if it has them."""
 
+    width: int
     values: Bytes
-    there: Mask | None  # None: all of them
+    there: Mask | None = None  # None: in all rows
+
+    @classmethod
+    def same(cls, data: bytes) -> _Field:
+        return cls(len(data), np.frombuffer(data, np.uint8))
 
 
 def _piece(columns: Sequence[Column], rows: pa.Table) -> bytes:
     count = rows.num_rows
-    stretch = [_Field(_repeated(len(columns), ">i2", count), None)]
+    stretch = [_Field.same(len(columns).to_bytes(2, "big"))]
     parts: list[pa.Array] = []
     for column in columns:
         array = one_array(rows[column.name])
         if column.kind in _VARIABLE:
             binary = array.cast(pa.binary())
             lengths = pc.binary_length(binary).fill_null(-1).to_numpy(zero_copy_only=False)
-            stretch.append(_Field(_big_endian(lengths, ">i4"), None))
-            parts += [_stretch(stretch), binary]
+            stretch.append(_Field(4, _big_endian(lengths, ">i4")))
+            parts += [_stretch(stretch, count), binary]
             stretch = []
         else:
             stretch += _fixed(column.kind, array)
     if stretch:
-        parts.append(_stretch(stretch))
-    joined = pc.binary_join_element_wise(*parts, b"", null_handling="replace", null_replacement=b"")
-    _, offsets, data = one_array(joined).buffers() if _is_chunked(joined) else joined.buffers()
+        parts.append(_stretch(stretch, count))
+    joined = pc.call_function("binary_join_element_wise", [*parts, b""], _JOINED)
+    _, offsets, data = joined.buffers()
     end = int(np.frombuffer(offsets, np.int32, count + 1)[-1])
     return memoryview(data)[:end].tobytes()
 
 
-def _is_chunked(array: pa.Array | pa.ChunkedArray) -> bool:
-    return isinstance(array, pa.ChunkedArray)
-
-
-def _stretch(fields: Sequence[_Field]) -> pa.Array:
+def _stretch(fields: Sequence[_Field], count: int) -> pa.Array:
     """The fields of each row side by side, without the bytes of absent values."""
-    matrix = np.concatenate([field.values for field in fields], axis=1)
-    count, width = matrix.shape
+    widths = np.array([field.width for field in fields])
+    ends = np.cumsum(widths)
+    matrix = np.empty((count, int(ends[-1])), np.uint8)
+    for field, end in zip(fields, ends.tolist(), strict=True):
+        matrix[:, end - field.width : end] = field.values
+    offsets = np.arange(0, matrix.size + 1, matrix.shape[1], dtype=np.int32)
     if all(field.there is None for field in fields):
-        offsets = np.arange(0, (count + 1) * width, width, dtype=np.int32)
         return _binary(offsets, matrix.reshape(-1))
-    every = np.ones(count, np.bool_)
-    widths = [field.values.shape[1] for field in fields]
-    there = np.stack([every if it.there is None else it.there for it in fields], axis=1)
-    offsets = np.zeros(count + 1, np.int32)
-    np.cumsum(there @ np.array(widths, np.int32), out=offsets[1:])
-    return _binary(offsets, matrix[np.repeat(there, widths, axis=1)])
+    kept = np.ones(matrix.shape, np.bool_)
+    for field, end in zip(fields, ends.tolist(), strict=True):
+        if field.there is not None:
+            kept[:, end - field.width : end] = field.there[:, None]
+            offsets[1:] -= np.cumsum(~field.there, dtype=np.int32) * np.int32(field.width)
+    return _binary(offsets, matrix[kept])
 
 
 def _binary(offsets: NDArray[np.int32], data: Bytes) -> pa.Array:
@@ -103,11 +108,12 @@ def _binary(offsets: NDArray[np.int32], data: Bytes) -> pa.Array:
 def _fixed(kind: Kind, array: pa.Array) -> list[_Field]:
     """A column of fixed length: the length field, and the values."""
     values = _values(kind, array)
-    width, count = values.shape[1], len(array)
+    width = values.shape[1]
     if not array.null_count:
-        return [_Field(_repeated(width, ">i4", count), None), _Field(values, None)]
+        return [_Field.same(width.to_bytes(4, "big")), _Field(width, values)]
     there = array.is_valid().to_numpy(zero_copy_only=False)
-    return [_Field(_big_endian(np.where(there, width, -1), ">i4"), None), _Field(values, there)]
+    lengths = np.where(there, width, -1)
+    return [_Field(4, _big_endian(lengths, ">i4")), _Field(width, values, there)]
 
 
 def _values(kind: Kind, array: pa.Array) -> Bytes:
@@ -150,11 +156,6 @@ def numerics(values: Bytes) -> Bytes:
     whole[:, :4] = (count, count - 1, 0, 0)  # digits, weight of the first, sign, scale
     whole[:, 4:] = digits
     return whole.view(np.uint8)
-
-
-def _repeated(value: int, type_: str, count: int) -> Bytes:
-    one = np.array([value], type_).view(np.uint8)
-    return np.broadcast_to(one, (count, len(one)))
 
 
 def _big_endian(values: NDArray[np.generic], type_: str) -> Bytes:

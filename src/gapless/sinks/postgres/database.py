@@ -17,12 +17,12 @@ import asyncpg
 
 from gapless.core.errors import SinkError, SinkUnusable
 from gapless.core.redaction import redact
-from gapless.postgres.connections import LOST, Connections
+from gapless.postgres.connections import LOST, POOLED, Connection, Connections
 from gapless.postgres.url import HINT
 from gapless.sinks.postgres.tables import Interleaved
 
 T = TypeVar("T")
-Body = Callable[[asyncpg.Connection], Awaitable[T]]
+Body = Callable[[Connection], Awaitable[T]]
 
 CONNECTIONS = 4
 PATIENCE = 30.0  # seconds
@@ -41,6 +41,7 @@ class Database:
 
     def __init__(self, url: str, shown: str) -> None:
         self.shown = shown
+        self.prepared = True
         self._connections = Connections(url, CONNECTIONS)
 
     async def open(self) -> None:
@@ -66,8 +67,11 @@ class Database:
                         self._connections.lend() as connection,
                         connection.transaction(begin),
                     ):
-                        return await body(connection.raw)
+                        return await body(connection)
             except Interleaved:
+                continue
+            except POOLED:  # by a proxy: the name is missing, or given already
+                self.prepared = False
                 continue
             except LOST as error:
                 if time.monotonic() - started + pause > PATIENCE:
@@ -103,7 +107,7 @@ def complaining(shown: str) -> Iterator[None]:
     """What PostgreSQL complains of, as the error of a sink; of a lost connection others tell."""
     try:
         yield
-    except LOST:
+    except (*LOST, *POOLED):
         raise
     except asyncpg.ForeignKeyViolationError as error:
         raise SinkUnusable(

@@ -2,11 +2,10 @@
 
     the whole sink     shared by everyone who writes; alone, whoever makes tables or goes far
     cells of heights   alone, each that the range or its neighbours lie in, ascending
-    a chain's records  alone, last of all, from the change of the records to the commit
 
-So writers of far ranges copy their rows at the same time, and no two that overlap or touch ever
-interleave. All take their locks in this order, hence nobody waits in a circle. A key is a hash of
-what it stands for: where two are the same by chance, someone waits for nothing.
+So writers of far ranges work at the same time, and no two that overlap or touch ever interleave.
+All take their locks in this order, hence nobody waits in a circle. A key is a hash of what it
+stands for: where two are the same by chance, someone waits for nothing.
 """
 
 from __future__ import annotations
@@ -32,11 +31,6 @@ def to_write(sink_id: str, chain_id: int, span: Span) -> str:
 def to_change(sink_id: str) -> str:
     """SQL that waits for all who write anything."""
     return f"SELECT pg_advisory_xact_lock({_key(sink_id)})"
-
-
-def to_record(sink_id: str, chain_id: int) -> str:
-    """SQL that waits for all who change records of the chain."""
-    return f"SELECT pg_advisory_xact_lock({_key(sink_id, chain_id, 'records')})"
 
 
 def to_found(schema: str) -> str:

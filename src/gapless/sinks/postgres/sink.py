@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Self, TypeVar
@@ -19,7 +19,8 @@ import pyarrow as pa
 
 from gapless.core.errors import SinkUnusable
 from gapless.core.ranges import Span
-from gapless.schema import Table
+from gapless.postgres.connections import Connection
+from gapless.schema import Table, table
 from gapless.sinks import sql
 from gapless.sinks.admission import admit
 from gapless.sinks.postgres import home as homes
@@ -27,7 +28,7 @@ from gapless.sinks.postgres import locks
 from gapless.sinks.postgres.database import COPYING, READING, WRITING, Database, complaining
 from gapless.sinks.postgres.home import Home
 from gapless.sinks.postgres.options import Options
-from gapless.sinks.postgres.tables import Interleaved, PostgresTables
+from gapless.sinks.postgres.tables import Interleaved, PostgresTables, Ready
 from gapless.sinks.sink import Batch, Stored
 
 T = TypeVar("T")
@@ -39,6 +40,7 @@ class PostgresSink:
 
     batch_blocks: int | None = None
     grid: int | None = None
+    shareable: bool = True
 
     def __init__(self, database: Database, home: Home) -> None:
         self.id = home.id
@@ -57,9 +59,14 @@ class PostgresSink:
             raise
 
     async def write(self, batch: Batch, fence: int) -> None:
-        await self._prepare(batch)
+        ready = await self._prepare(batch)
         begin = f"{WRITING}; {locks.to_write(self.id, batch.chain_id, batch.span)}"
-        await self._database.transact(partial(self._write, batch, fence), begin)
+
+        async def body(connection: Connection) -> None:
+            tables = self._tables(connection, ready, prepared=self._database.prepared)
+            await self._write(tables, batch, fence)
+
+        await self._database.transact(body, begin)
 
     async def write_within(
         self, connection: asyncpg.Connection, batch: Batch, fence: int
@@ -68,13 +75,14 @@ class PostgresSink:
 
         A lost connection is theirs to tell of.
         """
-        await self._prepare(batch)
+        ready = await self._prepare(batch)
         lock = locks.to_write(self.id, batch.chain_id, batch.span)
         await connection.execute(f"{COPYING}; SAVEPOINT gapless_write")
         while True:
             try:
                 await connection.execute(lock)
-                return await self._write(batch, fence, connection)
+                tables = self._tables(Connection(connection), ready)
+                return await self._write(tables, batch, fence)
             except Interleaved:
                 await connection.execute("ROLLBACK TO SAVEPOINT gapless_write")
 
@@ -85,14 +93,14 @@ class PostgresSink:
         """
         key = secrets.randbits(63)
 
-        async def body(ours: asyncpg.Connection) -> bool:
-            await ours.execute(f"SELECT pg_advisory_xact_lock({key})")
+        async def body(ours: Connection) -> bool:
+            await ours.raw.execute(f"SELECT pg_advisory_xact_lock({key})")
             theirs = await connection.fetchrow(
                 "SELECT pg_try_advisory_xact_lock($1), current_user", key
             )
             assert theirs is not None
             free, user = theirs
-            return not free and user == await ours.fetchval("SELECT current_user")
+            return not free and user == await ours.raw.fetchval("SELECT current_user")
 
         return await self._database.transact(body)
 
@@ -121,8 +129,8 @@ class PostgresSink:
         return await self._run(PostgresTables.highest_fence)
 
     async def finish(self) -> None:
-        async def lacking(connection: asyncpg.Connection) -> list[str]:
-            return await homes.lacking_indexes(connection, self._home)
+        async def lacking(connection: Connection) -> list[str]:
+            return await homes.lacking_indexes(connection.raw, self._home)
 
         if await self._database.transact(lacking, READING):
             statements = partial(self._database.transact, lacking, READING)
@@ -137,40 +145,53 @@ class PostgresSink:
     async def __aexit__(self, *error: object) -> None:
         await self.close()
 
-    async def _prepare(self, batch: Batch) -> None:
-        """Refuses what is no batch, and makes the tables that it needs."""
-        await asyncio.to_thread(admit, batch)
+    async def _prepare(self, batch: Batch) -> dict[str, Ready]:
+        """Refuses what is no batch, makes the tables that it needs, and its rows ready."""
+        ready = await asyncio.to_thread(_ready, batch)
         if self._home.lacks(batch.tables, batch.span):
             home = self._home
             await self._database.transact(
-                lambda it: homes.furnish(it, home, batch.tables, batch.span)
+                lambda it: homes.furnish(it.raw, home, batch.tables, batch.span)
             )
-            names = partial(homes.names, schema=home.dialect.schema)
-            self._home = replace(home, there=await self._database.transact(names, READING))
+            there = await self._database.transact(
+                lambda it: homes.names(it.raw, home.dialect.schema), READING
+            )
+            self._home = replace(home, there=there)
+        return ready
 
-    async def _write(
-        self, batch: Batch, fence: int, connection: asyncpg.Connection
-    ) -> list[Stored]:
-        tables = self._tables(connection)
+    async def _write(self, tables: PostgresTables, batch: Batch, fence: int) -> list[Stored]:
         with complaining(self._database.shown):
             async with tables.whole():
-                return await sql.write(tables, batch, fence)
+                return await sql.write(tables, batch, fence, tables.digest_of)
 
     async def _run(self, body: Body[T], begin: str = READING) -> T:
         return await self._database.transact(lambda it: body(self._tables(it)), begin)
 
-    def _tables(self, connection: asyncpg.Connection) -> PostgresTables:
+    def _tables(
+        self,
+        connection: Connection,
+        ready: Mapping[str, Ready] | None = None,
+        *,
+        prepared: bool = False,
+    ) -> PostgresTables:
         home = self._home
-        return PostgresTables(connection, home.id, home.dialect, home.there)
+        return PostgresTables(connection, home.dialect, home.there, ready, prepared=prepared)
+
+
+def _ready(batch: Batch) -> dict[str, Ready]:
+    admit(batch)
+    return {
+        name: Ready.of(table(name), rows.combine_chunks()) for name, rows in batch.tables.items()
+    }
 
 
 async def _home(database: Database, options: Options, *, create: bool) -> Home:
-    async def look(connection: asyncpg.Connection) -> Home | None:
-        return await homes.recognised(connection, options)
+    async def look(connection: Connection) -> Home | None:
+        return await homes.recognised(connection.raw, options)
 
     home = await database.transact(look, READING)
     if home is None and create:
-        await database.transact(lambda it: homes.found(it, options))
+        await database.transact(lambda it: homes.found(it.raw, options))
         home = await database.transact(look, READING)
     if home is None:
         raise SinkUnusable(
@@ -178,7 +199,7 @@ async def _home(database: Database, options: Options, *, create: bool) -> Home:
             hint="check the URL and its `schema`",
         )
     known = home
-    old = await database.transact(lambda it: homes.outdated(it, known, options.shown), READING)
+    old = await database.transact(lambda it: homes.outdated(it.raw, known, options.shown), READING)
     if old:
-        await database.transact(lambda it: homes.extend(it, known, old))
+        await database.transact(lambda it: homes.extend(it.raw, known, old))
     return home

@@ -1,26 +1,27 @@
 """The tables of a PostgreSQL sink: what a transaction does with rows and records.
 
-Rows go by binary COPY straight to their table. Records are read before, and once more when they are
-about to change, under the lock of the chain: if someone has changed one of them meanwhile (two may
-cut one long range at far places), the transaction has to begin anew.
+Rows go by binary COPY straight to their table; they are made ready before the transaction begins,
+so that locks are short. A record changes only if it is still the version of the row that was read:
+where two writers cut one long range at far places, the second has to begin anew.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
-import asyncpg
 import pyarrow as pa
 
 from gapless.core.ranges import Span
+from gapless.postgres.connections import Connection
 from gapless.schema import TABLES, Table
 from gapless.schema.ddl import listed
+from gapless.schema.digest import digest
 from gapless.schema.postgres import Dialect
 from gapless.sinks.entries import COLUMNS, changes, known_by
-from gapless.sinks.postgres import locks
 from gapless.sinks.postgres.copying import copied, filled
 from gapless.sinks.postgres.rows import selected, to_arrow
 from gapless.sinks.records import Known, Retracted
@@ -47,25 +48,36 @@ CREATE TABLE {ranges} (
 # Ranges are disjoint, so of those that begin before ours only the last one can reach into it.
 _KNOWN = f"""
 SELECT r.* FROM unnest($2::text[]) WITH ORDINALITY AS wanted (name, nth) CROSS JOIN LATERAL (
-  SELECT {COLUMNS} FROM {{ranges}}
+  SELECT {COLUMNS}, xmin::text AS version FROM {{ranges}}
   WHERE chain_id = $1 AND dataset = wanted.name AND last >= $3 AND first <= $4
     AND first >= coalesce((SELECT max(first) FROM {{ranges}}
       WHERE chain_id = $1 AND dataset = wanted.name AND first <= $3), 0)
 ) AS r ORDER BY wanted.nth, r.first
 """  # noqa: S608 - our own names
-_FORGET = """
-DELETE FROM {ranges} USING unnest($2::text[], $3::bigint[]) AS gone (dataset, first)
-WHERE chain_id = $1 AND {ranges}.dataset = gone.dataset AND {ranges}.first = gone.first
-"""
+# Whoever comes second waits for the first, and then finds other versions. Answers how many there
+# were of those that go or change.
 _REMEMBER = f"""
-INSERT INTO {{ranges}} (chain_id, {COLUMNS})
-SELECT $1, * FROM unnest(
-  $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], $8::bytea[],
-  $9::text[], $10::text[], $11::bytea[], $12::bytea[])
-ON CONFLICT (chain_id, dataset, first) DO UPDATE
-SET last = excluded.last, fence = excluded.fence, kind = excluded.kind, rows = excluded.rows,
-    digest = excluded.digest, proven = excluded.proven, unproven = excluded.unproven,
-    parent_hash = excluded.parent_hash, last_hash = excluded.last_hash
+WITH gone AS (
+  DELETE FROM {{ranges}} r USING unnest($2::text[], $3::bigint[], $4::text[]) AS old (d, f, version)
+  WHERE r.chain_id = $1 AND r.dataset = old.d AND r.first = old.f AND r.xmin::text = old.version
+  RETURNING 1
+), come AS (
+  SELECT * FROM unnest(
+    $5::text[], $6::bigint[], $7::bigint[], $8::bigint[], $9::text[], $10::bigint[], $11::bytea[],
+    $12::text[], $13::text[], $14::bytea[], $15::bytea[], $16::text[]) AS c ({COLUMNS}, version)
+), changed AS (
+  UPDATE {{ranges}} r
+  SET last = c.last, fence = c.fence, kind = c.kind, rows = c.rows, digest = c.digest,
+      proven = c.proven, unproven = c.unproven, parent_hash = c.parent_hash, last_hash = c.last_hash
+  FROM come c
+  WHERE r.chain_id = $1 AND r.dataset = c.dataset AND r.first = c.first
+    AND r.xmin::text = c.version
+  RETURNING 1
+), added AS (
+  INSERT INTO {{ranges}} (chain_id, {COLUMNS})
+  SELECT $1, {COLUMNS} FROM come WHERE version IS NULL
+)
+SELECT (SELECT count(*) FROM gone) + (SELECT count(*) FROM changed)
 """  # noqa: S608
 _OF_SPAN = "WHERE chain_id = $1 AND block_number BETWEEN $2 AND $3"
 _ALL = [each.name for each in TABLES]
@@ -75,22 +87,49 @@ class Interleaved(Exception):
     """Someone else has changed a record that was read: begin anew."""
 
 
+@dataclass(frozen=True)
+class Ready:
+    """Rows as a COPY, and their digest."""
+
+    rows: pa.Table
+    columns: tuple[str, ...]
+    pieces: Sequence[bytes]
+    digest: int
+
+    @classmethod
+    def of(cls, table: Table, rows: pa.Table) -> Ready:
+        columns = filled(table, rows)
+        names = tuple(column.name for column in columns)
+        return cls(rows, names, [*copied(columns, rows)], digest(table, rows))
+
+
 class PostgresTables:
     """Rows and records, read and written on one connection, in the transaction it is in."""
 
     def __init__(
-        self, connection: asyncpg.Connection, sink_id: str, dialect: Dialect, there: Collection[str]
+        self,
+        connection: Connection,
+        dialect: Dialect,
+        there: Collection[str],
+        ready: Mapping[str, Ready] | None = None,
+        *,
+        prepared: bool = False,
     ) -> None:
-        self._connection = connection
-        self._sink_id = sink_id
+        self._connection = connection.raw
+        self._lent = connection
         self._dialect = dialect
         self._there = {*there}
+        self._ready = dict(ready or {})
+        self._prepared = prepared
         self._ranges = dialect.place("_gapless_ranges")
+        self._versions: dict[tuple[str, int], str] = {}
         self._deferred = False
 
     async def known(self, chain_id: int, span: Span) -> Known:
         query = _KNOWN.format(ranges=self._ranges)
-        return known_by(await self._fetch(query, chain_id, _ALL, *span))
+        rows = await self._lent.fetch(query, (chain_id, _ALL, *span), prepared=self._prepared)
+        self._versions = {(row[0], row[1]): row[-1] for row in rows}
+        return known_by(row[:-1] for row in rows)
 
     async def remember(
         self,
@@ -100,30 +139,18 @@ class PostgresTables:
         retracted: Iterable[Retracted],
     ) -> None:
         gone, come = changes(known, stored, retracted)
-        await self._connection.execute(locks.to_record(self._sink_id, chain_id))
-        await self._insist(chain_id, known)
-        left = {*gone} - {(dataset, first) for dataset, first, *_ in come}
-        if left:
-            forget = _FORGET.format(ranges=self._ranges)
-            await self._connection.execute(forget, chain_id, *map(list, zip(*left, strict=True)))
-        if come:
-            remember = _REMEMBER.format(ranges=self._ranges)
-            await self._connection.execute(remember, chain_id, *map(list, zip(*come, strict=True)))
-
-    async def _insist(self, chain_id: int, known: Known) -> None:
-        """Raises unless all that was known still is so."""
-        query = (
-            f"SELECT {COLUMNS} FROM {self._ranges} JOIN unnest($2::text[], $3::bigint[])"  # noqa: S608
-            f" AS before (d, f) ON dataset = d AND first = f WHERE chain_id = $1"
-        )
-        keys = [(it.dataset, it.span.first) for it in known.stored]
-        keys += [(_ALL[0], it.span.first) for it in known.retracted]
-        rows = await self._fetch(
-            query, chain_id, [name for name, _ in keys], [first for _, first in keys]
-        )
-        now = known_by(rows)
-        if {*now.stored} != {*known.stored} or {*now.retracted} != {*known.retracted}:
+        left = {*gone} - {entry[:2] for entry in come}
+        going = [(*key, self._versions[key]) for key in sorted(left)]
+        coming = [(*entry, self._versions.get(entry[:2])) for entry in sorted(come)]
+        values = (chain_id, *_columns(going, 3), *_columns(coming, 12))
+        query = _REMEMBER.format(ranges=self._ranges)
+        (row,) = await self._lent.fetch(query, values, prepared=self._prepared)
+        if row[0] != len(gone):
             raise Interleaved
+
+    def digest_of(self, table: Table, rows: pa.Table) -> int:
+        """The digest of rows that were just inserted."""
+        return self._ready[table.name].digest
 
     async def create(self, names: Collection[str]) -> None:
         assert {*names} <= self._there, "tables are made before the transaction begins"
@@ -143,17 +170,17 @@ class PostgresTables:
             await self._connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
 
     async def insert(self, table: Table, rows: pa.Table) -> None:
-        if not rows.num_rows:
-            return
-        columns = filled(table, rows)
-        pieces = await asyncio.to_thread(lambda: [*copied(columns, rows)])
-        await self._connection.copy_to_table(
-            table.name,
-            schema_name=self._dialect.schema,
-            columns=[column.name for column in columns],
-            source=_each(pieces),
-            format="binary",
-        )
+        ready = self._ready.get(table.name)
+        if ready is None or not ready.rows.equals(rows):  # revised by what is stored
+            ready = self._ready[table.name] = await asyncio.to_thread(Ready.of, table, rows)
+        if rows.num_rows:
+            await self._connection.copy_to_table(
+                table.name,
+                schema_name=self._dialect.schema,
+                columns=ready.columns,
+                source=_each(ready.pieces),
+                format="binary",
+            )
 
     async def read(
         self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
@@ -205,6 +232,10 @@ class PostgresTables:
 async def _each(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:
     for piece in pieces:
         yield piece
+
+
+def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)] if rows else [[]] * width
 
 
 def _countable(span: Span) -> Span:
