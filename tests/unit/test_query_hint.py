@@ -15,7 +15,7 @@ from gapless.core.ranges import Span
         ("sqlite:///my eth.x?fk=off", "sqlite3 -header -column 'my eth.x' \"SELECT block_number,"),
         ("eth.duckdb", 'duckdb -readonly eth.duckdb "SELECT block_number,'),
         ("duckdb:///eth.x", 'duckdb -readonly eth.x "SELECT block_number,'),
-        ("postgresql://me:secret@host/db?schema=x", "psql 'postgresql://host/…' -c \"SELECT "),
+        ("postgresql://me:secret@host/db?schema=x", "psql postgresql://me@host/db -c 'SELECT "),
         ("eth/", "duckdb -c \"FROM 'eth/**/blocks/*.parquet'"),
     ],
 )
@@ -23,3 +23,4 @@ def test_it_fits_the_sink(target: str, begins: str) -> None:
     told = query(target, Span(7, 9))
     assert told.startswith(begins)
     assert "secret" not in told
+    assert ('FROM "x".blocks_hex' in told) == ("schema=x" in target)

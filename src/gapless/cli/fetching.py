@@ -10,10 +10,11 @@ from typing import Any
 from gapless.cli.figures import counted, cut, duration, moment, plain, short
 from gapless.cli.render import BAR, bar
 from gapless.core.ranges import Span
-from gapless.core.redaction import redact
 from gapless.ledger import redacted
+from gapless.postgres.url import split
 from gapless.runtime.fetch import calls_for
 from gapless.runtime.fetching import Fetching, FetchResult
+from gapless.schema.ddl import quoted
 
 
 def spans_text(spans: Iterable[Span], most: int = 3) -> str:
@@ -143,10 +144,13 @@ def query(target: str, span: Span) -> str:
     if target.endswith("/"):
         statement = f"FROM '{target}**/blocks/*.parquet' ORDER BY block_number LIMIT 5"
         return f"duckdb -c {_quoted(statement)}"
-    words = "SELECT block_number, block_time, transaction_count, hash FROM blocks_hex"
-    statement = f"{words} WHERE block_number >= {span.first} LIMIT 5"
+    words = "SELECT block_number, block_time, transaction_count, hash FROM"
+    where = f"WHERE block_number >= {span.first} LIMIT 5"
+    statement = f"{words} blocks_hex {where}"
     if target.startswith(("postgresql:", "postgres:")):
-        return f"psql {shlex.quote(redact(target))} -c {_quoted(statement)}"
+        schema = split(target, ["schema"])[1].get("schema", "public")
+        statement = f"{words} {quoted(schema)}.blocks_hex {where}"
+        return f"psql {shlex.quote(redacted(target))} -c {_quoted(statement)}"
     if target.startswith("duckdb:") or target.endswith(".duckdb"):
         path = target.removeprefix("duckdb:").removeprefix("///")
         return f"duckdb -readonly {shlex.quote(path)} {_quoted(statement)}"

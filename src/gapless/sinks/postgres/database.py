@@ -49,6 +49,11 @@ class Database:
         try:
             async with self._connections.lend():
                 pass
+        except asyncpg.UndefinedObjectError as error:  # what is neither ours nor the driver's
+            raise SinkUnusable(
+                f"the URL {self.shown} has an option that nobody knows: {_said(error)}",
+                hint="a sink's own are `schema`, `fk` and `partition`",
+            ) from None
         except (*LOST, asyncpg.PostgresError) as error:
             raise SinkUnusable(
                 f"cannot reach {self.shown}: {_said(error)}",
