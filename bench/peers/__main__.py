@@ -15,7 +15,7 @@ from bench.peers.installing import NotInstalled
 from bench.peers.measuring import QUICK, WHOLE, measured
 from bench.peers.page import page
 from bench.peers.results import Results, this_machine
-from bench.peers.tools import GAPLESS, PEERS, Tool
+from bench.peers.tools import OURS, PEERS, Tool
 from bench.rendered import LARGE, SMALL
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
@@ -23,7 +23,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 
 def installed(names: Sequence[str]) -> tuple[list[Tool], dict[str, str]]:
     """Gapless and those peers that are there, and why the others are not."""
-    tools, missing = [GAPLESS], {}
+    tools, missing = [*OURS.values()], {}
     for name in names:
         try:
             PEERS[name].install()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from bench.fetching import TOO_NEAR
 from bench.peers.results import FAULTS, Part, Results
-from bench.peers.tools import CRYO, ETHEREUM_ETL, GAPLESS
+from bench.peers.tools import CRYO, ETHEREUM_ETL, GAPLESS, OURS
 from bench.rendered import LARGE
 from bench.report import Row, at_least, at_most
 
@@ -28,10 +28,11 @@ def _of(part: Part) -> Iterator[Row]:
     times = cells[slowest].seconds / ours.seconds
     figure = f"{times:.2f}, with {FAULTS[slowest]}"
     yield Row(f"{name}: its slowest fault by its clean run", figure, times, at_most(2))
-    near = part.task.blocks / ours.net / part.ceiling
+    best = min(part.speeds[each].net for each in OURS if each in part.speeds)
+    near = part.task.blocks / best / part.ceiling
     yield Row(f"{name}: of the node's ceiling", f"{near:.2f}", near, at_most(TOO_NEAR))
     if part.task.workload == LARGE:
         for peer, bound in _FASTER.items():
             if peer in part.speeds:
-                faster = part.speeds[peer].net / ours.net
+                faster = part.speeds[peer].net / best
                 yield Row(f"{name}: times as fast as {peer}", f"{faster:.2f}", faster, bound)

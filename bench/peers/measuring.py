@@ -12,7 +12,7 @@ from bench.node_process import node
 from bench.peers.counting import truth
 from bench.peers.results import FAULTS, Cell, Part, Speed
 from bench.peers.running import Ran, Task, run
-from bench.peers.tools import GAPLESS, Tool
+from bench.peers.tools import GAPLESS, GAPLESS_ON_ALL_CORES, Tool
 from bench.rendered import Workload, rendered
 
 LONGEST, LEAST_LIMIT = 5, 60.0  # times the clean run, and seconds, that a fault may make of it
@@ -42,6 +42,8 @@ async def measured(workload: Workload, tools: Sequence[Tool], extent: Extent) ->
     speeds = await _speeds(task, tools, extent.clean_rounds)
     cells: dict[str, dict[str, Cell]] = {}
     for tool in tools:
+        if tool is GAPLESS_ON_ALL_CORES:
+            continue  # the same engine: its faults are those of the other row
         limit = max(LEAST_LIMIT, LONGEST * speeds[tool.name].seconds)
         rounds = extent.fault_rounds if tool is GAPLESS else 1
         cells[tool.name] = {

@@ -7,11 +7,11 @@ from math import isnan
 
 from bench.peers.bounds import bounds
 from bench.peers.results import FAULTS, Cell, Part, Results
-from bench.peers.tools import GAPLESS, PEERS, Tool
+from bench.peers.tools import GAPLESS, OURS, PEERS, Tool
 from bench.report import Row
 
 _BOUND_BY_THE_NODE = 0.7
-TOOLS = {GAPLESS.name: GAPLESS, **PEERS}
+TOOLS = {**OURS, **PEERS}
 
 _OPENING = """\
 # Benchmarks against other tools
@@ -35,9 +35,10 @@ beforehand. Each tool is a process of its own, runs with its defaults, and finds
 
 _READING = """\
 **How to read it.** *Seconds* are those of the whole command, the median of {clean}. *Start* is the
-same command for a single block, *net* is the difference. *Faster* says how many times as fast
-Gapless is, by the whole command and net; below 1, Gapless is slower. *Node* is how much of the time
-the node was busy; a tool above {busy:.0%} was held back by it.
+same command for a single block, *net* is the difference. *CPU* are the seconds that it used of all
+cores. *Faster* says how many times as fast Gapless is in its first row, by the whole command and
+net; below 1, Gapless is slower. *Node* is how much of the time the node was busy; a tool above
+{busy:.0%} was held back by it.
 
 With faults, a row is *lost* if the chain has it and the output has not, and *doubled* if it is
 there again or does not belong there. What its columns hold is not compared. *In silence* means that
@@ -88,7 +89,7 @@ def _part(part: Part) -> str:
     sizes = ", ".join(f"{len(keys):,} {table}" for table, keys in rows.items())
     ceiling = f"A client that does nothing with them gets {part.ceiling:,.0f} blocks a second."
     speed = _table(
-        ("tool", "seconds", "start", "net", "blocks/s", "faster", "faster, net", "node"),
+        ("tool", "seconds", "start", "net", "blocks/s", "CPU", "faster", "faster, net", "node"),
         _speed_rows(part),
     )
     tools = [TOOLS[name] for name in part.cells]
@@ -99,7 +100,7 @@ def _part(part: Part) -> str:
 def _speed_rows(part: Part) -> Iterator[Sequence[str]]:
     ours = part.speeds[GAPLESS.name]
     for name, speed in part.speeds.items():
-        same = name == GAPLESS.name
+        same = name in OURS
         held = " (held back)" if speed.node_share > _BOUND_BY_THE_NODE else ""
         yield (
             str(TOOLS[name]),
@@ -107,6 +108,7 @@ def _speed_rows(part: Part) -> Iterator[Sequence[str]]:
             f"{speed.start:.2f}",
             _figure(speed.net),
             _figure(part.task.blocks / speed.net, digits=0),
+            _figure(speed.cpu_seconds),
             "" if same else _figure(speed.seconds / ours.seconds),
             "" if same else _figure(speed.net / ours.net),
             f"{speed.node_share:.0%}{held}",

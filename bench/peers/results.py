@@ -49,6 +49,10 @@ class Speed:
         return self.seconds - self.start if self.seconds > self.start else nan
 
     @property
+    def cpu_seconds(self) -> float:
+        return median(ran.cpu_seconds for ran in self.whole)
+
+    @property
     def node_share(self) -> float:
         """How busy the node was; near 1, it is the node that was measured."""
         return median(ran.node_seconds / ran.seconds for ran in self.whole)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import signal
 import tempfile
 import time
@@ -41,6 +42,7 @@ class Ran:
     count: Count
     injected: int  # faults
     requests: int
+    cpu_seconds: float  # processor time of all its processes
     node_seconds: float  # processor time of the node
 
     @property
@@ -61,9 +63,9 @@ async def run(
         folder = Path(place)
         async with node(task.workload, faults=faults, seed=seed, prepare=True) as running:
             job = Job(running.url, folder, 1, task.blocks)
-            started = time.perf_counter()
+            started, used = time.perf_counter(), _cpu_seconds()
             code = await finished(tool.commands(job), tool.environment, folder, limit)
-            seconds = time.perf_counter() - started
+            seconds, used = time.perf_counter() - started, _cpu_seconds() - used
         counts = counted(folder, tool.outputs, task.rows)
     figures = running.figures
     return Ran(
@@ -72,8 +74,15 @@ async def run(
         reduce(add, counts.values()),
         int(figures["injected"]),
         int(figures["requests"]),
+        used,
         figures["cpu_seconds"],
     )
+
+
+def _cpu_seconds() -> float:
+    """Of all processes that have ended: the node, which goes on, is not among them."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 async def finished(

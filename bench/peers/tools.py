@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -13,6 +14,8 @@ from bench.peers.installing import HERE, HOME, node_packages, python_packages
 from bench.runs import NETWORK
 
 TABLES = ("blocks", "transactions", "logs")
+CORES = os.cpu_count() or 1
+CHUNKS = 2  # for each process
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,8 @@ class Tool:
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return f"{self.name} {self.version}"
+        name, comma, way = self.name.partition(",")
+        return f"{name} {self.version}{comma}{way}"
 
 
 def _gapless(job: Job) -> Sequence[Sequence[str]]:
@@ -52,6 +56,13 @@ def _gapless(job: Job) -> Sequence[Sequence[str]]:
     ledger = f"sqlite:///{job.folder / 'ledger.db'}"
     sink = ("--to", f"{job.folder / 'out'}/", "--datasets", ",".join(TABLES))
     return [(sys.executable, "-m", "gapless", *wish, *sink, "--ledger", ledger)]
+
+
+def _gapless_on_all_cores(job: Job) -> Sequence[Sequence[str]]:
+    # A process takes whole chunks: there have to be several for each.
+    size = max(1, (job.last - job.first + 1) // (CHUNKS * CORES))
+    (command,) = _gapless(job)
+    return [(*command, "--processes", str(CORES), "--chunk-size", str(size))]
 
 
 def _cryo(job: Job) -> Sequence[Sequence[str]]:
@@ -94,6 +105,12 @@ GAPLESS = Tool(
     _gapless,
     _outputs("out/**/{}/*.parquet", "transaction_index", "log_index", "block_number"),
 )
+GAPLESS_ON_ALL_CORES = replace(
+    GAPLESS,
+    name="Gapless, all cores",
+    does=f"the same with `--processes {CORES}`, and chunks small enough to share",
+    commands=_gapless_on_all_cores,
+)
 CRYO = Tool(
     "cryo",
     "0.3.2",
@@ -119,4 +136,5 @@ SQUID = Tool(
     partial(node_packages, "squid"),
     {"NODE_PATH": str(HOME / "squid/node_modules")},
 )
+OURS = {tool.name: tool for tool in (GAPLESS, GAPLESS_ON_ALL_CORES)}
 PEERS = {tool.name: tool for tool in (CRYO, ETHEREUM_ETL, SQUID)}

@@ -100,7 +100,7 @@ async def test_the_first_command_that_fails_is_the_last(tmp_path: Path) -> None:
 
 
 def ran(seconds: float, count: Count = RIGHT, code: int | None = 0, injected: int = 7) -> Ran:
-    return Ran(seconds, code, count, injected, requests=100, node_seconds=0.1)
+    return Ran(seconds, code, count, injected, 100, cpu_seconds=1.5, node_seconds=0.1)
 
 
 def part(cells: Mapping[str, Mapping[str, Cell]], seconds: Mapping[str, float]) -> Part:
@@ -136,7 +136,7 @@ def test_the_page_tells_losses_silence_limits_and_who_was_not_there() -> None:
         "| **ended after the limit**, 9 lost; 7 faults, 60.0 s (12.0x) |",
         "| not met; 0 faults, 5.0 s (1.0x) |",
         "| complete; 7 faults, 4.0 s (1.3x) |",
-        "| cryo 0.3.2 | 5.00 | 1.00 | 4.00 | 125 | 1.67 | 2.00 | 2% |",
+        "| cryo 0.3.2 | 5.00 | 1.00 | 4.00 | 125 | 1.50 | 1.67 | 2.00 | 2% |",
         "- **squid 1.27.3** was not run: there is no npm.",
         "with `--quick`, a tenth of the blocks",
         "on 2 cores, on 2024-02-29",
