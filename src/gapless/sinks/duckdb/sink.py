@@ -1,7 +1,8 @@
 """DuckDB as a sink: for whoever asks questions of whole columns, in one file.
 
 A range is replaced by deleting and inserting its rows and its records, in one transaction. Only
-one process writes to a file; within it, writers take turns.
+one process writes to a file; within it, writers take turns. A statement costs milliseconds, however
+few its rows are, so writes are large.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 class DuckdbSink(DatabaseFileSink):
     """A sink in a file. Open it with `open`."""
 
+    batch_blocks: int | None = 1000
     shareable: bool = False
 
     def __init__(self, path: Path, thread: Thread, connection: duckdb.DuckDBPyConnection) -> None:
