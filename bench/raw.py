@@ -2,7 +2,7 @@
 
 SQLite takes them as tuples, in the tables of a sink with their keys and foreign keys, as durably as
 a sink writes, a hundred blocks in a transaction. DuckDB takes them as Arrow tables, in the tables
-of a sink, a hundred blocks in a transaction too. Parquet takes them as Arrow tables, uncompressed,
+of a sink, a cell of blocks in a transaction. Parquet takes them as Arrow tables, uncompressed,
 a file for each table and cell. What is measured against is what a fetch has stored.
 """
 

@@ -24,7 +24,7 @@ from gapless.sources.evm.structs import parse_block, parse_receipts
 ROUNDS = 3
 SINKS = {
     "SQLite": (".db", raw.BATCH, None),
-    "DuckDB": (".duckdb", raw.BATCH, at_least(0.7)),
+    "DuckDB": (".duckdb", CELL, at_least(0.7)),
     "Parquet": ("/", CELL, at_least(0.35)),
 }
 
