@@ -40,6 +40,10 @@ test: install $(NODES) ## Run all tests; core and ledger must stay covered
 	$(BIN)/pytest -n 4 --dist worksteal $(COVERING:%=--ignore=%)
 	$(BIN)/coverage report --fail-under=95
 
+.PHONY: soak
+soak: install ## Kill fetches and crash their database, two hundred times
+	$(BIN)/python -m tests.soak.one_transaction --rounds 200
+
 .PHONY: demo
 demo: install ## Run the demonstration
 	$(BIN)/python examples/demo.py

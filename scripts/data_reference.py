@@ -13,8 +13,9 @@ _WRITTEN = "Written by `make docs` from the definitions themselves; do not edit 
 _TABLES = f"""# Tables
 
 {_WRITTEN}
-A block is stored with all its rows, or not at all. Bytes are stored as bytes; SQLite has a view
-`<table>_hex` of each table, for people. How to [query them](../how-to/query.md).
+A block is stored with all its rows, or not at all. Bytes are stored as bytes; databases have a view
+`<table>_hex` of each table, for people. How to [query them](../how-to/query.md). PostgreSQL has
+[types of its own](sinks.md#postgresql), and no columns `<name>_f64`.
 """
 _NETWORKS = f"""# Networks
 

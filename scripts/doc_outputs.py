@@ -30,7 +30,7 @@ if __name__ == "__main__":
     chosen = [Path(each).resolve() for each in sys.argv[1:]] or pages.PAGES
     with PostgresServer() as server, pages.honest_node() as port:
         for page in chosen:
-            if page == pages.POSTGRES_PAGE:
+            if page in pages.POSTGRES_PAGES:
                 refresh(page, port, GAPLESS_LEDGER=server.url())
             else:
                 refresh(page, port)

@@ -30,7 +30,10 @@ from typing import Self
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
-POSTGRES_PAGE = ROOT / "docs/how-to/run-on-postgresql.md"
+POSTGRES_PAGES = [
+    ROOT / "docs/how-to/fill-postgresql.md",
+    ROOT / "docs/how-to/run-on-postgresql.md",
+]
 
 _BLOCK = re.compile(r"^```([^\n`]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")

@@ -21,7 +21,7 @@ from tests.docs import pages
 RUNNABLE = [
     page
     for page in pages.PAGES
-    if page != pages.POSTGRES_PAGE and any(block.runs for block in pages.blocks(page))
+    if page not in pages.POSTGRES_PAGES and any(block.runs for block in pages.blocks(page))
 ]
 REFERENCE = pages.ROOT / "docs/reference"
 
@@ -39,11 +39,12 @@ def test_commands_of_the_page_run(page: Path, tmp_path: Path, node_port: str) ->
         assert_true(page, runner)
 
 
-def test_commands_of_the_postgresql_page_run(
-    postgres_url: str, tmp_path: Path, node_port: str
+@pytest.mark.parametrize("page", pages.POSTGRES_PAGES, ids=pages.name)
+def test_commands_of_the_postgresql_pages_run(
+    page: Path, postgres_url: str, tmp_path: Path, node_port: str
 ) -> None:
     with pages.Runner(tmp_path, node_port, GAPLESS_LEDGER=postgres_url) as runner:
-        assert_true(pages.POSTGRES_PAGE, runner)
+        assert_true(page, runner)
 
 
 def assert_true(page: Path, runner: pages.Runner) -> None:
@@ -56,7 +57,7 @@ def test_the_pages_that_must_run_do() -> None:
     folders = (pages.ROOT / "docs/how-to", pages.ROOT / "docs/tutorial")
     wanted = {pages.name(page) for folder in folders for page in folder.glob("*.md")}
     wanted.add("README.md")
-    assert wanted <= {pages.name(page) for page in (*RUNNABLE, pages.POSTGRES_PAGE)}
+    assert wanted <= {pages.name(page) for page in (*RUNNABLE, *pages.POSTGRES_PAGES)}
 
 
 @pytest.mark.parametrize("page", pages.PAGES, ids=pages.name)
