@@ -15,6 +15,7 @@ from gapless.sinks import open_sink
 from gapless.sinks.postgres import PostgresSink, database, locks
 from gapless.verify import verify
 from tests.conformance.sink.stage import CHAIN_ID, batch, examine, held, ranges, rows_of
+from tests.pooler import pooler
 from tests.servers import PostgresServer
 
 
@@ -229,6 +230,21 @@ async def test_two_that_cut_one_range_at_far_places_both_succeed(
         )
         await examine(one)
         assert len(await ranges(one)) == 2 * 5 + 1
+
+
+@pytest.mark.parametrize("option", ["", "&prepared_statements=off"])
+async def test_a_pooler_may_stand_in_between(
+    records_database: str, schema: str, option: str
+) -> None:
+    async with pooler(records_database) as url:
+        target = f"{url}?schema={schema}{option}"
+        async with await open_sink(target) as one, await open_sink(target) as two:
+            for at in range(0, 36, 4):
+                sinks = ((one, at), (two, at + 2))
+                await asyncio.gather(*(it.write(batch(n, n + 1), 1) for it, n in sinks))
+            await asyncio.gather(one.finish(), two.finish())
+            await examine(one)
+            assert await ranges(one) == [(0, 35, 1)]
 
 
 async def test_a_restarted_server_is_waited_for(

@@ -33,15 +33,16 @@ TIMEOUTS = (
 )
 WRITING = f"BEGIN; {TIMEOUTS}"
 READING = f"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; {TIMEOUTS}"
-_NO_LIMIT = 10.0**7  # seconds that building an index may take
+INDEXING = "BEGIN"  # for as long as it takes
+NO_LIMIT = 10.0**7  # seconds
 
 
 class Database:
     """The connections of a sink."""
 
-    def __init__(self, url: str, shown: str) -> None:
+    def __init__(self, url: str, shown: str, *, prepared: bool = True) -> None:
         self.shown = shown
-        self.prepared = True
+        self.prepared = prepared
         self._connections = Connections(url, CONNECTIONS)
 
     async def open(self) -> None:
@@ -52,7 +53,7 @@ class Database:
         except asyncpg.UndefinedObjectError as error:  # what is neither ours nor the driver's
             raise SinkUnusable(
                 f"the URL {self.shown} has an option that nobody knows: {_said(error)}",
-                hint="a sink's own are `schema`, `fk` and `partition`",
+                hint="a sink's own are `schema`, `fk`, `partition` and `prepared_statements`",
             ) from None
         except (*LOST, asyncpg.PostgresError) as error:
             raise SinkUnusable(
@@ -80,31 +81,16 @@ class Database:
                 continue
             except LOST as error:
                 if time.monotonic() - started + pause > PATIENCE:
-                    raise self._unreachable(error) from error
+                    raise SinkError(
+                        f"{self.shown} does not answer: {_said(error)}",
+                        hint="check that PostgreSQL runs there",
+                    ) from error
             await asyncio.sleep(pause)
             pause = min(pause * 2, 1.0)
-
-    async def index(self, lock: str, statements: Callable[[], Awaitable[list[str]]]) -> None:
-        """Builds indexes one by one; each keeps only the writers of its own table waiting."""
-        try:
-            with complaining(self.shown):
-                async with self._connections.lend() as connection:
-                    await connection.raw.execute(lock, timeout=_NO_LIMIT)
-                    for statement in await statements():
-                        await connection.raw.execute(statement, timeout=_NO_LIMIT)
-                    await connection.raw.execute("SELECT pg_advisory_unlock_all()")
-        except LOST as error:
-            raise self._unreachable(error) from error
 
     async def close(self) -> None:
         with suppress(*LOST):
             await self._connections.close()
-
-    def _unreachable(self, error: Exception) -> SinkError:
-        return SinkError(
-            f"{self.shown} does not answer: {_said(error)}",
-            hint="check that PostgreSQL runs there",
-        )
 
 
 @contextmanager

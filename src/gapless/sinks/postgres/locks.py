@@ -39,8 +39,8 @@ def to_found(schema: str) -> str:
 
 
 def to_index(sink_id: str) -> str:
-    """SQL that waits for whoever builds indexes; the lock lasts as long as the session."""
-    return f"SELECT pg_advisory_lock({_key(sink_id, 'indexes')})"
+    """SQL that waits for whoever builds an index."""
+    return f"SELECT pg_advisory_xact_lock({_key(sink_id, 'indexes')})"
 
 
 def _narrow(sink_id: str, chain_id: int, cells: range) -> Iterator[str]:

@@ -3,17 +3,19 @@
     postgresql://user@host/database?schema=public&fk=off&partition=1000000
 
 `fk` and `partition` are decided when a sink is made. Later they may be left out, or be the same.
+`prepared_statements=off` spares a proxy that pools transactions what would be found out by itself.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gapless.core.errors import SinkUnusable
 from gapless.core.redaction import redact
 from gapless.postgres.url import split
 
-NAMES = ("schema", "fk", "partition")
+NAMES = ("schema", "fk", "partition", "prepared_statements")
 LONGEST = 63
 SMALLEST = 1_000
 
@@ -25,6 +27,7 @@ class Options:
     schema: str
     foreign_keys: bool | None  # None: as it is there
     partition: int | None
+    prepared_statements: bool = True
 
     @classmethod
     def parse(cls, target: str) -> Options:
@@ -33,7 +36,14 @@ class Options:
         schema = said.get("schema", "public")
         if not 0 < len(schema.encode()) <= LONGEST:
             raise SinkUnusable(f"`schema={schema}` makes no sense", hint="write `schema=name`")
-        return cls(url, shown, schema, _switch(said.get("fk")), _size(said.get("partition")))
+        return cls(
+            url,
+            shown,
+            schema,
+            _switch("fk", said),
+            _size(said.get("partition")),
+            _switch("prepared_statements", said) is not False,
+        )
 
     def insist(self, name: str, wanted: object, there: object) -> None:
         """Refuses an option that is another one than the sink was made with."""
@@ -45,12 +55,11 @@ class Options:
             )
 
 
-def _switch(text: str | None) -> bool | None:
-    if text is None:
-        return None
-    if text not in ("on", "off"):
-        raise SinkUnusable(f"`fk={text}` makes no sense", hint="write `fk=on` or `fk=off`")
-    return text == "on"
+def _switch(name: str, said: Mapping[str, str]) -> bool | None:
+    text = said.get(name)
+    if text not in (None, "on", "off"):
+        raise SinkUnusable(f"`{name}={text}` makes no sense", hint=f"write `{name}=on` or `off`")
+    return None if text is None else text == "on"
 
 
 def _size(text: str | None) -> int | None:

@@ -11,7 +11,6 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Self, TypeVar
 
 import asyncpg
@@ -25,7 +24,15 @@ from gapless.sinks import sql
 from gapless.sinks.admission import admit
 from gapless.sinks.postgres import home as homes
 from gapless.sinks.postgres import locks
-from gapless.sinks.postgres.database import COPYING, READING, WRITING, Database, complaining
+from gapless.sinks.postgres.database import (
+    COPYING,
+    INDEXING,
+    NO_LIMIT,
+    READING,
+    WRITING,
+    Database,
+    complaining,
+)
 from gapless.sinks.postgres.home import Home
 from gapless.sinks.postgres.options import Options
 from gapless.sinks.postgres.tables import Interleaved, PostgresTables, Ready
@@ -50,7 +57,7 @@ class PostgresSink:
     @classmethod
     async def open(cls, target: str, *, create: bool = True) -> Self:
         options = Options.parse(target)
-        database = Database(options.url, options.shown)
+        database = Database(options.url, options.shown, prepared=options.prepared_statements)
         await database.open()
         try:
             return cls(database, await _home(database, options, create=create))
@@ -132,9 +139,14 @@ class PostgresSink:
         async def lacking(connection: Connection) -> list[str]:
             return await homes.lacking_indexes(connection.raw, self._home)
 
-        if await self._database.transact(lacking, READING):
-            statements = partial(self._database.transact, lacking, READING)
-            await self._database.index(locks.to_index(self.id), statements)
+        async def build(connection: Connection) -> None:
+            """Builds one; so only the writers of its table wait, and only for it."""
+            await connection.raw.execute(locks.to_index(self.id), timeout=NO_LIMIT)
+            for statement in (await lacking(connection))[:1]:
+                await connection.raw.execute(statement, timeout=NO_LIMIT)
+
+        while await self._database.transact(lacking, READING):
+            await self._database.transact(build, INDEXING)
 
     async def close(self) -> None:
         await self._database.close()
