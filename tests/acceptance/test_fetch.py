@@ -108,6 +108,9 @@ def test_names_let_workers_do_it(sqlite_gapless: Commands, url: str) -> None:
     sqlite_gapless("worker", "--until-idle", env=environment)
     assert sqlite_gapless.show(created.line)["state"] == "SUCCEEDED"
     assert rows(sqlite_gapless, "blocks") == 50
+    with sqlite3.connect(sqlite_gapless.folder / "chain.db") as connection:
+        indexes = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'index'")
+        assert ("logs_topic0",) in indexes.fetchall()  # ready to be queried
 
 
 def test_what_is_interrupted_goes_on(sqlite_gapless: Commands, url: str) -> None:

@@ -37,6 +37,7 @@ from gapless.runtime.fetching import (
     start,
     wish_for,
 )
+from gapless.runtime.finishing import finished_by_workers
 from gapless.runtime.plane import Plane, profiles_to
 
 _LEVELS = [level.value for level in Level]
@@ -124,8 +125,9 @@ def _dry_run(fetch: Fetching, *, as_json: bool) -> int:
 
 async def _leave_to_workers(fetch: Fetching, *, as_json: bool) -> int:
     async with opened(fetch.ledger_url, create=True) as ledger:
-        wanted = await fetch.wanted(ledger)
-        found = await ledger.create(wanted) if isinstance(wanted, BackfillRequest) else wanted
+        found = await fetch.wanted(ledger)
+        if isinstance(found, BackfillRequest):
+            found = await ledger.create(finished_by_workers(found))
     click.echo(data.to_json(data.backfill_json(found)) if as_json else found.id)
     hint(render.worker_needed(found))
     return 0

@@ -37,8 +37,8 @@ class Unit:
 
     @cached_property
     def size(self) -> int:
-        """Bytes of its rows."""
-        return sum(table.nbytes for table in self.tables.values())
+        """Bytes that its rows keep in memory."""
+        return sum(table.get_total_buffer_size() for table in self.tables.values())
 
 
 def check_units(units: Sequence[Unit], before: str | None) -> str | None:

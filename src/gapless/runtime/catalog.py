@@ -14,7 +14,7 @@ from types import ModuleType
 from gapless.core.errors import UnknownJob
 from gapless.runtime.job import Job
 
-BUILT_IN = {"blocks": "gapless.runtime.blocks"}
+BUILT_IN = {"blocks": "gapless.runtime.blocks", "finish": "gapless.runtime.finishing"}
 """Jobs that come with Gapless: name -> the module whose `job()` makes it."""
 
 
