@@ -1,0 +1,130 @@
+"""A second opinion: on every block that does not hold together, and on all of them at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from msgspec import Raw
+
+from gapless.core.errors import PermanentError, Unavailable
+from gapless.core.ranges import Span
+from gapless.devnode import Chain, Parameters, simulated
+from gapless.networks import find_network
+from gapless.pipeline.check import Level
+from gapless.pipeline.intake import OPINIONS, Intake, Wanted
+from gapless.sources.evm.source import RawBlock
+
+SPAN = Span(1, 20)
+LIES = (3, 4, 9, 15)
+
+
+class Doubtful:
+    """A source that gives a neighbour's receipts for some blocks, so many times."""
+
+    unit = 100
+
+    def __init__(self, chain: Chain, lies: Collection[int], times: int = 1) -> None:
+        self.asked: list[tuple[Span, frozenset[str]]] = []
+        self.at_once = self.most_at_once = 0
+        self._chain = chain
+        self._lies = dict.fromkeys(lies, times)
+
+    async def head(self) -> int:
+        return self._chain.head
+
+    async def fetch(self, span: Span, *, avoid: Collection[str] = ()) -> list[RawBlock]:
+        self.asked.append((span, frozenset(avoid)))
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            await asyncio.sleep(0)
+            return [self._block(height) for height in range(span.first, span.last + 1)]
+        finally:
+            self.at_once -= 1
+
+    def _block(self, height: int) -> RawBlock:
+        lies = self._lies.get(height, 0) > 0
+        if lies:
+            self._lies[height] -= 1
+        receipts = Raw(self._chain.receipts(height + lies))
+        return RawBlock(height, Raw(self._chain.block(height)), receipts, None, "a")
+
+
+class Unwilling(Doubtful):
+    """One that does not answer a second time about a block, while the others wait."""
+
+    async def fetch(self, span: Span, *, avoid: Collection[str] = ()) -> list[RawBlock]:
+        if avoid and span.first == 9:
+            raise Unavailable("gone")
+        if avoid:
+            self.at_once += 1
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.at_once -= 1
+        return await super().fetch(span, avoid=avoid)
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory: pytest.TempPathFactory) -> Chain:
+    return simulated(Parameters(blocks=30, txs=4, seed=3), tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="module")
+def threads() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as pool:
+        yield pool
+
+
+def intake_of(source: Doubtful, chain: Chain, threads: ThreadPoolExecutor) -> Intake:
+    datasets = frozenset({"blocks", "transactions", "logs"})
+    wanted = Wanted(find_network("custom"), chain.chain_id, Level.AUTO, datasets)
+    return Intake(source, source, wanted, threads)
+
+
+async def test_all_that_does_not_hold_is_asked_for_again_at_once(
+    chain: Chain, threads: ThreadPoolExecutor
+) -> None:
+    source = Doubtful(chain, LIES)
+    intake = intake_of(source, chain, threads)
+    unit = await intake.fetch(SPAN)
+    again = [Span(3, 4), Span(9, 9), Span(15, 15)]
+    assert source.asked == [(SPAN, frozenset()), *((span, frozenset({"a"})) for span in again)]
+    assert source.most_at_once == len(again)
+    assert unit.hashes == [chain.hash(height) for height in range(1, 21)]
+    assert intake.refused == len(LIES)
+
+
+async def test_if_one_is_not_answered_none_is_left_behind(
+    chain: Chain, threads: ThreadPoolExecutor
+) -> None:
+    source = Unwilling(chain, LIES)
+    with pytest.raises(Unavailable, match="gone"):
+        await intake_of(source, chain, threads).fetch(SPAN)
+    assert source.at_once == 0
+
+
+async def test_opinions_come_to_an_end(
+    chain: Chain, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gapless.pipeline.intake.delay", waits := Waits())
+    source = Doubtful(chain, [7], times=OPINIONS)
+    with pytest.raises(PermanentError, match="block 7 is in quarantine") as refused:
+        await intake_of(source, chain, threads).fetch(SPAN)
+    assert refused.value.partition == 7
+    assert len(source.asked) == OPINIONS
+    assert waits.asked_for == [1, 2, 3, 4], "the second opinion does not wait"
+
+
+class Waits:
+    """Takes no time, and remembers."""
+
+    def __init__(self) -> None:
+        self.asked_for: list[int] = []
+
+    def __call__(self, failures: int, chance: float) -> float:
+        self.asked_for.append(failures)
+        return 0.0
