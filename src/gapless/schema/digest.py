@@ -31,6 +31,8 @@ from gapless.schema.tables import Column, Kind, Table
 MODULUS = 1 << 256
 
 _VARIABLE = (Kind.BYTES, Kind.JSON)
+# Made once: for a Python value, Arrow looks for pandas each time, which takes longer than the work.
+_EMPTY = {it: pa.scalar("", pa.string()).cast(it) for it in (pa.binary(), pa.string())}
 
 Bytes = NDArray[np.uint8]
 
@@ -117,7 +119,7 @@ class _Variable:
     @classmethod
     def of(cls, array: pa.Array, blocks: _Blocks) -> _Variable:
         if array.null_count:  # what lies under a null is anything
-            array = array.fill_null(b"" if pa.types.is_binary(array.type) else "")
+            array = array.fill_null(_EMPTY[array.type])
         _, buffer, data = array.buffers()
         offsets = np.frombuffer(buffer, "<i4", len(array) + 1, array.offset * 4)
         whole = memoryview(data or b"")

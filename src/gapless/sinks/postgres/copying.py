@@ -1,9 +1,9 @@
 """Rows as PostgreSQL's binary COPY takes them, made from Arrow column by column.
 
 A row is the number of its fields, then for each field its length and its bytes; the length of a
-null is -1. Between two columns of variable length, all rows look alike but for their nulls: such a
-stretch is one matrix, from which the bytes of absent values are cut out. Arrow then joins
-stretches and variable columns, row by row. No value ever becomes a Python object.
+null is -1, and it has no bytes. Between two columns that differ in length from row to row, all rows
+look alike: such a stretch is one matrix. Arrow then joins stretches and the columns between them,
+row by row. No value ever becomes a Python object.
 
 A 256-bit number is `numeric`: digits to the base of 10,000, as many for all rows of a column as
 its largest needs. PostgreSQL takes leading zeros, and drops them.
@@ -12,7 +12,7 @@ its largest needs. PostgreSQL takes leading zeros, and drops them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,9 +29,10 @@ _BASE = 10_000
 _LIMBS = 8  # of 32 bits
 _VARIABLE = (Kind.BYTES, Kind.JSON)
 _JOINED = pc.JoinOptions(null_handling="replace", null_replacement="")
+# Made once: for a Python value, Arrow looks for pandas each time, which takes longer than the work.
+_NOTHING, _NULL = pa.scalar(b"", pa.binary()), pa.scalar(-1, pa.int32())
 
 Bytes = NDArray[np.uint8]
-Mask = NDArray[np.bool_]
 
 
 def filled(table: Table, rows: pa.Table) -> list[Column]:
@@ -47,92 +48,75 @@ def copied(columns: Sequence[Column], rows: pa.Table) -> Iterator[bytes]:
     yield END
 
 
-@dataclass(frozen=True)
-class _Field:
-    """Bytes of every row side by side: the same in all, or each row's own, if it has them."""
-
-    width: int
-    values: Bytes
-    there: Mask | None = None  # None: in all rows
-
-    @classmethod
-    def same(cls, data: bytes) -> _Field:
-        return cls(len(data), np.frombuffer(data, np.uint8))
-
-
 def _piece(columns: Sequence[Column], rows: pa.Table) -> bytes:
     count = rows.num_rows
-    stretch = [_Field.same(len(columns).to_bytes(2, "big"))]
+    stretch = [_same(len(columns), 2)]
     parts: list[pa.Array] = []
     for column in columns:
         array = one_array(rows[column.name])
         if column.kind in _VARIABLE:
-            binary = array.cast(pa.binary())
-            lengths = pc.binary_length(binary).fill_null(-1).to_numpy(zero_copy_only=False)
-            stretch.append(_Field(4, _big_endian(lengths, ">i4")))
-            parts += [_stretch(stretch, count), binary]
-            stretch = []
+            lengths, values = _variable(array)
+        elif array.null_count:
+            lengths, values = _with_nulls(column.kind, array)
         else:
-            stretch += _fixed(column.kind, array)
+            fixed = _values(column.kind, array)
+            stretch += [_same(fixed.shape[1], 4), fixed]
+            continue
+        parts += [_stretch([*stretch, _big_endian(lengths, ">i4")], count), values]
+        stretch = []
     if stretch:
         parts.append(_stretch(stretch, count))
-    joined = pc.call_function("binary_join_element_wise", [*parts, b""], _JOINED)
+    joined = pc.call_function("binary_join_element_wise", [*parts, _NOTHING], _JOINED)
     _, offsets, data = joined.buffers()
     end = int(np.frombuffer(offsets, np.int32, count + 1)[-1])
     return memoryview(data)[:end].tobytes()
 
 
-def _stretch(fields: Sequence[_Field], count: int) -> pa.Array:
-    """The fields of each row side by side, without the bytes of absent values."""
-    widths = np.array([field.width for field in fields])
-    ends = np.cumsum(widths)
-    matrix = np.empty((count, int(ends[-1])), np.uint8)
-    for field, end in zip(fields, ends.tolist(), strict=True):
-        matrix[:, end - field.width : end] = field.values
-    offsets = np.arange(0, matrix.size + 1, matrix.shape[1], dtype=np.int32)
-    if all(field.there is None for field in fields):
-        return _binary(offsets, matrix.reshape(-1))
-    kept = np.ones(matrix.shape, np.bool_)
-    for field, end in zip(fields, ends.tolist(), strict=True):
-        if field.there is not None:
-            kept[:, end - field.width : end] = field.there[:, None]
-            offsets[1:] -= np.cumsum(~field.there, dtype=np.int32) * np.int32(field.width)
-    return _binary(offsets, matrix[kept])
+def _stretch(fields: Sequence[Bytes], count: int) -> pa.Array:
+    """Fields side by side: the bytes of each row, or one row of bytes that all have."""
+    matrix = np.empty((count, sum(field.shape[-1] for field in fields)), np.uint8)
+    start = 0
+    for field in fields:
+        end = start + field.shape[-1]
+        matrix[:, start:end] = field
+        start = end
+    return _binary(np.full(count, start), matrix)
 
 
-def _binary(offsets: NDArray[np.int32], data: Bytes) -> pa.Array:
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
+def _variable(array: pa.Array) -> tuple[NDArray[Any], pa.Array]:
+    binary = array.cast(pa.binary())
+    lengths = pc.binary_length(binary).fill_null(_NULL).to_numpy(zero_copy_only=False)
+    return lengths, binary
 
 
-def _fixed(kind: Kind, array: pa.Array) -> list[_Field]:
-    """A column of fixed length: the length field, and the values."""
-    values = _values(kind, array)
-    width = values.shape[1]
-    if not array.null_count:
-        return [_Field.same(width.to_bytes(4, "big")), _Field(width, values)]
+def _with_nulls(kind: Kind, array: pa.Array) -> tuple[NDArray[Any], pa.Array]:
     there = array.is_valid().to_numpy(zero_copy_only=False)
-    lengths = np.where(there, width, -1)
-    return [_Field(4, _big_endian(lengths, ">i4")), _Field(width, values, there)]
+    values = _values(kind, array.drop_null())
+    width = values.shape[1]
+    return np.where(there, width, -1), _binary(there * width, values)
+
+
+def _binary(lengths: NDArray[np.int64], data: Bytes) -> pa.Array:
+    offsets = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.binary(), len(lengths), buffers)
+
+
+def _same(value: int, width: int) -> Bytes:
+    return np.frombuffer(value.to_bytes(width, "big"), np.uint8)
 
 
 def _values(kind: Kind, array: pa.Array) -> Bytes:
-    """The values, whatever lies under a null included."""
+    """The values of a column of fixed length that has no nulls."""
     if kind is Kind.BOOL:
         array = array.cast(pa.uint8())
-        width = 1
-    else:
-        width = kind.width or 8
-    data = array.buffers()[1]
-    raw = np.frombuffer(data, np.uint8, len(array) * width, array.offset * width)
+    width = 1 if kind is Kind.BOOL else kind.width or 8
+    raw = np.frombuffer(array.buffers()[1], np.uint8, len(array) * width, array.offset * width)
     if kind is Kind.INT:
         return _big_endian(raw.view("<u8"), ">u8")
-    if kind is Kind.U256:
-        found = raw.reshape(-1, width)
-        if array.null_count:  # what lies under a null would decide how many digits there are
-            found = np.where(array.is_valid().to_numpy(zero_copy_only=False)[:, None], found, 0)
-        return numerics(found)
-    return raw.reshape(-1, width)
+    values = raw.reshape(-1, width)
+    return numerics(values) if kind is Kind.U256 else values
 
 
 def numerics(values: Bytes) -> Bytes:
