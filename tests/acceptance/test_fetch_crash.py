@@ -19,7 +19,7 @@ from gapless.devnode import DevNode, Pace, Parameters, simulated
 from gapless.ledger import open_ledger
 from tests.acceptance.commands import GAPLESS
 from tests.conformance.fetch.stage import contents, truth
-from tests.conformance.sink.conftest import KINDS
+from tests.conformance.sink.conftest import ALL, SHARED, target_of
 from tests.waiting import eventually
 
 LAST = 300
@@ -28,9 +28,9 @@ ROOT = Path(__file__).parents[2]
 FAULTS = "500=0.01,drop=0.01,truncated=0.002,empty=0.002,wrong-block=0.002"
 
 
-@pytest.fixture(params=KINDS)
-def target(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return f"{tmp_path}/{KINDS[request.param]}"
+@pytest.fixture(params=ALL)
+def target(request: pytest.FixtureRequest) -> str:
+    return target_of(request, request.param)
 
 
 @asynccontextmanager
@@ -75,6 +75,7 @@ async def test_killed_again_and_again_nothing_is_lost_or_doubled(
     await opened.close()
 
 
+@pytest.mark.parametrize("target", SHARED, indirect=True)
 async def test_a_zombie_that_wakes_after_its_successor_changes_nothing(
     target: str, tmp_path: Path
 ) -> None:

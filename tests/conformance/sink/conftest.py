@@ -11,6 +11,8 @@ from tests.conformance.sink.stage import examine
 
 KINDS = {"sqlite": "blocks.db", "duckdb": "blocks.duckdb", "parquet": "blocks/"}
 SERVED = ("postgres",)
+ALL = [*KINDS, *SERVED]
+SHARED = [kind for kind in ALL if kind != "duckdb"]  # by several processes
 
 
 def target_of(request: pytest.FixtureRequest, kind: str) -> str:
@@ -20,13 +22,13 @@ def target_of(request: pytest.FixtureRequest, kind: str) -> str:
     return f"{request.getfixturevalue('tmp_path')}/{KINDS[kind]}"
 
 
-@pytest.fixture(params=[*KINDS, *SERVED])
+@pytest.fixture(params=ALL)
 def target(request: pytest.FixtureRequest) -> str:
     """Where a sink may be made."""
     return target_of(request, request.param)
 
 
-@pytest.fixture(params=[kind for kind in (*KINDS, *SERVED) if kind != "duckdb"])
+@pytest.fixture(params=SHARED)
 def shared_target(request: pytest.FixtureRequest) -> str:
     """Where a sink may be made that several processes write to."""
     return target_of(request, request.param)
