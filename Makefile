@@ -8,7 +8,7 @@ UV := .tools/bin/uv
 NODES := .tools/nodes/.installed
 # Tests that show how well core and ledger are covered; tracing would slow down all others for
 # nothing. Those others mostly wait, for processes and servers: more of them run at once.
-COVERING := tests/unit tests/conformance/ledger tests/conformance/engine
+COVERING := $(wildcard tests/unit/test_*.py) tests/unit/evm tests/conformance/ledger tests/conformance/engine
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 
 .DEFAULT_GOAL := help

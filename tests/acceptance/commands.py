@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.acceptance import forks
+from tests import forks
 from tests.support import Home
 
 GAPLESS = Path(sys.executable).parent / "gapless"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance import forks
+from tests import forks
 from tests.acceptance.commands import PATIENCE
 from tests.acceptance.test_devnode import devnode
 

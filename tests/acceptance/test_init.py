@@ -10,7 +10,7 @@ import pytest
 
 from gapless import config
 from gapless.networks import NETWORKS
-from tests.acceptance import forks
+from tests import forks
 from tests.acceptance.commands import PATIENCE
 
 

@@ -15,18 +15,23 @@ gets free ports instead, so that pages can run side by side.
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from tests import forks
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
@@ -218,8 +223,13 @@ def _kill(process: subprocess.Popen[str]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
+@cache
 def _path() -> str:
-    return f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    """`gapless` first, then what is beside the Python that runs this."""
+    shims = tempfile.TemporaryDirectory(prefix="gapless-shim-")
+    atexit.register(shims.cleanup)
+    forks.shim(Path(shims.name))
+    return os.pathsep.join([shims.name, str(Path(sys.executable).parent), os.environ["PATH"]])
 
 
 def _free_port() -> str:
