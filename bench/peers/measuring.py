@@ -15,7 +15,9 @@ from bench.peers.running import Ran, Task, run
 from bench.peers.tools import GAPLESS, GAPLESS_ON_ALL_CORES, Tool
 from bench.rendered import Workload, rendered
 
-LONGEST, LEAST_LIMIT = 5, 60.0  # times the clean run, and seconds, that a fault may make of it
+LONGEST, LEAST_LIMIT = 3, 60.0  # times the clean run, and seconds, that a fault may make of it
+
+CEILING_ROUNDS, ONE_BLOCK_ROUNDS = 3, 2
 
 
 @dataclass(frozen=True)
@@ -24,10 +26,11 @@ class Extent:
 
     share: int = 1  # of a workload, one in so many blocks
     clean_rounds: int = 3
-    fault_rounds: int = 3  # of Gapless; the others have one
+    fault_rounds: range = range(2, 6)  # of Gapless, until it has met a fault; the others have one
 
 
-WHOLE, QUICK = Extent(), Extent(share=10, clean_rounds=1, fault_rounds=1)
+ONE = range(1, 2)
+WHOLE, QUICK = Extent(), Extent(share=10, clean_rounds=1, fault_rounds=ONE)
 
 
 def task_of(workload: Workload, blocks: int) -> Task:
@@ -45,22 +48,29 @@ async def measured(workload: Workload, tools: Sequence[Tool], extent: Extent) ->
         if tool is GAPLESS_ON_ALL_CORES:
             continue  # the same engine: its faults are those of the other row
         limit = max(LEAST_LIMIT, LONGEST * speeds[tool.name].seconds)
-        rounds = extent.fault_rounds if tool is GAPLESS else 1
+        rounds = extent.fault_rounds if tool is GAPLESS else ONE
         cells[tool.name] = {
-            fault: Cell(
-                [await _told(tool, task, fault, seed=seed, limit=limit) for seed in range(rounds)]
-            )
-            for fault in FAULTS
+            fault: await _cell(tool, task, fault, rounds, limit) for fault in FAULTS
         }
     return Part(task, ceiling, speeds, cells)
 
 
+async def _cell(tool: Tool, task: Task, fault: str, rounds: range, limit: float) -> Cell:
+    """At least the first of the rounds, at most the last, until a fault was met."""
+    done: list[Ran] = []
+    while len(done) < rounds.start or (len(done) + 1 in rounds and not Cell(done).injected):
+        done.append(await _told(tool, task, fault, seed=len(done), limit=limit))
+    return Cell(done)
+
+
 async def _ceiling(task: Task) -> float:
+    heights, batch = range(1, task.blocks + 1), BATCH[task.workload]
     async with node(task.workload) as running:
-        heights = range(1, task.blocks + 1)
-        return await null_client.ceiling(
-            running.url, heights, batch=BATCH[task.workload], connections=8
-        )
+        rates = [
+            await null_client.ceiling(running.url, heights, batch=batch, connections=8)
+            for _ in range(CEILING_ROUNDS)
+        ]
+    return max(rates)
 
 
 async def _speeds(task: Task, tools: Sequence[Tool], rounds: int) -> dict[str, Speed]:
@@ -69,7 +79,8 @@ async def _speeds(task: Task, tools: Sequence[Tool], rounds: int) -> dict[str, S
     one_block = task_of(task.workload, 1)
     for turn in range(rounds):
         for tool in reversed(tools) if turn % 2 else tools:
-            single[tool.name].append(await _told(tool, one_block))
+            if turn < ONE_BLOCK_ROUNDS:
+                single[tool.name].append(await _told(tool, one_block))
             whole[tool.name].append(await _told(tool, task))
     return {tool.name: Speed(whole[tool.name], single[tool.name]) for tool in tools}
 

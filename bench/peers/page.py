@@ -44,7 +44,7 @@ With faults, a row is *lost* if the chain has it and the output has not, and *do
 there again or does not belong there. What its columns hold is not compared. *In silence* means that
 the exit code was 0 all the same. *Faults* is how many the tool met: faults of requests are fewer
 for a tool that puts many calls into one, and without any the cell says *not met*. HTTP 429 comes
-without `Retry-After`, so that no time is spent on obedience. Gapless has {rounds} in each cell,
+without `Retry-After`, so that no time is spent on obedience. In each cell, Gapless has {rounds}
 with other lots; rows and faults are their sum, seconds their median. The others have one.
 """
 
@@ -76,9 +76,14 @@ def _opening(results: Results) -> str:
     )
     part = results.parts[0]
     clean = len(part.speeds[GAPLESS.name].whole)
-    rounds = len(next(iter(part.cells[GAPLESS.name].values())).rounds)
+    each = [
+        len(cell.rounds) for part in results.parts for cell in part.cells[GAPLESS.name].values()
+    ]
+    rounds = _counted(min(each), "round")
+    if max(each) > min(each):
+        rounds += f", or up to {max(each)} until it met a fault,"
     reading = _READING.format(
-        clean=_counted(clean, "round"), rounds=_counted(rounds, "round"), busy=_BOUND_BY_THE_NODE
+        clean=_counted(clean, "round"), rounds=rounds, busy=_BOUND_BY_THE_NODE
     )
     return f"{opening}\n{reading}"
 
