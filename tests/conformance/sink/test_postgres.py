@@ -164,6 +164,26 @@ async def _tables(connection: asyncpg.Connection, schema: str) -> list[asyncpg.R
     return await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = $1", schema)
 
 
+async def test_a_reader_needs_no_more_than_to_read(
+    postgres_target: str, connection: asyncpg.Connection, schema: str
+) -> None:
+    async with await open_sink(postgres_target) as sink:
+        await sink.write(batch(0, 5), 1)
+    await connection.execute(
+        f"CREATE ROLE {schema} LOGIN; GRANT USAGE ON SCHEMA {schema} TO {schema};"
+        f" GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {schema}"
+    )
+    theirs = postgres_target.replace("postgres@", f"{schema}@")
+    async with await open_sink(theirs, create=False) as sink:
+        await examine(sink)
+        report = await verify(sink, CHAIN_ID, deep=True)
+        assert report is not None
+        assert report.complete
+        with pytest.raises(SinkUnusable, match="does not let this user") as refused:
+            await sink.write(batch(6, 9), 1)
+        assert refused.value.hint
+
+
 async def test_a_newer_format_is_not_touched(
     postgres_target: str, connection: asyncpg.Connection
 ) -> None:

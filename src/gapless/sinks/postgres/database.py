@@ -108,7 +108,7 @@ def complaining(shown: str) -> Iterator[None]:
     except asyncpg.InsufficientPrivilegeError as error:
         raise SinkUnusable(
             f"{shown} does not let this user do it: {_said(error)}",
-            hint="grant what is missing, or use the role that made the sink",
+            hint="grant what is missing, or name another schema with `?schema=…`",
         ) from error
     except asyncpg.PostgresError as error:
         raise SinkError(
