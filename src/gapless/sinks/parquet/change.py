@@ -2,38 +2,47 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Executor, Future, wait
 from dataclasses import dataclass, field
+from typing import Self
 
 import pyarrow as pa
 
+from gapless.core.ranges import Span
 from gapless.schema import table
 from gapless.sinks import records
 from gapless.sinks.parquet.files import write_file
 from gapless.sinks.parquet.folder import Folder
-from gapless.sinks.parquet.manifest import Chain, Entry, Manifest
+from gapless.sinks.parquet.manifest import Chain, Entry, Manifest, file_name
 from gapless.sinks.sink import Stored
 
 
 @dataclass
 class Change:
-    """Files that the next commit of a chain brings."""
+    """Files that the next commit of a chain brings.
+
+    They are written on a thread of their own: encoding and compressing leave Python's lock to
+    whoever computes the digests of the same rows. None is being written any more when the `with`
+    ends.
+    """
 
     folder: Folder
     manifest: Manifest
     chain_id: int
-    names: list[str] = field(default_factory=list)
+    writer: Executor
+    _names: list[str] = field(default_factory=list)
+    _writing: list[Future[None]] = field(default_factory=list)
 
     @property
     def chain(self) -> Chain:
         return self.manifest.chain(self.chain_id)
 
-    def add(self, record: Stored, rows: pa.Table) -> Stored:
-        """Stages the file of a record."""
-        name = f"{self.chain.folder}/{Entry.of(record).name}"
-        self.names.append(name)
-        generation = self.manifest.generation + 1
-        write_file(self.folder.staged(name, generation), table(record.dataset), rows)
-        return record
+    def bring(self, dataset: str, span: Span, fence: int, rows: pa.Table) -> None:
+        """Stages a file."""
+        name = f"{self.chain.folder}/{file_name(dataset, span, fence)}"
+        self._names.append(name)
+        path = self.folder.staged(name, self.manifest.generation + 1)
+        self._writing.append(self.writer.submit(write_file, path, table(dataset), rows))
 
     def commit(
         self,
@@ -42,8 +51,16 @@ class Change:
         retracted: list[records.Retracted],
     ) -> None:
         """Puts these records, whose files are there or staged, in the place of the known ones."""
+        for each in self._writing:
+            each.result()
         chain = self.chain.replacing(known, stored, retracted)
         left = {Entry.of(each).name for each in stored}
         gone = {Entry.of(each).name for each in known.stored} - left
         manifest = self.manifest.following(self.chain_id, chain)
-        self.folder.commit(manifest, self.names, [f"{chain.folder}/{name}" for name in gone])
+        self.folder.commit(manifest, self._names, [f"{chain.folder}/{name}" for name in gone])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        wait(self._writing)

@@ -22,6 +22,11 @@ VERSION = 1
 CELL = 1000
 
 
+def file_name(dataset: str, span: Span, fence: int) -> str:
+    """Below the folder of a chain."""
+    return f"{dataset}/{span.first}-{span.last}.{fence}.parquet"
+
+
 class Entry(Struct, frozen=True):
     """A file, by the record of what is in it; the rest of its name is the table's folder."""
 
@@ -42,7 +47,7 @@ class Entry(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        return f"{self.dataset}/{self.first}-{self.last}.{self.fence}.parquet"
+        return file_name(self.dataset, self.span, self.fence)
 
     @classmethod
     def of(cls, stored: Stored) -> Entry:

@@ -8,6 +8,7 @@ count is the manifest's word, and a change of it is the commit; see `folder`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -42,6 +43,7 @@ class ParquetSink(ThreadedSink):
     def __init__(self, folder: Folder, thread: Thread) -> None:
         super().__init__(folder.manifest().id, thread)
         self._folder = folder
+        self._writer = ThreadPoolExecutor(1, "gapless-parquet-files")
 
     @classmethod
     async def open(cls, path: Path, *, create: bool = True) -> Self:
@@ -55,7 +57,7 @@ class ParquetSink(ThreadedSink):
         admit(batch)
         span = batch.span
         with self._folder.held() as manifest:
-            change = Change(self._folder, manifest, batch.chain_id)
+            change = Change(self._folder, manifest, batch.chain_id, self._writer)
             known = change.chain.known(span)
             records.refuse_older(known, span, fence, batch.tables)
             records.refuse_broken(
@@ -64,20 +66,25 @@ class ParquetSink(ThreadedSink):
                 self._hash(change.chain, span.last + 1, "parent_hash"),
             )
             revision = revised(batch, self._rows(change.chain, BLOCKS, span, COMPARED))
-            with self._folder.change():
+            with self._folder.change(), change:
                 stored = self._left(change, known, revision.dropped)
-                for name in batch.tables:
-                    for part, rows in _by_cell(batch, revision.rows(batch, name)):
-                        stored.append(change.add(records.written(part, name, rows, fence), rows))
+                parts = [
+                    (part, name, rows)
+                    for name in batch.tables
+                    for part, rows in _by_cell(batch, revision.rows(batch, name))
+                ]
+                for part, name, rows in parts:
+                    change.bring(name, part.span, fence, rows)
+                stored += (records.written(*each, fence) for each in parts)
                 change.commit(known, stored, records.retractions(known, span, None))
 
     def _retract(self, chain_id: int, span: Span, fence: int) -> None:
         with self._folder.held() as manifest:
-            change = Change(self._folder, manifest, chain_id)
+            change = Change(self._folder, manifest, chain_id, self._writer)
             known = change.chain.known(span)
             records.refuse_older(known, span, fence, [BLOCKS.name])
             dropped = {each.name: RangeSet.of(span) for each in TABLES}
-            with self._folder.change():
+            with self._folder.change(), change:
                 stored = self._left(change, known, dropped)
                 change.commit(known, stored, records.retractions(known, span, fence))
 
@@ -105,7 +112,11 @@ class ParquetSink(ThreadedSink):
     def _left(self, change: Change, known: records.Known, dropped: records.Dropped) -> list[Stored]:
         """The records without what is dropped; what is left of a file is copied."""
         whole, parts = records.kept(known.stored, dropped)
-        return [*whole, *(change.add(*self._cut(change.chain, *part)) for part in parts)]
+        for part in parts:
+            record, rows = self._cut(change.chain, *part)
+            change.bring(record.dataset, record.span, record.fence, rows)
+            whole.append(record)
+        return whole
 
     def _cut(self, chain: Chain, record: Stored, span: Span) -> tuple[Stored, pa.Table]:
         """The record of a part of a file, measured by the rows that are there; and these."""
@@ -139,6 +150,7 @@ class ParquetSink(ThreadedSink):
         """Files are ready to be queried as they are."""
 
     def _close(self) -> None:
+        self._writer.shutdown()
         self._folder.close()
 
     def _rows(
