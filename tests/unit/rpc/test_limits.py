@@ -151,6 +151,15 @@ def test_a_provider_that_refuses_after_a_rest_is_left_alone_for_longer() -> None
     assert rest.after_refusal(0.0) == 0.25, "one success is not yet calm"
 
 
+def test_a_provider_that_always_refuses_some_calls_is_not_hurried() -> None:
+    rest = Rest(least=0.05, most=0.25)
+    rests = []
+    for _ in range(5):
+        rest.succeeded(partly=True)
+        rests.append(rest.after_refusal(0.0))
+    assert rests == [0.05, 0.1, 0.2, 0.25, 0.25]
+
+
 def test_calm_is_believed_little_by_little() -> None:
     rest = Rest(least=0.05, most=0.25)
     for _ in range(9):
@@ -163,12 +172,12 @@ def test_calm_is_believed_little_by_little() -> None:
     assert firsts == [0.25, 0.125, 0.0625, 0.05]
 
 
-@given(st.lists(st.tuples(st.booleans(), st.floats(0, 1))))
-def test_a_rest_stays_within_its_bounds(events: list[tuple[bool, float]]) -> None:
+@given(st.lists(st.tuples(st.sampled_from(["good", "partly", "bad"]), st.floats(0, 1))))
+def test_a_rest_stays_within_its_bounds(events: list[tuple[str, float]]) -> None:
     rest = Rest()
-    for good, chance in events:
-        if good:
-            rest.succeeded()
+    for kind, chance in events:
+        if kind != "bad":
+            rest.succeeded(partly=kind == "partly")
         else:
             assert rest.least / 2 <= rest.after_refusal(chance) <= rest.longest
         assert rest.least <= rest.first <= rest.most

@@ -134,7 +134,7 @@ class Endpoint:
         """A request brought results, be it that some calls were above a rate limit."""
         self.answers += 1
         self._streaks.clear()
-        self._limited.succeeded()
+        self._limited.succeeded(partly=limited)
         if not limited:
             self.concurrency.succeeded()
             self.gate.admit()

@@ -130,15 +130,21 @@ class Rest:
         self._refusals += 1
         self._successes = 0
         if self._refusals > 1:
-            self.first = min(self.most, 2 * self.first)
+            self._begin_longer()
         return delay(self._refusals, chance, self.first, self.longest)
 
-    def succeeded(self) -> None:
+    def succeeded(self, *, partly: bool = False) -> None:
+        """An answer came; perhaps with a refusal of some calls in it, so that it is not calm."""
+        if partly and self._refusals:
+            self._begin_longer()
         self._refusals = 0
-        self._successes += 1
+        self._successes = 0 if partly else self._successes + 1
         if self._successes >= CALM:
             self._successes = 0
             self.first = max(self.least, self.first / 2)
+
+    def _begin_longer(self) -> None:
+        self.first = min(self.most, 2 * self.first)
 
 
 def delay(failures: int, chance: float, first: float = 0.1, longest: float = 3.0) -> float:
