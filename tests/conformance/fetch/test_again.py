@@ -71,6 +71,7 @@ async def test_a_deleted_ledger_loses_nothing(
     assert await stored() == truth(chain, Span(0, 149))
 
 
+@pytest.mark.parametrize("target", ["sqlite", "parquet", "postgres"], indirect=True)
 async def test_two_overlapping_fetches_at_once_store_each_block_once(
     chain: Chain, node: DevNode, fetch: Fetch, stored: Fetch
 ) -> None:

@@ -164,6 +164,34 @@ async def _tables(connection: asyncpg.Connection, schema: str) -> list[asyncpg.R
     return await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = $1", schema)
 
 
+async def test_one_who_joins_a_transaction_begins_anew_within_it(
+    postgres_target: str,
+    connection: asyncpg.Connection,
+    records_database: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With cells of one height, two that are far from each other meet at a record they both cut."""
+    monkeypatch.setattr(locks, "CELL", 1)
+    other = await asyncpg.connect(records_database)
+    async with await PostgresSink.open(postgres_target) as sink:
+        await sink.write(batch(0, 39), 1)
+        await connection.execute("BEGIN")
+        await sink.write_within(connection, batch(3, 3), 2)
+        await other.execute("BEGIN")
+        waiting = asyncio.create_task(sink.write_within(other, batch(30, 30), 3))
+        done, _ = await asyncio.wait([waiting], timeout=0.2)
+        assert not done
+        assert await ranges(sink) == [(0, 39, 1)]
+        await connection.execute("COMMIT")
+        written = {record.dataset: record.span for record in await waiting}
+        assert written == dict.fromkeys((each.name for each in TABLES), Span(30, 30))
+        await other.execute("COMMIT")
+        cut = [(0, 2, 1), (3, 3, 2), (4, 29, 1), (30, 30, 3), (31, 39, 1)]
+        assert await ranges(sink) == cut
+        await examine(sink)
+    await other.close()
+
+
 async def test_a_reader_needs_no_more_than_to_read(
     postgres_target: str, connection: asyncpg.Connection, schema: str
 ) -> None:
