@@ -25,6 +25,7 @@ from bench import (
     places,
     planning,
     pooling,
+    processes,
     verifying,
     writing,
 )
@@ -64,6 +65,7 @@ DATA: dict[str, Callable[[], AsyncIterator[Row]]] = {
     "writing": writing.measure,
     "fetching": fetching.measure,
     "copying": copying.measure,
+    "processes": processes.measure,
     "verifying": verifying.measure,
     "memory": command.measure_memory,
 }
