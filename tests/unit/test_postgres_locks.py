@@ -1,0 +1,70 @@
+"""Whoever overlaps or touches meets at a lock; whoever is far does not. And what DDL says."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gapless.core.ranges import Span
+from gapless.schema import BLOCKS, F64, LOGS, TABLES, TRANSACTIONS
+from gapless.schema.postgres import Dialect
+from gapless.sinks.postgres import locks
+
+spans = st.builds(
+    lambda first, size: Span(first, first + size - 1),
+    st.integers(0, 50_000),
+    st.integers(1, 40_000),
+)
+
+
+def alone(span: Span, chain_id: int = 1) -> set[str]:
+    """The keys that a writer has for itself."""
+    return set(re.findall(r"lock\((-?\d+)\)", locks.to_write("sink", chain_id, span)))
+
+
+def shared(span: Span) -> set[str]:
+    return set(re.findall(r"shared\((-?\d+)\)", locks.to_write("sink", 1, span)))
+
+
+@given(spans, spans)
+def test_two_that_overlap_or_touch_meet_at_a_lock(one: Span, other: Span) -> None:
+    near = one.first <= other.last + 1 and other.first <= one.last + 1
+    meet = alone(one) & alone(other) | alone(one) & shared(other) | shared(one) & alone(other)
+    assert meet or not near
+
+
+def test_far_ranges_and_other_chains_share_nothing_that_anyone_has_alone() -> None:
+    one, far = Span(0, 99), Span(10 * locks.CELL, 10 * locks.CELL + 99)
+    assert not alone(one) & alone(far)
+    assert not alone(one) & alone(one, chain_id=2)
+    assert shared(one) == shared(far) == alone(Span(0, locks.CELL * (locks.MOST_CELLS + 1)))
+
+
+def test_locks_are_taken_in_the_order_of_heights() -> None:
+    cells = [locks.to_write("sink", 1, Span(at, at)) for at in (1, locks.CELL + 1)]
+    first, second = (statement.partition("; ")[2] for statement in cells)
+    both = locks.to_write("sink", 1, Span(1, locks.CELL + 1))
+    assert both.index(first) < both.index(second)
+
+
+def test_partitions_hold_a_range_and_no_more() -> None:
+    dialect = Dialect("eth", partition=1000)
+    found = dialect.partitions(TRANSACTIONS, 1500, 3000)
+    assert [(it.name, it.first, it.end) for it in found] == [
+        ("transactions_1000", 1000, 2000),
+        ("transactions_2000", 2000, 3000),
+        ("transactions_3000", 3000, 4000),
+    ]
+    assert dialect.partitions(BLOCKS, 1500, 3000) == []
+    assert Dialect("eth").partitions(TRANSACTIONS, 1500, 3000) == []
+
+
+def test_a_foreign_key_leads_to_the_nearest_parent_that_is_stored() -> None:
+    dialect = Dialect('o"dd')
+    assert 'REFERENCES "o""dd"."transactions"' in dialect.create_table(LOGS)
+    assert 'REFERENCES "o""dd"."blocks"' in dialect.create_table(LOGS, ["blocks", "logs"])
+    assert "REFERENCES" not in dialect.create_table(LOGS, ["logs"])
+    assert "REFERENCES" not in Dialect("eth", foreign_keys=False).create_table(LOGS)
+    assert not any(F64 in dialect.create_table(each) for each in TABLES)
