@@ -237,8 +237,9 @@ async def test_a_table_of_an_older_version_gets_the_new_columns(
         await open_sink(postgres_target)
 
 
-async def test_many_may_create_it_at_once(postgres_target: str) -> None:
-    sinks = await asyncio.gather(*(open_sink(postgres_target) for _ in range(6)))
+@pytest.mark.parametrize("option", ["", "&default_transaction_isolation=serializable"])
+async def test_many_may_create_it_at_once(postgres_target: str, option: str) -> None:
+    sinks = await asyncio.gather(*(open_sink(postgres_target + option) for _ in range(6)))
     assert len({sink.id for sink in sinks}) == 1
     await asyncio.gather(*(sink.write(batch(5 * n, 5 * n + 4), 1) for n, sink in enumerate(sinks)))
     await examine(sinks[0])

@@ -41,7 +41,8 @@ FORCED = (
     " SET LOCAL enable_sort = off;"
     " SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off"
 )
-BEGIN = f"BEGIN; {TIMEOUTS}"
+# What is read behind a lock must be as it is by then, whatever the database's default is.
+BEGIN = f"BEGIN ISOLATION LEVEL READ COMMITTED; {TIMEOUTS}"
 BEGIN_WRITING = f"{BEGIN}; {FORCED}"
 # Whatever a reader reads is of one moment, as on SQLite: a check must not see half a transaction.
 BEGIN_READING = f"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; {TIMEOUTS}; {FORCED}"

@@ -31,9 +31,10 @@ TIMEOUTS = (
     f"SET LOCAL lock_timeout = '60s'; SET LOCAL idle_in_transaction_session_timeout = '30s';"
     f" {COPYING}"
 )
-WRITING = f"BEGIN; {TIMEOUTS}"
+# What is read behind a lock must be as it is by then, whatever the database's default is.
+WRITING = f"BEGIN ISOLATION LEVEL READ COMMITTED; {TIMEOUTS}"
 READING = f"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; {TIMEOUTS}"
-INDEXING = "BEGIN"  # for as long as it takes
+INDEXING = "BEGIN ISOLATION LEVEL READ COMMITTED"  # for as long as it takes
 NO_LIMIT = 10.0**7  # seconds
 
 
