@@ -18,9 +18,33 @@ COLUMNS = (
 )
 """The columns of an entry, behind its `chain_id`."""
 
+_CREATE = """
+CREATE TABLE {place} (
+  chain_id {number} NOT NULL,
+  dataset TEXT NOT NULL,
+  first {number} NOT NULL,
+  last {number} NOT NULL,
+  fence {number} NOT NULL,
+  kind TEXT NOT NULL,      -- 'written' or 'retracted'
+  rows {number} NOT NULL,
+  digest {data} NOT NULL,
+  proven TEXT NOT NULL,    -- names of checks, with spaces between them
+  unproven TEXT NOT NULL,
+  parent_hash {data} NOT NULL,
+  last_hash {data} NOT NULL,
+  PRIMARY KEY (chain_id, dataset, first),
+  CHECK (first <= last)
+)
+"""
+
 WRITTEN, RETRACTED = "written", "retracted"
 
 Entry = tuple[Any, ...]
+
+
+def create(place: str, number: str, data: str) -> str:
+    """`CREATE TABLE`, with a database's own types for numbers and bytes."""
+    return _CREATE.format(place=place, number=number, data=data)
 
 
 def known_by(entries: Iterable[Sequence[Any]]) -> Known:

@@ -21,9 +21,9 @@ from gapless.core.ranges import Span
 from gapless.schema import TABLES, Table, table
 from gapless.schema.ddl import quoted
 from gapless.schema.postgres import Dialect
+from gapless.sinks import entries
 from gapless.sinks.postgres import locks
 from gapless.sinks.postgres.options import Options
-from gapless.sinks.postgres.tables import CREATE_RANGES
 
 VERSION = 1
 LEDGER = "gapless"
@@ -107,7 +107,8 @@ async def found(connection: asyncpg.Connection, options: Options) -> None:
     dialect = Dialect(options.schema)
     sink = dialect.place("_gapless_sink")
     await connection.execute(_CREATE.format(sink=sink))
-    await connection.execute(CREATE_RANGES.format(ranges=dialect.place("_gapless_ranges")))
+    ranges = entries.create(dialect.place("_gapless_ranges"), "bigint", "bytea")
+    await connection.execute(f"{ranges} WITH (fillfactor = 70)")
     await connection.execute(
         f"INSERT INTO {sink} VALUES ($1, $2, $3, $4)",  # noqa: S608
         str(uuid4()),

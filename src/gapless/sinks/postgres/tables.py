@@ -30,24 +30,6 @@ from gapless.sinks.postgres.rows import selected, to_arrow
 from gapless.sinks.records import Known, Retracted
 from gapless.sinks.sink import COUNTS, HIGHEST, Stored
 
-CREATE_RANGES = """
-CREATE TABLE {ranges} (
-  chain_id bigint NOT NULL,
-  dataset text NOT NULL,
-  first bigint NOT NULL,
-  last bigint NOT NULL,
-  fence bigint NOT NULL,
-  kind text NOT NULL,      -- 'written' or 'retracted'
-  rows bigint NOT NULL,
-  digest bytea NOT NULL,
-  proven text NOT NULL,    -- names of checks, with spaces between them
-  unproven text NOT NULL,
-  parent_hash bytea NOT NULL,
-  last_hash bytea NOT NULL,
-  PRIMARY KEY (chain_id, dataset, first),
-  CHECK (first <= last)
-) WITH (fillfactor = 70)
-"""
 # Ranges are disjoint, so of those that begin before ours only the last one can reach into it.
 _KNOWN = f"""
 SELECT r.* FROM unnest($2::text[]) WITH ORDINALITY AS wanted (name, nth) CROSS JOIN LATERAL (

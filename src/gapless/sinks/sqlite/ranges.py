@@ -8,28 +8,11 @@ import apsw
 
 from gapless.core.ranges import Span
 from gapless.schema import TABLES
-from gapless.sinks.entries import COLUMNS, changes, known_by
+from gapless.sinks.entries import COLUMNS, changes, create, known_by
 from gapless.sinks.records import Known, Retracted
 from gapless.sinks.sink import Stored
 
-CREATE = """
-CREATE TABLE IF NOT EXISTS _gapless_ranges (
-  chain_id INTEGER NOT NULL,
-  dataset TEXT NOT NULL,
-  first INTEGER NOT NULL,
-  last INTEGER NOT NULL,
-  fence INTEGER NOT NULL,
-  kind TEXT NOT NULL,      -- 'written' or 'retracted'
-  rows INTEGER NOT NULL,
-  digest BLOB NOT NULL,
-  proven TEXT NOT NULL,    -- names of checks, with spaces between them
-  unproven TEXT NOT NULL,
-  parent_hash BLOB NOT NULL,
-  last_hash BLOB NOT NULL,
-  PRIMARY KEY (chain_id, dataset, first),
-  CHECK (first <= last)
-) STRICT, WITHOUT ROWID
-"""
+CREATE = create("_gapless_ranges", "INTEGER", "BLOB") + " STRICT, WITHOUT ROWID"
 # Ranges are disjoint, so of those that begin before ours only the last one can reach into it.
 _WITHIN = f"""
 SELECT {COLUMNS}
