@@ -33,6 +33,9 @@ beforehand. Each tool is a process of its own, runs with its defaults, and finds
 {tools}
 """
 
+_QUICK = """\
+with `--quick`: a tenth of the blocks and one round, so that its seconds are mostly start and chance,"""
+
 _READING = """\
 **How to read it.** *Seconds* are those of the whole command, the median of {clean}. *Start* is the
 same command for a single block, *net* is the difference. *CPU* are the seconds that it used of all
@@ -67,7 +70,7 @@ def page(results: Results) -> str:
 
 
 def _opening(results: Results) -> str:
-    extent = "with `--quick`, a tenth of the blocks and one round," if results.quick else "whole,"
+    extent = _QUICK if results.quick else "whole,"
     present = results.parts[0].speeds
     lines = [f"- **{TOOLS[name]}**: {TOOLS[name].does}." for name in present]
     lines += [f"- **{TOOLS[name]}** was not run: {why}." for name, why in results.missing.items()]

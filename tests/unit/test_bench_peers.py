@@ -138,7 +138,7 @@ def test_the_page_tells_losses_silence_limits_and_who_was_not_there() -> None:
         "| complete; 7 faults, 4.0 s (1.3x) |",
         "| cryo 0.3.2 | 5.00 | 1.00 | 4.00 | 125 | 1.50 | 1.67 | 2.00 | 2% |",
         "- **squid 1.27.3** was not run: there is no npm.",
-        "with `--quick`, a tenth of the blocks",
+        "with `--quick`: a tenth of the blocks",
         "on 2 cores, on 2024-02-29",
     ):
         assert words in text
