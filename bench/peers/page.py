@@ -33,8 +33,10 @@ beforehand. Each tool is a process of its own, runs with its defaults, and finds
 {tools}
 """
 
-_QUICK = """\
-with `--quick`: a tenth of the blocks and one round, so that its seconds are mostly start and chance,"""
+_QUICK = (
+    "with `--quick`: a tenth of the blocks and one round, so that its seconds are mostly start and"
+    " chance,"
+)
 
 _READING = """\
 **How to read it.** *Seconds* are those of the whole command, the median of {clean}. *Start* is the
