@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gapless.core.errors import BadAnswer
@@ -140,6 +140,7 @@ def examine(chain: str, height: int, path: Path, leaf: str) -> Proof:
 
 @settings(max_examples=400, deadline=None)
 @given(some_leaf())
+@example(("base-goerli", 12_399_126, ("block", "transactions", 0, "type")))  # to an unknown one
 def test_no_leaf_can_be_changed_but_the_unprovable_ones(place: tuple[str, int, Path]) -> None:
     chain, height, path = place
     value = whole(chain, height)

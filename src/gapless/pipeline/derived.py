@@ -57,6 +57,8 @@ def log_index(it: Subject) -> bool:
 
 
 def _receipt_finding(transaction: Transaction, receipt: Receipt, gas: int) -> str | None:
+    if None not in (receipt.type, transaction.type) and receipt.type != transaction.type:
+        return f"it is of type {transaction.type}, and its receipt of type {receipt.type}"
     if int(receipt.gas_used, 16) != gas:
         return f"it used {gas:,} gas, not {int(receipt.gas_used, 16):,}"
     if True in {log.removed for log in receipt.logs}:

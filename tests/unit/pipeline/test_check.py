@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from gapless.core.errors import BadBlock
-from gapless.core.evm.trie import EMPTY_ROOT
+from gapless.core.evm import encoding
+from gapless.core.evm.trie import EMPTY_ROOT, ordered_root
 from gapless.networks import CUSTOM, FULL, NETWORKS, Check, Network, find_network
 from gapless.pipeline.check import ASKED, Level, Proof, check_block, check_links, required
 from gapless.sources.evm.structs import Block, Receipt
@@ -128,9 +129,21 @@ def test_an_empty_block_is_sound_and_one_answered_empty_is_not() -> None:
 
 
 def test_a_transaction_of_an_unknown_type_leaves_only_the_transactions_unproven() -> None:
+    _, receipts = block()
+    receipts[0].type = "0x76"
+    it, _ = block(receipts_root=hexed(ordered_root(list(map(encoding.receipt, receipts)))))
+    it.transactions[0].type = "0x76"
+    for each in receipts:
+        each.block_hash = it.hash
+    assert check(it, receipts).unproven == {Check.TRANSACTIONS_ROOT}
+
+
+def test_a_receipt_is_of_the_type_of_its_transaction() -> None:
+    """Else a node could name an unknown type, and its transactions could not be proven."""
     it, receipts = block()
     it.transactions[0].type = "0x76"
-    assert check(it, receipts).unproven == {Check.TRANSACTIONS_ROOT}
+    with pytest.raises(BadBlock, match="it is of type 0x76, and its receipt of type 0x"):
+        check(it, receipts)
 
 
 def test_a_network_is_asked_for_no_more_than_it_supports() -> None:
