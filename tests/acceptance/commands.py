@@ -75,12 +75,20 @@ class Commands:
         return answer.stderr
 
     @contextmanager
-    def running(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-        """A command in the background, which does not outlive the test."""
+    def running(
+        self, *arguments: str, command: Path | None = None
+    ) -> Iterator[subprocess.Popen[str]]:
+        """A command in the background, which does not outlive the test.
+
+        It is behind a shim, unless the command itself is given: then the process is its own.
+        """
+        if command is None:
+            forks.shim(self.folder)
+            command = self.folder / "gapless"
         with (
             (self.folder / "stderr").open("w") as stderr,
             subprocess.Popen(
-                [GAPLESS, *arguments],
+                [command, *arguments],
                 cwd=self.folder,
                 env=self.environment(),
                 stdin=subprocess.DEVNULL,

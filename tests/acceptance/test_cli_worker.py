@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 from gapless.cli.foreground import INTERRUPTED, ONE_WISH
-from tests.acceptance.commands import Commands
+from tests.acceptance.commands import GAPLESS, Commands
 from tests.acceptance.fleet import heeds
 from tests.waiting import eventually
 
@@ -93,7 +93,7 @@ async def test_a_signal_that_comes_twice_at_once_is_one_wish(sqlite_gapless: Com
     gapless = sqlite_gapless
     gapless.start("held", "--id", "h", "--range", "0:9")
 
-    with gapless.running("worker", "--json") as worker:
+    with gapless.running("worker", "--json", command=GAPLESS) as worker:
         await eventually(lambda: gapless.ran() == ["h:0"])
         for _ in range(20):
             worker.send_signal(signal.SIGTERM)
@@ -126,7 +126,7 @@ async def test_sigterm_drains_a_worker_that_has_not_started_yet(sqlite_gapless: 
     lock = apsw.Connection(str(gapless.folder / "ledger.db"))
     lock.execute("BEGIN IMMEDIATE")
 
-    with gapless.running("worker", "--json") as worker:
+    with gapless.running("worker", "--json", command=GAPLESS) as worker:
         await eventually(lambda: heeds(worker.pid, signal.SIGTERM))
         worker.send_signal(signal.SIGTERM)
         assert "worker_started" not in gapless.stderr()

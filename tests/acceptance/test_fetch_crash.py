@@ -17,7 +17,7 @@ import pytest
 from gapless.core.ranges import Span
 from gapless.devnode import DevNode, Pace, Parameters, simulated
 from gapless.ledger import open_ledger
-from tests.acceptance.commands import GAPLESS
+from tests import forks
 from tests.conformance.fetch.stage import contents, truth
 from tests.conformance.sink.conftest import ALL, SHARED, target_of
 from tests.waiting import eventually
@@ -59,7 +59,8 @@ async def test_killed_again_and_again_nothing_is_lost_or_doubled(
     sizes = ("--chunk-size", "50", "--batch-size", "10", "--confirmations", "0")
     async with DevNode(chain, faults=FAULTS, pace=SLOW) as node:
         where = ("--rpc", node.url, "--to", target, "--ledger", ledger)
-        command = (GAPLESS, "fetch", "custom", f"0:{LAST}", *where, *sizes)
+        forks.shim(tmp_path)
+        command = (tmp_path / "gapless", "fetch", "custom", f"0:{LAST}", *where, *sizes)
         for _ in range(2):
             before = asked(node)
             async with process(*command) as running:

@@ -12,7 +12,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from tests.acceptance.commands import PATIENCE, Commands
+from tests.acceptance.commands import GAPLESS, PATIENCE, Commands
 from tests.acceptance.test_devnode import devnode
 from tests.waiting import eventually
 
@@ -56,7 +56,7 @@ async def at_work(gapless: Commands, workers: int) -> None:
 async def test_helpers_have_their_share_and_the_summary_has_it_all(
     sqlite_gapless: Commands, url: str
 ) -> None:
-    with sqlite_gapless.running(*FETCH, *SLOW, "--rpc", url, "--json") as command:
+    with sqlite_gapless.running(*FETCH, *SLOW, "--rpc", url, "--json", command=GAPLESS) as command:
         await at_work(sqlite_gapless, 3)
         stdout, _ = command.communicate(timeout=PATIENCE)
     done = json.loads(stdout)
@@ -70,7 +70,7 @@ async def test_helpers_have_their_share_and_the_summary_has_it_all(
 async def test_a_helper_that_dies_is_replaced_by_the_others(
     sqlite_gapless: Commands, url: str
 ) -> None:
-    with sqlite_gapless.running(*FETCH, *SLOW, "--rpc", url, "--json") as command:
+    with sqlite_gapless.running(*FETCH, *SLOW, "--rpc", url, "--json", command=GAPLESS) as command:
         await at_work(sqlite_gapless, 3)
         os.kill(helpers(command.pid)[0], signal.SIGKILL)
         stdout, _ = command.communicate(timeout=PATIENCE)
@@ -83,7 +83,7 @@ async def test_a_helper_that_dies_is_replaced_by_the_others(
 async def test_helpers_end_with_their_command(
     sqlite_gapless: Commands, url: str, number: signal.Signals, code: int
 ) -> None:
-    with sqlite_gapless.running(*FETCH, "--rps", "60", "--rpc", url) as command:
+    with sqlite_gapless.running(*FETCH, "--rps", "60", "--rpc", url, command=GAPLESS) as command:
         await at_work(sqlite_gapless, 3)
         others = helpers(command.pid)
         assert len(others) == 2
