@@ -11,6 +11,7 @@ arguments, environment, files and signals. A command whose caller was killed is 
 from __future__ import annotations
 
 import atexit
+import gc
 import importlib
 import json
 import os
@@ -99,35 +100,38 @@ def _serve(path: str) -> NoReturn:
     server.bind(path)
     server.listen()
     print("ready", flush=True)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that attend
+    gc.freeze()  # so that a child leaves the pages alone that it shares with us
+    callers: dict[socket.socket, int] = {}
+    ends: dict[int, socket.socket] = {}
     while True:
-        caller, _ = server.accept()
-        if not os.fork():
-            server.close()
-            _attend(caller)
-        caller.close()
+        watched: list[socket.socket | int] = [server, *callers, *ends]
+        for ready in select.select(watched, [], [])[0]:
+            if ready is server:
+                caller, _ = server.accept()
+                callers[caller] = child = _started(caller)
+                ends[os.pidfd_open(child)] = caller
+            elif isinstance(ready, int):
+                caller = ends.pop(ready)
+                _, status = os.waitpid(callers.pop(caller), 0)
+                os.close(ready)
+                with caller, suppress(BrokenPipeError):
+                    caller.send(b"%d" % os.waitstatus_to_exitcode(status))
+            elif ready in callers:
+                for number in ready.recv(64) or [signal.SIGKILL]:
+                    os.kill(callers[ready], number)
 
 
-def _attend(caller: socket.socket) -> NoReturn:
-    """Runs one command for whoever asked for it."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+def _started(caller: socket.socket) -> int:
+    """The process of a command, for whoever asks for it."""
     request, streams, _, _ = socket.recv_fds(caller, 1 << 16, _STREAMS)
     while not request.endswith(b"\n"):
         request += caller.recv(1 << 16)
     child = os.fork()
     if not child:
-        caller.close()
         _become(json.loads(request), streams)
     for stream in streams:
         os.close(stream)
-    ended = os.pidfd_open(child)
-    while ended not in select.select([caller.fileno(), ended], [], [])[0]:
-        for number in caller.recv(64) or [signal.SIGKILL]:
-            os.kill(child, number)
-    _, status = os.waitpid(child, 0)
-    with suppress(BrokenPipeError):
-        caller.send(b"%d" % os.waitstatus_to_exitcode(status))
-    os._exit(0)
+    return child
 
 
 def _become(command: dict[str, Any], streams: list[int]) -> NoReturn:
@@ -136,7 +140,7 @@ def _become(command: dict[str, Any], streams: list[int]) -> NoReturn:
 
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
-        os.close(stream)
+    os.closerange(_STREAMS, max(streams) + 1)  # those of other commands too
     os.chdir(command["cwd"])
     os.environ.clear()
     os.environ.update(command["env"])
