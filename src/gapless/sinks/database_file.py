@@ -12,6 +12,7 @@ import pyarrow as pa
 from gapless.core.driving import drive
 from gapless.core.ranges import Span
 from gapless.schema import Table
+from gapless.schema.digest import digest
 from gapless.sinks import sql
 from gapless.sinks.admission import admit
 from gapless.sinks.sink import Batch, Stored
@@ -49,7 +50,11 @@ class DatabaseFileSink(ThreadedSink):
     def _write(self, batch: Batch, fence: int) -> None:
         admit(batch)
         with self._changing():
-            drive(sql.write(self._tables, batch, fence))
+            drive(sql.write(self._tables, batch, fence, self._digests(batch)))
+
+    def _digests(self, _batch: Batch) -> sql.DigestOf:
+        """What knows the digests of rows that are inserted."""
+        return digest
 
     def _retract(self, chain_id: int, span: Span, fence: int) -> None:
         with self._changing():

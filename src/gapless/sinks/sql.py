@@ -24,6 +24,8 @@ from gapless.sinks.records import Known, Retracted
 from gapless.sinks.revision import COMPARED, revised
 from gapless.sinks.sink import HIGHEST, Batch, Stored
 
+DigestOf = Callable[[Table, pa.Table], int]
+
 _BLOCKS_AT_ONCE = 500  # when a range is measured anew
 
 
@@ -61,7 +63,7 @@ async def write(
     tx: Transaction,
     batch: Batch,
     fence: int,
-    digest_of: Callable[[Table, pa.Table], int] = digest,
+    digest_of: DigestOf = digest,
 ) -> list[Stored]:
     """Replaces the range of a batch that was admitted; see `Sink.write`. Returns its records.
 

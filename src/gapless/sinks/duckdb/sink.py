@@ -7,13 +7,20 @@ few its rows are, so writes are large.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+import pyarrow as pa
+
+from gapless.schema import BLOCKS, Table, table
+from gapless.schema.digest import digest
+from gapless.sinks import sql
 from gapless.sinks.database_file import DatabaseFileSink
 from gapless.sinks.duckdb import file
 from gapless.sinks.duckdb.tables import DuckdbTables
+from gapless.sinks.sink import Batch
 from gapless.threads import Thread
 
 if TYPE_CHECKING:
@@ -29,6 +36,7 @@ class DuckdbSink(DatabaseFileSink):
     def __init__(self, path: Path, thread: Thread, connection: duckdb.DuckDBPyConnection) -> None:
         super().__init__(file.identity(connection), thread, DuckdbTables(connection))
         self._path, self._connection = path, connection
+        self._digester = ThreadPoolExecutor(1, "gapless-duckdb-digests")
 
     @classmethod
     async def open(cls, path: Path, *, create: bool = True) -> Self:
@@ -45,7 +53,26 @@ class DuckdbSink(DatabaseFileSink):
     def _looking(self) -> AbstractContextManager[None]:
         return file.snapshot(self._connection)
 
+    def _digests(self, batch: Batch) -> sql.DigestOf:
+        """Computes them while DuckDB inserts, which leaves Python's lock to others."""
+        ready = {
+            name: self._digester.submit(_digest, table(name), rows)
+            for name, rows in batch.tables.items()
+        }
+
+        def digest_of(table: Table, rows: pa.Table) -> int:
+            if table is BLOCKS and not rows.equals(batch.tables[table.name]):
+                return digest(table, rows)  # revised by those that were stored
+            return ready[table.name].result()
+
+        return digest_of
+
     def _close(self) -> None:
+        self._digester.shutdown()
         self._connection.close()
         # At the end of a process DuckDB lists on stderr whatever is still referred to.
         del self._connection, self._tables
+
+
+def _digest(table: Table, rows: pa.Table) -> int:
+    return digest(table, rows.combine_chunks())
