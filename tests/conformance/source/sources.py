@@ -23,7 +23,8 @@ async def source_of(
         for node in nodes:
             await stack.enter_async_context(node)
         specs = [EndpointSpec(name, node.url) for name, node in zip("abc", nodes, strict=False)]
-        pool = Pool(specs, patience=5, timeouts=Timeouts(connect=1, read=seconds))
+        timeouts = Timeouts(connect=max(1.0, seconds), read=seconds)
+        pool = Pool(specs, patience=max(5.0, 3 * seconds), timeouts=timeouts)
         await stack.enter_async_context(pool)
         network = network_of_chain(nodes[0].chain.chain_id)
         yield EvmSource(pool, network, receipts=receipts)
