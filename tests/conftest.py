@@ -1,13 +1,36 @@
 """Fixtures every test may ask for. They give real services, never imitations of them."""
 
+import os
 from collections.abc import Iterator
-from itertools import count
+from itertools import count, islice
 
 import pytest
 
 from tests.servers import PostgresServer
 
 _serials = count(1)
+_SLOW = (
+    *("test_chaos", "test_crash.py", "test_fetch_crash.py", "test_the_demo", "stateful/"),
+    *("docs/tutorial/", "test_processes.py", "test_one_transaction.py", "test_machine.py"),
+    *("test_anvil.py", "test_cli_scale.py", "test_servers.py", "test_chains.py"),
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Lets every test process begin with its share of the slow tests.
+
+    They are dealt out in pieces of equal length; what is slow and last, all others wait for.
+    """
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    slow = [each for each in items if any(name in each.nodeid for name in _SLOW)]
+    is_slow = set(slow)
+    quick = iter([each for each in items if each not in is_slow])
+    length = -(-len(items) // processes)
+    dealt: list[pytest.Item] = []
+    for at in range(processes):
+        mine = slow[at::processes]
+        dealt += [*mine, *islice(quick, max(0, length - len(mine)))]
+    items[:] = [*dealt, *quick]
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from tests.acceptance.commands import GAPLESS, PATIENCE, Commands
 from tests.acceptance.test_devnode import devnode
 from tests.waiting import eventually
 
-FETCH = ("fetch", "custom", "0:335", "--to", "chain.db", "--chunk-size", "20", "--processes", "3")
+FETCH = ("fetch", "custom", "0:335", "--to", "chain.db", "--chunk-size", "20", "--processes", "2")
 SLOW = ("--rps", "250")  # of one node, for all processes
 
 
@@ -57,7 +57,7 @@ async def test_helpers_have_their_share_and_the_summary_has_it_all(
     sqlite_gapless: Commands, url: str
 ) -> None:
     with sqlite_gapless.running(*FETCH, *SLOW, "--rpc", url, "--json", command=GAPLESS) as command:
-        await at_work(sqlite_gapless, 3)
+        await at_work(sqlite_gapless, 2)
         stdout, _ = command.communicate(timeout=PATIENCE)
     done = json.loads(stdout)
     assert (done["state"], done["fetched"], done["gaps"]) == ("SUCCEEDED", 336, [])
@@ -71,7 +71,7 @@ async def test_a_helper_that_dies_is_replaced_by_the_others(
     sqlite_gapless: Commands, url: str
 ) -> None:
     with sqlite_gapless.running(*FETCH, *SLOW, "--rpc", url, "--json", command=GAPLESS) as command:
-        await at_work(sqlite_gapless, 3)
+        await at_work(sqlite_gapless, 2)
         os.kill(helpers(command.pid)[0], signal.SIGKILL)
         stdout, _ = command.communicate(timeout=PATIENCE)
     assert json.loads(stdout)["state"] == "SUCCEEDED"
@@ -84,9 +84,9 @@ async def test_helpers_end_with_their_command(
     sqlite_gapless: Commands, url: str, number: signal.Signals, code: int
 ) -> None:
     with sqlite_gapless.running(*FETCH, "--rps", "60", "--rpc", url, command=GAPLESS) as command:
-        await at_work(sqlite_gapless, 3)
+        await at_work(sqlite_gapless, 2)
         others = helpers(command.pid)
-        assert len(others) == 2
+        assert len(others) == 1
         command.send_signal(number)
         assert command.wait(timeout=PATIENCE) == code
         await eventually(lambda: all(map(is_gone, others)))
