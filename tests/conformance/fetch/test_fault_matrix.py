@@ -36,11 +36,8 @@ ALL = (
     "429=0.05,500=0.05,malformed=0.05,drop=0.05,omit=0.05,lone-error=0.05,shuffle=0.2,"
     "null=0.01,empty=0.01,truncated=0.01,wrong-block=0.01,stale-head=0.01,limited=0.01"
 )
-CELLS = [
-    *((kind, cell) for kind in ("sqlite", "parquet") for cell in (*MATRIX, "all")),
-    *(("duckdb", cell) for cell in ("all", "truncated", "drop")),
-    *(("postgres", cell) for cell in ("all", "truncated", "wrong-block", "drop")),
-]
+SINKS = ("sqlite", "parquet", "duckdb", "postgres")
+CELLS = [(kind, cell) for kind in SINKS for cell in (*MATRIX, "all")]
 QUICK = Limits(retry_after=0)
 Fetch = Callable[..., Any]
 
