@@ -1,7 +1,5 @@
 """5,000 blocks from a node that fails and lies, through a crash, proven complete: `make demo`.
 
-    python examples/demo.py [BLOCKS]
-
 Everything happens in a temporary folder, through the same commands that a person would type. The
 last step counts the rows, and the exit code says whether they are right.
 """
@@ -22,7 +20,7 @@ from typing import Any
 import apsw
 
 GAPLESS = Path(sys.executable).with_name("gapless")
-BLOCKS = int(sys.argv[1]) if sys.argv[1:] else 5000
+BLOCKS = 5000
 FAULTS = (
     "500=0.02,drop=0.02,malformed=0.02,null=0.002,empty=0.002,truncated=0.002,wrong-block=0.002"
 )

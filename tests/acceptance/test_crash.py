@@ -93,12 +93,12 @@ def chance() -> random.Random:
 async def test_chaos_loses_nothing_and_repeats_nothing(
     fleet: Fleet, stage: Stage, chance: random.Random, crash: Callable[[], None] | None
 ) -> None:
-    half = 400
+    half = 600
     backfills = [
         await stage.create(job, half, max_concurrent_runs=8)
         for job in (jobs.chaos, jobs.chaos_on_thread)
     ]
-    plan = Plan(workers=8, effects=2 * half, kills=4, stops=4, drains=2, crashes=2 if crash else 0)
+    plan = Plan(workers=8, effects=2 * half, kills=6, stops=5, drains=3, crashes=2 if crash else 0)
     storm = Storm(fleet, stage, plan, chance)
     await storm.rage(crash)
     for backfill in backfills:

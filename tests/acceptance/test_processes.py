@@ -112,3 +112,4 @@ async def test_a_file_that_one_process_only_can_open(sqlite_gapless: Commands, u
     said = sqlite_gapless(*command, "--processes", "2", code=2).stderr
     assert "`chain.duckdb` can be open in one process only" in said
     assert "hint: leave out `--processes`" in said
+    assert not (sqlite_gapless.folder / "chain.duckdb").exists()

@@ -122,7 +122,7 @@ def test_every_rule_names_a_test_that_is_there() -> None:
 def test_the_demo_keeps_its_word() -> None:
     started = time.monotonic()
     done = subprocess.run(
-        [sys.executable, pages.ROOT / "examples/demo.py", "1500"],
+        [sys.executable, pages.ROOT / "examples/demo.py"],
         capture_output=True,
         text=True,
         timeout=60,
@@ -131,6 +131,6 @@ def test_the_demo_keeps_its_word() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert time.monotonic() - started < 60
     *_, asked, promised, last = done.stdout.splitlines()
-    assert asked == "1,500 blocks asked for, 1,500 stored, 0 of them twice;"
+    assert asked == "5,000 blocks asked for, 5,000 stored, 0 of them twice;"
     assert re.fullmatch(r"([\d,]+) logs promised by their blocks, \1 stored\.", promised)
     assert last == "Gapless."

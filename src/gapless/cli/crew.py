@@ -17,6 +17,7 @@ from typing import Self
 import msgspec
 
 from gapless.cli.errands import Errand, Report
+from gapless.core.redaction import redact
 from gapless.runtime.counts import Counts
 from gapless.telemetry import metrics
 
@@ -85,10 +86,11 @@ class Crew:
             self._reports[at] = report
         await saying
         if await process.wait() != 0:
-            self._say(f"warning: a helper process ended with code {process.returncode}")
+            code = process.returncode
+            self._say(f"warning: a helper process ended with code {code}; the others go on")
             await self._on_loss()
 
     async def _repeat(self, process: Process) -> None:
         assert process.stderr is not None
         async for line in process.stderr:
-            self._say(line.decode(errors="replace").rstrip("\n"))
+            self._say(redact(line.decode(errors="replace").rstrip("\n")))

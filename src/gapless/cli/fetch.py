@@ -90,6 +90,7 @@ async def fetch(
     A node or a sink may also be named as in gapless.toml, or as `env:VARIABLE`. URLs hold keys:
     they are never stored or shown.
     """
+    processes = min(processes, max_requests or processes)  # each asks at least once
     wanted = FetchOptions(**options)  # type: ignore[typeddict-item]
     wish, places = wish_for(load(), network, blocks, rpcs, target, wanted, processes)
     if detach and not places.shared:
@@ -97,7 +98,7 @@ async def fetch(
             "`--detach` needs endpoints and a sink that workers know by name",
             hint="name them in `gapless.toml`, or give `env:VARIABLE`: URLs are never stored",
         )
-    max_calls = max_requests and max(1, max_requests // processes)
+    max_calls = max_requests and max_requests // processes
     opening = open_fetch(wish, places.config, ledger_url, max_calls=max_calls, create=not dry_run)
     serving = metrics_page(metrics_port, works=not (dry_run or detach))
     async with serving as page, opening as fetch:

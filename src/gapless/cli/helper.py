@@ -11,7 +11,6 @@ stderr it logs. Signals are the command's business.
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import signal
 import sys
@@ -115,11 +114,10 @@ async def _main() -> None:
 
 
 def main() -> None:
-    gc.freeze()
     try:
         asyncio.run(_main())
     except GaplessError as error:
-        sys.exit(f"error: {error}")
+        sys.exit(f"error: {error}; {error.hint}" if error.hint else f"error: {error}")
 
 
 if __name__ == "__main__":

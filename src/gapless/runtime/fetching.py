@@ -54,7 +54,7 @@ from gapless.runtime.plane import (
 from gapless.runtime.process import DEFAULT_LEDGER, actor
 from gapless.runtime.worker import WorkerOptions
 from gapless.sinks import Sink
-from gapless.sinks.location import open_sink
+from gapless.sinks.location import is_shareable, open_sink
 from gapless.sources.evm.source import EvmSource
 from gapless.sources.rpc import Call, Pool, Profile
 
@@ -202,11 +202,6 @@ async def open_fetch(
             spec = wish.spec(pool.chain_id, "" if sink is None else sink.id)
             done = RangeSet() if sink is None else await covered(sink, spec, span)
             missing = RangeSet.of(span) - done
-            if sink is not None and wish.processes > 1 and not sink.shareable:
-                raise UsageError(
-                    f"`{spec.sink}` can be open in one process only",
-                    hint="leave out `--processes`, or fetch into a sink of another kind",
-                )
             yield Fetching(wish, ledger_url, pool, tip, span, spec, sink, missing)
 
 
@@ -275,6 +270,11 @@ def wish_for(
     if processes > numbers.max_concurrent:
         numbers = msgspec.structs.replace(numbers, max_concurrent=processes)
     places = places_of(config, chain, rpcs, target, options.get("rps")).shared_by(processes)
+    if processes > 1 and not is_shareable(places.config.sink(places.sink)):
+        raise UsageError(
+            f"`{places.sink}` can be open in one process only",
+            hint="leave out `--processes`, or fetch into a sink of another kind",
+        )
     return Wish(
         network=chain,
         heights=_heights(heights, numbers.start_height, numbers.end_height),

@@ -51,6 +51,13 @@ async def open_sink(target: str, *, create: bool = True) -> Sink:
     return await ParquetSink.open(path, create=create)
 
 
+def is_shareable(target: str) -> bool:
+    """Whether several processes may have the sink open at once."""
+    if target.partition(":")[0] in _POSTGRES:
+        return True
+    return _kind(target.partition("?")[0])[0] != "duckdb"
+
+
 def _kind(place: str) -> tuple[str, Path]:
     scheme, separator, rest = place.partition(":")
     if separator and scheme in ("sqlite", "duckdb", "parquet"):

@@ -68,9 +68,6 @@ class Sink(Protocol):
     grid: int | None
     """No write should cross a multiple of this height; None: any may."""
 
-    shareable: bool
-    """Whether several processes may have it open at once."""
-
     async def write(self, batch: Batch, fence: int) -> None:
         """Replaces the range of the batch, durably.
 

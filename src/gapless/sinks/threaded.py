@@ -23,7 +23,6 @@ class ThreadedSink(ABC):
 
     batch_blocks: int | None = None
     grid: int | None = None
-    shareable: bool = True
 
     def __init__(self, id_: str, thread: Thread) -> None:
         self.id = id_

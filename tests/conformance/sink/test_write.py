@@ -13,6 +13,7 @@ from gapless.schema import BLOCKS, LOGS, TRANSACTIONS, table
 from gapless.schema.arrow import Tables
 from gapless.schema.digest import digest
 from gapless.sinks import Sink, open_sink
+from gapless.sinks.threaded import ThreadedSink
 from tests.conformance.sink.stage import (
     CHAIN_ID,
     EVERYTHING,
@@ -198,5 +199,7 @@ async def test_a_cancelled_write_is_whole_or_not_there(sink: Sink) -> None:
     writing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await writing
-    assert await ranges(sink) in ([], [(0, 30, 5)])  # a database may still take it back
+    found = await ranges(sink)
+    if isinstance(sink, ThreadedSink) or found:  # a server takes back what it has not committed
+        assert found == [(0, 30, 5)]
     await examine(sink)

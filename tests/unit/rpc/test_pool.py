@@ -91,9 +91,10 @@ async def test_the_largest_batch_is_learned_and_kept(chain: Chain, words: str) -
     limits = Limits(max_batch=7, words=words)
     async with DevNode(chain, limits=limits) as node:
         async with pool_of(node) as pool:
+            await pool.ask(block_calls(range(10)))  # by itself: what is learned has one order
             await asked_all(pool, chain)
             learned = pool.profiles()
-            assert learned["a"].batch_calls in ((4, 5) if words == "geth" else (7,))
+            assert learned["a"].batch_calls in ((5,) if words == "geth" else (7,))
         async with pool_of(node, profiles=learned) as pool:
             asked = node.requests
             await pool.ask(block_calls(range(10)))

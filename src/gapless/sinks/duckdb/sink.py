@@ -31,7 +31,6 @@ class DuckdbSink(DatabaseFileSink):
     """A sink in a file. Open it with `open`."""
 
     batch_blocks: int | None = 1000
-    shareable: bool = False
 
     def __init__(self, path: Path, thread: Thread, connection: duckdb.DuckDBPyConnection) -> None:
         super().__init__(file.identity(connection), thread, DuckdbTables(connection))

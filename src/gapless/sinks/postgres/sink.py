@@ -47,7 +47,6 @@ class PostgresSink:
 
     batch_blocks: int | None = None
     grid: int | None = None
-    shareable: bool = True
 
     def __init__(self, database: Database, home: Home) -> None:
         self.id = home.id
