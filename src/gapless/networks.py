@@ -47,6 +47,7 @@ class Check(StrEnum):
     DERIVED = "derived"  # gas used, contract addresses and others that follow from proven fields
     PRICES = "prices"  # effective gas prices, by EIP-1559
     LOG_INDEX = "log_index"  # logs are numbered without a gap
+    AGREED = "agreed"  # logs that came without receipts: two endpoints name the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ class Network:
 
 
 NONE: frozenset[Check] = frozenset()
-FULL = frozenset(Check) - {Check.STATE_SYNC}
+FULL = frozenset(Check) - {Check.STATE_SYNC, Check.AGREED}
 BASIC = frozenset({Check.HEIGHT, Check.LINK, Check.COUNTS, Check.PLACES})
 
 _ROLLUP = FULL - {Check.WITHDRAWALS_ROOT}

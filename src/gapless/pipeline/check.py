@@ -28,7 +28,7 @@ from gapless.core.evm.objects import NoEncoding
 from gapless.networks import Check, Network
 from gapless.pipeline import consistency, derived, proofs
 from gapless.pipeline.subject import Subject, refuse, subject_of
-from gapless.sources.evm.structs import UNREADABLE, Block, Header, LightBlock, Receipt
+from gapless.sources.evm.structs import UNREADABLE, Block, Header, LightBlock, RangeLog, Receipt
 
 
 class Level(StrEnum):
@@ -83,6 +83,11 @@ class Proof:
     proven: frozenset[Check] = frozenset()
     unproven: frozenset[Check] = frozenset()
 
+    def __or__(self, other: Proof) -> Proof:
+        """What two examinations of one block found."""
+        proven = self.proven | other.proven
+        return Proof(proven, (self.unproven | other.unproven) - proven)
+
     def __and__(self, other: Proof) -> Proof:
         """What can be said of two blocks together."""
         return Proof(self.proven & other.proven, self.unproven | other.unproven)
@@ -129,6 +134,30 @@ def check_block(
     if subject.has_outsider or (network.sprint and height % network.sprint == 0):
         missing |= {Check.STATE_SYNC}
     return Proof(frozenset(held), missing)
+
+
+def check_range_logs(
+    block: Block,
+    logs: Sequence[RangeLog],
+    others: Sequence[RangeLog] | None,
+    network: Network,
+    level: Level,
+    height: int,
+) -> Proof:
+    """What is proven of logs that came without receipts, or `BadBlock`.
+
+    A bloom proves that no address or topic is missing, not that no log is. That two endpoints name
+    the same logs proves nothing, and is the best there is: `others` are those of the second.
+    """
+    if level == Level.OFF:
+        return Proof()
+    subject = subject_of(block, None, network, height)
+    checks: dict[Check, Callable[[Subject], bool]] = {
+        Check.PLACES: lambda it: consistency.places_of_range(it, logs),
+        Check.BLOOM: lambda it: consistency.bloom_of_range(it, logs),
+        Check.AGREED: lambda it: consistency.agreed(it, logs, others),
+    }
+    return Proof(frozenset(_held(checks, subject.supported | {Check.AGREED}, subject)))
 
 
 def _held(

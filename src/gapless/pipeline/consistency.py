@@ -15,7 +15,7 @@ from gapless.core.evm.rlp import EMPTY_LIST
 from gapless.core.evm.trie import EMPTY_ROOT
 from gapless.networks import Check
 from gapless.pipeline.subject import Subject
-from gapless.sources.evm.structs import Block, Header, Receipt, Transaction
+from gapless.sources.evm.structs import Block, Header, RangeLog, Receipt, Transaction
 
 _EMPTY_ROOT = f"0x{EMPTY_ROOT.hex()}"
 _NO_UNCLES = f"0x{keccak(EMPTY_LIST).hex()}"
@@ -98,6 +98,47 @@ def bloom(it: Subject) -> bool:
     if bits != _number(it.block.logs_bloom):
         it.refuse(Check.BLOOM, "its logs do not have the bloom in its header")
     return True
+
+
+def places_of_range(it: Subject, logs: Sequence[RangeLog]) -> bool:
+    """Logs which came without receipts name this block, and transactions that are in it."""
+    known = {(hash_, hex(at)) for at, hash_ in enumerate(it.hashes)}
+    if any(log.block_hash != it.block.hash or log.removed for log in logs):
+        it.refuse(Check.PLACES, "a log is of another branch")
+    if not {(log.transaction_hash, log.transaction_index) for log in logs} <= known:
+        it.refuse(Check.PLACES, "a log names a transaction that is not in the block")
+    return True
+
+
+def bloom_of_range(it: Subject, logs: Sequence[RangeLog]) -> bool:
+    """The header's bloom is that of the logs which came without receipts."""
+    if it.block.logs_bloom is None:
+        return False
+    if not _have_bloom(it, logs):
+        it.refuse(Check.BLOOM, "its logs do not have the bloom in its header")
+    return True
+
+
+def agreed(it: Subject, logs: Sequence[RangeLog], others: Sequence[RangeLog] | None) -> bool:
+    """Another endpoint names the same logs, unless it was not asked or is known to be wrong."""
+    if others is None or (Check.BLOOM in it.supported and not _have_bloom(it, others)):
+        return False
+    if [*map(_content, logs)] != [*map(_content, others)]:
+        it.refuse(Check.AGREED, "two endpoints name different logs")
+    return True
+
+
+def _have_bloom(it: Subject, logs: Sequence[RangeLog]) -> bool:
+    outside = it.hashes[-1] if it.has_outsider else None
+    bits = log_bits(log for log in logs if log.transaction_hash != outside)
+    return it.block.logs_bloom is None or bits == _number(it.block.logs_bloom)
+
+
+def _content(log: RangeLog) -> tuple[object, ...]:
+    """What must be the same at every endpoint, however it is written."""
+    places = map(_number, (log.block_number, log.transaction_index, log.log_index))
+    texts = (log.block_hash, log.transaction_hash, log.address, *log.topics, log.data)
+    return (*places, log.removed, *map(str.lower, texts))
 
 
 def _claimed_bits(receipt: Receipt) -> int:

@@ -28,7 +28,7 @@ import pyarrow as pa
 from gapless.core.errors import BadAnswer, MissingHistory, PermanentError
 from gapless.core.ranges import RangeSet, Span
 from gapless.networks import Network
-from gapless.pipeline.check import Level, Proof, check_block
+from gapless.pipeline.check import Level, Proof, check_block, check_range_logs
 from gapless.pipeline.unit import Unit
 from gapless.schema.arrow import Tables
 from gapless.sources.evm.decode import decode_blocks, decode_headers
@@ -249,9 +249,13 @@ def _read(raw: RawBlock, wanted: Wanted, *, full: bool) -> Read:
             receipts = keep_receipts(raw.receipts, block) if full else parse_receipts(raw.receipts)
     if block.number.lower() != hex(raw.height):
         raise BadAnswer(f"block {block.number} was answered for {raw.height}")
-    logs = [] if raw.logs is None else parse_logs(raw.logs)
-    proof = check_block(block, receipts, wanted.network, wanted.level, raw.height)
-    return Read(block, receipts, logs, proof)
+    how = (wanted.network, wanted.level, raw.height)
+    proof = check_block(block, receipts, *how)
+    if raw.logs is None or not isinstance(block, Block):
+        return Read(block, receipts, [], proof)
+    logs = parse_logs(raw.logs)
+    others = None if raw.other_logs is None else parse_logs(raw.other_logs)
+    return Read(block, receipts, logs, proof | check_range_logs(block, logs, others, *how))
 
 
 def decode(blocks: Sequence[Read], wanted: Wanted) -> Tables | dict[int, BadAnswer]:

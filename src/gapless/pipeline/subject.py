@@ -31,6 +31,7 @@ _MEANINGS: dict[Check, str] = {
     Check.DERIVED: "a field does not follow from those that are proven",
     Check.PRICES: "a price is not what the fees and the base fee make it",
     Check.LOG_INDEX: "logs are missing, or out of their order",
+    Check.AGREED: "one of them leaves logs out, adds or alters some",
 }
 _HINT = (
     "another endpoint may have the true block; if all agree, the network's rules may have changed:"

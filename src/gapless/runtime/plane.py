@@ -203,7 +203,12 @@ def _suffices(stored: Stored, spec: BlocksSpec) -> bool:
 def plane_with(spec: BlocksSpec, pool: Pool, sink: Sink, workers: int) -> Iterator[Plane]:
     """The plane between endpoints and a sink that are open."""
     with ThreadPoolExecutor(1, thread_name_prefix="gapless-decode") as threads:
-        source = EvmSource(pool, spec.chain, receipts=spec.wanted.receipts)
+        source = EvmSource(
+            pool,
+            spec.chain,
+            receipts=spec.wanted.receipts,
+            second_opinions=spec.verify is not Level.OFF,
+        )
         headers = EvmSource(pool, spec.chain, receipts=False)
         intake = Intake(source, headers, spec.wanted, threads)
         yield Plane(spec, pool, intake, sink, workers)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from gapless.core.backfill import State
 from gapless.core.ranges import RangeSet, Span
-from gapless.devnode import Chain, DevNode, Limits, replayed
+from gapless.devnode import Chain, DevNode, Limits, Parameters, replayed, simulated
+from gapless.devnode.faults import parse_faults
+from gapless.sinks.location import open_sink
 from tests.conformance.fetch.stage import HEAD, contents, truth
 
 Fetch = Callable[..., Any]
@@ -47,6 +51,47 @@ async def test_logs_by_range_where_a_node_has_no_receipts(fetch: Fetch, target: 
     found, honest = await contents(target, chain.chain_id), truth(chain, Span(0, 300))
     assert found["logs"] == honest["logs"]
     assert found["transactions"]["hash"] == honest["transactions"]["hash"]
+
+
+ONLY_LOGS = Limits(missing=frozenset({"eth_getBlockReceipts", "eth_getTransactionReceipt"}))
+
+
+async def test_logs_without_receipts_are_agreed_where_two_endpoints_match(
+    parameters: Parameters, fetch: Fetch, target: str
+) -> None:
+    """What one endpoint says alone is stored too, and nobody calls that agreed."""
+    for last, count in ((60, 1), (120, 2)):
+        async with AsyncExitStack() as stack:
+            nodes = [DevNode(simulated(parameters), limits=ONLY_LOGS) for _ in range(count)]
+            for node in nodes:
+                await stack.enter_async_context(node)
+            result = await fetch(*nodes, heights=f"{last - 59}:{last}", confirmations=0)
+        assert (result.state, result.gaps) == (State.SUCCEEDED, RangeSet())
+        assert "receipts_root" in result.unproven
+        assert "bloom" not in result.unproven
+    async with await open_sink(target) as sink:
+        stored = await sink.stored(parameters.chain_id)
+    agreed = {each: "agreed" in each.proven for each in stored}
+    assert RangeSet(each.span for each in stored if agreed[each]) == RangeSet.of((61, 120))
+    assert RangeSet(each.span for each in stored if not agreed[each]) == RangeSet.of((1, 60))
+
+
+@pytest.mark.parametrize("fault", ["truncated", "empty"])
+@pytest.mark.parametrize("both", [False, True], ids=["one of two lies", "both do at times"])
+async def test_logs_that_an_endpoint_loses_are_not_lost(
+    parameters: Parameters, chain: Chain, fetch: Fetch, stored: Fetch, fault: str, both: bool
+) -> None:
+    """Without receipts nothing but the bloom and the other endpoint can tell."""
+    first, second = (parse_faults(f"{fault}=0.3", seed) for seed in (1, 2))
+    honest = DevNode(chain, limits=ONLY_LOGS, faults=first if both else "")
+    liar = DevNode(simulated(parameters), limits=ONLY_LOGS, faults=second)
+    async with honest, liar:
+        result = await fetch(honest, liar, heights="0:150", confirmations=0)
+        assert liar.injected[fault] > 3
+    complete = truth(chain, Span(0, 150))["logs"]
+    there = [height not in result.gaps for height in complete["block_number"].to_pylist()]
+    assert (await stored())["logs"] == complete.filter(pa.array(there)).combine_chunks()
+    assert (result.state is State.SUCCEEDED) is not bool(result.gaps)
 
 
 @pytest.mark.parametrize("fork", [30, 111, 180])

@@ -16,7 +16,7 @@ from gapless.sources.rpc import EndpointSpec, Pool, Timeouts
 
 @asynccontextmanager
 async def source_of(
-    *nodes: DevNode, receipts: bool = True, seconds: float = 0.5
+    *nodes: DevNode, receipts: bool = True, second_opinions: bool = False, seconds: float = 0.5
 ) -> AsyncIterator[EvmSource]:
     """A source on these nodes, whose endpoints are a, b and c."""
     async with AsyncExitStack() as stack:
@@ -27,7 +27,7 @@ async def source_of(
         pool = Pool(specs, patience=max(5.0, 3 * seconds), timeouts=timeouts)
         await stack.enter_async_context(pool)
         network = network_of_chain(nodes[0].chain.chain_id)
-        yield EvmSource(pool, network, receipts=receipts)
+        yield EvmSource(pool, network, receipts=receipts, second_opinions=second_opinions)
 
 
 def assert_true(chain: Chain, span: Span, blocks: Sequence[RawBlock]) -> None:

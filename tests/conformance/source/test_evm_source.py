@@ -56,6 +56,14 @@ async def test_a_better_way_elsewhere_is_preferred(chain: Chain, other: Chain) -
         assert "eth_getTransactionReceipt" not in poor.calls + rich.calls
 
 
+async def test_a_pruned_endpoint_does_not_hide_a_poor_one(chain: Chain, other: Chain) -> None:
+    """Nobody has the receipts by block this far back; by transaction, somebody does."""
+    poor = DevNode(chain, limits=Limits(missing=NO_BLOCK_RECEIPTS))
+    pruned = DevNode(other, limits=Limits(pruned_below=100))
+    async with source_of(poor, pruned) as source:
+        assert_true(chain, SPAN, await source.fetch(SPAN))
+
+
 # Logs by range
 
 
@@ -91,6 +99,32 @@ async def test_one_block_with_more_logs_than_allowed(chain: Chain) -> None:
         with pytest.raises(Refused) as refused:
             await source.fetch(SPAN)
         assert refused.value.refusal.reaction is Reaction.SMALLER_RANGE
+
+
+async def test_logs_have_a_second_opinion_where_there_is_a_second_endpoint(
+    chain: Chain, other: Chain
+) -> None:
+    limits = Limits(missing=ONLY_LOGS)
+    first, second = DevNode(chain, limits=limits), DevNode(other, limits=limits)
+    async with source_of(first, second, second_opinions=True) as source:
+        for each in await source.fetch(SPAN):
+            assert each.other_logs is not None
+            assert bytes(each.other_logs) == bytes(each.logs or b"")
+        assert (first.calls["eth_getLogs"], second.calls["eth_getLogs"]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [Limits(missing=ONLY_LOGS | {"eth_getLogs"}), Limits(missing=ONLY_LOGS, pruned_below=100)],
+    ids=["no method", "no history"],
+)
+async def test_no_second_opinion_where_nobody_else_can_have_one(
+    chain: Chain, other: Chain, limits: Limits
+) -> None:
+    alone, unable = DevNode(chain, limits=Limits(missing=ONLY_LOGS)), DevNode(other, limits=limits)
+    async with source_of(alone, unable, second_opinions=True) as source:
+        blocks = await source.fetch(SPAN)
+        assert all(each.logs is not None and each.other_logs is None for each in blocks)
 
 
 # Nulls

@@ -8,6 +8,7 @@ that is not smaller than the range that failed is no help, and halving is.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from time import monotonic
 
 import msgspec
@@ -17,7 +18,7 @@ from gapless.core.errors import BadAnswer
 from gapless.core.ranges import Span
 from gapless.sources.evm.structs import UNREADABLE
 from gapless.sources.reactions import Reaction, Refusal
-from gapless.sources.rpc import Call, Pool, Refused
+from gapless.sources.rpc import Answers, Call, Pool, Refused
 from gapless.sources.rpc.limits import Cap
 
 _FIRST, _MOST = 100, 10_000  # blocks
@@ -31,6 +32,14 @@ _logs = msgspec.json.Decoder(list[Raw]).decode
 _place = msgspec.json.Decoder(_Place).decode
 
 
+@dataclass(frozen=True)
+class Logs:
+    """Each block's logs as a JSON list, and whose word that is."""
+
+    by_height: dict[int, Raw]
+    endpoints: frozenset[str]
+
+
 class LogRanges:
     """Asks for all logs of a range of blocks, in as few pieces as the endpoints allow."""
 
@@ -38,35 +47,42 @@ class LogRanges:
         self._pool = pool
         self._step = Cap(_FIRST, _MOST)
 
-    async def by_block(self, span: Span, avoid: Collection[str]) -> dict[int, Raw]:
-        """Each block's logs, as a JSON list; a block without any has the empty one."""
+    async def by_block(
+        self, span: Span, avoid: Collection[str], patience: float | None = None
+    ) -> Logs:
+        """The logs of every block of a span; one without any has the empty list."""
+        endpoints = set[str]()
         found: dict[int, list[bytes]] = {height: [] for height in range(span.first, span.last + 1)}
         first = span.first
         while first <= span.last:
             part = Span(first, min(span.last, first + self._step.value - 1))
-            answer = await self._asked(part, avoid)
-            if answer is None:
+            answers = await self._asked(part, avoid, patience)
+            if answers is None:
                 continue
-            for log in _listed(answer):
+            endpoints.add(answers.endpoint)
+            for log in _listed(answers.results[0]):
                 height = _height(log)
                 if not part.first <= height <= part.last:
                     raise BadAnswer(f"a log of block {height} among those of {part}")
                 found[height].append(bytes(log))
             first = part.last + 1
-        return {height: Raw(b"[" + b",".join(logs) + b"]") for height, logs in found.items()}
+        lists = {height: Raw(b"[" + b",".join(logs) + b"]") for height, logs in found.items()}
+        return Logs(lists, frozenset(endpoints))
 
-    async def _asked(self, part: Span, avoid: Collection[str]) -> Raw | None:
+    async def _asked(
+        self, part: Span, avoid: Collection[str], patience: float | None
+    ) -> Answers | None:
         """The logs of a part; None: the part was too large, take a smaller one."""
-        wanted = {"fromBlock": hex(part.first), "toBlock": hex(part.last)}
+        calls = [Call("eth_getLogs", [_wanted(part)], part.first)]
         try:
-            answers = await self._pool.ask([Call("eth_getLogs", [wanted], part.first)], avoid=avoid)
+            answers = await self._pool.ask(calls, avoid=avoid, patience=patience)
         except Refused as refused:
             if refused.refusal.reaction is not Reaction.SMALLER_RANGE or part.size == 1:
                 raise
             self._shrink(part, refused.refusal)
             return None
         self._step.held(part.size, monotonic())
-        return answers.results[0]
+        return answers
 
     def _shrink(self, part: Span, refusal: Refusal) -> None:
         if refusal.most is not None and refusal.most < part.size:
@@ -78,6 +94,10 @@ class LogRanges:
             if low == part.first and high < part.last:
                 fits = high - low + 1
         self._step.eased(2 * fits)
+
+
+def _wanted(part: Span) -> dict[str, str]:
+    return {"fromBlock": hex(part.first), "toBlock": hex(part.last)}
 
 
 def _listed(answer: Raw) -> list[Raw]:

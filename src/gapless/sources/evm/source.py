@@ -5,7 +5,8 @@ endpoint offers; a way that nobody offers is tried again once the pool has forgo
 
     by block         eth_getBlockReceipts, in one request with the block
     by transaction   eth_getTransactionReceipt for each hash, joined to the same list
-    by range         eth_getLogs: the logs, but nothing else of the receipts
+    by range         eth_getLogs: the logs, but nothing else of the receipts; and what another
+                     endpoint names, because these can prove themselves in no other way
 
 Invariant: every block asked for is returned, none of them null. A null below the head is a lag or
 a lie, so it is asked again, elsewhere if there is an elsewhere, and in the end an error. Whether
@@ -35,18 +36,23 @@ MOST_BYTES = 16 << 20  # of one answer
 _TIMES = 4  # that a null is asked about
 _SHARE = 0.3  # of a new size in the running mean
 _SOON, _FIRST_WAIT = 0.05, 0.25  # seconds, before a null is asked about again; then later
+_OPINION_PATIENCE = 10.0  # seconds for a second endpoint, before there is no second opinion
 _NOBODY = frozenset[str]()
 
 
 @dataclass(frozen=True, slots=True)
 class RawBlock:
-    """A block as JSON, with its receipts as a list; or only its logs, where that is all."""
+    """A block as JSON, with its receipts as a list; or only its logs, where that is all.
+
+    `other_logs` are the same logs as another endpoint names them, if one was asked and answered.
+    """
 
     height: int
     block: Raw
     receipts: Raw | None
     logs: Raw | None
     endpoint: str
+    other_logs: Raw | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -55,7 +61,7 @@ class RawBlock:
     @property
     def size(self) -> int:
         """Bytes."""
-        parts = (self.block, self.receipts, self.logs)
+        parts = (self.block, self.receipts, self.logs, self.other_logs)
         return sum(memoryview(part).nbytes for part in parts if part is not None)
 
 
@@ -83,10 +89,16 @@ _Way = Callable[[Sequence[int], Collection[str]], Awaitable[list[RawBlock]]]
 
 
 class EvmSource:
-    """Blocks through a pool, in full with their receipts, or without both."""
+    """Blocks through a pool, in full with their receipts, or without both.
 
-    def __init__(self, pool: Pool, network: Network, *, receipts: bool) -> None:
+    With `second_opinions`, logs that come without receipts are asked of two endpoints.
+    """
+
+    def __init__(
+        self, pool: Pool, network: Network, *, receipts: bool, second_opinions: bool = False
+    ) -> None:
         self._pool, self._network, self._receipts = pool, network, receipts
+        self._second_opinions = second_opinions
         self._logs = LogRanges(pool)
         self._head = -1  # the highest that any endpoint has shown
         self._size = 1.0  # mean bytes of a block and what comes with it
@@ -239,10 +251,28 @@ class EvmSource:
     async def _by_range(self, heights: Sequence[int], avoid: Collection[str]) -> list[RawBlock]:
         blocks = await self._blocks(heights, avoid)
         others = self._pool.names - {blocks[0].endpoint}
-        logs: dict[int, Raw] = {}
+        logs, opinions = dict[int, Raw](), dict[int, Raw]()
         for span in RangeSet((each.height, each.height) for each in blocks if each.is_whole).spans:
-            logs |= await self._logs.by_block(span, others)
-        return [replace(each, logs=logs.get(each.height)) for each in blocks]
+            found = await self._logs.by_block(span, others)
+            logs |= found.by_height
+            opinions |= await self._second_opinion(span, found.endpoints, avoid)
+        return [
+            replace(each, logs=logs.get(each.height), other_logs=opinions.get(each.height))
+            for each in blocks
+        ]
+
+    async def _second_opinion(
+        self, span: Span, asked: frozenset[str], avoid: Collection[str]
+    ) -> dict[int, Raw]:
+        """The logs of a span by an endpoint that was not asked; nothing, if there is none."""
+        if not self._second_opinions or not self._pool.names - asked:
+            return {}
+        avoided = self._others_left(asked.union(avoid), asked)
+        try:
+            found = await self._logs.by_block(span, avoided, _OPINION_PATIENCE)
+        except SourceError:
+            return {}
+        return {} if found.endpoints & asked else found.by_height
 
     async def _blocks(
         self, heights: Sequence[int], avoid: Collection[str], *, full: bool = True

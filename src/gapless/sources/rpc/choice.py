@@ -26,20 +26,18 @@ class Choice(NamedTuple):
 
 def choose(endpoints: Sequence[Endpoint], errand: Errand, now: float) -> Choice:
     """The endpoint to ask; raises if there is none, or none within the patience."""
-    having = [each for each in endpoints if not each.lacks(errand.methods, now)]
-    if not having:
-        raise _no_method(errand)
-    able = [each for each in having if _reaches(each, errand.heights, now)]
-    if not able:
-        raise _no_history(endpoints, errand, now)
+    reaching = [each for each in endpoints if _reaches(each, errand.heights, now)]
+    able = [each for each in reaching if not each.lacks(errand.methods, now)]
+    if not able:  # whoever reaches so far back can still be asked in another way
+        raise _no_method(errand) if reaching else _no_history(endpoints, errand, now)
     others = [each for each in able if each.name not in errand.avoid]
     for candidates in filter(None, (others, able)):
         best = min(candidates, key=lambda each: _rank(each, errand, now))
         wait = _wait(best, errand, now)
         if errand.can_wait(wait):
             return Choice(best, wait, best.name in errand.avoid)
-    if len(having) < len(endpoints):
-        raise _no_method(errand)  # those without it can still be asked in another way
+    if len(able) < len(reaching):
+        raise _no_method(errand)
     raise unavailable(endpoints, errand)
 
 
