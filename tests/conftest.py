@@ -1,5 +1,6 @@
 """Fixtures every test may ask for. They give real services, never imitations of them."""
 
+import gc
 import os
 from collections.abc import Iterator
 from itertools import count, islice
@@ -31,6 +32,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         mine = slow[at::processes]
         dealt += [*mine, *islice(quick, max(0, length - len(mine)))]
     items[:] = [*dealt, *quick]
+
+
+def pytest_collection_finish() -> None:
+    """Spares the collector of garbage the modules and tests, which are there to stay."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
