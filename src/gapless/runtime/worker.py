@@ -102,10 +102,13 @@ class Worker:
         log(logging.INFO, "worker_started", slots=self._slots, freed=freed)
         self._ledger.on_notify(self.wake)
         heartbeats = asyncio.create_task(self._send_heartbeats(), name="gapless-heartbeats")
+        heartbeats.add_done_callback(lambda _: self.wake())
         try:
             await self._take_turn()
             while not self._draining or self._runs or self._ended:
                 await self._sleep()
+                if heartbeats.done():
+                    heartbeats.result()  # raises why: without them every lease would be lost
                 await self._take_turn()
         finally:
             heartbeats.cancel()

@@ -80,6 +80,24 @@ async def test_a_job_that_blocks_the_loop_past_its_lease_is_told_so(home: Home) 
     assert told == ["LeaseLost"]
 
 
+async def test_a_worker_without_heartbeats_ends(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Should a bug stop them, what runs must not lose its lease in silence."""
+
+    async def broken(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    @gapless.job(partitions=gapless.blocks(), chunk_size=1)
+    async def slow(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        await asyncio.sleep(60)
+
+    monkeypatch.setattr(Ledger, "heartbeat", broken)
+    with pytest.raises(RuntimeError, match="a bug"):
+        async with Engine(home.url, options=QUICK) as engine:
+            await (await engine.backfill(slow, gapless.Range("0", "0"))).wait()
+
+
 async def test_draining_gives_a_chunk_back_with_its_progress(home: Home) -> None:
     reached = asyncio.Event()
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gapless.devnode import Chain
 from gapless.devnode.wire import Reply
+from gapless.sources.rpc import http
 from gapless.sources.rpc.http import Http, Response, Timeouts, Trouble, unpacked
 from tests.unit.rpc.nodes import Outspoken
 
@@ -21,8 +22,8 @@ PACKED = gzip.compress(BODY)
 
 async def retry_after(chain: Chain, value: str) -> float | None:
     reply = Reply(b"", 429, (("Retry-After", value),))
-    async with Outspoken(chain, lambda _: reply) as node, Http(Timeouts()) as http:
-        response = await http.post(node.url, b"{}", calls=1, fresh=False)
+    async with Outspoken(chain, lambda _: reply) as node, Http(Timeouts()) as client:
+        response = await client.post(node.url, b"{}", calls=1, fresh=False)
         assert response.status == 429
         return response.retry_after
 
@@ -45,6 +46,31 @@ async def test_retry_after_as_a_date(chain: Chain, ahead: int, seconds: float) -
 def test_a_body_is_unpacked(encoding: str) -> None:
     body = PACKED if encoding == "gzip" else BODY
     assert unpacked(Response(200, body, encoding, None)) == BODY
+
+
+def test_a_body_may_be_packed_in_several_pieces() -> None:
+    packed = b"".join(gzip.compress(BODY[at : at + 700]) for at in range(0, len(BODY), 700))
+    assert unpacked(Response(200, packed, "gzip", None)) == BODY
+
+
+def test_a_body_that_unpacks_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "MOST_BYTES", len(BODY))
+    assert unpacked(Response(200, PACKED, "gzip", None)) == BODY
+    for bomb in (gzip.compress(BODY + b" "), gzip.compress(BODY) + gzip.compress(b" ")):
+        with pytest.raises(Trouble, match="larger than"):
+            unpacked(Response(200, bomb, "gzip", None))
+
+
+async def test_a_body_without_end_is_given_up(
+    chain: Chain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Outspoken(chain, lambda _: Reply(BODY)) as node, Http(Timeouts()) as client:
+        size = len((await client.post(node.url, b"{}", calls=1, fresh=False)).body)
+        monkeypatch.setattr(http, "MOST_BYTES", size)
+        assert len((await client.post(node.url, b"{}", calls=1, fresh=False)).body) == size
+        monkeypatch.setattr(http, "MOST_BYTES", size - 1)
+        with pytest.raises(Trouble, match="larger than"):
+            await client.post(node.url, b"{}", calls=1, fresh=False)
 
 
 @given(st.integers(1, len(PACKED) - 1))
