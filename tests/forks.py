@@ -5,12 +5,14 @@ with its own exit code, folder, environment and files; only the half second of i
 which a suite of hundreds of commands would spend most of its time on.
 
 `run` runs a command to its end. `shim` puts a `gapless` into a folder, for scripts: it passes on
-arguments, environment, files and signals. A command whose caller was killed is killed too.
+arguments, environment, files and signals. A command whose caller was killed is killed too. `start`
+gives a process that is a child of the caller's own, to be killed, stopped and waited for.
 """
 
 from __future__ import annotations
 
 import atexit
+import ctypes
 import gc
 import importlib
 import json
@@ -23,13 +25,15 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 _STREAMS = 3
+_ADOPT_ORPHANS = 36  # PR_SET_CHILD_SUBREAPER
 _SHIM = """#!{python} -IS
 import json, os, signal, socket, sys
 caller = socket.socket(socket.AF_UNIX)
@@ -58,13 +62,84 @@ def run(
     ):
         caller.settimeout(timeout)
         caller.connect(_server())
-        request = {"arguments": [*map(str, arguments)], "cwd": str(cwd), "env": dict(env)}
-        streams = [nothing.fileno(), stdout.fileno(), stderr.fileno()]
-        socket.send_fds(caller, [json.dumps(request).encode() + b"\n"], streams)
+        _ask(caller, (nothing, stdout, stderr), arguments, cwd, env)
         code = int(caller.makefile().read())
         for stream in (stdout, stderr):
             stream.seek(0)
         return subprocess.CompletedProcess(arguments, code, stdout.read(), stderr.read())
+
+
+@dataclass
+class Forked:
+    """A command under way, with what of `subprocess.Popen` is asked of it."""
+
+    pid: int
+    stdout: TextIO
+    returncode: int | None = None
+
+    def poll(self) -> int | None:
+        return self._wait(os.WNOHANG)
+
+    def wait(self) -> int:
+        self._wait(0)
+        assert self.returncode is not None
+        return self.returncode
+
+    def communicate(self) -> str:
+        """What it has said when it ends; nothing, if that was asked before."""
+        said = ""
+        if not self.stdout.closed:
+            with self.stdout:
+                said = self.stdout.read()
+        self.wait()
+        return said
+
+    def _wait(self, how: int) -> int | None:
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, how)
+            self.returncode = os.waitstatus_to_exitcode(status) if pid else None
+        return self.returncode
+
+
+def start(
+    arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str], stderr: TextIO, group: int
+) -> Forked:
+    """`gapless` with these arguments, in a process group of this session."""
+    path = _server()
+    reading, writing = os.pipe()
+    with (
+        Path(os.devnull).open() as nothing,
+        os.fdopen(writing, "w") as stdout,
+        socket.socket(socket.AF_UNIX) as caller,
+        _adopting_orphans(),
+    ):
+        caller.connect(path)
+        _ask(caller, (nothing, stdout, stderr), arguments, cwd, env, group=group)
+        return Forked(int(caller.makefile().read()), os.fdopen(reading))
+
+
+@contextmanager
+def _adopting_orphans() -> Iterator[None]:
+    """Meanwhile, a descendant whose parent ends becomes a child of this process."""
+    libc = ctypes.CDLL(None)
+    libc.prctl(_ADOPT_ORPHANS, 1, 0, 0, 0)
+    try:
+        yield
+    finally:
+        libc.prctl(_ADOPT_ORPHANS, 0, 0, 0, 0)
+
+
+def _ask(
+    caller: socket.socket,
+    streams: Sequence[TextIO],
+    arguments: Sequence[str],
+    cwd: Path,
+    env: Mapping[str, str],
+    **more: int,
+) -> None:
+    request = {"arguments": [*map(str, arguments)], "cwd": str(cwd), "env": dict(env), **more}
+    files = [each.fileno() for each in streams]
+    socket.send_fds(caller, [json.dumps(request).encode() + b"\n"], files)
 
 
 def shim(folder: Path) -> None:
@@ -80,7 +155,7 @@ def _server() -> str:
     folder = tempfile.TemporaryDirectory(prefix="gapless-forks-")
     path = f"{folder.name}/socket"
     process = subprocess.Popen(
-        [sys.executable, __file__, path], stdout=subprocess.PIPE, start_new_session=True
+        [sys.executable, __file__, path], stdout=subprocess.PIPE, process_group=0
     )
     assert process.stdout is not None
     process.stdout.readline()
@@ -108,8 +183,9 @@ def _serve(path: str) -> NoReturn:
         for ready in select.select(watched, [], [])[0]:
             if ready is server:
                 caller, _ = server.accept()
-                callers[caller] = child = _started(caller)
-                ends[os.pidfd_open(child)] = caller
+                if child := _started(caller):
+                    callers[caller] = child
+                    ends[os.pidfd_open(child)] = caller
             elif isinstance(ready, int):
                 caller = ends.pop(ready)
                 _, status = os.waitpid(callers.pop(caller), 0)
@@ -121,16 +197,40 @@ def _serve(path: str) -> NoReturn:
                     os.kill(callers[ready], number)
 
 
-def _started(caller: socket.socket) -> int:
-    """The process of a command, for whoever asks for it."""
+def _started(caller: socket.socket) -> int | None:
+    """The process of a command, for whoever asks for it; None, if it is the caller's own."""
     request, streams, _, _ = socket.recv_fds(caller, 1 << 16, _STREAMS)
     while not request.endswith(b"\n"):
         request += caller.recv(1 << 16)
-    child = os.fork()
-    if not child:
-        _become(json.loads(request), streams)
+    command = json.loads(request)
+    child = None
+    if "group" in command:
+        with caller:
+            caller.send(b"%d" % _orphaned(command, streams))
+    elif not (child := os.fork()):
+        _become(command, streams)
     for stream in streams:
         os.close(stream)
+    return child
+
+
+def _orphaned(command: dict[str, Any], streams: list[int]) -> int:
+    """The process of a command, left by its parent to whoever adopts orphans."""
+    reading, writing = os.pipe()
+    parent = os.fork()
+    if not parent:
+        child = os.fork()
+        if child:
+            os.write(writing, b"%d" % child)
+            os._exit(0)
+        os.close(reading)
+        os.close(writing)
+        os.setpgid(0, command["group"])
+        _become(command, streams)
+    os.waitpid(parent, 0)
+    child = int(os.read(reading, 32))
+    os.close(reading)
+    os.close(writing)
     return child
 
 

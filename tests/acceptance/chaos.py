@@ -114,7 +114,7 @@ class Storm:
         else:
             victim.send(signal.SIGTERM)
             await until(partial(self._is_gone, victim), f"the end of process {victim.pid}")
-            assert victim.popen.returncode in (0, INTERRUPTED), victim
+            assert victim.forked.returncode in (0, INTERRUPTED), victim
 
     async def _is_gone(self, worker: WorkerProcess) -> bool:
         """Whether it has ended; a sleeper that keeps it waiting must wake meanwhile."""
@@ -125,7 +125,7 @@ class Storm:
         """Wakes who slept long enough, and replaces who found no database when it started."""
         for nth, worker in enumerate(self.workers):
             if not worker.running:  # a supervisor would do the same
-                assert (worker.popen.returncode, worker.id) == (UNUSABLE, ""), worker
+                assert (worker.forked.returncode, worker.id) == (UNUSABLE, ""), worker
                 self.workers[nth] = self._new_worker()
                 self.happened["restart"] += 1
         completions = await self._stage.completions() if self._sleepers else {}

@@ -15,12 +15,14 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Self
+
+from tests import forks
+from tests.forks import Forked
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 120.0
@@ -53,21 +55,21 @@ def heeds(pid: int, number: signal.Signals) -> bool:
 class Process:
     """One command, with its standard error in a file."""
 
-    def __init__(self, popen: subprocess.Popen[str], log: Path) -> None:
-        self.popen = popen
-        self.pid = popen.pid
+    def __init__(self, forked: Forked, log: Path) -> None:
+        self.forked = forked
+        self.pid = forked.pid
         self._log = log
 
     @property
     def running(self) -> bool:
-        return self.popen.poll() is None
+        return self.forked.poll() is None
 
     def send(self, number: signal.Signals) -> None:
         os.kill(self.pid, number)
 
     def kill(self) -> None:
         self.send(signal.SIGKILL)
-        self.popen.wait()
+        self.forked.wait()
 
     def kill_unseen(self) -> None:
         """Kills it, but leaves its remains in the process table, as a careless parent would."""
@@ -84,7 +86,7 @@ class Process:
 
     async def exit_code(self) -> int:
         await until(lambda: not self.running, f"the end of process {self.pid}")
-        return self.popen.returncode
+        return self.forked.wait()
 
     async def drained(self) -> int:
         """Asks it to leave; its exit code."""
@@ -114,7 +116,7 @@ class WorkerProcess(Process):
 
     async def started(self) -> Self:
         await until(lambda: self.is_up or not self.running, f"the start of process {self.pid}")
-        assert self.running, f"ended with {self.popen.returncode}: {self}"
+        assert self.running, f"ended with {self.forked.returncode}: {self}"
         return self
 
     @property
@@ -163,8 +165,7 @@ class Fleet:
     def close(self) -> None:
         self._keeper.communicate()
         for process in self._processes:
-            with process.popen:
-                pass  # the keeper has killed it: this reaps it and closes its pipes
+            process.forked.communicate()  # the keeper has killed it: this reaps it
 
     def worker(self, *arguments: str, slots: int = 2) -> WorkerProcess:
         command = ["worker", "--json", "--poll", "200ms", "--slots", f"default={slots}"]
@@ -182,23 +183,20 @@ class Fleet:
 
     async def succeeds(self, *arguments: str) -> None:
         process = self.start(*arguments)
-        said = await asyncio.to_thread(lambda: process.popen.communicate()[0])
-        assert process.popen.returncode == 0, f"{process}\n{said}"
+        said = await asyncio.to_thread(process.forked.communicate)
+        assert process.forked.returncode == 0, f"{process}\n{said}"
 
-    def _spawn(self, *arguments: str) -> tuple[subprocess.Popen[str], Path]:
+    def _spawn(self, *arguments: str) -> tuple[Forked, Path]:
         log = self._folder / f"log-{len(self._processes)}"
         with log.open("w") as stderr:
-            popen = subprocess.Popen(
-                [sys.executable, "-m", "gapless", *arguments, "--ledger", self._ledger_url],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                text=True,
+            forked = forks.start(
+                [*arguments, "--ledger", self._ledger_url],
                 cwd=ROOT,  # jobs are imported from here
                 env={**os.environ, "GAPLESS_TEST_FOLDER": str(self._folder)},
-                process_group=self._keeper.pid,
+                stderr=stderr,
+                group=self._keeper.pid,
             )
-        return popen, log
+        return forked, log
 
     # Flags
 

@@ -204,7 +204,7 @@ async def test_a_deadly_chunk_becomes_a_dead_letter_and_the_rest_completes(
         nonlocal deaths
         for nth, worker in enumerate(workers):
             if not worker.running:
-                assert worker.popen.returncode == -signal.SIGKILL, worker
+                assert worker.forked.returncode == -signal.SIGKILL, worker
                 deaths += 1
                 workers[nth] = fleet.worker(slots=1)
         return (await stage.ledger.backfill(backfill)).state.ended
