@@ -54,6 +54,13 @@ with other lots; rows and faults are their sum, seconds their median. The others
 """
 
 _CLOSING = """\
+## What holds Gapless back
+
+Against a node that answers at once, the processor. One process holds Python's lock nearly all the
+time, most of it for parsing, checking and decoding. `--processes` uses more cores. On two of them
+it cannot double the speed: one process has threads that work beside the lock, and the node needs
+its share. What would help more is code in another language for parsing, RLP and hex.
+
 ## What this does not show
 
 - A node that answers at once. Real ones take their time, and then tools differ by how many calls
