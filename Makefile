@@ -39,7 +39,7 @@ check: install ## Lint, check formatting, types and the layers
 
 .PHONY: test
 test: install $(NODES) ## Run all tests; core and ledger must stay covered
-	$(BIN)/pytest -n 2 --dist worksteal --cov --cov-report= $(COVERING)
+	$(BIN)/pytest -n 3 --dist worksteal --cov --cov-report= $(COVERING)
 	$(BIN)/pytest -n 4 --dist worksteal $(COVERING:%=--ignore=%)
 	$(BIN)/coverage report --fail-under=95
 
