@@ -15,7 +15,7 @@ from bench.runs import room
 
 ROUNDS = 3
 CALLS_PER_SECOND = 100
-PACED_BLOCKS = 300
+PACED_BLOCKS = 600
 
 
 async def measure() -> AsyncIterator[Row]:
