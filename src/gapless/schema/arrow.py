@@ -1,8 +1,8 @@
 """The tables in Arrow: what travels from a source to a sink.
 
 Arrow's own allocator gives memory back after each batch, and the kernel zeroes the pages of the
-next one: up to a third of the time that a fetch of large blocks takes. So what is imported here
-has Arrow use the system's, unless the environment names one.
+next one, which takes a good part of the time of fetching large blocks. So what is imported here has
+Arrow use the system's, unless the environment names one.
 """
 
 from __future__ import annotations

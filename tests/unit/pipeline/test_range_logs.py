@@ -59,7 +59,8 @@ def test_what_two_endpoints_say_is_agreed_however_it_is_written(
 ) -> None:
     others = deepcopy(logs)
     others[0].address = "0x" + others[0].address[2:].upper()
-    others[0].log_index = f"0x00{others[0].log_index[2:]}"
+    others[0].log_index = "0x77"
+    others[0].transaction_index = "0x00"
     assert check(it, logs, others).proven == {Check.PLACES, Check.BLOOM, Check.AGREED}
 
 
