@@ -59,7 +59,7 @@ _CLOSING = """\
 Against a node that answers at once, the processor. One process holds Python's lock nearly all the
 time, most of it for parsing, checking and decoding. `--processes` uses more cores. On two of them
 it cannot double the speed: one process has threads that work beside the lock, and the node needs
-its share. What would help more is code in another language for parsing, RLP and hex.
+its share. [ADR 0018](adr/0018-the-data-plane-is-python.md) says what was tried and what would help.
 
 ## What this does not show
 
