@@ -13,6 +13,8 @@ PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 
 # Compiled once, and not by each of hundreds of processes, whatever the caller's environment says.
 unexport PYTHONDONTWRITEBYTECODE
+# Numpy would start a thread for each core in each of them, and nobody here multiplies matrices.
+export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -28,6 +30,7 @@ $(STAMP): requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --require-hashes -r requirements.lock
 	$(PIP) install --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m compileall -qq src
 	@touch $@
 
 .PHONY: check

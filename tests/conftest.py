@@ -7,7 +7,7 @@ from itertools import count, islice
 
 import pytest
 
-from tests.servers import PostgresServer
+from tests.servers import PostgresServer, room_in_memory
 
 _serials = count(1)
 _SLOW = (
@@ -34,9 +34,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = [*dealt, *quick]
 
 
+def pytest_configure() -> None:
+    """Has folders of tests in memory, where files cost little, if there is room.
+
+    Whoever is killed leaves them as on a disk; what a power failure leaves, no test can tell.
+    """
+    if (memory := room_in_memory()) is not None:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
+
+
 def pytest_collection_finish() -> None:
     """Spares the collector of garbage the modules and tests, which are there to stay."""
     gc.freeze()
+    gc.set_threshold(10_000)
 
 
 @pytest.fixture(scope="session")

@@ -23,13 +23,13 @@ from random import SystemRandom
 from types import TracebackType
 from typing import Literal, Self, TypedDict
 
-__all__ = ["PostgresConfig", "PostgresServer", "StopMode"]
+__all__ = ["PostgresConfig", "PostgresServer", "StopMode", "room_in_memory"]
 
 StopMode = Literal["smart", "fast", "immediate"]
 
 _KEEPER = 'read -r _; "$1/pg_ctl" -D "$2/data" -m immediate stop; rm -rf "$2"'
 
-_ENOUGH = 4 << 30  # bytes; the servers of all test processes together need one or two
+_ENOUGH = 6 << 30  # bytes; all test processes together need two or three
 
 # Nothing of the caller's environment (PGHOST, LANG, ...) may leak into the server.
 _ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
@@ -178,10 +178,13 @@ def _ground(config: PostgresConfig) -> Path:
 
     Nowhere deep: the path of a Unix socket is limited to about 100 characters.
     """
+    return Path("/tmp") if config.fsync else room_in_memory() or Path("/tmp")
+
+
+def room_in_memory() -> Path | None:
+    """A folder whose files are in memory, if this machine has one with room for all tests."""
     memory = Path("/dev/shm")
-    if not config.fsync and memory.is_dir() and shutil.disk_usage(memory).free > _ENOUGH:
-        return memory
-    return Path("/tmp")
+    return memory if memory.is_dir() and shutil.disk_usage(memory).free > _ENOUGH else None
 
 
 def _wheel() -> Path:

@@ -76,6 +76,7 @@ async def test_logs_without_receipts_are_agreed_where_two_endpoints_match(
     assert RangeSet(each.span for each in stored if not agreed[each]) == RangeSet.of((1, 60))
 
 
+@pytest.mark.parametrize("target", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("fault", ["truncated", "empty"])
 @pytest.mark.parametrize("both", [False, True], ids=["one of two lies", "both do at times"])
 async def test_logs_that_an_endpoint_loses_are_not_lost(
