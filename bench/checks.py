@@ -13,14 +13,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bench.report import Row, at_most, head, line
+from gapless.checks import consistency, proofs
+from gapless.checks.check import check_block
+from gapless.checks.levels import Level
+from gapless.checks.subject import subject_of
 from gapless.core.evm import bloom, encoding
 from gapless.core.evm.header import header_hash
 from gapless.core.evm.keccak import keccak
 from gapless.core.evm.trie import ordered_root
 from gapless.networks import find_network
-from gapless.pipeline import consistency, proofs
-from gapless.pipeline.check import Level, check_block
-from gapless.pipeline.subject import subject_of
 from gapless.sources.evm.structs import parse_block, parse_receipts
 
 HEIGHT = 18_500_000
@@ -65,7 +66,7 @@ def parse(raw: bytes, raw_receipts: bytes) -> None:
 
 def at_level(level: Level, raw: bytes, raw_receipts: bytes) -> Callable[[], object]:
     block, receipts, ethereum = parse_block(raw), parse_receipts(raw_receipts), find_network(1)
-    return lambda: check_block(block, receipts, ethereum, level, HEIGHT)
+    return lambda: check_block(block, receipts, ethereum, level.checks, HEIGHT)
 
 
 def best(work: Callable[[], object]) -> float:

@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Collection
 from typing import cast
 
 from bench.report import Row, at_least, median, per_second
+from gapless.checks.check import Proof
 from gapless.core.ranges import Span
-from gapless.pipeline.check import Proof
 from gapless.pipeline.flow import Flow
 from gapless.pipeline.unit import Unit
 from gapless.schema import TABLES

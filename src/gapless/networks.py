@@ -24,7 +24,9 @@ from difflib import get_close_matches
 from enum import StrEnum
 from types import MappingProxyType
 
+from gapless.core.anchors import Anchor
 from gapless.core.errors import UsageError
+from gapless.core.evm.checkpoints import CHECKPOINTS
 from gapless.core.evm.header import HeaderForm
 
 
@@ -47,7 +49,9 @@ class Check(StrEnum):
     DERIVED = "derived"  # gas used, contract addresses and others that follow from proven fields
     PRICES = "prices"  # effective gas prices, by EIP-1559
     LOG_INDEX = "log_index"  # logs are numbered without a gap
+    SENDERS = "senders"  # every sender is who signed
     AGREED = "agreed"  # logs that came without receipts: two endpoints name the same
+    ANCHOR = "anchor"  # at a height whose hash is known, it is that block
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +84,25 @@ class Network:
     byzantium: int = 0  # below, a receipt holds a state root, which not every node has kept
     sprint: int = 0  # Polygon: state is synchronised in every block that this divides
 
+    @property
+    def anchors(self) -> tuple[Anchor, ...]:
+        """Its genesis and later blocks, as far as their hashes are known here; ascending."""
+        return CHECKPOINTS.get(self.chain_id, ()) if self.chain_id is not None else ()
+
     def checks_at(self, height: int) -> frozenset[Check]:
         """The checks that an honest block at this height passes."""
         return next((era.checks for era in reversed(self.eras) if era.start <= height), NONE)
 
 
 NONE: frozenset[Check] = frozenset()
-FULL = frozenset(Check) - {Check.STATE_SYNC, Check.AGREED}
+FULL = frozenset(Check) - {Check.STATE_SYNC, Check.AGREED, Check.ANCHOR}
 BASIC = frozenset({Check.HEIGHT, Check.LINK, Check.COUNTS, Check.PLACES})
 
 _ROLLUP = FULL - {Check.WITHDRAWALS_ROOT}
 _ARBITRUM = FULL - {Check.PRICES}
 _AVALANCHE = FULL - {Check.PRICES}
-_TEMPO = FULL - {Check.PRICES}
-_STABLE = FULL - {Check.HEADER_HASH, Check.PRICES, Check.LOG_INDEX}
+_TEMPO = FULL - {Check.PRICES, Check.SENDERS}  # some of its own transactions are not signed
+_STABLE = FULL - {Check.HEADER_HASH, Check.PRICES, Check.LOG_INDEX, Check.SENDERS}
 _CRONOS = frozenset({Check.HEIGHT, Check.LINK, Check.PLACES, Check.RECEIPT_BLOOMS})
 
 _TAGGED = Finality("finalized", 64)

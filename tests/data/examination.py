@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
+from gapless.checks.check import Proof, check_block
+from gapless.checks.levels import Level
 from gapless.networks import Network, network_of_chain
-from gapless.pipeline.check import Level, Proof, check_block
 from gapless.sources.evm.structs import Block, Header, Receipt, parse_block, parse_receipts
 from tests.data.recorded import RealBlock
 
@@ -40,4 +41,4 @@ def check(
     """Checks a real block, or what became of it."""
     whole = parsed(it.block if block is None else block)
     answered = parsed_receipts(it.receipts if receipts is None else receipts)
-    return check_block(whole, answered, network(it), level, it.height)
+    return check_block(whole, answered, network(it), level.checks, it.height)

@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from gapless.checks.check import Proof, check_block, check_links
+from gapless.checks.levels import Level, required
 from gapless.core.errors import BadBlock
 from gapless.core.evm.bloom import bloom_of_logs
 from gapless.networks import CUSTOM, Check, network_of_chain
-from gapless.pipeline.check import Level, Proof, check_block, check_links, required
 from gapless.sources.evm.structs import (
     LightBlock,
     parse_block,
@@ -69,7 +70,8 @@ def test_a_real_block_proves_what_was_recorded_of_it(it: RealBlock) -> None:
 @pytest.mark.parametrize("it", honest(), ids=str)
 def test_a_real_block_passes_all_that_its_network_supports(it: RealBlock) -> None:
     for level in Level:
-        wanted = required(network(it), level, it.height, receipts=it.receipts is not None)
+        checks = level.checks_of(receipts=it.receipts is not None)
+        wanted = required(network(it), checks, it.height)
         lacking = wanted - check(it, level).proven - {Check.LINK}
         unknown_type = it.chain.startswith(("tempo", "stable"))
         assert lacking <= ({Check.TRANSACTIONS_ROOT} if unknown_type else set())
@@ -89,7 +91,8 @@ def test_light_blocks_prove_header_and_receipts_too(it: RealBlock) -> None:
     raw = it.block
     raw["transactions"] = [each["hash"] for each in raw["transactions"]]
     block: LightBlock = parse_light_block(msgspec.json.encode(raw))
-    proof = check_block(block, parsed_receipts(it.receipts), network(it), Level.ROOTS, it.height)
+    checks, receipts = Level.ROOTS.checks, parsed_receipts(it.receipts)
+    proof = check_block(block, receipts, network(it), checks, it.height)
     assert proof.proven >= {Check.HEADER_HASH, Check.RECEIPTS_ROOT, Check.COUNTS, Check.PLACES}
     assert proof.unproven >= {Check.TRANSACTIONS_ROOT, Check.DERIVED}
 
@@ -156,7 +159,7 @@ def test_a_loss_of_transactions_with_their_receipts_is_refused(it: RealBlock) ->
 def test_another_block_than_asked_for_is_refused(level: Level) -> None:
     it = real_block("ethereum", 1_000_000)
     with pytest.raises(BadBlock, match="another block than the one asked for"):
-        check_block(parsed(it.block), None, network(it), level, it.height + 1)
+        check_block(parsed(it.block), None, network(it), level.checks, it.height + 1)
 
 
 def test_receipts_of_another_block_are_refused() -> None:
@@ -216,7 +219,7 @@ def test_a_real_chain_is_proven_from_its_first_block_to_its_last(name: str) -> N
     network, previous = CUSTOM, None
     for height, (raw, raw_receipts) in enumerate(real_chain(name)):
         block, receipts = parse_block(raw), parse_receipts(raw_receipts)
-        proof = check_block(block, receipts, network, Level.ROOTS, height)
+        proof = check_block(block, receipts, network, Level.ROOTS.checks, height)
         assert proof.unproven == frozenset()
         if previous is not None:
             check_links(network, previous, block)

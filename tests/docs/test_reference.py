@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 from gapless import config
+from gapless.checks.levels import Level
 from gapless.cli import fetching, verifying
 from gapless.core.backfill import State
 from gapless.core.ranges import RangeSet, Span
 from gapless.networks import Check
-from gapless.pipeline.check import ASKED, Level
 from gapless.runtime.fetching import FetchOptions, FetchResult
 from gapless.runtime.plane import BlocksSpec
 from gapless.sinks.sqlite import ranges
@@ -136,7 +136,7 @@ def actions(tree: ast.Module) -> set[str]:
 
 def test_every_check_and_its_level() -> None:
     levels = {
-        check: next((level for level in Level if check in ASKED[level]), "") for check in Check
+        check: next((level for level in Level if check in level.checks), "") for check in Check
     }
     shown = {
         row[0].strip("`"): row[1]
@@ -154,6 +154,7 @@ def test_every_field_of_the_json_of_a_fetch() -> None:
         sink_id="",
         datasets=(),
         verify=Level.AUTO,
+        checks=(),
         batch_size=1,
     )
     result = FetchResult(

@@ -11,6 +11,7 @@ from typing import Any
 import click
 import msgspec
 
+from gapless.checks.levels import Level
 from gapless.cli import data, fetching, foreground, render
 from gapless.cli.crew import Crew
 from gapless.cli.display import Pace, ProgressDisplay
@@ -25,7 +26,6 @@ from gapless.core.errors import UsageError
 from gapless.core.retry import RetryKind
 from gapless.ledger import redacted
 from gapless.ledger.records import Backfill, BackfillRequest
-from gapless.pipeline.check import Level
 from gapless.runtime.counts import Counts
 from gapless.runtime.engine import Engine
 from gapless.runtime.fetch import calls_for
@@ -58,6 +58,13 @@ _ORDERS = [order.value for order in Order]
 @click.option("--chunk-size", type=int, help="Blocks in a chunk.  [default: 1000]")
 @click.option("--max-concurrent", type=int, help="Chunks at once.  [default: 4]")
 @click.option("--verify", type=click.Choice(_LEVELS), help="How much to prove.  [default: auto]")
+@click.option(
+    "--anchor",
+    "anchors",
+    multiple=True,
+    metavar="HEIGHT:HASH",
+    help="A block that you trust; refuse any chain without it. Repeat for more.",
+)
 @click.option("--retry", type=click.Choice(_POLICIES), help="What a failed chunk means.")
 @click.option("--rps", type=click.FloatRange(0, min_open=True), help="Calls a second, to each.")
 @click.option("--confirmations", type=click.IntRange(0), help="Final is so far below the head.")

@@ -16,7 +16,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial, reduce
 from itertools import groupby
 from operator import and_
@@ -25,10 +25,11 @@ from typing import ParamSpec, Protocol, TypeVar
 
 import pyarrow as pa
 
+from gapless.checks.check import Proof, check_anchor, check_block, check_range_logs
+from gapless.checks.completion import complete
 from gapless.core.errors import BadAnswer, MissingHistory, PermanentError
 from gapless.core.ranges import RangeSet, Span
-from gapless.networks import Network
-from gapless.pipeline.check import Level, Proof, check_block, check_range_logs
+from gapless.networks import Check, Network
 from gapless.pipeline.unit import Unit
 from gapless.schema.arrow import Tables
 from gapless.sources.evm.decode import decode_blocks, decode_headers
@@ -76,12 +77,18 @@ class Wanted:
 
     network: Network
     chain_id: int
-    level: Level
+    checks: frozenset[Check]
     datasets: frozenset[str]
+    anchors: Mapping[int, str] = field(default_factory=dict)  # hashes that are known, by height
 
     @property
     def receipts(self) -> bool:
-        return bool(self.datasets & {"transactions", "logs"})
+        return needs_receipts(self.datasets)
+
+
+def needs_receipts(datasets: Collection[str]) -> bool:
+    """Whether any of these tables is made of receipts."""
+    return not {"transactions", "logs"}.isdisjoint(datasets)
 
 
 @dataclass(frozen=True)
@@ -249,7 +256,9 @@ def _read(raw: RawBlock, wanted: Wanted, *, full: bool) -> Read:
             receipts = keep_receipts(raw.receipts, block) if full else parse_receipts(raw.receipts)
     if block.number.lower() != hex(raw.height):
         raise BadAnswer(f"block {block.number} was answered for {raw.height}")
-    how = (wanted.network, wanted.level, raw.height)
+    check_anchor(block, wanted.network, wanted.anchors.get(raw.height))
+    complete(block, receipts, wanted.network, raw.height)
+    how = (wanted.network, wanted.checks, raw.height)
     proof = check_block(block, receipts, *how)
     if raw.logs is None or not isinstance(block, Block):
         return Read(block, receipts, [], proof)

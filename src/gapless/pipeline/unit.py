@@ -13,10 +13,10 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gapless.checks.check import Proof
 from gapless.core.errors import BrokenSeam
 from gapless.core.ranges import Span
 from gapless.networks import Check
-from gapless.pipeline.check import Proof
 from gapless.schema.arrow import Tables
 from gapless.sinks import Batch
 

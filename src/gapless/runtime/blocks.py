@@ -11,7 +11,7 @@ from gapless.runtime.context import Context
 from gapless.runtime.job import Chunk, Job
 from gapless.runtime.plane import BlocksSpec, Plane, open_plane
 
-NAME, VERSION = "blocks", 1
+NAME, VERSION = "blocks", 2
 
 
 def job(plane: Plane | None = None) -> Job:

@@ -16,7 +16,9 @@ from dataclasses import dataclass
 
 import msgspec
 
+from gapless.checks.levels import Level
 from gapless.config import Fetch
+from gapless.core.anchors import Anchor
 from gapless.core.chunk import Order
 from gapless.core.errors import NotFound, UsageError
 from gapless.core.heights import Heights, Tip
@@ -27,7 +29,7 @@ from gapless.core.selector import Range, Selection, summary
 from gapless.ledger import Ledger
 from gapless.ledger.records import Backfill, BackfillRequest
 from gapless.networks import Network
-from gapless.pipeline.check import Level
+from gapless.pipeline.intake import needs_receipts
 from gapless.runtime.blocks import NAME, VERSION
 from gapless.runtime.plane import BlocksSpec
 from gapless.schema import TABLES
@@ -83,6 +85,7 @@ class Wish:
     sink: str
     verify: Level
     numbers: Fetch
+    anchors: tuple[Anchor, ...] = ()
     order: Order = Order.OLDEST
     retry: RetryPolicy = RetryPolicy()  # noqa: RUF009 - frozen
     queue: str = FOREGROUND
@@ -104,13 +107,16 @@ class Wish:
             sink_id=sink_id,
             datasets=self.datasets,
             verify=self.verify,
+            checks=tuple(sorted(self.verify.checks_of(receipts=needs_receipts(self.datasets)))),
+            anchors=tuple(map(str, sorted(self.anchors))),
             batch_size=self.numbers.batch_size,
         )
 
 
 def fetch_id(spec: BlocksSpec, span: Span, generation: int = 1) -> str:
     """The id of the n-th backfill of this span into this sink."""
-    about = [spec.network, spec.chain_id, spec.sink_id, spec.datasets, spec.verify, span]
+    about = [spec.network, spec.chain_id, spec.sink_id, spec.datasets, spec.checks, span]
+    about += [spec.anchors] if spec.anchors else []
     digest = hashlib.sha256(msgspec.json.encode(about)).digest()
     name = f"bf_{base64.b32encode(digest).decode().lower()[:10]}"
     return name if generation == 1 else f"{name}-{generation}"

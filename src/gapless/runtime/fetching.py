@@ -19,7 +19,9 @@ from typing import TypedDict, TypeVar, Unpack
 
 import msgspec
 
+from gapless.checks.levels import Level
 from gapless.config import Config, checked, load
+from gapless.core.anchors import Anchor
 from gapless.core.backfill import State
 from gapless.core.chunk import Order
 from gapless.core.errors import LedgerError, SinkUnusable, UsageError
@@ -28,8 +30,7 @@ from gapless.core.ranges import RangeSet, Span
 from gapless.core.retry import RetryKind, RetryPolicy
 from gapless.ledger import Ledger, open_ledger
 from gapless.ledger.records import Backfill, BackfillRequest
-from gapless.networks import find_network
-from gapless.pipeline.check import Level
+from gapless.networks import Network, find_network
 from gapless.runtime import blocks
 from gapless.runtime.counts import Counts
 from gapless.runtime.engine import BackfillHandle, Engine
@@ -47,6 +48,7 @@ from gapless.runtime.plane import (
     Plane,
     covered,
     endpoints_of,
+    known_hashes,
     plane_with,
     profiles_from,
     profiles_to,
@@ -249,6 +251,7 @@ class FetchOptions(TypedDict, total=False):
     rps: float | None
     order: str | None
     confirmations: int | None  # blocks below the head that are not taken for final
+    anchors: Sequence[str] | None  # `HEIGHT:HASH` of blocks that are trusted
 
 
 _NUMBERS = ("workers", "batch_size", "chunk_size", "max_concurrent", "verify", "retry")
@@ -283,12 +286,19 @@ def wish_for(
         sink=places.sink,
         verify=_one_of(Level, "verify", numbers.verify),
         numbers=numbers,
+        anchors=_anchors(chain, options.get("anchors") or ()),
         order=_one_of(Order, "order", options.get("order") or Order.OLDEST),
         retry=RetryPolicy.named(_one_of(RetryKind, "retry", numbers.retry)),
         queue="default" if places.shared else FOREGROUND,
         confirmations=options.get("confirmations"),
         processes=processes,
     ), places
+
+
+def _anchors(network: Network, texts: Sequence[str]) -> tuple[Anchor, ...]:
+    anchors = tuple(sorted({*map(Anchor.parse, texts)}))
+    known_hashes(network, anchors)  # refuses contradictions
+    return anchors
 
 
 def _one_of(kind: type[E], what: str, text: str) -> E:

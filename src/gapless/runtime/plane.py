@@ -17,7 +17,9 @@ from typing import Any
 
 import msgspec
 
+from gapless.checks.levels import Level, required
 from gapless.config import Config
+from gapless.core.anchors import Anchor
 from gapless.core.errors import (
     MissingHistory,
     PermanentError,
@@ -28,8 +30,7 @@ from gapless.core.errors import (
 from gapless.core.ranges import RangeSet, Span
 from gapless.ledger import Ledger
 from gapless.ledger.records import Coverage
-from gapless.networks import Network, find_network
-from gapless.pipeline.check import Level, required
+from gapless.networks import Check, Network, find_network
 from gapless.pipeline.flow import Flow, Sizes, Target
 from gapless.pipeline.intake import Intake, Wanted
 from gapless.runtime.context import Context
@@ -52,7 +53,9 @@ class BlocksSpec(msgspec.Struct, frozen=True, kw_only=True):
     sink: str
     sink_id: str
     datasets: tuple[str, ...]
-    verify: Level
+    verify: Level  # the name that was asked for; `checks` is what it meant then
+    checks: tuple[Check, ...]
+    anchors: tuple[str, ...] = ()  # that a person trusts, beside those of the network
     batch_size: int
 
     @property
@@ -60,8 +63,32 @@ class BlocksSpec(msgspec.Struct, frozen=True, kw_only=True):
         return replace(find_network(self.network), chain_id=self.chain_id)
 
     @property
+    def known_hashes(self) -> dict[int, bytes]:
+        """The hashes of blocks that are known beforehand, by height."""
+        return known_hashes(self.chain, map(Anchor.parse, self.anchors))
+
+    @property
     def wanted(self) -> Wanted:
-        return Wanted(self.chain, self.chain_id, self.verify, frozenset(self.datasets))
+        return Wanted(
+            self.chain,
+            self.chain_id,
+            frozenset(self.checks),
+            frozenset(self.datasets),
+            {height: f"0x{hash_.hex()}" for height, hash_ in self.known_hashes.items()},
+        )
+
+
+def known_hashes(network: Network, anchors: Iterable[Anchor]) -> dict[int, bytes]:
+    """The network's own anchors and a person's, by height; two that contradict are an error."""
+    found = dict(network.anchors)
+    for height, hash_ in anchors:
+        if found.setdefault(height, hash_) != hash_:
+            raise UsageError(
+                f"the anchor at {height:,} contradicts another one: `{network.name}` has"
+                f" 0x{found[height].hex()} there",
+                hint="check the hash, and the network's name",
+            )
+    return found
 
 
 class Plane:
@@ -97,7 +124,7 @@ class Plane:
         sizes = Sizes(
             batch_blocks=self.spec.batch_size,
             ahead=self._ahead,
-            linked=self.spec.verify is not Level.OFF,
+            linked=Check.LINK in self.spec.checks,
         )
         last = chunk.whole_spans[-1].last
         written = partial(self._written, context, last)
@@ -191,12 +218,10 @@ async def covered(sink: Sink, spec: BlocksSpec, span: Span) -> RangeSet:
 def _suffices(stored: Stored, spec: BlocksSpec) -> bool:
     """Whether all was checked that is asked for, as far as it could be."""
     made = stored.proven | stored.unproven
-    receipts = spec.wanted.receipts
+    checks = frozenset(spec.checks)
     starts = {stored.span.first, *(era.start for era in spec.chain.eras)}
     heights = (height for height in starts if stored.span.first <= height <= stored.span.last)
-    return all(
-        required(spec.chain, spec.verify, height, receipts=receipts) <= made for height in heights
-    )
+    return all(required(spec.chain, checks, height) <= made for height in heights)
 
 
 @contextmanager
@@ -207,7 +232,7 @@ def plane_with(spec: BlocksSpec, pool: Pool, sink: Sink, workers: int) -> Iterat
             pool,
             spec.chain,
             receipts=spec.wanted.receipts,
-            second_opinions=spec.verify is not Level.OFF,
+            second_opinions=bool(spec.checks),
         )
         headers = EvmSource(pool, spec.chain, receipts=False)
         intake = Intake(source, headers, spec.wanted, threads)

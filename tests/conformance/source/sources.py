@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
+from gapless.checks.check import check_block
+from gapless.checks.levels import Level
 from gapless.core.ranges import Span
 from gapless.devnode import Chain, DevNode
 from gapless.networks import network_of_chain
-from gapless.pipeline.check import Level, check_block
 from gapless.sources.evm.source import EvmSource, RawBlock
 from gapless.sources.evm.structs import parse_block, parse_receipts
 from gapless.sources.rpc import EndpointSpec, Pool, Timeouts
@@ -39,5 +40,5 @@ def assert_true(chain: Chain, span: Span, blocks: Sequence[RawBlock]) -> None:
         assert each.receipts is not None
         assert each.logs is None
         block, receipts = parse_block(each.block), parse_receipts(each.receipts)
-        proof = check_block(block, receipts, network, Level.ROOTS, each.height)
+        proof = check_block(block, receipts, network, Level.ROOTS.checks, each.height)
         assert proof.unproven == frozenset()

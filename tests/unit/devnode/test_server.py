@@ -11,10 +11,11 @@ import aiohttp
 import msgspec
 import pytest
 
+from gapless.checks.check import check_block
+from gapless.checks.levels import Level
 from gapless.core.errors import BadBlock
 from gapless.devnode import Chain, DevNode, Limits, Pace
 from gapless.networks import network_of_chain
-from gapless.pipeline.check import Level, check_block
 from gapless.sources.evm.structs import parse_block, parse_receipts
 from gapless.sources.reactions import Reaction, understand
 from tests.unit.devnode.asking import assert_valid, call, client_of
@@ -282,7 +283,11 @@ async def test_fault_truncated(chain: Chain) -> None:
         raw = parse_receipts(msgspec.json.encode(spoilt))
         with pytest.raises(BadBlock):
             check_block(
-                parse_block(chain.block(height)), raw, network_of_chain(1337), Level.AUTO, height
+                parse_block(chain.block(height)),
+                raw,
+                network_of_chain(1337),
+                Level.AUTO.checks,
+                height,
             )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pytest
 
+from gapless.checks.check import Proof
 from gapless.core.errors import (
     BrokenSeam,
     FencedOff,
@@ -19,7 +20,6 @@ from gapless.core.errors import (
     Unavailable,
 )
 from gapless.core.ranges import RangeSet, Span
-from gapless.pipeline.check import Proof
 from gapless.pipeline.flow import Flow, Sizes
 from gapless.pipeline.unit import Unit
 from gapless.schema import Table

@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from msgspec import Raw
 
+from gapless.checks.levels import Level
 from gapless.core.errors import PermanentError, Unavailable
 from gapless.core.ranges import Span
 from gapless.devnode import Chain, Parameters, simulated
 from gapless.networks import find_network
-from gapless.pipeline.check import Level
 from gapless.pipeline.intake import OPINIONS, Intake, Wanted
 from gapless.sources.evm.source import RawBlock
 
@@ -81,7 +81,7 @@ def threads() -> Iterator[ThreadPoolExecutor]:
 
 def intake_of(source: Doubtful, chain: Chain, threads: ThreadPoolExecutor) -> Intake:
     datasets = frozenset({"blocks", "transactions", "logs"})
-    wanted = Wanted(find_network("custom"), chain.chain_id, Level.AUTO, datasets)
+    wanted = Wanted(find_network("custom"), chain.chain_id, Level.AUTO.checks, datasets)
     return Intake(source, source, wanted, threads)
 
 

@@ -8,11 +8,12 @@ from copy import deepcopy
 import msgspec
 import pytest
 
+from gapless.checks.check import Proof, check_block, check_range_logs
+from gapless.checks.levels import Level
 from gapless.core.errors import BadBlock
 from gapless.networks import CUSTOM, Check, Network, find_network
-from gapless.pipeline.check import Level, Proof, check_block, check_range_logs
 from gapless.sources.evm.structs import Block, RangeLog
-from tests.unit.pipeline.blocks import HEIGHT, block
+from tests.unit.checks.blocks import HEIGHT, block
 
 Damage = Callable[[list[RangeLog]], object]
 
@@ -47,7 +48,7 @@ def check(
     level: Level = Level.AUTO,
     network: Network = CUSTOM,
 ) -> Proof:
-    return check_range_logs(it, logs, others, network, level, HEIGHT)
+    return check_range_logs(it, logs, others, network, level.checks, HEIGHT)
 
 
 def test_what_one_endpoint_says_is_not_agreed(it: Block, logs: list[RangeLog]) -> None:
@@ -65,7 +66,7 @@ def test_what_two_endpoints_say_is_agreed_however_it_is_written(
 
 
 def test_an_agreement_is_added_to_what_the_block_proves(it: Block, logs: list[RangeLog]) -> None:
-    alone = check_block(it, None, CUSTOM, Level.AUTO, HEIGHT)
+    alone = check_block(it, None, CUSTOM, Level.AUTO.checks, HEIGHT)
     both = alone | check(it, logs, deepcopy(logs))
     assert both.proven == alone.proven | {Check.BLOOM, Check.AGREED}
     assert both.unproven == alone.unproven - {Check.BLOOM}

@@ -37,15 +37,19 @@ from gapless.core.evm.hexrlp import (
 from gapless.core.evm.objects import (
     LogFields,
     NoEncoding,
+    NotSigned,
     ReceiptFields,
     TransactionFields,
     WithdrawalFields,
 )
 
 LEGACY = 0x00
+BLOB = 0x03
 DEPOSIT = 0x7E  # Optimism and its family
 ARBITRUM_INTERNAL = 0x6A
 _UNSIGNED = (DEPOSIT, ARBITRUM_INTERNAL)
+PROTECTED = 35  # from here on, `v` of a legacy transaction holds the chain id (EIP-155)
+_UNPROTECTED = 27
 
 _KINDS = {None: LEGACY} | {hex(kind): kind for kind in range(256)}
 _KIND_BYTES = ("", *(f"{kind:02x}" for kind in range(1, 256)))
@@ -75,6 +79,38 @@ def transaction(it: TransactionFields) -> bytes:
     except (TypeError, KeyError, AttributeError):
         raise ValueError(f"a transaction of type {kind:#x} lacks a field") from None
     return packed(_typed(kind, "".join(parts)))
+
+
+def signing_payload(it: TransactionFields) -> bytes:
+    """What the sender of a transaction has signed the Keccak of; `NotSigned` if nobody has."""
+    kind = kind_of(it.type)
+    if kind in _UNSIGNED or kind not in _LAYOUTS:
+        raise NotSigned(f"transactions of type {kind:#x} have no known signature")
+    values_of, encoders = _LAYOUTS[kind]
+    try:
+        parts = [encode(value) for encode, value in zip(encoders, values_of(it), strict=True)]
+    except (TypeError, KeyError, AttributeError):
+        raise ValueError(f"a transaction of type {kind:#x} lacks a field") from None
+    if kind == LEGACY and (v := _v(it)) >= PROTECTED:
+        parts += (number(hex((v - PROTECTED) // 2)), EMPTY, EMPTY)
+    return packed(_typed(kind, "".join(parts)))
+
+
+def recovery_id(it: TransactionFields) -> int:
+    """Which of the keys that fit the signature is the signer's: 0 or 1."""
+    v = _v(it)
+    if kind_of(it.type) == LEGACY:
+        v = (v - PROTECTED) % 2 if v >= PROTECTED else v - _UNPROTECTED
+    if v not in (0, 1):
+        raise ValueError(f"`v` cannot be {v:#x}")
+    return v
+
+
+def _v(it: TransactionFields) -> int:
+    field = it.y_parity if it.v is None else it.v
+    if field is None:
+        raise ValueError("a transaction has no `v`")
+    return int(field, 16)
 
 
 def receipt(it: ReceiptFields) -> bytes:
@@ -212,7 +248,7 @@ _FIELDS = {
     LEGACY: f"nonce gas_price {_MOVE}",
     0x01: f"chain_id nonce gas_price {_MOVE} access_list",
     0x02: _DYNAMIC,
-    0x03: f"{_DYNAMIC} max_fee_per_blob_gas blob_versioned_hashes",
+    BLOB: f"{_DYNAMIC} max_fee_per_blob_gas blob_versioned_hashes",
     0x04: f"{_DYNAMIC} authorization_list",
     ARBITRUM_INTERNAL: "chain_id input",
     DEPOSIT: "source_hash from_ to mint value gas is_system_tx input",

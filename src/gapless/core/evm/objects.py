@@ -16,6 +16,10 @@ class NoEncoding(LookupError):
     """What this object encodes to is not public, or the node does not give all of it."""
 
 
+class NotSigned(LookupError):
+    """A transaction without a signature that anybody knows how to check."""
+
+
 class LogFields(Protocol):
     @property
     def address(self) -> str: ...

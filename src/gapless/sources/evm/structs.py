@@ -66,7 +66,7 @@ class Receipt(Answer, gc=False, rename="camel", kw_only=True):
     contract_address: str | None = None
     cumulative_gas_used: str
     effective_gas_price: str | None = None
-    gas_used: str
+    gas_used: str | None = None
     logs: list[Log]
     logs_bloom: str | None = None
     status: str | None = None

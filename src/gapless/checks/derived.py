@@ -1,23 +1,22 @@
 """Fields that nobody hashes, but that follow by arithmetic from those that are proven.
 
 A node computes them when it is asked, and gets them wrong more often than the chain data: indices
-that restart, prices of another fork, gas of the wrong transaction. A field that the node leaves
-out is not missed.
+that restart, prices of another fork, gas of the wrong transaction.
 """
 
 from __future__ import annotations
 
 from itertools import chain, count
 
-from gapless.core.evm.encoding import DEPOSIT, kind_of
+from gapless.checks.subject import Subject
+from gapless.core.evm.encoding import BLOB, DEPOSIT, PROTECTED, kind_of
 from gapless.core.evm.hexrlp import address, listed, number, packed
 from gapless.core.evm.keccak import keccak
 from gapless.networks import Check
-from gapless.pipeline.subject import Subject
 from gapless.sources.evm.structs import Receipt, Transaction
 
 _GAS_PER_BLOB = 1 << 17
-_PROTECTED = 35  # from here on, `v` of a legacy transaction holds the chain id (EIP-155)
+_LAST_COMMON = 0x04  # types up to here create contracts by Ethereum's rule on every chain
 
 
 def derived(it: Subject) -> bool:
@@ -41,7 +40,7 @@ def prices(it: Subject) -> bool:
     pairs = zip(it.rooted_transactions, it.rooted_receipts, strict=True)
     for position, (transaction, receipt) in enumerate(pairs):
         given = receipt.effective_gas_price
-        if given is not None and int(given, 16) != _price(transaction, base_fee):
+        if given is not None and int(given, 16) != price(transaction, base_fee):
             it.refuse(Check.PRICES, f"transaction {position} cannot have cost {int(given, 16):,}")
     return True
 
@@ -56,10 +55,35 @@ def log_index(it: Subject) -> bool:
     return True
 
 
+def price(transaction: Transaction, base_fee: int) -> int | None:
+    """What a transaction paid for each unit of gas."""
+    limit, tip = transaction.max_fee_per_gas, transaction.max_priority_fee_per_gas
+    if limit is not None and tip is not None:
+        return min(int(limit, 16), base_fee + int(tip, 16))
+    return None if transaction.gas_price is None else int(transaction.gas_price, 16)
+
+
+def blob_gas(transaction: Transaction) -> str | None:
+    """The gas that a transaction's blobs use; None if it is not of the type that has blobs."""
+    if kind_of(transaction.type) != BLOB:
+        return None
+    return hex(len(transaction.blob_versioned_hashes or ()) * _GAS_PER_BLOB)
+
+
+def created(transaction: Transaction, receipt: Receipt) -> str | None:
+    """The address of the contract that a transaction creates; None if that is not known."""
+    kind = kind_of(transaction.type)
+    if transaction.to is not None or (kind > _LAST_COMMON and kind != DEPOSIT):
+        return None
+    nonce = receipt.deposit_nonce if kind == DEPOSIT else transaction.nonce
+    if nonce is None:
+        return None
+    creator = packed(listed(address(transaction.from_) + number(nonce)))
+    return f"0x{keccak(creator)[12:].hex()}"
+
+
 def _receipt_finding(transaction: Transaction, receipt: Receipt, gas: int) -> str | None:
-    if None not in (receipt.type, transaction.type) and receipt.type != transaction.type:
-        return f"it is of type {transaction.type}, and its receipt of type {receipt.type}"
-    if int(receipt.gas_used, 16) != gas:
+    if receipt.gas_used is not None and int(receipt.gas_used, 16) != gas:
         return f"it used {gas:,} gas, not {int(receipt.gas_used, 16):,}"
     if True in {log.removed for log in receipt.logs}:
         return "a log is marked as removed"
@@ -72,31 +96,21 @@ def _receipt_finding(transaction: Transaction, receipt: Receipt, gas: int) -> st
     return None
 
 
+def _creates(transaction: Transaction, receipt: Receipt) -> bool:
+    """Whether a transaction can have created the contract that its receipt names."""
+    if transaction.to is not None or receipt.contract_address is None:
+        return False
+    actual = created(transaction, receipt)
+    return actual is None or actual == receipt.contract_address.lower()
+
+
 def _finding(transaction: Transaction) -> str | None:
     if transaction.v is None:
         return None
     v = int(transaction.v, 16)
     if transaction.y_parity is not None and transaction.type not in (None, "0x0"):
         return None if int(transaction.y_parity, 16) == v else "`v` and `yParity` differ"
-    if transaction.chain_id is not None and transaction.type in (None, "0x0") and v >= _PROTECTED:
-        signed = (v - _PROTECTED) // 2
+    if transaction.chain_id is not None and transaction.type in (None, "0x0") and v >= PROTECTED:
+        signed = (v - PROTECTED) // 2
         return None if int(transaction.chain_id, 16) == signed else f"it is signed for {signed}"
     return None
-
-
-def _creates(transaction: Transaction, receipt: Receipt) -> bool:
-    if transaction.to is not None:
-        return False
-    is_deposit = kind_of(transaction.type) == DEPOSIT
-    nonce = receipt.deposit_nonce if is_deposit else transaction.nonce
-    if nonce is None or receipt.contract_address is None:
-        return True
-    creator = packed(listed(address(transaction.from_) + number(nonce)))
-    return keccak(creator)[12:].hex() == receipt.contract_address[2:].lower()
-
-
-def _price(transaction: Transaction, base_fee: int) -> int | None:
-    limit, tip = transaction.max_fee_per_gas, transaction.max_priority_fee_per_gas
-    if limit is not None and tip is not None:
-        return min(int(limit, 16), base_fee + int(tip, 16))
-    return None if transaction.gas_price is None else int(transaction.gas_price, 16)

@@ -31,6 +31,8 @@ _MEANINGS: dict[Check, str] = {
     Check.DERIVED: "a field does not follow from those that are proven",
     Check.PRICES: "a price is not what the fees and the base fee make it",
     Check.LOG_INDEX: "logs are missing, or out of their order",
+    Check.SENDERS: "a sender was altered",
+    Check.ANCHOR: "the node is on another chain, or on an abandoned branch of it",
     Check.AGREED: "one of them leaves logs out, adds or alters some",
 }
 _HINT = (

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from functools import reduce
 from operator import or_
 
+from gapless.checks.subject import Subject
 from gapless.core.evm.bloom import log_bits
 from gapless.core.evm.keccak import keccak
 from gapless.core.evm.rlp import EMPTY_LIST
 from gapless.core.evm.trie import EMPTY_ROOT
 from gapless.networks import Check
-from gapless.pipeline.subject import Subject
 from gapless.sources.evm.structs import Block, Header, RangeLog, Receipt, Transaction
 
 _EMPTY_ROOT = f"0x{EMPTY_ROOT.hex()}"

@@ -7,27 +7,29 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from gapless.checks.check import Proof, check_block, check_links
+from gapless.checks.levels import Level, required
 from gapless.core.errors import BadBlock
 from gapless.core.evm import encoding
 from gapless.core.evm.trie import EMPTY_ROOT, ordered_root
 from gapless.networks import CUSTOM, FULL, NETWORKS, Check, Network, find_network
-from gapless.pipeline.check import ASKED, Level, Proof, check_block, check_links, required
 from gapless.sources.evm.structs import Block, Receipt
-from tests.unit.pipeline.blocks import HEIGHT, block, hexed
+from tests.unit.checks.blocks import BOB, HEIGHT, block, hexed
 
 Damage = Callable[[Block, list[Receipt]], object]
 
-LINKED, PROVEN, ROOTED = Level.LINKS, Level.AUTO, Level.ROOTS
+LINKED, RECEIPTS, COMMITTED = Level.LINKS, Level.RECEIPTS, Level.AUTO
+ROOTED, SIGNED = Level.ROOTS, Level.SENDERS
 NOTHING = hexed(EMPTY_ROOT)
 
 
 def check(
     it: Block,
     receipts: Sequence[Receipt] | None,
-    level: Level = ROOTED,
+    level: Level = SIGNED,
     network: Network = CUSTOM,
 ) -> Proof:
-    return check_block(it, receipts, network, level, HEIGHT)
+    return check_block(it, receipts, network, level.checks, HEIGHT)
 
 
 def pop_log(it: Block, receipts: list[Receipt]) -> None:
@@ -52,21 +54,22 @@ DAMAGES: list[tuple[Check, Level, Damage]] = [
     (Check.EMPTY, LINKED, lose_withdrawals),
     (Check.GAS, LINKED, lambda _, receipts: setattr(receipts[-1], "cumulative_gas_used", "0x1")),
     (Check.RECEIPT_BLOOMS, LINKED, pop_log),
-    (Check.HEADER_HASH, PROVEN, lambda it, _: setattr(it, "state_root", it.parent_hash)),
-    (Check.HEADER_HASH, PROVEN, lambda it, _: setattr(it, "mix_hash", None)),
-    (Check.HEADER_HASH, PROVEN, lambda it, _: setattr(it, "extra_data", "0xz")),
-    (Check.RECEIPTS_ROOT, PROVEN, lambda _, receipts: setattr(receipts[0], "status", "0x0")),
-    (Check.RECEIPTS_ROOT, PROVEN, lambda _, receipts: setattr(receipts[0].logs[0], "data", "0x")),
-    (Check.RECEIPTS_ROOT, PROVEN, lambda _, receipts: setattr(receipts[0], "type", "0x2222")),
-    (Check.TRANSACTIONS_ROOT, ROOTED, lambda it, _: setattr(it.transactions[1], "value", "0x2")),
-    (Check.WITHDRAWALS_ROOT, ROOTED, lambda it, _: setattr(it.withdrawals[0], "amount", "0x4")),  # type: ignore[index]
+    (Check.HEADER_HASH, RECEIPTS, lambda it, _: setattr(it, "state_root", it.parent_hash)),
+    (Check.HEADER_HASH, RECEIPTS, lambda it, _: setattr(it, "mix_hash", None)),
+    (Check.HEADER_HASH, RECEIPTS, lambda it, _: setattr(it, "extra_data", "0xz")),
+    (Check.RECEIPTS_ROOT, RECEIPTS, lambda _, receipts: setattr(receipts[0], "status", "0x0")),
+    (Check.RECEIPTS_ROOT, RECEIPTS, lambda _, receipts: setattr(receipts[0].logs[0], "data", "0x")),
+    (Check.RECEIPTS_ROOT, RECEIPTS, lambda _, receipts: setattr(receipts[0], "type", "0x2222")),
+    (Check.TRANSACTIONS_ROOT, COMMITTED, lambda it, _: setattr(it.transactions[1], "value", "0x2")),
+    (Check.WITHDRAWALS_ROOT, COMMITTED, lambda it, _: setattr(it.withdrawals[0], "amount", "0x4")),  # type: ignore[index]
     (Check.DERIVED, ROOTED, lambda _, receipts: setattr(receipts[0], "gas_used", "0x1")),
-    (Check.DERIVED, ROOTED, lambda it, _: setattr(it.transactions[0], "y_parity", "0x0")),
+    (Check.DERIVED, ROOTED, lambda it, _: setattr(it.transactions[0], "y_parity", "0x7")),
     (
         Check.DERIVED,
         ROOTED,
         lambda it, _: setattr(it.transactions[0], "from_", it.parent_hash[:42]),
     ),
+    (Check.SENDERS, SIGNED, lambda it, _: setattr(it.transactions[1], "from_", BOB)),
     (Check.DERIVED, ROOTED, lambda it, them: setattr(them[1], "contract_address", it.miner)),
     (Check.DERIVED, ROOTED, lambda _, receipts: setattr(receipts[1], "blob_gas_used", "0x20000")),
     (Check.DERIVED, ROOTED, lambda _, receipts: setattr(receipts[0].logs[0], "removed", True)),
@@ -79,8 +82,8 @@ def test_a_sound_block_passes_every_check() -> None:
     it, receipts = block()
     for level in Level:
         proof = check(it, receipts, level)
-        assert proof == Proof(ASKED[level] - {Check.LINK}, frozenset())
-        assert required(CUSTOM, level, HEIGHT) == ASKED[level]
+        assert proof == Proof(level.checks - {Check.LINK}, frozenset())
+        assert required(CUSTOM, level.checks, HEIGHT) == level.checks
     assert check(it, receipts).proven == FULL - {Check.LINK}
 
 
@@ -115,7 +118,7 @@ def test_a_hash_that_is_not_its_transactions_is_refused() -> None:
 def test_receipts_that_were_not_asked_for_are_not_missed() -> None:
     it, _ = block()
     proof = check(it, None)
-    assert proof.proven == required(CUSTOM, ROOTED, HEIGHT, receipts=False) - {Check.LINK}
+    assert proof.proven == SIGNED.checks_of(receipts=False) - {Check.LINK} | {Check.SENDERS}
     assert Check.RECEIPTS_ROOT in proof.unproven
 
 
@@ -135,7 +138,7 @@ def test_a_transaction_of_an_unknown_type_leaves_only_the_transactions_unproven(
     it.transactions[0].type = "0x76"
     for each in receipts:
         each.block_hash = it.hash
-    assert check(it, receipts).unproven == {Check.TRANSACTIONS_ROOT}
+    assert check(it, receipts).unproven == {Check.TRANSACTIONS_ROOT, Check.SENDERS}
 
 
 def test_a_receipt_is_of_the_type_of_its_transaction() -> None:
@@ -143,13 +146,13 @@ def test_a_receipt_is_of_the_type_of_its_transaction() -> None:
     it, receipts = block()
     it.transactions[0].type = "0x76"
     with pytest.raises(BadBlock, match="it is of type 0x76, and its receipt of type 0x"):
-        check(it, receipts)
+        check(it, receipts, COMMITTED)
 
 
 def test_a_network_is_asked_for_no_more_than_it_supports() -> None:
     it, receipts = block()
     it.state_root = it.parent_hash
-    proof = check(it, receipts, PROVEN, find_network("stable"))
+    proof = check(it, receipts, RECEIPTS, find_network("stable"))
     assert proof.unproven == {Check.HEADER_HASH}
     assert proof.proven >= {Check.RECEIPTS_ROOT, Check.BLOOM, Check.GAS}
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from coincurve import PrivateKey
+
 from gapless.core.evm import encoding
 from gapless.core.evm.bloom import bloom_of_logs
 from gapless.core.evm.header import header_hash
@@ -13,12 +15,16 @@ from gapless.core.evm.trie import ordered_root
 from gapless.sources.evm.structs import Block, Log, Receipt, Transaction, Withdrawal
 
 HEIGHT = 7
-ALICE, BOB = "0x" + "aa" * 20, "0x" + "bb" * 20
+KEY = PrivateKey(b"\x01" * 32)
+BOB = "0x" + "bb" * 20
 BASE_FEE, TIP, LIMIT = 100, 5, 1000
 
 
 def hexed(data: bytes) -> str:
     return f"0x{data.hex()}"
+
+
+ALICE = hexed(keccak(KEY.public_key.format(compressed=False)[1:])[12:])
 
 
 def log(index: int) -> Log:
@@ -42,11 +48,10 @@ def transaction(index: int) -> Transaction:
         chain_id="0x1",
         max_fee_per_gas=hex(LIMIT),
         max_priority_fee_per_gas=hex(TIP),
-        v="0x1",
-        y_parity="0x1",
-        r="0x2",
-        s="0x3",
     )
+    signature = KEY.sign_recoverable(keccak(encoding.signing_payload(made)), hasher=None)
+    made.r, made.s = (hex(int.from_bytes(it)) for it in (signature[:32], signature[32:64]))
+    made.v = made.y_parity = hex(signature[64])
     made.hash = hexed(keccak(encoding.transaction(made)))
     return made
 

@@ -7,19 +7,19 @@ block. A proof that fails refuses the block.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from gapless.checks import consistency
+from gapless.checks.subject import Subject
 from gapless.core.evm import encoding
 from gapless.core.evm.header import NOTHING_MORE, header_hash
 from gapless.core.evm.keccak import keccak
 from gapless.core.evm.trie import ordered_root
 from gapless.networks import Check
-from gapless.pipeline import consistency
-from gapless.pipeline.subject import Subject
-from gapless.sources.evm.structs import Header
+from gapless.sources.evm.structs import Header, Transaction
 
 
 def header(it: Subject) -> bool:
@@ -47,6 +47,7 @@ def transactions(it: Subject) -> bool:
     rooted = it.rooted_transactions
     if rooted is None:
         return False
+    _types(it, rooted)
     encoded = [encoding.transaction(each) for each in rooted]
     root = ordered_root(encoded)
     if not _is(it.block.transactions_root, root):
@@ -57,6 +58,16 @@ def transactions(it: Subject) -> bool:
             finding = f"transaction {position} hashes to 0x{keccak(raw).hex()}"
             it.refuse(Check.TRANSACTIONS_ROOT, finding)
     return True
+
+
+def _types(it: Subject, rooted: Sequence[Transaction]) -> None:
+    """A receipt commits to its type, so no node can hide a transaction behind an unknown one."""
+    for position, (transaction, receipt) in enumerate(
+        zip(rooted, it.rooted_receipts or (), strict=False)
+    ):
+        if None not in (receipt.type, transaction.type) and receipt.type != transaction.type:
+            finding = f"transaction {position}: it is of type {transaction.type}, and its receipt"
+            it.refuse(Check.TRANSACTIONS_ROOT, f"{finding} of type {receipt.type}")
 
 
 def withdrawals(it: Subject) -> bool:

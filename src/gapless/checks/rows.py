@@ -1,0 +1,179 @@
+"""What stored rows prove by themselves: no node and no record is asked.
+
+Rows are restored to the answers that they came from and pass the same checks. Then they are decoded
+again, and must come out as they are stored: so a column that only repeats or counts what others say
+(a timestamp, a rounded number, a log's position) cannot differ from them unnoticed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import and_, or_
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gapless.checks.check import Proof, check_block, check_range_logs
+from gapless.core.errors import BadAnswer
+from gapless.networks import Check, Network
+from gapless.schema import BLOCKS, LOGS, TRANSACTIONS, WITHDRAWALS
+from gapless.schema.arrow import Tables
+from gapless.schema.digest import one_array
+from gapless.sources.evm.decode import decode_blocks, decode_headers
+from gapless.sources.evm.range_logs import decode_range_logs
+from gapless.sources.evm.restore import RECEIPT_COLUMNS, Restored, restore
+from gapless.sources.evm.structs import UNREADABLE, Block, LightBlock
+
+# What takes rows that were not stored, by the table that is missing.
+_NEEDS = {
+    TRANSACTIONS.name: frozenset({Check.TRANSACTIONS_ROOT, Check.SENDERS}),
+    WITHDRAWALS.name: frozenset({Check.WITHDRAWALS_ROOT, Check.EMPTY}),
+    LOGS.name: frozenset(
+        {
+            *(Check.COUNTS, Check.GAS, Check.RECEIPT_BLOOMS, Check.BLOOM, Check.RECEIPTS_ROOT),
+            *(Check.DERIVED, Check.PRICES, Check.LOG_INDEX),
+        }
+    ),
+}
+# Two endpoints agreed once; rows cannot repeat that. A link takes the block before.
+_NOT_IN_ROWS = frozenset({Check.AGREED, Check.LINK, Check.STATE_SYNC, Check.ANCHOR})
+
+
+@dataclass(frozen=True)
+class Flaw:
+    """A block whose rows contradict each other, or what its header commits to."""
+
+    height: int
+    table: str
+    words: str
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What came of some rows: what all blocks without a flaw prove, and the flaws."""
+
+    proof: Proof
+    flaws: list[Flaw] = field(default_factory=list)
+
+    def __or__(self, other: Examined) -> Examined:
+        """What can be said of both together."""
+        return Examined(self.proof & other.proof, self.flaws + other.flaws)
+
+
+def provable(checks: frozenset[Check], datasets: Sequence[str]) -> frozenset[Check]:
+    """Which checks can be made on rows of these tables alone."""
+    lacking = (needs for table, needs in _NEEDS.items() if table not in datasets)
+    return checks - _NOT_IN_ROWS - frozenset().union(*lacking)
+
+
+def examine_rows(
+    tables: Mapping[str, pa.Table], network: Network, chain_id: int, checks: frozenset[Check]
+) -> Examined:
+    """Proves consecutive blocks from all that is stored of them."""
+    made = provable(checks, [*tables])
+    try:
+        blocks = [*restore(tables)]
+    except UNREADABLE as error:  # a column of JSON that is not JSON
+        heights = one_array(tables[BLOCKS.name]["block_number"]).unique().to_pylist()
+        if len(heights) == 1:
+            words = f"a column cannot be read: {error}"
+            return Examined(Proof(), [Flaw(heights[0], BLOCKS.name, words)])
+        alone = ({name: _of(rows, {it}) for name, rows in tables.items()} for it in heights)
+        return reduce(or_, (examine_rows(each, network, chain_id, checks) for each in alone))
+    proofs, good, flaws = [], list[Restored](), list[Flaw]()
+    for each in blocks:
+        try:
+            proofs.append(_proof(each, network, made))
+            good.append(each)
+        except BadAnswer as error:
+            flaws.append(Flaw(each.height, BLOCKS.name, str(error)))
+    flaws += _contradictions(tables, good, chain_id)
+    return Examined(reduce(and_, proofs) if proofs else Proof(), flaws)
+
+
+def _proof(it: Restored, network: Network, checks: frozenset[Check]) -> Proof:
+    proof = check_block(it.block, it.receipts, network, checks, it.height)
+    if it.logs is None or not isinstance(it.block, Block):
+        return proof
+    return proof | check_range_logs(it.block, it.logs, None, network, checks, it.height)
+
+
+def _contradictions(
+    tables: Mapping[str, pa.Table], blocks: Sequence[Restored], chain_id: int
+) -> Iterator[Flaw]:
+    """Columns that are not what decoding the restored blocks makes of them."""
+    heights = {each.height for each in blocks}
+    for form, group in _by_form(blocks).items():
+        try:
+            decoded = _decoded(group, chain_id)
+        except BadAnswer as error:
+            yield Flaw(group[0].height, BLOCKS.name, str(error))
+            continue
+        whole = len(group) == len(heights) == tables[BLOCKS.name].num_rows
+        members = {each.height for each in group}
+        for name, made in decoded.items():
+            if name in tables:
+                stored = tables[name] if whole else _of(tables[name], members)
+                skipped = _not_restored(name, tables, receipts=form == "receipts")
+                yield from _differences(name, stored, made.drop_columns([*skipped]))
+
+
+def _by_form(blocks: Sequence[Restored]) -> dict[str, list[Restored]]:
+    found: dict[str, list[Restored]] = {}
+    for each in blocks:
+        light = isinstance(each.block, LightBlock)
+        form = "light" if light else "logs" if each.logs is not None else "full"
+        found.setdefault("receipts" if each.receipts is not None else form, []).append(each)
+    return found
+
+
+def _decoded(blocks: Sequence[Restored], chain_id: int) -> Tables:
+    light = [each.block for each in blocks if isinstance(each.block, LightBlock)]
+    if light:
+        return decode_headers(light, chain_id)
+    full = [each.block for each in blocks if isinstance(each.block, Block)]
+    receipts = [each.receipts for each in blocks if each.receipts is not None]
+    if receipts:
+        return decode_blocks(full, receipts, chain_id)
+    tables = decode_blocks(full, None, chain_id)
+    logs = [log for each in blocks for log in each.logs or ()]
+    return Tables({**tables, LOGS.name: decode_range_logs(full, logs, chain_id)})
+
+
+def _differences(name: str, stored: pa.Table, made: pa.Table) -> Iterator[Flaw]:
+    if stored.num_rows != made.num_rows:
+        height = int(stored["block_number"][0].as_py()) if stored.num_rows else 0
+        words = f"{stored.num_rows:,} rows are stored, {made.num_rows:,} belong to the blocks"
+        yield Flaw(height, name, words)
+        return
+    for column in made.column_names:
+        one, other = one_array(stored[column]), one_array(made[column])
+        if one.equals(other):
+            continue
+        same = pc.fill_null(pc.equal(one, other), False)
+        both_null = pc.and_(one.is_null(), other.is_null())
+        differs = ~pc.or_(same, both_null).to_numpy(zero_copy_only=False)
+        heights = np.unique(one_array(stored["block_number"]).to_numpy()[differs]).tolist()
+        for height in heights:
+            words = f"`{column}` is not what the other columns make it"
+            yield Flaw(int(height), name, words)
+
+
+def _not_restored(name: str, tables: Collection[str], *, receipts: bool) -> frozenset[str]:
+    """The columns of a table that tell of rows which are not stored."""
+    if name == TRANSACTIONS.name:
+        return frozenset() if receipts else RECEIPT_COLUMNS
+    found = set()
+    if name == BLOCKS.name and not receipts:
+        found.add("log_count")
+    if name == BLOCKS.name and WITHDRAWALS.name not in tables:
+        found.add("withdrawal_count")
+    return frozenset(found)
+
+
+def _of(rows: pa.Table, heights: set[int]) -> pa.Table:
+    wanted = pa.array(sorted(heights), pa.uint64())
+    return rows.filter(pc.is_in(one_array(rows["block_number"]), wanted))

@@ -1,0 +1,75 @@
+"""Stored rows of real blocks give back the answer that they came from, and prove the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from gapless.checks.levels import Level
+from gapless.checks.rows import examine_rows, provable
+from gapless.networks import Check, network_of_chain
+from gapless.schema.arrow import Tables
+from gapless.sources.evm.decode import decode_blocks, decode_headers
+from gapless.sources.evm.restore import restore
+from gapless.sources.evm.structs import Block, LightBlock
+from tests.data.examination import check
+from tests.data.recorded import RealBlock, real_blocks, with_blocks
+from tests.data.test_real_blocks_decode import HONEST, PROVEN, fast, kept
+
+pytestmark = with_blocks
+
+DATASETS = [
+    {"blocks"},
+    {"blocks", "withdrawals"},
+    {"blocks", "transactions"},
+    {"blocks", "logs"},
+    {"blocks", "transactions", "logs"},
+]
+
+
+def test_there_are_real_blocks() -> None:
+    assert real_blocks()
+
+
+@pytest.mark.parametrize("decoded", [kept, fast], ids=lambda it: it.__name__)
+@pytest.mark.parametrize("it", HONEST, ids=str)
+def test_decoding_what_was_restored_gives_the_same_rows(it: RealBlock, decoded: object) -> None:
+    tables = decoded(it)  # type: ignore[operator]
+    [found] = restore(tables)
+    assert isinstance(found.block, Block)
+    receipts = None if found.receipts is None else [found.receipts]
+    again = decode_blocks([found.block], receipts, it.chain_id)
+    for name in tables:
+        assert again[name].equals(tables[name])
+
+
+@pytest.mark.parametrize("it", PROVEN, ids=str)
+def test_a_header_alone_is_restored(it: RealBlock) -> None:
+    tables = {name: rows for name, rows in kept(it).items() if name in ("blocks", "withdrawals")}
+    [found] = restore(tables)
+    assert isinstance(found.block, LightBlock)
+    again = decode_headers([found.block], it.chain_id)
+    without = ["log_count"]
+    assert again["blocks"].drop_columns(without).equals(tables["blocks"].drop_columns(without))
+
+
+@pytest.mark.parametrize("it", HONEST, ids=str)
+def test_rows_prove_what_the_answer_proved(it: RealBlock) -> None:
+    network = network_of_chain(it.chain_id)
+    for level in Level:
+        found = examine_rows(kept(it), network, it.chain_id, level.checks)
+        assert found.flaws == []
+        proven = check(it, level).proven
+        lacking = proven & provable(proven, [*kept(it)]) - found.proof.proven
+        assert lacking <= {Check.RECEIPT_BLOOMS}  # they are not stored; the root implies them
+
+
+@pytest.mark.parametrize("datasets", DATASETS, ids=lambda it: ",".join(sorted(it)))
+@pytest.mark.parametrize("it", PROVEN, ids=str)
+def test_fewer_tables_prove_less_and_contradict_nothing(it: RealBlock, datasets: set[str]) -> None:
+    tables = Tables({name: rows for name, rows in kept(it).items() if name in datasets})
+    network = network_of_chain(it.chain_id)
+    found = examine_rows(tables, network, it.chain_id, Level.SENDERS.checks)
+    assert found.flaws == []
+    assert Check.RECEIPTS_ROOT not in found.proof.proven or datasets >= {"transactions", "logs"}
+    assert Check.TRANSACTIONS_ROOT not in found.proof.proven or "transactions" in datasets
+    assert Check.WITHDRAWALS_ROOT not in found.proof.proven or "withdrawals" in datasets

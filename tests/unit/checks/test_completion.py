@@ -1,0 +1,86 @@
+"""A field that follows from others may be left out, and is stored as if it were there."""
+
+from __future__ import annotations
+
+import pytest
+
+from gapless.checks.check import check_block
+from gapless.checks.completion import complete
+from gapless.checks.levels import Level
+from gapless.networks import CUSTOM, Check, find_network
+from gapless.sources.evm.structs import Block, Receipt
+from tests.unit.checks.blocks import HEIGHT, block
+
+OMISSIBLE = [
+    ("receipt", "effective_gas_price"),
+    ("receipt", "gas_used"),
+    ("receipt", "type"),
+    ("receipt", "contract_address"),
+    ("transaction", "type"),
+    ("block", "logs_bloom"),
+]
+
+
+def owners(it: Block, receipts: list[Receipt], kind: str) -> list[object]:
+    if kind == "block":
+        return [it]
+    return [*receipts] if kind == "receipt" else [*it.transactions]
+
+
+@pytest.mark.parametrize(("kind", "field"), OMISSIBLE)
+def test_what_was_left_out_is_filled_in_and_proven(kind: str, field: str) -> None:
+    it, receipts = block()
+    expected = [getattr(each, field) for each in owners(it, receipts, kind)]
+    for each in owners(it, receipts, kind):
+        setattr(each, field, None)
+    complete(it, receipts, CUSTOM, HEIGHT)
+    assert [getattr(each, field) for each in owners(it, receipts, kind)] == expected
+    proof = check_block(it, receipts, CUSTOM, Level.SENDERS.checks, HEIGHT)
+    assert proof.unproven == frozenset()
+
+
+def test_the_gas_price_of_a_fee_market_transaction_is_what_it_paid() -> None:
+    it, receipts = block()
+    complete(it, receipts, CUSTOM, HEIGHT)
+    assert [each.gas_price for each in it.transactions] == [
+        each.effective_gas_price for each in receipts
+    ]
+
+
+def test_blob_gas_follows_from_the_number_of_blobs() -> None:
+    it, receipts = block()
+    it.transactions[1].type = "0x3"
+    it.transactions[1].blob_versioned_hashes = [it.hash, it.parent_hash]
+    complete(it, receipts, CUSTOM, HEIGHT)
+    assert [each.blob_gas_used for each in receipts] == [None, hex(2 << 17)]
+
+
+def test_no_withdrawals_are_an_empty_list_where_the_root_says_so() -> None:
+    empty = block(count=0)[0].transactions_root
+    it, receipts = block(withdrawals=None, withdrawals_root=empty)
+    complete(it, receipts, CUSTOM, HEIGHT)
+    assert it.withdrawals == []
+
+
+def test_what_the_node_says_is_left_for_the_checks_to_judge() -> None:
+    it, receipts = block()
+    receipts[0].effective_gas_price = "0x7"
+    complete(it, receipts, CUSTOM, HEIGHT)
+    assert receipts[0].effective_gas_price == "0x7"
+
+
+def test_nothing_is_computed_by_rules_that_a_network_does_not_have() -> None:
+    cronos = find_network("cronos")
+    assert Check.PRICES not in cronos.checks_at(HEIGHT)
+    it, receipts = block()
+    receipts[0].effective_gas_price = receipts[0].contract_address = None
+    complete(it, receipts, cronos, HEIGHT)
+    assert (receipts[0].effective_gas_price, receipts[0].contract_address) == (None, None)
+
+
+def test_fields_that_cannot_be_read_are_no_accident_here() -> None:
+    it, receipts = block()
+    receipts[0].cumulative_gas_used = "0xzz"
+    receipts[0].effective_gas_price = None
+    complete(it, receipts, CUSTOM, HEIGHT)
+    assert receipts[0].effective_gas_price is None
