@@ -1,0 +1,105 @@
+"""Whether endpoints are on the right chain, and on the same one: asked before anything is stored.
+
+A chain id is only a number: test networks, forks and private chains share it. So each endpoint is
+asked for blocks whose hash is known (see `core.anchors`), and where there are several, all of them
+for their first block and for the latest final one. A contradiction is asked about again before it
+is believed: one wrong answer is not a wrong chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+from msgspec import Struct
+
+from gapless.core.errors import SourceError, UsageError
+from gapless.sources.evm.structs import UNREADABLE, is_given
+from gapless.sources.rpc import Call, Pool
+from gapless.sources.together import together
+
+_TIMES = 3  # that a contradiction must be repeated
+_PATIENCE = 3.0  # seconds; an endpoint that does not answer is found out later
+
+
+class _Header(Struct, gc=False):
+    hash: str
+    number: str
+
+
+_header = msgspec.json.Decoder(_Header).decode
+
+
+@dataclass(frozen=True)
+class Named:
+    """A hash that an endpoint gives for a height."""
+
+    endpoint: str
+    height: int
+    hash: bytes
+
+
+async def refuse_wrong_chain(
+    pool: Pool, known: Mapping[int, bytes], final: int, network: str
+) -> None:
+    """Raises `UsageError` if an endpoint has another block than is known, or than the others."""
+    heights = {height for height in known if height <= final}
+    if len(pool.names) > 1:
+        heights |= {0, final}
+    if not heights:
+        return
+    for times in range(1, _TIMES + 1):
+        named = await _named(pool, heights)
+        wrong = next((it for it in named if known.get(it.height, it.hash) != it.hash), None)
+        pair = _disagreement(named)
+        if wrong is None and pair is None:
+            return
+        if times < _TIMES:
+            continue
+        if wrong is not None:
+            raise UsageError(
+                f"endpoint `{wrong.endpoint}` is not on the chain `{network}`: its block"
+                f" {wrong.height:,} is 0x{wrong.hash.hex()}, not 0x{known[wrong.height].hex()}",
+                hint="check the URL of the endpoint, and the hash if you gave it with `--anchor`",
+            )
+        assert pair is not None
+        one, other = pair
+        raise UsageError(
+            f"endpoints `{one.endpoint}` and `{other.endpoint}` are on different chains: block"
+            f" {one.height:,} is 0x{one.hash.hex()} at one and 0x{other.hash.hex()} at the other",
+            hint="leave out the endpoint that is on the wrong chain",
+        )
+
+
+async def _named(pool: Pool, heights: Iterable[int]) -> list[Named]:
+    """What each endpoint says; one that has no answer, or no such block, says nothing."""
+    wanted = sorted(heights)
+    answers = await together([_of_endpoint(pool, name, wanted) for name in sorted(pool.names)])
+    return [it for each in answers for it in each]
+
+
+async def _of_endpoint(pool: Pool, name: str, heights: list[int]) -> list[Named]:
+    found: list[Named] = []
+    for height in heights:
+        call = Call("eth_getBlockByNumber", (hex(height), False), height)
+        try:
+            answers = await pool.ask([call], avoid=pool.names - {name}, patience=_PATIENCE)
+            (raw,) = answers.results
+            if answers.endpoint != name or not is_given(raw):
+                continue
+            header = _header(raw)
+            if int(header.number, 16) == height:
+                found.append(Named(name, height, bytes.fromhex(header.hash.removeprefix("0x"))))
+        except (SourceError, ValueError, *UNREADABLE):
+            continue
+    return found
+
+
+def _disagreement(named: list[Named]) -> tuple[Named, Named] | None:
+    first: dict[int, Named] = {}
+    for each in named:
+        known = first.setdefault(each.height, each)
+        if known.hash != each.hash:
+            return known, each
+    return None
