@@ -19,10 +19,10 @@ import pyarrow as pa
 from gapless.core.ranges import RangeSet, Span
 from gapless.schema import BLOCKS, TABLES, Table, table
 from gapless.schema.digest import MODULUS, digest
-from gapless.sinks import records
+from gapless.sinks import records, requests
 from gapless.sinks.records import Known, Retracted
 from gapless.sinks.revision import COMPARED, revised
-from gapless.sinks.sink import HIGHEST, Batch, Stored
+from gapless.sinks.sink import HIGHEST, Batch, Request, Stored
 
 DigestOf = Callable[[Table, pa.Table], int]
 
@@ -57,6 +57,12 @@ class Transaction(Protocol):
         self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
     ) -> pa.Table:
         """The rows of a span in the order of the key; none if there is no such table."""
+
+    async def requests(self, chain_id: int) -> list[Request]:
+        """What was requested, in order."""
+
+    async def replace_requests(self, chain_id: int, wanted: Iterable[Request]) -> None:
+        """Puts these requests in the place of all that the chain has."""
 
 
 async def write(
@@ -105,6 +111,26 @@ async def stored(tx: Transaction, chain_id: int, span: Span | None) -> list[Stor
     known = await tx.known(chain_id, span or Span(0, HIGHEST))
     outside = RangeSet() if span is None else RangeSet.of((0, HIGHEST)) - RangeSet.of(span)
     return records.merged(await _left(tx, chain_id, known, {it.name: outside for it in TABLES}))
+
+
+async def request(tx: Transaction, chain_id: int, wanted: Request) -> None:
+    """Remembers a request; see `Sink.request`. Nobody else may change requests meanwhile."""
+    requests.admit(wanted)
+    before = await tx.requests(chain_id)
+    await _replace_requests(tx, chain_id, before, requests.merged([*before, wanted]))
+
+
+async def withdraw(tx: Transaction, chain_id: int, span: Span) -> None:
+    """Forgets what was requested of a span; see `Sink.withdraw`."""
+    before = await tx.requests(chain_id)
+    await _replace_requests(tx, chain_id, before, requests.without(before, span))
+
+
+async def _replace_requests(
+    tx: Transaction, chain_id: int, before: list[Request], after: list[Request]
+) -> None:
+    if after != before:
+        await tx.replace_requests(chain_id, after)
 
 
 def _touching(span: Span) -> Span:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from gapless.core.ranges import Span
 from gapless.schema import Table
-from gapless.sinks.sink import Batch, Stored
+from gapless.sinks.sink import Batch, Request, Stored
 from gapless.threads import Thread
 
 P = ParamSpec("P")
@@ -49,6 +49,15 @@ class ThreadedSink(ABC):
 
     async def chains(self) -> list[int]:
         return await self._run(self._chains)
+
+    async def request(self, chain_id: int, wanted: Request) -> None:
+        await self._run(self._request, chain_id, wanted)
+
+    async def requests(self, chain_id: int) -> list[Request]:
+        return await self._run(self._requests, chain_id)
+
+    async def withdraw(self, chain_id: int, span: Span) -> None:
+        await self._run(self._withdraw, chain_id, span)
 
     async def read(
         self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
@@ -93,6 +102,15 @@ class ThreadedSink(ABC):
 
     @abstractmethod
     def _chains(self) -> list[int]: ...
+
+    @abstractmethod
+    def _request(self, chain_id: int, wanted: Request) -> None: ...
+
+    @abstractmethod
+    def _requests(self, chain_id: int) -> list[Request]: ...
+
+    @abstractmethod
+    def _withdraw(self, chain_id: int, span: Span) -> None: ...
 
     @abstractmethod
     def _read(

@@ -17,11 +17,12 @@ import pyarrow as pa
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from gapless.core.anchors import Anchor
 from gapless.core.errors import BrokenSeam, FencedOff, SinkError
 from gapless.core.ranges import RangeSet, Span
 from gapless.schema import TABLES
 from gapless.schema.arrow import arrow_schema
-from gapless.sinks import open_sink
+from gapless.sinks import Request, open_sink, requests
 from tests.conformance.sink.stage import (
     CHAIN_ID,
     EVERYTHING,
@@ -45,11 +46,29 @@ some_tables = st.sampled_from(
 )
 
 
+class Nature(NamedTuple):
+    """All of a request but its span."""
+
+    datasets: frozenset[str]
+    checks: frozenset[str]
+    anchors: frozenset[Anchor]
+
+
 class Held(NamedTuple):
     """What a table has of a height."""
 
     branch: int
     fence: int
+
+
+natures = st.sampled_from(
+    [
+        Nature(frozenset(tables), frozenset(checks), frozenset(anchors))
+        for tables in (HEADERS, EVERYTHING)
+        for checks in ((), ("link", "hash"))
+        for anchors in ((), (Anchor(FORK, bytes(32)),), (Anchor(FORK, bytes(32)), Anchor(12, b"")))
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -75,6 +94,7 @@ class Model:
         self.tables: dict[str, dict[int, Held]] = {each.name: {} for each in TABLES}
         self.touched: dict[int, int] = {}  # the fence of whoever wrote or retracted a height last
         self.counted: set[int] = set()  # heights whose number of logs is known
+        self.wanted: dict[Nature, set[int]] = {}
 
     def refusal_of_write(
         self, span: Span, branch: int, fence: int, names: tuple[str, ...]
@@ -116,6 +136,25 @@ class Model:
         for height in range(span.first, span.last + 1):
             self._forget(height)
             self.touched[height] = fence
+
+    def request(self, span: Span, nature: Nature) -> None:
+        self.wanted.setdefault(nature, set()).update(range(span.first, span.last + 1))
+
+    def withdraw(self, span: Span) -> None:
+        gone = range(span.first, span.last + 1)
+        before, self.wanted = self.wanted, {}
+        for nature, heights in before.items():
+            anchors = frozenset(it for it in nature.anchors if it.height not in gone)
+            left = self.wanted.setdefault(nature._replace(anchors=anchors), set())
+            left |= heights.difference(gone)
+
+    def requests(self) -> list[Request]:
+        found = [
+            Request(span, *nature)
+            for nature, heights in self.wanted.items()
+            for span in RangeSet.from_members(heights).spans
+        ]
+        return sorted(found, key=requests.to_row)
 
     def rows(self, name: str) -> pa.Table:
         schema = next(arrow_schema(each) for each in TABLES if each.name == name)
@@ -181,6 +220,18 @@ class SinkMachine(RuleBasedStateMachine):
         if expected is None:
             self.model.retract(span, fence)
 
+    @rule(first=heights, size=sizes, nature=natures)
+    def request(self, first: int, size: int, nature: Nature) -> None:
+        span = Span(first, first + size - 1)
+        self.run(self.sink.request(CHAIN_ID, Request(span, *nature)))
+        self.model.request(span, nature)
+
+    @rule(first=heights, size=sizes)
+    def withdraw(self, first: int, size: int) -> None:
+        span = Span(first, first + size - 1)
+        self.run(self.sink.withdraw(CHAIN_ID, span))
+        self.model.withdraw(span)
+
     @rule(first=heights, size=sizes)
     def look_at_a_part(self, first: int, size: int) -> None:
         span = Span(first, first + size - 1)
@@ -199,6 +250,7 @@ class SinkMachine(RuleBasedStateMachine):
         }
         for name in self.model.tables:
             assert self.run(held(self.sink, name)).equals(self.model.rows(name)), name
+        assert self.run(self.sink.requests(CHAIN_ID)) == self.model.requests()
         assert self.run(self.sink.highest_fence()) == max(self.model.touched.values(), default=0)
 
     def teardown(self) -> None:

@@ -7,13 +7,14 @@ count is the manifest's word, and a change of it is the commit; see `folder`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -22,14 +23,14 @@ from gapless.core.ranges import RangeSet, Span
 from gapless.schema import BLOCKS, TABLES, Table, table
 from gapless.schema.arrow import Tables, arrow_schema
 from gapless.schema.digest import digest, one_array
-from gapless.sinks import records
+from gapless.sinks import records, requests
 from gapless.sinks.admission import admit
 from gapless.sinks.parquet.change import Change
 from gapless.sinks.parquet.files import read_file
 from gapless.sinks.parquet.folder import Folder
-from gapless.sinks.parquet.manifest import CELL, Chain
+from gapless.sinks.parquet.manifest import CELL, Chain, Wanted
 from gapless.sinks.revision import COMPARED, revised
-from gapless.sinks.sink import HIGHEST, Batch, Stored
+from gapless.sinks.sink import HIGHEST, Batch, Request, Stored
 from gapless.sinks.threaded import ThreadedSink
 from gapless.threads import Thread
 
@@ -101,7 +102,30 @@ class ParquetSink(ThreadedSink):
 
     def _chains(self) -> list[int]:
         with self._folder.held() as manifest:
-            return sorted(chain_id for chain_id, it in manifest.chains.items() if it.cells)
+            chains = manifest.chains.items()
+            return sorted(chain_id for chain_id, it in chains if it.cells or it.requests)
+
+    def _request(self, chain_id: int, wanted: Request) -> None:
+        requests.admit(wanted)
+        self._change_requests(chain_id, lambda before: requests.merged([*before, wanted]))
+
+    def _requests(self, chain_id: int) -> list[Request]:
+        with self._folder.held() as manifest:
+            return [each.request() for each in manifest.chain(chain_id).requests]
+
+    def _withdraw(self, chain_id: int, span: Span) -> None:
+        self._change_requests(chain_id, lambda before: requests.without(before, span))
+
+    def _change_requests(
+        self, chain_id: int, change: Callable[[list[Request]], list[Request]]
+    ) -> None:
+        with self._folder.held() as manifest:
+            chain = manifest.chain(chain_id)
+            after = tuple(map(Wanted.of, change([each.request() for each in chain.requests])))
+            if after != chain.requests:
+                changed = msgspec.structs.replace(chain, requests=after)
+                with self._folder.change():
+                    self._folder.commit(manifest.following(chain_id, changed), (), ())
 
     def _highest_fence(self) -> int:
         with self._folder.held() as manifest:

@@ -20,7 +20,7 @@ from gapless.core.errors import SinkUnusable
 from gapless.core.ranges import Span
 from gapless.postgres.connections import Connection
 from gapless.schema import Table, table
-from gapless.sinks import sql
+from gapless.sinks import requests, sql
 from gapless.sinks.admission import admit
 from gapless.sinks.postgres import home as homes
 from gapless.sinks.postgres import locks
@@ -36,7 +36,7 @@ from gapless.sinks.postgres.database import (
 from gapless.sinks.postgres.home import Home
 from gapless.sinks.postgres.options import Options
 from gapless.sinks.postgres.tables import Interleaved, PostgresTables, Ready
-from gapless.sinks.sink import Batch, Stored
+from gapless.sinks.sink import Batch, Request, Stored
 
 T = TypeVar("T")
 Body = Callable[[PostgresTables], Awaitable[T]]
@@ -123,6 +123,21 @@ class PostgresSink:
     async def chains(self) -> list[int]:
         return await self._run(PostgresTables.chains)
 
+    async def request(self, chain_id: int, wanted: Request) -> None:
+        await self._run(
+            lambda tables: sql.request(tables, chain_id, wanted),
+            f"{WRITING}; {locks.to_request(self.id)}",
+        )
+
+    async def requests(self, chain_id: int) -> list[Request]:
+        return await self._run(lambda tables: tables.requests(chain_id))
+
+    async def withdraw(self, chain_id: int, span: Span) -> None:
+        await self._run(
+            lambda tables: sql.withdraw(tables, chain_id, span),
+            f"{WRITING}; {locks.to_request(self.id)}",
+        )
+
     async def read(
         self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
     ) -> pa.Table:
@@ -201,7 +216,7 @@ async def _home(database: Database, options: Options, *, create: bool) -> Home:
         return await homes.recognised(connection.raw, options)
 
     home = await database.transact(look, READING)
-    if home is None and create:
+    if create and (home is None or requests.TABLE not in home.there):
         await database.transact(lambda it: homes.found(it.raw, options))
         home = await database.transact(look, READING)
     if home is None:
