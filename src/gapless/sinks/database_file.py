@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -63,6 +63,21 @@ class DatabaseFileSink(ThreadedSink):
     def _stored(self, chain_id: int, span: Span | None) -> list[Stored]:
         with self._looking():
             return drive(sql.stored(self._tables, chain_id, span))
+
+    def _records(self, chain_id: int, span: Span) -> list[Stored]:
+        with self._looking():
+            return drive(sql.whole_records(self._tables, chain_id, span))
+
+    def _endorse(
+        self,
+        chain_id: int,
+        seen: Sequence[Stored],
+        proven: frozenset[str],
+        unproven: frozenset[str],
+        fence: int,
+    ) -> None:
+        with self._changing():
+            drive(sql.endorse(self._tables, chain_id, seen, proven, unproven, fence))
 
     def _chains(self) -> list[int]:
         return self._tables.chains()

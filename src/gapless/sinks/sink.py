@@ -14,7 +14,7 @@ A sink has an id of its own, kept inside it: a deleted file that is made anew is
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -98,6 +98,25 @@ class Sink(Protocol):
         """What is stored (of a span, cut to it), by dataset in the order of the tables, ascending.
 
         Cutting a range computes the digest of what is left from the rows that are there.
+        """
+
+    async def records(self, chain_id: int, span: Span) -> list[Stored]:
+        """The records that overlap a span, in the order of `stored`, whole: no rows are read."""
+
+    async def endorse(
+        self,
+        chain_id: int,
+        seen: Sequence[Stored],
+        proven: frozenset[str],
+        unproven: frozenset[str],
+        fence: int,
+    ) -> None:
+        """Adds to the proofs of ranges that were checked again; their rows and fences stay.
+
+        `seen` is what `stored` returned for one span, of all datasets that were looked at. Raises
+        `FencedOff` if a higher fence has touched the blocks from the first to the last that were
+        seen, or if these datasets hold anything else there by now; then nothing changes. A check
+        that held once stays proven.
         """
 
     async def chains(self) -> list[int]:

@@ -10,7 +10,7 @@ deleted: a load of new blocks is inserts alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -110,7 +110,33 @@ async def stored(tx: Transaction, chain_id: int, span: Span | None) -> list[Stor
     """What is stored of a span, cut to it; see `Sink.stored`."""
     known = await tx.known(chain_id, span or Span(0, HIGHEST))
     outside = RangeSet() if span is None else RangeSet.of((0, HIGHEST)) - RangeSet.of(span)
-    return records.merged(await _left(tx, chain_id, known, {it.name: outside for it in TABLES}))
+    dropped = {each.name: outside for each in TABLES}
+    return records.merged(await _left(tx, chain_id, known.stored, dropped))
+
+
+async def whole_records(tx: Transaction, chain_id: int, span: Span) -> list[Stored]:
+    """The records that overlap a span; see `Sink.records`."""
+    return records.merged((await tx.known(chain_id, span)).stored)
+
+
+async def endorse(
+    tx: Transaction,
+    chain_id: int,
+    seen: Sequence[Stored],
+    proven: frozenset[str],
+    unproven: frozenset[str],
+    fence: int,
+) -> None:
+    """Adds to the proofs of records that are still as they were seen; see `Sink.endorse`."""
+    span, names = records.hull(seen), {it.dataset for it in seen}
+    known = await tx.known(chain_id, _touching(span))
+    records.refuse_older(known, span, fence, names)
+    inside, outside = RangeSet.of(span), RangeSet.of((0, HIGHEST)) - RangeSet.of(span)
+    found = await _left(tx, chain_id, known.of(names), dict.fromkeys(names, outside))
+    records.refuse_changed(found, seen)
+    others = await _left(tx, chain_id, known.stored, dict.fromkeys(names, inside))
+    better = records.endorsed(found, proven, unproven)
+    await tx.remember(chain_id, known, records.merged([*others, *better]), known.retracted)
 
 
 async def request(tx: Transaction, chain_id: int, wanted: Request) -> None:
@@ -145,7 +171,7 @@ async def _drop(
     tx: Transaction, chain_id: int, known: Known, dropped: records.Dropped
 ) -> list[Stored]:
     """Deletes what is dropped; the records of what is left."""
-    kept = await _left(tx, chain_id, known, dropped)
+    kept = await _left(tx, chain_id, known.stored, dropped)
     for each in reversed(TABLES):
         for span in (dropped[each.name] & _stored(known, each.name)).spans:
             await tx.delete(each, chain_id, span)
@@ -153,9 +179,9 @@ async def _drop(
 
 
 async def _left(
-    tx: Transaction, chain_id: int, known: Known, dropped: records.Dropped
+    tx: Transaction, chain_id: int, stored: Iterable[Stored], dropped: records.Dropped
 ) -> list[Stored]:
-    whole, parts = records.kept(known.stored, dropped)
+    whole, parts = records.kept(stored, dropped)
     return [*whole, *[await _cut(tx, chain_id, record, span) for record, span in parts]]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import ParamSpec, Self, TypeVar
 
@@ -46,6 +46,20 @@ class ThreadedSink(ABC):
 
     async def stored(self, chain_id: int, span: Span | None = None) -> list[Stored]:
         return await self._run(self._stored, chain_id, span)
+
+    async def records(self, chain_id: int, span: Span) -> list[Stored]:
+        return await self._run(self._records, chain_id, span)
+
+    async def endorse(
+        self,
+        chain_id: int,
+        seen: Sequence[Stored],
+        proven: frozenset[str],
+        unproven: frozenset[str],
+        fence: int,
+    ) -> None:
+        if seen:
+            await self._run(self._endorse, chain_id, seen, proven, unproven, fence)
 
     async def chains(self) -> list[int]:
         return await self._run(self._chains)
@@ -99,6 +113,19 @@ class ThreadedSink(ABC):
 
     @abstractmethod
     def _stored(self, chain_id: int, span: Span | None) -> list[Stored]: ...
+
+    @abstractmethod
+    def _records(self, chain_id: int, span: Span) -> list[Stored]: ...
+
+    @abstractmethod
+    def _endorse(
+        self,
+        chain_id: int,
+        seen: Sequence[Stored],
+        proven: frozenset[str],
+        unproven: frozenset[str],
+        fence: int,
+    ) -> None: ...
 
     @abstractmethod
     def _chains(self) -> list[int]: ...

@@ -7,7 +7,7 @@ count is the manifest's word, and a change of it is the commit; see `folder`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -68,7 +68,7 @@ class ParquetSink(ThreadedSink):
             )
             revision = revised(batch, self._rows(change.chain, BLOCKS, span, COMPARED))
             with self._folder.change(), change:
-                stored = self._left(change, known, revision.dropped)
+                stored = self._left(change, known.stored, revision.dropped)
                 parts = [
                     (part, name, rows)
                     for name in batch.tables
@@ -86,7 +86,7 @@ class ParquetSink(ThreadedSink):
             records.refuse_older(known, span, fence, [BLOCKS.name])
             dropped = {each.name: RangeSet.of(span) for each in TABLES}
             with self._folder.change(), change:
-                stored = self._left(change, known, dropped)
+                stored = self._left(change, known.stored, dropped)
                 change.commit(known, stored, records.retractions(known, span, fence))
 
     def _stored(self, chain_id: int, span: Span | None) -> list[Stored]:
@@ -99,6 +99,32 @@ class ParquetSink(ThreadedSink):
                 whole, parts = records.kept(found, dropped)
                 found = [*whole, *(self._cut(chain, *part)[0] for part in parts)]
             return records.merged(found)
+
+    def _records(self, chain_id: int, span: Span) -> list[Stored]:
+        with self._folder.held() as manifest:
+            found = manifest.chain(chain_id).entries(span)
+            return records.merged(entry.stored() for entry in found)
+
+    def _endorse(
+        self,
+        chain_id: int,
+        seen: Sequence[Stored],
+        proven: frozenset[str],
+        unproven: frozenset[str],
+        fence: int,
+    ) -> None:
+        span, names = records.hull(seen), {it.dataset for it in seen}
+        inside, outside = RangeSet.of(span), RangeSet.of((0, HIGHEST)) - RangeSet.of(span)
+        with self._folder.held() as manifest:
+            change = Change(self._folder, manifest, chain_id, self._writer)
+            known = change.chain.known(span)
+            records.refuse_older(known, span, fence, names)
+            with self._folder.change(), change:
+                found = self._left(change, known.of(names), dict.fromkeys(names, outside))
+                records.refuse_changed(found, seen)
+                others = self._left(change, known.stored, dict.fromkeys(names, inside))
+                better = records.endorsed(found, proven, unproven)
+                change.commit(known, [*others, *better], [*known.retracted])
 
     def _chains(self) -> list[int]:
         with self._folder.held() as manifest:
@@ -133,9 +159,11 @@ class ParquetSink(ThreadedSink):
             fences = [entry.fence for chain in chains for entry in chain.entries()]
             return max([0, *fences, *(fence for chain in chains for *_, fence in chain.retracted)])
 
-    def _left(self, change: Change, known: records.Known, dropped: records.Dropped) -> list[Stored]:
+    def _left(
+        self, change: Change, stored: Iterable[Stored], dropped: records.Dropped
+    ) -> list[Stored]:
         """The records without what is dropped; what is left of a file is copied."""
-        whole, parts = records.kept(known.stored, dropped)
+        whole, parts = records.kept(stored, dropped)
         for part in parts:
             record, rows = self._cut(change.chain, *part)
             change.bring(record.dataset, record.span, record.fence, rows)

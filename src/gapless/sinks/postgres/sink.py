@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Self, TypeVar
 
@@ -20,7 +20,7 @@ from gapless.core.errors import SinkUnusable
 from gapless.core.ranges import Span
 from gapless.postgres.connections import Connection
 from gapless.schema import Table, table
-from gapless.sinks import requests, sql
+from gapless.sinks import records, requests, sql
 from gapless.sinks.admission import admit
 from gapless.sinks.postgres import home as homes
 from gapless.sinks.postgres import locks
@@ -119,6 +119,23 @@ class PostgresSink:
 
     async def stored(self, chain_id: int, span: Span | None = None) -> list[Stored]:
         return await self._run(lambda tables: sql.stored(tables, chain_id, span))
+
+    async def records(self, chain_id: int, span: Span) -> list[Stored]:
+        return await self._run(lambda tables: sql.whole_records(tables, chain_id, span))
+
+    async def endorse(
+        self,
+        chain_id: int,
+        seen: Sequence[Stored],
+        proven: frozenset[str],
+        unproven: frozenset[str],
+        fence: int,
+    ) -> None:
+        if seen:
+            await self._run(
+                lambda tables: sql.endorse(tables, chain_id, seen, proven, unproven, fence),
+                f"{WRITING}; {locks.to_write(self.id, chain_id, records.hull(seen))}",
+            )
 
     async def chains(self) -> list[int]:
         return await self._run(PostgresTables.chains)
