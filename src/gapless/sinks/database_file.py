@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -15,7 +15,7 @@ from gapless.schema import Table
 from gapless.schema.digest import digest
 from gapless.sinks import sql
 from gapless.sinks.admission import admit
-from gapless.sinks.sink import Batch, Stored
+from gapless.sinks.sink import Batch, Request, Stored
 from gapless.sinks.threaded import ThreadedSink
 from gapless.threads import Thread
 
@@ -64,8 +64,34 @@ class DatabaseFileSink(ThreadedSink):
         with self._looking():
             return drive(sql.stored(self._tables, chain_id, span))
 
+    def _records(self, chain_id: int, span: Span) -> list[Stored]:
+        with self._looking():
+            return drive(sql.whole_records(self._tables, chain_id, span))
+
+    def _endorse(
+        self,
+        chain_id: int,
+        seen: Sequence[Stored],
+        proven: frozenset[str],
+        unproven: frozenset[str],
+        fence: int,
+    ) -> None:
+        with self._changing():
+            drive(sql.endorse(self._tables, chain_id, seen, proven, unproven, fence))
+
     def _chains(self) -> list[int]:
         return self._tables.chains()
+
+    def _request(self, chain_id: int, wanted: Request) -> None:
+        with self._changing():
+            drive(sql.request(self._tables, chain_id, wanted))
+
+    def _requests(self, chain_id: int) -> list[Request]:
+        return drive(self._tables.requests(chain_id))
+
+    def _withdraw(self, chain_id: int, span: Span) -> None:
+        with self._changing():
+            drive(sql.withdraw(self._tables, chain_id, span))
 
     def _read(
         self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None

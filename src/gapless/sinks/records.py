@@ -7,7 +7,7 @@ height was written under the same fence or under a lower one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -38,6 +38,10 @@ class Known:
 
     stored: tuple[Stored, ...]
     retracted: tuple[Retracted, ...]
+
+    def of(self, datasets: Collection[str]) -> list[Stored]:
+        """The records of some datasets."""
+        return [it for it in self.stored if it.dataset in datasets]
 
 
 def refuse_older(known: Known, span: Span, fence: int, wanted: Collection[str]) -> None:
@@ -128,6 +132,39 @@ def retractions(known: Known, span: Span, fence: int | None) -> list[Retracted]:
         Retracted(joined, each)
         for each in fences
         for joined in RangeSet(it.span for it in found if it.fence == each).spans
+    ]
+
+
+def hull(seen: Sequence[Stored]) -> Span:
+    """From the first block of the records to the last, with the gaps between them."""
+    return Span(min(it.span.first for it in seen), max(it.span.last for it in seen))
+
+
+def refuse_changed(stored: Iterable[Stored], seen: Iterable[Stored]) -> None:
+    """Raises `FencedOff` unless the stored records are those that were seen, whatever is proven."""
+
+    def unproven(found: Iterable[Stored]) -> list[Stored]:
+        return merged(replace(it, proven=frozenset(), unproven=frozenset()) for it in found)
+
+    now, then = unproven(stored), unproven(seen)
+    if now != then:
+        changed = RangeSet(it.span for it in {*now} ^ {*then})
+        raise FencedOff(
+            f"blocks {_listed(changed)} have changed since they were checked", stored=RangeSet()
+        )
+
+
+def endorsed(
+    stored: Iterable[Stored], proven: frozenset[str], unproven: frozenset[str]
+) -> list[Stored]:
+    """The records with these proofs in addition."""
+    return [
+        replace(
+            it,
+            proven=it.proven | proven,
+            unproven=(it.unproven | unproven) - (it.proven | proven),
+        )
+        for it in stored
     ]
 
 

@@ -14,12 +14,13 @@ A sink has an id of its own, kept inside it: a deleted file that is made anew is
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, runtime_checkable
 
 import pyarrow as pa
 
+from gapless.core.anchors import Anchor
 from gapless.core.ranges import Span
 from gapless.schema import Table
 from gapless.schema.arrow import Tables
@@ -59,6 +60,17 @@ class Stored:
     last_hash: bytes
 
 
+@dataclass(frozen=True)
+class Request:
+    """Blocks that somebody asked this sink to hold: which tables, and which checks each block must
+    pass."""
+
+    span: Span
+    datasets: frozenset[str]
+    checks: frozenset[str] = frozenset()
+    anchors: frozenset[Anchor] = frozenset()
+
+
 class Sink(Protocol):
     """Where batches are stored."""
 
@@ -88,8 +100,45 @@ class Sink(Protocol):
         Cutting a range computes the digest of what is left from the rows that are there.
         """
 
+    async def records(self, chain_id: int, span: Span) -> list[Stored]:
+        """The records that overlap a span, in the order of `stored`, whole: no rows are read."""
+
+    async def endorse(
+        self,
+        chain_id: int,
+        seen: Sequence[Stored],
+        proven: frozenset[str],
+        unproven: frozenset[str],
+        fence: int,
+    ) -> None:
+        """Adds to the proofs of ranges that were checked again; their rows and fences stay.
+
+        `seen` is what `stored` returned for one span, of all datasets that were looked at. Raises
+        `FencedOff` if a higher fence has touched the blocks from the first to the last that were
+        seen, or if these datasets hold anything else there by now; then nothing changes. A check
+        that held once stays proven.
+        """
+
     async def chains(self) -> list[int]:
-        """The chain ids of which anything is stored."""
+        """The ids of the chains of which anything is stored or requested."""
+
+    async def request(self, chain_id: int, wanted: Request) -> None:
+        """Remembers, durably, that these blocks are wanted; repeating it changes nothing.
+
+        A request that could never be met (an impossible span, an unknown table) is a `ValueError`.
+        """
+
+    async def requests(self, chain_id: int) -> list[Request]:
+        """What was requested, ascending.
+
+        Overlapping or touching requests of the same datasets, checks and anchors are one.
+        """
+
+    async def withdraw(self, chain_id: int, span: Span) -> None:
+        """Forgets what was requested of a span: no block and no anchor in it is wanted any more.
+
+        Requests that reach beyond the span are cut.
+        """
 
     async def read(
         self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None

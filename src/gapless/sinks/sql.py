@@ -10,7 +10,7 @@ deleted: a load of new blocks is inserts alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -19,10 +19,10 @@ import pyarrow as pa
 from gapless.core.ranges import RangeSet, Span
 from gapless.schema import BLOCKS, TABLES, Table, table
 from gapless.schema.digest import MODULUS, digest
-from gapless.sinks import records
+from gapless.sinks import records, requests
 from gapless.sinks.records import Known, Retracted
 from gapless.sinks.revision import COMPARED, revised
-from gapless.sinks.sink import HIGHEST, Batch, Stored
+from gapless.sinks.sink import HIGHEST, Batch, Request, Stored
 
 DigestOf = Callable[[Table, pa.Table], int]
 
@@ -57,6 +57,12 @@ class Transaction(Protocol):
         self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
     ) -> pa.Table:
         """The rows of a span in the order of the key; none if there is no such table."""
+
+    async def requests(self, chain_id: int) -> list[Request]:
+        """What was requested, in order."""
+
+    async def replace_requests(self, chain_id: int, wanted: Iterable[Request]) -> None:
+        """Puts these requests in the place of all that the chain has."""
 
 
 async def write(
@@ -104,7 +110,53 @@ async def stored(tx: Transaction, chain_id: int, span: Span | None) -> list[Stor
     """What is stored of a span, cut to it; see `Sink.stored`."""
     known = await tx.known(chain_id, span or Span(0, HIGHEST))
     outside = RangeSet() if span is None else RangeSet.of((0, HIGHEST)) - RangeSet.of(span)
-    return records.merged(await _left(tx, chain_id, known, {it.name: outside for it in TABLES}))
+    dropped = {each.name: outside for each in TABLES}
+    return records.merged(await _left(tx, chain_id, known.stored, dropped))
+
+
+async def whole_records(tx: Transaction, chain_id: int, span: Span) -> list[Stored]:
+    """The records that overlap a span; see `Sink.records`."""
+    return records.merged((await tx.known(chain_id, span)).stored)
+
+
+async def endorse(
+    tx: Transaction,
+    chain_id: int,
+    seen: Sequence[Stored],
+    proven: frozenset[str],
+    unproven: frozenset[str],
+    fence: int,
+) -> None:
+    """Adds to the proofs of records that are still as they were seen; see `Sink.endorse`."""
+    span, names = records.hull(seen), {it.dataset for it in seen}
+    known = await tx.known(chain_id, _touching(span))
+    records.refuse_older(known, span, fence, names)
+    inside, outside = RangeSet.of(span), RangeSet.of((0, HIGHEST)) - RangeSet.of(span)
+    found = await _left(tx, chain_id, known.of(names), dict.fromkeys(names, outside))
+    records.refuse_changed(found, seen)
+    others = await _left(tx, chain_id, known.stored, dict.fromkeys(names, inside))
+    better = records.endorsed(found, proven, unproven)
+    await tx.remember(chain_id, known, records.merged([*others, *better]), known.retracted)
+
+
+async def request(tx: Transaction, chain_id: int, wanted: Request) -> None:
+    """Remembers a request; see `Sink.request`. Nobody else may change requests meanwhile."""
+    requests.admit(wanted)
+    before = await tx.requests(chain_id)
+    await _replace_requests(tx, chain_id, before, requests.merged([*before, wanted]))
+
+
+async def withdraw(tx: Transaction, chain_id: int, span: Span) -> None:
+    """Forgets what was requested of a span; see `Sink.withdraw`."""
+    before = await tx.requests(chain_id)
+    await _replace_requests(tx, chain_id, before, requests.without(before, span))
+
+
+async def _replace_requests(
+    tx: Transaction, chain_id: int, before: list[Request], after: list[Request]
+) -> None:
+    if after != before:
+        await tx.replace_requests(chain_id, after)
 
 
 def _touching(span: Span) -> Span:
@@ -119,7 +171,7 @@ async def _drop(
     tx: Transaction, chain_id: int, known: Known, dropped: records.Dropped
 ) -> list[Stored]:
     """Deletes what is dropped; the records of what is left."""
-    kept = await _left(tx, chain_id, known, dropped)
+    kept = await _left(tx, chain_id, known.stored, dropped)
     for each in reversed(TABLES):
         for span in (dropped[each.name] & _stored(known, each.name)).spans:
             await tx.delete(each, chain_id, span)
@@ -127,9 +179,9 @@ async def _drop(
 
 
 async def _left(
-    tx: Transaction, chain_id: int, known: Known, dropped: records.Dropped
+    tx: Transaction, chain_id: int, stored: Iterable[Stored], dropped: records.Dropped
 ) -> list[Stored]:
-    whole, parts = records.kept(known.stored, dropped)
+    whole, parts = records.kept(stored, dropped)
     return [*whole, *[await _cut(tx, chain_id, record, span) for record, span in parts]]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import ParamSpec, Self, TypeVar
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from gapless.core.ranges import Span
 from gapless.schema import Table
-from gapless.sinks.sink import Batch, Stored
+from gapless.sinks.sink import Batch, Request, Stored
 from gapless.threads import Thread
 
 P = ParamSpec("P")
@@ -47,8 +47,31 @@ class ThreadedSink(ABC):
     async def stored(self, chain_id: int, span: Span | None = None) -> list[Stored]:
         return await self._run(self._stored, chain_id, span)
 
+    async def records(self, chain_id: int, span: Span) -> list[Stored]:
+        return await self._run(self._records, chain_id, span)
+
+    async def endorse(
+        self,
+        chain_id: int,
+        seen: Sequence[Stored],
+        proven: frozenset[str],
+        unproven: frozenset[str],
+        fence: int,
+    ) -> None:
+        if seen:
+            await self._run(self._endorse, chain_id, seen, proven, unproven, fence)
+
     async def chains(self) -> list[int]:
         return await self._run(self._chains)
+
+    async def request(self, chain_id: int, wanted: Request) -> None:
+        await self._run(self._request, chain_id, wanted)
+
+    async def requests(self, chain_id: int) -> list[Request]:
+        return await self._run(self._requests, chain_id)
+
+    async def withdraw(self, chain_id: int, span: Span) -> None:
+        await self._run(self._withdraw, chain_id, span)
 
     async def read(
         self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
@@ -92,7 +115,29 @@ class ThreadedSink(ABC):
     def _stored(self, chain_id: int, span: Span | None) -> list[Stored]: ...
 
     @abstractmethod
+    def _records(self, chain_id: int, span: Span) -> list[Stored]: ...
+
+    @abstractmethod
+    def _endorse(
+        self,
+        chain_id: int,
+        seen: Sequence[Stored],
+        proven: frozenset[str],
+        unproven: frozenset[str],
+        fence: int,
+    ) -> None: ...
+
+    @abstractmethod
     def _chains(self) -> list[int]: ...
+
+    @abstractmethod
+    def _request(self, chain_id: int, wanted: Request) -> None: ...
+
+    @abstractmethod
+    def _requests(self, chain_id: int) -> list[Request]: ...
+
+    @abstractmethod
+    def _withdraw(self, chain_id: int, span: Span) -> None: ...
 
     @abstractmethod
     def _read(

@@ -15,18 +15,20 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import pyarrow as pa
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
+from gapless.core.anchors import Anchor
 from gapless.core.errors import BrokenSeam, FencedOff, SinkError
 from gapless.core.ranges import RangeSet, Span
 from gapless.schema import TABLES
 from gapless.schema.arrow import arrow_schema
-from gapless.sinks import open_sink
+from gapless.sinks import Request, Stored, open_sink, requests
 from tests.conformance.sink.stage import (
     CHAIN_ID,
     EVERYTHING,
     FORK,
     HEADERS,
+    PROVEN,
     batch,
     examine,
     held,
@@ -45,11 +47,38 @@ some_tables = st.sampled_from(
 )
 
 
+class Nature(NamedTuple):
+    """All of a request but its span."""
+
+    datasets: frozenset[str]
+    checks: frozenset[str]
+    anchors: frozenset[Anchor]
+
+
 class Held(NamedTuple):
     """What a table has of a height."""
 
     branch: int
     fence: int
+    proven: frozenset[str] = PROVEN
+
+
+class Seen(NamedTuple):
+    """Records that somebody looked at, and what the model held then."""
+
+    records: list[Stored]
+    span: Span
+    held: object
+
+
+natures = st.sampled_from(
+    [
+        Nature(frozenset(tables), frozenset(checks), frozenset(anchors))
+        for tables in (HEADERS, EVERYTHING)
+        for checks in ((), ("link", "hash"))
+        for anchors in ((), (Anchor(FORK, bytes(32)),), (Anchor(FORK, bytes(32)), Anchor(12, b"")))
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -58,6 +87,10 @@ class Refusal:
 
     error: type[SinkError]
     detail: object
+
+
+def datasets(records: list[Stored]) -> tuple[str, ...]:
+    return tuple({it.dataset for it in records})
 
 
 def on(branch: int, height: int) -> int:
@@ -75,6 +108,7 @@ class Model:
         self.tables: dict[str, dict[int, Held]] = {each.name: {} for each in TABLES}
         self.touched: dict[int, int] = {}  # the fence of whoever wrote or retracted a height last
         self.counted: set[int] = set()  # heights whose number of logs is known
+        self.wanted: dict[Nature, set[int]] = {}
 
     def refusal_of_write(
         self, span: Span, branch: int, fence: int, names: tuple[str, ...]
@@ -112,10 +146,46 @@ class Model:
                 self.counted.add(height)
             self.touched[height] = fence
 
+    def held(self, span: Span, names: tuple[str, ...]) -> object:
+        """All that is held of a span, but for its proofs."""
+        heights = range(span.first, span.last + 1)
+        counted = self.counted.intersection(heights) if "blocks" in names else None
+        tables = {name: self.tables[name] for name in names}
+        return counted, {
+            name: {at: table[at][:2] for at in heights if at in table}
+            for name, table in tables.items()
+        }
+
+    def endorse(self, span: Span, names: tuple[str, ...], proven: frozenset[str]) -> None:
+        for table in (self.tables[name] for name in names):
+            for height in range(span.first, span.last + 1):
+                if height in table:
+                    held = table[height]
+                    table[height] = held._replace(proven=held.proven | proven)
+
     def retract(self, span: Span, fence: int) -> None:
         for height in range(span.first, span.last + 1):
             self._forget(height)
             self.touched[height] = fence
+
+    def request(self, span: Span, nature: Nature) -> None:
+        self.wanted.setdefault(nature, set()).update(range(span.first, span.last + 1))
+
+    def withdraw(self, span: Span) -> None:
+        gone = range(span.first, span.last + 1)
+        before, self.wanted = self.wanted, {}
+        for nature, heights in before.items():
+            anchors = frozenset(it for it in nature.anchors if it.height not in gone)
+            left = self.wanted.setdefault(nature._replace(anchors=anchors), set())
+            left |= heights.difference(gone)
+
+    def requests(self) -> list[Request]:
+        found = [
+            Request(span, *nature)
+            for nature, heights in self.wanted.items()
+            for span in RangeSet.from_members(heights).spans
+        ]
+        return sorted(found, key=requests.to_row)
 
     def rows(self, name: str) -> pa.Table:
         schema = next(arrow_schema(each) for each in TABLES if each.name == name)
@@ -137,6 +207,7 @@ class SinkMachine(RuleBasedStateMachine):
     """Subclasses say where the sink is: the name of a file or folder, or all of its target."""
 
     name: ClassVar[str]
+    looks = Bundle("looks")
 
     def __init__(self) -> None:
         super().__init__()
@@ -181,24 +252,58 @@ class SinkMachine(RuleBasedStateMachine):
         if expected is None:
             self.model.retract(span, fence)
 
-    @rule(first=heights, size=sizes)
-    def look_at_a_part(self, first: int, size: int) -> None:
+    @rule(first=heights, size=sizes, nature=natures)
+    def request(self, first: int, size: int, nature: Nature) -> None:
         span = Span(first, first + size - 1)
-        found = self._fences(self.run(self.sink.stored(CHAIN_ID, span)))
-        assert found == {
-            name: {at: it.fence for at, it in table.items() if span.first <= at <= span.last}
+        self.run(self.sink.request(CHAIN_ID, Request(span, *nature)))
+        self.model.request(span, nature)
+
+    @rule(first=heights, size=sizes)
+    def withdraw(self, first: int, size: int) -> None:
+        span = Span(first, first + size - 1)
+        self.run(self.sink.withdraw(CHAIN_ID, span))
+        self.model.withdraw(span)
+
+    @rule(target=looks, first=heights, size=sizes, names=some_tables)
+    def look_at_a_part(self, first: int, size: int, names: tuple[str, ...]) -> Seen:
+        span = Span(first, first + size - 1)
+        stored = self.run(self.sink.stored(CHAIN_ID, span))
+        assert self._said(stored) == {
+            name: {at: it[1:] for at, it in table.items() if span.first <= at <= span.last}
             for name, table in self.model.tables.items()
         }
+        whole = self._said(self.run(self.sink.records(CHAIN_ID, span)))
+        for name, found in self._said(stored).items():
+            assert found.items() <= whole[name].items()
+        seen = [it for it in stored if it.dataset in names]
+        if not seen:
+            return Seen([], span, None)
+        hull = Span(min(it.span.first for it in seen), max(it.span.last for it in seen))
+        return Seen(seen, hull, self.model.held(hull, datasets(seen)))
+
+    @rule(seen=looks, fence=fences, proven=st.sampled_from(["hash", "roots"]))
+    def endorse(self, seen: Seen, fence: int, proven: str) -> None:
+        names, more = datasets(seen.records), frozenset({proven})
+        expected = None
+        if seen.records:
+            expected = self.model.refusal_of_fence(seen.span, fence, names)
+            if expected is None and self.model.held(seen.span, names) != seen.held:
+                expected = Refusal(FencedOff, RangeSet())
+        asked = self.sink.endorse(CHAIN_ID, seen.records, more, frozenset(), fence)
+        assert self._refusal(asked) == expected
+        if expected is None:
+            self.model.endorse(seen.span, names, more)
 
     @invariant()
     def both_hold_the_same(self) -> None:
         self.run(examine(self.sink))
-        assert self._fences(self.run(self.sink.stored(CHAIN_ID))) == {
-            name: {at: it.fence for at, it in table.items()}
+        assert self._said(self.run(self.sink.stored(CHAIN_ID))) == {
+            name: {at: it[1:] for at, it in table.items()}
             for name, table in self.model.tables.items()
         }
         for name in self.model.tables:
             assert self.run(held(self.sink, name)).equals(self.model.rows(name)), name
+        assert self.run(self.sink.requests(CHAIN_ID)) == self.model.requests()
         assert self.run(self.sink.highest_fence()) == max(self.model.touched.values(), default=0)
 
     def teardown(self) -> None:
@@ -216,10 +321,11 @@ class SinkMachine(RuleBasedStateMachine):
             return Refusal(BrokenSeam, error.height)
         return None
 
-    def _fences(self, stored: list[Any]) -> dict[str, dict[int, int]]:
-        found: dict[str, dict[int, int]] = {each.name: {} for each in TABLES}
+    def _said(self, stored: list[Stored]) -> dict[str, dict[int, tuple[object, ...]]]:
+        """Fence and proofs of each height, as the records tell them."""
+        found: dict[str, dict[int, tuple[object, ...]]] = {each.name: {} for each in TABLES}
         for it in stored:
             for height in range(it.span.first, it.span.last + 1):
                 assert height not in found[it.dataset]
-                found[it.dataset][height] = it.fence
+                found[it.dataset][height] = (it.fence, it.proven)
         return found

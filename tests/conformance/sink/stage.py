@@ -14,7 +14,7 @@ from gapless.devnode import Parameters, simulated
 from gapless.schema import BLOCKS, TABLES, table
 from gapless.schema.arrow import Tables, arrow_schema
 from gapless.schema.digest import digest
-from gapless.sinks import Batch, Sink
+from gapless.sinks import Batch, Request, Sink
 from gapless.sources.evm.decode import decode_blocks
 from gapless.sources.evm.structs import parse_block, parse_receipts
 
@@ -25,6 +25,7 @@ EVERYTHING = tuple(each.name for each in TABLES)
 HEADERS = ("blocks",)
 ALL = Span(0, 10**6)
 PROVEN = frozenset({"link", "receipts_root"})
+HEADERS_OF_TEN = Request(Span(0, 9), frozenset({"blocks"}))
 
 
 @cache

@@ -15,7 +15,16 @@ from gapless.core.ranges import Span
 from gapless.schema import TABLES
 from gapless.sinks import open_sink
 from gapless.sinks.duckdb import DuckdbSink
-from tests.conformance.sink.stage import batch, examine, held, listed, ranges, rows_of
+from tests.conformance.sink.stage import (
+    CHAIN_ID,
+    HEADERS_OF_TEN,
+    batch,
+    examine,
+    held,
+    listed,
+    ranges,
+    rows_of,
+)
 from tests.conformance.sink.writer import writer
 
 
@@ -147,6 +156,18 @@ async def test_a_table_of_an_older_version_gets_the_new_columns(path: Path) -> N
         assert (await held(sink, "blocks")).equals(rows_of("blocks", Span(0, 12)))
         await examine(sink)
     assert asked(path, "SELECT send_root FROM blocks_hex WHERE block_number = 11") == [(None,)]
+
+
+async def test_a_file_of_an_older_version_has_no_requests(path: Path) -> None:
+    async with await DuckdbSink.open(path) as sink:
+        await sink.write(batch(0, 9), 1)
+    asked(path, "DROP TABLE _gapless_requests")
+    async with await DuckdbSink.open(path, create=False) as sink:
+        assert await sink.requests(CHAIN_ID) == []
+        assert await sink.chains() == [CHAIN_ID]
+    async with await DuckdbSink.open(path) as sink:
+        await sink.request(CHAIN_ID, HEADERS_OF_TEN)
+        assert await sink.requests(CHAIN_ID) == [HEADERS_OF_TEN]
 
 
 @pytest.mark.parametrize(

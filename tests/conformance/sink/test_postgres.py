@@ -14,7 +14,15 @@ from gapless.schema import TABLES, TRANSACTIONS
 from gapless.sinks import open_sink
 from gapless.sinks.postgres import PostgresSink, database, locks
 from gapless.verify import verify
-from tests.conformance.sink.stage import CHAIN_ID, batch, examine, held, ranges, rows_of
+from tests.conformance.sink.stage import (
+    CHAIN_ID,
+    HEADERS_OF_TEN,
+    batch,
+    examine,
+    held,
+    ranges,
+    rows_of,
+)
 from tests.pooler import pooler
 from tests.servers import PostgresServer
 
@@ -235,6 +243,20 @@ async def test_a_table_of_an_older_version_gets_the_new_columns(
     await connection.execute("DROP VIEW blocks_hex; ALTER TABLE blocks RENAME hash TO name")
     with pytest.raises(SinkUnusable, match="has other columns in `blocks`"):
         await open_sink(postgres_target)
+
+
+async def test_a_schema_of_an_older_version_has_no_requests(
+    postgres_target: str, connection: asyncpg.Connection
+) -> None:
+    async with await open_sink(postgres_target) as sink:
+        await sink.write(batch(0, 9), 1)
+    await connection.execute("DROP TABLE _gapless_requests")
+    async with await open_sink(postgres_target, create=False) as sink:
+        assert await sink.requests(CHAIN_ID) == []
+        assert await sink.chains() == [CHAIN_ID]
+    async with await open_sink(postgres_target) as sink:
+        await sink.request(CHAIN_ID, HEADERS_OF_TEN)
+        assert await sink.requests(CHAIN_ID) == [HEADERS_OF_TEN]
 
 
 @pytest.mark.parametrize("option", ["", "&default_transaction_isolation=serializable"])

@@ -18,6 +18,7 @@ from uuid import uuid4
 from gapless.core.errors import SinkError, SinkUnusable
 from gapless.schema import TABLES, Column, Table
 from gapless.schema.duckdb import add_column, create_table, create_view
+from gapless.sinks import requests
 
 if TYPE_CHECKING:
     import duckdb
@@ -43,6 +44,7 @@ CREATE TABLE _gapless_ranges (
   last_hash BLOB NOT NULL
 );
 """
+_CREATE_REQUESTS = requests.create(requests.TABLE, "UBIGINT")
 _COLUMNS = "SELECT table_name, column_name FROM duckdb_columns() WHERE schema_name = 'main'"
 _turns: defaultdict[Path, Lock] = defaultdict(Lock)
 """Of the files that are open: DuckDB would let two inserts of one range pass."""
@@ -130,12 +132,16 @@ def _recognise(connection: duckdb.DuckDBPyConnection, path: Path, create: bool) 
             raise SinkUnusable(f"`{path}` is no sink of Gapless", hint="check the path")
         with transaction(connection, path):
             _found(connection, path)
+            connection.execute(_CREATE_REQUESTS)
         return
     version = _one(connection, "SELECT version FROM _gapless_sink")
     if version != VERSION:
         raise SinkUnusable(
             f"`{path}` has format {version}, this Gapless knows {VERSION}", hint="upgrade Gapless"
         )
+    if create and requests.TABLE not in there:
+        with transaction(connection, path):
+            connection.execute(_CREATE_REQUESTS)
     for table in TABLES:
         if lacking := _lacking(path, table, there[table.name]):
             if not create:

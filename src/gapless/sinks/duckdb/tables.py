@@ -15,9 +15,10 @@ import pyarrow as pa
 from gapless.core.ranges import Span
 from gapless.schema import Table
 from gapless.schema.arrow import arrow_schema
+from gapless.sinks import requests
 from gapless.sinks.entries import COLUMNS, changes, known_by
 from gapless.sinks.records import Known, Retracted
-from gapless.sinks.sink import COUNTS, Stored
+from gapless.sinks.sink import COUNTS, Request, Stored
 
 if TYPE_CHECKING:
     import duckdb
@@ -28,7 +29,12 @@ SELECT {COLUMNS} FROM _gapless_ranges WHERE chain_id = ? AND last >= ? AND first
 """  # noqa: S608 - our own names
 _DELETE = "DELETE FROM _gapless_ranges WHERE chain_id = ? AND (dataset, first) IN"
 _INSERT = "INSERT INTO _gapless_ranges VALUES"
-_CHAINS = "SELECT DISTINCT chain_id FROM _gapless_ranges WHERE kind = 'written' ORDER BY chain_id"
+_CHAINS = "SELECT DISTINCT chain_id FROM _gapless_ranges WHERE kind = 'written'"
+_REQUESTS = f"SELECT {requests.COLUMNS} FROM {requests.TABLE} WHERE chain_id = ?"  # noqa: S608
+_FORGET = f"DELETE FROM {requests.TABLE} WHERE chain_id = ?"  # noqa: S608 - our own names
+_REQUEST = f"INSERT INTO {requests.TABLE} VALUES"
+_REQUESTED = f"SELECT DISTINCT chain_id FROM {requests.TABLE}"  # noqa: S608
+_HAS = f"SELECT count(*) FROM duckdb_tables() WHERE table_name = '{requests.TABLE}'"  # noqa: S608
 _ROWS = "_gapless_rows"
 
 
@@ -89,8 +95,22 @@ class DuckdbTables:
         )
         return self._rows(select, [chain_id, *span]).cast(COUNTS)
 
+    async def requests(self, chain_id: int) -> list[Request]:
+        if not self._has_requests():
+            return []
+        found = self._connection.execute(_REQUESTS, [chain_id]).fetchall()
+        return requests.merged(map(requests.from_row, found))
+
+    async def replace_requests(self, chain_id: int, wanted: Iterable[Request]) -> None:
+        self._connection.execute(_FORGET, [chain_id])
+        if rows := [(chain_id, *requests.to_row(each)) for each in wanted]:
+            self._connection.execute(f"{_REQUEST} {_marks(rows)}", [*chain(*rows)])
+
     def chains(self) -> list[int]:
-        return [chain_id for (chain_id,) in self._connection.execute(_CHAINS).fetchall()]
+        found = self._connection.execute(_CHAINS).fetchall()
+        if self._has_requests():
+            found += self._connection.execute(_REQUESTED).fetchall()
+        return sorted({chain_id for (chain_id,) in found})
 
     def highest_fence(self) -> int:
         found = self._connection.execute("SELECT coalesce(max(fence), 0) FROM _gapless_ranges")
@@ -100,6 +120,11 @@ class DuckdbTables:
     def finish(self) -> None:
         """Brings all of it from the log into the file, where it is read the fastest."""
         self._connection.execute("CHECKPOINT")
+
+    def _has_requests(self) -> bool:
+        """A sink of an older version has none until it is opened for writing."""
+        ((found,),) = self._connection.execute(_HAS).fetchall()
+        return bool(found)
 
     def _rows(self, query: str, parameters: list[Any]) -> pa.Table:
         return self._connection.sql(query, params=parameters).to_arrow_table().combine_chunks()

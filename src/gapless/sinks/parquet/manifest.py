@@ -12,11 +12,12 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from gapless.core.anchors import Anchor
 from gapless.core.errors import SinkUnusable
 from gapless.core.ranges import Span
 from gapless.networks import CUSTOM, network_of_chain
 from gapless.sinks.records import Known, Retracted, overlap
-from gapless.sinks.sink import HIGHEST, Stored
+from gapless.sinks.sink import HIGHEST, Request, Stored
 
 VERSION = 1
 CELL = 1000
@@ -78,12 +79,40 @@ class Entry(Struct, frozen=True):
         )
 
 
+class Wanted(Struct, frozen=True):
+    """A request."""
+
+    first: int
+    last: int
+    datasets: tuple[str, ...]
+    checks: tuple[str, ...]
+    anchors: tuple[tuple[int, str], ...]
+
+    @classmethod
+    def of(cls, request: Request) -> Wanted:
+        return cls(
+            *request.span,
+            datasets=tuple(sorted(request.datasets)),
+            checks=tuple(sorted(request.checks)),
+            anchors=tuple((height, hash_.hex()) for height, hash_ in sorted(request.anchors)),
+        )
+
+    def request(self) -> Request:
+        return Request(
+            span=Span(self.first, self.last),
+            datasets=frozenset(self.datasets),
+            checks=frozenset(self.checks),
+            anchors=frozenset(Anchor(height, bytes.fromhex(it)) for height, it in self.anchors),
+        )
+
+
 class Chain(Struct, frozen=True):
     """What is known of one chain. Its folder is named once, whatever the chain is called later."""
 
     folder: str
     cells: dict[int, tuple[Entry, ...]] = {}
     retracted: tuple[tuple[int, int, int], ...] = ()  # first, last, fence
+    requests: tuple[Wanted, ...] = ()
 
     @classmethod
     def new(cls, chain_id: int) -> Chain:

@@ -7,13 +7,14 @@ count is the manifest's word, and a change of it is the commit; see `folder`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -22,14 +23,14 @@ from gapless.core.ranges import RangeSet, Span
 from gapless.schema import BLOCKS, TABLES, Table, table
 from gapless.schema.arrow import Tables, arrow_schema
 from gapless.schema.digest import digest, one_array
-from gapless.sinks import records
+from gapless.sinks import records, requests
 from gapless.sinks.admission import admit
 from gapless.sinks.parquet.change import Change
 from gapless.sinks.parquet.files import read_file
 from gapless.sinks.parquet.folder import Folder
-from gapless.sinks.parquet.manifest import CELL, Chain
+from gapless.sinks.parquet.manifest import CELL, Chain, Wanted
 from gapless.sinks.revision import COMPARED, revised
-from gapless.sinks.sink import HIGHEST, Batch, Stored
+from gapless.sinks.sink import HIGHEST, Batch, Request, Stored
 from gapless.sinks.threaded import ThreadedSink
 from gapless.threads import Thread
 
@@ -67,7 +68,7 @@ class ParquetSink(ThreadedSink):
             )
             revision = revised(batch, self._rows(change.chain, BLOCKS, span, COMPARED))
             with self._folder.change(), change:
-                stored = self._left(change, known, revision.dropped)
+                stored = self._left(change, known.stored, revision.dropped)
                 parts = [
                     (part, name, rows)
                     for name in batch.tables
@@ -85,7 +86,7 @@ class ParquetSink(ThreadedSink):
             records.refuse_older(known, span, fence, [BLOCKS.name])
             dropped = {each.name: RangeSet.of(span) for each in TABLES}
             with self._folder.change(), change:
-                stored = self._left(change, known, dropped)
+                stored = self._left(change, known.stored, dropped)
                 change.commit(known, stored, records.retractions(known, span, fence))
 
     def _stored(self, chain_id: int, span: Span | None) -> list[Stored]:
@@ -99,9 +100,58 @@ class ParquetSink(ThreadedSink):
                 found = [*whole, *(self._cut(chain, *part)[0] for part in parts)]
             return records.merged(found)
 
+    def _records(self, chain_id: int, span: Span) -> list[Stored]:
+        with self._folder.held() as manifest:
+            found = manifest.chain(chain_id).entries(span)
+            return records.merged(entry.stored() for entry in found)
+
+    def _endorse(
+        self,
+        chain_id: int,
+        seen: Sequence[Stored],
+        proven: frozenset[str],
+        unproven: frozenset[str],
+        fence: int,
+    ) -> None:
+        span, names = records.hull(seen), {it.dataset for it in seen}
+        inside, outside = RangeSet.of(span), RangeSet.of((0, HIGHEST)) - RangeSet.of(span)
+        with self._folder.held() as manifest:
+            change = Change(self._folder, manifest, chain_id, self._writer)
+            known = change.chain.known(span)
+            records.refuse_older(known, span, fence, names)
+            with self._folder.change(), change:
+                found = self._left(change, known.of(names), dict.fromkeys(names, outside))
+                records.refuse_changed(found, seen)
+                others = self._left(change, known.stored, dict.fromkeys(names, inside))
+                better = records.endorsed(found, proven, unproven)
+                change.commit(known, [*others, *better], [*known.retracted])
+
     def _chains(self) -> list[int]:
         with self._folder.held() as manifest:
-            return sorted(chain_id for chain_id, it in manifest.chains.items() if it.cells)
+            chains = manifest.chains.items()
+            return sorted(chain_id for chain_id, it in chains if it.cells or it.requests)
+
+    def _request(self, chain_id: int, wanted: Request) -> None:
+        requests.admit(wanted)
+        self._change_requests(chain_id, lambda before: requests.merged([*before, wanted]))
+
+    def _requests(self, chain_id: int) -> list[Request]:
+        with self._folder.held() as manifest:
+            return [each.request() for each in manifest.chain(chain_id).requests]
+
+    def _withdraw(self, chain_id: int, span: Span) -> None:
+        self._change_requests(chain_id, lambda before: requests.without(before, span))
+
+    def _change_requests(
+        self, chain_id: int, change: Callable[[list[Request]], list[Request]]
+    ) -> None:
+        with self._folder.held() as manifest:
+            chain = manifest.chain(chain_id)
+            after = tuple(map(Wanted.of, change([each.request() for each in chain.requests])))
+            if after != chain.requests:
+                changed = msgspec.structs.replace(chain, requests=after)
+                with self._folder.change():
+                    self._folder.commit(manifest.following(chain_id, changed), (), ())
 
     def _highest_fence(self) -> int:
         with self._folder.held() as manifest:
@@ -109,9 +159,11 @@ class ParquetSink(ThreadedSink):
             fences = [entry.fence for chain in chains for entry in chain.entries()]
             return max([0, *fences, *(fence for chain in chains for *_, fence in chain.retracted)])
 
-    def _left(self, change: Change, known: records.Known, dropped: records.Dropped) -> list[Stored]:
+    def _left(
+        self, change: Change, stored: Iterable[Stored], dropped: records.Dropped
+    ) -> list[Stored]:
         """The records without what is dropped; what is left of a file is copied."""
-        whole, parts = records.kept(known.stored, dropped)
+        whole, parts = records.kept(stored, dropped)
         for part in parts:
             record, rows = self._cut(change.chain, *part)
             change.bring(record.dataset, record.span, record.fence, rows)

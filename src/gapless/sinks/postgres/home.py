@@ -21,7 +21,7 @@ from gapless.core.ranges import Span
 from gapless.schema import TABLES, Table, table
 from gapless.schema.ddl import quoted
 from gapless.schema.postgres import Dialect
-from gapless.sinks import entries
+from gapless.sinks import entries, requests
 from gapless.sinks.postgres import locks
 from gapless.sinks.postgres.options import Options
 
@@ -87,10 +87,15 @@ async def recognised(connection: asyncpg.Connection, options: Options) -> Home |
 
 
 async def found(connection: asyncpg.Connection, options: Options) -> None:
-    """Makes a sink of the schema, unless another process just did or it is somebody else's."""
+    """Makes a sink of the schema, unless another process just did or it is somebody else's.
+
+    A sink of an older version gets the table of requests.
+    """
     await connection.execute(locks.to_found(options.schema))
     there = await names(connection, options.schema)
+    dialect = Dialect(options.schema)
     if "_gapless_sink" in there:
+        await connection.execute(_create_requests(dialect))
         return
     if options.schema == LEDGER:
         raise SinkUnusable(
@@ -104,11 +109,11 @@ async def found(connection: asyncpg.Connection, options: Options) -> None:
         )
     if not await connection.fetch(_SCHEMA, options.schema):
         await connection.execute(f"CREATE SCHEMA {quoted(options.schema)}")
-    dialect = Dialect(options.schema)
     sink = dialect.place("_gapless_sink")
     await connection.execute(_CREATE.format(sink=sink))
     ranges = entries.create(dialect.place("_gapless_ranges"), "bigint", "bytea")
     await connection.execute(f"{ranges} WITH (fillfactor = 70)")
+    await connection.execute(_create_requests(dialect))
     await connection.execute(
         f"INSERT INTO {sink} VALUES ($1, $2, $3, $4)",  # noqa: S608
         str(uuid4()),
@@ -116,6 +121,10 @@ async def found(connection: asyncpg.Connection, options: Options) -> None:
         options.foreign_keys is not False,
         options.partition,
     )
+
+
+def _create_requests(dialect: Dialect) -> str:
+    return requests.create(dialect.place(requests.TABLE), "bigint")
 
 
 async def furnish(

@@ -38,6 +38,11 @@ def to_found(schema: str) -> str:
     return f"SELECT pg_advisory_xact_lock({_key('found', schema)})"
 
 
+def to_request(sink_id: str) -> str:
+    """SQL that waits for whoever changes requests."""
+    return f"SELECT pg_advisory_xact_lock({_key(sink_id, 'requests')})"
+
+
 def to_index(sink_id: str) -> str:
     """SQL that waits for whoever builds an index."""
     return f"SELECT pg_advisory_xact_lock({_key(sink_id, 'indexes')})"

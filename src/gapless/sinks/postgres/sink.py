@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Self, TypeVar
 
@@ -20,7 +20,7 @@ from gapless.core.errors import SinkUnusable
 from gapless.core.ranges import Span
 from gapless.postgres.connections import Connection
 from gapless.schema import Table, table
-from gapless.sinks import sql
+from gapless.sinks import records, requests, sql
 from gapless.sinks.admission import admit
 from gapless.sinks.postgres import home as homes
 from gapless.sinks.postgres import locks
@@ -36,7 +36,7 @@ from gapless.sinks.postgres.database import (
 from gapless.sinks.postgres.home import Home
 from gapless.sinks.postgres.options import Options
 from gapless.sinks.postgres.tables import Interleaved, PostgresTables, Ready
-from gapless.sinks.sink import Batch, Stored
+from gapless.sinks.sink import Batch, Request, Stored
 
 T = TypeVar("T")
 Body = Callable[[PostgresTables], Awaitable[T]]
@@ -120,8 +120,40 @@ class PostgresSink:
     async def stored(self, chain_id: int, span: Span | None = None) -> list[Stored]:
         return await self._run(lambda tables: sql.stored(tables, chain_id, span))
 
+    async def records(self, chain_id: int, span: Span) -> list[Stored]:
+        return await self._run(lambda tables: sql.whole_records(tables, chain_id, span))
+
+    async def endorse(
+        self,
+        chain_id: int,
+        seen: Sequence[Stored],
+        proven: frozenset[str],
+        unproven: frozenset[str],
+        fence: int,
+    ) -> None:
+        if seen:
+            await self._run(
+                lambda tables: sql.endorse(tables, chain_id, seen, proven, unproven, fence),
+                f"{WRITING}; {locks.to_write(self.id, chain_id, records.hull(seen))}",
+            )
+
     async def chains(self) -> list[int]:
         return await self._run(PostgresTables.chains)
+
+    async def request(self, chain_id: int, wanted: Request) -> None:
+        await self._run(
+            lambda tables: sql.request(tables, chain_id, wanted),
+            f"{WRITING}; {locks.to_request(self.id)}",
+        )
+
+    async def requests(self, chain_id: int) -> list[Request]:
+        return await self._run(lambda tables: tables.requests(chain_id))
+
+    async def withdraw(self, chain_id: int, span: Span) -> None:
+        await self._run(
+            lambda tables: sql.withdraw(tables, chain_id, span),
+            f"{WRITING}; {locks.to_request(self.id)}",
+        )
 
     async def read(
         self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
@@ -201,7 +233,7 @@ async def _home(database: Database, options: Options, *, create: bool) -> Home:
         return await homes.recognised(connection.raw, options)
 
     home = await database.transact(look, READING)
-    if home is None and create:
+    if create and (home is None or requests.TABLE not in home.there):
         await database.transact(lambda it: homes.found(it.raw, options))
         home = await database.transact(look, READING)
     if home is None:

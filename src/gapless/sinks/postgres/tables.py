@@ -24,11 +24,12 @@ from gapless.schema import TABLES, Table
 from gapless.schema.ddl import listed
 from gapless.schema.digest import digest
 from gapless.schema.postgres import Dialect
+from gapless.sinks import requests
 from gapless.sinks.entries import COLUMNS, changes, known_by
 from gapless.sinks.postgres.copying import copied, filled
 from gapless.sinks.postgres.rows import selected, to_arrow
 from gapless.sinks.records import Known, Retracted
-from gapless.sinks.sink import COUNTS, HIGHEST, Stored
+from gapless.sinks.sink import COUNTS, HIGHEST, Request, Stored
 
 # Ranges are disjoint, so of those that begin before ours only the last one can reach into it.
 _KNOWN = f"""
@@ -107,6 +108,7 @@ class PostgresTables:
         self._ready = dict(ready or {})
         self._prepared = prepared
         self._ranges = dialect.place("_gapless_ranges")
+        self._requests = dialect.place(requests.TABLE)
         self._versions: dict[tuple[str, int], str] = {}
         self._deferred = False
 
@@ -196,16 +198,36 @@ class PostgresTables:
 
     async def _has(self, table: Table) -> bool:
         """Whether the table is there by now: other processes make some, too."""
-        if table.name not in self._there:
-            place = self._dialect.place(table.name)
+        return await self._has_name(table.name)
+
+    async def _has_name(self, name: str) -> bool:
+        if name not in self._there:
+            place = self._dialect.place(name)
             if await self._connection.fetchval("SELECT to_regclass($1) IS NULL", place):
                 return False
-            self._there.add(table.name)
+            self._there.add(name)
         return True
 
     async def chains(self) -> list[int]:
-        query = f"SELECT DISTINCT chain_id FROM {self._ranges} WHERE kind = 'written' ORDER BY 1"  # noqa: S608
-        return [row[0] for row in await self._fetch(query)]
+        query = f"SELECT DISTINCT chain_id FROM {self._ranges} WHERE kind = 'written'"  # noqa: S608
+        found = {row[0] for row in await self._fetch(query)}
+        if await self._has_name(requests.TABLE):
+            query = f"SELECT DISTINCT chain_id FROM {self._requests}"  # noqa: S608
+            found |= {row[0] for row in await self._fetch(query)}
+        return sorted(found)
+
+    async def requests(self, chain_id: int) -> list[Request]:
+        if not await self._has_name(requests.TABLE):  # a sink of an older version
+            return []
+        query = f"SELECT {requests.COLUMNS} FROM {self._requests} WHERE chain_id = $1"  # noqa: S608
+        return requests.merged(map(requests.from_row, await self._fetch(query, chain_id)))
+
+    async def replace_requests(self, chain_id: int, wanted: Iterable[Request]) -> None:
+        delete = f"DELETE FROM {self._requests} WHERE chain_id = $1"  # noqa: S608
+        await self._connection.execute(delete, chain_id)
+        insert = f"INSERT INTO {self._requests} VALUES ($1, $2, $3, $4, $5, $6)"  # noqa: S608
+        for each in wanted:
+            await self._connection.execute(insert, chain_id, *requests.to_row(each))
 
     async def highest_fence(self) -> int:
         found = await self._connection.fetchval(

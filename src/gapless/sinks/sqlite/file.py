@@ -16,6 +16,7 @@ import apsw
 from gapless.core.errors import SinkError, SinkUnusable
 from gapless.schema import TABLES, Table
 from gapless.schema.sqlite import add_column, create_view, drop_view
+from gapless.sinks import requests
 from gapless.sinks.sqlite import ranges
 
 BUSY_MS = 60_000
@@ -27,6 +28,7 @@ CREATE TABLE _gapless_sink (
   version INTEGER NOT NULL
 ) STRICT
 """
+_CREATE_REQUESTS = f"{requests.create(requests.TABLE, 'INTEGER')} STRICT"
 _LEDGER = {"backfills", "chunks"}
 
 
@@ -116,6 +118,9 @@ def _recognise(connection: apsw.Connection, path: Path, create: bool) -> None:
         raise SinkUnusable(
             f"`{path}` has format {version}, this Gapless knows {VERSION}", hint="upgrade Gapless"
         )
+    if create and requests.TABLE not in names(connection):
+        with transaction(connection):
+            connection.execute(_CREATE_REQUESTS)
     for table in TABLES:
         if table.name in names(connection) and _columns(connection, table) != _wanted(table):
             with transaction(connection):

@@ -23,9 +23,9 @@ WHERE chain_id = :chain AND dataset = :dataset AND last >= :first AND first <= :
      WHERE chain_id = :chain AND dataset = :dataset AND first <= :first), 0)
 ORDER BY first
 """  # noqa: S608 - our own names
+_CHAINS = "SELECT DISTINCT chain_id FROM _gapless_ranges WHERE kind = 'written'"
 _DELETE = "DELETE FROM _gapless_ranges WHERE chain_id = ? AND dataset = ? AND first = ?"
 _INSERT = "INSERT INTO _gapless_ranges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_CHAINS = "SELECT DISTINCT chain_id FROM _gapless_ranges WHERE kind = 'written' ORDER BY chain_id"
 
 
 class Ranges:
@@ -59,8 +59,9 @@ class Ranges:
         self._connection.executemany(_DELETE, [(chain_id, *each) for each in gone])
         self._connection.executemany(_INSERT, [(chain_id, *each) for each in come])
 
-    def chains(self) -> list[int]:
-        return [chain_id for (chain_id,) in self._connection.execute(_CHAINS)]
+    def chains(self) -> set[int]:
+        """The chains of which anything is stored."""
+        return {chain_id for (chain_id,) in self._connection.execute(_CHAINS)}
 
     def highest_fence(self) -> int:
         found = self._connection.execute("SELECT coalesce(max(fence), 0) FROM _gapless_ranges").get

@@ -15,13 +15,18 @@ import pyarrow as pa
 from gapless.core.ranges import Span
 from gapless.schema import TABLES, Table, table
 from gapless.schema.sqlite import create_indexes, create_table, create_view
+from gapless.sinks import requests
 from gapless.sinks.records import Known, Retracted
-from gapless.sinks.sink import COUNTS, HIGHEST, Stored
+from gapless.sinks.sink import COUNTS, HIGHEST, Request, Stored
 from gapless.sinks.sqlite import file
 from gapless.sinks.sqlite.ranges import Ranges
 from gapless.sinks.sqlite.rows import filled, to_arrow, to_tuples
 
 _OF_SPAN = "WHERE chain_id = ? AND block_number BETWEEN ? AND ?"
+_REQUESTS = f"SELECT {requests.COLUMNS} FROM {requests.TABLE} WHERE chain_id = ?"  # noqa: S608
+_FORGET = f"DELETE FROM {requests.TABLE} WHERE chain_id = ?"  # noqa: S608 - our own names
+_REQUEST = f"INSERT INTO {requests.TABLE} VALUES (?, ?, ?, ?, ?, ?)"  # noqa: S608
+_REQUESTED = f"SELECT DISTINCT chain_id FROM {requests.TABLE}"  # noqa: S608
 
 
 class SqliteTables:
@@ -91,8 +96,22 @@ class SqliteTables:
         columns = zip(*rows, strict=True) if rows else ((), ())
         return pa.table([pa.array(values, pa.uint64()) for values in columns], COUNTS)
 
+    async def requests(self, chain_id: int) -> list[Request]:
+        if requests.TABLE not in file.names(self._connection):  # a sink of an older version
+            return []
+        found = self._connection.execute(_REQUESTS, (chain_id,))
+        return requests.merged(map(requests.from_row, found))
+
+    async def replace_requests(self, chain_id: int, wanted: Iterable[Request]) -> None:
+        self._connection.execute(_FORGET, (chain_id,))
+        rows = [(chain_id, *requests.to_row(each)) for each in wanted]
+        self._connection.executemany(_REQUEST, rows)
+
     def chains(self) -> list[int]:
-        return self._ranges.chains()
+        found = self._ranges.chains()
+        if requests.TABLE in file.names(self._connection):
+            found |= {chain_id for (chain_id,) in self._connection.execute(_REQUESTED)}
+        return sorted(found)
 
     def highest_fence(self) -> int:
         return self._ranges.highest_fence()

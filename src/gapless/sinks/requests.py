@@ -1,0 +1,96 @@
+"""The requests of a sink: how they are combined, and how databases store them. Pure.
+
+Requests that differ only in their span are kept as few spans as possible, so that asking for the
+same blocks again, or for the blocks after them, does not add to the list.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from gapless.core.anchors import Anchor
+from gapless.core.ranges import RangeSet, Span
+from gapless.schema import TABLES
+from gapless.sinks.sink import HIGHEST, Request
+
+TABLE = "_gapless_requests"
+COLUMNS = "first, last, datasets, checks, anchors"
+
+_CREATE = """
+CREATE TABLE IF NOT EXISTS {place} (
+  chain_id {number} NOT NULL,
+  first {number} NOT NULL,
+  last {number} NOT NULL,
+  datasets TEXT NOT NULL,  -- names of tables, separated by spaces
+  checks TEXT NOT NULL,    -- names of checks, separated by spaces
+  anchors TEXT NOT NULL    -- as height:hash, separated by spaces
+)
+"""
+
+Row = tuple[int, int, str, str, str]
+
+
+def create(place: str, number: str) -> str:
+    """`CREATE TABLE`, with a database's own type for numbers."""
+    return _CREATE.format(place=place, number=number)
+
+
+def admit(wanted: Request) -> None:
+    """Raises `ValueError` for a request that no sink could ever meet."""
+    first, last = wanted.span
+    if not 0 <= first <= last <= HIGHEST:
+        raise ValueError(f"`{wanted.span}` is not a range of blocks")
+    unknown = wanted.datasets - {each.name for each in TABLES}
+    if unknown or not wanted.datasets:
+        raise ValueError(f"a request names tables, not {sorted(unknown) or 'nothing'}")
+    if any(len(check.split()) != 1 for check in wanted.checks):
+        raise ValueError(f"a check is a single word: {sorted(wanted.checks)}")
+
+
+def merged(requests: Iterable[Request]) -> list[Request]:
+    """The requests in order; overlapping or touching ones of the same nature become one."""
+    spans: defaultdict[tuple[frozenset[Any], ...], list[Span]] = defaultdict(list)
+    for each in requests:
+        spans[each.datasets, each.checks, each.anchors].append(each.span)
+    joined = [
+        Request(span, *nature) for nature, found in spans.items() for span in RangeSet(found).spans
+    ]
+    return sorted(joined, key=to_row)
+
+
+def without(requests: Iterable[Request], span: Span) -> list[Request]:
+    """What is left of requests when nobody wants the blocks of a span, or knows their hashes."""
+    return merged(
+        Request(
+            left,
+            each.datasets,
+            each.checks,
+            frozenset(it for it in each.anchors if not span.first <= it.height <= span.last),
+        )
+        for each in requests
+        for left in (RangeSet.of(each.span) - RangeSet.of(span)).spans
+    )
+
+
+def to_row(request: Request) -> Row:
+    """The request as a row of the table, without its `chain_id`."""
+    return (
+        *request.span,
+        " ".join(sorted(request.datasets)),
+        " ".join(sorted(request.checks)),
+        " ".join(f"{height}:{hash_.hex()}" for height, hash_ in sorted(request.anchors)),
+    )
+
+
+def from_row(row: Sequence[Any]) -> Request:
+    """The request that `to_row` made a row of."""
+    first, last, datasets, checks, anchors = row
+    pairs = (each.split(":") for each in anchors.split())
+    return Request(
+        span=Span(first, last),
+        datasets=frozenset(datasets.split()),
+        checks=frozenset(checks.split()),
+        anchors=frozenset(Anchor(int(height), bytes.fromhex(hash_)) for height, hash_ in pairs),
+    )
