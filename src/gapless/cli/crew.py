@@ -1,7 +1,8 @@
 """More processes for a command whose node is faster than one core.
 
 Each helper is a worker of its own on the same ledger: it claims chunks under fences, and if it dies
-its chunks are claimed by the others. The command tells it what to do and adds up what it did.
+its chunks are claimed by the others. The command tells it what to do and adds up what it did. What
+a provider told one process to wait for is passed on to all others.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from typing import Self
 
 import msgspec
 
-from gapless.cli.errands import Errand, Report
+from gapless.cli.errands import Errand, News, Report
 from gapless.core.redaction import redact
 from gapless.runtime.counts import Counts
+from gapless.sources.rpc.providers import Providers, Rests
 from gapless.telemetry import metrics
 
 _LONGEST_LINE = 1 << 24
+_NEWS_EVERY = 0.1  # seconds
 
 
 class Crew:
@@ -32,13 +35,16 @@ class Crew:
         errands: Sequence[Errand],
         say: Callable[[str], None],
         on_loss: Callable[[], Awaitable[object]],
+        providers: Providers,
     ) -> None:
         self._errands = errands
         self._say = say
         self._on_loss = on_loss
+        self._providers = providers
         self._reports = [Report() for _ in errands]
         self._tasks: list[asyncio.Task[None]] = []
         self._processes: list[Process] = []
+        self._telling: asyncio.Task[None] | None = None
 
     @property
     def counts(self) -> Counts:
@@ -64,6 +70,8 @@ class Crew:
             process.stdin.write(msgspec.json.encode(errand) + b"\n")
             self._processes.append(process)
             self._tasks.append(asyncio.create_task(self._attend(at, process)))
+        if self._processes:
+            self._telling = asyncio.create_task(self._tell())
         return self
 
     async def __aexit__(self, *error: object) -> None:
@@ -73,9 +81,24 @@ class Crew:
 
     def dismiss(self) -> None:
         """Tells them that there is enough."""
+        if self._telling is not None:
+            self._telling.cancel()
         for process in self._processes:
             assert process.stdin is not None
             process.stdin.close()
+
+    async def _tell(self) -> None:
+        """Passes on every rest that is new; who told of it hears it too, which does no harm."""
+        told: Rests = {}
+        while True:
+            await asyncio.sleep(_NEWS_EVERY)
+            rests = self._providers.rests()
+            if rests.items() <= told.items():
+                continue
+            told = rests
+            for process in self._processes:
+                assert process.stdin is not None
+                process.stdin.write(msgspec.json.encode(News(rests)) + b"\n")
 
     async def _attend(self, at: int, process: Process) -> None:
         assert process.stdout is not None
@@ -84,6 +107,7 @@ class Crew:
             report = msgspec.json.decode(line, type=Report)
             metrics.absorb(report.metrics, self._reports[at].metrics)
             self._reports[at] = report
+            self._providers.rest(report.rests)
         await saying
         if await process.wait() != 0:
             code = process.returncode

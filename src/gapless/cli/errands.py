@@ -1,4 +1,8 @@
-"""What a command and its helpers tell each other, a line of JSON at a time."""
+"""What a command and its helpers tell each other, a line of JSON at a time.
+
+command -> helper   an errand first, then news; the end of the stream means: that is enough
+helper -> command   reports
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import msgspec
 
 from gapless.config import Config
 from gapless.runtime.counts import Counts
+from gapless.sources.rpc.providers import Rests, Share
 from gapless.telemetry.metrics import Snapshot
 
 
@@ -19,6 +24,8 @@ class FetchErrand(msgspec.Struct, frozen=True, tag="fetch"):
     slots: dict[str, int]
     spec: dict[str, Any]
     config: Config
+    workers: int  # requests in flight to each endpoint, of all processes together
+    share: Share
     max_calls: int | None
 
 
@@ -31,6 +38,7 @@ class WorkErrand(msgspec.Struct, frozen=True, tag="work"):
     drain: float
     as_json: bool
     verbose: bool
+    share: Share
 
 
 Errand = FetchErrand | WorkErrand
@@ -42,3 +50,10 @@ class Report(msgspec.Struct, frozen=True):
     counts: Counts = Counts()
     ended: dict[str, int] = {}  # runs, by how
     metrics: Snapshot = {}
+    rests: Rests = {}
+
+
+class News(msgspec.Struct, frozen=True):
+    """What the command tells its helpers while they work."""
+
+    rests: Rests

@@ -39,6 +39,7 @@ from gapless.runtime.fetching import (
 )
 from gapless.runtime.finishing import finished_by_workers
 from gapless.runtime.plane import Plane, profiles_to
+from gapless.sources.rpc import Share
 
 _LEVELS = [level.value for level in Level]
 _POLICIES = [kind.value for kind in RetryKind]
@@ -173,16 +174,21 @@ class Run:
     def _crew(self, engine: Engine, backfill_id: str, display: ProgressDisplay) -> Crew:
         """The other processes; each has the same share of everything as this one."""
         assert engine.worker is not None
-        errand = FetchErrand(
-            ledger=self.fetch.ledger_url,
-            backfill=backfill_id,
-            slots=dict(engine.worker.slots),
-            spec=msgspec.to_builtins(self.fetch.spec),
-            config=self.config,
-            max_calls=self.max_calls,
-        )
-        helpers = self.fetch.wish.processes - 1
-        return Crew([errand] * helpers, display.say, engine.free_dead)
+        fetch = self.fetch
+        errands = [
+            FetchErrand(
+                ledger=fetch.ledger_url,
+                backfill=backfill_id,
+                slots=dict(engine.worker.slots),
+                spec=msgspec.to_builtins(fetch.spec),
+                config=self.config,
+                workers=fetch.wish.numbers.workers,
+                share=share,
+                max_calls=self.max_calls,
+            )
+            for share in Share(0, fetch.wish.processes).others()
+        ]
+        return Crew(errands, display.say, engine.free_dead, fetch.providers)
 
 
 async def _stop_when_used_up(

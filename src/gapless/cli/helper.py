@@ -2,10 +2,11 @@
 
     python -m gapless.cli.helper
 
-Its errand comes on stdin, and with it the secrets that no command line may show. It works until
-that is done, or until stdin ends: the command has enough then, or is gone. So nothing is left
-behind by a command that was killed. On stdout it reports what it has done, a line every moment; on
-stderr it logs. Signals are the command's business.
+Its errand comes on stdin, and with it the secrets that no command line may show. News from the
+other processes may follow. It works until its errand is done, or until stdin ends: the command has
+enough then, or is gone. So nothing is left behind by a command that was killed. On stdout it
+reports what it has done, a line every moment; on stderr it logs. Signals are the command's
+business.
 """
 
 from __future__ import annotations
@@ -20,35 +21,45 @@ from contextlib import asynccontextmanager, suppress
 import msgspec
 
 from gapless.cli import foreground
-from gapless.cli.errands import Errand, FetchErrand, Report, WorkErrand
+from gapless.cli.errands import Errand, FetchErrand, News, Report, WorkErrand
 from gapless.cli.logs import log_to_stderr
+from gapless.config import load
 from gapless.core.errors import GaplessError
 from gapless.runtime import blocks
 from gapless.runtime.counts import Counts
 from gapless.runtime.engine import Engine
 from gapless.runtime.plane import BlocksSpec, open_plane
 from gapless.runtime.worker import WorkerOptions
+from gapless.sources.rpc import Providers
 from gapless.telemetry import metrics
 
 REPORT_EVERY = 0.2
 
 
-async def help_out(errand: Errand, enough: asyncio.Event, say: Callable[[Report], None]) -> None:
+Say = Callable[[Report], None]
+
+
+async def help_out(errand: Errand, providers: Providers, enough: asyncio.Event, say: Say) -> None:
     """Does an errand until there is enough."""
-    if isinstance(errand, FetchErrand):
-        await _fetch(errand, enough, say)
-    else:
-        await _work(errand, enough, say)
+    async with providers:
+        if isinstance(errand, FetchErrand):
+            await _fetch(errand, providers, enough, say)
+        else:
+            await _work(errand, providers, enough, say)
 
 
-async def _fetch(errand: FetchErrand, enough: asyncio.Event, say: Callable[[Report], None]) -> None:
+async def _fetch(
+    errand: FetchErrand, providers: Providers, enough: asyncio.Event, say: Say
+) -> None:
     log_to_stderr(logging.WARNING)
     spec = msgspec.convert(errand.spec, BlocksSpec)
     options = WorkerOptions(only=errand.backfill)
     async with (
         Engine(errand.ledger, slots=errand.slots, options=options) as engine,
-        open_plane(spec, errand.config, engine.ledger, max_calls=errand.max_calls) as plane,
-        _reporting(lambda: say(_report(engine, plane.counts))),
+        open_plane(
+            spec, errand.config, engine.ledger, providers, max_calls=errand.max_calls
+        ) as plane,
+        _reporting(lambda: say(_report(engine, providers, plane.counts))),
     ):
         await engine.attach(blocks.job(plane), errand.backfill)
         used_up = asyncio.create_task(plane.used_up.wait())
@@ -58,20 +69,26 @@ async def _fetch(errand: FetchErrand, enough: asyncio.Event, say: Callable[[Repo
         await engine.drain()
 
 
-async def _work(errand: WorkErrand, enough: asyncio.Event, say: Callable[[Report], None]) -> None:
+async def _work(errand: WorkErrand, providers: Providers, enough: asyncio.Event, say: Say) -> None:
     foreground.import_from_here()
     log_to_stderr(logging.INFO, as_json=errand.as_json, verbose=errand.verbose)
     options = WorkerOptions(poll_seconds=errand.poll, drain_seconds=errand.drain)
-    engine = Engine(errand.ledger, slots=errand.slots, importing=True, options=options)
-    async with engine, _reporting(lambda: say(_report(engine))):
+    engine = Engine(
+        errand.ledger,
+        slots=errand.slots,
+        importing=True,
+        options=options,
+        shared={blocks.PROVIDERS: providers},
+    )
+    async with engine, _reporting(lambda: say(_report(engine, providers))):
         await foreground.work(engine, enough, until_idle=False)
         await engine.drain()
     foreground.leave_if_stuck(engine)
 
 
-def _report(engine: Engine, counts: Counts = Counts()) -> Report:  # noqa: B008 - frozen
+def _report(engine: Engine, providers: Providers, counts: Counts | None = None) -> Report:
     ended = dict(engine.worker.ended) if engine.worker is not None else {}
-    return Report(counts, ended, metrics.snapshot())
+    return Report(counts or Counts(), ended, metrics.snapshot(), providers.rests())
 
 
 @asynccontextmanager
@@ -97,9 +114,11 @@ async def _main() -> None:
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     errand = msgspec.json.decode(await reader.readline(), type=Errand)
     enough = asyncio.Event()
+    providers = Providers(_workers(errand), share=errand.share)
 
     async def listen() -> None:
-        await reader.read()
+        while line := await reader.readline():
+            providers.rest(msgspec.json.decode(line, type=News).rests)
         enough.set()
 
     listening = asyncio.create_task(listen())
@@ -109,8 +128,12 @@ async def _main() -> None:
             with suppress(BrokenPipeError):  # the command is gone; stdin says so too
                 stdout.write(msgspec.json.encode(report).decode() + "\n")
 
-        await help_out(errand, enough, say)
+        await help_out(errand, providers, enough, say)
     listening.cancel()
+
+
+def _workers(errand: Errand) -> int:
+    return errand.workers if isinstance(errand, FetchErrand) else load().fetch.workers
 
 
 def main() -> None:

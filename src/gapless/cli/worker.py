@@ -12,9 +12,12 @@ from gapless.cli.errands import WorkErrand
 from gapless.cli.logs import log_to_stderr
 from gapless.cli.metrics import metrics_option, metrics_page
 from gapless.cli.options import Duration, common, note, processes_option
+from gapless.config import load
+from gapless.runtime.blocks import PROVIDERS
 from gapless.runtime.engine import Engine
 from gapless.runtime.slots import parse_slots
 from gapless.runtime.worker import WorkerOptions
+from gapless.sources.rpc import Providers, Share
 
 
 @click.command()
@@ -63,20 +66,27 @@ async def worker(
     The log goes to stderr, with --json as JSON; how the runs ended goes to stdout then.
     """
     parsed = parse_slots(slots)
-    errand = WorkErrand(ledger_url, parsed, poll, drain, as_json, verbose)
+    share = Share(0, processes)
+    errands = [
+        WorkErrand(ledger_url, parsed, poll, drain, as_json, verbose, each)
+        for each in share.others()
+    ]
+    providers = Providers(load().fetch.workers, share=share)
     engine = Engine(
         ledger_url,
         slots=parsed,
         importing=True,
         options=WorkerOptions(poll_seconds=poll, drain_seconds=drain),
+        shared={PROVIDERS: providers},
     )
     foreground.import_from_here()
     with foreground.stdout_kept_for_data():
         log_to_stderr(logging.INFO, as_json=as_json, verbose=verbose)
         async with (
             metrics_page(metrics_port) as page,
+            providers,
             foreground.working(engine, page) as stopped,
-            Crew([errand] * (processes - 1), note, engine.free_dead) as crew,
+            Crew(errands, note, engine.free_dead, providers) as crew,
         ):
             await foreground.work(engine, stopped, until_idle=until_idle)
             crew.dismiss()

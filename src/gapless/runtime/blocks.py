@@ -10,8 +10,11 @@ from gapless.core.retry import RetryPolicy
 from gapless.runtime.context import Context
 from gapless.runtime.job import Chunk, Job
 from gapless.runtime.plane import BlocksSpec, Plane, open_plane
+from gapless.sources.rpc import Providers
 
 NAME, VERSION = "blocks", 2
+PROVIDERS = "providers"
+"""The key under which the runs of a worker share their providers, over all backfills."""
 
 
 def job(plane: Plane | None = None) -> Job:
@@ -35,4 +38,5 @@ async def _plane_of(context: Context) -> Plane:
     """The plane that all runs of this backfill share in this process."""
     spec = msgspec.convert(context.spec, BlocksSpec)
     key = msgspec.json.encode(spec).decode()
-    return await context.shared(key, lambda: open_plane(spec, load(), context.ledger))
+    providers = await context.shared(PROVIDERS, lambda: Providers(load().fetch.workers))
+    return await context.shared(key, lambda: open_plane(spec, load(), context.ledger, providers))

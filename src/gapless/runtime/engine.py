@@ -11,7 +11,7 @@ import asyncio
 import os
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Any, Self, Unpack
 
 from gapless.core.backfill import State
 from gapless.core.selector import Selector
@@ -85,11 +85,14 @@ class Engine:
         jobs: Iterable[Job] = (),
         importing: bool = False,
         options: WorkerOptions = WorkerOptions(),  # noqa: B008 - frozen
+        shared: Mapping[str, Any] | None = None,
     ) -> None:
+        """`shared` are things that its runs find under these keys; the caller closes them."""
         self._url = ledger or os.environ.get("GAPLESS_LEDGER", DEFAULT_LEDGER)
         self._slots = {"default": slots} if isinstance(slots, int) else slots
         self._catalog = Catalog(jobs, importing=importing)
         self._options = options
+        self._shared = shared
         self._settled = asyncio.Event()
         self._working: asyncio.Task[None] | None = None
         self.worker: Worker | None = None
@@ -99,7 +102,12 @@ class Engine:
         self.controller = Controller(self.ledger)
         if self._slots is not None:
             self.worker = Worker(
-                self.ledger, self._catalog, self._slots, self._options, self._on_settled
+                self.ledger,
+                self._catalog,
+                self._slots,
+                self._options,
+                self._on_settled,
+                self._shared,
             )
             self._working = asyncio.create_task(self.worker.run(), name="gapless-worker")
             await self._has_started()

@@ -58,7 +58,7 @@ from gapless.runtime.worker import WorkerOptions
 from gapless.sinks import Sink
 from gapless.sinks.location import is_shareable, open_sink
 from gapless.sources.evm.source import EvmSource
-from gapless.sources.rpc import Call, Pool, Profile
+from gapless.sources.rpc import Call, Pool, Profile, Providers, Share
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -101,6 +101,7 @@ class Fetching:
 
     wish: Wish
     ledger_url: str
+    providers: Providers
     pool: Pool
     tip: Tip
     span: Span
@@ -133,7 +134,7 @@ class Fetching:
 
     def plane(self) -> AbstractContextManager[Plane]:
         assert self.sink is not None
-        return plane_with(self.spec, self.pool, self.sink, self.wish.numbers.workers)
+        return plane_with(self.spec, self.pool, self.sink, self.providers.workers)
 
     async def result(
         self, counts: Counts | None = None, ended: Backfill | None = None, seconds: float = 0.0
@@ -186,14 +187,16 @@ async def open_fetch(
     create: bool = True,
 ) -> AsyncIterator[Fetching]:
     """Asks the nodes where the chain stands, and the sink what it has."""
-    async with Pool(
+    providers = Providers(wish.numbers.workers, share=Share(0, wish.processes))
+    pool = Pool(
         endpoints_of(config, wish.endpoints),
-        workers=wish.numbers.workers,
         chain_id=wish.network.chain_id,
         max_calls=max_calls,
         patience=FIRST_PATIENCE,
         profiles=await _known_profiles(ledger_url, wish.network.name),
-    ) as pool:
+        providers=providers,
+    )
+    async with providers, pool:
         await _introduced(pool)
         source = EvmSource(pool, wish.network, receipts=False)
         tip = await survey(source, wish.network, wish.confirmations)
@@ -204,7 +207,7 @@ async def open_fetch(
             spec = wish.spec(pool.chain_id, "" if sink is None else sink.id)
             done = RangeSet() if sink is None else await covered(sink, spec, span)
             missing = RangeSet.of(span) - done
-            yield Fetching(wish, ledger_url, pool, tip, span, spec, sink, missing)
+            yield Fetching(wish, ledger_url, providers, pool, tip, span, spec, sink, missing)
 
 
 async def _introduced(pool: Pool) -> None:
@@ -272,7 +275,7 @@ def wish_for(
     numbers = checked(msgspec.structs.replace(config.fetch, **said))
     if processes > numbers.max_concurrent:
         numbers = msgspec.structs.replace(numbers, max_concurrent=processes)
-    places = places_of(config, chain, rpcs, target, options.get("rps")).shared_by(processes)
+    places = places_of(config, chain, rpcs, target, options.get("rps"))
     if processes > 1 and not is_shareable(places.config.sink(places.sink)):
         raise UsageError(
             f"`{places.sink}` can be open in one process only",

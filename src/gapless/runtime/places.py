@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import msgspec
@@ -22,14 +22,6 @@ class Places:
     endpoints: tuple[str, ...]
     sink: str
     shared: bool  # whether other processes know these names too
-
-    def shared_by(self, processes: int) -> Places:
-        """The same for each of some processes: together they keep to what an endpoint allows."""
-        endpoints = {
-            name: msgspec.structs.replace(each, rps=each.rps and each.rps / processes)
-            for name, each in self.config.endpoints.items()
-        }
-        return replace(self, config=msgspec.structs.replace(self.config, endpoints=endpoints))
 
 
 def places_of(

@@ -40,7 +40,7 @@ from gapless.runtime.joined import JoinedWriter, joining
 from gapless.sinks import JoiningSink, Sink, Stored
 from gapless.sinks.location import open_sink
 from gapless.sources.evm.source import EvmSource
-from gapless.sources.rpc import EndpointSpec, Pool, Profile
+from gapless.sources.rpc import EndpointSpec, Pool, Profile, Providers
 from gapless.telemetry import metrics
 
 
@@ -241,12 +241,17 @@ def plane_with(spec: BlocksSpec, pool: Pool, sink: Sink, workers: int) -> Iterat
 
 @asynccontextmanager
 async def open_plane(
-    spec: BlocksSpec, config: Config, ledger: Ledger, *, max_calls: int | None = None
+    spec: BlocksSpec,
+    config: Config,
+    ledger: Ledger,
+    providers: Providers,
+    *,
+    max_calls: int | None = None,
 ) -> AsyncIterator[Plane]:
     """The plane of a backfill, with what earlier ones learned of its endpoints."""
     pool = Pool(
         endpoints_of(config, spec.endpoints),
-        workers=config.fetch.workers,
+        providers=providers,
         chain_id=spec.chain_id,
         max_calls=max_calls,
         profiles=profiles_from(await ledger.profiles(spec.network)),
@@ -258,7 +263,7 @@ async def open_plane(
                 hint="fetch the range again: it gets a backfill for the sink that is there now",
             )
         await ledger.raise_fence(await sink.highest_fence())
-        with plane_with(spec, pool, sink, config.fetch.workers) as plane:
+        with plane_with(spec, pool, sink, providers.workers) as plane:
             yield plane
         await ledger.keep_profiles(spec.network, profiles_to(pool))
 

@@ -5,13 +5,13 @@ stopped, behind its last run: the last one opened is the first one closed, so a 
 those that it asked for itself. Each has a task of its own that opens it, keeps it and closes it,
 because task groups and timeouts inside of it may not change tasks; and because a run that is
 stopped while it waits must not take the opening away from the others. An opening that failed is
-not remembered: the next run tries again.
+not remembered: the next run tries again. What a worker was given to share, its owner closes.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Self, TypeVar
 
@@ -51,7 +51,8 @@ class _Kept:
 class Shared:
     """Shared things by key, open until the end of the `async with`."""
 
-    def __init__(self) -> None:
+    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
+        self._given = dict(given or {})  # opened and closed by somebody else
         self._kept: dict[str, _Kept] = {}
         self._opened: list[_Kept] = []
         self._closed = False
@@ -60,6 +61,9 @@ class Shared:
         """The thing of this key; `open` is called if there is none yet."""
         if self._closed:
             raise StopRequested("the worker has stopped")
+        if key in self._given:
+            found: T = self._given[key]
+            return found
         kept = self._kept.get(key)
         if kept is None:
             kept = self._kept[key] = _Kept(key, open)

@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Any, assert_never
 
 from gapless.core.chunk import Status
 from gapless.core.errors import LedgerError
@@ -59,6 +59,7 @@ class Worker:
         slots: Mapping[str, int],
         options: WorkerOptions = WorkerOptions(),  # noqa: B008 - frozen
         on_settled: Callable[[], None] = lambda: None,
+        shared: Mapping[str, Any] | None = None,
     ) -> None:
         self._process = this_process()
         self.id = f"{self._process.host.split('/')[0]}:{self._process.pid}:{secrets.token_hex(3)}"
@@ -71,7 +72,7 @@ class Worker:
         self._threads = ThreadPoolExecutor(
             sum(self._slots.values()), thread_name_prefix="gapless-job"
         )
-        self._shared = Shared()
+        self._shared = Shared(shared)
         self._resources = Resources(ledger, self._threads, self._shared)
         self._runs: dict[Run, str] = {}
         self._ended: list[Outcome] = []

@@ -1,6 +1,7 @@
 """JSON-RPC over HTTP, from one or several providers, none of which is to be trusted to answer.
 
 pool        what callers use: `ask`, and the counts
+providers   the endpoints of a process by URL, which all its pools share
 choice      which endpoint is next, how long to wait for it, or why none will do
 errand      one `ask` on its way: what it has, what it suffered, its patience
 exchange    one request and what its answer teaches
@@ -17,6 +18,17 @@ from gapless.sources.rpc.errand import Answers
 from gapless.sources.rpc.http import Timeouts
 from gapless.sources.rpc.pool import Pool
 from gapless.sources.rpc.profile import Profile
+from gapless.sources.rpc.providers import Providers, Share
 from gapless.sources.rpc.refused import Refused
 
-__all__ = ["Answers", "Call", "EndpointSpec", "Pool", "Profile", "Refused", "Timeouts"]
+__all__ = [
+    "Answers",
+    "Call",
+    "EndpointSpec",
+    "Pool",
+    "Profile",
+    "Providers",
+    "Refused",
+    "Share",
+    "Timeouts",
+]

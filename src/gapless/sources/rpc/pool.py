@@ -15,10 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
-from random import random
-from time import monotonic
 from types import TracebackType
 from typing import NoReturn, Self
 
@@ -31,15 +28,14 @@ from gapless.sources.rpc.endpoint import Endpoint, EndpointSpec
 from gapless.sources.rpc.envelope import Call, Complaint, Heard
 from gapless.sources.rpc.errand import Answers, Errand
 from gapless.sources.rpc.exchange import Exchange
-from gapless.sources.rpc.http import Http, Timeouts
+from gapless.sources.rpc.http import Timeouts
 from gapless.sources.rpc.limits import delay
 from gapless.sources.rpc.profile import Profile
+from gapless.sources.rpc.providers import Providers
 from gapless.sources.rpc.refused import Refused
 from gapless.sources.rpc.tally import Tally
 from gapless.sources.together import together
-from gapless.telemetry import metrics
 
-_THREADS = 2
 _LATER_AT_MOST = 3  # times that each endpoint is asked for what it does not have yet
 _LATER_DELAY = 0.25
 _CHAIN = {0: Call("eth_chainId")}
@@ -58,31 +54,34 @@ class Pool:
         patience: float = 60.0,
         timeouts: Timeouts | None = None,
         profiles: Mapping[str, Profile] | None = None,
+        providers: Providers | None = None,
     ) -> None:
+        """A view on the providers of this process; without them, it has its own."""
         if not specs or len({spec.name for spec in specs}) < len(specs):
             raise UsageError("endpoints need different names, and at least one is needed")
-        self._clock, self._chance = monotonic, random
-        known, now = profiles or {}, self._clock()
-        self._endpoints = [
-            Endpoint(spec, workers, known.get(spec.name, Profile()), now, self._chance)
-            for spec in specs
-        ]
-        self._places = workers * len(specs)
+        self._owned: Providers | None = None
+        if providers is None:
+            providers = self._owned = Providers(workers, timeouts=timeouts)
+        self._providers = providers
+        self._clock, self._chance = self._providers.clock, self._providers.chance
+        known = profiles or {}
+        found = [self._providers.endpoint(spec, known.get(spec.name, Profile())) for spec in specs]
+        self._endpoints = list(dict.fromkeys(found))  # two names may stand for one URL
         self.chain_id = chain_id
         self.patience = patience
-        self._timeouts = timeouts or Timeouts()
         self._tally = Tally(max_calls)
         self._resting = 0
-        self._introductions = {spec.name: asyncio.Lock() for spec in specs}
+        self._introductions = {each.name: asyncio.Lock() for each in self._endpoints}
+        self._introduced_here: set[str] = set()
         self._exchange: Exchange
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        http = await self._stack.enter_async_context(Http(self._timeouts))
-        threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="gapless-rpc")
-        self._stack.callback(threads.shutdown)
-        self._stack.enter_context(metrics.WORKERS.raised(self._places))
-        self._exchange = Exchange(http, threads, self._tally, self._clock)
+        if self._owned is not None:
+            await self._stack.enter_async_context(self._owned)
+        self._exchange = Exchange(
+            self._providers.http, self._providers.threads, self._tally, self._clock
+        )
         return self
 
     async def __aexit__(
@@ -178,7 +177,7 @@ class Pool:
 
     async def _round(self, errand: Errand, endpoint: Endpoint, *, fresh: bool) -> list[Heard]:
         """Asks for all that is pending, in as few requests as can be."""
-        if endpoint.chain_id is None:
+        if endpoint.name not in self._introduced_here:
             refused = await self._introduced(endpoint)
             if refused is not None:
                 return [refused]
@@ -190,20 +189,22 @@ class Pool:
     async def _introduced(self, endpoint: Endpoint) -> Heard | None:
         """Makes sure of the chain, once; what was heard instead, if there was no answer."""
         async with self._introductions[endpoint.name]:
-            if endpoint.chain_id is not None:
-                return None
-            heard = await self._exchange.send(endpoint, _CHAIN, set(), fresh=False)
-            if not heard.results:
-                return _not_introduced(endpoint, heard)
-            chain_id = _number(heard.results[0])
+            chain_id = endpoint.chain_id  # another pool may have asked
+            if chain_id is None:
+                heard = await self._exchange.send(endpoint, _CHAIN, set(), fresh=False)
+                if not heard.results:
+                    return _not_introduced(endpoint, heard)
+                chain_id = _number(heard.results[0])
             if chain_id is None:
                 raise UsageError(f"endpoint `{endpoint.name}` names no chain: is it an EVM node?")
+            endpoint.chain_id = chain_id
             if self.chain_id not in (None, chain_id):
                 raise UsageError(
                     f"endpoint `{endpoint.name}` is on chain {chain_id}, not {self.chain_id}",
                     hint="all endpoints must be of the network that is asked for",
                 )
-            self.chain_id = endpoint.chain_id = chain_id
+            self.chain_id = chain_id
+            self._introduced_here.add(endpoint.name)
             return None
 
     def _react(self, errand: Errand, endpoint: Endpoint, heard: Heard) -> None:
