@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import Raw
+
 from gapless.checks import derived
 from gapless.checks.subject import Subject, subject_of
 from gapless.core.evm.bloom import bloom_of_logs
@@ -20,10 +22,14 @@ from gapless.sources.evm.structs import (
     LightBlock,
     Receipt,
     Transaction,
+    is_given,
     transaction_type,
 )
 
 _EMPTY_ROOT = f"0x{EMPTY_ROOT.hex()}"
+_WITH_ACCESS_LIST = ("0x1", "0x2", "0x3", "0x4")
+_DEPOSIT = "0x7e"
+_NO_ENTRIES = Raw(b"[]")
 _DYNAMIC = 2  # the first type of transaction that names a limit and a tip instead of a price
 
 
@@ -36,8 +42,7 @@ def complete(
         block.withdrawals = block.withdrawals or []
     if isinstance(block, Block):
         for transaction in block.transactions:
-            if transaction.type is None:
-                transaction.type = hex(transaction_type(transaction))
+            _complete_transaction(transaction)
     subject = subject_of(block, receipts, network, height)
     if subject.rooted_receipts is None:
         return
@@ -48,6 +53,17 @@ def complete(
         _complete_receipts(subject)
     except ValueError:
         return
+
+
+def _complete_transaction(it: Transaction) -> None:
+    """The type, and what is absent in one encoding only: an empty list, or zero."""
+    if it.type is None:
+        it.type = hex(transaction_type(it))
+    if it.type in _WITH_ACCESS_LIST and not is_given(it.access_list):
+        it.access_list = _NO_ENTRIES
+    if it.type == _DEPOSIT:
+        it.mint = it.mint or "0x0"
+        it.is_system_tx = bool(it.is_system_tx)
 
 
 def _complete_receipts(it: Subject) -> None:

@@ -66,6 +66,13 @@ _CHECKS = {
 }
 
 
+def lacking_proofs(
+    proven: frozenset[str], unproven: frozenset[str], expected: frozenset[Check] = COMMITTED
+) -> frozenset[str]:
+    """What a person should know is not proven: of what is expected, or was asked for in vain."""
+    return (expected | unproven) - proven
+
+
 def required(network: Network, checks: frozenset[Check], height: int) -> frozenset[Check]:
     """Which of the checks a block at this height must pass, because its network supports them."""
     return network.checks_at(height) & checks

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from itertools import pairwise
 from operator import and_, or_
 
 import numpy as np
@@ -38,8 +39,9 @@ _NEEDS = {
         }
     ),
 }
-# Two endpoints agreed once; rows cannot repeat that. A link takes the block before.
-_NOT_IN_ROWS = frozenset({Check.AGREED, Check.LINK, Check.STATE_SYNC, Check.ANCHOR})
+# Two endpoints agreed once; rows cannot repeat that.
+_NOT_IN_ROWS = frozenset({Check.AGREED, Check.STATE_SYNC, Check.ANCHOR})
+_LINKED = Proof(frozenset({Check.LINK}))
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,11 @@ def examine_rows(
         except BadAnswer as error:
             flaws.append(Flaw(each.height, BLOCKS.name, str(error)))
     flaws += _contradictions(tables, good, chain_id)
-    return Examined(reduce(and_, proofs) if proofs else Proof(), flaws)
+    proof = reduce(and_, proofs) if proofs else Proof()
+    if Check.LINK in made:
+        flaws += _unlinked(blocks)
+        proof |= _LINKED
+    return Examined(proof, flaws)
 
 
 def _proof(it: Restored, network: Network, checks: frozenset[Check]) -> Proof:
@@ -99,6 +105,14 @@ def _proof(it: Restored, network: Network, checks: frozenset[Check]) -> Proof:
     if it.logs is None or not isinstance(it.block, Block):
         return proof
     return proof | check_range_logs(it.block, it.logs, None, network, checks, it.height)
+
+
+def _unlinked(blocks: Sequence[Restored]) -> Iterator[Flaw]:
+    """Blocks that do not stand on the one before them; the first has none here."""
+    for before, each in pairwise(blocks):
+        linked = each.block.parent_hash == before.block.hash
+        if each.height == before.height + 1 and not linked:
+            yield Flaw(each.height, BLOCKS.name, "its parent is not the block stored before it")
 
 
 def _contradictions(

@@ -41,6 +41,7 @@ class LazyGroup(click.Group):
         "fetch": ("gapless.cli.fetch", "Fetch blocks of a network, prove them, store them."),
         "verify": ("gapless.cli.verify", "Prove that what is stored is whole."),
         "gaps": ("gapless.cli.gaps", "List the blocks that are missing."),
+        "repair": ("gapless.cli.repair", "Replace what is damaged, and fetch what is missing."),
         "export": ("gapless.cli.export", "Write stored rows to a file, for other tools."),
         "backfill": ("gapless.cli.backfill", "Start, watch and steer backfills."),
         "worker": ("gapless.cli.worker", "Run chunks of whatever the ledger has."),
@@ -77,7 +78,7 @@ def main() -> None:
         sys.exit(2)
     except GaplessError as error:
         _say(str(error), error.hint)
-        sys.exit(2)
+        sys.exit(error.exit_code)
     sys.exit(code if isinstance(code, int) else 0)
 
 

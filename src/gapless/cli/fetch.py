@@ -18,7 +18,7 @@ from gapless.cli.display import Pace, ProgressDisplay
 from gapless.cli.errands import FetchErrand
 from gapless.cli.logs import log_to_stderr
 from gapless.cli.metrics import MetricsPage, metrics_option, metrics_page
-from gapless.cli.options import common, hint, note, opened, processes_option
+from gapless.cli.options import anchor_option, common, hint, note, opened, processes_option
 from gapless.config import Config, load
 from gapless.core.backfill import State
 from gapless.core.chunk import Order
@@ -59,13 +59,8 @@ _ORDERS = [order.value for order in Order]
 @click.option("--chunk-size", type=int, help="Blocks in a chunk.  [default: 1000]")
 @click.option("--max-concurrent", type=int, help="Chunks at once.  [default: 4]")
 @click.option("--verify", type=click.Choice(_LEVELS), help="How much to prove.  [default: auto]")
-@click.option(
-    "--anchor",
-    "anchors",
-    multiple=True,
-    metavar="HEIGHT:HASH",
-    help="A block that you trust; refuse any chain without it. Repeat for more.",
-)
+@anchor_option
+@click.option("--refetch", is_flag=True, help="Fetch and replace what is stored already.")
 @click.option("--retry", type=click.Choice(_POLICIES), help="What a failed chunk means.")
 @click.option("--rps", type=click.FloatRange(0, min_open=True), help="Calls a second, to each.")
 @click.option("--confirmations", type=click.IntRange(0), help="Final is so far below the head.")
@@ -126,8 +121,10 @@ async def fetch(
 
 def _dry_run(fetch: Fetching, *, as_json: bool) -> int:
     if as_json:
-        count = len(fetch.missing)
+        weak = len(fetch.held.weak & fetch.missing)
+        count = len(fetch.missing) - weak
         found = {"first": fetch.span.first, "last": fetch.span.last, "missing": count}
+        found |= {"to_prove_again": weak}
         click.echo(data.to_json({**found, "calls": calls_for(count, fetch.spec)}))
     return 0
 
@@ -233,7 +230,7 @@ class FetchLine:
         standing = fetching.Standing(
             network=fetch.spec.network,
             total=total,
-            done=min(total, total - len(fetch.missing) + counts.blocks),
+            done=min(total, total - len(fetch.missing) + counts.blocks + counts.reproven),
             blocks_per_second=self._blocks.after(now, counts.blocks),
             calls_per_second=self._calls.after(now, sum(counts.calls.values())),
             retries=counts.retries,

@@ -9,7 +9,7 @@ from typing import Any
 
 from gapless.cli.figures import counted, cut, duration, moment, plain, short
 from gapless.cli.render import BAR, bar
-from gapless.core.ranges import Span
+from gapless.core.ranges import RangeSet, Span
 from gapless.ledger import redacted
 from gapless.postgres.url import split
 from gapless.runtime.fetch import calls_for
@@ -47,8 +47,15 @@ def plan(fetch: Fetching) -> str:
         return f"{text}\nall of them are stored as asked for: nothing to fetch"
     if len(missing) < span.size:
         text += f"\n{counted(span.size - len(missing), 'block')} stored already"
-    calls = ", ".join(f"{count:,} {name}" for name, count in calls_for(len(missing), spec).items())
-    return f"{text}\nto fetch: {counted(len(missing), 'block')}, at least {calls}"
+    if damaged := fetch.held.damaged & missing:
+        text += f"\ndamaged: {counted(len(damaged), 'block')} cannot be read and are fetched again"
+    weak = RangeSet() if spec.refetch else fetch.held.weak & missing
+    if weak:
+        text += f"\nto prove again from stored rows: {counted(len(weak), 'block')}"
+    if left := len(missing) - len(weak):
+        calls = ", ".join(f"{count:,} {name}" for name, count in calls_for(left, spec).items())
+        text += f"\nto fetch: {counted(left, 'block')}, at least {calls}"
+    return text
 
 
 @dataclass(frozen=True)
@@ -95,7 +102,8 @@ def result_json(result: FetchResult, ledger_url: str) -> dict[str, Any]:
         "rows": dict(result.rows),
         "gaps": [list(span) for span in result.gaps.spans],
         "verify": result.spec.verify,
-        "unproven": sorted(result.unproven),
+        "not_proven": sorted(result.not_proven),
+        "reproven": result.reproven,
         "started_at": moment(result.started_at),
         "ended_at": moment(result.ended_at),
         "seconds": round(result.seconds, 3),
@@ -119,6 +127,8 @@ def summary(result: FetchResult) -> str:
     rows = ", ".join(f"{count:,} {name}" for name, count in result.rows.items())
     calls = ", ".join(f"{count:,} {name}" for name, count in sorted(result.calls.items()))
     lines = [line]
+    if result.reproven:
+        lines.append(f"proven again from stored rows: {counted(result.reproven, 'block')}")
     if result.fetched:
         times = f"from {moment(result.started_at)} to {moment(result.ended_at)}"
         lines.append(f"written: {counted(result.batches, 'batch', 'batches')} {times}")
@@ -128,8 +138,8 @@ def summary(result: FetchResult) -> str:
         lines[-1] += f"; {counted(result.retries, 'call')} sent again"
     if result.refused:
         lines[-1] += f"; {counted(result.refused, 'answer')} refused"
-    if result.unproven:
-        lines.append(f"unproven: {', '.join(sorted(result.unproven))}")
+    if result.not_proven and result.rows:
+        lines.append(f"not proven: {', '.join(sorted(result.not_proven))}")
     return "\n".join(lines)
 
 

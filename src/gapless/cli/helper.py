@@ -26,9 +26,10 @@ from gapless.cli.logs import log_to_stderr
 from gapless.config import load
 from gapless.core.errors import GaplessError
 from gapless.runtime import blocks
+from gapless.runtime.blocks_spec import BlocksSpec
 from gapless.runtime.counts import Counts
 from gapless.runtime.engine import Engine
-from gapless.runtime.plane import BlocksSpec, open_plane
+from gapless.runtime.plane import open_plane
 from gapless.runtime.worker import WorkerOptions
 from gapless.sources.rpc import Providers
 from gapless.telemetry import metrics

@@ -33,6 +33,13 @@ ledger_option = click.option(
     metavar="URL",
     help="`sqlite:///path` or `postgresql://…`; also GAPLESS_LEDGER.",
 )
+anchor_option = click.option(
+    "--anchor",
+    "anchors",
+    multiple=True,
+    metavar="HEIGHT:HASH",
+    help="Hash of a block that you trust: any other block there is an error. Repeatable.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 processes_option = click.option(

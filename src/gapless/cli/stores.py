@@ -7,20 +7,22 @@ filled it: then the blocks in question are those that the backfill was asked for
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import click
 
 from gapless.cli.options import opened
 from gapless.config import Config, load
+from gapless.core.anchors import Anchor
 from gapless.core.errors import BadSelector, UsageError
 from gapless.core.heights import Heights
 from gapless.core.ranges import Span
 from gapless.core.redaction import redact
 from gapless.ledger.records import Backfill
 from gapless.networks import CUSTOM, Network, find_network, network_of_chain
+from gapless.runtime.blocks_spec import known_hashes
 from gapless.sinks import Sink, open_sink
 
 sink_argument = click.argument("target", metavar="SINK|BACKFILL")
@@ -32,7 +34,7 @@ blocks_option = click.option(
     "--blocks",
     "blocks_text",
     metavar="A:B",
-    help="From A to B, both included; from the lowest to the highest stored block by default.",
+    help="From A to B, both included. Default: all blocks that were asked for.",
 )
 
 
@@ -41,13 +43,21 @@ class Store:
     """An open sink, and the chain in it that was asked for."""
 
     sink: Sink
-    shown: str  # the sink as the person may write it again
+    target: str = field(repr=False)  # the sink's name, or its path or URL, which may hold a secret
+    shown: str  # the same, as it may be shown
     chain_id: int
-    span: Span | None  # the blocks in question; None: from the lowest to the highest
+    facts: Network
+    span: Span | None  # the blocks in question; None: all that was asked for
 
     @property
     def network(self) -> str:
         return _name(self.chain_id)
+
+    async def known_hashes(self, anchors: Sequence[str] = ()) -> dict[int, bytes]:
+        """Hashes of the network, of the fetches into this sink, and of the person, by height."""
+        requests = await self.sink.requests(self.chain_id)
+        asked = (anchor for request in requests for anchor in request.anchors)
+        return known_hashes(self.facts, [*map(Anchor.parse, anchors), *asked])
 
 
 @asynccontextmanager
@@ -62,12 +72,21 @@ async def opened_store(
             backfill = await ledger.backfill(target)
         target, wanted, asked = _filled_by(backfill)
         span = span or asked
-    async with await open_sink(_place(config, target), create=False) as sink:
+    async with await open_sink(place_of(config, target), create=False) as sink:
         shown = redact(target)
-        yield Store(sink, shown, _chosen(shown, await sink.chains(), wanted), span)
+        chain_id = _chosen(shown, await sink.chains(), wanted)
+        yield Store(sink, target, shown, chain_id, _facts(wanted, chain_id), span)
 
 
-def _place(config: Config, target: str) -> str:
+def _facts(wanted: Network | None, chain_id: int) -> Network:
+    """What is known of the chain. A private one may have a public one's id: `custom` says so."""
+    if wanted is not None and wanted.chain_id is None:
+        return replace(wanted, chain_id=chain_id)
+    return network_of_chain(chain_id)
+
+
+def place_of(config: Config, target: str) -> str:
+    """Where a sink is that goes by its name, its variable or its path."""
     named = target in config.sinks or target.startswith("env:")
     return config.sink(target) if named else target
 

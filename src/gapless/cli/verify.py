@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from dataclasses import replace
 from random import Random
 
 import click
 
 from gapless.cli import data, verifying
-from gapless.cli.options import common, note
+from gapless.cli.display import CLEAR, LINE_EVERY
+from gapless.cli.options import anchor_option, common, note
 from gapless.cli.stores import (
     Store,
     blocks_option,
@@ -17,23 +20,23 @@ from gapless.cli.stores import (
     sink_argument,
 )
 from gapless.config import load
-from gapless.networks import network_of_chain
 from gapless.schema import BLOCKS
-from gapless.verify import Report, compare
-from gapless.verify import verify as look_through
+from gapless.verify import Report, Verification, compare
 from gapless.verify.against import sampled
 
 _SAMPLES = 32
 _PATIENCE = 20.0
+_REDRAW_EVERY = 0.2
 
 
 @click.command()
 @sink_argument
 @network_option
 @blocks_option
-@click.option("--deep", is_flag=True, help="Also compute every digest again: reads all rows.")
+@click.option("--deep", is_flag=True, help="Read every row, and prove all blocks again from them.")
+@anchor_option
 @click.option(
-    "--against", metavar="URL", help="Also compare some hashes with a node, or an endpoint's name."
+    "--against", metavar="URL", help="Compare some hashes with a node; takes an endpoint's name."
 )
 @common
 async def verify(
@@ -43,24 +46,68 @@ async def verify(
     network_name: str | None,
     blocks_text: str | None,
     deep: bool,
+    anchors: tuple[str, ...],
     against: str | None,
 ) -> int:
     """Prove that what is stored is whole.
 
-    Looks at the stored rows alone: no height is missing, every block stands on the one before, and
-    every table has as many rows as its blocks promise. Of a backfill, what it was asked for. Exit
-    code 1: something is missing or wrong.
+    Looks at the stored rows alone: every block that was asked for is there, every block stands on
+    the one before, and every table has as many rows as its blocks promise. Changes nothing. With
+    --deep, header hashes and roots are computed again from the rows. Given a backfill, checks what
+    that backfill was asked for. Exit code 1: something is missing or wrong.
     """
     async with opened_store(ledger_url, target, network_name, blocks_text) as store:
-        report = await look_through(store.sink, store.chain_id, store.span, deep=deep)
+        known = await store.known_hashes(anchors)
+        progress = RowProgress(await rows_of(store) if deep else 0)
+        looking = Verification(
+            store.sink, store.chain_id, store.facts, known, deep, progress.advance
+        )
+        report = await looking.report(store.span)
+        progress.end()
         if report is None:
             note(f"error: `{store.shown}` holds no block of {store.network}")
-            note(f"\nhint: `gapless fetch {store.network} A:B --to {store.shown}` brings some")
+            note(f"\nhint: fetch some: `gapless fetch {store.network} A:B --to {store.shown}`")
             return 1
         if against is not None:
             report = await _compared(store, report, against)
     _say(store, report, as_json=as_json)
     return 0 if report.complete else 1
+
+
+async def rows_of(store: Store) -> int:
+    """How many rows a deep look reads, going by the records."""
+    records = await store.sink.stored(store.chain_id)
+    span = store.span
+    inside = [
+        it
+        for it in records
+        if span is None or (it.span.first <= span.last and it.span.last >= span.first)
+    ]
+    return sum(it.rows for it in inside)
+
+
+class RowProgress:
+    """How far a deep look is: a live line on a terminal, elsewhere a line now and then."""
+
+    def __init__(self, total: int) -> None:
+        self._total, self._read = total, 0
+        self._live = sys.stderr.isatty()
+        self._started = self._written_at = time.monotonic()
+
+    def advance(self, rows: int) -> None:
+        self._read += rows
+        now = time.monotonic()
+        if now - self._written_at >= (_REDRAW_EVERY if self._live else LINE_EVERY):
+            self._written_at = now
+            line = verifying.progress_line(self._read, self._total, now - self._started)
+            click.echo(f"{CLEAR}{line}" if self._live else line, err=True, nl=not self._live)
+
+    def end(self) -> None:
+        if self._live and self._read:
+            click.echo(CLEAR, err=True, nl=False)
+        if self._read:
+            seconds = time.monotonic() - self._started
+            note(verifying.rate_line(self._read, seconds))
 
 
 async def _compared(store: Store, report: Report, against: str) -> Report:
@@ -71,7 +118,7 @@ async def _compared(store: Store, report: Report, against: str) -> Report:
     known = None if "://" in against else load().endpoint(against)
     spec = EndpointSpec("against", known.url if known else against)
     async with Pool([spec], chain_id=store.chain_id, patience=_PATIENCE) as pool:
-        source = EvmSource(pool, network_of_chain(store.chain_id), receipts=False)
+        source = EvmSource(pool, store.facts, receipts=False)
 
         async def hash_of(height: int) -> bytes:
             return bytes.fromhex((await source.block_hash(height)).removeprefix("0x"))

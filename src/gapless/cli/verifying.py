@@ -6,11 +6,11 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from gapless.cli.figures import counted
+from gapless.cli.figures import counted, duration, short
 from gapless.cli.render import table
 from gapless.core.ranges import RangeSet, Span
 from gapless.schema import TABLES
-from gapless.verify import Coverage, Finding, Report
+from gapless.verify import Coverage, Finding, Missing, Report
 
 _MOST = 20  # findings that a person wants to read; JSON has all
 
@@ -24,14 +24,28 @@ def spans_text(heights: RangeSet, most: int = 4) -> str:
 
 def report_text(report: Report, network: str) -> str:
     """What was looked at, what is there, and what is wrong."""
-    blocks = counted(report.span.size, "block")
-    head = f"{network}: blocks {_span(report.span)} ({blocks})"
-    lines = [head, *(f"  {line}" for line in _tables(report.coverage)), *_proofs(report.coverage)]
+    asked = report.coverage[0].heights | report.coverage[0].gaps
+    head = f"{network}: blocks {spans_text(asked)} ({counted(len(asked), 'block')})"
+    lines = [head, *(f"  {line}" for line in _tables(report.coverage)), *_proofs(report)]
+    lines += (f"  {line}" for line in _anchored(report))
     lines += _findings(report.findings)
     if report.complete:
-        how = "digests, links and counts" if report.deep else "links and counts"
+        how = "digests, links, counts and proofs" if report.deep else "links and counts"
         lines.append(f"complete: nothing is missing, and {how} agree")
+        if report.not_proven:
+            lines[-1] += f"; not proven: {_by_check(report.not_proven, report)}"
     return "\n".join(lines)
+
+
+def progress_line(read: int, total: int, seconds: float) -> str:
+    """How far a deep look is."""
+    share = f"{100 * read / total:.0f}%  " if total else ""
+    return f"verifying  {share}{short(read)}/{short(total)} rows  {short(read / seconds)} rows/s"
+
+
+def rate_line(read: int, seconds: float) -> str:
+    rate = f", {short(read / seconds)} rows/s" if seconds >= 1 else ""
+    return f"{counted(read, 'row')} read in {duration(seconds)}{rate}"
 
 
 def verdict(report: Report) -> str:
@@ -45,11 +59,14 @@ def verdict(report: Report) -> str:
 
 
 def repair(report: Report, network: str, sink: str) -> str:
-    """The command that brings what is missing; what is stored is not fetched again."""
-    if not report.gaps:
-        spans = RangeSet(finding.span for finding in report.findings)
-        return f"fetch these blocks into a new sink: `{_fetch(report, network, spans, 'new.db')}`"
-    return f"`{_fetch(report, network, report.gaps, sink)}` fills it"
+    """The command that brings what is missing, or replaces what is wrong."""
+    checks = {finding.check for finding in report.findings}
+    if checks & {"anchor", "hash"}:
+        branch = f"`gapless repair {shlex.quote(sink)} --replace-branch`"
+        return f"these blocks are of another chain or branch; if your node is right: {branch}"
+    if checks:
+        return f"replace what is wrong: `gapless repair {shlex.quote(sink)}`"
+    return f"fill the gaps: `{_fetch(report, network, report.gaps, sink)}`"
 
 
 def _fetch(report: Report, network: str, heights: RangeSet, sink: str) -> str:
@@ -67,6 +84,10 @@ def report_json(report: Report, network: str) -> dict[str, Any]:
         "last": report.span.last,
         "complete": report.complete,
         "deep": report.deep,
+        "not_proven": _spans(report.not_proven),
+        "anchored": [{"height": it.height, "blocks": it.heights.spans} for it in report.anchored],
+        "reproven": None if report.reproven is None else _spans(report.reproven.proven),
+        "not_reproven": None if report.reproven is None else _spans(report.reproven.not_again),
         "tables": [_coverage_json(each) for each in report.coverage],
         "findings": [
             {
@@ -81,21 +102,28 @@ def report_json(report: Report, network: str) -> dict[str, Any]:
     }
 
 
-def gaps_json(gaps: RangeSet, network: str, chain_id: int) -> dict[str, Any]:
-    return {"network": network, "chain_id": chain_id, "gaps": gaps.spans, "blocks": len(gaps)}
+def gaps_json(found: Missing, network: str, chain_id: int) -> dict[str, Any]:
+    return {
+        "network": network,
+        "chain_id": chain_id,
+        "gaps": found.gaps.spans,
+        "damaged": found.damaged.spans,
+        "blocks": len(found.gaps | found.damaged),
+    }
+
+
+def _spans(of: Mapping[str, RangeSet]) -> dict[str, Sequence[Span]]:
+    return {check: heights.spans for check, heights in of.items()}
 
 
 def _coverage_json(coverage: Coverage) -> dict[str, Any]:
-    def spans(of: Mapping[str, RangeSet]) -> dict[str, Sequence[Span]]:
-        return {check: heights.spans for check, heights in of.items()}
-
     return {
         "table": coverage.dataset,
         "rows": coverage.rows,
         "stored": coverage.heights.spans,
         "gaps": coverage.gaps.spans,
-        "proven": spans(coverage.proven),
-        "unproven": spans(coverage.unproven),
+        "proven": _spans(coverage.proven),
+        "unproven": _spans(coverage.unproven),
     }
 
 
@@ -108,9 +136,9 @@ def _tables(coverage: Iterable[Coverage]) -> list[str]:
     return table(rows).splitlines()
 
 
-def _proofs(coverage: Sequence[Coverage]) -> Iterator[str]:
-    """Which checks held for all blocks, and where others did not."""
-    blocks = coverage[0]
+def _proofs(report: Report) -> Iterator[str]:
+    """Which checks held for all blocks when they were stored, and which the rows still prove."""
+    blocks = report.coverage[0]
     if not blocks.heights:
         return
     everywhere = [check for check, heights in blocks.proven.items() if heights == blocks.heights]
@@ -118,8 +146,23 @@ def _proofs(coverage: Sequence[Coverage]) -> Iterator[str]:
     for check, heights in blocks.proven.items():
         if heights != blocks.heights:
             yield f"  proven in part: {check} at {spans_text(heights)}"
-    for check, heights in blocks.unproven.items():
-        yield f"  unproven: {check} at {spans_text(heights)}"
+    if report.reproven is not None and report.reproven.not_again:
+        found = _by_check(report.reproven.not_again, report)
+        yield f"  recorded as proven, but rows alone cannot show it again: {found}"
+
+
+def _anchored(report: Report) -> Iterator[str]:
+    for each in report.anchored:
+        yield f"anchored at {each.height:,}: blocks {spans_text(each.heights)}"
+
+
+def _by_check(found: Mapping[str, RangeSet], report: Report) -> str:
+    """Checks by name, with the blocks where it is not all of them."""
+    every = report.coverage[0].heights
+    return ", ".join(
+        check if heights == every else f"{check} at {spans_text(heights)}"
+        for check, heights in found.items()
+    )
 
 
 def _findings(findings: Sequence[Finding]) -> Iterator[str]:

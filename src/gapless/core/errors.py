@@ -20,6 +20,7 @@
     │   ├── FencedOff         a newer run has touched the range: nothing was written
     │   ├── BrokenSeam        a stored neighbour is of another branch: nothing was written
     │   ├── Incomplete        it does not hold all that was asked of it: exit code 1
+    │   ├── Orphaned          its blocks are not on the node's chain: repair it; exit code 1
     │   └── SinkUnusable      it is no sink, or not one for this
     └── JobError              raised by a job, or about one
         ├── TransientError    trying again later may help: the retry policy decides
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 
 class GaplessError(Exception):
     """Something went wrong in Gapless."""
+
+    exit_code = 2  # of a command that ends with it
 
     def __init__(self, message: str = "", *, hint: str | None = None) -> None:
         super().__init__(message or self.__doc__ or type(self).__name__)
@@ -150,6 +153,18 @@ class BrokenSeam(SinkError):
 
 class Incomplete(SinkError):
     """The sink does not hold all that was asked of it."""
+
+    exit_code = 1
+
+
+class Orphaned(SinkError):
+    """Stored blocks, at the heights `stale`, are not on the chain of the node."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, stale: RangeSet, hint: str) -> None:
+        super().__init__(message, hint=hint)
+        self.stale = stale
 
 
 class SinkUnusable(SinkError):

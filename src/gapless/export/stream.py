@@ -84,9 +84,13 @@ def read_columns(layout: Layout) -> Mapping[str, tuple[str, ...]]:
 
 
 async def range_of(sink: Sink, chain_id: int, layout: Layout) -> Span | None:
-    """From the lowest to the highest stored block of the table; None if there is none."""
-    records = [it for it in await sink.stored(chain_id) if it.dataset == layout.table.name]
-    return Span(records[0].span.first, records[-1].span.last) if records else None
+    """From the lowest to the highest block that the table has, or was asked to have."""
+    name = layout.table.name
+    spans = [it.span for it in await sink.stored(chain_id) if it.dataset == name]
+    spans += [it.span for it in await sink.requests(chain_id) if name in it.datasets]
+    if not spans:
+        return None
+    return Span(min(it.first for it in spans), max(it.last for it in spans))
 
 
 async def lacking(sink: Sink, chain_id: int, layout: Layout, span: Span) -> dict[str, RangeSet]:

@@ -192,8 +192,9 @@ class Flow:
             return  # what was about to be written was: it is asked for again
         if stale[0] == window.first > 0:
             raise PermanentError(
-                f"the chain changed more than {depth} blocks below {seam.height}",
-                hint="its stored blocks are of another branch: fetch the range into a new sink",
+                f"the chain changed more than {depth} blocks below {seam.height:,}: the stored"
+                " blocks there are of another branch",
+                hint="if the node is right, `gapless repair SINK --replace-branch` replaces them",
             )
         whole = Span(stale[0], stale[-1])
         spans = cells(whole, whole.size, None, lambda: self._units.unit)

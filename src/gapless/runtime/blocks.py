@@ -7,9 +7,10 @@ import msgspec
 from gapless.config import load
 from gapless.core.partitions import blocks as block_heights
 from gapless.core.retry import RetryPolicy
+from gapless.runtime.blocks_spec import BlocksSpec
 from gapless.runtime.context import Context
 from gapless.runtime.job import Chunk, Job
-from gapless.runtime.plane import BlocksSpec, Plane, open_plane
+from gapless.runtime.plane import Plane, open_plane
 from gapless.sources.rpc import Providers
 
 NAME, VERSION = "blocks", 2

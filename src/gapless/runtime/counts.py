@@ -10,6 +10,7 @@ import msgspec
 class Counts(msgspec.Struct, frozen=True):
     blocks: int = 0  # written
     batches: int = 0
+    reproven: int = 0  # blocks that were proven again from their own rows, and not fetched
     calls: dict[str, int] = {}  # by method
     requests: int = 0
     retries: int = 0  # calls that were sent again
@@ -19,6 +20,7 @@ class Counts(msgspec.Struct, frozen=True):
         return Counts(
             blocks=self.blocks + other.blocks,
             batches=self.batches + other.batches,
+            reproven=self.reproven + other.reproven,
             calls=dict(Counter(self.calls) + Counter(other.calls)),
             requests=self.requests + other.requests,
             retries=self.retries + other.retries,

@@ -31,7 +31,7 @@ from gapless.ledger.records import Backfill, BackfillRequest
 from gapless.networks import Network
 from gapless.pipeline.intake import needs_receipts
 from gapless.runtime.blocks import NAME, VERSION
-from gapless.runtime.plane import BlocksSpec
+from gapless.runtime.blocks_spec import BlocksSpec
 from gapless.schema import TABLES
 from gapless.sources.evm.source import EvmSource
 
@@ -91,6 +91,9 @@ class Wish:
     queue: str = FOREGROUND
     confirmations: int | None = None
     processes: int = 1
+    refetch: bool = False
+    only: RangeSet | None = None  # of the heights, those to fetch again; None: what is missing
+    replace_branch: bool = False  # whether a branch that the chain abandoned may be removed
 
     def chunk_size(self, blocks: int) -> int:
         """So that each process has chunks of its own, however short the range is."""
@@ -110,28 +113,33 @@ class Wish:
             checks=tuple(sorted(self.verify.checks_of(receipts=needs_receipts(self.datasets)))),
             anchors=tuple(map(str, sorted(self.anchors))),
             batch_size=self.numbers.batch_size,
+            refetch=self.refetch,
         )
 
 
-def fetch_id(spec: BlocksSpec, span: Span, generation: int = 1) -> str:
-    """The id of the n-th backfill of this span into this sink."""
+def fetch_id(
+    spec: BlocksSpec, span: Span, only: RangeSet | None = None, generation: int = 1
+) -> str:
+    """The id of the n-th backfill of this span, or of some of it, into this sink."""
     about = [spec.network, spec.chain_id, spec.sink_id, spec.datasets, spec.checks, span]
-    about += [spec.anchors] if spec.anchors else []
+    about += [spec.anchors, spec.refetch, () if only is None else only.spans]
     digest = hashlib.sha256(msgspec.json.encode(about)).digest()
     name = f"bf_{base64.b32encode(digest).decode().lower()[:10]}"
     return name if generation == 1 else f"{name}-{generation}"
 
 
-async def unfinished(ledger: Ledger, spec: BlocksSpec, span: Span) -> tuple[Backfill | None, str]:
+async def unfinished(
+    ledger: Ledger, spec: BlocksSpec, span: Span, only: RangeSet | None = None
+) -> tuple[Backfill | None, str]:
     """The backfill of this fetch that has not ended, if there is one, and the next free id."""
     generation = 1
     found: Backfill | None = None
     with suppress(NotFound):
         while found is None or found.state.ended:
-            found = await ledger.backfill(fetch_id(spec, span, generation))
+            found = await ledger.backfill(fetch_id(spec, span, only, generation))
             generation += 1
         return found, found.id
-    return None, fetch_id(spec, span, generation)
+    return None, fetch_id(spec, span, only, generation)
 
 
 def request_for_blocks(

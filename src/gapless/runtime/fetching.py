@@ -13,18 +13,19 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from typing import TypedDict, TypeVar, Unpack
 
 import msgspec
 
-from gapless.checks.levels import Level
+from gapless.checks.levels import Level, lacking_proofs
 from gapless.config import Config, checked, load
 from gapless.core.anchors import Anchor
 from gapless.core.backfill import State
 from gapless.core.chunk import Order
-from gapless.core.errors import LedgerError, SinkUnusable, UsageError
+from gapless.core.errors import Damaged, LedgerError, Orphaned, SinkUnusable, UsageError
 from gapless.core.heights import Heights, Tip
 from gapless.core.ranges import RangeSet, Span
 from gapless.core.retry import RetryKind, RetryPolicy
@@ -32,6 +33,8 @@ from gapless.ledger import Ledger, open_ledger
 from gapless.ledger.records import Backfill, BackfillRequest
 from gapless.networks import Network, find_network
 from gapless.runtime import blocks
+from gapless.runtime.blocks_spec import BlocksSpec, known_hashes
+from gapless.runtime.branch import abandoned
 from gapless.runtime.counts import Counts
 from gapless.runtime.engine import BackfillHandle, Engine
 from gapless.runtime.fetch import (
@@ -42,21 +45,20 @@ from gapless.runtime.fetch import (
     survey,
     unfinished,
 )
+from gapless.runtime.holding import Holding, holding
 from gapless.runtime.places import Places, places_of
 from gapless.runtime.plane import (
-    BlocksSpec,
     Plane,
-    covered,
     endpoints_of,
-    known_hashes,
     plane_with,
     profiles_from,
     profiles_to,
 )
 from gapless.runtime.process import DEFAULT_LEDGER, actor
 from gapless.runtime.worker import WorkerOptions
-from gapless.sinks import Sink
+from gapless.sinks import Request, Sink, Stored
 from gapless.sinks.location import is_shareable, open_sink
+from gapless.sources.evm.identity import refuse_wrong_chain
 from gapless.sources.evm.source import EvmSource
 from gapless.sources.rpc import Call, Pool, Profile, Providers, Share
 
@@ -76,8 +78,9 @@ class FetchResult:
     span: Span
     gaps: RangeSet  # what is missing of the span
     rows: Mapping[str, int]  # stored, by dataset
-    unproven: frozenset[str]
+    not_proven: frozenset[str]  # checks of the default level, or asked for, that some block lacks
     fetched: int  # blocks that this run has written
+    reproven: int  # blocks that were proven again from their own rows
     batches: int  # in so many writes
     started_at: float
     ended_at: float
@@ -107,13 +110,14 @@ class Fetching:
     span: Span
     spec: BlocksSpec
     sink: Sink | None  # None: it is not there, and was not to be made
-    missing: RangeSet
+    held: Holding
+    missing: RangeSet  # to be fetched, or proven again
 
     async def wanted(self, ledger: Ledger) -> Backfill | BackfillRequest:
         """The backfill that this fetch has begun before, or what to ask for."""
         assert self.sink is not None
         await ledger.raise_fence(await self.sink.highest_fence())
-        found, backfill_id = await unfinished(ledger, self.spec, self.span)
+        found, backfill_id = await unfinished(ledger, self.spec, self.span, self.wish.only)
         return found or request_for_blocks(
             backfill_id, self.spec, self.span, self.missing, self.wish
         )
@@ -145,20 +149,22 @@ class Fetching:
         assert self.sink is not None
         ended_at = time.time()
         await self.sink.finish()
-        stored = await self.sink.stored(self.spec.chain_id, self.span)
+        stored = await self._stored(self.sink)
         rows: Counter[str] = Counter()
         for each in stored:
             rows[each.dataset] += each.rows
+        held = await holding(self.sink, self.spec, self.span)
         return FetchResult(
             id=None if ended is None else ended.id,
             state=State.SUCCEEDED if ended is None else ended.state,
             error=None if ended is None else ended.error,
             spec=self.spec,
             span=self.span,
-            gaps=RangeSet.of(self.span) - await covered(self.sink, self.spec, self.span),
+            gaps=held.left(self.span),
             rows=rows,
-            unproven=frozenset(check for each in stored for check in each.unproven),
+            not_proven=self._not_proven(stored),
             fetched=counts.blocks,
+            reproven=counts.reproven,
             batches=counts.batches,
             started_at=ended_at - seconds,
             ended_at=ended_at,
@@ -167,6 +173,21 @@ class Fetching:
             retries=counts.retries,
             refused=counts.refused,
         )
+
+    async def _stored(self, sink: Sink) -> list[Stored]:
+        try:
+            return await sink.stored(self.spec.chain_id, self.span)
+        except Damaged:  # it cannot be cut to the span without being read
+            return await sink.records(self.spec.chain_id, self.span)
+
+    def _not_proven(self, stored: Sequence[Stored]) -> frozenset[str]:
+        expected = Level.AUTO.checks_of(receipts=self.spec.wanted.receipts)
+        lists = (
+            lacking_proofs(each.proven, each.unproven, expected)
+            for each in stored
+            if each.dataset in self.spec.datasets
+        )
+        return frozenset().union(*lists)
 
 
 async def start(engine: Engine, plane: Plane, wanted: Backfill | BackfillRequest) -> BackfillHandle:
@@ -203,11 +224,42 @@ async def open_fetch(
         pool.patience = PATIENCE
         span = tip.pin(wish.heights)
         assert pool.chain_id is not None
+        network = replace(wish.network, chain_id=pool.chain_id)
+        known = known_hashes(network, wish.anchors)
+        await refuse_wrong_chain(pool, known, tip.final, network.name)
         async with _sink_at(config.sink(wish.sink), create=create) as sink:
             spec = wish.spec(pool.chain_id, "" if sink is None else sink.id)
-            done = RangeSet() if sink is None else await covered(sink, spec, span)
-            missing = RangeSet.of(span) - done
-            yield Fetching(wish, ledger_url, providers, pool, tip, span, spec, sink, missing)
+            opened = partial(Fetching, wish, ledger_url, providers, pool, tip, span)
+            if sink is None:
+                yield opened(spec, sink, Holding(), RangeSet.of(span))
+                return
+            stale = await abandoned(sink, spec.chain_id, span, source)
+            if len(stale) > network.reorg_depth:
+                if not wish.replace_branch:
+                    raise _orphaned(wish.sink, stale, network)
+                for part in stale.spans:
+                    await sink.retract(spec.chain_id, part, await sink.highest_fence())
+            elif stale:
+                spec = msgspec.structs.replace(spec, refetch=True)
+            held = await holding(sink, spec, span)
+            missing = RangeSet.of(span) if wish.refetch else held.left(span)
+            missing = (missing if wish.only is None else wish.only) | (stale & RangeSet.of(span))
+            if create:
+                anchors = frozenset(Anchor(*each) for each in known.items())
+                datasets, checks = frozenset(spec.datasets), frozenset[str](spec.checks)
+                await sink.request(spec.chain_id, Request(span, datasets, checks, anchors))
+            yield opened(spec, sink, held, missing)
+
+
+def _orphaned(sink: str, stale: RangeSet, network: Network) -> Orphaned:
+    first, last = stale.spans[0].first, stale.spans[-1].last
+    return Orphaned(
+        f"stored blocks {first:,} to {last:,} of `{sink}` are not on the node's chain: it changed"
+        f" more than {network.reorg_depth} blocks deep, or the node is on another branch",
+        stale=stale,
+        hint="if the node is right, replace the stored branch:"
+        f" `gapless repair {sink} --replace-branch`",
+    )
 
 
 async def _introduced(pool: Pool) -> None:
@@ -255,6 +307,7 @@ class FetchOptions(TypedDict, total=False):
     order: str | None
     confirmations: int | None  # blocks below the head that are not taken for final
     anchors: Sequence[str] | None  # `HEIGHT:HASH` of blocks that are trusted
+    refetch: bool | None  # whether to replace what is stored
 
 
 _NUMBERS = ("workers", "batch_size", "chunk_size", "max_concurrent", "verify", "retry")
@@ -290,6 +343,7 @@ def wish_for(
         verify=_one_of(Level, "verify", numbers.verify),
         numbers=numbers,
         anchors=_anchors(chain, options.get("anchors") or ()),
+        refetch=options.get("refetch") or False,
         order=_one_of(Order, "order", options.get("order") or Order.OLDEST),
         retry=RetryPolicy.named(_one_of(RetryKind, "retry", numbers.retry)),
         queue="default" if places.shared else FOREGROUND,

@@ -16,9 +16,9 @@ from gapless.core.partitions import epochs
 from gapless.core.retry import RetryPolicy
 from gapless.ledger.groups import Hook
 from gapless.ledger.records import BackfillRequest
+from gapless.runtime.blocks_spec import BlocksSpec
 from gapless.runtime.context import Context
 from gapless.runtime.job import Chunk, Job
-from gapless.runtime.plane import BlocksSpec
 from gapless.sinks.location import open_sink
 
 NAME, VERSION = "finish", 1

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import msgspec
 
-from gapless.checks.levels import Level, required
 from gapless.config import Config
-from gapless.core.anchors import Anchor
 from gapless.core.errors import (
     MissingHistory,
     PermanentError,
@@ -30,78 +27,43 @@ from gapless.core.errors import (
 from gapless.core.ranges import RangeSet, Span
 from gapless.ledger import Ledger
 from gapless.ledger.records import Coverage
-from gapless.networks import Check, Network, find_network
+from gapless.networks import Check
 from gapless.pipeline.flow import Flow, Sizes, Target
-from gapless.pipeline.intake import Intake, Wanted
+from gapless.pipeline.intake import Intake
+from gapless.runtime.blocks_spec import BlocksSpec
 from gapless.runtime.context import Context
 from gapless.runtime.counts import Counts
+from gapless.runtime.holding import holding
 from gapless.runtime.job import Chunk
 from gapless.runtime.joined import JoinedWriter, joining
+from gapless.runtime.reproof import Reproof
 from gapless.sinks import JoiningSink, Sink, Stored
 from gapless.sinks.location import open_sink
+from gapless.sources.evm.identity import refuse_wrong_chain
 from gapless.sources.evm.source import EvmSource
 from gapless.sources.rpc import EndpointSpec, Pool, Profile, Providers
 from gapless.telemetry import metrics
-
-
-class BlocksSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What a backfill of blocks is about; it holds names, never a URL."""
-
-    network: str
-    chain_id: int
-    endpoints: tuple[str, ...]
-    sink: str
-    sink_id: str
-    datasets: tuple[str, ...]
-    verify: Level  # the name that was asked for; `checks` is what it meant then
-    checks: tuple[Check, ...]
-    anchors: tuple[str, ...] = ()  # that a person trusts, beside those of the network
-    batch_size: int
-
-    @property
-    def chain(self) -> Network:
-        return replace(find_network(self.network), chain_id=self.chain_id)
-
-    @property
-    def known_hashes(self) -> dict[int, bytes]:
-        """The hashes of blocks that are known beforehand, by height."""
-        return known_hashes(self.chain, map(Anchor.parse, self.anchors))
-
-    @property
-    def wanted(self) -> Wanted:
-        return Wanted(
-            self.chain,
-            self.chain_id,
-            frozenset(self.checks),
-            frozenset(self.datasets),
-            {height: f"0x{hash_.hex()}" for height, hash_ in self.known_hashes.items()},
-        )
-
-
-def known_hashes(network: Network, anchors: Iterable[Anchor]) -> dict[int, bytes]:
-    """The network's own anchors and a person's, by height; two that contradict are an error."""
-    found = dict(network.anchors)
-    for height, hash_ in anchors:
-        if found.setdefault(height, hash_) != hash_:
-            raise UsageError(
-                f"the anchor at {height:,} contradicts another one: `{network.name}` has"
-                f" 0x{found[height].hex()} there",
-                hint="check the hash, and the network's name",
-            )
-    return found
 
 
 class Plane:
     """Fetches chunks of blocks into a sink."""
 
     def __init__(
-        self, spec: BlocksSpec, pool: Pool, intake: Intake, sink: Sink, workers: int
+        self,
+        spec: BlocksSpec,
+        pool: Pool,
+        intake: Intake,
+        sink: Sink,
+        workers: int,
+        threads: Executor,
     ) -> None:
         self.spec = spec
         self.pool = pool
         self.intake = intake
         self.sink = sink
         self.blocks = self.batches = 0  # written
+        self.reproven = 0  # blocks that were proven again, from their own rows
+        self._threads = threads
         self.used_up = asyncio.Event()  # set when no more calls are allowed
         self._workers = workers
         self._runs = 0
@@ -113,6 +75,7 @@ class Plane:
         return Counts(
             blocks=self.blocks,
             batches=self.batches,
+            reproven=self.reproven,
             calls=dict(self.pool.calls),
             requests=self.pool.requests,
             retries=self.pool.retries,
@@ -132,8 +95,7 @@ class Plane:
         self._runs += 1
         try:
             for span in chunk.spans:
-                done = await covered(self.sink, self.spec, span)
-                for part in (RangeSet.of(span) - done).spans:
+                for part in (await self._missing(span, context)).spans:
                     sink: Target = self.sink
                     if joined is not None:
                         sink = JoinedWriter(joined, context, part.first, self._coverage)
@@ -151,6 +113,22 @@ class Plane:
         await self._cover(chunk, context)
         if chunk.spans[-1].last == last:
             context.progress(last)
+
+    async def _missing(self, span: Span, context: Context) -> RangeSet:
+        """What must be fetched of a span; whatever can be had from stored rows is had here."""
+        whole, chain_id = RangeSet.of(span), self.spec.chain_id
+        held = await holding(self.sink, self.spec, span)
+        for damaged in held.damaged.spans:  # unreadable: nothing of it can be kept
+            await self.sink.retract(chain_id, damaged, context.fence)
+        if self.spec.refetch:
+            recorded = RangeSet(it.span for it in await self.sink.records(chain_id, span))
+            for unknown in (whole - recorded).spans:  # rows without a record would be in the way
+                await self.sink.retract(chain_id, unknown, context.fence)
+            return whole
+        reproof = Reproof(self.sink, self.spec, self._threads, context.check)
+        proven = await reproof.prove(held.weak, context.fence)
+        self.reproven += len(proven)
+        return whole - held.done - proven
 
     async def _joins(self, ledger: Ledger) -> JoiningSink | None:
         """The sink, if it is one database with the ledger; found out once."""
@@ -204,26 +182,6 @@ class Plane:
         )
 
 
-async def covered(sink: Sink, spec: BlocksSpec, span: Span) -> RangeSet:
-    """The heights of a span that the sink holds as they are asked for."""
-    stored = await sink.stored(spec.chain_id, span)
-    found = RangeSet.of(span)
-    for dataset in spec.datasets:
-        found &= RangeSet(
-            each.span for each in stored if each.dataset == dataset and _suffices(each, spec)
-        )
-    return found
-
-
-def _suffices(stored: Stored, spec: BlocksSpec) -> bool:
-    """Whether all was checked that is asked for, as far as it could be."""
-    made = stored.proven | stored.unproven
-    checks = frozenset(spec.checks)
-    starts = {stored.span.first, *(era.start for era in spec.chain.eras)}
-    heights = (height for height in starts if stored.span.first <= height <= stored.span.last)
-    return all(required(spec.chain, checks, height) <= made for height in heights)
-
-
 @contextmanager
 def plane_with(spec: BlocksSpec, pool: Pool, sink: Sink, workers: int) -> Iterator[Plane]:
     """The plane between endpoints and a sink that are open."""
@@ -236,7 +194,7 @@ def plane_with(spec: BlocksSpec, pool: Pool, sink: Sink, workers: int) -> Iterat
         )
         headers = EvmSource(pool, spec.chain, receipts=False)
         intake = Intake(source, headers, spec.wanted, threads)
-        yield Plane(spec, pool, intake, sink, workers)
+        yield Plane(spec, pool, intake, sink, workers, threads)
 
 
 @asynccontextmanager
@@ -262,6 +220,8 @@ async def open_plane(
                 f"the sink `{spec.sink}` is not the one that this backfill was made for",
                 hint="fetch the range again: it gets a backfill for the sink that is there now",
             )
+        if known := spec.known_hashes:
+            await refuse_wrong_chain(pool, known, max(known), spec.network)
         await ledger.raise_fence(await sink.highest_fence())
         with plane_with(spec, pool, sink, providers.workers) as plane:
             yield plane

@@ -1,8 +1,8 @@
 """A range of a sink, looked through from end to end.
 
-Complete means: every height is recorded; every recorded row is there, once; every block stands on
-the one before; and every table has as many rows as the blocks promise. Deep means that the rows are
-those that were written, to the last byte: each record's digest is computed again.
+Complete means: every height that was asked for is recorded, in every table that it was asked for;
+every recorded row is there, once; every block stands on the one before; and every table has as many
+rows as the blocks promise. Deep means that every row is read, and proven again (see `deep`).
 
 A sink may be written to meanwhile, so rows can be newer than the records they are held against.
 What is found where records have changed is looked at again.
@@ -11,19 +11,22 @@ What is found where records have changed is looked at again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
-import pyarrow as pa
-
+from gapless.checks.levels import Level, lacking_proofs
 from gapless.core.ranges import RangeSet, Span
-from gapless.schema import BLOCKS, TABLES, Table, table
-from gapless.schema.digest import MODULUS, digest
+from gapless.networks import Check, Network
+from gapless.schema import BLOCKS, LOGS, TABLES, TRANSACTIONS, table
 from gapless.sinks import Sink, Stored
-from gapless.sinks.admission import first_not_ascending
 from gapless.sinks.records import overlap
 from gapless.sinks.sink import HIGHEST
-from gapless.verify.report import Coverage, Finding, Report, joined
+from gapless.verify.anchored import anchored, contradictions
+from gapless.verify.deep import DeepLook, Progress
+from gapless.verify.expected import expected, extent
+from gapless.verify.report import Coverage, Finding, Report, Reproven, joined
+from gapless.verify.strays import stray_files
 from gapless.verify.tally import Tally
 from gapless.verify.windows import (
     COLUMNS,
@@ -37,41 +40,146 @@ from gapless.verify.windows import (
 
 _WINDOW = 5000  # blocks of which a few numbers are looked at
 _LOOKS = 4  # at heights that keep changing
-_DEEP_WINDOW = 250  # blocks of which everything is, unless the sink keeps more together
+_OF_RECEIPTS = (TRANSACTIONS.name, LOGS.name)  # tables that are made of receipts
 
 
-async def verify(
-    sink: Sink, chain_id: int, span: Span | None = None, *, deep: bool = False
-) -> Report | None:
-    """What is wrong with a range, or with all that is stored; None if that is nothing at all."""
-    return await _verified(sink, chain_id, span, deep, _LOOKS)
+@dataclass(frozen=True)
+class Verification:
+    """What to look at, and what is known beforehand."""
 
+    sink: Sink
+    chain_id: int
+    network: Network
+    anchors: Mapping[int, bytes]  # hashes that are known, by height
+    deep: bool = False
+    progress: Progress = lambda _: None
 
-async def _verified(
-    sink: Sink, chain_id: int, span: Span | None, deep: bool, looks: int
-) -> Report | None:
-    records = await sink.stored(chain_id)
-    whole = span or _extent(records)
-    if whole is None:
-        return None
-    coverage = tuple(_coverage(records, whole, explicit=span is not None))
-    covered = {each.dataset: each.heights for each in coverage}
-    rows: Counter[str] = Counter()
-    findings = [it async for it in _shallow(sink, chain_id, whole, records, covered, rows)]
-    coverage = tuple(replace(each, rows=rows[each.dataset]) for each in coverage)
-    if span is None:
-        findings += [it async for it in _strays_beyond(sink, chain_id, whole)]
-    if deep:
-        findings += [it async for it in _deep(sink, chain_id, whole, records)]
-    if findings and looks > 1:
-        changed = RangeSet(it.span for it in {*records} ^ {*await sink.stored(chain_id)})
+    async def report(self, span: Span | None = None) -> Report | None:
+        """What is wrong with a range, or with all that was asked for; None: that is nothing."""
+        return await self._report(span, _LOOKS)
+
+    async def _report(self, span: Span | None, looks: int) -> Report | None:
+        sink, chain_id = self.sink, self.chain_id
+        records = await sink.stored(chain_id)
+        requests = await sink.requests(chain_id)
+        whole = span or extent(records, requests)
+        if whole is None:
+            return None
+        wanted = expected(records, requests, span)
+        damage = await sink.damage(chain_id, whole)
+        findings = [Finding("damaged", it.dataset, it.span, it.words) for it in damage]
+        broken = RangeSet(it.span for it in damage)
+        covered = {
+            name: RangeSet(it.span for it in records if it.dataset == name) & RangeSet.of(whole)
+            for name in wanted
+        }
+        rows: Counter[str] = Counter()
+        looking = self._shallow(whole, records, {**covered}, broken, rows)
+        findings += [it async for it in looking]
+        if span is None:
+            findings += [it async for it in self._strays_beyond(whole)]
+            findings += await stray_files(sink)
+        reproven: Reproven | None = None
+        if self.deep:
+            look = DeepLook(sink, chain_id, self.network, self.progress)
+            reproven = await look.look(whole, records)
+            findings += look.findings
+        findings += await contradictions(
+            sink, chain_id, self.anchors, covered[BLOCKS.name] - broken
+        )
+        findings = await self._settled(findings, records, looks)
+        coverage = tuple(_coverage(records, whole, wanted, rows))
+        return Report(
+            chain_id,
+            whole,
+            coverage,
+            tuple(joined(findings)),
+            _not_proven(records, whole),
+            tuple(anchored(self.anchors, covered[BLOCKS.name], findings)),
+            reproven,
+        )
+
+    async def _settled(
+        self, findings: list[Finding], records: Sequence[Stored], looks: int
+    ) -> list[Finding]:
+        """The findings, without those that somebody's write meanwhile explains."""
+        if not findings or looks <= 1:
+            return findings
+        changed = RangeSet(it.span for it in {*records} ^ {*await self.sink.stored(self.chain_id)})
         doubtful = [it for it in joined(findings) if _beside(it.span) & changed]
-        findings = [it for it in findings if not _beside(it.span) & changed]
+        found = [it for it in findings if not _beside(it.span) & changed]
         for each in doubtful:
-            around = _beside(each.span).spans[0]
-            again = await _verified(sink, chain_id, around, deep, looks - 1)
-            findings += again.findings if again else ()
-    return Report(chain_id, whole, coverage, tuple(joined(findings)), deep)
+            again = await self._report(_beside(each.span).spans[0], looks - 1)
+            found += again.findings if again else ()
+        return found
+
+    async def _shallow(
+        self,
+        whole: Span,
+        records: Sequence[Stored],
+        covered: Mapping[str, RangeSet],
+        broken: RangeSet,
+        rows: Counter[str],
+    ) -> AsyncIterator[Finding]:
+        """What is wrong by heights, hashes and numbers of rows; these are counted on the way."""
+        before = None
+        sound = [it for it in records if not RangeSet.of(it.span) & broken]
+        tallies = {name: Tally([it for it in sound if it.dataset == name]) for name in COUNTS}
+        wrong: set[str] = set()
+        for window in _windows(whole, broken):
+            blocks = await self.sink.read(BLOCKS, self.chain_id, window, COLUMNS)
+            rows[BLOCKS.name] += blocks.num_rows
+            within = RangeSet.of(window)
+            findings = [*blocks_findings(blocks, covered[BLOCKS.name] & within, before)]
+            for dataset in COUNTS:
+                counts = await self.sink.counts(table(dataset), self.chain_id, window)
+                here = covered.get(dataset, RangeSet()) & within
+                findings += count_findings(dataset, blocks, counts, here)
+                tallies[dataset].add(window, counts)
+                rows[dataset] += int(numbers(counts["rows"]).sum())
+            for finding in findings:
+                wrong.add(finding.dataset)
+                yield finding
+            before = last_block(blocks) or before
+        for dataset in COUNTS.keys() - wrong:  # otherwise it is known already, and more exactly
+            for finding in tallies[dataset].findings(whole):
+                yield finding
+
+    async def _strays_beyond(self, whole: Span) -> AsyncIterator[Finding]:
+        """Rows below and above all that is recorded or asked for."""
+        for outside in (RangeSet.of((0, HIGHEST)) - RangeSet.of(whole)).spans:
+            for each in TABLES:
+                counts = await self.sink.counts(each, self.chain_id, outside)
+                for span in runs(numbers(counts["block_number"])).spans:
+                    words = "there, but not recorded as stored"
+                    yield Finding("stray", each.name, span, words)
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Heights that a sink should hold and does not."""
+
+    gaps: RangeSet  # never stored, or retracted
+    damaged: RangeSet  # recorded as stored, but not readable
+
+    def __bool__(self) -> bool:
+        return bool(self.gaps or self.damaged)
+
+
+async def missing(sink: Sink, chain_id: int, span: Span | None = None) -> Missing:
+    """The heights that a table lacks, of a range or of all that was asked for."""
+    records = await sink.stored(chain_id)
+    wanted = expected(records, await sink.requests(chain_id), span)
+    gaps = RangeSet()
+    for dataset, heights in wanted.items():
+        gaps |= heights - RangeSet(it.span for it in records if it.dataset == dataset)
+    damaged = RangeSet(it.span for it in await sink.damage(chain_id, span))
+    return Missing(gaps, damaged & RangeSet.of(span) if span else damaged)
+
+
+def _windows(whole: Span, broken: RangeSet) -> Iterator[Span]:
+    for span in (RangeSet.of(whole) - broken).spans:
+        yield from span.windows(_WINDOW)
 
 
 def _beside(span: Span) -> RangeSet:
@@ -79,123 +187,51 @@ def _beside(span: Span) -> RangeSet:
     return RangeSet.of((max(span.first - 1, 0), span.last))
 
 
-async def missing(sink: Sink, chain_id: int, span: Span | None = None) -> RangeSet:
-    """The heights of a range, or between the lowest and the highest, that a table lacks."""
-    records = await sink.stored(chain_id)
-    whole = span or _extent(records)
-    if whole is None:
-        return RangeSet()
-    coverage = _coverage(records, whole, explicit=span is not None)
-    return RangeSet(gap for each in coverage for gap in each.gaps.spans)
-
-
-def _extent(records: Sequence[Stored]) -> Span | None:
-    if not records:
-        return None
-    return Span(min(it.span.first for it in records), max(it.span.last for it in records))
-
-
-def _coverage(records: Sequence[Stored], whole: Span, *, explicit: bool) -> Iterator[Coverage]:
-    """What there is of each table. Of which range, is asked or else what the table spans: headers
-    may well go further than the rest."""
-    for each in TABLES:
-        of_table = [it for it in records if it.dataset == each.name]
-        if not of_table and each.name != BLOCKS.name:
-            continue
-        extent = whole if explicit else _extent(of_table) or whole
-        inside = [it for it in of_table if overlap(it.span, extent)]
-        heights = _heights(inside) & RangeSet.of(extent)
-        proven, unproven = ({}, {}) if not inside else _proofs(inside, extent)
+def _coverage(
+    records: Sequence[Stored], whole: Span, wanted: Mapping[str, RangeSet], rows: Counter[str]
+) -> Iterator[Coverage]:
+    """What there is of each table, of what there should be."""
+    for dataset, heights in wanted.items():
+        here = [it for it in records if it.dataset == dataset and overlap(it.span, whole)]
+        stored = _heights(here) & RangeSet.of(whole)
         yield Coverage(
-            dataset=each.name,
-            heights=heights,
-            gaps=RangeSet.of(extent) - heights,
-            proven=proven,
-            unproven=unproven,
+            dataset=dataset,
+            heights=stored,
+            gaps=heights - stored,
+            rows=rows[dataset],
+            proven=_where(here, whole, lambda it: it.proven),
+            unproven=_where(here, whole, lambda it: it.unproven),
         )
 
 
-def _proofs(
-    records: Sequence[Stored], extent: Span
-) -> tuple[dict[str, RangeSet], dict[str, RangeSet]]:
-    """Where which checks held, and where they were asked for in vain."""
+def _not_proven(records: Sequence[Stored], whole: Span) -> dict[str, RangeSet]:
+    """Where which check is lacking that the default level makes, or that was asked for."""
+    blocks = [it for it in records if it.dataset == BLOCKS.name and overlap(it.span, whole)]
+    of_receipts = _heights([it for it in records if it.dataset in _OF_RECEIPTS])
+    found: dict[str, RangeSet] = {}
+    for receipts in (True, False):
+        expected = Level.AUTO.checks_of(receipts=receipts)
+        lacking = partial(_lacking, expected)
+        for check, heights in _where(blocks, whole, lacking).items():
+            here = heights & of_receipts if receipts else heights - of_receipts
+            if here:
+                found[check] = found.get(check, RangeSet()) | here
+    return dict(sorted(found.items()))
 
-    def where(of: Callable[[Stored], frozenset[str]]) -> dict[str, RangeSet]:
-        checks = sorted({check for it in records for check in of(it)})
-        return {
-            check: _heights([it for it in records if check in of(it)]) & RangeSet.of(extent)
-            for check in checks
-        }
 
-    return where(lambda it: it.proven), where(lambda it: it.unproven)
+def _lacking(expected: frozenset[Check], record: Stored) -> frozenset[str]:
+    return lacking_proofs(record.proven, record.unproven, expected)
+
+
+def _where(
+    records: Sequence[Stored], whole: Span, of: Callable[[Stored], frozenset[str]]
+) -> dict[str, RangeSet]:
+    checks = sorted({check for it in records for check in of(it)})
+    return {
+        check: _heights([it for it in records if check in of(it)]) & RangeSet.of(whole)
+        for check in checks
+    }
 
 
 def _heights(records: Sequence[Stored]) -> RangeSet:
     return RangeSet(it.span for it in records)
-
-
-async def _shallow(
-    sink: Sink,
-    chain_id: int,
-    whole: Span,
-    records: Sequence[Stored],
-    covered: dict[str, RangeSet],
-    rows: Counter[str],
-) -> AsyncIterator[Finding]:
-    """What is wrong by heights, hashes and numbers of rows; these are counted on the way."""
-    before = None
-    tallies = {name: Tally([it for it in records if it.dataset == name]) for name in COUNTS}
-    wrong: set[str] = set()
-    for window in whole.windows(_WINDOW):
-        blocks = await sink.read(BLOCKS, chain_id, window, COLUMNS)
-        rows[BLOCKS.name] += blocks.num_rows
-        within = RangeSet.of(window)
-        findings = [*blocks_findings(blocks, covered[BLOCKS.name] & within, before)]
-        for dataset in COUNTS:
-            counts = await sink.counts(table(dataset), chain_id, window)
-            here = covered.get(dataset, RangeSet()) & within
-            findings += count_findings(dataset, blocks, counts, here)
-            tallies[dataset].add(window, counts)
-            rows[dataset] += int(numbers(counts["rows"]).sum())
-        for finding in findings:
-            wrong.add(finding.dataset)
-            yield finding
-        before = last_block(blocks) or before
-    for dataset in COUNTS.keys() - wrong:  # otherwise it is known already, and more exactly
-        for finding in tallies[dataset].findings(whole):
-            yield finding
-
-
-async def _strays_beyond(sink: Sink, chain_id: int, whole: Span) -> AsyncIterator[Finding]:
-    """Rows below and above all that is recorded."""
-    for outside in (RangeSet.of((0, HIGHEST)) - RangeSet.of(whole)).spans:
-        for each in TABLES:
-            counts = await sink.counts(each, chain_id, outside)
-            for span in runs(numbers(counts["block_number"])).spans:
-                yield Finding("stray", each.name, span, "there, but not recorded as stored")
-
-
-async def _deep(
-    sink: Sink, chain_id: int, whole: Span, records: Sequence[Stored]
-) -> AsyncIterator[Finding]:
-    """Records whose rows are not those that were written; always whole records."""
-    for record in records:
-        if overlap(record.span, whole) is None:
-            continue
-        total = 0
-        for window in record.span.windows(sink.grid or _DEEP_WINDOW):
-            rows = await sink.read(table(record.dataset), chain_id, window)
-            if (height := _out_of_order(table(record.dataset), rows)) is not None:
-                words = "a key is there more than once"
-                yield Finding("duplicate", record.dataset, Span(height, height), words)
-            total += digest(table(record.dataset), rows)
-        if total % MODULUS != record.digest:
-            words = "other rows than those that were written"
-            yield Finding("digest", record.dataset, record.span, words)
-
-
-def _out_of_order(table: Table, rows: pa.Table) -> int | None:
-    if not rows.num_rows:
-        return None
-    at = first_not_ascending([rows[name].to_numpy() for name in table.key])
-    return None if at is None else int(rows["block_number"][at].as_py())

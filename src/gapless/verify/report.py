@@ -12,7 +12,8 @@ from gapless.core.ranges import RangeSet, Span
 class Finding:
     """Something that is wrong with stored rows, and where."""
 
-    check: str  # lost | link | count | rows | duplicate | stray | digest | hash
+    # lost | link | count | rows | duplicate | stray | damaged | digest | proof | anchor | hash
+    check: str
     dataset: str
     span: Span
     words: str
@@ -31,6 +32,22 @@ class Coverage:
 
 
 @dataclass(frozen=True)
+class Anchored:
+    """Blocks that are linked up to a block whose hash is known, and so are of its chain."""
+
+    height: int
+    heights: RangeSet
+
+
+@dataclass(frozen=True)
+class Reproven:
+    """What the rows themselves prove, computed again from every one of them."""
+
+    proven: Mapping[str, RangeSet]  # by check
+    not_again: Mapping[str, RangeSet]  # recorded as proven, but rows alone cannot show it
+
+
+@dataclass(frozen=True)
 class Report:
     """A range of a chain, as a sink has it."""
 
@@ -38,7 +55,13 @@ class Report:
     span: Span
     coverage: tuple[Coverage, ...]
     findings: tuple[Finding, ...]
-    deep: bool = False
+    not_proven: Mapping[str, RangeSet] = field(default_factory=dict)  # by check
+    anchored: tuple[Anchored, ...] = ()
+    reproven: Reproven | None = None  # only a deep look computes it
+
+    @property
+    def deep(self) -> bool:
+        return self.reproven is not None
 
     @property
     def complete(self) -> bool:
@@ -48,6 +71,19 @@ class Report:
     def gaps(self) -> RangeSet:
         """Heights that any of the tables lacks."""
         return RangeSet(span for each in self.coverage for span in each.gaps.spans)
+
+    @property
+    def asked(self) -> RangeSet:
+        """Heights that should be there."""
+        return RangeSet(span for each in self.coverage for span in (each.heights | each.gaps).spans)
+
+    @property
+    def damaged(self) -> RangeSet:
+        """Heights whose rows are not what they should be, and would have to be replaced."""
+        return RangeSet(it.span for it in self.findings if it.check not in _ELSEWHERE)
+
+
+_ELSEWHERE = ("stray", "anchor", "hash")  # rows beyond those asked for, or another branch
 
 
 def joined(findings: Iterable[Finding]) -> list[Finding]:

@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from gapless.core.ranges import RangeSet, Span
+from gapless.networks import network_of_chain
 from gapless.sinks import Sink, open_sink
-from gapless.verify import Finding, Report, check, missing, verify
+from gapless.verify import Finding, Report, Verification, check, deep, missing
 from tests.conformance.sink.stage import CHAIN_ID, FORK, HEADERS, PROVEN, batch, rows_of
 
 
@@ -21,11 +22,17 @@ from tests.conformance.sink.stage import CHAIN_ID, FORK, HEADERS, PROVEN, batch,
 def _small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that blocks meet across windows, as in a long chain."""
     monkeypatch.setattr(check, "_WINDOW", 7)
-    monkeypatch.setattr(check, "_DEEP_WINDOW", 4)
+    monkeypatch.setattr(deep, "_WINDOW", 4)
+    monkeypatch.setattr(deep, "_PROOF_WINDOW", 3)
+
+
+def looking(sink: Any, *, deep: bool = False, **known: Any) -> Verification:
+    anchors = known.get("anchors", {})
+    return Verification(sink, CHAIN_ID, network_of_chain(CHAIN_ID), anchors, deep)
 
 
 async def report_of(sink: Sink, span: Span | None = None, *, deep: bool = False) -> Report:
-    found = await verify(sink, CHAIN_ID, span, deep=deep)
+    found = await looking(sink, deep=deep).report(span)
     assert found is not None
     return found
 
@@ -59,10 +66,11 @@ async def test_gaps_are_named(sink: Sink) -> None:
     assert not report.complete
     assert report.findings == ()
     assert report.gaps == RangeSet.of((10, 12), (20, 20))
-    assert await missing(sink, CHAIN_ID) == report.gaps
+    assert (await missing(sink, CHAIN_ID)).gaps == report.gaps
     beyond = await report_of(sink, Span(0, 40))
     assert beyond.gaps == RangeSet.of((0, 2), (10, 12), (20, 20), (31, 40))
-    assert await missing(sink, CHAIN_ID, Span(11, 20)) == RangeSet.of((11, 12), (20, 20))
+    part = await missing(sink, CHAIN_ID, Span(11, 20))
+    assert part.gaps == RangeSet.of((11, 12), (20, 20))
 
 
 async def test_headers_may_go_further_than_the_rest(sink: Sink) -> None:
@@ -79,10 +87,10 @@ async def test_headers_may_go_further_than_the_rest(sink: Sink) -> None:
 
 
 async def test_nothing_is_not_whole(sink: Sink) -> None:
-    assert await verify(sink, CHAIN_ID) is None
-    assert await missing(sink, CHAIN_ID) == RangeSet()
+    assert await looking(sink).report() is None
+    assert not await missing(sink, CHAIN_ID)
     assert (await report_of(sink, Span(3, 9))).gaps == RangeSet.of((3, 9))
-    assert await missing(sink, CHAIN_ID, Span(3, 9)) == RangeSet.of((3, 9))
+    assert (await missing(sink, CHAIN_ID, Span(3, 9))).gaps == RangeSet.of((3, 9))
 
 
 NOTHING_MORE = "there, but not recorded as stored"
@@ -190,7 +198,7 @@ async def test_a_writer_meanwhile_is_no_finding(sink: Sink) -> None:
         lambda: sink.write(batch(11, 13), 8),  # behind our back
         lambda: sink.retract(CHAIN_ID, Span(0, 7), 9),
     )
-    report = await verify(busy, CHAIN_ID, deep=True)
+    report = await looking(busy, deep=True).report()
     assert report is not None
     assert report.findings == ()
     assert report.gaps == RangeSet.of((11, 13)), "as it was when we began"
@@ -200,7 +208,7 @@ async def test_damage_is_found_although_others_write(fragile: Sink, sql: apsw.Co
     await fragile.write(batch(0, 30), 5)
     sql.execute("UPDATE blocks SET parent_hash = zeroblob(32) WHERE block_number = 12")
     busy = Busy(fragile, lambda: fragile.write(batch(15, 40), 6))
-    report = await verify(busy, CHAIN_ID)
+    report = await looking(busy).report()
     assert report is not None
     assert [(it.check, it.span) for it in report.findings] == [("link", (12, 12))]
 

@@ -1,0 +1,177 @@
+"""`gapless repair`: replaces what `verify` finds wrong, in place and under a fence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import click
+
+from gapless.checks.levels import Level
+from gapless.cli import data, fetching, verifying
+from gapless.cli.fetch import Run
+from gapless.cli.figures import counted
+from gapless.cli.metrics import metrics_page
+from gapless.cli.options import anchor_option, common, note
+from gapless.cli.stores import (
+    Store,
+    blocks_option,
+    network_option,
+    opened_store,
+    place_of,
+    sink_argument,
+)
+from gapless.cli.verify import RowProgress, rows_of
+from gapless.config import Config, load
+from gapless.core.ranges import RangeSet
+from gapless.runtime.fetch import Wish
+from gapless.runtime.fetching import FetchOptions, FetchResult, open_fetch, wish_for
+from gapless.sinks import Request, open_sink
+from gapless.verify import Report, Verification
+
+
+@click.command()
+@sink_argument
+@click.option("--rpc", "rpcs", multiple=True, metavar="URL", help="A node; repeat it for failover.")
+@network_option
+@blocks_option
+@click.option("--shallow", is_flag=True, help="Look for damage without reading every row.")
+@click.option(
+    "--replace-branch",
+    is_flag=True,
+    help="Also replace stored blocks that are not on the node's chain.",
+)
+@click.option("--dry-run", is_flag=True, help="Only list what would be replaced.")
+@anchor_option
+@common
+async def repair(
+    ledger_url: str,
+    as_json: bool,
+    target: str,
+    rpcs: tuple[str, ...],
+    network_name: str | None,
+    blocks_text: str | None,
+    shallow: bool,
+    replace_branch: bool,
+    dry_run: bool,
+    anchors: tuple[str, ...],
+) -> int:
+    """Replace stored blocks that are damaged, and fetch those that are missing.
+
+    Verifies the sink as `gapless verify --deep` does, fetches whatever is missing or wrong, writes
+    it in place of what is there, and verifies again. Blocks that are sound are left alone. Exit
+    code 1: something is still wrong.
+    """
+    async with opened_store(ledger_url, target, network_name, blocks_text) as store:
+        before = await _verified(store, anchors, deep=not shallow)
+        requests = await store.sink.requests(store.chain_id)
+        records = await store.sink.stored(store.chain_id)
+    if before is None:
+        note(f"error: `{store.shown}` holds no block of {store.network}")
+        return 1
+    plan = Plan.of(before)
+    note(plan.text())
+    if dry_run or not (plan.heights or plan.strays or replace_branch):
+        if as_json:
+            click.echo(data.to_json(verifying.report_json(before, store.network)))
+        return 0 if before.complete else 1
+    await _remove_strays(store, plan.strays)
+    asked = requests or [Request(before.span, frozenset(it.dataset for it in records))]
+    for wish, config in _wishes(store, rpcs, asked, plan, anchors, replace_branch):
+        note(fetching.summary(await _replaced(wish, config, ledger_url)))
+    async with opened_store(ledger_url, target, network_name, blocks_text) as store:
+        after = await _verified(store, anchors, deep=not shallow)
+    assert after is not None
+    if as_json:
+        click.echo(data.to_json(verifying.report_json(after, store.network)))
+    else:
+        click.echo(verifying.report_text(after, store.network))
+    if not after.complete:
+        note(f"error: {verifying.verdict(after)}")
+        return 1
+    return 0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to do about a report."""
+
+    heights: RangeSet  # to be fetched, in place of what is there
+    strays: RangeSet  # rows that nobody asked for and no record knows
+    files: tuple[str, ...]  # of a folder, that no manifest lists
+
+    @classmethod
+    def of(cls, report: Report) -> Plan:
+        stray = [it for it in report.findings if it.check == "stray"]
+        files = tuple(it.words for it in stray if it.words.startswith("the file"))
+        rows = RangeSet(it.span for it in stray if it.words not in files)
+        return cls(report.gaps | report.damaged | rows & report.asked, rows - report.asked, files)
+
+    def text(self) -> str:
+        lines = [f"{words}; remove it by hand if nobody needs it" for words in self.files]
+        if self.strays:
+            lines.append(f"to remove: rows of {verifying.spans_text(self.strays)}, never asked for")
+        if self.heights:
+            count = counted(len(self.heights), "block")
+            lines.append(f"to replace: {count}: {verifying.spans_text(self.heights)}")
+        return "\n".join(lines) or "nothing to replace: what is stored is sound"
+
+
+async def _verified(store: Store, anchors: Sequence[str], *, deep: bool) -> Report | None:
+    progress = RowProgress(await rows_of(store) if deep else 0)
+    known = await store.known_hashes(anchors)
+    looking = Verification(store.sink, store.chain_id, store.facts, known, deep, progress.advance)
+    try:
+        return await looking.report(store.span)
+    finally:
+        progress.end()
+
+
+async def _remove_strays(store: Store, strays: RangeSet) -> None:
+    """Nothing is recorded there, so any fence may remove it."""
+    if strays:
+        async with await open_sink(place_of(load(), store.target)) as sink:
+            for span in strays.spans:
+                await sink.retract(store.chain_id, span, await sink.highest_fence())
+
+
+def _wishes(
+    store: Store,
+    rpcs: Sequence[str],
+    requests: Sequence[Request],
+    plan: Plan,
+    anchors: Sequence[str],
+    replace_branch: bool,
+) -> Iterator[tuple[Wish, Config]]:
+    """A fetch for each request that anything is wrong with, with its tables and checks."""
+    left = plan.heights
+    for request in requests:
+        here = left & RangeSet.of(request.span)
+        left -= here
+        if not here and not replace_branch:
+            continue
+        options = FetchOptions(
+            datasets=",".join(sorted(request.datasets)),
+            verify=_level(request),
+            anchors=anchors,
+            refetch=True,
+        )
+        span = request.span
+        wish, places = wish_for(
+            load(), store.facts.name, f"{span.first}:{span.last}", rpcs, store.target, options
+        )
+        yield replace(wish, only=here, replace_branch=replace_branch), places.config
+
+
+def _level(request: Request) -> Level:
+    """The lowest level that makes all checks of a request; without any, the default."""
+    if not request.checks:
+        return Level.AUTO
+    return next((level for level in Level if request.checks <= level.checks), Level.AUTO)
+
+
+async def _replaced(wish: Wish, config: Config, ledger_url: str) -> FetchResult:
+    async with metrics_page(None) as page, open_fetch(wish, config, ledger_url) as fetch:
+        if not fetch.missing:
+            return await fetch.result()
+        return await Run(fetch, config, None)(page, as_json=True)

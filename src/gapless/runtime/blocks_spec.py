@@ -1,0 +1,66 @@
+"""What a backfill of blocks is about, as the ledger keeps it.
+
+It holds names and hashes, never a URL, and the checks themselves rather than the name of a level:
+a backfill that was saved keeps its meaning when a level changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import msgspec
+
+from gapless.checks.levels import Level
+from gapless.core.anchors import Anchor
+from gapless.core.errors import UsageError
+from gapless.networks import Check, Network, find_network
+from gapless.pipeline.intake import Wanted
+
+
+class BlocksSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What a backfill of blocks is about; it holds names, never a URL."""
+
+    network: str
+    chain_id: int
+    endpoints: tuple[str, ...]
+    sink: str
+    sink_id: str
+    datasets: tuple[str, ...]
+    verify: Level  # the name that was asked for; `checks` is what it meant then
+    checks: tuple[Check, ...]
+    anchors: tuple[str, ...] = ()  # that a person trusts, beside those of the network
+    batch_size: int
+    refetch: bool = False  # replace what is stored, however well it is proven
+
+    @property
+    def chain(self) -> Network:
+        return replace(find_network(self.network), chain_id=self.chain_id)
+
+    @property
+    def known_hashes(self) -> dict[int, bytes]:
+        """The hashes of blocks that are known beforehand, by height."""
+        return known_hashes(self.chain, map(Anchor.parse, self.anchors))
+
+    @property
+    def wanted(self) -> Wanted:
+        return Wanted(
+            self.chain,
+            self.chain_id,
+            frozenset(self.checks),
+            frozenset(self.datasets),
+            {height: f"0x{hash_.hex()}" for height, hash_ in self.known_hashes.items()},
+        )
+
+
+def known_hashes(network: Network, anchors: Iterable[Anchor]) -> dict[int, bytes]:
+    """The network's own anchors and a person's, by height; two that contradict are an error."""
+    found = dict(network.anchors)
+    for height, hash_ in anchors:
+        if found.setdefault(height, hash_) != hash_:
+            raise UsageError(
+                f"the anchor at {height:,} contradicts another one: `{network.name}` has"
+                f" 0x{found[height].hex()} there",
+                hint="check the hash, and the network's name",
+            )
+    return found

@@ -1,0 +1,68 @@
+"""Whether stored blocks are still on the chain of the node: by hash, and by few calls.
+
+Stored blocks are linked, so one hash speaks for all blocks below it, and the height at which a
+stored branch leaves the node's chain is found by halving. One wrong answer must not condemn a
+branch: a finding counts only if it comes out the same twice.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from gapless.core.errors import SourceError
+from gapless.core.ranges import RangeSet, Span
+from gapless.schema import BLOCKS
+from gapless.sinks import Sink
+from gapless.sinks.sink import HIGHEST
+from gapless.sources.evm.source import EvmSource
+
+_RUNS = 16  # stored ranges that are looked at, the highest first
+_LOOKS = 4
+
+
+async def abandoned(sink: Sink, chain_id: int, span: Span, source: EvmSource) -> RangeSet:
+    """The stored heights, in a span or linked to it, that the node has other blocks at."""
+    found = RangeSet()
+    for run in (await _runs(sink, chain_id, span))[-_RUNS:]:
+        with suppress(SourceError):  # it has no such block to show: nothing is known then
+            found |= await _confirmed(sink, chain_id, run, source)
+    return found
+
+
+async def _runs(sink: Sink, chain_id: int, span: Span) -> tuple[Span, ...]:
+    """The stored ranges without a gap that reach into a span, or touch it."""
+    records = await sink.records(chain_id, Span(0, HIGHEST))
+    stored = RangeSet(it.span for it in records if it.dataset == BLOCKS.name)
+    return tuple(
+        run for run in stored.spans if run.last >= span.first - 1 and run.first <= span.last + 1
+    )
+
+
+async def _confirmed(sink: Sink, chain_id: int, run: Span, source: EvmSource) -> RangeSet:
+    before: RangeSet | None = None
+    for _ in range(_LOOKS):
+        found = await _left(sink, chain_id, run, source)
+        if not found or found == before:
+            return found
+        before = found
+    return RangeSet()
+
+
+async def _left(sink: Sink, chain_id: int, run: Span, source: EvmSource) -> RangeSet:
+    """The upper part of a range that is not on the node's chain."""
+
+    async def is_same(height: int) -> bool:
+        rows = await sink.read(BLOCKS, chain_id, Span(height, height), ["hash"])
+        theirs = bytes.fromhex((await source.block_hash(height)).removeprefix("0x"))
+        return not rows.num_rows or rows["hash"][0].as_py() == theirs
+
+    if await is_same(run.last):
+        return RangeSet()
+    low, high = run.first - 1, run.last  # `high` differs; `low` is the same, or not stored
+    while high - low > 1:
+        middle = (low + high) // 2
+        if await is_same(middle):
+            low = middle
+        else:
+            high = middle
+    return RangeSet.of((high, run.last))

@@ -1,0 +1,53 @@
+"""What a sink holds of the blocks that are asked for, and how well it is proven.
+
+A range whose records prove less than is asked for is not fetched again at once: its rows are still
+there, and whatever the chain commits to can be proven from them (see `reproof`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+
+from gapless.checks.levels import required
+from gapless.core.ranges import RangeSet, Span
+from gapless.runtime.blocks_spec import BlocksSpec
+from gapless.sinks import Sink, Stored
+
+
+@dataclass(frozen=True)
+class Holding:
+    """Heights of a span, by what a sink has of them; all other heights are missing."""
+
+    done: RangeSet = RangeSet()  # noqa: RUF009 - immutable; as asked for
+    weak: RangeSet = RangeSet()  # noqa: RUF009 - with fewer proofs than asked for
+    damaged: RangeSet = RangeSet()  # noqa: RUF009 - recorded, but not readable
+
+    def left(self, span: Span) -> RangeSet:
+        """What there is still to do of a span: to fetch, or to prove again."""
+        return RangeSet.of(span) - self.done
+
+
+async def holding(sink: Sink, spec: BlocksSpec, span: Span) -> Holding:
+    """What the sink holds of a span, for a backfill with this spec."""
+    whole = RangeSet.of(span)
+    records = await sink.records(spec.chain_id, span)
+    damaged = RangeSet(it.span for it in await sink.damage(spec.chain_id, span))
+
+    def held(found: list[Stored]) -> RangeSet:
+        by_dataset = (
+            RangeSet(it.span for it in found if it.dataset == dataset) for dataset in spec.datasets
+        )
+        return reduce(RangeSet.__and__, by_dataset, whole) - damaged
+
+    there = held(records)
+    done = held([it for it in records if suffices(it.proven | it.unproven, it.span, spec)])
+    return Holding(done, there - done, damaged & whole)
+
+
+def suffices(made: frozenset[str], span: Span, spec: BlocksSpec) -> bool:
+    """Whether these checks of a span are all that are asked for, as far as they can be made."""
+    network, checks = spec.chain, frozenset(spec.checks)
+    starts = {span.first, *(era.start for era in network.eras)}
+    heights = (height for height in starts if span.first <= height <= span.last)
+    return all(required(network, checks, height) <= made for height in heights)

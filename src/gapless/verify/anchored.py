@@ -1,0 +1,45 @@
+"""Which stored blocks are known to be of the right chain.
+
+A block names its parent by hash. So if the hash of one block is known from elsewhere, every block
+that is linked up to it is of the same chain: nobody can build other blocks below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from gapless.core.ranges import RangeSet, Span
+from gapless.schema import BLOCKS
+from gapless.sinks import Sink
+from gapless.verify.report import Anchored, Finding
+
+
+async def contradictions(
+    sink: Sink, chain_id: int, known: Mapping[int, bytes], stored: RangeSet
+) -> list[Finding]:
+    """Stored blocks that have another hash than is known at their height."""
+    findings = []
+    for height in sorted(height for height in known if height in stored):
+        rows = await sink.read(BLOCKS, chain_id, Span(height, height), ["hash"])
+        if rows.num_rows and rows["hash"][0].as_py() != known[height]:
+            words = f"not the block whose hash is known there, 0x{known[height].hex()}"
+            findings.append(Finding("anchor", BLOCKS.name, Span(height, height), words))
+    return findings
+
+
+def anchored(
+    known: Mapping[int, bytes], stored: RangeSet, findings: Sequence[Finding]
+) -> Iterator[Anchored]:
+    """The stored blocks below each anchor, down to where a link is broken or a block is wrong."""
+    blocks = [it for it in findings if it.dataset == BLOCKS.name and it.check != "stray"]
+    wrong = RangeSet(it.span for it in blocks if it.check not in ("link", "digest"))
+    broken = {it.span.first for it in blocks if it.check == "link"}
+    done = RangeSet()
+    for height in sorted(known, reverse=True):
+        run = next((it for it in (stored - wrong).spans if it.first <= height <= it.last), None)
+        if run is None or height in done:
+            continue
+        first = max([run.first, *(at for at in broken if at <= height)])
+        heights = RangeSet.of((first, height)) - done
+        done |= heights
+        yield Anchored(height, heights)

@@ -1,0 +1,46 @@
+"""What a sink should hold: measured against what was asked of it, not against what happens to be
+there.
+
+A table that stops early looks whole if only its own rows are asked. So each fetch records its
+request in the sink before it writes, and every table is held against the requests that name it.
+Headers may well go further than the rest: `blocks` is in every request. A sink from before requests
+were recorded is measured by what its tables span.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gapless.core.ranges import RangeSet, Span
+from gapless.schema import BLOCKS, TABLES
+from gapless.sinks import Request, Stored
+
+
+def extent(records: Sequence[Stored], requests: Sequence[Request]) -> Span | None:
+    """From the lowest to the highest block that is stored or asked for; None: there is none."""
+    spans = [*(it.span for it in records), *(it.span for it in requests)]
+    if not spans:
+        return None
+    return Span(min(it.first for it in spans), max(it.last for it in spans))
+
+
+def expected(
+    records: Sequence[Stored], requests: Sequence[Request], span: Span | None
+) -> dict[str, RangeSet]:
+    """The heights that each table should hold, of a span or of all."""
+    found: dict[str, RangeSet] = {}
+    for table in TABLES:
+        asked = RangeSet(it.span for it in requests if table.name in it.datasets)
+        stored = [it.span for it in records if it.dataset == table.name]
+        if not asked and not stored and table is not BLOCKS:
+            continue
+        if span is not None:
+            whole = RangeSet.of(span)
+            found[table.name] = whole & asked if asked and table is not BLOCKS else whole
+        elif asked:
+            found[table.name] = asked
+        else:
+            found[table.name] = RangeSet(
+                [(min(it.first for it in stored), max(it.last for it in stored))] if stored else []
+            )
+    return found
