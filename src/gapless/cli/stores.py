@@ -21,7 +21,7 @@ from gapless.core.ranges import Span
 from gapless.core.redaction import redact
 from gapless.ledger.records import Backfill
 from gapless.networks import CUSTOM, Network, find_network, network_of_chain
-from gapless.sinks import Sink, open_sink
+from gapless.sinks import Access, Sink, open_sink
 
 sink_argument = click.argument("target", metavar="SINK|BACKFILL")
 _BACKFILL = re.compile(r"bf_[a-z2-7]{10}(-\d+)?")
@@ -62,7 +62,7 @@ async def opened_store(
             backfill = await ledger.backfill(target)
         target, wanted, asked = _filled_by(backfill)
         span = span or asked
-    async with await open_sink(_place(config, target), create=False) as sink:
+    async with await open_sink(_place(config, target), Access.READ) as sink:
         shown = redact(target)
         yield Store(sink, shown, _chosen(shown, await sink.chains(), wanted), span)
 

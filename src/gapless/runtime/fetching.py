@@ -53,7 +53,7 @@ from gapless.runtime.plane import (
 )
 from gapless.runtime.process import DEFAULT_LEDGER, actor
 from gapless.runtime.worker import WorkerOptions
-from gapless.sinks import Sink
+from gapless.sinks import Access, Sink
 from gapless.sinks.location import is_shareable, open_sink
 from gapless.sources.evm.source import EvmSource
 from gapless.sources.rpc import Call, Pool, Profile
@@ -226,7 +226,7 @@ async def _known_profiles(ledger_url: str, network: str) -> dict[str, Profile]:
 async def _sink_at(target: str, *, create: bool) -> AsyncIterator[Sink | None]:
     """The sink; None if it is not there and may not be created."""
     try:
-        sink = await open_sink(target, create=create)
+        sink = await open_sink(target, Access.CREATE if create else Access.READ)
     except SinkUnusable:
         if create:
             raise
