@@ -23,7 +23,7 @@ from gapless.core.redaction import redact
 from gapless.ledger.records import Backfill
 from gapless.networks import CUSTOM, Network, find_network, network_of_chain
 from gapless.runtime.blocks_spec import known_hashes
-from gapless.sinks import Sink, open_sink
+from gapless.sinks import Access, Sink, open_sink
 
 sink_argument = click.argument("target", metavar="SINK|BACKFILL")
 _BACKFILL = re.compile(r"bf_[a-z2-7]{10}(-\d+)?")
@@ -72,7 +72,7 @@ async def opened_store(
             backfill = await ledger.backfill(target)
         target, wanted, asked = _filled_by(backfill)
         span = span or asked
-    async with await open_sink(place_of(config, target), create=False) as sink:
+    async with await open_sink(place_of(config, target), Access.READ) as sink:
         shown = redact(target)
         chain_id = _chosen(shown, await sink.chains(), wanted)
         yield Store(sink, target, shown, chain_id, _facts(wanted, chain_id), span)

@@ -56,7 +56,7 @@ from gapless.runtime.plane import (
 )
 from gapless.runtime.process import DEFAULT_LEDGER, actor
 from gapless.runtime.worker import WorkerOptions
-from gapless.sinks import Request, Sink, Stored
+from gapless.sinks import Access, Request, Sink, Stored
 from gapless.sinks.location import is_shareable, open_sink
 from gapless.sources.evm.identity import refuse_wrong_chain
 from gapless.sources.evm.source import EvmSource
@@ -283,7 +283,7 @@ async def _known_profiles(ledger_url: str, network: str) -> dict[str, Profile]:
 async def _sink_at(target: str, *, create: bool) -> AsyncIterator[Sink | None]:
     """The sink; None if it is not there and may not be created."""
     try:
-        sink = await open_sink(target, create=create)
+        sink = await open_sink(target, Access.CREATE if create else Access.READ)
     except SinkUnusable:
         if create:
             raise

@@ -19,7 +19,7 @@ from gapless.ledger.records import BackfillRequest
 from gapless.runtime.blocks_spec import BlocksSpec
 from gapless.runtime.context import Context
 from gapless.runtime.job import Chunk, Job
-from gapless.sinks.location import open_sink
+from gapless.sinks import Access, open_sink
 
 NAME, VERSION = "finish", 1
 
@@ -27,7 +27,7 @@ NAME, VERSION = "finish", 1
 def job() -> Job:
     async def finish(_chunk: Chunk, context: Context) -> None:
         spec = msgspec.convert(context.spec, BlocksSpec)
-        async with await open_sink(load().sink(spec.sink), create=False) as sink:
+        async with await open_sink(load().sink(spec.sink), Access.WRITE) as sink:
             if sink.id == spec.sink_id:  # another one is not ours to finish
                 await sink.finish()
 

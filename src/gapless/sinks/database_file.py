@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from gapless.schema import Table
 from gapless.schema.digest import digest
 from gapless.sinks import sql
 from gapless.sinks.admission import admit
-from gapless.sinks.sink import Batch, Request, Stored
+from gapless.sinks.sink import Access, Batch, Request, Stored
 from gapless.sinks.threaded import ThreadedSink
 from gapless.threads import Thread
 
@@ -35,8 +36,10 @@ class FileTables(sql.Transaction, Protocol):
 class DatabaseFileSink(ThreadedSink):
     """The contract, kept by the tables of a file and its transactions."""
 
-    def __init__(self, id_: str, thread: Thread, tables: FileTables) -> None:
-        super().__init__(id_, thread)
+    def __init__(
+        self, id_: str, thread: Thread, path: Path, access: Access, tables: FileTables
+    ) -> None:
+        super().__init__(id_, thread, path, access)
         self._tables = tables
 
     @abstractmethod

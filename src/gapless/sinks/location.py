@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 
 from gapless.core.errors import SinkUnusable
 from gapless.core.redaction import redact
-from gapless.sinks.sink import Sink
+from gapless.sinks.sink import Access, Sink
 
 _SQLITE = (".db", ".sqlite", ".sqlite3")
 _POSTGRES = ("postgresql", "postgres")
@@ -25,12 +25,12 @@ _HINT = (
 _LATER = ("redis", "s3")
 
 
-async def open_sink(target: str, *, create: bool = True) -> Sink:
-    """Opens the sink that a person names; unless it may be created, it must be there."""
+async def open_sink(target: str, access: Access = Access.CREATE) -> Sink:
+    """Opens the sink that a person names."""
     if target.partition(":")[0] in _POSTGRES:
         from gapless.sinks.postgres import PostgresSink
 
-        return await PostgresSink.open(target, create=create)
+        return await PostgresSink.open(target, access)
     place, _, query = target.partition("?")
     options = dict(parse_qsl(query, keep_blank_values=True))
     kind, path = _kind(place)
@@ -39,16 +39,16 @@ async def open_sink(target: str, *, create: bool = True) -> Sink:
 
         foreign_keys = _switch(options, "fk", default=True)
         _refuse_unknown(options, kind)
-        return await SqliteSink.open(path, create=create, foreign_keys=foreign_keys)
+        return await SqliteSink.open(path, access, foreign_keys=foreign_keys)
     if kind == "duckdb":
         from gapless.sinks.duckdb import DuckdbSink
 
         _refuse_unknown(options, kind)
-        return await DuckdbSink.open(path, create=create)
+        return await DuckdbSink.open(path, access)
     from gapless.sinks.parquet import ParquetSink
 
     _refuse_unknown(options, kind)
-    return await ParquetSink.open(path, create=create)
+    return await ParquetSink.open(path, access)
 
 
 def is_shareable(target: str) -> bool:

@@ -16,11 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Protocol, Self, runtime_checkable
 
 import pyarrow as pa
 
 from gapless.core.anchors import Anchor
+from gapless.core.errors import SinkUnusable
 from gapless.core.ranges import Span
 from gapless.schema import Table
 from gapless.schema.arrow import Tables
@@ -29,6 +31,28 @@ HIGHEST = 2**63 - 1
 """No height is above it: databases count no further."""
 COUNTS = pa.schema([("block_number", pa.uint64()), ("rows", pa.uint64())])
 """What `Sink.counts` returns."""
+
+
+class Access(Enum):
+    """What a sink is opened for."""
+
+    CREATE = "create"
+    """To read and write; if there is no sink, one is made."""
+    WRITE = "write"
+    """To read and write; it must be there."""
+    READ = "read"
+    """To read; it must be there, and nothing about it is changed."""
+
+    @property
+    def writes(self) -> bool:
+        return self is not Access.READ
+
+    def admit(self, shown: str) -> None:
+        """Raises `SinkUnusable` unless the sink may be changed."""
+        if not self.writes:
+            raise SinkUnusable(
+                f"{shown} was opened to be read", hint="open it with `Access.WRITE` to change it"
+            )
 
 
 @dataclass(frozen=True)
@@ -147,6 +171,13 @@ class Sink(Protocol):
 
     async def counts(self, table: Table, chain_id: int, span: Span) -> pa.Table:
         """How many `rows` each `block_number` of a span has, ascending; those that have any."""
+
+    async def strays(self) -> list[str]:
+        """Data files that are not part of the sink although they lie in it, by relative name.
+
+        Only a folder can have any: files that a crash left behind, or that an older manifest does
+        not know because it was restored.
+        """
 
     async def highest_fence(self) -> int:
         """The highest fence that has touched anything here; 0 if none has."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import ParamSpec, Self, TypeVar
 
 import pyarrow as pa
 
 from gapless.core.ranges import Span
 from gapless.schema import Table
-from gapless.sinks.sink import Batch, Request, Stored
+from gapless.sinks.sink import Access, Batch, Request, Stored
 from gapless.threads import Thread
 
 P = ParamSpec("P")
@@ -24,9 +25,11 @@ class ThreadedSink(ABC):
     batch_blocks: int | None = None
     grid: int | None = None
 
-    def __init__(self, id_: str, thread: Thread) -> None:
+    def __init__(self, id_: str, thread: Thread, path: Path, access: Access) -> None:
         self.id = id_
         self._thread = thread
+        self._path = path
+        self._access = access
 
     @classmethod
     async def _opened(cls, kind: str, make: Callable[[Thread], Self]) -> Self:
@@ -39,10 +42,10 @@ class ThreadedSink(ABC):
             raise
 
     async def write(self, batch: Batch, fence: int) -> None:
-        await self._run(self._write, batch, fence)
+        await self._change(self._write, batch, fence)
 
     async def retract(self, chain_id: int, span: Span, fence: int) -> None:
-        await self._run(self._retract, chain_id, span, fence)
+        await self._change(self._retract, chain_id, span, fence)
 
     async def stored(self, chain_id: int, span: Span | None = None) -> list[Stored]:
         return await self._run(self._stored, chain_id, span)
@@ -59,19 +62,19 @@ class ThreadedSink(ABC):
         fence: int,
     ) -> None:
         if seen:
-            await self._run(self._endorse, chain_id, seen, proven, unproven, fence)
+            await self._change(self._endorse, chain_id, seen, proven, unproven, fence)
 
     async def chains(self) -> list[int]:
         return await self._run(self._chains)
 
     async def request(self, chain_id: int, wanted: Request) -> None:
-        await self._run(self._request, chain_id, wanted)
+        await self._change(self._request, chain_id, wanted)
 
     async def requests(self, chain_id: int) -> list[Request]:
         return await self._run(self._requests, chain_id)
 
     async def withdraw(self, chain_id: int, span: Span) -> None:
-        await self._run(self._withdraw, chain_id, span)
+        await self._change(self._withdraw, chain_id, span)
 
     async def read(
         self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
@@ -81,14 +84,18 @@ class ThreadedSink(ABC):
     async def counts(self, table: Table, chain_id: int, span: Span) -> pa.Table:
         return await self._run(self._counts, table, chain_id, span)
 
+    async def strays(self) -> list[str]:
+        return await self._run(self._strays)
+
     async def highest_fence(self) -> int:
         return await self._run(self._highest_fence)
 
     async def finish(self) -> None:
-        await self._run(self._finish)
+        await self._change(self._finish)
 
     async def close(self) -> None:
-        await self._run(self._close)
+        with self._telling():
+            await self._thread.run(self._close)
         self._thread.end()
 
     async def __aenter__(self) -> Self:
@@ -96,6 +103,10 @@ class ThreadedSink(ABC):
 
     async def __aexit__(self, *error: object) -> None:
         await self.close()
+
+    async def _change(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+        self._access.admit(f"`{self._path}`")
+        return await self._run(function, *arguments, **named)
 
     async def _run(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         with self._telling():
@@ -146,6 +157,9 @@ class ThreadedSink(ABC):
 
     @abstractmethod
     def _counts(self, table: Table, chain_id: int, span: Span) -> pa.Table: ...
+
+    def _strays(self) -> list[str]:
+        return []
 
     @abstractmethod
     def _highest_fence(self) -> int: ...

@@ -7,7 +7,7 @@ import pyarrow as pa
 from gapless.core.ranges import Span
 from gapless.devnode import Chain
 from gapless.schema import TABLES
-from gapless.sinks import open_sink
+from gapless.sinks import Access, open_sink
 from gapless.sources.evm.decode import decode_blocks
 from gapless.sources.evm.structs import parse_block, parse_receipts
 
@@ -18,7 +18,7 @@ Contents = dict[str, pa.Table]
 
 async def contents(target: str, chain_id: int = 1337) -> Contents:
     """All rows of a sink, by table."""
-    async with await open_sink(target, create=False) as sink:
+    async with await open_sink(target, Access.READ) as sink:
         return {
             table.name: (await sink.read(table, chain_id, Span(0, 10**6))).combine_chunks()
             for table in TABLES

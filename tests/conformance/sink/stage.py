@@ -78,6 +78,15 @@ def with_column(rows: pa.Table, name: str, value: object) -> pa.Table:
     return rows.set_column(at, rows.schema.field(at), array)
 
 
+def snapshot(folder: Path) -> dict[str, tuple[int, ...]]:
+    """All that a change to any file or folder below would change."""
+    looks = {str(it.relative_to(folder)): it.stat() for it in [folder, *folder.rglob("*")]}
+    return {
+        name: (it.st_ino, it.st_mode, it.st_size, it.st_mtime_ns, it.st_ctime_ns)
+        for name, it in looks.items()
+    }
+
+
 def listed(folder: Path) -> list[str]:
     return sorted(it.name for it in folder.iterdir())
 

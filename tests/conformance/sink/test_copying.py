@@ -87,7 +87,7 @@ async def test_any_row_comes_back_as_it_went(
             source=_pieces(columns, given_),
             format="binary",
         )
-        query = f"SELECT {selected(table, names)} FROM {table.name} ORDER BY nth"
+        query = f"SELECT {selected(table, names, names)} FROM {table.name} ORDER BY nth"
         found = to_arrow(table, names, [tuple(row) for row in await connection.fetch(query)])
         assert found.equals(given_.combine_chunks())
 

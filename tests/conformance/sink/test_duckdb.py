@@ -13,7 +13,7 @@ import pytest
 from gapless.core.errors import SinkUnusable
 from gapless.core.ranges import Span
 from gapless.schema import TABLES
-from gapless.sinks import open_sink
+from gapless.sinks import Access, open_sink
 from gapless.sinks.duckdb import DuckdbSink
 from tests.conformance.sink.stage import (
     CHAIN_ID,
@@ -24,6 +24,7 @@ from tests.conformance.sink.stage import (
     listed,
     ranges,
     rows_of,
+    snapshot,
 )
 from tests.conformance.sink.writer import writer
 
@@ -67,18 +68,18 @@ async def test_all_is_in_the_file_when_it_is_finished(path: Path) -> None:
 async def test_one_process_writes(path: Path) -> None:
     with writer(str(path), 1) as other:
         assert other.said() == "open"
-        for create in (True, False):
+        for access in Access:
             with pytest.raises(SinkUnusable, match="is open in another process") as refused:
-                await open_sink(str(path), create=create)
+                await open_sink(str(path), access)
             assert "one process" in str(refused.value.hint)
-    async with await open_sink(str(path), create=False) as sink:
+    async with await open_sink(str(path), Access.READ) as sink:
         await examine(sink)
 
 
 async def test_several_processes_read(path: Path) -> None:
     async with await DuckdbSink.open(path) as sink:
         await sink.write(batch(0, 5), 1)
-    async with await DuckdbSink.open(path, create=False) as sink:
+    async with await DuckdbSink.open(path, Access.READ) as sink:
         look = (
             f"import duckdb; duckdb.connect({str(path)!r}, read_only=True).sql('FROM logs').show()"
         )
@@ -116,7 +117,7 @@ async def test_another_file_is_no_sink(path: Path) -> None:
     with pytest.raises(SinkUnusable, match="has a table `blocks` that is not of Gapless"):
         await open_sink(str(path))
     with pytest.raises(SinkUnusable, match="is no sink of Gapless"):
-        await open_sink(str(path), create=False)
+        await open_sink(str(path), Access.READ)
     Path.write_bytes(path, b"not a database, but long enough to look at" * 50)
     with pytest.raises(SinkUnusable, match="is not a valid DuckDB database file"):
         await open_sink(str(path))
@@ -149,8 +150,11 @@ async def test_a_table_of_an_older_version_gets_the_new_columns(path: Path) -> N
         await sink.write(batch(0, 9), 1)
     for table, column in (("blocks", "send_root"), ("transactions", "source_hash")):
         asked(path, f"DROP VIEW {table}_hex", f"ALTER TABLE {table} DROP COLUMN {column}")
-    with pytest.raises(SinkUnusable, match="is of an older Gapless"):
-        await DuckdbSink.open(path, create=False)
+    before = snapshot(path.parent)[path.name]
+    async with await DuckdbSink.open(path, Access.READ) as sink:
+        await examine(sink)
+        assert (await held(sink, "blocks")).equals(rows_of("blocks", Span(0, 9)))
+    assert snapshot(path.parent)[path.name] == before
     async with await DuckdbSink.open(path) as sink:
         await sink.write(batch(10, 12), 1)
         assert (await held(sink, "blocks")).equals(rows_of("blocks", Span(0, 12)))
@@ -162,7 +166,7 @@ async def test_a_file_of_an_older_version_has_no_requests(path: Path) -> None:
     async with await DuckdbSink.open(path) as sink:
         await sink.write(batch(0, 9), 1)
     asked(path, "DROP TABLE _gapless_requests")
-    async with await DuckdbSink.open(path, create=False) as sink:
+    async with await DuckdbSink.open(path, Access.READ) as sink:
         assert await sink.requests(CHAIN_ID) == []
         assert await sink.chains() == [CHAIN_ID]
     async with await DuckdbSink.open(path) as sink:
@@ -176,6 +180,6 @@ async def test_a_file_of_an_older_version_has_no_requests(path: Path) -> None:
 async def test_a_table_of_another_kind_is_not_touched(path: Path, change: str) -> None:
     await (await DuckdbSink.open(path)).close()
     asked(path, "DROP VIEW blocks_hex", f"ALTER TABLE blocks {change}")
-    for create in (True, False):
+    for access in Access:
         with pytest.raises(SinkUnusable, match="has other columns in `blocks`"):
-            await DuckdbSink.open(path, create=create)
+            await DuckdbSink.open(path, access)

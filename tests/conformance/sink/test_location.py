@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gapless.core.errors import SinkUnusable
-from gapless.sinks import open_sink
+from gapless.sinks import Access, open_sink
 from gapless.sinks.duckdb import DuckdbSink
 from gapless.sinks.parquet import ParquetSink
 from gapless.sinks.sqlite import SqliteSink
@@ -68,9 +68,10 @@ async def test_what_is_no_sink_is_refused(tmp_path: Path, target: str, complaint
     assert listed(tmp_path) == ["folder"]
 
 
+@pytest.mark.parametrize("access", [Access.READ, Access.WRITE])
 @pytest.mark.parametrize("target", ["eth.db", "eth.duckdb", "deep/eth.db", "eth/", "folder"])
-async def test_what_must_be_there_is_not_made(tmp_path: Path, target: str) -> None:
+async def test_what_must_be_there_is_not_made(tmp_path: Path, target: str, access: Access) -> None:
     with pytest.raises(SinkUnusable, match="there is no sink at"):
-        await open_sink(target, create=False)
+        await open_sink(target, access)
     assert listed(tmp_path) == ["folder"]
     assert listed(tmp_path / "folder") == []

@@ -13,15 +13,17 @@ from gapless.core.errors import SinkError, SinkUnusable
 from gapless.core.ranges import Span
 from gapless.schema import LOGS
 from gapless.schema.arrow import Tables
-from gapless.sinks import Batch
+from gapless.sinks import Access, Batch
 from gapless.sinks.parquet import ParquetSink
 from tests.conformance.sink.stage import (
     CHAIN_ID,
+    EVERYTHING,
     batch,
     examine,
     listed,
     ranges,
     rows_of,
+    snapshot,
     with_column,
 )
 
@@ -82,6 +84,51 @@ async def test_a_known_network_has_its_name(path: Path) -> None:
     assert (path / "ethereum/blocks/0-3.5.parquet").exists()
 
 
+def restored(path: Path, manifest: bytes) -> None:
+    """Puts an older manifest in the place of the one that is there."""
+    (path / "_gapless/manifest.json").write_bytes(manifest)
+
+
+@pytest.mark.parametrize("access", Access)
+async def test_files_that_an_older_manifest_does_not_know_are_kept(
+    path: Path, access: Access
+) -> None:
+    async with await ParquetSink.open(path) as sink:
+        await sink.write(batch(0, 9), 5)
+        manifest = (path / "_gapless/manifest.json").read_bytes()
+        await sink.write(batch(10, 19), 6)
+    restored(path, manifest)
+    there = snapshot(path)
+    newer = [f"{CHAIN_ID}/{name}/10-19.6.parquet" for name in sorted(EVERYTHING)]
+    async with await ParquetSink.open(path, access) as sink:
+        assert await ranges(sink) == [(0, 9, 5)]
+        await examine(sink)
+        assert await sink.strays() == newer
+    if access is Access.READ:
+        assert snapshot(path) == there
+    assert snapshot(path).keys() == there.keys()
+    async with await ParquetSink.open(path) as sink:  # nor does a later change touch them
+        await sink.write(batch(8, 12), 7)
+        await sink.retract(CHAIN_ID, Span(0, 3), 8)
+        assert await sink.strays() == newer
+        await examine(sink)
+
+
+async def test_a_file_that_was_staged_again_is_read_by_its_latest_name(path: Path) -> None:
+    """The same name is written twice, and the writer dies after the second commit."""
+    async with await ParquetSink.open(path) as sink:
+        await sink.write(batch(0, 9, tables=["blocks"]), 5)
+        file = path / str(CHAIN_ID) / "blocks/0-9.5.parquet"
+        before = file.read_bytes()
+        await sink.write(batch(0, 9), 5)  # now the number of logs is known
+    file.rename(staged(file, 2))
+    file.write_bytes(before)
+    for access in (Access.READ, Access.WRITE):
+        async with await ParquetSink.open(path, access) as sink:
+            await examine(sink)
+    assert names(path) == ["0-9.5.parquet"]
+
+
 def staged(file: Path, generation: int) -> Path:
     return file.with_name(f"{file.name}.{generation}.staged")
 
@@ -97,7 +144,12 @@ async def test_a_commit_is_completed(path: Path) -> None:
         file.rename(staged(file, 2))
     superseded = path / str(CHAIN_ID) / "blocks/0-9.5.parquet"
     superseded.write_bytes(before)
-    async with await ParquetSink.open(path, create=False) as sink:
+    there = snapshot(path)
+    async with await ParquetSink.open(path, Access.READ) as sink:
+        await examine(sink)
+        assert await sink.strays() == [f"{CHAIN_ID}/blocks/0-9.5.parquet"]
+    assert snapshot(path) == there
+    async with await ParquetSink.open(path, Access.WRITE) as sink:
         assert names(path) == names(path, "logs") == ["0-9.6.parquet"]
         await examine(sink)
 

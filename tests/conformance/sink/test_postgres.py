@@ -11,7 +11,7 @@ import pytest
 from gapless.core.errors import FencedOff, SinkError, SinkUnusable
 from gapless.core.ranges import Span
 from gapless.schema import TABLES, TRANSACTIONS
-from gapless.sinks import open_sink
+from gapless.sinks import Access, open_sink
 from gapless.sinks.postgres import PostgresSink, database, locks
 from gapless.verify import verify
 from tests.conformance.sink.stage import (
@@ -159,7 +159,7 @@ async def test_what_is_not_ours_is_not_touched(
     postgres_target: str, connection: asyncpg.Connection, schema: str, records_database: str
 ) -> None:
     with pytest.raises(SinkUnusable, match="has no sink in its schema"):
-        await open_sink(postgres_target, create=False)
+        await open_sink(postgres_target, Access.READ)
     await connection.execute(f"CREATE SCHEMA {schema}; CREATE TABLE blocks (height bigint)")
     with pytest.raises(SinkUnusable, match="has a table `blocks` that is not of Gapless"):
         await open_sink(postgres_target)
@@ -210,11 +210,12 @@ async def test_a_reader_needs_no_more_than_to_read(
         f" GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {schema}"
     )
     theirs = postgres_target.replace("postgres@", f"{schema}@")
-    async with await open_sink(theirs, create=False) as sink:
+    async with await open_sink(theirs, Access.READ) as sink:
         await examine(sink)
         report = await verify(sink, CHAIN_ID, deep=True)
         assert report is not None
         assert report.complete
+    async with await open_sink(theirs, Access.WRITE) as sink:
         with pytest.raises(SinkUnusable, match="does not let this user") as refused:
             await sink.write(batch(6, 9), 1)
         assert refused.value.hint
@@ -236,6 +237,10 @@ async def test_a_table_of_an_older_version_gets_the_new_columns(
         await sink.write(batch(0, 9), 1)
     for table, column in (("blocks", "send_root"), ("transactions", "source_hash")):
         await connection.execute(f"DROP VIEW {table}_hex; ALTER TABLE {table} DROP COLUMN {column}")
+    async with await open_sink(postgres_target, Access.READ) as sink:
+        await examine(sink)
+        assert (await held(sink, "blocks")).equals(rows_of("blocks", Span(0, 9)))
+    assert "send_root" not in {it["column_name"] for it in await _columns(connection, "blocks")}
     async with await open_sink(postgres_target) as sink:
         await examine(sink)
         await sink.write(batch(10, 12), 1)
@@ -251,7 +256,7 @@ async def test_a_schema_of_an_older_version_has_no_requests(
     async with await open_sink(postgres_target) as sink:
         await sink.write(batch(0, 9), 1)
     await connection.execute("DROP TABLE _gapless_requests")
-    async with await open_sink(postgres_target, create=False) as sink:
+    async with await open_sink(postgres_target, Access.READ) as sink:
         assert await sink.requests(CHAIN_ID) == []
         assert await sink.chains() == [CHAIN_ID]
     async with await open_sink(postgres_target) as sink:

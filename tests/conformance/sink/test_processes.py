@@ -7,9 +7,9 @@ from pathlib import Path
 
 import msgspec
 
-from gapless.sinks import open_sink
+from gapless.sinks import Access, open_sink
 from gapless.sinks.parquet.manifest import Manifest
-from tests.conformance.sink.stage import batch, examine, ranges
+from tests.conformance.sink.stage import CHAIN_ID, batch, examine, ranges
 from tests.conformance.sink.writer import writer
 
 DEATHS = 12
@@ -26,9 +26,14 @@ async def test_a_killed_writer_leaves_whole_changes(target: str) -> None:
             killed.die(within=chance.random() * 0.03)  # in the midst of a change, mostly
         if target.endswith("/"):
             _look_at_the_folder(Path(target), settled=False)
-        async with await open_sink(target, create=False) as sink:
+        async with await open_sink(target, Access.READ) as sink:
             await examine(sink)
             assert await sink.highest_fence() >= highest, "what was confirmed is there"
+            stored = await sink.stored(CHAIN_ID)
+        async with await open_sink(target, Access.WRITE) as sink:
+            await examine(sink)
+            assert await sink.stored(CHAIN_ID) == stored
+            assert await sink.strays() == []
         if target.endswith("/"):
             _look_at_the_folder(Path(target), settled=True)
 
@@ -57,21 +62,16 @@ async def test_processes_that_write_at_once_do_not_harm_each_other(shared_target
     refused = [answer for answer in answers if answer.startswith("refused")]
     assert all("were touched under fence" in answer for answer in refused)
     assert len(answers) - len(refused) > len(answers) / 3
-    async with await open_sink(shared_target, create=False) as sink:
+    async with await open_sink(shared_target, Access.READ) as sink:
         await examine(sink)
 
 
 def _look_at_the_folder(folder: Path, *, settled: bool) -> None:
     """A person who lists the files sees those of the manifest, and none that is half there."""
     manifest = msgspec.json.decode((folder / "_gapless/manifest.json").read_bytes(), type=Manifest)
-    wanted = {
-        f"{chain.folder}/{entry.name}"
-        for chain in manifest.chains.values()
-        for entry in chain.entries()
-    }
     found = {str(path.relative_to(folder)) for path in folder.rglob("*.parquet")}
     if settled:
-        assert found == wanted
+        assert found == manifest.names()
         assert list(folder.rglob("*.staged")) == []
     for name in found:
         assert (folder / name).stat().st_size > 0

@@ -11,7 +11,7 @@ import pytest
 from gapless.core.errors import SinkError, SinkUnusable
 from gapless.core.ranges import Span
 from gapless.ledger import open_ledger
-from gapless.sinks import open_sink
+from gapless.sinks import Access, open_sink
 from gapless.sinks.sqlite import SqliteSink, file
 from tests.conformance.sink.stage import (
     CHAIN_ID,
@@ -20,6 +20,7 @@ from tests.conformance.sink.stage import (
     examine,
     held,
     rows_of,
+    snapshot,
 )
 
 
@@ -80,9 +81,10 @@ async def test_logs_need_no_transactions_where_there_are_none(path: Path, option
 
 async def test_the_ledger_is_no_sink(path: Path) -> None:
     await (await open_ledger(str(path))).close()
-    for create in (True, False):
-        with pytest.raises(SinkUnusable, match="ledger" if create else "is no sink"):
-            await open_sink(str(path), create=create)
+    for access in Access:
+        made = access is Access.CREATE
+        with pytest.raises(SinkUnusable, match="ledger" if made else "is no sink"):
+            await open_sink(str(path), access)
 
 
 async def test_another_file_is_no_sink(path: Path) -> None:
@@ -120,9 +122,15 @@ async def test_a_table_of_an_older_version_gets_the_new_columns(path: Path) -> N
     async with await SqliteSink.open(path) as sink:
         await sink.write(batch(0, 9), 1)
     old = apsw.Connection(str(path))
+    old.pragma("journal_mode", "DELETE")  # so that the file is all there is
     for table, column in (("blocks", "send_root"), ("transactions", "source_hash")):
         old.execute(f"DROP VIEW {table}_hex; ALTER TABLE {table} DROP COLUMN {column}")
-    async with await SqliteSink.open(path, create=False) as sink:
+    before = snapshot(path.parent)[path.name]
+    async with await SqliteSink.open(path, Access.READ) as sink:
+        await examine(sink)
+        assert (await held(sink, "blocks")).equals(rows_of("blocks", Span(0, 9)))
+    assert snapshot(path.parent)[path.name] == before
+    async with await SqliteSink.open(path, Access.WRITE) as sink:
         await examine(sink)
         await sink.write(batch(10, 12), 1)
         assert (await held(sink, "blocks")).equals(rows_of("blocks", Span(0, 12)))
@@ -134,7 +142,7 @@ async def test_a_file_of_an_older_version_has_no_requests(path: Path) -> None:
     async with await SqliteSink.open(path) as sink:
         await sink.write(batch(0, 9), 1)
     apsw.Connection(str(path)).execute("DROP TABLE _gapless_requests")
-    async with await SqliteSink.open(path, create=False) as sink:
+    async with await SqliteSink.open(path, Access.READ) as sink:
         assert await sink.requests(CHAIN_ID) == []
         assert await sink.chains() == [CHAIN_ID]
     async with await SqliteSink.open(path) as sink:

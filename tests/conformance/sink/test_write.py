@@ -12,7 +12,7 @@ from gapless.core.ranges import RangeSet, Span
 from gapless.schema import BLOCKS, LOGS, TRANSACTIONS, table
 from gapless.schema.arrow import Tables
 from gapless.schema.digest import digest
-from gapless.sinks import Sink, open_sink
+from gapless.sinks import Access, Sink, open_sink
 from gapless.sinks.threaded import ThreadedSink
 from tests.conformance.sink.stage import (
     CHAIN_ID,
@@ -183,7 +183,7 @@ async def test_it_is_all_there_after_opening_again(sink: Sink, target: str) -> N
     before = await sink.stored(CHAIN_ID)
     await sink.finish()
     await sink.finish()
-    async with await open_sink(target, create=False) as again:
+    async with await open_sink(target, Access.WRITE) as again:
         assert again.id == sink.id
         assert await again.stored(CHAIN_ID) == before
         assert await again.highest_fence() == 6

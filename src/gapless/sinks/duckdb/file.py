@@ -19,6 +19,7 @@ from gapless.core.errors import SinkError, SinkUnusable
 from gapless.schema import TABLES, Column, Table
 from gapless.schema.duckdb import add_column, create_table, create_view
 from gapless.sinks import requests
+from gapless.sinks.sink import Access
 
 if TYPE_CHECKING:
     import duckdb
@@ -50,21 +51,21 @@ _turns: defaultdict[Path, Lock] = defaultdict(Lock)
 """Of the files that are open: DuckDB would let two inserts of one range pass."""
 
 
-def connect(path: Path, *, create: bool) -> duckdb.DuckDBPyConnection:
-    """Opens the sink in a file, a new one if it may; unless it may, only to look."""
-    if not create and not path.is_file():
+def connect(path: Path, access: Access) -> duckdb.DuckDBPyConnection:
+    """Opens the sink in a file, a new one if it may."""
+    if access is not Access.CREATE and not path.is_file():
         raise SinkUnusable(f"there is no sink at `{path}`", hint="check the path")
-    connection = _connected(path, read_only=not create)
+    connection = _connected(path, access)
     try:
         with in_our_words(path):
-            _recognise(connection, path, create)
+            _recognise(connection, path, access)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def _connected(path: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection:
+def _connected(path: Path, access: Access) -> duckdb.DuckDBPyConnection:
     try:
         import duckdb
     except ImportError:
@@ -72,9 +73,10 @@ def _connected(path: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection:
             f"`{path}` needs DuckDB, which is not installed", hint='pip install "gapless[duckdb]"'
         ) from None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if access is Access.CREATE:
+            path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            return duckdb.connect(str(path), read_only=read_only)
+            return duckdb.connect(str(path), read_only=not access.writes)
         except duckdb.ConnectionException:  # this process has it open to write
             return duckdb.connect(str(path))
     except (duckdb.Error, OSError) as error:
@@ -125,10 +127,10 @@ def in_our_words(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _recognise(connection: duckdb.DuckDBPyConnection, path: Path, create: bool) -> None:
-    there = _columns(connection)
+def _recognise(connection: duckdb.DuckDBPyConnection, path: Path, access: Access) -> None:
+    there = columns(connection)
     if "_gapless_sink" not in there:
-        if not create:
+        if access is not Access.CREATE:
             raise SinkUnusable(f"`{path}` is no sink of Gapless", hint="check the path")
         with transaction(connection, path):
             _found(connection, path)
@@ -139,22 +141,19 @@ def _recognise(connection: duckdb.DuckDBPyConnection, path: Path, create: bool) 
         raise SinkUnusable(
             f"`{path}` has format {version}, this Gapless knows {VERSION}", hint="upgrade Gapless"
         )
-    if create and requests.TABLE not in there:
+    if access.writes and requests.TABLE not in there:
         with transaction(connection, path):
             connection.execute(_CREATE_REQUESTS)
     for table in TABLES:
-        if lacking := _lacking(path, table, there[table.name]):
-            if not create:
-                raise SinkUnusable(
-                    f"`{path}` is of an older Gapless", hint="`gapless fetch` into it brings it up"
-                )
+        lacking = _lacking(path, table, there[table.name])
+        if lacking and access.writes:
             with transaction(connection, path):
                 _extend(connection, table, lacking)
 
 
 def _found(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
     """Makes a sink of a file, unless this process just did or the file is somebody else's."""
-    there = _columns(connection)
+    there = columns(connection)
     if "_gapless_sink" in there:
         return
     if taken := sorted(there.keys() & {table.name for table in TABLES}):
@@ -185,7 +184,7 @@ def _extend(connection: duckdb.DuckDBPyConnection, table: Table, lacking: Iterab
     connection.execute(create_view(table))
 
 
-def _columns(connection: duckdb.DuckDBPyConnection) -> Mapping[str, set[str]]:
+def columns(connection: duckdb.DuckDBPyConnection) -> Mapping[str, set[str]]:
     """The columns of each table that is there."""
     found: defaultdict[str, set[str]] = defaultdict(set)
     for table, column in connection.execute(_COLUMNS).fetchall():

@@ -20,7 +20,7 @@ from gapless.sinks import sql
 from gapless.sinks.database_file import DatabaseFileSink
 from gapless.sinks.duckdb import file
 from gapless.sinks.duckdb.tables import DuckdbTables
-from gapless.sinks.sink import Batch
+from gapless.sinks.sink import Access, Batch
 from gapless.threads import Thread
 
 if TYPE_CHECKING:
@@ -32,15 +32,18 @@ class DuckdbSink(DatabaseFileSink):
 
     batch_blocks: int | None = 1000
 
-    def __init__(self, path: Path, thread: Thread, connection: duckdb.DuckDBPyConnection) -> None:
-        super().__init__(file.identity(connection), thread, DuckdbTables(connection))
-        self._path, self._connection = path, connection
+    def __init__(
+        self, path: Path, thread: Thread, access: Access, connection: duckdb.DuckDBPyConnection
+    ) -> None:
+        tables = DuckdbTables(connection, file.columns(connection))
+        super().__init__(file.identity(connection), thread, path, access, tables)
+        self._connection = connection
         self._digester = ThreadPoolExecutor(1, "gapless-duckdb-digests")
 
     @classmethod
-    async def open(cls, path: Path, *, create: bool = True) -> Self:
+    async def open(cls, path: Path, access: Access = Access.CREATE) -> Self:
         return await cls._opened(
-            "duckdb", lambda thread: cls(path, thread, file.connect(path, create=create))
+            "duckdb", lambda thread: cls(path, thread, access, file.connect(path, access))
         )
 
     def _telling(self) -> AbstractContextManager[None]:

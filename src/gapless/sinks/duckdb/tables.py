@@ -6,7 +6,7 @@ through without an index.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -39,10 +39,17 @@ _ROWS = "_gapless_rows"
 
 
 class DuckdbTables:
-    """Rows and records, read and written on the connection of the sink."""
+    """Rows and records, read and written on the connection of the sink.
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+    `there` are the columns of each table when the file was opened: a reader takes a file of an
+    older version as it is.
+    """
+
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, there: Mapping[str, Collection[str]]
+    ) -> None:
         self._connection = connection
+        self._there = there
 
     async def known(self, chain_id: int, span: Span) -> Known:
         return known_by(self._connection.execute(_WITHIN, [chain_id, *span]).fetchall())
@@ -82,7 +89,8 @@ class DuckdbTables:
         self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
     ) -> pa.Table:
         names = [it.name for it in table if columns is None or it.name in columns]
-        wanted = ", ".join(f'"{name}"' for name in names)
+        there = self._there[table.name]
+        wanted = ", ".join(f'"{it}"' if it in there else f'NULL AS "{it}"' for it in names)
         order = ", ".join(table.key)
         select = f"SELECT {wanted} FROM {table.name} {_OF_SPAN} ORDER BY {order}"  # noqa: S608
         schema = pa.schema([arrow_schema(table).field(name) for name in names])

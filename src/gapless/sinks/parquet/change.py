@@ -41,7 +41,7 @@ class Change:
         """Stages a file."""
         name = f"{self.chain.folder}/{file_name(dataset, span, fence)}"
         self._names.append(name)
-        path = self.folder.staged(name, self.manifest.generation + 1)
+        path = self.folder.stage(name, self.manifest.generation + 1)
         self._writing.append(self.writer.submit(write_file, path, table(dataset), rows))
 
     def commit(
@@ -56,8 +56,9 @@ class Change:
         chain = self.chain.replacing(known, stored, retracted)
         left = {Entry.of(each).name for each in stored}
         gone = {Entry.of(each).name for each in known.stored} - left
-        manifest = self.manifest.following(self.chain_id, chain)
-        self.folder.commit(manifest, self._names, [f"{chain.folder}/{name}" for name in gone])
+        superseded = [f"{chain.folder}/{name}" for name in gone]
+        manifest = self.manifest.following(self.chain_id, chain, superseded)
+        self.folder.commit(manifest, self._names)
 
     def __enter__(self) -> Self:
         return self

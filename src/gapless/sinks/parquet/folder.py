@@ -7,9 +7,17 @@
 
 A change first makes its files under their staged names, durably; then it replaces the manifest,
 which is the commit; then superseded files disappear and staged ones get their names. Whoever dies
-on the way leaves a mark in the lock file, and the next one puts the folder in order before anything
-else: of staged files, those of the manifest's own generation are committed, all others are rubbish.
-The mark may be lost with the machine's power, so opening a sink puts it in order in any case.
+on the way leaves a mark in the lock file, and the next writer puts the folder in order before
+anything else: of staged files, those of the manifest's own generation are committed, and those of
+other generations never will be. The mark may be lost with the machine's power, so a writer that
+opens a sink puts it in order in any case.
+
+A file is deleted only if it is known to be worthless: it is staged for another generation, or the
+manifest says that its commit superseded it. Any other file that the manifest does not list is left
+alone, because the manifest may be an old one that was restored; `strays` reports it.
+
+A reader changes nothing. It finds committed files under their staged names, if need be, and takes
+the lock only if there is one.
 """
 
 from __future__ import annotations
@@ -17,7 +25,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -29,48 +37,57 @@ from gapless.core.errors import SinkUnusable
 from gapless.schema import TABLES
 from gapless.sinks.parquet.files import sync_folder
 from gapless.sinks.parquet.manifest import Manifest, decoded
+from gapless.sinks.sink import Access
 
-_NAME = re.compile(r"(\d+-\d+\.\d+\.parquet)(?:\.(\d+)\.staged)?")
+_STAGED = re.compile(r"(\d+-\d+\.\d+\.parquet)\.(\d+)\.staged")
 _UNSETTLED = b"unsettled"
 
 
 class Folder:
     """The files of a sink, and the manifest that says which of them count."""
 
-    def __init__(self, path: Path, *, create: bool) -> None:
+    def __init__(self, path: Path, access: Access) -> None:
         self.path = path
+        self._access = access
         self._own = path / "_gapless"
         self._read: tuple[BinaryIO, Manifest] | None = None
+        self._lock: int | None = None
         if not (self._own / "manifest.json").exists():
-            if not create:
+            if access is not Access.CREATE:
                 raise SinkUnusable(f"there is no sink at `{path}`", hint="check the path")
             self._refuse_others_files()
             made = [it for it in (self._own, *self._own.parents) if not it.exists()]
             self._own.mkdir(parents=True, exist_ok=True)
             for folder in made:
                 sync_folder(folder.parent)
-        self._lock = os.open(self._own / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
             with self.held():
-                self._settle()
+                if access.writes:
+                    self._settle()
         except BaseException:
             self.close()
             raise
 
     def close(self) -> None:
         self._forget()
-        os.close(self._lock)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     @contextmanager
     def held(self) -> Iterator[Manifest]:
-        """The manifest, which nobody else changes meanwhile; and the folder in order."""
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        """The manifest, which nobody else changes meanwhile; for a writer, the folder in order."""
+        lock = self._opened_lock()
+        if lock is None:
+            yield self.manifest()
+            return
+        fcntl.flock(lock, fcntl.LOCK_EX if self._access.writes else fcntl.LOCK_SH)
         try:
-            if os.pread(self._lock, 1, 0):
+            if self._access.writes and os.pread(lock, 1, 0):
                 self._settle()
             yield self.manifest()
         finally:
-            fcntl.flock(self._lock, fcntl.LOCK_UN)
+            fcntl.flock(lock, fcntl.LOCK_UN)
 
     def manifest(self) -> Manifest:
         """The manifest as it is now, or a new one.
@@ -79,7 +96,7 @@ class Folder:
         so long, no other file can get its inode.
         """
         path = self._own / "manifest.json"
-        if not path.exists():
+        if self._access is Access.CREATE and not path.exists():
             self._replace(Manifest(str(uuid4())))
         if self._read is None or not os.path.samestat(
             os.fstat(self._read[0].fileno()), path.stat()
@@ -91,14 +108,27 @@ class Folder:
                 opened.pop_all()
         return self._read[1]
 
-    def _forget(self) -> None:
-        if self._read is not None:
-            self._read[0].close()
-            self._read = None
+    def file(self, name: str) -> Path:
+        """Where a file is that the manifest lists."""
+        if not self._access.writes and self._read is not None:
+            staged = self._staged(name, self._read[1].generation)
+            if staged.exists():  # a writer died after its commit
+                return staged
+        return self.path / name
+
+    def strays(self) -> list[str]:
+        """The data files that the manifest does not list."""
+        manifest = self.manifest()
+        listed = manifest.names()
+        listed |= {self._relative(self._staged(name, manifest.generation)) for name in listed}
+        found = (self._relative(path) for path in self._files())
+        suffixes = (".parquet", ".staged")
+        return sorted(name for name in found if name.endswith(suffixes) and name not in listed)
 
     @contextmanager
     def change(self) -> Iterator[None]:
         """Inside `held`: around all that stages files and commits them."""
+        assert self._lock is not None
         os.pwrite(self._lock, _UNSETTLED, 0)
         try:
             yield
@@ -107,25 +137,27 @@ class Folder:
             raise
         os.ftruncate(self._lock, 0)
 
-    def staged(self, name: str, generation: int) -> Path:
-        """Where a file is written that the commit of a generation brings."""
-        path = self.path / f"{name}.{generation}.staged"
+    def stage(self, name: str, generation: int) -> Path:
+        """Where to write a file that the commit of a generation brings."""
+        path = self._staged(name, generation)
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
-    def commit(self, manifest: Manifest, come: Iterable[str], go: Iterable[str]) -> None:
+    def commit(self, manifest: Manifest, come: Collection[str]) -> None:
         """Makes the manifest's word true: of the files by these names, all or none."""
-        come = set(come)
         parents = {(self.path / name).parent for name in come}
         for folder in sorted(parents | {parent.parent for parent in parents} | {self.path}):
             sync_folder(folder)
         self._replace(manifest)
-        for name in set(go) - come:
-            (self.path / name).unlink(missing_ok=True)
-        for name in come:
-            self.staged(name, manifest.generation).rename(self.path / name)
-        for folder in parents:  # before another generation makes these look like rubbish
-            sync_folder(folder)
+        for name in {*manifest.superseded} - {*come}:
+            path = self.path / name
+            path.unlink(missing_ok=True)
+            parents.add(path.parent)
+        for name in {*come}:
+            self._staged(name, manifest.generation).rename(self.path / name)
+        for folder in parents:  # the next manifest does not tell what this one superseded or staged
+            if folder.exists():
+                sync_folder(folder)
 
     def _replace(self, manifest: Manifest) -> None:
         beside = self._own / "manifest.json.new"
@@ -137,30 +169,51 @@ class Folder:
         sync_folder(self._own)
 
     def _settle(self) -> None:
-        """Puts the folder in order: exactly the files of the manifest, under their names."""
+        """Brings the latest commit to its end, and removes what others have left behind."""
+        assert self._lock is not None
         manifest = self.manifest()
-        wanted = {
-            f"{chain.folder}/{entry.name}"
-            for chain in manifest.chains.values()
-            for entry in chain.entries()
-        }
-        for folder in (found for table in TABLES for found in self.path.glob(f"*/{table.name}/")):
-            # Staged files behind the plain ones, which they may replace.
-            for path in sorted(folder.iterdir(), key=lambda it: (it.suffix, it.name)):
-                name = _NAME.fullmatch(path.name)
-                if name is None:
-                    continue
-                final = folder / name[1]
-                known = str(final.relative_to(self.path)) in wanted
-                if not known or name[2] not in (None, str(manifest.generation)):
+        listed = manifest.names()
+        for name in {*manifest.superseded} - listed:
+            (self.path / name).unlink(missing_ok=True)
+        for path in self._files():
+            if staged := _STAGED.fullmatch(path.name):
+                final = path.with_name(staged[1])
+                if staged[2] != str(manifest.generation):
                     path.unlink()
-                elif name[2] is not None:
+                elif self._relative(final) in listed:
                     path.rename(final)
         os.ftruncate(self._lock, 0)
 
+    def _files(self) -> Iterator[Path]:
+        """All files where the files of tables are."""
+        for table in TABLES:
+            for folder in self.path.glob(f"*/{table.name}/"):
+                yield from [*folder.iterdir()]
+
+    def _relative(self, path: Path) -> str:
+        return path.relative_to(self.path).as_posix()
+
+    def _staged(self, name: str, generation: int) -> Path:
+        return self.path / f"{name}.{generation}.staged"
+
+    def _opened_lock(self) -> int | None:
+        """The lock file; a reader makes none."""
+        if self._lock is None:
+            path = self._own / "lock"
+            if self._access.writes:
+                self._lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            elif path.exists():
+                self._lock = os.open(path, os.O_RDONLY)
+        return self._lock
+
+    def _forget(self) -> None:
+        if self._read is not None:
+            self._read[0].close()
+            self._read = None
+
     def _refuse_others_files(self) -> None:
         if self.path.exists() and not self.path.is_dir():
-            raise SinkUnusable(f"`{self.path}` is no folder", hint="name a new folder")
+            raise SinkUnusable(f"`{self.path}` is not a folder", hint="name a new folder")
         others = [it for it in self.path.glob("*") if it != self._own]
         if others and not (self._own / "manifest.json").exists():  # made by another just now
             raise SinkUnusable(

@@ -174,14 +174,28 @@ class Manifest(Struct, frozen=True):
     version: int = VERSION
     generation: int = 0  # counts the commits
     chains: dict[int, Chain] = {}
+    superseded: tuple[str, ...] = ()  # files that the latest commit removes, by relative name
 
     def chain(self, chain_id: int) -> Chain:
         return self.chains.get(chain_id) or Chain.new(chain_id)
 
-    def following(self, chain_id: int, chain: Chain) -> Manifest:
+    def names(self) -> set[str]:
+        """The files that count, by relative name."""
+        return {
+            f"{chain.folder}/{entry.name}"
+            for chain in self.chains.values()
+            for entry in chain.entries()
+        }
+
+    def following(self, chain_id: int, chain: Chain, superseded: Iterable[str] = ()) -> Manifest:
         """The manifest of the next commit."""
         chains: Mapping[int, Chain] = {**self.chains, chain_id: chain}
-        return msgspec.structs.replace(self, generation=self.generation + 1, chains=chains)
+        return msgspec.structs.replace(
+            self,
+            generation=self.generation + 1,
+            chains=chains,
+            superseded=tuple(sorted(superseded)),
+        )
 
 
 _decoder = msgspec.json.Decoder(Manifest)

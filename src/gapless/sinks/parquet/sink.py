@@ -30,7 +30,7 @@ from gapless.sinks.parquet.files import read_file
 from gapless.sinks.parquet.folder import Folder
 from gapless.sinks.parquet.manifest import CELL, Chain, Wanted
 from gapless.sinks.revision import COMPARED, revised
-from gapless.sinks.sink import HIGHEST, Batch, Request, Stored
+from gapless.sinks.sink import HIGHEST, Access, Batch, Request, Stored
 from gapless.sinks.threaded import ThreadedSink
 from gapless.threads import Thread
 
@@ -41,18 +41,18 @@ class ParquetSink(ThreadedSink):
     batch_blocks: int | None = CELL
     grid: int | None = CELL
 
-    def __init__(self, folder: Folder, thread: Thread) -> None:
-        super().__init__(folder.manifest().id, thread)
+    def __init__(self, folder: Folder, thread: Thread, access: Access) -> None:
+        super().__init__(folder.manifest().id, thread, folder.path, access)
         self._folder = folder
         self._writer = ThreadPoolExecutor(1, "gapless-parquet-files")
 
     @classmethod
-    async def open(cls, path: Path, *, create: bool = True) -> Self:
+    async def open(cls, path: Path, access: Access = Access.CREATE) -> Self:
         with _in_our_words(path):
-            return await cls._opened("parquet", lambda it: cls(Folder(path, create=create), it))
+            return await cls._opened("parquet", lambda it: cls(Folder(path, access), it, access))
 
     def _telling(self) -> AbstractContextManager[None]:
-        return _in_our_words(self._folder.path)
+        return _in_our_words(self._path)
 
     def _write(self, batch: Batch, fence: int) -> None:
         admit(batch)
@@ -151,7 +151,7 @@ class ParquetSink(ThreadedSink):
             if after != chain.requests:
                 changed = msgspec.structs.replace(chain, requests=after)
                 with self._folder.change():
-                    self._folder.commit(manifest.following(chain_id, changed), (), ())
+                    self._folder.commit(manifest.following(chain_id, changed), ())
 
     def _highest_fence(self) -> int:
         with self._folder.held() as manifest:
@@ -198,6 +198,10 @@ class ParquetSink(ThreadedSink):
         heights, counts = np.unique(one_array(rows["block_number"]), return_counts=True)
         return pa.table({"block_number": heights, "rows": counts.astype(np.uint64)})
 
+    def _strays(self) -> list[str]:
+        with self._folder.held():
+            return self._folder.strays()
+
     def _finish(self) -> None:
         """Files are ready to be queried as they are."""
 
@@ -209,9 +213,8 @@ class ParquetSink(ThreadedSink):
         self, chain: Chain, table: Table, span: Span, columns: Collection[str] | None = None
     ) -> pa.Table:
         entries = [entry for entry in chain.entries(span) if entry.dataset == table.name]
-        home = self._folder.path / chain.folder
         pieces = [
-            read_file(home / entry.name, table, span, columns)
+            read_file(self._folder.file(f"{chain.folder}/{entry.name}"), table, span, columns)
             for entry in sorted(entries, key=lambda it: it.first)
         ]
         names = [it.name for it in table if columns is None or it.name in columns]

@@ -54,6 +54,7 @@ class Home:
     id: str
     dialect: Dialect
     there: frozenset[str]  # tables and partitions, of ours and of others
+    outdated: frozenset[str] = frozenset()  # tables of an older version, which a reader leaves so
 
     def lacks(self, names: Collection[str], span: Span) -> bool:
         """Whether a write of these tables needs any that is not there yet."""
@@ -149,7 +150,7 @@ async def outdated(connection: asyncpg.Connection, home: Home, shown: str) -> li
     found = []
     for each in TABLES:
         if each.name in home.there:
-            there = await _columns(connection, home.dialect, each)
+            there = await columns(connection, home.dialect, each)
             lacking = [column for column in each.columns if column.name not in there]
             if len(there) + len(lacking) > len(each.columns) or not all(
                 column.nullable for column in lacking
@@ -167,7 +168,7 @@ async def extend(connection: asyncpg.Connection, home: Home, tables: Collection[
     """Adds columns to tables of an older version. They are nullable, so digests still hold."""
     await connection.execute(locks.to_change(home.id))
     for each in tables:
-        there = await _columns(connection, home.dialect, each)
+        there = await columns(connection, home.dialect, each)
         await connection.execute(home.dialect.drop_view(each))
         for column in each.columns:
             if column.name not in there:
@@ -189,5 +190,6 @@ async def lacking_indexes(connection: asyncpg.Connection, home: Home) -> list[st
     ]
 
 
-async def _columns(connection: asyncpg.Connection, dialect: Dialect, table: Table) -> set[str]:
+async def columns(connection: asyncpg.Connection, dialect: Dialect, table: Table) -> set[str]:
+    """The columns that a table has by now."""
     return {row[0] for row in await connection.fetch(_COLUMNS, dialect.place(table.name))}

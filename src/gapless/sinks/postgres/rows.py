@@ -6,7 +6,7 @@ rounded twin that other sinks store is computed, and is the same.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -16,12 +16,19 @@ from gapless.schema.arrow import arrow_schema, arrow_type
 from gapless.schema.ddl import quoted
 
 
-def selected(table: Table, names: Sequence[str]) -> str:
-    """What to select, in the order of the schema, to make these columns of it."""
-    return ", ".join(
-        f"{quoted(each.name)}::text" if each.kind is Kind.U256 else quoted(each.name)
-        for each in _sources(table, names)
-    )
+def selected(table: Table, names: Sequence[str], there: Collection[str]) -> str:
+    """What to select, in the order of the schema, to make these columns of it.
+
+    Columns that are not there, in a table of an older version, are null.
+    """
+    return ", ".join(_selected(each, there) for each in _sources(table, names))
+
+
+def _selected(column: Column, there: Collection[str]) -> str:
+    if column.name not in there:
+        return "NULL"
+    name = quoted(column.name)
+    return f"{name}::text" if column.kind is Kind.U256 else name
 
 
 def to_arrow(table: Table, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> pa.Table:

@@ -36,7 +36,7 @@ from gapless.sinks.postgres.database import (
 from gapless.sinks.postgres.home import Home
 from gapless.sinks.postgres.options import Options
 from gapless.sinks.postgres.tables import Interleaved, PostgresTables, Ready
-from gapless.sinks.sink import Batch, Request, Stored
+from gapless.sinks.sink import Access, Batch, Request, Stored
 
 T = TypeVar("T")
 Body = Callable[[PostgresTables], Awaitable[T]]
@@ -48,18 +48,19 @@ class PostgresSink:
     batch_blocks: int | None = None
     grid: int | None = None
 
-    def __init__(self, database: Database, home: Home) -> None:
+    def __init__(self, database: Database, home: Home, access: Access) -> None:
         self.id = home.id
         self._database = database
         self._home = home
+        self._access = access
 
     @classmethod
-    async def open(cls, target: str, *, create: bool = True) -> Self:
+    async def open(cls, target: str, access: Access = Access.CREATE) -> Self:
         options = Options.parse(target)
         database = Database(options.url, options.shown, prepared=options.prepared_statements)
         await database.open()
         try:
-            return cls(database, await _home(database, options, create=create))
+            return cls(database, await _home(database, options, access), access)
         except BaseException:
             await database.close()
             raise
@@ -115,7 +116,7 @@ class PostgresSink:
             async with tables.whole():
                 await sql.retract(tables, chain_id, span, fence)
 
-        await self._run(body, f"{WRITING}; {locks.to_write(self.id, chain_id, span)}")
+        await self._change(body, locks.to_write(self.id, chain_id, span))
 
     async def stored(self, chain_id: int, span: Span | None = None) -> list[Stored]:
         return await self._run(lambda tables: sql.stored(tables, chain_id, span))
@@ -132,27 +133,25 @@ class PostgresSink:
         fence: int,
     ) -> None:
         if seen:
-            await self._run(
+            await self._change(
                 lambda tables: sql.endorse(tables, chain_id, seen, proven, unproven, fence),
-                f"{WRITING}; {locks.to_write(self.id, chain_id, records.hull(seen))}",
+                locks.to_write(self.id, chain_id, records.hull(seen)),
             )
 
     async def chains(self) -> list[int]:
         return await self._run(PostgresTables.chains)
 
     async def request(self, chain_id: int, wanted: Request) -> None:
-        await self._run(
-            lambda tables: sql.request(tables, chain_id, wanted),
-            f"{WRITING}; {locks.to_request(self.id)}",
+        await self._change(
+            lambda tables: sql.request(tables, chain_id, wanted), locks.to_request(self.id)
         )
 
     async def requests(self, chain_id: int) -> list[Request]:
         return await self._run(lambda tables: tables.requests(chain_id))
 
     async def withdraw(self, chain_id: int, span: Span) -> None:
-        await self._run(
-            lambda tables: sql.withdraw(tables, chain_id, span),
-            f"{WRITING}; {locks.to_request(self.id)}",
+        await self._change(
+            lambda tables: sql.withdraw(tables, chain_id, span), locks.to_request(self.id)
         )
 
     async def read(
@@ -163,10 +162,15 @@ class PostgresSink:
     async def counts(self, table: Table, chain_id: int, span: Span) -> pa.Table:
         return await self._run(lambda tables: tables.counts(table, chain_id, span))
 
+    async def strays(self) -> list[str]:
+        return []
+
     async def highest_fence(self) -> int:
         return await self._run(PostgresTables.highest_fence)
 
     async def finish(self) -> None:
+        self._access.admit(self._database.shown)
+
         async def lacking(connection: Connection) -> list[str]:
             return await homes.lacking_indexes(connection.raw, self._home)
 
@@ -190,6 +194,7 @@ class PostgresSink:
 
     async def _prepare(self, batch: Batch) -> dict[str, Ready]:
         """Refuses what is no batch, makes the tables that it needs, and its rows ready."""
+        self._access.admit(self._database.shown)
         ready = await asyncio.to_thread(_ready, batch)
         if self._home.lacks(batch.tables, batch.span):
             home = self._home
@@ -207,6 +212,10 @@ class PostgresSink:
             async with tables.whole():
                 return await sql.write(tables, batch, fence, tables.digest_of)
 
+    async def _change(self, body: Body[T], lock: str) -> T:
+        self._access.admit(self._database.shown)
+        return await self._run(body, f"{WRITING}; {lock}")
+
     async def _run(self, body: Body[T], begin: str = READING) -> T:
         return await self._database.transact(lambda it: body(self._tables(it)), begin)
 
@@ -218,7 +227,7 @@ class PostgresSink:
         prepared: bool = False,
     ) -> PostgresTables:
         home = self._home
-        return PostgresTables(connection, home.dialect, home.there, ready, prepared=prepared)
+        return PostgresTables(connection, home, ready, prepared=prepared)
 
 
 def _ready(batch: Batch) -> dict[str, Ready]:
@@ -228,12 +237,13 @@ def _ready(batch: Batch) -> dict[str, Ready]:
     }
 
 
-async def _home(database: Database, options: Options, *, create: bool) -> Home:
+async def _home(database: Database, options: Options, access: Access) -> Home:
     async def look(connection: Connection) -> Home | None:
         return await homes.recognised(connection.raw, options)
 
     home = await database.transact(look, READING)
-    if create and (home is None or requests.TABLE not in home.there):
+    lacks = access is Access.CREATE if home is None else requests.TABLE not in home.there
+    if lacks and access.writes:
         await database.transact(lambda it: homes.found(it.raw, options))
         home = await database.transact(look, READING)
     if home is None:
@@ -243,6 +253,7 @@ async def _home(database: Database, options: Options, *, create: bool) -> Home:
         )
     known = home
     old = await database.transact(lambda it: homes.outdated(it.raw, known, options.shown), READING)
-    if old:
+    if old and access.writes:
         await database.transact(lambda it: homes.extend(it.raw, known, old))
-    return home
+        return home
+    return replace(home, outdated=frozenset(each.name for each in old))

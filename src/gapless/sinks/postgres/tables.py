@@ -23,10 +23,11 @@ from gapless.postgres.connections import Connection
 from gapless.schema import TABLES, Table
 from gapless.schema.ddl import listed
 from gapless.schema.digest import digest
-from gapless.schema.postgres import Dialect
 from gapless.sinks import requests
 from gapless.sinks.entries import COLUMNS, changes, known_by
 from gapless.sinks.postgres.copying import copied, filled
+from gapless.sinks.postgres.home import Home
+from gapless.sinks.postgres.home import columns as columns_of
 from gapless.sinks.postgres.rows import selected, to_arrow
 from gapless.sinks.records import Known, Retracted
 from gapless.sinks.sink import COUNTS, HIGHEST, Request, Stored
@@ -95,20 +96,20 @@ class PostgresTables:
     def __init__(
         self,
         connection: Connection,
-        dialect: Dialect,
-        there: Collection[str],
+        home: Home,
         ready: Mapping[str, Ready] | None = None,
         *,
         prepared: bool = False,
     ) -> None:
         self._connection = connection.raw
         self._lent = connection
-        self._dialect = dialect
-        self._there = {*there}
+        self._home = home
+        self._dialect = home.dialect
+        self._there = {*home.there}
         self._ready = dict(ready or {})
         self._prepared = prepared
-        self._ranges = dialect.place("_gapless_ranges")
-        self._requests = dialect.place(requests.TABLE)
+        self._ranges = self._dialect.place("_gapless_ranges")
+        self._requests = self._dialect.place(requests.TABLE)
         self._versions: dict[tuple[str, int], str] = {}
         self._deferred = False
 
@@ -175,10 +176,12 @@ class PostgresTables:
         names = [it.name for it in table if columns is None or it.name in columns]
         if not await self._has(table):
             return to_arrow(table, names, [])
-        select = (
-            f"SELECT {selected(table, names)} FROM {self._dialect.place(table.name)} {_OF_SPAN}"  # noqa: S608
-            f" ORDER BY {listed(table.key)}"
-        )
+        there = {column.name for column in table.columns}
+        if table.name in self._home.outdated:
+            there = await columns_of(self._connection, self._dialect, table)
+        wanted, place = selected(table, names, there), self._dialect.place(table.name)
+        order = listed(table.key)
+        select = f"SELECT {wanted} FROM {place} {_OF_SPAN} ORDER BY {order}"  # noqa: S608
         rows = await self._fetch(select, chain_id, *_countable(span))
         return await asyncio.to_thread(to_arrow, table, names, rows)
 

@@ -2,21 +2,27 @@
 
 A file is ours if it has `_gapless_sink`, where its id is. A ledger is refused, even though it is
 SQLite too, and so is a file where somebody else has a table of the same name as ours.
+
+A reader changes neither tables nor settings. As long as nobody writes, it reads the file as one
+that is immutable. Otherwise it needs the log that the writer keeps beside the file, and an index of
+that log which SQLite may have to create.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from urllib.parse import quote
 from uuid import uuid4
 
 import apsw
 
 from gapless.core.errors import SinkError, SinkUnusable
-from gapless.schema import TABLES, Table
+from gapless.schema import TABLES, Column, Table
 from gapless.schema.sqlite import add_column, create_view, drop_view
 from gapless.sinks import requests
+from gapless.sinks.sink import Access
 from gapless.sinks.sqlite import ranges
 
 BUSY_MS = 60_000
@@ -32,18 +38,26 @@ _CREATE_REQUESTS = f"{requests.create(requests.TABLE, 'INTEGER')} STRICT"
 _LEDGER = {"backfills", "chunks"}
 
 
-def connect(path: Path, *, create: bool, foreign_keys: bool) -> apsw.Connection:
-    """Opens the sink in a file; an empty file becomes one, if it may."""
+def connect(
+    path: Path, access: Access, *, foreign_keys: bool = True, immutable: bool = False
+) -> apsw.Connection:
+    """Opens the sink in a file; an empty file becomes one, if it may.
+
+    A reader may take the file as immutable as long as it stays `quiet`.
+    """
     if tuple(map(int, apsw.sqlite_lib_version().split("."))) < _SAFE_SQLITE:
         raise SinkUnusable(
             f"SQLite {apsw.sqlite_lib_version()} can corrupt a file that processes share",
             hint="install apsw 3.51.3 or newer",
         )
-    if not create and not path.is_file():
+    if access is not Access.CREATE and not path.is_file():
         raise SinkUnusable(f"there is no sink at `{path}`", hint="check the path")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        connection = apsw.Connection(str(path))
+        if access is Access.READ:
+            connection = _read_only(path, immutable=immutable)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            connection = apsw.Connection(str(path))
     except (apsw.Error, OSError) as error:
         raise SinkUnusable(f"cannot open `{path}`: {error}", hint="check the path") from error
     try:
@@ -51,9 +65,11 @@ def connect(path: Path, *, create: bool, foreign_keys: bool) -> apsw.Connection:
         # A name in quotes is a column or an error, never a text.
         connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
         connection.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
-        _recognise(connection, path, create)
-        connection.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
-        connection.execute(f"PRAGMA foreign_keys = {'ON' if foreign_keys else 'OFF'}")
+        _recognise(connection, path, access)
+        if access.writes:
+            connection.pragma("journal_mode", "WAL")
+            connection.pragma("synchronous", "FULL")
+            connection.pragma("foreign_keys", foreign_keys)
     except apsw.Error as error:
         connection.close()
         raise SinkUnusable(
@@ -63,6 +79,43 @@ def connect(path: Path, *, create: bool, foreign_keys: bool) -> apsw.Connection:
         connection.close()
         raise
     return connection
+
+
+def quiet(path: Path) -> tuple[int, ...] | None:
+    """How a file looks that nobody is changing; None if somebody may be, or if it is not there."""
+    with suppress(FileNotFoundError):
+        found = path.stat()
+        if not any(map(_size, (_beside(path, "-wal"), _beside(path, "-journal")))):
+            return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    return None
+
+
+def _read_only(path: Path, *, immutable: bool) -> apsw.Connection:
+    """A connection that cannot write; if the file is immutable, it needs no file beside it."""
+    place = f"file:{quote(str(path.absolute()))}?{'immutable=1' if immutable else 'mode=ro'}"
+    connection = apsw.Connection(place, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+    try:
+        names(connection)  # only now is it really opened
+    except apsw.Error as error:
+        connection.close()
+        if immutable or not isinstance(error, apsw.CantOpenError):
+            raise
+        raise SinkUnusable(
+            f"`{path}` cannot be read: a writer left changes in `{_beside(path, '-wal').name}`,"
+            " and the folder is read-only",
+            hint="copy both files to a folder that you can write to",
+        ) from error
+    return connection
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    return path.with_name(f"{path.name}{suffix}")
+
+
+def _size(path: Path) -> int:
+    with suppress(FileNotFoundError):
+        return path.stat().st_size
+    return 0
 
 
 def identity(connection: apsw.Connection) -> str:
@@ -107,9 +160,9 @@ def in_our_words(path: Path) -> Iterator[None]:
         raise SinkError(f"`{path}` failed: {error}", hint="check the disk and the file") from error
 
 
-def _recognise(connection: apsw.Connection, path: Path, create: bool) -> None:
+def _recognise(connection: apsw.Connection, path: Path, access: Access) -> None:
     if "_gapless_sink" not in names(connection):
-        if not create:
+        if access is not Access.CREATE:
             raise SinkUnusable(f"`{path}` is no sink of Gapless", hint="check the path")
         with transaction(connection):
             _found(connection, path)
@@ -118,37 +171,41 @@ def _recognise(connection: apsw.Connection, path: Path, create: bool) -> None:
         raise SinkUnusable(
             f"`{path}` has format {version}, this Gapless knows {VERSION}", hint="upgrade Gapless"
         )
-    if create and requests.TABLE not in names(connection):
+    if access.writes and requests.TABLE not in names(connection):
         with transaction(connection):
             connection.execute(_CREATE_REQUESTS)
     for table in TABLES:
-        if table.name in names(connection) and _columns(connection, table) != _wanted(table):
+        if lacking(connection, path, table) and access.writes:
             with transaction(connection):
                 _extend(connection, path, table)
 
 
-def _extend(connection: apsw.Connection, path: Path, table: Table) -> None:
-    """Adds columns to a table of an older version. They are nullable, so digests still hold."""
-    there = _columns(connection, table)
-    lacking = [column for column in table if column.name not in there]
-    if there - _wanted(table) or not all(column.nullable for column in lacking):
+def lacking(connection: apsw.Connection, path: Path, table: Table) -> list[Column]:
+    """The columns that a table of an older version lacks. They are nullable, so digests still hold.
+
+    A table that is not there at all lacks nothing; one of another kind is refused.
+    """
+    there = columns(connection, table)
+    missing = [column for column in table if column.name not in there] if there else []
+    if there - {column.name for column in table} or not all(it.nullable for it in missing):
         raise SinkUnusable(
             f"`{path}` has other columns in `{table.name}` than this Gapless",
             hint="use the Gapless that wrote it, or fetch into a new file",
         )
-    for column in lacking:
-        connection.execute(add_column(table, column))
-    connection.execute(drop_view(table))
-    connection.execute(create_view(table))
+    return missing
 
 
-def _columns(connection: apsw.Connection, table: Table) -> set[str]:
+def columns(connection: apsw.Connection, table: Table) -> set[str]:
+    """The columns of a table; none if it is not there."""
     found = connection.execute("SELECT name FROM pragma_table_info(?)", (table.name,))
     return {name for (name,) in found}
 
 
-def _wanted(table: Table) -> set[str]:
-    return {column.name for column in table}
+def _extend(connection: apsw.Connection, path: Path, table: Table) -> None:
+    for column in lacking(connection, path, table):
+        connection.execute(add_column(table, column))
+    connection.execute(drop_view(table))
+    connection.execute(create_view(table))
 
 
 def _found(connection: apsw.Connection, path: Path) -> None:

@@ -6,30 +6,68 @@ its end, so a fence that was found low enough still is when the rows are written
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import ParamSpec, Self, TypeVar
 
 import apsw
 
+from gapless.core.errors import SinkUnusable
 from gapless.sinks.database_file import DatabaseFileSink
+from gapless.sinks.sink import Access
 from gapless.sinks.sqlite import file
 from gapless.sinks.sqlite.tables import SqliteTables
 from gapless.threads import Thread
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class SqliteSink(DatabaseFileSink):
     """A sink in a file. Open it with `open`."""
 
-    def __init__(self, path: Path, thread: Thread, connection: apsw.Connection) -> None:
-        super().__init__(file.identity(connection), thread, SqliteTables(connection))
-        self._path, self._connection = path, connection
+    def __init__(self, path: Path, thread: Thread, access: Access, *, foreign_keys: bool) -> None:
+        self._quiet = None if access.writes else file.quiet(path)
+        self._connection = file.connect(
+            path, access, foreign_keys=foreign_keys, immutable=self._quiet is not None
+        )
+        tables = SqliteTables(self._connection)
+        super().__init__(file.identity(self._connection), thread, path, access, tables)
 
     @classmethod
-    async def open(cls, path: Path, *, create: bool = True, foreign_keys: bool = True) -> Self:
-        connect = partial(file.connect, path, create=create, foreign_keys=foreign_keys)
-        return await cls._opened("sqlite", lambda thread: cls(path, thread, connect()))
+    async def open(
+        cls, path: Path, access: Access = Access.CREATE, *, foreign_keys: bool = True
+    ) -> Self:
+        return await cls._opened(
+            "sqlite", lambda thread: cls(path, thread, access, foreign_keys=foreign_keys)
+        )
+
+    async def _run(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+        return await super()._run(self._steadily, partial(function, *arguments, **named))
+
+    def _steadily(self, function: Callable[[], T]) -> T:
+        """What a function finds in one state of the file, even if a reader took it as immutable.
+
+        If a writer has come meanwhile, the reader from then on looks as one of several.
+        """
+        if self._quiet is None:
+            return function()
+        try:
+            answer = function()
+        except apsw.Error:
+            if file.quiet(self._path) == self._quiet:
+                raise
+        else:
+            if file.quiet(self._path) == self._quiet:
+                return answer
+        self._connection.close()
+        self._connection = file.connect(self._path, self._access)
+        if file.identity(self._connection) != self.id:
+            raise SinkUnusable(f"`{self._path}` was replaced by another sink", hint="try again")
+        self._quiet, self._tables = None, SqliteTables(self._connection)
+        return function()
 
     def _telling(self) -> AbstractContextManager[None]:
         return file.in_our_words(self._path)

@@ -77,9 +77,11 @@ class SqliteTables:
         self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
     ) -> pa.Table:
         names = [it.name for it in table if columns is None or it.name in columns]
-        if table.name not in file.names(self._connection):
+        there = file.columns(self._connection, table)
+        if not there:
             return to_arrow(table, names, [])
-        wanted = ", ".join(f'"{name}"' for name in names)
+        # A reader takes a table of an older version as it is: what it lacks is null.
+        wanted = ", ".join(f'"{name}"' if name in there else "NULL" for name in names)
         order = ", ".join(table.key)
         select = f"SELECT {wanted} FROM {table.name} {_OF_SPAN} ORDER BY {order}"  # noqa: S608
         rows = self._connection.execute(select, (chain_id, *_countable(span))).fetchall()

@@ -1,0 +1,190 @@
+"""Whoever opens a sink to read it changes nothing, and needs no right to change anything."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from gapless.core.errors import SinkError, SinkUnusable
+from gapless.core.ranges import Span
+from gapless.schema import BLOCKS
+from gapless.sinks import Access, Sink, open_sink
+from gapless.sinks.sqlite import SqliteSink
+from tests.conformance.sink.conftest import KINDS
+from tests.conformance.sink.stage import (
+    CHAIN_ID,
+    HEADERS_OF_TEN,
+    batch,
+    examine,
+    ranges,
+    rows_of,
+    snapshot,
+)
+from tests.conformance.sink.writer import writer
+
+
+async def filled(target: str) -> None:
+    async with await open_sink(target) as sink:
+        await sink.write(batch(0, 19), 5)
+        await sink.retract(CHAIN_ID, Span(15, 17), 6)
+        await sink.request(CHAIN_ID, HEADERS_OF_TEN)
+
+
+async def read_all(sink: Sink) -> None:
+    await examine(sink)
+    assert await sink.requests(CHAIN_ID) == [HEADERS_OF_TEN]
+    assert await sink.chains() == [CHAIN_ID]
+    assert await sink.highest_fence() == 6
+    assert await sink.records(CHAIN_ID, Span(3, 4))
+    assert await sink.stored(CHAIN_ID, Span(3, 4))
+    assert await sink.strays() == []
+
+
+async def test_a_reader_may_not_write(target: str) -> None:
+    await filled(target)
+    async with await open_sink(target, Access.READ) as sink:
+        before = await sink.stored(CHAIN_ID)
+        for refused in (
+            sink.write(batch(20, 22), 7),
+            sink.retract(CHAIN_ID, Span(0, 9), 7),
+            sink.endorse(CHAIN_ID, before, frozenset({"hash"}), frozenset(), 7),
+            sink.request(CHAIN_ID, HEADERS_OF_TEN),
+            sink.withdraw(CHAIN_ID, Span(0, 9)),
+            sink.finish(),
+        ):
+            with pytest.raises(SinkUnusable, match="was opened to be read") as error:
+                await refused
+            assert error.value.hint
+        await read_all(sink)
+        assert await sink.stored(CHAIN_ID) == before
+
+
+async def test_a_writer_need_not_create(target: str) -> None:
+    await filled(target)
+    async with await open_sink(target, Access.WRITE) as sink:
+        await read_all(sink)
+        await sink.write(batch(15, 22), 7)
+        await sink.finish()
+        await examine(sink)
+
+
+@pytest.fixture(params=KINDS)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a sink may be made that is a file or a folder."""
+    (tmp_path / "home").mkdir()
+    return f"{tmp_path}/home/{KINDS[request.param]}"
+
+
+async def test_a_reader_leaves_all_files_as_they_are(place: str) -> None:
+    await filled(place)
+    home = Path(place).parent
+    before = snapshot(home)
+    async with await open_sink(place, Access.READ) as sink:
+        await read_all(sink)
+    assert snapshot(home) == before
+
+
+@contextmanager
+def read_only(folder: Path) -> Iterator[None]:
+    """Mounts a folder over itself, read-only: root may write whatever the permissions say."""
+    bind = ["mount", "--bind", str(folder), str(folder)]
+    if subprocess.run(bind, capture_output=True, check=False).returncode:
+        pytest.skip("only root can mount a folder read-only")
+    try:
+        subprocess.run(["mount", "-o", "remount,ro,bind", str(folder)], check=True)
+        yield
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+async def test_a_read_only_file_system_is_enough(place: str) -> None:
+    await filled(place)
+    with read_only(Path(place).parent):
+        async with (
+            await open_sink(place, Access.READ) as one,
+            await open_sink(place, Access.READ) as two,
+        ):
+            await read_all(one)
+            await read_all(two)
+        with pytest.raises(SinkError) as refused:
+            await open_sink(place, Access.WRITE)
+        assert refused.value.hint
+
+
+async def test_a_read_only_copy_of_a_crashed_sink_can_be_read(tmp_path: Path) -> None:
+    """Killed in the midst of changes, then looked at where nothing can be put in order."""
+    target = f"{tmp_path}/home/blocks/"
+    for death in range(4):
+        with writer(target, 40 + death) as killed:
+            killed.said()
+            killed.said()
+            killed.die(within=0.004 * death)
+        with read_only(tmp_path / "home"):
+            async with await open_sink(target, Access.READ) as sink:
+                await examine(sink)
+
+
+async def test_a_folder_without_a_lock_can_be_read(tmp_path: Path) -> None:
+    target = f"{tmp_path}/blocks/"
+    await filled(target)
+    (tmp_path / "blocks/_gapless/lock").unlink()
+    before = snapshot(tmp_path)
+    async with await open_sink(target, Access.READ) as sink:
+        await read_all(sink)
+    assert snapshot(tmp_path) == before
+
+
+async def test_changes_that_sqlite_cannot_reach_are_not_left_out(tmp_path: Path) -> None:
+    """A log without its index, on a read-only disk: the file alone is older than it says."""
+    path = tmp_path / "home/blocks.db"
+    async with await SqliteSink.open(path) as sink:
+        await sink.write(batch(0, 9), 5)
+        log = path.with_name("blocks.db-wal").read_bytes()
+    path.with_name("blocks.db-wal").write_bytes(log)
+    with read_only(path.parent):
+        with pytest.raises(SinkUnusable, match=r"left changes in `blocks\.db-wal`") as refused:
+            await open_sink(str(path), Access.READ)
+        assert "copy both files" in str(refused.value.hint)
+    path.with_name("blocks.db-wal").write_bytes(b"")
+    with read_only(path.parent):
+        async with await open_sink(str(path), Access.READ) as sink:
+            await examine(sink)
+
+
+async def test_a_reader_of_sqlite_sees_what_a_writer_commits(tmp_path: Path) -> None:
+    path = tmp_path / "with space & percent%41.db"
+    async with await SqliteSink.open(path) as sink:
+        await sink.write(batch(0, 4), 5)
+        await sink.request(CHAIN_ID, HEADERS_OF_TEN)
+    async with await open_sink(str(path), Access.READ) as reader:
+        assert await reader.requests(CHAIN_ID) == [HEADERS_OF_TEN]
+        async with await SqliteSink.open(path) as sink:
+            await sink.write(batch(5, 9), 5)
+            await examine(reader)
+            assert {it.span for it in await reader.stored(CHAIN_ID)} == {(0, 9)}
+        async with await SqliteSink.open(path) as sink:  # the one before has tidied up
+            read = await reader.read(BLOCKS, CHAIN_ID, Span(0, 9))
+            assert read.equals(rows_of("blocks", Span(0, 9)))
+
+
+async def test_a_reader_of_sqlite_notices_a_writer_who_came_and_went(tmp_path: Path) -> None:
+    path = tmp_path / "blocks.db"
+    async with await SqliteSink.open(path) as sink:
+        await sink.write(batch(0, 4), 5)
+    async with await SqliteSink.open(path, Access.READ) as reader:
+        assert await ranges(reader) == [(0, 4, 5)]
+        async with await SqliteSink.open(path) as sink:
+            await sink.write(batch(5, 9), 5)
+        assert await ranges(reader) == [(0, 9, 5)]
+        await examine(reader)
+        path.rename(path.with_name("elsewhere.db"))
+    async with await SqliteSink.open(path) as sink:
+        await sink.write(batch(0, 4), 5)
+    async with await SqliteSink.open(path, Access.READ) as reader:
+        path.with_name("elsewhere.db").rename(path)
+        with pytest.raises(SinkUnusable, match="was replaced by another sink"):
+            await reader.stored(CHAIN_ID)
