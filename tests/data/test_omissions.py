@@ -47,7 +47,7 @@ UNCOMMITTED = {
     ("transactions", "extra"),
     ("logs", "extra"),
     ("withdrawals", "extra"),
-    # Before Byzantium. Not every node has kept it: without it, the receipts are recorded as unproven.
+    # Before Byzantium. Not every node has kept it; without it, the receipts count as unproven.
     ("transactions", "root"),
     # Of an Optimism deposit, which nobody signs and whose gas costs nothing.
     ("transactions", "v"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import click
@@ -11,9 +11,10 @@ import msgspec
 
 from gapless.cli.data import to_json
 from gapless.cli.figures import counted, duration, short
-from gapless.cli.options import json_option, note
+from gapless.cli.options import anchor_option, json_option, note
 from gapless.cli.render import table
 from gapless.config import Config, load
+from gapless.core.anchors import Anchor
 from gapless.core.errors import GaplessError, UsageError
 from gapless.networks import Network, find_network, network_of_chain
 from gapless.runtime.places import host_of
@@ -44,8 +45,9 @@ class Failure(NamedTuple):
     help="A node, or the name of an endpoint; repeat it for more.",
 )
 @click.option("--network", "name", metavar="NAME", help="The network that it should be of.")
+@anchor_option
 @json_option
-def doctor(rpcs: tuple[str, ...], name: str | None, as_json: bool) -> int:
+def doctor(rpcs: tuple[str, ...], name: str | None, anchors: tuple[str, ...], as_json: bool) -> int:
     """Find out what endpoints are good for.
 
     Asks each one for its chain, history, receipts, limits and speed, and says what that means for
@@ -56,7 +58,7 @@ def doctor(rpcs: tuple[str, ...], name: str | None, as_json: bool) -> int:
     specs = [*_specs(load(), rpcs, network)]
     if not specs:
         raise UsageError("there is no endpoint to ask", hint="give one with `--rpc URL`")
-    outcomes = asyncio.run(_examined(specs, network))
+    outcomes = asyncio.run(_examined(specs, network, dict(map(Anchor.parse, anchors))))
     found = [each for each in outcomes if isinstance(each, Findings)]
     if as_json:
         click.echo(to_json([_json(each) for each in outcomes]))
@@ -65,8 +67,8 @@ def doctor(rpcs: tuple[str, ...], name: str | None, as_json: bool) -> int:
     for each in outcomes:
         if isinstance(each, Failure):
             note(f"error: {each.error}\n\nhint: {each.hint}")
-    if len({each.chain_id for each in found}) > 1:
-        note("error: these endpoints are of different chains: no fetch can use them together")
+    if _are_apart(found):
+        note("error: these endpoints are on different chains: no fetch can use them together")
         return 1
     return 0 if len(found) == len(outcomes) else 1 if found else 2
 
@@ -89,12 +91,18 @@ def _specs(config: Config, rpcs: Sequence[str], network: Network | None) -> Iter
         taken.add(name)
 
 
+def _are_apart(found: Sequence[Findings]) -> bool:
+    """Whether some differ in chain id, or in their first block although that is the same."""
+    genesis = {each.genesis for each in found if each.genesis is not None}
+    return len({each.chain_id for each in found}) > 1 or len(genesis) > 1
+
+
 async def _examined(
-    specs: Sequence[EndpointSpec], network: Network | None
+    specs: Sequence[EndpointSpec], network: Network | None, anchors: Mapping[int, bytes]
 ) -> list[Findings | Failure]:
     async def examine(spec: EndpointSpec) -> Findings | Failure:
         try:
-            return await probe(spec, network)
+            return await probe(spec, network, anchors)
         except GaplessError as error:
             return Failure(spec.name, error)
 
@@ -125,6 +133,7 @@ def _facts(found: Findings) -> dict[str, str]:
         "endpoint": found.endpoint,
         "chain": f"{found.network} ({found.chain_id})",
         "client": found.client or "does not say",
+        "known blocks": f"{found.known_blocks} match" if found.known_blocks else "none to compare",
         "head": f"{found.head:,}",
         "finalized": "not known" if found.finalized is None else f"{found.finalized:,}",
         "earliest block": f"{found.earliest_block:,}",

@@ -20,13 +20,14 @@ from gapless.cli.stores import (
     opened_store,
     place_of,
     sink_argument,
+    span_of,
 )
 from gapless.cli.verify import RowProgress, rows_of
 from gapless.config import Config, load
-from gapless.core.ranges import RangeSet
+from gapless.core.ranges import RangeSet, Span
 from gapless.runtime.fetch import Wish
 from gapless.runtime.fetching import FetchOptions, FetchResult, open_fetch, wish_for
-from gapless.sinks import Request, open_sink
+from gapless.sinks import Access, Request, open_sink
 from gapless.verify import Report, Verification
 
 
@@ -41,6 +42,11 @@ from gapless.verify import Report, Verification
     is_flag=True,
     help="Also replace stored blocks that are not on the node's chain.",
 )
+@click.option(
+    "--withdraw",
+    metavar="A:B",
+    help="Only record that these blocks are no longer asked for; they stop being gaps.",
+)
 @click.option("--dry-run", is_flag=True, help="Only list what would be replaced.")
 @anchor_option
 @common
@@ -53,6 +59,7 @@ async def repair(
     blocks_text: str | None,
     shallow: bool,
     replace_branch: bool,
+    withdraw: str | None,
     dry_run: bool,
     anchors: tuple[str, ...],
 ) -> int:
@@ -63,6 +70,8 @@ async def repair(
     code 1: something is still wrong.
     """
     async with opened_store(ledger_url, target, network_name, blocks_text) as store:
+        if (withdrawn := span_of(withdraw)) is not None:
+            return await _withdraw(store, withdrawn)
         before = await _verified(store, anchors, deep=not shallow)
         requests = await store.sink.requests(store.chain_id)
         records = await store.sink.stored(store.chain_id)
@@ -127,10 +136,17 @@ async def _verified(store: Store, anchors: Sequence[str], *, deep: bool) -> Repo
         progress.end()
 
 
+async def _withdraw(store: Store, span: Span) -> int:
+    async with await open_sink(place_of(load(), store.target), Access.WRITE) as sink:
+        await sink.withdraw(store.chain_id, span)
+    note(f"blocks {span.first:,} to {span.last:,} are no longer asked for; stored rows stay")
+    return 0
+
+
 async def _remove_strays(store: Store, strays: RangeSet) -> None:
     """Nothing is recorded there, so any fence may remove it."""
     if strays:
-        async with await open_sink(place_of(load(), store.target)) as sink:
+        async with await open_sink(place_of(load(), store.target), Access.WRITE) as sink:
             for span in strays.spans:
                 await sink.retract(store.chain_id, span, await sink.highest_fence())
 

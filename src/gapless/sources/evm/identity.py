@@ -42,19 +42,20 @@ class Named:
 
 async def refuse_wrong_chain(
     pool: Pool, known: Mapping[int, bytes], final: int, network: str
-) -> None:
-    """Raises `UsageError` if an endpoint has another block than is known, or than the others."""
+) -> int:
+    """Raises `UsageError` if an endpoint has another block than is known, or than the others.
+
+    Returns how many blocks had the hash that is known.
+    """
     heights = {height for height in known if height <= final}
     if len(pool.names) > 1:
         heights |= {0, final}
-    if not heights:
-        return
     for times in range(1, _TIMES + 1):
         named = await _named(pool, heights)
         wrong = next((it for it in named if known.get(it.height, it.hash) != it.hash), None)
         pair = _disagreement(named)
         if wrong is None and pair is None:
-            return
+            return len({it.height for it in named if it.height in known})
         if times < _TIMES:
             continue
         if wrong is not None:
@@ -70,6 +71,7 @@ async def refuse_wrong_chain(
             f" {one.height:,} is 0x{one.hash.hex()} at one and 0x{other.hash.hex()} at the other",
             hint="leave out the endpoint that is on the wrong chain",
         )
+    raise AssertionError("the last look returns or raises")
 
 
 async def _named(pool: Pool, heights: Iterable[int]) -> list[Named]:

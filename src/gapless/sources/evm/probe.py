@@ -7,7 +7,9 @@ answered, or refused, within this probe. It costs a few hundred calls and some s
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from time import monotonic
+from types import MappingProxyType
 
 import msgspec
 from msgspec import Struct
@@ -15,6 +17,7 @@ from msgspec import Struct
 from gapless.core.errors import BadAnswer, MissingHistory, SourceError
 from gapless.core.ranges import Span
 from gapless.networks import Network, network_of_chain
+from gapless.sources.evm.identity import refuse_wrong_chain
 from gapless.sources.evm.source import EvmSource
 from gapless.sources.evm.structs import UNREADABLE, is_given
 from gapless.sources.reactions import Reaction
@@ -29,6 +32,7 @@ _NO_SUCH_TOPIC = f"0x{1:064x}"  # a filter that matches nothing: the range is wh
 _BLOCKS_LOOKED_AT = 50  # for a transaction to ask about
 _RATE_SECONDS, _RATE_CALLS, _RATE_BLOCKS = 2.0, 400, 5
 _WORKERS = 8
+NO_ANCHORS: Mapping[int, bytes] = MappingProxyType({})
 
 
 class Rate(Struct, frozen=True):
@@ -48,6 +52,8 @@ class Findings(Struct, frozen=True):
     client: str | None
     head: int
     finalized: int | None
+    known_blocks: int  # with the hash that is known beforehand, such as the network's genesis
+    genesis: str | None  # the hash of its first block, if it has it
     earliest_block: int
     receipts_by_block: bool
     receipts_by_transaction: bool | None  # None: there was no transaction to ask about
@@ -57,7 +63,13 @@ class Findings(Struct, frozen=True):
     calls: int  # that it took to find out
 
 
-async def probe(spec: EndpointSpec, network: Network | None = None) -> Findings:
+class _Genesis(Struct, gc=False):
+    hash: str
+
+
+async def probe(
+    spec: EndpointSpec, network: Network | None = None, anchors: Mapping[int, bytes] = NO_ANCHORS
+) -> Findings:
     """Asks an endpoint about itself; it must be of the network, if one is named."""
     wanted = None if network is None else network.chain_id
     async with Pool(
@@ -76,6 +88,10 @@ async def probe(spec: EndpointSpec, network: Network | None = None) -> Findings:
             client=client,
             head=head,
             finalized=await source.finalized(),
+            known_blocks=await refuse_wrong_chain(
+                pool, {**dict(chain.anchors), **anchors}, head, chain.name
+            ),
+            genesis=await _genesis(pool),
             earliest_block=(earliest := await _earliest(pool, head, receipts=by_block)),
             receipts_by_block=by_block,
             receipts_by_transaction=await _by_transaction(pool, head, earliest),
@@ -84,6 +100,15 @@ async def probe(spec: EndpointSpec, network: Network | None = None) -> Findings:
             rate=await _rate(pool, source, head, earliest),
             calls=pool.calls.total(),
         )
+
+
+async def _genesis(pool: Pool) -> str | None:
+    call = Call("eth_getBlockByNumber", ("0x0", False), 0)
+    try:
+        (answer,) = (await pool.ask([call])).results
+        return msgspec.json.decode(answer, type=_Genesis).hash if is_given(answer) else None
+    except (SourceError, *UNREADABLE):
+        return None
 
 
 async def _client(pool: Pool) -> str | None:
