@@ -62,7 +62,7 @@ async def truth(node: Anvil, span: Span) -> Contents:
 async def test_a_chain_is_fetched_and_proven_and_then_extended(node: Anvil, target: str) -> None:
     await node.grow(40)
     result = await fetched(node, ":latest", target, confirmations=0, verify="roots")
-    assert (result.state, result.gaps, result.unproven) == (
+    assert (result.state, result.gaps, result.not_proven) == (
         State.SUCCEEDED,
         RangeSet(),
         frozenset(),

@@ -32,7 +32,7 @@ async def test_recorded_chains_are_fetched_completely(
     last = chain.head
     async with DevNode(chain) as node:
         result = await fetch(node, heights=f"0:{last}", verify=level, confirmations=0)
-    assert (result.state, result.gaps, result.unproven) == (
+    assert (result.state, result.gaps, result.not_proven) == (
         State.SUCCEEDED,
         RangeSet(),
         frozenset(),
@@ -47,7 +47,7 @@ async def test_logs_by_range_where_a_node_has_no_receipts(fetch: Fetch, target: 
     async with DevNode(chain, limits=Limits(missing=missing, max_range=20)) as node:
         result = await fetch(node, heights="0:300", confirmations=0)
     assert (result.state, result.gaps) == (State.SUCCEEDED, RangeSet())
-    assert "receipts_root" in result.unproven
+    assert "receipts_root" in result.not_proven
     found, honest = await contents(target, chain.chain_id), truth(chain, Span(0, 300))
     assert found["logs"] == honest["logs"]
     assert found["transactions"]["hash"] == honest["transactions"]["hash"]
@@ -67,8 +67,8 @@ async def test_logs_without_receipts_are_agreed_where_two_endpoints_match(
                 await stack.enter_async_context(node)
             result = await fetch(*nodes, heights=f"{last - 59}:{last}", confirmations=0)
         assert (result.state, result.gaps) == (State.SUCCEEDED, RangeSet())
-        assert "receipts_root" in result.unproven
-        assert "bloom" not in result.unproven
+        assert "receipts_root" in result.not_proven
+        assert "bloom" not in result.not_proven
     async with await open_sink(target) as sink:
         stored = await sink.stored(parameters.chain_id)
     agreed = {each: "agreed" in each.proven for each in stored}

@@ -13,8 +13,11 @@ import pytest
 
 from gapless.core.ranges import RangeSet, Span
 from gapless.networks import network_of_chain
-from gapless.sinks import Sink, open_sink
-from gapless.verify import Finding, Report, Verification, check, deep, missing
+from gapless.schema import table
+from gapless.schema.digest import digest
+from gapless.sinks import Request, Sink, open_sink
+from gapless.verify import Finding, Report, Verification, check, missing
+from gapless.verify import deep as deep_look
 from tests.conformance.sink.stage import CHAIN_ID, FORK, HEADERS, PROVEN, batch, rows_of
 
 
@@ -22,8 +25,8 @@ from tests.conformance.sink.stage import CHAIN_ID, FORK, HEADERS, PROVEN, batch,
 def _small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that blocks meet across windows, as in a long chain."""
     monkeypatch.setattr(check, "_WINDOW", 7)
-    monkeypatch.setattr(deep, "_WINDOW", 4)
-    monkeypatch.setattr(deep, "_PROOF_WINDOW", 3)
+    monkeypatch.setattr(deep_look, "_WINDOW", 4)
+    monkeypatch.setattr(deep_look, "_PROOF_WINDOW", 3)
 
 
 def looking(sink: Any, *, deep: bool = False, **known: Any) -> Verification:
@@ -136,7 +139,7 @@ async def test_damage_is_found(fragile: Sink, sql: apsw.Connection, damage: str)
     assert tables == {damage.split()[2 if damage.startswith("DELETE") else 1]}
 
 
-async def test_a_changed_value_is_found_by_digests_alone(
+async def test_a_changed_value_is_found_by_its_digest_and_by_its_root(
     fragile: Sink, sql: apsw.Connection
 ) -> None:
     await fragile.write(batch(0, 15), 5)
@@ -144,8 +147,11 @@ async def test_a_changed_value_is_found_by_digests_alone(
     sql.execute("UPDATE transactions SET gas = gas + 1 WHERE block_number = 20")
     assert (await report_of(fragile)).complete
     report = await report_of(fragile, Span(19, 22), deep=True)
-    words = "other rows than those that were written"
-    assert report.findings == (Finding("digest", "transactions", Span(16, 30), words),)
+    assert [(it.check, it.dataset, it.span) for it in report.findings] == [
+        ("digest", "transactions", (16, 30)),
+        ("proof", "blocks", (20, 20)),
+    ]
+    assert "transactions_root" in report.findings[1].words
 
 
 async def test_lost_logs_are_found_where_blocks_promise_none(
@@ -225,3 +231,81 @@ async def test_rows_that_are_there_twice_are_found(tmp_path: Path) -> None:
     height = rows_of("logs", Span(0, 9))["block_number"][2].as_py()
     assert twice == {("blocks", (2, 2)), ("logs", (height, height))}
     assert {it.check for it in report.findings} == {"duplicate", "count", "digest"}
+
+
+async def test_a_table_that_stops_early_is_not_whole(sink: Sink) -> None:
+    """It is measured against what was asked for, not against what it happens to span."""
+    everything = frozenset({"blocks", "transactions", "logs", "withdrawals"})
+    await sink.request(CHAIN_ID, Request(Span(0, 30), everything))
+    await sink.write(batch(0, 30, tables=HEADERS), 5)
+    await sink.write(batch(0, 14), 6)
+    report = await report_of(sink)
+    assert not report.complete
+    assert {each.dataset: each.gaps for each in report.coverage} == {
+        "blocks": RangeSet(),
+        **dict.fromkeys(("transactions", "logs", "withdrawals"), RangeSet.of((15, 30))),
+    }
+    assert (await missing(sink, CHAIN_ID)).gaps == RangeSet.of((15, 30))
+
+
+async def test_what_was_never_asked_for_is_not_missing(sink: Sink) -> None:
+    everything = frozenset({"blocks", "transactions", "logs", "withdrawals"})
+    for span in (Span(0, 9), Span(20, 30)):
+        await sink.request(CHAIN_ID, Request(span, everything))
+        await sink.write(batch(*span), 5)
+    assert (await report_of(sink)).complete
+    assert (await report_of(sink, Span(0, 30))).gaps == RangeSet.of((10, 19))
+
+
+async def test_what_was_asked_for_and_never_written_is_missing(sink: Sink) -> None:
+    await sink.request(CHAIN_ID, Request(Span(3, 9), frozenset({"blocks", "logs"})))
+    report = await report_of(sink)
+    assert report.gaps == RangeSet.of((3, 9))
+    assert [each.dataset for each in report.coverage] == ["blocks", "logs"]
+
+
+def forged(sql: apsw.Connection, dataset: str, fragile_rows: pa.Table) -> None:
+    """Makes the record of a table say that its rows, whatever they are, are those written."""
+    total = digest(table(dataset), fragile_rows).to_bytes(32, "big")
+    sql.execute("UPDATE _gapless_ranges SET digest = ? WHERE dataset = ?", (total, dataset))
+
+
+async def test_a_forged_digest_hides_no_change_that_the_chain_commits_to(
+    fragile: Sink, sql: apsw.Connection
+) -> None:
+    await fragile.write(batch(0, 30), 5)
+    sql.execute("UPDATE transactions SET value = zeroblob(32) WHERE block_number = 20")
+    rows = await fragile.read(table("transactions"), CHAIN_ID, Span(0, 30))
+    forged(sql, "transactions", rows)
+    report = await report_of(fragile, deep=True)
+    assert {(it.check, it.span) for it in report.findings} >= {("proof", (20, 20))}
+    assert "digest" not in {it.check for it in report.findings}
+
+
+async def test_what_rows_alone_cannot_show_again_is_listed(sink: Sink) -> None:
+    claims = frozenset({"link", "receipts_root", "agreed"})
+    await sink.write(batch(0, 30, proven=claims), 5)
+    report = await report_of(sink, deep=True)
+    assert report.complete
+    assert report.reproven is not None
+    assert report.reproven.not_again == {"agreed": RangeSet.of((0, 30))}
+    assert report.reproven.proven["transactions_root"] == RangeSet.of((0, 30))
+
+
+async def test_blocks_below_an_anchor_are_of_its_chain(sink: Sink) -> None:
+    await sink.write(batch(3, 30), 5)
+    known = {
+        height: rows_of("blocks", Span(height, height))["hash"][0].as_py() for height in (9, 25)
+    }
+    report = await looking(sink, anchors=known).report()
+    assert report is not None
+    assert report.complete
+    assert [(it.height, it.heights) for it in report.anchored] == [(25, RangeSet.of((3, 25)))]
+
+
+async def test_a_block_that_contradicts_an_anchor_is_found(sink: Sink) -> None:
+    await sink.write(batch(0, 30), 5)
+    report = await looking(sink, anchors={7: b"\x07" * 32}).report()
+    assert report is not None
+    assert [(it.check, it.span) for it in report.findings] == [("anchor", (7, 7))]
+    assert report.anchored == ()

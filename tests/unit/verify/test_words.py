@@ -23,9 +23,11 @@ def test_checks_that_held_in_part_are_told() -> None:
     part = RangeSet.of((0, 999))
     proven = {"link": WHOLE, "receipts_root": part}
     blocks = Coverage("blocks", WHOLE, RangeSet(), 2000, proven, {"prices": WHOLE})
-    text = report_text(Report(1, Span(0, 1999), (blocks,), ()), "ethereum")
+    not_proven = {"prices": WHOLE, "receipts_root": RangeSet.of((1000, 1999))}
+    report = Report(1, Span(0, 1999), (blocks,), (), not_proven)
+    text = report_text(report, "ethereum")
     assert "  proven: link\n  proven in part: receipts_root at 0-999\n" in text
-    assert "  unproven: prices at 0-1,999\n" in text
+    assert text.endswith("; not proven: prices, receipts_root at 1,000-1,999")
 
 
 def test_long_lists_are_cut_short() -> None:
@@ -42,13 +44,13 @@ def test_the_hint_brings_the_tables_that_are_stored() -> None:
     coverage = tuple(Coverage(name, WHOLE, GAPS) for name in ("blocks", "logs"))
     report = Report(1, Span(0, 1999), coverage, ())
     command = "gapless fetch ethereum 0:91 --to 'my sink.db' --datasets blocks,logs"
-    assert repair(report, "ethereum", "my sink.db") == f"`{command}` fills it"
+    assert repair(report, "ethereum", "my sink.db") == f"fill the gaps: `{command}`"
 
 
 @pytest.mark.parametrize(("stored", "option"), [(WHOLE, " --datasets blocks"), (RangeSet(), "")])
 def test_headers_alone_stay_alone(stored: RangeSet, option: str) -> None:
     report = Report(1, Span(0, 1999), (Coverage("blocks", stored, GAPS),), ())
-    command = f"`gapless fetch ethereum 0:91 --to x.db{option}` fills it"
+    command = f"fill the gaps: `gapless fetch ethereum 0:91 --to x.db{option}`"
     assert repair(report, "ethereum", "x.db") == command
 
 
