@@ -19,6 +19,7 @@
     ├── SinkError             a sink cannot take what it is given
     │   ├── FencedOff         a newer run has touched the range: nothing was written
     │   ├── BrokenSeam        a stored neighbour is of another branch: nothing was written
+    │   ├── Damaged           stored rows cannot be read: the range has to be fetched again
     │   ├── Incomplete        it does not hold all that was asked of it: exit code 1
     │   ├── Orphaned          its blocks are not on the node's chain: repair it; exit code 1
     │   └── SinkUnusable      it is no sink, or not one for this
@@ -40,7 +41,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gapless.core.partitions import Partition
-    from gapless.core.ranges import RangeSet
+    from gapless.core.ranges import RangeSet, Span
 
 
 class GaplessError(Exception):
@@ -149,6 +150,15 @@ class BrokenSeam(SinkError):
     def __init__(self, message: str, *, height: int) -> None:
         super().__init__(message)
         self.height = height
+
+
+class Damaged(SinkError):
+    """Rows of `dataset` cannot be read in `span`, although the sink says that it holds them."""
+
+    def __init__(self, message: str, *, dataset: str, span: Span, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.dataset = dataset
+        self.span = span
 
 
 class Incomplete(SinkError):

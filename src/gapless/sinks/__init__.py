@@ -8,6 +8,6 @@ fence, which seams, what is left of a range), `revision` (what stays of stored b
 """
 
 from gapless.sinks.location import open_sink
-from gapless.sinks.sink import Access, Batch, JoiningSink, Request, Sink, Stored
+from gapless.sinks.sink import Access, Batch, Damage, JoiningSink, Request, Sink, Stored
 
-__all__ = ["Access", "Batch", "JoiningSink", "Request", "Sink", "Stored", "open_sink"]
+__all__ = ["Access", "Batch", "Damage", "JoiningSink", "Request", "Sink", "Stored", "open_sink"]

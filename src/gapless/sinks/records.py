@@ -168,10 +168,15 @@ def endorsed(
     ]
 
 
+def order(dataset: str, span: Span) -> tuple[int, Span]:
+    """By which records are sorted: the tables in their order, heights ascending."""
+    return _ORDER[dataset], span
+
+
 def merged(stored: Iterable[Stored]) -> list[Stored]:
     """The records in order, neighbours of one fence and the same proofs as one."""
     found: list[Stored] = []
-    for record in sorted(stored, key=lambda it: (_ORDER[it.dataset], it.span)):
+    for record in sorted(stored, key=lambda it: order(it.dataset, it.span)):
         if found and _continues(found[-1], record):
             found[-1] = replace(
                 found[-1],

@@ -95,6 +95,15 @@ class Request:
     anchors: frozenset[Anchor] = frozenset()
 
 
+@dataclass(frozen=True)
+class Damage:
+    """A file that cannot be what its record says."""
+
+    dataset: str
+    span: Span
+    words: str
+
+
 class Sink(Protocol):
     """Where batches are stored."""
 
@@ -167,10 +176,19 @@ class Sink(Protocol):
     async def read(
         self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
     ) -> pa.Table:
-        """The rows of a span as they are there, in the order of the table's key."""
+        """The rows of a span as they are there, in the order of the table's key.
+
+        Raises `Damaged` if some of them cannot be read; so do `counts`, and `stored` where it cuts.
+        """
 
     async def counts(self, table: Table, chain_id: int, span: Span) -> pa.Table:
         """How many `rows` each `block_number` of a span has, ascending; those that have any."""
+
+    async def damage(self, chain_id: int, span: Span | None = None) -> list[Damage]:
+        """Files of a span that are missing, cut off or of another kind, found without reading rows.
+
+        Only a folder can have any. To replace such a file, write or retract all of its span.
+        """
 
     async def strays(self) -> list[str]:
         """Data files that are not part of the sink although they lie in it, by relative name.

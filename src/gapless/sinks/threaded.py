@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from gapless.core.ranges import Span
 from gapless.schema import Table
-from gapless.sinks.sink import Access, Batch, Request, Stored
+from gapless.sinks.sink import Access, Batch, Damage, Request, Stored
 from gapless.threads import Thread
 
 P = ParamSpec("P")
@@ -83,6 +83,9 @@ class ThreadedSink(ABC):
 
     async def counts(self, table: Table, chain_id: int, span: Span) -> pa.Table:
         return await self._run(self._counts, table, chain_id, span)
+
+    async def damage(self, chain_id: int, span: Span | None = None) -> list[Damage]:
+        return await self._run(self._damage, chain_id, span)
 
     async def strays(self) -> list[str]:
         return await self._run(self._strays)
@@ -157,6 +160,9 @@ class ThreadedSink(ABC):
 
     @abstractmethod
     def _counts(self, table: Table, chain_id: int, span: Span) -> pa.Table: ...
+
+    def _damage(self, _chain_id: int, _span: Span | None) -> list[Damage]:
+        return []
 
     def _strays(self) -> list[str]:
         return []

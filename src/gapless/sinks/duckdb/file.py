@@ -122,6 +122,11 @@ def in_our_words(path: Path) -> Iterator[None]:
     try:
         yield
     except (duckdb.Error, pa.ArrowException) as error:
+        if "corrupt" in str(error).lower():
+            raise SinkError(
+                f"`{path}` is damaged: {_said(error)}",
+                hint="restore it from a backup, or fetch into a new file",
+            ) from error
         raise SinkError(
             f"`{path}` failed: {_said(error)}", hint="check the disk and the file"
         ) from error

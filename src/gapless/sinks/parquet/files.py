@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gapless.core.errors import SinkUnusable
 from gapless.core.ranges import Span
 from gapless.schema import Table
 from gapless.schema.arrow import arrow_schema
@@ -41,14 +42,17 @@ def write_file(path: Path, table: Table, rows: pa.Table) -> None:
         os.fsync(file.fileno())
 
 
+class Unreadable(Exception):
+    """The file is not what was written: it says how."""
+
+
 def read_file(
     path: Path, table: Table, span: Span, columns: Collection[str] | None = None
 ) -> pa.Table:
     """The rows of a span, in the order of the file, with columns in the order of the table."""
     names = [it.name for it in table if columns is None or it.name in columns]
-    with pq.ParquetFile(path) as file:
+    with _opened(path, table) as file:
         there = set(file.schema_arrow.names)
-        _refuse_others(path, table, there)
         found = file.read(
             list(dict.fromkeys(["block_number", *(it for it in names if it in there)]))
         )
@@ -65,14 +69,40 @@ def read_file(
     )
 
 
-def _refuse_others(path: Path, table: Table, there: set[str]) -> None:
+def flaw(path: Path, table: Table, rows: int) -> str | None:
+    """What is wrong with a file, as far as its end tells; None if nothing is."""
+    try:
+        with _opened(path, table) as file:
+            found = file.metadata.num_rows
+    except Unreadable as error:
+        return str(error)
+    return None if found == rows else f"has {found:,} rows instead of {rows:,}"
+
+
+@contextmanager
+def _opened(path: Path, table: Table) -> Iterator[pq.ParquetFile]:
+    try:
+        with pq.ParquetFile(path) as file:
+            _refuse_others(table, file.schema_arrow)
+            yield file
+    except FileNotFoundError:
+        raise Unreadable("is missing") from None
+    except pa.ArrowException as error:
+        raise Unreadable(f"cannot be read: {error}") from error
+    except OSError as error:  # Arrow's own have no number
+        if error.errno not in (None, errno.EIO, errno.EISDIR, errno.ENOTDIR):
+            raise
+        raise Unreadable(f"cannot be read: {error}") from error
+
+
+def _refuse_others(table: Table, there: pa.Schema) -> None:
     """A file of an older version may lack columns that can be null, and that is all."""
-    lacking = [column for column in table if column.name not in there]
-    if there - {column.name for column in table} or not all(it.nullable for it in lacking):
-        raise SinkUnusable(
-            f"`{path}` has other columns than this Gapless",
-            hint="use the Gapless that wrote it, or fetch into a new folder",
-        )
+    wanted = arrow_schema(table)
+    lacking = [column for column in table if column.name not in there.names]
+    if not all(it.nullable for it in lacking) or not all(
+        it.name in wanted.names and it.type == wanted.field(it.name).type for it in there
+    ):
+        raise Unreadable("has other columns than this Gapless")
 
 
 def sync_folder(path: Path) -> None:

@@ -20,17 +20,17 @@ import pyarrow as pa
 
 from gapless.core.errors import SinkError
 from gapless.core.ranges import RangeSet, Span
-from gapless.schema import BLOCKS, TABLES, Table, table
-from gapless.schema.arrow import Tables, arrow_schema
-from gapless.schema.digest import digest, one_array
+from gapless.schema import BLOCKS, TABLES, Table
+from gapless.schema.arrow import Tables
+from gapless.schema.digest import one_array
 from gapless.sinks import records, requests
 from gapless.sinks.admission import admit
 from gapless.sinks.parquet.change import Change
-from gapless.sinks.parquet.files import read_file
 from gapless.sinks.parquet.folder import Folder
-from gapless.sinks.parquet.manifest import CELL, Chain, Wanted
-from gapless.sinks.revision import COMPARED, revised
-from gapless.sinks.sink import HIGHEST, Access, Batch, Request, Stored
+from gapless.sinks.parquet.manifest import CELL, Wanted
+from gapless.sinks.parquet.stored import StoredRows
+from gapless.sinks.revision import revised
+from gapless.sinks.sink import HIGHEST, Access, Batch, Damage, Request, Stored
 from gapless.sinks.threaded import ThreadedSink
 from gapless.threads import Thread
 
@@ -61,12 +61,13 @@ class ParquetSink(ThreadedSink):
             change = Change(self._folder, manifest, batch.chain_id, self._writer)
             known = change.chain.known(span)
             records.refuse_older(known, span, fence, batch.tables)
+            there = StoredRows(self._folder, change.chain)
             records.refuse_broken(
                 batch,
-                self._hash(change.chain, span.first - 1, "hash"),
-                self._hash(change.chain, span.last + 1, "parent_hash"),
+                there.hash_at(span.first - 1, "hash"),
+                there.hash_at(span.last + 1, "parent_hash"),
             )
-            revision = revised(batch, self._rows(change.chain, BLOCKS, span, COMPARED))
+            revision = revised(batch, there.compared(batch))
             with self._folder.change(), change:
                 stored = self._left(change, known.stored, revision.dropped)
                 parts = [
@@ -97,7 +98,8 @@ class ParquetSink(ThreadedSink):
                 outside = RangeSet.of((0, HIGHEST)) - RangeSet.of(span)
                 dropped = {each.name: outside for each in TABLES}
                 whole, parts = records.kept(found, dropped)
-                found = [*whole, *(self._cut(chain, *part)[0] for part in parts)]
+                there = StoredRows(self._folder, chain)
+                found = [*whole, *(there.cut(*part)[0] for part in parts)]
             return records.merged(found)
 
     def _records(self, chain_id: int, span: Span) -> list[Stored]:
@@ -164,39 +166,28 @@ class ParquetSink(ThreadedSink):
     ) -> list[Stored]:
         """The records without what is dropped; what is left of a file is copied."""
         whole, parts = records.kept(stored, dropped)
+        there = StoredRows(self._folder, change.chain)
         for part in parts:
-            record, rows = self._cut(change.chain, *part)
+            record, rows = there.cut(*part)
             change.bring(record.dataset, record.span, record.fence, rows)
             whole.append(record)
         return whole
-
-    def _cut(self, chain: Chain, record: Stored, span: Span) -> tuple[Stored, pa.Table]:
-        """The record of a part of a file, measured by the rows that are there; and these."""
-        rows = self._rows(chain, table(record.dataset), span)
-        part = replace(
-            record,
-            span=span,
-            rows=rows.num_rows,
-            digest=digest(table(record.dataset), rows),
-            parent_hash=self._hash(chain, span.first, "parent_hash") or b"",
-            last_hash=self._hash(chain, span.last, "hash") or b"",
-        )
-        return part, rows
-
-    def _hash(self, chain: Chain, height: int, column: str) -> bytes | None:
-        found = self._rows(chain, BLOCKS, Span(height, height), [column])
-        return found[column][0].as_py() if found.num_rows else None
 
     def _read(
         self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
     ) -> pa.Table:
         with self._folder.held() as manifest:
-            return self._rows(manifest.chain(chain_id), table, span, columns)
+            there = StoredRows(self._folder, manifest.chain(chain_id))
+            return there.rows(table, span, columns)
 
     def _counts(self, table: Table, chain_id: int, span: Span) -> pa.Table:
         rows = self._read(table, chain_id, span, ["block_number"])
         heights, counts = np.unique(one_array(rows["block_number"]), return_counts=True)
         return pa.table({"block_number": heights, "rows": counts.astype(np.uint64)})
+
+    def _damage(self, chain_id: int, span: Span | None) -> list[Damage]:
+        with self._folder.held() as manifest:
+            return StoredRows(self._folder, manifest.chain(chain_id)).damage(span)
 
     def _strays(self) -> list[str]:
         with self._folder.held():
@@ -208,18 +199,6 @@ class ParquetSink(ThreadedSink):
     def _close(self) -> None:
         self._writer.shutdown()
         self._folder.close()
-
-    def _rows(
-        self, chain: Chain, table: Table, span: Span, columns: Collection[str] | None = None
-    ) -> pa.Table:
-        entries = [entry for entry in chain.entries(span) if entry.dataset == table.name]
-        pieces = [
-            read_file(self._folder.file(f"{chain.folder}/{entry.name}"), table, span, columns)
-            for entry in sorted(entries, key=lambda it: it.first)
-        ]
-        names = [it.name for it in table if columns is None or it.name in columns]
-        schema = pa.schema([arrow_schema(table).field(name) for name in names])
-        return pa.concat_tables([schema.empty_table(), *pieces]).combine_chunks()
 
 
 def _by_cell(batch: Batch, rows: pa.Table) -> Iterator[tuple[Batch, pa.Table]]:

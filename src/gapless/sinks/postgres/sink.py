@@ -36,7 +36,7 @@ from gapless.sinks.postgres.database import (
 from gapless.sinks.postgres.home import Home
 from gapless.sinks.postgres.options import Options
 from gapless.sinks.postgres.tables import Interleaved, PostgresTables, Ready
-from gapless.sinks.sink import Access, Batch, Request, Stored
+from gapless.sinks.sink import Access, Batch, Damage, Request, Stored
 
 T = TypeVar("T")
 Body = Callable[[PostgresTables], Awaitable[T]]
@@ -161,6 +161,9 @@ class PostgresSink:
 
     async def counts(self, table: Table, chain_id: int, span: Span) -> pa.Table:
         return await self._run(lambda tables: tables.counts(table, chain_id, span))
+
+    async def damage(self, chain_id: int, span: Span | None = None) -> list[Damage]:
+        return []
 
     async def strays(self) -> list[str]:
         return []

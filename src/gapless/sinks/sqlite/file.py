@@ -156,6 +156,11 @@ def in_our_words(path: Path) -> Iterator[None]:
             f"`{path}` refuses the rows: {error}",
             hint="fetch the tables that these refer to as well, or start a file with `?fk=off`",
         ) from error
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        raise SinkError(
+            f"`{path}` is damaged: {error}",
+            hint="restore it from a backup, or fetch into a new file",
+        ) from error
     except apsw.Error as error:
         raise SinkError(f"`{path}` failed: {error}", hint="check the disk and the file") from error
 

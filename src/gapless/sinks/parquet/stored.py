@@ -1,0 +1,130 @@
+"""What the files of a Parquet sink hold, read through the manifest.
+
+A file may be damaged. Then what is known without it is still told: the hashes at both ends of its
+range are in the manifest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+import pyarrow as pa
+
+from gapless.core.errors import Damaged
+from gapless.core.ranges import Span
+from gapless.schema import BLOCKS, Table, table
+from gapless.schema.arrow import arrow_schema
+from gapless.schema.digest import digest
+from gapless.sinks.parquet.files import Unreadable, flaw, read_file
+from gapless.sinks.parquet.folder import Folder
+from gapless.sinks.parquet.manifest import Chain, Entry
+from gapless.sinks.records import order
+from gapless.sinks.revision import COMPARED
+from gapless.sinks.sink import Batch, Damage, Stored
+
+
+class StoredRows:
+    """The rows of a chain, as long as the folder is held."""
+
+    def __init__(self, folder: Folder, chain: Chain) -> None:
+        self._folder = folder
+        self._chain = chain
+
+    def rows(self, table: Table, span: Span, columns: Collection[str] | None = None) -> pa.Table:
+        """The rows of a span in order; `Damaged` if a file cannot be read."""
+        pieces = [self._read(each, table, span, columns) for each in self._files(table, span)]
+        return _joined(table, pieces, columns)
+
+    def compared(self, batch: Batch) -> pa.Table:
+        """The columns of stored blocks that a batch is compared by.
+
+        A damaged file whose whole range the batch brings is no obstacle. If its last block is that
+        of the batch, so are all the others, because each names its parent; if not, none is taken
+        to be.
+        """
+        pieces = []
+        for entry in self._files(BLOCKS, batch.span):
+            try:
+                pieces.append(self._read(entry, BLOCKS, batch.span, COMPARED))
+            except Damaged:
+                if not _within(entry.span, batch.span):
+                    raise
+                pieces.append(_presumed(entry, batch))
+        return _joined(BLOCKS, pieces, COMPARED)
+
+    def hash_at(self, height: int, column: str) -> bytes | None:
+        """A hash of the block at a height, from the manifest if it is there."""
+        for entry in self._files(BLOCKS, Span(height, height)):
+            if column == "hash" and height == entry.last:
+                return bytes.fromhex(entry.last_hash)
+            if column == "parent_hash" and height == entry.first:
+                return bytes.fromhex(entry.parent_hash)
+        found = self.rows(BLOCKS, Span(height, height), [column])
+        return found[column][0].as_py() if found.num_rows else None
+
+    def cut(self, record: Stored, span: Span) -> tuple[Stored, pa.Table]:
+        """The record of a part of a file, measured by the rows that are there; and these."""
+        rows = self.rows(table(record.dataset), span)
+        part = replace(
+            record,
+            span=span,
+            rows=rows.num_rows,
+            digest=digest(table(record.dataset), rows),
+            parent_hash=self.hash_at(span.first, "parent_hash") or b"",
+            last_hash=self.hash_at(span.last, "hash") or b"",
+        )
+        return part, rows
+
+    def damage(self, span: Span | None) -> list[Damage]:
+        """The files that are not what the manifest says, as far as their ends tell."""
+        found = []
+        for entry in sorted(self._chain.entries(span), key=lambda it: order(it.dataset, it.span)):
+            name = f"{self._chain.folder}/{entry.name}"
+            if words := flaw(self._folder.file(name), table(entry.dataset), entry.rows):
+                found.append(Damage(entry.dataset, entry.span, f"`{name}` {words}"))
+        return found
+
+    def _files(self, table: Table, span: Span) -> list[Entry]:
+        found = [entry for entry in self._chain.entries(span) if entry.dataset == table.name]
+        return sorted(found, key=lambda it: it.first)
+
+    def _read(
+        self, entry: Entry, table: Table, span: Span, columns: Collection[str] | None
+    ) -> pa.Table:
+        path = self._folder.file(f"{self._chain.folder}/{entry.name}")
+        try:
+            return read_file(path, table, span, columns)
+        except Unreadable as error:
+            raise Damaged(
+                f"`{path}` {error}",
+                dataset=entry.dataset,
+                span=entry.span,
+                hint=f"restore the file, or fetch blocks {entry.first}-{entry.last} again",
+            ) from error
+
+
+def _presumed(entry: Entry, batch: Batch) -> pa.Table:
+    """The blocks of a damaged file, as far as they can be told from its record."""
+    blocks = batch.tables[BLOCKS.name].slice(entry.first - batch.span.first, entry.span.size)
+    if blocks["hash"][-1].as_py() != bytes.fromhex(entry.last_hash):
+        hashes = pa.array([bytes(32)] * entry.span.size, pa.binary(32))
+        blocks = blocks.set_column(blocks.schema.get_field_index("hash"), "hash", hashes)
+    counts = pa.nulls(entry.span.size, pa.uint64())
+    blocks = blocks.set_column(blocks.schema.get_field_index("log_count"), "log_count", counts)
+    schema = _schema(BLOCKS, COMPARED)
+    return blocks.select(schema.names).cast(schema)
+
+
+def _joined(table: Table, pieces: list[pa.Table], columns: Collection[str] | None) -> pa.Table:
+    empty = _schema(table, columns).empty_table()
+    return pa.concat_tables([empty, *pieces]).combine_chunks()
+
+
+def _schema(table: Table, columns: Collection[str] | None) -> pa.Schema:
+    names = [it.name for it in table if columns is None or it.name in columns]
+    return pa.schema([arrow_schema(table).field(name) for name in names])
+
+
+def _within(inner: Span, outer: Span) -> bool:
+    return outer.first <= inner.first and inner.last <= outer.last
