@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+from bench.conditions import Conditions
 from bench.node_process import node
 from bench.rendered import SMALL
 from bench.report import Row, at_least, at_most, median
@@ -23,10 +24,10 @@ ONE_BLOCK = Profile(batch_calls=2)
 
 async def measure() -> AsyncIterator[Row]:
     with room() as place:
-        async with node(SMALL, latency_ms=LATENCY * 1000) as running:
+        async with node(SMALL, Conditions(latency_ms=LATENCY * 1000)) as running:
             for workers in (8, 32):
                 yield await _hidden(place, running.url, workers)
-        async with node(SMALL, latency_ms=1000) as running:
+        async with node(SMALL, Conditions(latency_ms=1000)) as running:
             target = str(place.path(".db"))
             found = await place.fetch(running.url, SMALL.blocks, target, workers=8)
         name = f"{SMALL.blocks:,} blocks at 1 s a request, 8 workers, seconds"

@@ -25,6 +25,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from bench.answers import Answer, Answers
+from bench.meter import Meter
 from bench.rendered import WORKLOADS, rendered_from
 from gapless.devnode import Chain, Limits, Parameters
 from gapless.devnode.blocks import Builder
@@ -55,10 +56,20 @@ _call = msgspec.json.Decoder(_Call).decode
 
 @dataclass(frozen=True)
 class Pace:
-    """How a provider is slow: seconds before each HTTP answer, and calls a second."""
+    """How a provider is slow: seconds before each HTTP answer, and calls a second.
+
+    Unless it is `metered`, a batch may overdraw the calls of a second, and later requests wait.
+    """
 
     latency: float = 0.0
     rps: float | None = None
+    metered: bool = False
+
+    @property
+    def budget(self) -> Meter | Bucket | None:
+        if self.rps is None:
+            return None
+        return Meter(self.rps) if self.metered else Bucket(self.rps)
 
 
 class Sent(NamedTuple):
@@ -72,12 +83,13 @@ class Node:
     """Answers HTTP bodies, and counts what it did."""
 
     def __init__(
-        self, chain: Chain, answers: Answers, pace: Pace, faults: Faults | None = None
+        self, chain: Chain, answers: Answers, pace: Pace, injector: Injector, *, per_call: bool
     ) -> None:
-        self.requests = self.calls = self.bytes = 0
+        self.requests = self.calls = self.bytes = self.refused = 0
         self.latency = pace.latency
-        self.injector = Injector(faults or Faults())
-        self._bucket = Bucket(pace.rps) if pace.rps else None
+        self.injector, self._per_call = injector, per_call
+        self._budget = pace.budget
+        self._too_many = b"" if pace.metered else _TOO_MANY
         self._view = View(chain, chain.head, Limits())
         self.answers = answers
 
@@ -90,8 +102,9 @@ class Node:
         """The HTTP answer to a body: one call, or a batch of them."""
         batch = body.lstrip()[:1] == b"["
         calls = _calls(body) if batch else [_call(body)]
-        if self._bucket is not None and not self._bucket.take(len(calls)):
-            return Sent(_http([_TOO_MANY], "429 Too Many Requests"))
+        if self._budget is not None and not self._budget.take(len(calls)):
+            self.refused += 1
+            return Sent(_http([self._too_many], "429 Too Many Requests"))
         self.requests += 1
         self.calls += len(calls)
         lot = self._lot(calls, batch=batch) if self.injector.active else None
@@ -105,10 +118,14 @@ class Node:
 
     def _lot(self, calls: Sequence[_Call], *, batch: bool) -> Lot | None:
         """What befalls the whole request."""
-        lot = self.injector.of_request(self._view, [_raw(call) for call in calls], batch=batch)
-        if lot is not None:
-            self.injector.count(lot)
-        return lot
+        raw = [_raw(call) for call in calls]
+        draws = [[call] for call in raw] if self._per_call else [raw]
+        for drawn in draws:
+            lot = self.injector.of_request(self._view, drawn, batch=batch)
+            if lot is not None:
+                self.injector.count(lot)
+                return lot
+        return None
 
     def _outcome(self, call: _Call) -> tuple[bytes, Answer]:
         try:
@@ -210,12 +227,18 @@ def url_of(server: asyncio.Server) -> str:
 
 
 def node_of(
-    parameters: Parameters, pace: Pace, cache: Path | None = None, faults: Faults | None = None
+    parameters: Parameters,
+    pace: Pace,
+    cache: Path | None = None,
+    faults: Faults | None = None,
+    *,
+    per_call: bool = False,
 ) -> Node:
     """The node of a chain out of the cache."""
     found = stored(parameters, cache)  # read once: it is checked each time
     chain = Chain(parameters.chain_id, found.blocks, found.receipts, Builder(parameters))
-    return Node(chain, Answers(rendered_from(found)), pace, faults)
+    injector = Injector(faults or Faults())
+    return Node(chain, Answers(rendered_from(found)), pace, injector, per_call=per_call)
 
 
 async def _serve_until_told(node: Node) -> None:
@@ -229,7 +252,7 @@ async def _serve_until_told(node: Node) -> None:
     server.close()
     print(
         f"cpu_seconds={time.process_time() - started:.3f} requests={node.requests}"
-        f" calls={node.calls} bytes={node.bytes} injected={node.injected}",
+        f" calls={node.calls} bytes={node.bytes} injected={node.injected} refused={node.refused}",
         flush=True,
     )
 
@@ -239,13 +262,24 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--workload", choices=WORKLOADS, default="small")
     parser.add_argument("--latency-ms", type=float, default=0.0, help="before each HTTP answer")
     parser.add_argument("--rps", type=float, help="calls a second; without it, any number")
+    parser.add_argument(
+        "--metered",
+        action="store_true",
+        help="refuse whole batches above --rps with an empty HTTP 429",
+    )
     parser.add_argument("--faults", default="", help="what goes wrong, as in the devnode")
+    parser.add_argument(
+        "--per-call",
+        action="store_true",
+        help="draw the faults of requests for each call; one fails its whole batch",
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the faults")
     parser.add_argument("--prepare", action="store_true", help="derive all answers beforehand")
     wanted = parser.parse_args(arguments)
-    pace = Pace(wanted.latency_ms / 1000, wanted.rps)
+    pace = Pace(wanted.latency_ms / 1000, wanted.rps, wanted.metered)
     faults = parse_faults(wanted.faults, wanted.seed)
-    node = node_of(WORKLOADS[wanted.workload].parameters, pace, faults=faults)
+    parameters = WORKLOADS[wanted.workload].parameters
+    node = node_of(parameters, pace, faults=faults, per_call=wanted.per_call)
     if wanted.prepare:
         node.answers.prepare()
     asyncio.run(_serve_until_told(node))

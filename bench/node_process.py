@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from bench.conditions import ANSWERS_AT_ONCE, Conditions
 from bench.rendered import Workload
 from bench.report import Row
 
@@ -27,7 +28,7 @@ class NodeProcess:
 
     @property
     def figures(self) -> dict[str, float]:
-        """What it did: `cpu_seconds`, `requests`, `calls`, `bytes`, `injected`."""
+        """What it did: `cpu_seconds`, `requests`, `calls`, `bytes`, `injected`, `refused`."""
         named = (each.split("=") for each in self.said.split())
         return {name: float(figure) for name, figure in named}
 
@@ -40,19 +41,12 @@ class NodeProcess:
 
 @asynccontextmanager
 async def node(
-    workload: Workload,
-    *,
-    latency_ms: float = 0,
-    rps: float | None = None,
-    faults: str = "",
-    seed: int = 0,
-    prepare: bool = False,
+    workload: Workload, conditions: Conditions = ANSWERS_AT_ONCE, *, prepare: bool = False
 ) -> AsyncIterator[NodeProcess]:
     """Prepared, it has every answer ready before the first call, not only those of a fetch."""
-    pace = ("--latency-ms", str(latency_ms), *(() if rps is None else ("--rps", str(rps))))
-    more = ("--faults", faults, "--seed", str(seed), *(("--prepare",) if prepare else ()))
+    more = (*conditions.arguments, *(("--prepare",) if prepare else ()))
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "bench.node", "--workload", workload.name, *pace, *more),
+        *(sys.executable, "-m", "bench.node", "--workload", workload.name, *more),
         stdout=asyncio.subprocess.PIPE,
     )
     assert process.stdout is not None

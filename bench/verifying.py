@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+from bench.conditions import Conditions
 from bench.node_process import node
 from bench.rendered import LARGE, SMALL
 from bench.report import Bound, Row, at_least, median, median_ratio
@@ -23,7 +24,7 @@ async def measure() -> AsyncIterator[Row]:
         async with node(workload) as running:
             name = f"verify auto of off, {workload.name}, CPU-bound"
             yield await _compared(name, running.url, workload.blocks, at_least(0.5))
-    async with node(SMALL, rps=CALLS_PER_SECOND) as running:
+    async with node(SMALL, Conditions(rps=CALLS_PER_SECOND)) as running:
         name = f"verify auto of off, {CALLS_PER_SECOND} calls/s"
         yield await _compared(name, running.url, PACED_BLOCKS, at_least(0.95))
 

@@ -12,8 +12,9 @@ from pathlib import Path
 from bench.peers import __doc__ as about
 from bench.peers.bounds import bounds
 from bench.peers.installing import NotInstalled
-from bench.peers.measuring import QUICK, WHOLE, measured
+from bench.peers.measuring import QUICK, WHOLE, measured, tried
 from bench.peers.page import page
+from bench.peers.providers import PROVIDERS
 from bench.peers.results import Results, this_machine
 from bench.peers.tools import OURS, PEERS, Tool
 from bench.rendered import LARGE, SMALL
@@ -36,8 +37,10 @@ def installed(names: Sequence[str]) -> tuple[list[Tool], dict[str, str]]:
 async def compared(names: Sequence[str], *, quick: bool) -> Results:
     tools, missing = installed(names)
     extent = QUICK if quick else WHOLE
-    parts = [await measured(workload, tools, extent) for workload in (SMALL, LARGE)]
-    return Results(parts, missing, quick, datetime.now(UTC).date(), this_machine())
+    small, large = [await measured(workload, tools, extent) for workload in (SMALL, LARGE)]
+    trials = [await tried(provider, tools, small, extent) for provider in PROVIDERS]
+    today = datetime.now(UTC).date()
+    return Results([small, large], trials, missing, quick, today, this_machine())
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -1,24 +1,30 @@
-"""What the figures have to keep, as the rows of any measurement."""
+"""What the figures have to keep, as the rows of any measurement.
+
+A figure that would mostly measure how long a tool takes to start has no bound.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from bench.fetching import TOO_NEAR
-from bench.peers.results import FAULTS, Part, Results
+from bench.peers.results import FAULTS, Part, Results, Speed, Trial, faster
 from bench.peers.tools import CRYO, ETHEREUM_ETL, GAPLESS, OURS
 from bench.rendered import LARGE
-from bench.report import Row, at_least, at_most
+from bench.report import Bound, Row, at_least, at_most
 
+TOO_SHORT = "too short to compare"
 _FASTER = {CRYO.name: at_least(2), ETHEREUM_ETL.name: at_least(5)}
 
 
 def bounds(results: Results) -> Iterator[Row]:
     for part in results.parts:
-        yield from _of(part)
+        yield from _of_part(part)
+    for trial in results.trials:
+        yield from _of_trial(trial)
 
 
-def _of(part: Part) -> Iterator[Row]:
+def _of_part(part: Part) -> Iterator[Row]:
     name, ours, cells = part.task.workload.name, part.speeds[GAPLESS.name], part.cells[GAPLESS.name]
     wrong = sum(cell.count.lost + cell.count.doubled for cell in cells.values())
     yield Row(f"{name}: rows that Gapless lost or doubled", str(wrong), wrong, at_most(0))
@@ -26,14 +32,40 @@ def _of(part: Part) -> Iterator[Row]:
     yield Row(f"{name}: runs of Gapless that were not complete", str(ended), ended, at_most(0))
     if met := [fault for fault in cells if cells[fault].injected]:
         slowest = max(met, key=lambda fault: cells[fault].seconds)
-        times = cells[slowest].seconds / ours.seconds
-        figure = f"{times:.2f}, with {FAULTS[slowest]}"
-        yield Row(f"{name}: its slowest fault by its clean run", figure, times, at_most(2))
-    best = min(part.speeds[each].net for each in OURS if each in part.speeds)
-    near = part.task.blocks / best / part.ceiling
-    yield Row(f"{name}: of the node's ceiling", f"{near:.2f}", near, at_most(TOO_NEAR))
+        times = cells[slowest].seconds / ours.seconds if ours.comparable else None
+        words = f"with {FAULTS[slowest]}"
+        yield _row(f"{name}: its slowest fault by its clean run", times, at_most(2), words)
+    best = _best(part)
+    near = part.task.blocks / best.net / part.ceiling if best.comparable else None
+    yield _row(f"{name}: of the node's ceiling", near, at_most(TOO_NEAR))
     if part.task.workload == LARGE:
         for peer, bound in _FASTER.items():
             if peer in part.speeds:
-                faster = part.speeds[peer].net / best
-                yield Row(f"{name}: times as fast as {peer}", f"{faster:.2f}", faster, bound)
+                times = faster(best, part.speeds[peer])
+                yield _row(f"{name}: times as fast as {peer}", times, bound)
+
+
+def _best(part: Part) -> Speed:
+    """The fastest way to run Gapless, of those that ran long enough."""
+    ours = [part.speeds[each] for each in OURS if each in part.speeds]
+    return min(ours, key=lambda speed: (not speed.comparable, speed.net))
+
+
+def _of_trial(trial: Trial) -> Iterator[Row]:
+    name, ours = trial.provider.name, trial.speeds[GAPLESS.name]
+    ended = sum(not ran.complete for ran in ours.whole)
+    yield Row(f"{name}: runs of Gapless that were not complete", str(ended), ended, at_most(0))
+    if not ours.complete:
+        return
+    if trial.provider.conditions.rps is not None:
+        used = trial.budget_used(GAPLESS.name)
+        yield _row(f"{name}: share of the budget used", used, at_least(0.9))
+    if CRYO.name in trial.speeds and trial.speeds[CRYO.name].complete:
+        times = trial.faster(GAPLESS.name, CRYO.name)
+        yield _row(f"{name}: times as fast as {CRYO.name}", times, at_least(1))
+
+
+def _row(name: str, ratio: float | None, bound: Bound, words: str = "") -> Row:
+    if ratio is None:
+        return Row(name, TOO_SHORT)
+    return Row(name, f"{ratio:.2f}{f', {words}' if words else ''}", ratio, bound)

@@ -7,15 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench import null_client
+from bench.conditions import ANSWERS_AT_ONCE, Conditions
 from bench.fetching import BATCH
 from bench.node_process import node
 from bench.peers.counting import truth
-from bench.peers.results import FAULTS, Cell, Part, Speed
+from bench.peers.providers import Provider
+from bench.peers.results import FAULTS, Cell, Part, Speed, Trial
 from bench.peers.running import Ran, Task, run
 from bench.peers.tools import GAPLESS, GAPLESS_ON_ALL_CORES, Tool
-from bench.rendered import Workload, rendered
+from bench.rendered import SMALL, Workload, rendered
 
 LONGEST, LEAST_LIMIT = 3, 60.0  # times the clean run, and seconds, that a fault may make of it
+TRIAL_LIMIT = 120.0  # seconds
 
 CEILING_ROUNDS, ONE_BLOCK_ROUNDS = 3, 2
 
@@ -55,11 +58,22 @@ async def measured(workload: Workload, tools: Sequence[Tool], extent: Extent) ->
     return Part(task, ceiling, speeds, cells)
 
 
+async def tried(provider: Provider, tools: Sequence[Tool], clean: Part, extent: Extent) -> Trial:
+    """All tools with one provider; `clean` knows how long each takes to start."""
+    task = task_of(SMALL, provider.blocks // extent.share)
+    speeds = {}
+    for tool in tools:
+        ran = await _told(tool, task, provider.name, provider.conditions, limit=TRIAL_LIMIT)
+        speeds[tool.name] = Speed([ran], clean.speeds[tool.name].one_block)
+    return Trial(provider, task, speeds)
+
+
 async def _cell(tool: Tool, task: Task, fault: str, rounds: range, limit: float) -> Cell:
     """At least the first of the rounds, at most the last, until a fault was met."""
     done: list[Ran] = []
     while len(done) < rounds.start or (len(done) + 1 in rounds and not Cell(done).injected):
-        done.append(await _told(tool, task, fault, seed=len(done), limit=limit))
+        conditions = Conditions(faults=fault, seed=len(done))
+        done.append(await _told(tool, task, fault, conditions, limit=limit))
     return Cell(done)
 
 
@@ -86,10 +100,15 @@ async def _speeds(task: Task, tools: Sequence[Tool], rounds: int) -> dict[str, S
 
 
 async def _told(
-    tool: Tool, task: Task, faults: str = "", *, seed: int = 0, limit: float = 300
+    tool: Tool,
+    task: Task,
+    label: str = "clean",
+    conditions: Conditions = ANSWERS_AT_ONCE,
+    *,
+    limit: float = 300,
 ) -> Ran:
-    ran = await run(tool, task, faults=faults, seed=seed, limit=limit)
-    told = f"{task.workload.name}, {task.blocks:,} of the blocks, {faults or 'clean'}"
+    ran = await run(tool, task, conditions, limit=limit)
+    told = f"{task.workload.name}, {task.blocks:,} of the blocks, {label}"
     found = f"{ran.count.lost} lost, {ran.count.doubled} doubled, exit code {ran.code}"
     print(f"{tool}: {told}: {ran.seconds:.2f} s, {found}", file=sys.stderr, flush=True)
     return ran

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from math import isnan
 
-from bench.peers.bounds import bounds
-from bench.peers.results import FAULTS, Cell, Part, Results
+from bench.peers.bounds import TOO_SHORT, bounds
+from bench.peers.measuring import TRIAL_LIMIT
+from bench.peers.results import FAULTS, SEVERAL, Cell, Part, Results, Speed, Trial, faster
 from bench.peers.tools import GAPLESS, OURS, PEERS, Tool
 from bench.report import Row
 
@@ -43,7 +43,8 @@ _READING = """\
 same command for a single block, *net* is the difference. *CPU* are the seconds that it used of all
 cores. *Faster* says how many times as fast Gapless is in its first row, by the whole command and
 net; below 1, Gapless is slower. *Node* is how much of the time the node was busy; a tool above
-{busy:.0%} was held back by it.
+{busy:.0%} was held back by it. A run whose net time is less than {several} times its start is too
+short to compare: its ratios would tell about the start.
 
 With faults, a row is *lost* if the chain has it and the output has not, and *doubled* if it is
 there again or does not belong there. What its columns hold is not compared. *In silence* means that
@@ -51,6 +52,16 @@ the exit code was 0 all the same. *Faults* is how many the tool met: faults of r
 for a tool that puts many calls into one, and without any the cell says *not met*. HTTP 429 comes
 without `Retry-After`, so that no time is spent on obedience. In each cell, Gapless has {rounds}
 with other lots; rows and faults are their sum, seconds their median. The others have one.
+"""
+
+_PROVIDERS = """\
+## Providers that hold their clients back
+
+Real providers are far away, limit the calls per second, and sometimes fail. Here each tool has one
+round with each such provider, and at most {limit:.0f} seconds. *Net* is without the start, as
+measured above. *Calls* are those in requests within the limit; *refused* are the requests above it,
+or those that failed. *Budget* is the share of the allowed calls that the tool used. *Faster* says
+how many times as fast Gapless is in its first row, net, where both have all rows.
 """
 
 _CLOSING = """\
@@ -63,8 +74,7 @@ its share. [ADR 0018](adr/0018-the-data-plane-is-python.md) says what was tried 
 
 ## What this does not show
 
-- A node that answers at once. Real ones take their time, and then tools differ by how many calls
-  they have in flight and how many calls they need.
+- A real provider. Those above are simulated, and each is difficult in one way only.
 - Tools with options. All of them can be tuned, Gapless too.
 - What else they do. cryo knows many more datasets, ethereum-etl more kinds of databases, the squid
   follows the head and brings a framework for indexers.
@@ -75,7 +85,8 @@ its share. [ADR 0018](adr/0018-the-data-plane-is-python.md) says what was tried 
 
 def page(results: Results) -> str:
     """The whole page, as Markdown."""
-    return "\n".join([_opening(results), *map(_part, results.parts), _wanted(results), _CLOSING])
+    parts = map(_part, results.parts)
+    return "\n".join([_opening(results), *parts, _trials(results), _wanted(results), _CLOSING])
 
 
 def _opening(results: Results) -> str:
@@ -95,7 +106,7 @@ def _opening(results: Results) -> str:
     if max(each) > min(each):
         rounds += f", or up to {max(each)} until it met a fault,"
     reading = _READING.format(
-        clean=_counted(clean, "round"), rounds=rounds, busy=_BOUND_BY_THE_NODE
+        clean=_counted(clean, "round"), rounds=rounds, busy=_BOUND_BY_THE_NODE, several=SEVERAL
     )
     return f"{opening}\n{reading}"
 
@@ -117,17 +128,18 @@ def _part(part: Part) -> str:
 def _speed_rows(part: Part) -> Iterator[Sequence[str]]:
     ours = part.speeds[GAPLESS.name]
     for name, speed in part.speeds.items():
-        same = name in OURS
+        net = faster(ours, speed)
+        whole = None if net is None else speed.seconds / ours.seconds
         held = " (held back)" if speed.node_share > _BOUND_BY_THE_NODE else ""
         yield (
             str(TOOLS[name]),
             f"{speed.seconds:.2f}",
             f"{speed.start:.2f}",
-            _figure(speed.net),
-            _figure(part.task.blocks / speed.net, digits=0),
+            _net(speed),
+            _rate(speed, part.task.blocks),
             _figure(speed.cpu_seconds),
-            "" if same else _figure(speed.seconds / ours.seconds),
-            "" if same else _figure(speed.net / ours.net),
+            "" if name in OURS else _ratio(whole, "-"),
+            "" if name in OURS else _ratio(net, TOO_SHORT),
             f"{speed.node_share:.0%}{held}",
         )
 
@@ -136,22 +148,23 @@ def _fault_rows(part: Part, tools: Sequence[Tool]) -> Iterator[Sequence[str]]:
     for fault, words in FAULTS.items():
         yield (
             words,
-            *(
-                _cell(part.cells[tool.name][fault], part.speeds[tool.name].seconds)
-                for tool in tools
-            ),
+            *(_cell(part.cells[tool.name][fault], part.speeds[tool.name]) for tool in tools),
         )
 
 
-def _cell(cell: Cell, clean: float) -> str:
-    times = f"{cell.seconds:.1f} s ({cell.seconds / clean:.1f}x)"
-    return f"{_verdict(cell)}; {_counted(cell.injected, 'fault')}, {times}"
+def _cell(cell: Cell, clean: Speed) -> str:
+    times = f" ({cell.seconds / clean.seconds:.1f}x)" if clean.comparable else ""
+    return f"{_verdict(cell)}; {_counted(cell.injected, 'fault')}, {cell.seconds:.1f} s{times}"
 
 
 def _verdict(cell: Cell) -> str:
+    if cell.injected:
+        return _outcome(cell)
+    return "not met" if cell.worst.complete else f"not met, yet exit code {cell.worst.code}"
+
+
+def _outcome(cell: Cell) -> str:
     count, worst = cell.count, cell.worst
-    if not cell.injected:
-        return "not met" if worst.complete else f"not met, yet exit code {worst.code}"
     counts = ((count.lost, "lost"), (count.doubled, "doubled"))
     wrong = " and ".join(f"{number:,} {what}" for number, what in counts if number)
     if worst.code is None:
@@ -161,13 +174,58 @@ def _verdict(cell: Cell) -> str:
     return f"**{wrong}, in silence**" if wrong else "complete"
 
 
+def _trials(results: Results) -> str:
+    return "\n".join([_PROVIDERS.format(limit=TRIAL_LIMIT), *map(_trial, results.trials)])
+
+
+def _trial(trial: Trial) -> str:
+    provider, workload = trial.provider, trial.task.workload
+    job = f"{trial.task.blocks:,} blocks of about {workload.transactions} transactions"
+    about = f"The provider {provider.does}. The job is {job}."
+    budget = () if provider.conditions.rps is None else ("budget",)
+    head = ("tool", "outcome", "seconds", "net", "blocks/s", "calls", "refused", *budget, "faster")
+    return f"### {provider.name}\n\n{about}\n\n{_table(head, _trial_rows(trial))}\n"
+
+
+def _trial_rows(trial: Trial) -> Iterator[Sequence[str]]:
+    ours, metered = trial.speeds[GAPLESS.name], trial.provider.conditions.rps is not None
+    for name, speed in trial.speeds.items():
+        used = trial.budget_used(name)
+        budget = ("-" if used is None else f"{used:.0%}",)
+        unknown = TOO_SHORT if speed.complete and ours.complete else "-"
+        yield (
+            str(TOOLS[name]),
+            _outcome(Cell(speed.whole)),
+            f"{speed.seconds:.2f}",
+            _net(speed) if speed.complete else "-",
+            _rate(speed, trial.task.blocks) if speed.complete else "-",
+            f"{speed.calls:,.0f}",
+            f"{sum(ran.refused + ran.injected for ran in speed.whole):,}",
+            *(budget if metered else ()),
+            "" if name in OURS else _ratio(trial.faster(GAPLESS.name, name), unknown),
+        )
+
+
+def _net(speed: Speed) -> str:
+    return _figure(speed.net) if speed.comparable else TOO_SHORT
+
+
+def _rate(speed: Speed, blocks: int) -> str:
+    return _figure(blocks / speed.net, digits=0) if speed.comparable else "-"
+
+
+def _ratio(value: float | None, unknown: str) -> str:
+    return unknown if value is None else _figure(value)
+
+
 def _wanted(results: Results) -> str:
     rows = _table(("what", "wanted", "measured", ""), map(_bound, bounds(results)))
     return f"## What is wanted of Gapless\n\n{rows}\n"
 
 
 def _bound(row: Row) -> Sequence[str]:
-    return row.name, str(row.bound or ""), row.figure, "holds" if row.ok else "**missed**"
+    verdict = "holds" if row.ok else "**missed**"
+    return row.name, str(row.bound or ""), row.figure, verdict if row.bound else ""
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -176,7 +234,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _figure(value: float, digits: int = 2) -> str:
-    return "-" if isnan(value) else f"{value:,.{digits}f}"
+    return f"{value:,.{digits}f}"
 
 
 def _counted(number: int, what: str) -> str:

@@ -12,8 +12,11 @@ from math import nan
 from operator import add
 
 from bench.peers.counting import Count
+from bench.peers.providers import Provider
 from bench.peers.running import Ran, Task
 from bench.report import median
+
+SEVERAL = 2  # times its start that a run must take beyond it, to say anything about speed
 
 # How the devnode is told of a fault, and what a person calls it.
 FAULTS = {
@@ -30,7 +33,7 @@ FAULTS = {
 
 @dataclass(frozen=True)
 class Speed:
-    """A tool without faults: rounds of the whole job, and of the job for a single block."""
+    """How fast a tool is: rounds of the whole job, and of the job for a single block."""
 
     whole: Sequence[Ran]
     one_block: Sequence[Ran]
@@ -47,6 +50,19 @@ class Speed:
     def net(self) -> float:
         """The seconds without what a single block takes as well; no number, if that is all."""
         return self.seconds - self.start if self.seconds > self.start else nan
+
+    @property
+    def comparable(self) -> bool:
+        """Whether the job took long enough that the start hardly matters."""
+        return self.net >= SEVERAL * self.start
+
+    @property
+    def complete(self) -> bool:
+        return all(ran.complete for ran in self.whole)
+
+    @property
+    def calls(self) -> float:
+        return median(ran.calls for ran in self.whole)
 
     @property
     def cpu_seconds(self) -> float:
@@ -93,8 +109,39 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Trial:
+    """All tools with a provider that holds them back, by their names.
+
+    A start is that of a node which answers at once.
+    """
+
+    provider: Provider
+    task: Task
+    speeds: Mapping[str, Speed]
+
+    def budget_used(self, tool: str) -> float | None:
+        """The share of the allowed calls that a tool got answered, if that can be told."""
+        speed, rps = self.speeds[tool], self.provider.conditions.rps
+        if rps is None or not speed.comparable or not speed.complete:
+            return None
+        return speed.calls / (rps * (1 + speed.net))  # the first second's calls are there at once
+
+    def faster(self, ours: str, theirs: str) -> float | None:
+        """How many times as fast one of two tools is, if both did the job and it took long."""
+        if not (self.speeds[ours].complete and self.speeds[theirs].complete):
+            return None
+        return faster(self.speeds[ours], self.speeds[theirs])
+
+
+def faster(ours: Speed, theirs: Speed) -> float | None:
+    """How many times as fast we are, net of the start; None if that would measure the start."""
+    return theirs.net / ours.net if ours.comparable and theirs.comparable else None
+
+
+@dataclass(frozen=True)
 class Results:
     parts: Sequence[Part]
+    trials: Sequence[Trial]
     missing: Mapping[str, str]  # tools that were not there, and why
     quick: bool
     day: date

@@ -18,6 +18,7 @@ from functools import reduce
 from operator import add
 from pathlib import Path
 
+from bench.conditions import ANSWERS_AT_ONCE, Conditions
 from bench.node_process import node
 from bench.peers.counting import Count, Key, counted
 from bench.peers.tools import Job, Tool
@@ -41,7 +42,9 @@ class Ran:
     code: int | None  # the exit code; None, if it was ended after so many seconds
     count: Count
     injected: int  # faults
-    requests: int
+    requests: int  # those within the rate limit
+    calls: int  # in these requests
+    refused: int  # requests above the rate limit
     cpu_seconds: float  # processor time of all its processes
     node_seconds: float  # processor time of the node
 
@@ -56,12 +59,12 @@ class Ran:
 
 
 async def run(
-    tool: Tool, task: Task, *, faults: str = "", seed: int = 0, limit: float = 120
+    tool: Tool, task: Task, conditions: Conditions = ANSWERS_AT_ONCE, *, limit: float = 120
 ) -> Ran:
     """Lets a tool do the job; `limit` are the seconds that it gets."""
     with tempfile.TemporaryDirectory(prefix="gapless-peers-") as place:
         folder = Path(place)
-        async with node(task.workload, faults=faults, seed=seed, prepare=True) as running:
+        async with node(task.workload, conditions, prepare=True) as running:
             job = Job(running.url, folder, 1, task.blocks)
             started, used = time.perf_counter(), _cpu_seconds()
             code = await finished(tool.commands(job), tool.environment, folder, limit)
@@ -74,6 +77,8 @@ async def run(
         reduce(add, counts.values()),
         int(figures["injected"]),
         int(figures["requests"]),
+        int(figures["calls"]),
+        int(figures["refused"]),
         used,
         figures["cpu_seconds"],
     )

@@ -77,10 +77,19 @@ def test_rows_go_to_a_file(gapless: Gapless, tmp_path: Path) -> None:
         "first": 7,
         "last": 9,
         "rows": 3,
+        "schema": "native",
+        "schema_version": None,
         "output": "b.parquet",
     }
     assert pq.read_table("b.parquet")["block_number"].to_pylist() == [7, 8, 9]
     assert listed(tmp_path) == ["b.parquet", "blocks.db"]
+
+
+def test_the_version_of_a_copied_schema_is_named(gapless: Gapless) -> None:
+    arguments = ("--table", "receipts", "--schema", "ethereum-etl", "--output", "r.csv", "--json")
+    told = json.loads(gapless("export", "blocks.db", *arguments).stdout)
+    assert (told["schema"], told["schema_version"]) == ("ethereum-etl", "2.4.2")
+    assert b"ethereum-etl 2.4.2" in gapless("export", "--help").stdout
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,8 @@
-"""What we export is what ethereum-etl wrote for the same blocks."""
+"""What we export is what ethereum-etl wrote for the same blocks.
+
+Its test files are older than its blob columns. Those come last and are empty for such old blocks,
+so our lines must equal theirs once the empty blob columns are cut off.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +27,11 @@ from tests.unit.export.stage import as_stored
 ETL = DATA / "etl"
 BLOCKS_JOB = ETL / "test_export_blocks_job"
 RECEIPTS_JOB = ETL / "test_export_receipts_job" / "receipts_with_logs"
+BLOB_COLUMNS = {
+    "blocks": ("blob_gas_used", "excess_blob_gas"),
+    "transactions": ("max_fee_per_blob_gas", "blob_versioned_hashes"),
+    "receipts": ("blob_gas_price", "blob_gas_used"),
+}
 
 pytestmark = pytest.mark.skipif(not ETL.exists(), reason="no files of ethereum-etl here")
 
@@ -50,9 +59,28 @@ def exported(tables: Tables, table: str, format_name: str = "csv") -> str:
 
 def assert_same(ours: str, theirs: Path) -> None:
     """The same text, but for the order of receipts and the last line's end, which vary there."""
-    expected = theirs.read_text()
-    assert sorted(ours.splitlines()) == sorted(expected.splitlines())
-    assert not expected or ours.splitlines()[0] == expected.splitlines()[0] or ours[0] == "{"
+    expected = theirs.read_text().splitlines()
+    columns = BLOB_COLUMNS.get(theirs.stem.removeprefix("expected_"), ())
+    cut = _without_fields if theirs.suffix == ".json" else _without_columns
+    found = cut(ours.splitlines(), columns)
+    assert sorted(found) == sorted(expected)
+    assert not expected or found[0] == expected[0] or theirs.suffix == ".json"
+
+
+def _without_columns(lines: list[str], columns: tuple[str, ...]) -> list[str]:
+    """CSV lines without these last columns, which must be empty."""
+    names = "".join(f",{name}" for name in columns)
+    ends = [names, *("," * len(columns) for _ in lines[1:])]
+    assert all(line.endswith(end) for line, end in zip(lines, ends, strict=False))
+    return [line.removesuffix(end) for line, end in zip(lines, ends, strict=False)]
+
+
+def _without_fields(lines: list[str], columns: tuple[str, ...]) -> list[str]:
+    """JSON lines without these last fields, which must be empty."""
+    empty = {name: "[]" if name.endswith("hashes") else "null" for name in columns}
+    end = "".join(f', "{name}": {value}' for name, value in empty.items()) + "}"
+    assert all(line.endswith(end) for line in lines)
+    return [line.removesuffix(end) + "}" for line in lines]
 
 
 def block_with_receipts() -> Tables:

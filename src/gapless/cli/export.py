@@ -16,7 +16,7 @@ from gapless.cli.options import common, note
 from gapless.cli.stores import Store, blocks_option, network_option, opened_store, sink_argument
 from gapless.core.errors import Incomplete, UsageError
 from gapless.core.ranges import Span
-from gapless.export import FORMATS, LAYOUTS, Export, find_layout, lacking, range_of
+from gapless.export import FORMATS, LAYOUTS, VERSIONS, Export, find_layout, lacking, range_of
 from gapless.export.layout import Layout
 from gapless.export.output import new_file, refuse_unwritable
 
@@ -26,13 +26,15 @@ _TABLES = [*dict.fromkeys(table for layouts in LAYOUTS.values() for table in lay
 
 @click.command()
 @sink_argument
-@click.option("--table", "table_name", type=click.Choice(_TABLES), required=True, help="Of what.")
+@click.option(
+    "--table", "table_name", type=click.Choice(_TABLES), required=True, help="Table to export."
+)
 @click.option(
     "--schema",
     type=click.Choice([*LAYOUTS]),
     default="native",
     show_default=True,
-    help="Whose columns.",
+    help=f"Columns: our own or ethereum-etl {VERSIONS['ethereum-etl']}.",
 )
 @click.option(
     "--format",
@@ -80,7 +82,8 @@ async def export(
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 1
     if as_json:
-        click.echo(data.to_json(exporting.export_json(store.network, span, rows, output)))
+        told = exporting.export_json(store.network, span, rows, schema, output)
+        click.echo(data.to_json(told))
     else:
         note(exporting.summary(store.network, span, rows, table_name))
     return 0

@@ -9,6 +9,7 @@ from typing import Any
 from gapless.cli.figures import counted
 from gapless.cli.verifying import spans_text
 from gapless.core.ranges import RangeSet, Span
+from gapless.export import VERSIONS
 from gapless.schema import BLOCKS
 
 
@@ -17,12 +18,14 @@ def summary(network: str, span: Span, rows: int, table: str) -> str:
     return f"{network}: {counted(rows, 'row')} of {table}, blocks {blocks}"
 
 
-def export_json(network: str, span: Span, rows: int, output: str) -> dict[str, Any]:
+def export_json(network: str, span: Span, rows: int, schema: str, output: str) -> dict[str, Any]:
     return {
         "network": network,
         "first": span.first,
         "last": span.last,
         "rows": rows,
+        "schema": schema,
+        "schema_version": VERSIONS[schema],
         "output": output,
     }
 

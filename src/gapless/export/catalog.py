@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gapless.core.errors import UsageError
-from gapless.export.etl import ETL
+from gapless.export.etl import ETL, VERSION
 from gapless.export.layout import Layout
 from gapless.export.native import NATIVE
 
 LAYOUTS: Mapping[str, Mapping[str, Layout]] = {"native": NATIVE, "ethereum-etl": ETL}
+VERSIONS: Mapping[str, str | None] = {"native": None, "ethereum-etl": VERSION}
+"""The release of the tool whose columns a schema copies; None for our own columns."""
 
 
 def find_layout(schema: str, table: str) -> Layout:

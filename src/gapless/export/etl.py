@@ -1,8 +1,7 @@
 """The columns of ethereum-etl, in its order and its forms, so that its users can switch.
 
-They are those of its version 2.3.1, and of the files that it is tested with. Numbers of any size
-are numbers, in JSON too. It names the columns of a CSV with the first row, so a file of nothing is
-empty.
+`VERSION` is the release whose exporters they copy. Numbers of any size are numbers, in JSON too.
+ethereum-etl writes the header of a CSV with the first row, so a file without rows is empty.
 """
 
 from __future__ import annotations
@@ -18,6 +17,8 @@ from gapless.export.transfers import COLUMNS, MADE_OF, transfers
 from gapless.export.values import gathered, grouped, hex_texts, looked_up
 from gapless.schema import BLOCKS, LOGS, TRANSACTIONS, WITHDRAWALS, Column
 from gapless.schema.digest import one_array
+
+VERSION = "2.4.2"
 
 _TEXTS = pa.list_(pa.string())
 _WITHDRAWAL = {
@@ -50,6 +51,12 @@ def _withdrawals(rows: pa.Table, window: Window) -> pa.Array:
     return grouped(one_array(rows["block_number"]), one_array(found["block_number"]), objects)
 
 
+def _blob_versioned_hashes(rows: pa.Table, _: Window) -> pa.Array:
+    """The hashes of each transaction; an empty list where a transaction carries no blobs."""
+    texts = rows["blob_versioned_hashes"].to_pylist()
+    return pa.array([json.loads(text) if text else [] for text in texts], _TEXTS)
+
+
 def _with_receipts(rows: pa.Table) -> pa.Table:
     """On some chains a transaction has none."""
     return rows.filter(rows["cumulative_gas_used"].is_valid())
@@ -74,6 +81,13 @@ _SPECIAL = {
         "withdrawals", Form.OBJECTS, _WITHDRAWALS, ("block_number",), _withdrawals
     ),
     "block_hash": _BLOCK_HASH,
+    "blob_versioned_hashes": Field(
+        "blob_versioned_hashes",
+        Form.TEXTS,
+        _TEXTS,
+        ("blob_versioned_hashes",),
+        _blob_versioned_hashes,
+    ),
     "l1_fee_scalar": Field("l1_fee_scalar", Form.FLOAT, pa.float64(), ("extra",), _l1_fee_scalar),
 }
 _RENAMED = {"number": "block_number", "timestamp": "block_timestamp", "transaction_type": "type"}
@@ -101,7 +115,8 @@ ETL: Mapping[str, Layout] = {
             BLOCKS.columns,
             "number hash parent_hash nonce sha3_uncles logs_bloom transactions_root state_root "
             "receipts_root miner difficulty total_difficulty size extra_data gas_limit gas_used "
-            "timestamp transaction_count base_fee_per_gas withdrawals_root withdrawals",
+            "timestamp transaction_count base_fee_per_gas withdrawals_root withdrawals "
+            "blob_gas_used excess_blob_gas",
         ),
         {WITHDRAWALS.name: ("block_number", *(it for it, _ in _WITHDRAWAL.values()))},
     ),
@@ -111,7 +126,7 @@ ETL: Mapping[str, Layout] = {
             TRANSACTIONS.columns,
             "hash nonce block_hash block_number transaction_index from_address to_address value "
             "gas gas_price input block_timestamp max_fee_per_gas max_priority_fee_per_gas "
-            "transaction_type",
+            "transaction_type max_fee_per_blob_gas blob_versioned_hashes",
         ),
         _HASHES,
     ),
@@ -121,7 +136,7 @@ ETL: Mapping[str, Layout] = {
             TRANSACTIONS.columns,
             "transaction_hash transaction_index block_hash block_number cumulative_gas_used "
             "gas_used contract_address root status effective_gas_price l1_fee l1_gas_used "
-            "l1_gas_price l1_fee_scalar",
+            "l1_gas_price l1_fee_scalar blob_gas_price blob_gas_used",
             transaction_hash="hash",
         ),
         _HASHES,

@@ -15,6 +15,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from bench.meter import Meter
 from bench.node import Node, Pace, node_of, serve, url_of
 from bench.null_client import ceiling
 from bench.rendered import WORKLOADS
@@ -155,7 +156,42 @@ async def test_the_rate_limit_counts_calls(cache: Path) -> None:
         assert status == 200
         status, answer = await ask(url, CALLS[0])
         assert (status, answer["error"]["code"]) == (429, -32005)
-    assert (node.requests, node.calls) == (1, 20)
+    assert (node.requests, node.calls, node.refused) == (1, 20, 1)
+
+
+async def test_a_metered_node_refuses_a_whole_batch_that_exceeds_the_budget(cache: Path) -> None:
+    node = node_of(PARAMETERS, Pace(rps=10, metered=True), cache)
+    async with serving(node) as url, aiohttp.ClientSession() as session:
+        async with session.post(url, json=CALLS[:11]) as response:
+            assert (response.status, await response.read()) == (429, b"")
+            assert "Retry-After" not in response.headers
+        status, answers = await ask(url, CALLS[:10])  # the refused batch has cost nothing
+        assert (status, len(answers)) == (200, 10)
+    assert (node.requests, node.calls, node.refused) == (1, 10, 1)
+
+
+def test_a_budget_refills_with_time_and_holds_one_second_at_most() -> None:
+    now = 100.0
+    meter = Meter(10, clock=lambda: now)
+    assert [meter.take(6), meter.take(6), meter.take(4)] == [True, False, True]
+    now += 0.5
+    assert [meter.take(6), meter.take(5)] == [False, True]
+    now += 60
+    assert [meter.take(11), meter.take(10), meter.take(1)] == [False, True, False]
+
+
+async def test_one_faulty_call_fails_its_whole_batch(cache: Path) -> None:
+    """Of 200 calls, 5 % go wrong: together they fail nearly always, alone they mostly succeed."""
+    blocks = [call(n, "eth_getBlockByNumber", hex(n % HEAD), True) for n in range(200)]
+    statuses = {}
+    for size in (200, 1):
+        node = node_of(PARAMETERS, Pace(), cache, parse_faults("500=0.05"), per_call=True)
+        async with serving(node) as url:
+            batches = [blocks[at : at + size] for at in range(0, len(blocks), size)]
+            statuses[size] = [(await ask(url, batch))[0] for batch in batches]
+        assert node.injected == statuses[size].count(500)
+    assert statuses[200] == [500]
+    assert 1 <= statuses[1].count(500) <= 30
 
 
 async def test_as_a_process_it_tells_its_url_first_and_its_cost_last() -> None:
@@ -170,7 +206,9 @@ async def test_as_a_process_it_tells_its_url_first_and_its_cost_last() -> None:
     )
     node.send_signal(signal.SIGTERM)
     told = (await node.stdout.read()).decode()
-    assert re.fullmatch(r"cpu_seconds=\d+\.\d+ requests=1 calls=1 bytes=\d+ injected=0\n", told)
+    assert re.fullmatch(
+        r"cpu_seconds=\d+\.\d+ requests=1 calls=1 bytes=\d+ injected=0 refused=0\n", told
+    )
     assert await node.wait() == 0
 
 

@@ -11,11 +11,13 @@ import pytest
 from pyarrow import csv
 from pyarrow import parquet as pq
 
+from bench.conditions import Conditions
 from bench.peers.bounds import bounds
 from bench.peers.counting import Count, compared, counted, truth
 from bench.peers.measuring import task_of
 from bench.peers.page import page
-from bench.peers.results import FAULTS, Cell, Part, Results, Speed
+from bench.peers.providers import FAULTY_CALLS, LATENCY, METERED, PROVIDERS, RATE_LIMIT, Provider
+from bench.peers.results import FAULTS, Cell, Part, Results, Speed, Trial
 from bench.peers.running import Ran, Task, finished, run
 from bench.peers.tools import CRYO, ETHEREUM_ETL, GAPLESS, Output
 from bench.rendered import LARGE, SMALL, Rendered
@@ -79,7 +81,8 @@ def test_all_files_of_a_table_count_whatever_their_format(tmp_path: Path) -> Non
 
 
 async def test_gapless_is_complete_in_the_harness_in_spite_of_faults() -> None:
-    ran = await run(GAPLESS, task_of(SMALL, 20), faults="null=0.05,wrong-block=0.1")
+    conditions = Conditions(faults="null=0.05,wrong-block=0.1")
+    ran = await run(GAPLESS, task_of(SMALL, 20), conditions)
     assert ran.complete
     assert ran.injected > 0
     assert ran.requests > 2
@@ -99,44 +102,72 @@ async def test_the_first_command_that_fails_is_the_last(tmp_path: Path) -> None:
     assert await finished(commands, {"WANTED": "0"}, tmp_path, 30) == 0
 
 
-def ran(seconds: float, count: Count = RIGHT, code: int | None = 0, injected: int = 7) -> Ran:
-    return Ran(seconds, code, count, injected, 100, cpu_seconds=1.5, node_seconds=0.1)
+async def test_a_run_tells_how_many_calls_were_answered_and_requests_refused() -> None:
+    ran = await run(GAPLESS, task_of(SMALL, 20), Conditions(rps=20, metered=True))
+    assert ran.complete
+    assert ran.refused > 0
+    assert ran.calls >= 2 * 20
 
 
-def part(cells: Mapping[str, Mapping[str, Cell]], seconds: Mapping[str, float]) -> Part:
-    speeds = {name: Speed([ran(took)], [ran(1.0)]) for name, took in seconds.items()}
+def ran(
+    seconds: float,
+    count: Count = RIGHT,
+    code: int | None = 0,
+    injected: int = 7,
+    *,
+    calls: int = 1000,
+    refused: int = 0,
+) -> Ran:
+    return Ran(
+        seconds, code, count, injected, 100, calls, refused, cpu_seconds=1.5, node_seconds=0.1
+    )
+
+
+START = 0.5
+
+
+def part(
+    cells: Mapping[str, Mapping[str, Cell]], seconds: Mapping[str, float], start: float = START
+) -> Part:
+    speeds = {name: Speed([ran(took)], [ran(start)]) for name, took in seconds.items()}
     return Part(Task(LARGE, 500, KEYS), 1000.0, speeds, cells)
 
 
-def results(**wrong: Ran) -> Results:
-    """Gapless takes 3 s, cryo 5 s, ethereum-etl 13 s; the named cells of cryo went wrong."""
+def trial(provider: Provider, **rans: Ran) -> Trial:
+    speeds = {name: Speed([it], [ran(START)]) for name, it in rans.items()}
+    return Trial(provider, Task(SMALL, provider.blocks, KEYS), speeds)
+
+
+def results(*trials: Trial, start: float = START, **wrong: Ran) -> Results:
+    """Gapless takes 2.5 s, cryo 4.5 s, ethereum-etl 12.5 s; the named cells of cryo went wrong."""
     right = {fault: Cell([ran(4.0)]) for fault in FAULTS}
     cells = {
         GAPLESS.name: right,
         CRYO.name: right | {f"{name}=0.01": Cell([it]) for name, it in wrong.items()},
         ETHEREUM_ETL.name: right,
     }
-    seconds = {GAPLESS.name: 3.0, CRYO.name: 5.0, ETHEREUM_ETL.name: 13.0}
+    seconds = {GAPLESS.name: 2.5, CRYO.name: 4.5, ETHEREUM_ETL.name: 12.5}
     missing = {"squid": "there is no npm"}
-    return Results([part(cells, seconds)], missing, True, date(2024, 2, 29), "2 cores")
+    parts = [part(cells, seconds, start)]
+    return Results(parts, trials, missing, True, date(2024, 2, 29), "2 cores")
 
 
 def test_the_page_tells_losses_silence_limits_and_who_was_not_there() -> None:
     text = page(
         results(
             null=ran(6.0, Count(lost=1200), code=1),
-            empty=ran(5.0, Count(lost=3, doubled=2)),
+            empty=ran(4.5, Count(lost=3, doubled=2)),
             truncated=ran(60.0, Count(lost=9), code=None),
-            drop=ran(5.0, injected=0),
+            drop=ran(4.5, injected=0),
         )
     )
     for words in (
-        "| **1,200 lost**, exit code 1; 7 faults, 6.0 s (1.2x) |",
-        "| **3 lost and 2 doubled, in silence**; 7 faults, 5.0 s (1.0x) |",
-        "| **ended after the limit**, 9 lost; 7 faults, 60.0 s (12.0x) |",
-        "| not met; 0 faults, 5.0 s (1.0x) |",
-        "| complete; 7 faults, 4.0 s (1.3x) |",
-        "| cryo 0.3.2 | 5.00 | 1.00 | 4.00 | 125 | 1.50 | 1.67 | 2.00 | 2% |",
+        "| **1,200 lost**, exit code 1; 7 faults, 6.0 s (1.3x) |",
+        "| **3 lost and 2 doubled, in silence**; 7 faults, 4.5 s (1.0x) |",
+        "| **ended after the limit**, 9 lost; 7 faults, 60.0 s (13.3x) |",
+        "| not met; 0 faults, 4.5 s (1.0x) |",
+        "| complete; 7 faults, 4.0 s (1.6x) |",
+        "| cryo 0.3.2 | 4.50 | 0.50 | 4.00 | 125 | 1.50 | 1.80 | 2.00 | 2% |",
         "- **squid 1.27.3** was not run: there is no npm.",
         "with `--quick`: a tenth of the blocks",
         "on 2 cores, on 2024-02-29",
@@ -144,17 +175,83 @@ def test_the_page_tells_losses_silence_limits_and_who_was_not_there() -> None:
         assert words in text
 
 
+def test_a_run_that_is_mostly_start_up_is_not_compared() -> None:
+    """Net of 1.2 s of start, Gapless has 1.3 s, cryo 3.3 s and ethereum-etl 11.3 s."""
+    short = results(start=1.2)
+    text = page(short)
+    speeds = [line for line in text.splitlines() if line.endswith(" 4% |") or "| 2% |" in line]
+    assert speeds == [
+        "| Gapless 0.1.0 | 2.50 | 1.20 | too short to compare | - | 1.50 |  |  | 4% |",
+        "| cryo 0.3.2 | 4.50 | 1.20 | 3.30 | 152 | 1.50 | - | too short to compare | 2% |",
+    ]
+    assert "| complete; 7 faults, 4.0 s |" in text
+    assert "| complete; 7 faults, 4.0 s (0.9x) |" in text
+    measured = {row.name: row for row in bounds(short)}
+    for name in ("its slowest fault by its clean run", "of the node's ceiling"):
+        assert measured[f"large: {name}"].figure == "too short to compare"
+    assert measured["large: times as fast as cryo"].figure == "too short to compare"
+    assert all(row.ok for row in measured.values())
+    assert "| large: times as fast as cryo |  | too short to compare |  |" in text
+
+
+def test_the_page_shows_each_provider() -> None:
+    text = page(
+        results(
+            trial(LATENCY, Gapless=ran(5.5, injected=0), cryo=ran(10.5, injected=0)),
+            trial(
+                METERED,
+                Gapless=ran(9.5, injected=0, calls=900, refused=60),
+                cryo=ran(0.2, Count(lost=5009), code=1, injected=0, calls=100, refused=1302),
+            ),
+        )
+    )
+    for words in (
+        "### Latency of 80 ms\n\nThe provider takes 80 ms for every request. The job is 5,000",
+        "| Gapless 0.1.0 | complete | 5.50 | 5.00 | 1,000 | 1,000 | 0 |  |\n",
+        "| cryo 0.3.2 | complete | 10.50 | 10.00 | 500 | 1,000 | 0 | 2.00 |\n",
+        "| Gapless 0.1.0 | complete | 9.50 | 9.00 | 56 | 900 | 60 | 90% |  |\n",
+        "| cryo 0.3.2 | **5,009 lost**, exit code 1 | 0.20 | - | - | 100 | 1,302 | - | - |\n",
+    ):
+        assert words in text
+
+
+def test_a_provider_that_held_nobody_back_for_long_is_not_compared() -> None:
+    """A tenth of the job is over before the budget of the first second is used up."""
+    short = results(trial(RATE_LIMIT, Gapless=ran(0.9, injected=0), cryo=ran(9.0, injected=0)))
+    text = page(short)
+    short_row = "| Gapless 0.1.0 | complete | 0.90 | too short to compare | - | 1,000 | 0 | - |  |"
+    assert short_row in text
+    assert "| 0 | 35% | too short to compare |" in text
+    names = [row.name for row in bounds(short)]
+    assert f"{RATE_LIMIT.name}: share of the budget used" in names
+    assert all(row.ok for row in bounds(short))
+
+
+def test_every_provider_has_its_conditions() -> None:
+    assert len({provider.name for provider in PROVIDERS}) == len(PROVIDERS)
+    assert all(provider.blocks <= SMALL.blocks for provider in PROVIDERS)
+
+
 def test_bounds_are_of_gapless_alone_and_can_be_missed() -> None:
-    fine = results(null=ran(6.0, Count(lost=1200), code=1))
+    wrong = ran(6.0, Count(lost=1200), code=1)
+    fine = results(trial(METERED, Gapless=ran(9.5, calls=900), cryo=wrong), null=wrong)
     assert [row.name for row in bounds(fine) if not row.ok] == []
     cells = {**fine.parts[0].cells, GAPLESS.name: {"null=0.01": Cell([ran(6.1, Count(lost=1))])}}
-    seconds = {GAPLESS.name: 3.0, CRYO.name: 4.0, ETHEREUM_ETL.name: 10.0}
-    poor = Results([part(cells, seconds)], {}, False, date(2024, 2, 29), "2 cores")
-    missed = [row.name.removeprefix("large: ") for row in bounds(poor) if not row.ok]
+    seconds = {GAPLESS.name: 2.5, CRYO.name: 3.5, ETHEREUM_ETL.name: 9.5}
+    trials = [
+        trial(LATENCY, Gapless=ran(10.5), cryo=ran(9.5)),
+        trial(METERED, Gapless=ran(10.5, calls=900), cryo=ran(99.5)),
+        trial(FAULTY_CALLS, Gapless=ran(60.0, Count(lost=5), code=None), cryo=ran(9.5)),
+    ]
+    poor = Results([part(cells, seconds)], trials, {}, False, date(2024, 2, 29), "2 cores")
+    missed = [row.name for row in bounds(poor) if not row.ok]
     assert missed == [
-        "rows that Gapless lost or doubled",
-        "runs of Gapless that were not complete",
-        "its slowest fault by its clean run",
-        "times as fast as cryo",
-        "times as fast as ethereum-etl",
+        "large: rows that Gapless lost or doubled",
+        "large: runs of Gapless that were not complete",
+        "large: its slowest fault by its clean run",
+        "large: times as fast as cryo",
+        "large: times as fast as ethereum-etl",
+        "Latency of 80 ms: times as fast as cryo",
+        "Metered, 100 calls a second: share of the budget used",
+        "Faulty calls: runs of Gapless that were not complete",
     ]
