@@ -110,6 +110,8 @@ async def fetch(
     opening = open_fetch(wish, places.config, ledger_url, max_calls=max_calls, create=not dry_run)
     serving = metrics_page(metrics_port, works=not (dry_run or detach))
     async with serving as page, opening as fetch:
+        for absent in fetch.absent:
+            note(f"warning: {absent}. {absent.hint}".rstrip(". "))
         note(fetching.where(fetch))
         note(fetching.plan(fetch))
         if dry_run:

@@ -58,7 +58,7 @@ from gapless.runtime.worker import WorkerOptions
 from gapless.sinks import Sink
 from gapless.sinks.location import is_shareable, open_sink
 from gapless.sources.evm.source import EvmSource
-from gapless.sources.rpc import Call, Pool, Profile, Providers, Share
+from gapless.sources.rpc import Absent, Call, Pool, Profile, Providers, Share
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -103,6 +103,7 @@ class Fetching:
     ledger_url: str
     providers: Providers
     pool: Pool
+    absent: Sequence[Absent]  # endpoints that could not be used at first contact
     tip: Tip
     span: Span
     spec: BlocksSpec
@@ -197,7 +198,7 @@ async def open_fetch(
         providers=providers,
     )
     async with providers, pool:
-        await _introduced(pool)
+        absent = await _introduced(pool)
         source = EvmSource(pool, wish.network, receipts=False)
         tip = await survey(source, wish.network, wish.confirmations)
         pool.patience = PATIENCE
@@ -207,13 +208,20 @@ async def open_fetch(
             spec = wish.spec(pool.chain_id, "" if sink is None else sink.id)
             done = RangeSet() if sink is None else await covered(sink, spec, span)
             missing = RangeSet.of(span) - done
-            yield Fetching(wish, ledger_url, providers, pool, tip, span, spec, sink, missing)
+            yield Fetching(
+                wish, ledger_url, providers, pool, absent, tip, span, spec, sink, missing
+            )
 
 
-async def _introduced(pool: Pool) -> None:
-    """Asks every endpoint, so that one of another chain is found before anything is made."""
-    call = Call("eth_blockNumber")
-    await asyncio.gather(*(pool.ask([call], avoid=pool.names - {name}) for name in pool.names))
+async def _introduced(pool: Pool) -> list[Absent]:
+    """Asks every endpoint, so that one of another chain is found before anything is made.
+
+    Tells which cannot be used for now; one that can is enough.
+    """
+    absent = await pool.meet()
+    call, there = Call("eth_blockNumber"), pool.names - {each.endpoint for each in absent}
+    await asyncio.gather(*(pool.ask([call], avoid=pool.names - {name}) for name in there))
+    return absent
 
 
 async def _known_profiles(ledger_url: str, network: str) -> dict[str, Profile]:

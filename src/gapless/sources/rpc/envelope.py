@@ -22,6 +22,12 @@ _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _MOST_WORDS = 1000
 # These mean the key or the address, unless the words mean something else.
 _DENIED = frozenset({301, 302, 307, 308, 401, 402, 403, 404, 405})
+_HINTS = {
+    401: "Is the API key still valid?",
+    403: "Is the API key still valid?",
+    402: "Is the plan paid for?",
+}
+NOT_A_NODE = "Is this the URL of a JSON-RPC node?"
 
 
 class Call(NamedTuple):
@@ -50,6 +56,13 @@ class Complaint:
     call: int | None = None  # its id; None: the whole request
     denied: bool = False  # by HTTP, not by JSON-RPC: most likely a wrong key or address
     too_large: bool = False  # the answer, not the number of calls
+    unreachable: bool = False  # there is nobody to ask at this address
+    hint: str = ""  # what may be the cause
+
+    @property
+    def lasting(self) -> bool:
+        """Whether asking again soon will not help."""
+        return self.denied or self.unreachable
 
 
 @dataclass(slots=True)
@@ -160,4 +173,5 @@ def _denied(complaint: Complaint, status: int) -> Complaint:
         return complaint
     said = complaint.words
     words = said if said.startswith("HTTP") else f"HTTP {status} {said}".strip()
-    return replace(complaint, refusal=Refusal(Reaction.SWITCH), words=words, denied=True)
+    hint = _HINTS.get(status, NOT_A_NODE)
+    return replace(complaint, refusal=Refusal(Reaction.SWITCH), words=words, denied=True, hint=hint)

@@ -24,6 +24,7 @@ import msgspec
 from gapless.core.errors import UsageError
 from gapless.sources.reactions import Reaction, Refusal
 from gapless.sources.rpc.choice import choose
+from gapless.sources.rpc.contact import TLS_HINT, Absent, meet, speaks_tls
 from gapless.sources.rpc.endpoint import Endpoint, EndpointSpec
 from gapless.sources.rpc.envelope import Call, Complaint, Heard
 from gapless.sources.rpc.errand import Answers, Errand
@@ -38,6 +39,7 @@ from gapless.sources.together import together
 
 _LATER_AT_MOST = 3  # times that each endpoint is asked for what it does not have yet
 _LATER_DELAY = 0.25
+_ABSENT_REST = 10.0  # seconds
 _CHAIN = {0: Call("eth_chainId")}
 
 
@@ -137,6 +139,20 @@ class Pool:
         )
         return max(1, *rooms)
 
+    async def meet(self) -> list[Absent]:
+        """Makes first contact with every endpoint; tells which cannot be used for now.
+
+        Raises `Unavailable` if none can, and `UsageError` if one is of another chain.
+        """
+        contacts = {each.name: self._contact(each) for each in self._endpoints}
+        absent = await meet(contacts, self.patience)
+        for each in self._endpoints:
+            for found in absent:
+                if found.endpoint == each.name:  # the others are asked first for a while
+                    each.trouble = found.trouble
+                    each.rest(self._clock(), _ABSENT_REST)
+        return absent
+
     def doubt_below(self, name: str, height: int) -> None:
         """An endpoint had nothing below a height where another had: it is asked last there."""
         for endpoint in self._endpoints:
@@ -178,9 +194,9 @@ class Pool:
     async def _round(self, errand: Errand, endpoint: Endpoint, *, fresh: bool) -> list[Heard]:
         """Asks for all that is pending, in as few requests as can be."""
         if endpoint.name not in self._introduced_here:
-            refused = await self._introduced(endpoint)
-            if refused is not None:
-                return [refused]
+            heard = await self._introduced(endpoint)
+            if heard is not None:
+                return [_not_introduced(endpoint, heard)]
         batches = [*self._exchange.batches(endpoint, errand.pending(endpoint.name))]
         return await together(
             [self._exchange.send(endpoint, batch, errand.sent, fresh=fresh) for batch in batches]
@@ -193,7 +209,7 @@ class Pool:
             if chain_id is None:
                 heard = await self._exchange.send(endpoint, _CHAIN, set(), fresh=False)
                 if not heard.results:
-                    return _not_introduced(endpoint, heard)
+                    return heard
                 chain_id = _number(heard.results[0])
             if chain_id is None:
                 raise UsageError(f"endpoint `{endpoint.name}` names no chain: is it an EVM node?")
@@ -206,6 +222,24 @@ class Pool:
             self.chain_id = chain_id
             self._introduced_here.add(endpoint.name)
             return None
+
+    async def _contact(self, endpoint: Endpoint) -> Absent | None:
+        """Insists on an introduction; what stands against it, if that is certain or takes long."""
+        name, failures, until = endpoint.name, 0, self._clock() + self.patience
+        while (heard := await self._introduced(endpoint)) is not None:
+            failures += 1
+            last = heard.complaints[-1] if heard.complaints else None
+            trouble, hint = endpoint.trouble, last.hint if last else ""
+            if last is not None and last.lasting:
+                return Absent(name, trouble, hint)
+            if failures == 1 and await speaks_tls(endpoint.spec.url):
+                return Absent(name, trouble, TLS_HINT)
+            now = self._clock()
+            at = max(now + delay(failures, self._chance()), endpoint.ready_at())
+            if at > until:
+                return Absent(name, trouble, hint)
+            await asyncio.sleep(at - now)
+        return None
 
     def _react(self, errand: Errand, endpoint: Endpoint, heard: Heard) -> None:
         """Draws the errand's own conclusions; the endpoint has drawn its own."""
