@@ -38,7 +38,7 @@ from gapless.runtime.fetching import (
     wish_for,
 )
 from gapless.runtime.finishing import finished_by_workers
-from gapless.runtime.plane import Plane, profiles_to
+from gapless.runtime.plane import Plane, keep_profiles
 from gapless.sources.rpc import Share
 
 _LEVELS = [level.value for level in Level]
@@ -170,7 +170,7 @@ class Run:
                         await foreground.run_to_the_end(engine, handle, display, interrupted)
                     enough.cancel()
                     ended = await handle.progress()
-                    await engine.ledger.keep_profiles(fetch.spec.network, profiles_to(fetch.pool))
+                    await keep_profiles(engine.ledger, fetch.spec.network, fetch.pool)
             return await fetch.result(line.counts, ended, time.monotonic() - began)
 
     def _crew(self, engine: Engine, backfill_id: str, display: ProgressDisplay) -> Crew:

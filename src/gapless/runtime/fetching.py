@@ -48,17 +48,17 @@ from gapless.runtime.plane import (
     Plane,
     covered,
     endpoints_of,
+    keep_profiles,
+    kept_profiles,
     known_hashes,
     plane_with,
-    profiles_from,
-    profiles_to,
 )
 from gapless.runtime.process import DEFAULT_LEDGER, actor
 from gapless.runtime.worker import WorkerOptions
 from gapless.sinks import Sink
 from gapless.sinks.location import is_shareable, open_sink
 from gapless.sources.evm.source import EvmSource
-from gapless.sources.rpc import Absent, Call, Pool, Profile, Providers, Share
+from gapless.sources.rpc import Absent, Call, EndpointSpec, Pool, Profile, Providers, Share
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -189,12 +189,13 @@ async def open_fetch(
 ) -> AsyncIterator[Fetching]:
     """Asks the nodes where the chain stands, and the sink what it has."""
     providers = Providers(wish.numbers.workers, share=Share(0, wish.processes))
+    endpoints = endpoints_of(config, wish.endpoints)
     pool = Pool(
-        endpoints_of(config, wish.endpoints),
+        endpoints,
         chain_id=wish.network.chain_id,
         max_calls=max_calls,
         patience=FIRST_PATIENCE,
-        profiles=await _known_profiles(ledger_url, wish.network.name),
+        profiles=await _known_profiles(ledger_url, wish.network.name, endpoints),
         providers=providers,
     )
     async with providers, pool:
@@ -224,12 +225,14 @@ async def _introduced(pool: Pool) -> list[Absent]:
     return absent
 
 
-async def _known_profiles(ledger_url: str, network: str) -> dict[str, Profile]:
+async def _known_profiles(
+    ledger_url: str, network: str, endpoints: Sequence[EndpointSpec]
+) -> dict[str, Profile]:
     """What the ledger knows of the endpoints, if there is a ledger."""
     with suppress(LedgerError):
         ledger = await open_ledger(ledger_url, create=False)
         try:
-            return profiles_from(await ledger.profiles(network))
+            return await kept_profiles(ledger, network, endpoints)
         finally:
             await ledger.close()
     return {}
@@ -349,5 +352,5 @@ async def fetch(
             engine, wanted = await fetching.engine()
             async with engine:
                 ended = await (await start(engine, plane, wanted)).wait()
-                await engine.ledger.keep_profiles(wish.network.name, profiles_to(fetching.pool))
+                await keep_profiles(engine.ledger, wish.network.name, fetching.pool)
             return await fetching.result(plane.counts, ended, time.monotonic() - began)

@@ -156,16 +156,24 @@ def _complaint(raw: bytes, status: int, at: int | None) -> Complaint:
         words = f"{error.message} {bytes(error.data).decode(errors='replace')}"
     except _UNREADABLE:
         code, words = None, raw.decode(errors="replace").strip('"')
-    words = words[:_MOST_WORDS].strip()
+    words = _cut(words)
     return _denied(Complaint(understand(words, code, status), words, at), status)
 
 
 def _of_status(body: bytes, status: int) -> Complaint:
     """What an HTTP status means whose body is no JSON; a page of HTML says nothing about us."""
-    text = body[:_MOST_WORDS].decode(errors="replace").strip()
+    text = _cut(body[: 2 * _MOST_WORDS].decode(errors="replace"))
     words = "" if status >= 500 or text.startswith("<") else text
     said = f"HTTP {status} {words}".strip()
     return _denied(Complaint(understand(words, None, status), said), status)
+
+
+def _cut(words: str) -> str:
+    """The beginning of some words, none of them in part: half a key could not be struck out."""
+    if len(words) <= _MOST_WORDS:
+        return words.strip()
+    kept, _, _ = words[: _MOST_WORDS + 1].rpartition(" ")
+    return kept.strip()
 
 
 def _denied(complaint: Complaint, status: int) -> Complaint:

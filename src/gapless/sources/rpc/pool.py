@@ -130,6 +130,11 @@ class Pool:
         now = self._clock()
         return {each.name: each.profile(now) for each in self._endpoints}
 
+    def profiles_by_key(self) -> dict[str, Profile]:
+        """The same, by what they are kept as."""
+        profiles = self.profiles()
+        return {each.spec.key: profiles[each.name] for each in self._endpoints}
+
     def room(self, calls: Sequence[Call]) -> int:
         """How often one request may hold calls like all of these, by what is known now."""
         size = max(1.0, sum(map(self._exchange.size, calls)))
