@@ -241,5 +241,6 @@ class FetchLine:
             retries=counts.retries,
             refused=counts.refused,
             waiting=backfill.chunks.failed,
+            endpoints=counts.endpoints,
         )
         return fetching.progress_line(standing, width)

@@ -58,7 +58,16 @@ from gapless.runtime.worker import WorkerOptions
 from gapless.sinks import Sink
 from gapless.sinks.location import is_shareable, open_sink
 from gapless.sources.evm.source import EvmSource
-from gapless.sources.rpc import Absent, Call, EndpointSpec, Pool, Profile, Providers, Share
+from gapless.sources.rpc import (
+    Absent,
+    Call,
+    EndpointSpec,
+    Pool,
+    Profile,
+    Providers,
+    Served,
+    Share,
+)
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -85,6 +94,7 @@ class FetchResult:
     requests: int
     retries: int  # calls that were sent again
     refused: int  # answers that did not hold
+    endpoints: Mapping[str, Served]  # by name
 
     @property
     def seconds(self) -> float:
@@ -142,7 +152,11 @@ class Fetching:
     ) -> FetchResult:
         """What is stored by now, and what is not, after a run of so many seconds."""
         if counts is None:  # nothing was to be done
-            counts = Counts(calls=dict(self.pool.calls), requests=self.pool.requests)
+            counts = Counts(
+                calls=dict(self.pool.calls),
+                requests=self.pool.requests,
+                endpoints=self.pool.served(),
+            )
         assert self.sink is not None
         ended_at = time.time()
         await self.sink.finish()
@@ -167,6 +181,7 @@ class Fetching:
             requests=counts.requests,
             retries=counts.retries,
             refused=counts.refused,
+            endpoints=counts.endpoints,
         )
 
 

@@ -116,7 +116,11 @@ class Plane:
             calls=dict(self.pool.calls),
             requests=self.pool.requests,
             retries=self.pool.retries,
-            refused=self.intake.refused,
+            refused=self.intake.refused.total(),
+            endpoints={
+                name: msgspec.structs.replace(served, refused=self.intake.refused[name])
+                for name, served in self.pool.served().items()
+            },
         )
 
     async def run(self, chunk: Chunk, context: Context) -> None:

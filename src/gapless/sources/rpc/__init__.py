@@ -3,6 +3,7 @@
 pool        what callers use: `ask`, and the counts
 providers   the endpoints of a process by URL, which all its pools share
 contact     first contact, while a person waits: who can be used, or why not
+standing    whether an endpoint is down, and what it has done
 choice      which endpoint is next, how long to wait for it, or why none will do
 errand      one `ask` on its way: what it has, what it suffered, its patience
 exchange    one request and what its answer teaches
@@ -22,6 +23,7 @@ from gapless.sources.rpc.pool import Pool
 from gapless.sources.rpc.profile import Profile
 from gapless.sources.rpc.providers import Providers, Share
 from gapless.sources.rpc.refused import Refused
+from gapless.sources.rpc.standing import Served
 
 __all__ = [
     "Absent",
@@ -32,6 +34,7 @@ __all__ = [
     "Profile",
     "Providers",
     "Refused",
+    "Served",
     "Share",
     "Timeouts",
 ]

@@ -34,6 +34,7 @@ from gapless.sources.rpc.limits import delay
 from gapless.sources.rpc.profile import Profile
 from gapless.sources.rpc.providers import Providers
 from gapless.sources.rpc.refused import Refused
+from gapless.sources.rpc.standing import Served
 from gapless.sources.rpc.tally import Tally
 from gapless.sources.together import together
 
@@ -126,6 +127,14 @@ class Pool:
         """Requests that wait for their turn, or for an endpoint to recover."""
         return self._resting + sum(each.gate.waiting for each in self._endpoints)
 
+    def served(self) -> dict[str, Served]:
+        """What each endpoint has done for this pool, and how it stands now."""
+        now = self._clock()
+        return {
+            each.name: self._providers.standing(each).served(self._tally.calls_to[each.name], now)
+            for each in self._endpoints
+        }
+
     def profiles(self) -> dict[str, Profile]:
         now = self._clock()
         return {each.name: each.profile(now) for each in self._endpoints}
@@ -203,9 +212,12 @@ class Pool:
             if heard is not None:
                 return [_not_introduced(endpoint, heard)]
         batches = [*self._exchange.batches(endpoint, errand.pending(endpoint.name))]
-        return await together(
+        heard = await together(
             [self._exchange.send(endpoint, batch, errand.sent, fresh=fresh) for batch in batches]
         )
+        for each in heard:
+            self._notice(endpoint, each)
+        return heard
 
     async def _introduced(self, endpoint: Endpoint) -> Heard | None:
         """Makes sure of the chain, once; what was heard instead, if there was no answer."""
@@ -213,6 +225,7 @@ class Pool:
             chain_id = endpoint.chain_id  # another pool may have asked
             if chain_id is None:
                 heard = await self._exchange.send(endpoint, _CHAIN, set(), fresh=False)
+                self._notice(endpoint, heard)
                 if not heard.results:
                     return heard
                 chain_id = _number(heard.results[0])
@@ -227,6 +240,9 @@ class Pool:
             self.chain_id = chain_id
             self._introduced_here.add(endpoint.name)
             return None
+
+    def _notice(self, endpoint: Endpoint, heard: Heard) -> None:
+        self._providers.standing(endpoint).notice(heard, self._clock())
 
     async def _contact(self, endpoint: Endpoint) -> Absent | None:
         """Insists on an introduction; what stands against it, if that is certain or takes long."""
