@@ -27,6 +27,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -46,6 +47,7 @@ class Endpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     url: str
     network: str | None = None
     rps: float | None = None
+    given: bool = False  # on the command line, by its URL
 
     def __repr__(self) -> str:
         return f"Endpoint(network={self.network!r}, rps={self.rps})"
@@ -91,6 +93,16 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         if found is None:
             raise _unknown("endpoint", name, self.endpoints)
         return msgspec.structs.replace(found, url=resolved(found.url))
+
+    def urls(self) -> list[str]:
+        """All URLs of this configuration, as far as their variables are set."""
+        known = [each.url for each in self.endpoints.values()]
+        known += [each.url for each in self.sinks.values()]
+        found = []
+        for url in known if self.ledger is None else [*known, self.ledger]:
+            with suppress(UsageError):
+                found.append(resolved(url))
+        return found
 
     def sink(self, name: str) -> str:
         """The target of a sink by its name, or by `env:VARIABLE`."""
@@ -167,6 +179,8 @@ def parse(text: str, name: str = FILE) -> Config:
         config = msgspec.convert(tomllib.loads(text), Config)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise UsageError(f"`{name}`: {error}", hint="`gapless init` writes an example") from None
+    if any(each.given for each in config.endpoints.values()):
+        raise UsageError(f"`{name}`: an endpoint there has a name: `given` is not a setting")
     for kind, names in (("endpoint", config.endpoints), ("sink", config.sinks)):
         for each in names:
             if not _NAME.fullmatch(each):

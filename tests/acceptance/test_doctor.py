@@ -136,7 +136,7 @@ def test_endpoints_of_the_configuration(
     [
         ((), "there is no endpoint to ask"),
         (("--rpc", f"ftp://host/{KEY}"), "endpoint `host` has no usable URL"),
-        (("--rpc", f"http://[{KEY}"), "`--rpc` is no usable URL"),
+        (("--rpc", f"http://[{KEY}"), "`--rpc` is not a usable URL"),
     ],
 )
 def test_what_makes_no_sense_is_refused(

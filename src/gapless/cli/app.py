@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import sys
+import traceback
+from contextlib import suppress
 
 import click
 
 from gapless.core.errors import GaplessError
+from gapless.core.redaction import Secrets, urls_in
+
+_OURS = ("GAPLESS_", "BACKFILL_")
 
 
 class LazyGroup(click.Group):
@@ -79,6 +85,9 @@ def main() -> None:
     except GaplessError as error:
         _say(str(error), error.hint)
         sys.exit(error.exit_code)
+    except Exception:  # noqa: BLE001 - a fault of ours: say where, as Python would
+        click.echo(_known_secrets().struck(traceback.format_exc()), err=True)
+        sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -105,6 +114,21 @@ def _similar_commands(name: str, context: click.Context) -> list[str]:
 
 
 def _say(error: str, hint: str | None) -> None:
-    click.echo(f"error: {error}", err=True)
+    secrets = _known_secrets()
+    click.echo(f"error: {secrets.struck_alone(error)}", err=True)
     if hint:
-        click.echo(f"\nhint: {hint}", err=True)
+        click.echo(f"\nhint: {secrets.struck_alone(hint)}", err=True)
+
+
+def _known_secrets() -> Secrets:
+    """Those of all URLs that this command may know: an error may repeat a part of one.
+
+    That happens above all to a URL in the wrong place, which nobody has taken for one.
+    """
+    names = {each.removeprefix("env:") for each in sys.argv if each.startswith("env:")}
+    known = [value for name, value in os.environ.items() if name.startswith(_OURS) or name in names]
+    with suppress(GaplessError):
+        from gapless.config import load
+
+        known += load().urls()
+    return Secrets(urls_in([*sys.argv[1:], *known]))

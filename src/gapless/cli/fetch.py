@@ -38,7 +38,7 @@ from gapless.runtime.fetching import (
     wish_for,
 )
 from gapless.runtime.finishing import finished_by_workers
-from gapless.runtime.plane import Plane, profiles_to
+from gapless.runtime.plane import Plane, keep_profiles
 from gapless.sources.rpc import Share
 
 _LEVELS = [level.value for level in Level]
@@ -105,6 +105,8 @@ async def fetch(
     opening = open_fetch(wish, places.config, ledger_url, max_calls=max_calls, create=not dry_run)
     serving = metrics_page(metrics_port, works=not (dry_run or detach))
     async with serving as page, opening as fetch:
+        for absent in fetch.absent:
+            note(f"warning: {absent}. {absent.hint}".rstrip(". "))
         note(fetching.where(fetch))
         note(fetching.plan(fetch))
         if dry_run:
@@ -165,7 +167,7 @@ class Run:
                         await foreground.run_to_the_end(engine, handle, display, interrupted)
                     enough.cancel()
                     ended = await handle.progress()
-                    await engine.ledger.keep_profiles(fetch.spec.network, profiles_to(fetch.pool))
+                    await keep_profiles(engine.ledger, fetch.spec.network, fetch.pool)
             return await fetch.result(line.counts, ended, time.monotonic() - began)
 
     def _crew(self, engine: Engine, backfill_id: str, display: ProgressDisplay) -> Crew:
@@ -236,5 +238,6 @@ class FetchLine:
             retries=counts.retries,
             refused=counts.refused,
             waiting=backfill.chunks.failed,
+            endpoints=counts.endpoints,
         )
         return fetching.progress_line(standing, width)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from gapless.cli.figures import counted, cut, duration, moment, plain, short
@@ -15,6 +15,9 @@ from gapless.postgres.url import split
 from gapless.runtime.fetch import calls_for
 from gapless.runtime.fetching import Fetching, FetchResult
 from gapless.schema.ddl import quoted
+from gapless.sources.rpc import Served
+
+_TROUBLE = 60  # characters
 
 
 def spans_text(spans: Iterable[Span], most: int = 3) -> str:
@@ -70,6 +73,7 @@ class Standing:
     retries: int
     refused: int
     waiting: int  # chunks in backoff
+    endpoints: Mapping[str, Served] = field(default_factory=dict)
 
 
 def progress_line(at: Standing, width: int = 120) -> str:
@@ -82,6 +86,7 @@ def progress_line(at: Standing, width: int = 120) -> str:
         parts.append(f"eta {duration((at.total - at.done) / at.blocks_per_second)}")
     troubles = ((at.retries, "retried"), (at.refused, "refused"), (at.waiting, "chunks waiting"))
     parts += [f"{short(count)} {what}" for count, what in troubles if count]
+    parts += [f"{name}: {trouble}" for name, trouble in endpoint_troubles(at.endpoints)]
     room = width - len("  ".join([at.network, *parts])) - 2
     drawn = [bar(share, min(room, BAR))] if room >= BAR // 3 else []
     return cut("  ".join([at.network, *drawn, *parts]), width)
@@ -112,9 +117,32 @@ def result_json(result: FetchResult, ledger_url: str) -> dict[str, Any]:
         "requests": result.requests,
         "retries": result.retries,
         "refused": result.refused,
+        "endpoints": [_endpoint_json(name, it) for name, it in result.endpoints.items()],
         "sink": result.spec.sink,
         "ledger": redacted(ledger_url),
     }
+
+
+def _endpoint_json(name: str, served: Served) -> dict[str, Any]:
+    return {
+        "name": name,
+        "calls": served.calls,
+        "refused": served.refused,
+        "trouble": served.trouble or None,
+        "resting": served.resting,
+        "usable": not served.down,
+    }
+
+
+def endpoint_troubles(endpoints: Mapping[str, Served]) -> list[tuple[str, str]]:
+    """The endpoints that are down, or whose answers did not hold, and what is wrong with them."""
+    found = []
+    for name, served in endpoints.items():
+        refused = f"{counted(served.refused, 'answer')} refused" if served.refused else ""
+        trouble = cut(plain(served.trouble), _TROUBLE) if served.down else ""
+        if said := ", ".join(filter(None, (trouble, refused))):
+            found.append((name, said))
+    return found
 
 
 def summary(result: FetchResult) -> str:

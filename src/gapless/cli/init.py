@@ -10,6 +10,7 @@ import click
 from gapless.cli.options import note
 from gapless.config import FILE, parse
 from gapless.core.errors import UsageError
+from gapless.core.redaction import Secrets
 from gapless.networks import find_network
 
 _TEXT = """\
@@ -50,6 +51,11 @@ def init(network: str, target: str | None, force: bool) -> None:
     where = target or f"{name}.db"
     if '"' in where or "\\" in where:
         raise UsageError(f"`{where}` is no path to write into a file")
+    if Secrets([where]):
+        raise UsageError(
+            "`--to` is a URL that holds a secret, and would be written to a file",
+            hint="give `--to env:VARIABLE`, and set that variable",
+        )
     text = _TEXT.format(network=name, variable=variable, target=where)
     parse(text)
     file = Path(FILE)

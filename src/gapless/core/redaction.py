@@ -5,18 +5,135 @@ scheme and the host remain.
 
     >>> redact("timeout at https://user:pw@node.example:8545/v2/KEY?x=1, retrying")
     'timeout at https://node.example:8545/…, retrying'
+
+A provider may repeat the key alone, in an encoding of its own. Whoever knows the URL strikes that
+out too:
+
+    >>> Secrets(["https://node.example/v2/Abc123Key"]).struck("no project abc123key")
+    'no project …'
+
+Both take time in proportion to the text. Still, cut a long text before you redact it.
 """
 
 from __future__ import annotations
 
 import re
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Iterable, Iterator
+from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
-_END = r"\s,'\"`)>"  # what a URL within a sentence stops at
-_URL = re.compile(
-    rf"\b([a-z][a-z0-9+.-]*)://(?:[^\s/@]*@)?([^/?#@{_END}]*)([/?#][^{_END}]*)?", re.IGNORECASE
+STRUCK = "…"
+_RUN = re.compile(
+    r"://(\S*?)(?=(?:https?|wss?|postgres(?:ql)?|sqlite|duckdb|rediss?)://|\s|$)", re.IGNORECASE
 )
+_END = re.compile(r"[,'\"`)>]")  # what a URL within a sentence stops at
+_PATH = re.compile(r"[/?#]")
+_HOST = re.compile(r"[\w.-]*(?::\d*)?|\[[0-9a-fA-F:.]*\](?::\d*)?")
+_PIECES = re.compile(r"[/?#&=;]")
+_PARTS = re.compile(r"[:@,'\"\s]")
+_DATABASES = frozenset({"postgres", "postgresql", "sqlite", "duckdb"})
+_LONG = 6  # characters, from which a secret is struck out within words too
+_PUBLIC = frozenset(
+    {
+        *("api", "apikey", "api_key", "api-key", "bc", "c", "eth", "ethereum", "evm", "ext"),
+        *("http", "https", "jsonrpc", "json-rpc", "key", "mainnet", "node", "public", "rpc"),
+        *("sepolia", "testnet", "token", "v1", "v2", "v3", "v4", "ws"),
+    }
+)
+"""Words of paths and queries that are not secret, and that messages need."""
 
 
 def redact(text: str) -> str:
     """The text with every URL in it cut down to scheme and host."""
-    return _URL.sub(lambda url: f"{url[1]}://{url[2]}{'/…' if url[3] else ''}", text)
+    return _RUN.sub(lambda found: f"://{_shown(found[1])}", text) if "://" in text else text
+
+
+def _shown(run: str) -> str:
+    """What may be shown of a URL behind its scheme, with what follows it up to the next space."""
+    path = _PATH.search(run)
+    start = len(run) if path is None else path.start()
+    if "@" in run[start:]:  # of a password with a slash in it, nobody knows where it ends
+        return STRUCK + _after(run, run.rindex("@"))
+    authority = run[:start].rpartition("@")[2]
+    at = start - len(authority)
+    end = _END.search(run, at)
+    if end is not None and end.start() < start:
+        start, path = end.start(), None
+    host = run[at:start]
+    shown = host if _HOST.fullmatch(host) else STRUCK
+    return shown + (run[start:] if path is None else f"/{STRUCK}{_after(run, start)}")
+
+
+def _after(run: str, at: int) -> str:
+    """What comes behind the end of a URL."""
+    end = _END.search(run, at)
+    return "" if end is None else run[end.start() :]
+
+
+class Secrets:
+    """The secret parts of some URLs, to be struck out of texts in any common encoding."""
+
+    def __init__(self, urls: Iterable[str]) -> None:
+        secrets = {secret for url in urls for secret in _secrets_of(url)}
+        forms = {form for secret in secrets for form in _forms(secret)}
+        ordered = sorted(forms, key=len, reverse=True)  # the longest match first
+        self._pattern = re.compile("|".join(ordered), re.IGNORECASE) if forms else None
+
+    def __bool__(self) -> bool:
+        return self._pattern is not None
+
+    def struck(self, text: str) -> str:
+        """The text without these secrets, and with every URL cut down to scheme and host."""
+        return redact(self.struck_alone(text))
+
+    def struck_alone(self, text: str) -> str:
+        """The text without these secrets, for texts of ours with a URL as an example."""
+        return text if self._pattern is None else self._pattern.sub(STRUCK, text)
+
+
+def urls_in(texts: Iterable[str]) -> Iterator[str]:
+    """The URLs in texts such as `--rpc=https://…`."""
+    for text in texts:
+        scheme, separator, rest = text.partition("://")
+        if separator:
+            yield f"{re.split(r'[^a-zA-Z0-9+.]', scheme)[-1]}://{rest}"
+
+
+def _secrets_of(url: str) -> Iterator[str]:
+    """The parts of a URL that only its owner knows: of a database, credentials and options."""
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        return
+    before, _, after = rest.rpartition("@")
+    user, _, password = before.partition(":")
+    web = scheme.lower() not in _DATABASES
+    yield password
+    if web or password:
+        yield before
+    if web:
+        yield user
+    path = _PATH.search(after)
+    left = "" if path is None else after[path.start() :]
+    options = left if web else left.partition("?")[2]
+    for piece in _PIECES.split(options):
+        yield piece
+        yield from _PARTS.split(piece)
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """Patterns of a secret, as it is and as others may have encoded it."""
+    plain = {secret, unquote(secret), unquote_plus(secret)}
+    for text in plain:
+        if not text or text.lower() in _PUBLIC:
+            continue
+        words = {text, quote(text, safe=""), quote_plus(text), quote(text)}
+        raw = text.encode()
+        if len(text) < _LONG:
+            encoded = {b64encode(raw), urlsafe_b64encode(raw), raw.hex().encode()}
+            words |= {each.decode().rstrip("=") for each in encoded if len(text) > 1}
+            yield from (rf"(?<!\w){re.escape(each)}(?!\w)" for each in words)
+            continue
+        yield from map(re.escape, {*words, raw.hex()})
+        whole = raw[: len(raw) // 3 * 3]  # what follows changes the rest of the last group
+        for each in (b64encode(whole), urlsafe_b64encode(whole)):
+            yield rf"{re.escape(each.decode())}[\w+/=-]*"

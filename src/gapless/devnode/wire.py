@@ -139,6 +139,8 @@ class Connection(asyncio.Protocol):
 
 def parsed(buffer: bytearray) -> tuple[Request | None, int]:
     """The first request in the buffer and its size; without one, whether a sign is awaited."""
+    if buffer and not buffer[:1].isalpha():  # such as a client that wants a secure connection
+        raise BadRequest("this is not HTTP")
     end = buffer.find(_HEAD_END)
     if end < 0:
         if len(buffer) > _MOST_HEAD:

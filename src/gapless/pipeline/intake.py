@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
@@ -53,12 +54,13 @@ from gapless.sources.evm.structs import (
 )
 from gapless.sources.rpc.limits import delay
 from gapless.sources.together import together
-from gapless.telemetry import log
+from gapless.telemetry import log, metrics
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 OPINIONS = 6
+DISTRUSTED_AFTER = 3  # answers that did not hold: fewer may be a whim
 SAMPLE_EVERY = 1000
 
 
@@ -109,7 +111,7 @@ class Intake:
     ) -> None:
         self.chain_id = wanted.chain_id
         self.reorg_depth = wanted.network.reorg_depth
-        self.refused = 0  # answers that did not hold
+        self.refused: Counter[str] = Counter()  # answers that did not hold, by endpoint
         self._source = source
         self._headers = headers
         self._wanted = wanted
@@ -144,7 +146,7 @@ class Intake:
         sampled: set[int] = set()
         suspects: set[str] = set()
         left, findings = RangeSet.of(span), dict[int, BadAnswer]()
-        refusals = 0
+        refusals, givers = 0, dict[int, str]()
         for _ in range(OPINIONS):
             keeping = self._keeping
             if refusals > 1:  # once may be a whim; whoever lags behind needs time
@@ -152,6 +154,7 @@ class Intake:
             avoid = frozenset(suspects)
             asking = [self._source.fetch(part, avoid=avoid) for part in left.spans]
             for raws in await together(asking):
+                givers |= {raw.height: raw.endpoint for raw in raws}
                 sampled |= (samples := self._samples(raws, edges))
                 found = await self._in_thread(examine, raws, self._wanted, samples, keeping)
                 self._keeping |= found.has_keys
@@ -171,9 +174,16 @@ class Intake:
                 left = RangeSet.from_members(tables)
             refusals += 1
             for height in left:
-                self.refused += 1
-                log(logging.INFO, "answer_refused", height=height, error=findings.get(height))
+                self._refuse(givers[height], height, findings.get(height))
         raise _quarantine(left.spans[0].first, findings, suspects)
+
+    def _refuse(self, endpoint: str, height: int, finding: BadAnswer | None) -> None:
+        """Counts an answer that did not hold against the endpoint that gave it."""
+        self.refused[endpoint] += 1
+        metrics.REFUSED_ANSWERS.add(1, endpoint)
+        log(logging.INFO, "answer_refused", endpoint=endpoint, height=height, error=finding)
+        if self.refused[endpoint] == DISTRUSTED_AFTER:
+            log(logging.WARNING, "endpoint_distrusted", endpoint=endpoint, error=finding)
 
     def _samples(self, raws: Sequence[RawBlock], edges: Collection[int]) -> set[int]:
         found = set()

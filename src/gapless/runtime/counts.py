@@ -6,6 +6,8 @@ from collections import Counter
 
 import msgspec
 
+from gapless.sources.rpc import Served
+
 
 class Counts(msgspec.Struct, frozen=True):
     blocks: int = 0  # written
@@ -15,6 +17,7 @@ class Counts(msgspec.Struct, frozen=True):
     requests: int = 0
     retries: int = 0  # calls that were sent again
     refused: int = 0  # answers that did not hold
+    endpoints: dict[str, Served] = {}
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(
@@ -25,4 +28,8 @@ class Counts(msgspec.Struct, frozen=True):
             requests=self.requests + other.requests,
             retries=self.retries + other.retries,
             refused=self.refused + other.refused,
+            endpoints={
+                name: self.endpoints.get(name, Served()) + other.endpoints.get(name, Served())
+                for name in self.endpoints | other.endpoints
+            },
         )

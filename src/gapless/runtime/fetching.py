@@ -50,9 +50,9 @@ from gapless.runtime.places import Places, places_of
 from gapless.runtime.plane import (
     Plane,
     endpoints_of,
+    keep_profiles,
+    kept_profiles,
     plane_with,
-    profiles_from,
-    profiles_to,
 )
 from gapless.runtime.process import DEFAULT_LEDGER, actor
 from gapless.runtime.worker import WorkerOptions
@@ -60,7 +60,16 @@ from gapless.sinks import Access, Request, Sink, Stored
 from gapless.sinks.location import is_shareable, open_sink
 from gapless.sources.evm.identity import refuse_wrong_chain
 from gapless.sources.evm.source import EvmSource
-from gapless.sources.rpc import Call, Pool, Profile, Providers, Share
+from gapless.sources.rpc import (
+    Absent,
+    Call,
+    EndpointSpec,
+    Pool,
+    Profile,
+    Providers,
+    Served,
+    Share,
+)
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -88,6 +97,7 @@ class FetchResult:
     requests: int
     retries: int  # calls that were sent again
     refused: int  # answers that did not hold
+    endpoints: Mapping[str, Served]  # by name
 
     @property
     def seconds(self) -> float:
@@ -106,6 +116,7 @@ class Fetching:
     ledger_url: str
     providers: Providers
     pool: Pool
+    absent: Sequence[Absent]  # endpoints that could not be used at first contact
     tip: Tip
     span: Span
     spec: BlocksSpec
@@ -145,7 +156,11 @@ class Fetching:
     ) -> FetchResult:
         """What is stored by now, and what is not, after a run of so many seconds."""
         if counts is None:  # nothing was to be done
-            counts = Counts(calls=dict(self.pool.calls), requests=self.pool.requests)
+            counts = Counts(
+                calls=dict(self.pool.calls),
+                requests=self.pool.requests,
+                endpoints=self.pool.served(),
+            )
         assert self.sink is not None
         ended_at = time.time()
         await self.sink.finish()
@@ -172,6 +187,7 @@ class Fetching:
             requests=counts.requests,
             retries=counts.retries,
             refused=counts.refused,
+            endpoints=counts.endpoints,
         )
 
     async def _stored(self, sink: Sink) -> list[Stored]:
@@ -209,16 +225,17 @@ async def open_fetch(
 ) -> AsyncIterator[Fetching]:
     """Asks the nodes where the chain stands, and the sink what it has."""
     providers = Providers(wish.numbers.workers, share=Share(0, wish.processes))
+    endpoints = endpoints_of(config, wish.endpoints)
     pool = Pool(
-        endpoints_of(config, wish.endpoints),
+        endpoints,
         chain_id=wish.network.chain_id,
         max_calls=max_calls,
         patience=FIRST_PATIENCE,
-        profiles=await _known_profiles(ledger_url, wish.network.name),
+        profiles=await _known_profiles(ledger_url, wish.network.name, endpoints),
         providers=providers,
     )
     async with providers, pool:
-        await _introduced(pool)
+        absent = await _introduced(pool)
         source = EvmSource(pool, wish.network, receipts=False)
         tip = await survey(source, wish.network, wish.confirmations)
         pool.patience = PATIENCE
@@ -229,7 +246,7 @@ async def open_fetch(
         await refuse_wrong_chain(pool, known, tip.final, network.name)
         async with _sink_at(config.sink(wish.sink), create=create) as sink:
             spec = wish.spec(pool.chain_id, "" if sink is None else sink.id)
-            opened = partial(Fetching, wish, ledger_url, providers, pool, tip, span)
+            opened = partial(Fetching, wish, ledger_url, providers, pool, absent, tip, span)
             if sink is None:
                 yield opened(spec, sink, Holding(), RangeSet.of(span))
                 return
@@ -262,18 +279,25 @@ def _orphaned(sink: str, stale: RangeSet, network: Network) -> Orphaned:
     )
 
 
-async def _introduced(pool: Pool) -> None:
-    """Asks every endpoint, so that one of another chain is found before anything is made."""
-    call = Call("eth_blockNumber")
-    await asyncio.gather(*(pool.ask([call], avoid=pool.names - {name}) for name in pool.names))
+async def _introduced(pool: Pool) -> list[Absent]:
+    """Asks every endpoint, so that one of another chain is found before anything is made.
+
+    Tells which cannot be used for now; one that can is enough.
+    """
+    absent = await pool.meet()
+    call, there = Call("eth_blockNumber"), pool.names - {each.endpoint for each in absent}
+    await asyncio.gather(*(pool.ask([call], avoid=pool.names - {name}) for name in there))
+    return absent
 
 
-async def _known_profiles(ledger_url: str, network: str) -> dict[str, Profile]:
+async def _known_profiles(
+    ledger_url: str, network: str, endpoints: Sequence[EndpointSpec]
+) -> dict[str, Profile]:
     """What the ledger knows of the endpoints, if there is a ledger."""
     with suppress(LedgerError):
         ledger = await open_ledger(ledger_url, create=False)
         try:
-            return profiles_from(await ledger.profiles(network))
+            return await kept_profiles(ledger, network, endpoints)
         finally:
             await ledger.close()
     return {}
@@ -395,5 +419,5 @@ async def fetch(
             engine, wanted = await fetching.engine()
             async with engine:
                 ended = await (await start(engine, plane, wanted)).wait()
-                await engine.ledger.keep_profiles(wish.network.name, profiles_to(fetching.pool))
+                await keep_profiles(engine.ledger, wish.network.name, fetching.pool)
             return await fetching.result(plane.counts, ended, time.monotonic() - began)

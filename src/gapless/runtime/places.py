@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 import msgspec
 
 from gapless.config import Config, Endpoint, SinkTarget
 from gapless.core.errors import UsageError
-from gapless.core.redaction import redact
+from gapless.core.redaction import STRUCK, redact
 from gapless.networks import Network, find_network
 
 
@@ -68,11 +67,13 @@ def _is_name(config: Config, text: str) -> bool:
 
 def host_of(url: str) -> str:
     """What of an endpoint's URL may be shown."""
-    try:
-        parts = urlsplit(url)
-        return f"{parts.hostname}:{parts.port}" if parts.port else f"{parts.hostname}"
-    except ValueError:
-        raise UsageError("`--rpc` is no usable URL", hint="write `https://host/path`") from None
+    host = redact(url).partition("://")[2].removesuffix(f"/{STRUCK}")
+    if not host or STRUCK in host:
+        raise UsageError(
+            "`--rpc` is not a usable URL",
+            hint="write `https://host/path`, with special characters of a password as `%40`",
+        )
+    return host.lower()
 
 
 def _named(endpoints: dict[str, Endpoint], text: str) -> str:
@@ -89,5 +90,5 @@ def _named(endpoints: dict[str, Endpoint], text: str) -> str:
     while name in endpoints and endpoints[name].url != text:
         nth += 1
         name = f"{host}-{nth}"
-    endpoints[name] = Endpoint(text)
+    endpoints[name] = Endpoint(text, given=True)
     return name

@@ -8,11 +8,10 @@ name only; what a name stands for is this process's own configuration.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
-from typing import Any
 
 import msgspec
 
@@ -42,6 +41,7 @@ from gapless.sinks.location import open_sink
 from gapless.sources.evm.identity import refuse_wrong_chain
 from gapless.sources.evm.source import EvmSource
 from gapless.sources.rpc import EndpointSpec, Pool, Profile, Providers
+from gapless.sources.rpc.providers import fingerprint
 from gapless.telemetry import metrics
 
 
@@ -79,7 +79,11 @@ class Plane:
             calls=dict(self.pool.calls),
             requests=self.pool.requests,
             retries=self.pool.retries,
-            refused=self.intake.refused,
+            refused=self.intake.refused.total(),
+            endpoints={
+                name: msgspec.structs.replace(served, refused=self.intake.refused[name])
+                for name, served in self.pool.served().items()
+            },
         )
 
     async def run(self, chunk: Chunk, context: Context) -> None:
@@ -207,12 +211,13 @@ async def open_plane(
     max_calls: int | None = None,
 ) -> AsyncIterator[Plane]:
     """The plane of a backfill, with what earlier ones learned of its endpoints."""
+    endpoints = endpoints_of(config, spec.endpoints)
     pool = Pool(
-        endpoints_of(config, spec.endpoints),
+        endpoints,
         providers=providers,
         chain_id=spec.chain_id,
         max_calls=max_calls,
-        profiles=profiles_from(await ledger.profiles(spec.network)),
+        profiles=await kept_profiles(ledger, spec.network, endpoints),
     )
     async with await open_sink(config.sink(spec.sink)) as sink, pool:
         if sink.id != spec.sink_id:
@@ -225,23 +230,31 @@ async def open_plane(
         await ledger.raise_fence(await sink.highest_fence())
         with plane_with(spec, pool, sink, providers.workers) as plane:
             yield plane
-        await ledger.keep_profiles(spec.network, profiles_to(pool))
+        await keep_profiles(ledger, spec.network, pool)
 
 
 def endpoints_of(config: Config, names: Iterable[str]) -> list[EndpointSpec]:
     """The endpoints of these names, as this process knows them."""
     found = [(name, config.endpoint(name)) for name in names]
-    return [EndpointSpec(name, endpoint.url, endpoint.rps) for name, endpoint in found]
+    return [
+        EndpointSpec(name, it.url, it.rps, profile=fingerprint(it.url) if it.given else name)
+        for name, it in found
+    ]
 
 
-def profiles_from(kept: Mapping[str, Any]) -> dict[str, Profile]:
-    """Profiles from the ledger; one that cannot be read any more is learned anew."""
+async def kept_profiles(
+    ledger: Ledger, network: str, specs: Iterable[EndpointSpec]
+) -> dict[str, Profile]:
+    """What the ledger knows of endpoints, by name; what cannot be read any more is learned anew."""
+    kept = await ledger.profiles(network)
     found = {}
-    for name, profile in kept.items():
-        with suppress(msgspec.ValidationError):
-            found[name] = msgspec.convert(profile, Profile)
+    for spec in specs:
+        with suppress(msgspec.ValidationError, KeyError):
+            found[spec.name] = msgspec.convert(kept[spec.key], Profile)
     return found
 
 
-def profiles_to(pool: Pool) -> dict[str, Any]:
-    return {name: msgspec.to_builtins(each) for name, each in pool.profiles().items()}
+async def keep_profiles(ledger: Ledger, network: str, pool: Pool) -> None:
+    """Keeps what was learned of the endpoints of a pool."""
+    learned = {key: msgspec.to_builtins(each) for key, each in pool.profiles_by_key().items()}
+    await ledger.keep_profiles(network, learned)

@@ -34,10 +34,14 @@ ACTIONS = (
     "job_unresolved",
     "catalog_drifted",
     "answer_refused",
+    "endpoint_failed",
+    "endpoint_recovered",
+    "endpoint_distrusted",
     "ledger_unreachable",
 )
 
 _LOGGER = logging.getLogger("gapless")
+_LOGGER.addHandler(logging.NullHandler())  # what nobody wants to read does not go to stderr
 _ABOUT: ContextVar[Mapping[str, Any]] = ContextVar("gapless_about", default=MappingProxyType({}))
 
 for _action in ACTIONS:

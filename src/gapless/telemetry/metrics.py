@@ -48,6 +48,14 @@ class Series:
     def add(self, amount: float, *labels: str) -> None:
         self.values[labels] = self.values.get(labels, 0) + amount
 
+    def set(self, value: float, *labels: str) -> None:
+        """A gauge, as it is now."""
+        self.values[labels] = value
+
+    def forget(self, *labels: str) -> None:
+        """A gauge of something that is gone."""
+        self.values.pop(labels, None)
+
     @contextmanager
     def raised(self, amount: float, *labels: str) -> Iterator[None]:
         """A gauge, higher by this amount for a while."""
@@ -159,6 +167,18 @@ REQUEST_SECONDS = Histogram(
 IN_FLIGHT = Series(
     "gapless_requests_in_flight", Kind.GAUGE, "Requests that wait for an answer.", ("endpoint",)
 )
+ENDPOINT_UP = Series(
+    "gapless_endpoint_up",
+    Kind.GAUGE,
+    "1 if an endpoint can be used, 0 if it denies, fails or cannot be reached.",
+    ("endpoint",),
+)
+REFUSED_ANSWERS = Series(
+    "gapless_answers_refused_total",
+    Kind.COUNTER,
+    "Blocks of an endpoint that did not pass the checks.",
+    ("endpoint",),
+)
 BATCHES = Series("gapless_batches_written_total", Kind.COUNTER, "Batches written to a sink.")
 ROWS = Series(
     "gapless_rows_written_total", Kind.COUNTER, "Rows written to a sink.", ("chain", "dataset")
@@ -186,6 +206,8 @@ METRICS: tuple[Metric, ...] = (
     REFUSALS,
     REQUEST_SECONDS,
     IN_FLIGHT,
+    ENDPOINT_UP,
+    REFUSED_ANSWERS,
     BATCHES,
     ROWS,
     WRITE_SECONDS,

@@ -10,10 +10,11 @@ import pytest
 
 from gapless.core.errors import FencedOff, SinkError, SinkUnusable
 from gapless.core.ranges import Span
+from gapless.networks import CUSTOM
 from gapless.schema import TABLES, TRANSACTIONS
 from gapless.sinks import Access, open_sink
 from gapless.sinks.postgres import PostgresSink, database, locks
-from gapless.verify import verify
+from gapless.verify import Verification
 from tests.conformance.sink.stage import (
     CHAIN_ID,
     HEADERS_OF_TEN,
@@ -126,7 +127,7 @@ async def test_big_tables_may_be_partitioned(
         await sink.retract(CHAIN_ID, Span(5, 1_000_000), 3)
         await sink.write(batch(5, 25), 3)
         await examine(sink)
-        report = await verify(sink, CHAIN_ID, deep=True)
+        report = await Verification(sink, CHAIN_ID, CUSTOM, {}, True).report()
         assert report is not None
         assert report.complete
     parts = "SELECT count(*) FROM pg_inherits WHERE inhparent = $1::text::regclass"
@@ -212,7 +213,7 @@ async def test_a_reader_needs_no_more_than_to_read(
     theirs = postgres_target.replace("postgres@", f"{schema}@")
     async with await open_sink(theirs, Access.READ) as sink:
         await examine(sink)
-        report = await verify(sink, CHAIN_ID, deep=True)
+        report = await Verification(sink, CHAIN_ID, CUSTOM, {}, True).report()
         assert report is not None
         assert report.complete
     async with await open_sink(theirs, Access.WRITE) as sink:

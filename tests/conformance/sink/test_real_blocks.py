@@ -8,13 +8,14 @@ from itertools import islice
 import msgspec
 
 from gapless.core.ranges import Span
+from gapless.networks import network_of_chain
 from gapless.schema import TABLES
 from gapless.schema.arrow import Tables
 from gapless.schema.digest import digest
 from gapless.sinks import Batch, Sink
 from gapless.sources.evm.decode import decode_blocks
 from gapless.sources.evm.structs import parse_block, parse_receipts
-from gapless.verify import verify
+from gapless.verify import Verification
 from tests.conformance.sink.stage import within
 from tests.data.recorded import real_blocks, real_chain, with_blocks, with_chains
 
@@ -70,7 +71,7 @@ async def test_whole_chains(sink: Sink) -> None:
             span = Span(first, min(first + 150, size) - 1)
             part = {name: within(rows, span) for name, rows in tables.items()}
             await assert_kept(sink, Batch(1, span, Tables(part)))
-        report = await verify(sink, 1, deep=True)
+        report = await Verification(sink, 1, network_of_chain(1), {}, True).report()
         assert report is not None
         assert report.complete
         assert report.span == (0, size - 1)

@@ -2,6 +2,8 @@
 
 pool        what callers use: `ask`, and the counts
 providers   the endpoints of a process by URL, which all its pools share
+contact     first contact, while a person waits: who can be used, or why not
+standing    whether an endpoint is down, and what it has done
 choice      which endpoint is next, how long to wait for it, or why none will do
 errand      one `ask` on its way: what it has, what it suffered, its patience
 exchange    one request and what its answer teaches
@@ -12,6 +14,7 @@ http        bytes to a provider and back
 profile     what was learned, to be kept until the next start
 """
 
+from gapless.sources.rpc.contact import Absent
 from gapless.sources.rpc.endpoint import EndpointSpec
 from gapless.sources.rpc.envelope import Call
 from gapless.sources.rpc.errand import Answers
@@ -20,8 +23,10 @@ from gapless.sources.rpc.pool import Pool
 from gapless.sources.rpc.profile import Profile
 from gapless.sources.rpc.providers import Providers, Share
 from gapless.sources.rpc.refused import Refused
+from gapless.sources.rpc.standing import Served
 
 __all__ = [
+    "Absent",
     "Answers",
     "Call",
     "EndpointSpec",
@@ -29,6 +34,7 @@ __all__ = [
     "Profile",
     "Providers",
     "Refused",
+    "Served",
     "Share",
     "Timeouts",
 ]

@@ -7,14 +7,14 @@ own words has it struck out.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import inf
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from gapless.core.errors import UsageError
-from gapless.core.redaction import redact
+from gapless.core.redaction import Secrets
 from gapless.sources.reactions import Reaction
 from gapless.sources.rpc.envelope import Complaint
 from gapless.sources.rpc.gate import Gate
@@ -28,7 +28,6 @@ _DENIED_REST = (5.0, 300.0)  # after the first denial in a row, and at most
 _FAILED_REST = (0.2, 10.0)
 _HEAD_HOLDS = 10.0  # seconds
 _BAD_STREAK = 3  # failures in a row that speak against the endpoint, not against a call
-_SECRET = re.compile(r"[^/?&=#:@]{6,}")
 
 
 @dataclass(frozen=True)
@@ -38,6 +37,12 @@ class EndpointSpec:
     name: str
     url: str = field(repr=False)
     rps: float | None = None
+    profile: str = field(default="", repr=False)  # what its profile is kept as, if not its name
+
+    @property
+    def key(self) -> str:
+        """What its profile is kept as."""
+        return self.profile or self.name
 
     def __post_init__(self) -> None:
         try:
@@ -52,13 +57,13 @@ class EndpointSpec:
         if self.rps is not None and not 0 < self.rps < inf:
             raise UsageError(f"endpoint `{self.name}`: `rps` must be above 0")
 
+    @cached_property
+    def _secrets(self) -> Secrets:
+        return Secrets([self.url])
+
     def redacted(self, text: str) -> str:
         """The text without anything that only the URL knows."""
-        parts = urlsplit(self.url)
-        hidden = (parts.username or "", parts.password or "", parts.path, parts.query)
-        for secret in {each for part in hidden for each in _SECRET.findall(part)}:
-            text = text.replace(secret, "…").replace(unquote(secret), "…")
-        return redact(text)
+        return self._secrets.struck(text)
 
 
 class Endpoint:

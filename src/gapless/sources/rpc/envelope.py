@@ -22,6 +22,12 @@ _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _MOST_WORDS = 1000
 # These mean the key or the address, unless the words mean something else.
 _DENIED = frozenset({301, 302, 307, 308, 401, 402, 403, 404, 405})
+_HINTS = {
+    401: "Is the API key still valid?",
+    403: "Is the API key still valid?",
+    402: "Is the plan paid for?",
+}
+NOT_A_NODE = "Is this the URL of a JSON-RPC node?"
 
 
 class Call(NamedTuple):
@@ -50,6 +56,13 @@ class Complaint:
     call: int | None = None  # its id; None: the whole request
     denied: bool = False  # by HTTP, not by JSON-RPC: most likely a wrong key or address
     too_large: bool = False  # the answer, not the number of calls
+    unreachable: bool = False  # there is nobody to ask at this address
+    hint: str = ""  # what may be the cause
+
+    @property
+    def lasting(self) -> bool:
+        """Whether asking again soon will not help."""
+        return self.denied or self.unreachable
 
 
 @dataclass(slots=True)
@@ -143,16 +156,24 @@ def _complaint(raw: bytes, status: int, at: int | None) -> Complaint:
         words = f"{error.message} {bytes(error.data).decode(errors='replace')}"
     except _UNREADABLE:
         code, words = None, raw.decode(errors="replace").strip('"')
-    words = words[:_MOST_WORDS].strip()
+    words = _cut(words)
     return _denied(Complaint(understand(words, code, status), words, at), status)
 
 
 def _of_status(body: bytes, status: int) -> Complaint:
     """What an HTTP status means whose body is no JSON; a page of HTML says nothing about us."""
-    text = body[:_MOST_WORDS].decode(errors="replace").strip()
+    text = _cut(body[: 2 * _MOST_WORDS].decode(errors="replace"))
     words = "" if status >= 500 or text.startswith("<") else text
     said = f"HTTP {status} {words}".strip()
     return _denied(Complaint(understand(words, None, status), said), status)
+
+
+def _cut(words: str) -> str:
+    """The beginning of some words, none of them in part: half a key could not be struck out."""
+    if len(words) <= _MOST_WORDS:
+        return words.strip()
+    kept, _, _ = words[: _MOST_WORDS + 1].rpartition(" ")
+    return kept.strip()
 
 
 def _denied(complaint: Complaint, status: int) -> Complaint:
@@ -160,4 +181,5 @@ def _denied(complaint: Complaint, status: int) -> Complaint:
         return complaint
     said = complaint.words
     words = said if said.startswith("HTTP") else f"HTTP {status} {said}".strip()
-    return replace(complaint, refusal=Refusal(Reaction.SWITCH), words=words, denied=True)
+    hint = _HINTS.get(status, NOT_A_NODE)
+    return replace(complaint, refusal=Refusal(Reaction.SWITCH), words=words, denied=True, hint=hint)

@@ -13,7 +13,16 @@ from dataclasses import replace
 
 from gapless.sources.reactions import Reaction, Refusal
 from gapless.sources.rpc.endpoint import Endpoint
-from gapless.sources.rpc.envelope import NULL, Call, Complaint, Heard, Unreadable, read, written
+from gapless.sources.rpc.envelope import (
+    NOT_A_NODE,
+    NULL,
+    Call,
+    Complaint,
+    Heard,
+    Unreadable,
+    read,
+    written,
+)
 from gapless.sources.rpc.http import Http, Response, Trouble, unpacked
 from gapless.sources.rpc.tally import Tally, measured
 
@@ -107,7 +116,10 @@ class Exchange:
         if isinstance(trouble, Trouble) and trouble.slow:
             endpoint.calls.eased(calls)
         endpoint.failed(str(trouble), sent_at, self._clock())
-        return Heard(complaints=[Complaint(Refusal(Reaction.AGAIN), str(trouble))])
+        lasting = isinstance(trouble, Trouble) and bool(trouble.hint)
+        hint = trouble.hint if isinstance(trouble, Trouble) else NOT_A_NODE
+        complaint = Complaint(Refusal(Reaction.AGAIN), str(trouble), unreachable=lasting, hint=hint)
+        return Heard(complaints=[complaint])
 
     def _learn(
         self, endpoint: Endpoint, batch: Mapping[int, Call], heard: Heard, sent_at: float

@@ -7,6 +7,7 @@ without end, packed or not, is given up before it fills the memory.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,9 +41,10 @@ class Timeouts:
 class Trouble(Exception):
     """No answer, or half of one: it is the connection's fault, or the node's."""
 
-    def __init__(self, words: str, *, slow: bool = False) -> None:
+    def __init__(self, words: str, *, slow: bool = False, hint: str = "") -> None:
         super().__init__(words)
         self.slow = slow  # there was no answer in time
+        self.hint = hint  # what may be the cause, if asking again soon will not help
 
 
 class Response(NamedTuple):
@@ -89,7 +91,7 @@ class Http:
         except TimeoutError as error:
             raise Trouble("no answer in time", slow=True) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise Trouble(_told(error)) from error
+            raise _trouble(error) from error
         headers = response.headers
         encoding = headers.get("Content-Encoding", "").lower()
         return Response(response.status, packed, encoding, _retry_after(headers))
@@ -138,20 +140,25 @@ def _gunzip(packed: bytes) -> bytes:
     return b"".join(pieces)
 
 
-def _told(error: Exception) -> str:
+def _trouble(error: Exception) -> Trouble:
     """What happened, by kind: the client's own words may hold the URL."""
-    if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return "the host is not known"
-    if isinstance(error, ValueError):
-        return "the URL cannot be used"
-    if isinstance(error, aiohttp.ClientSSLError):
-        return "no secure connection"
-    if isinstance(error, aiohttp.ClientConnectorError):
-        number = error.os_error.errno
-        return f"no connection ({os.strerror(number).lower()})" if number else "no connection"
-    if isinstance(error, aiohttp.ClientPayloadError):
-        return "the answer broke off"
-    return "the connection was lost"
+    match error:
+        case aiohttp.ClientConnectorDNSError():
+            return Trouble("the host is not known", hint="Is the host name spelled correctly?")
+        case aiohttp.ClientConnectorCertificateError():
+            return Trouble("its certificate is not valid", hint="Is this the name of its host?")
+        case aiohttp.ClientSSLError():
+            return Trouble("no secure connection", hint="Does this port expect `http://`?")
+        case ValueError():
+            return Trouble("the URL cannot be used", hint="Is the URL complete?")
+        case aiohttp.ClientConnectorError(os_error=OSError(errno=int(number))):
+            hint = "Is a node running at this address?" if number == errno.ECONNREFUSED else ""
+            return Trouble(f"no connection ({os.strerror(number).lower()})", hint=hint)
+        case aiohttp.ClientConnectorError():
+            return Trouble("no connection")
+        case aiohttp.ClientPayloadError():
+            return Trouble("the answer broke off")
+    return Trouble("the connection was lost")
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

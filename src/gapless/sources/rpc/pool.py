@@ -24,6 +24,7 @@ import msgspec
 from gapless.core.errors import UsageError
 from gapless.sources.reactions import Reaction, Refusal
 from gapless.sources.rpc.choice import choose
+from gapless.sources.rpc.contact import TLS_HINT, Absent, meet, speaks_tls
 from gapless.sources.rpc.endpoint import Endpoint, EndpointSpec
 from gapless.sources.rpc.envelope import Call, Complaint, Heard
 from gapless.sources.rpc.errand import Answers, Errand
@@ -33,11 +34,13 @@ from gapless.sources.rpc.limits import delay
 from gapless.sources.rpc.profile import Profile
 from gapless.sources.rpc.providers import Providers
 from gapless.sources.rpc.refused import Refused
+from gapless.sources.rpc.standing import Served
 from gapless.sources.rpc.tally import Tally
 from gapless.sources.together import together
 
 _LATER_AT_MOST = 3  # times that each endpoint is asked for what it does not have yet
 _LATER_DELAY = 0.25
+_ABSENT_REST = 10.0  # seconds
 _CHAIN = {0: Call("eth_chainId")}
 
 
@@ -124,9 +127,22 @@ class Pool:
         """Requests that wait for their turn, or for an endpoint to recover."""
         return self._resting + sum(each.gate.waiting for each in self._endpoints)
 
+    def served(self) -> dict[str, Served]:
+        """What each endpoint has done for this pool, and how it stands now."""
+        now = self._clock()
+        return {
+            each.name: self._providers.standing(each).served(self._tally.calls_to[each.name], now)
+            for each in self._endpoints
+        }
+
     def profiles(self) -> dict[str, Profile]:
         now = self._clock()
         return {each.name: each.profile(now) for each in self._endpoints}
+
+    def profiles_by_key(self) -> dict[str, Profile]:
+        """The same, by what they are kept as."""
+        profiles = self.profiles()
+        return {each.spec.key: profiles[each.name] for each in self._endpoints}
 
     def room(self, calls: Sequence[Call]) -> int:
         """How often one request may hold calls like all of these, by what is known now."""
@@ -136,6 +152,20 @@ class Pool:
             for each in self._endpoints
         )
         return max(1, *rooms)
+
+    async def meet(self) -> list[Absent]:
+        """Makes first contact with every endpoint; tells which cannot be used for now.
+
+        Raises `Unavailable` if none can, and `UsageError` if one is of another chain.
+        """
+        contacts = {each.name: self._contact(each) for each in self._endpoints}
+        absent = await meet(contacts, self.patience)
+        for each in self._endpoints:
+            for found in absent:
+                if found.endpoint == each.name:  # the others are asked first for a while
+                    each.trouble = found.trouble
+                    each.rest(self._clock(), _ABSENT_REST)
+        return absent
 
     def doubt_below(self, name: str, height: int) -> None:
         """An endpoint had nothing below a height where another had: it is asked last there."""
@@ -180,11 +210,14 @@ class Pool:
         if endpoint.name not in self._introduced_here:
             refused = await self._introduced(endpoint)
             if refused is not None:
-                return [refused]
+                return [_not_introduced(endpoint, refused)]
         batches = [*self._exchange.batches(endpoint, errand.pending(endpoint.name))]
-        return await together(
+        heard = await together(
             [self._exchange.send(endpoint, batch, errand.sent, fresh=fresh) for batch in batches]
         )
+        for each in heard:
+            self._notice(endpoint, each)
+        return heard
 
     async def _introduced(self, endpoint: Endpoint) -> Heard | None:
         """Makes sure of the chain, once; what was heard instead, if there was no answer."""
@@ -192,8 +225,9 @@ class Pool:
             chain_id = endpoint.chain_id  # another pool may have asked
             if chain_id is None:
                 heard = await self._exchange.send(endpoint, _CHAIN, set(), fresh=False)
+                self._notice(endpoint, heard)
                 if not heard.results:
-                    return _not_introduced(endpoint, heard)
+                    return heard
                 chain_id = _number(heard.results[0])
             if chain_id is None:
                 raise UsageError(f"endpoint `{endpoint.name}` names no chain: is it an EVM node?")
@@ -206,6 +240,27 @@ class Pool:
             self.chain_id = chain_id
             self._introduced_here.add(endpoint.name)
             return None
+
+    def _notice(self, endpoint: Endpoint, heard: Heard) -> None:
+        self._providers.standing(endpoint).notice(heard, self._clock())
+
+    async def _contact(self, endpoint: Endpoint) -> Absent | None:
+        """Insists on an introduction; what stands against it, if that is certain or takes long."""
+        name, failures, until = endpoint.name, 0, self._clock() + self.patience
+        while (heard := await self._introduced(endpoint)) is not None:
+            failures += 1
+            last = heard.complaints[-1] if heard.complaints else None
+            trouble, hint = endpoint.trouble, last.hint if last else ""
+            if last is not None and last.lasting:
+                return Absent(name, trouble, hint)
+            if failures == 1 and await speaks_tls(endpoint.spec.url):
+                return Absent(name, trouble, TLS_HINT)
+            now = self._clock()
+            at = max(now + delay(failures, self._chance()), endpoint.ready_at())
+            if at > until:
+                return Absent(name, trouble, hint)
+            await asyncio.sleep(at - now)
+        return None
 
     def _react(self, errand: Errand, endpoint: Endpoint, heard: Heard) -> None:
         """Draws the errand's own conclusions; the endpoint has drawn its own."""

@@ -30,6 +30,7 @@ from gapless.sources.rpc.endpoint import Endpoint, EndpointSpec
 from gapless.sources.rpc.http import Http, Timeouts
 from gapless.sources.rpc.limits import Pacer
 from gapless.sources.rpc.profile import Profile
+from gapless.sources.rpc.standing import Standing
 from gapless.telemetry import metrics
 
 _THREADS = 2
@@ -83,6 +84,7 @@ class Providers:
         self._timeouts = timeouts or Timeouts()
         self.clock, self.chance = clock, chance
         self._endpoints: dict[str, Endpoint] = {}
+        self._standings: dict[Endpoint, Standing] = {}
         self._heard: Rests = {}  # also of endpoints that nobody here has asked yet
         self._stack = AsyncExitStack()
         self._is_open = False
@@ -94,7 +96,8 @@ class Providers:
         self.threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="gapless-rpc")
         self._stack.callback(self.threads.shutdown)
         self._is_open = True
-        metrics.WORKERS.add(self.workers * len(self._endpoints))
+        for endpoint in self._endpoints.values():
+            self._announce(endpoint)
         return self
 
     async def __aexit__(
@@ -104,7 +107,9 @@ class Providers:
         traceback: TracebackType | None,
     ) -> None:
         self._is_open = False
-        metrics.WORKERS.add(-self.workers * len(self._endpoints))
+        for endpoint in self._endpoints.values():
+            metrics.WORKERS.add(-self.workers)
+            metrics.ENDPOINT_UP.forget(endpoint.name)
         await self._stack.aclose()
 
     def endpoint(self, spec: EndpointSpec, known: Profile) -> Endpoint:
@@ -119,12 +124,17 @@ class Providers:
         if found is None:
             found = Endpoint(mine, self.workers, known, self.clock(), self.chance)
             self._endpoints[key] = found
-            metrics.WORKERS.add(self.workers if self._is_open else 0)
+            self._standings[found] = Standing(found)
+            if self._is_open:
+                self._announce(found)
             self.rest(self._heard)
         elif mine.rps is not None and (found.spec.rps is None or mine.rps < found.spec.rps):
             found.spec = replace(found.spec, rps=mine.rps)
             found.pacer = Pacer(mine.rps)
         return found
+
+    def standing(self, endpoint: Endpoint) -> Standing:
+        return self._standings[endpoint]
 
     def rests(self) -> Rests:
         """The rests that other processes should keep to as well, with those that they told of."""
@@ -147,6 +157,10 @@ class Providers:
             if endpoint is not None and endpoint.ready_at() < told.until:
                 endpoint.trouble = told.trouble
                 endpoint.rest(told.until, 0.0)
+
+    def _announce(self, endpoint: Endpoint) -> None:
+        metrics.WORKERS.add(self.workers)
+        metrics.ENDPOINT_UP.set(1, endpoint.name)
 
 
 def fingerprint(url: str) -> str:

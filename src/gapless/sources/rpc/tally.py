@@ -22,6 +22,7 @@ class Tally:
 
     most: int | None = None  # calls
     calls: Counter[str] = field(default_factory=Counter)
+    calls_to: Counter[str] = field(default_factory=Counter)  # by endpoint
     requests: int = 0
     retries: int = 0  # calls that were sent again
     used_up: bool = False  # whether one was not sent because of `most`
@@ -35,6 +36,7 @@ class Tally:
             )
         self.requests += 1
         self.calls.update(call.method for call in batch.values())
+        self.calls_to[endpoint] += len(batch)
         again = len(batch.keys() & sent)
         self.retries += again
         metrics.REPEATED_CALLS.add(again, endpoint)

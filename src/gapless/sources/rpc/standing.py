@@ -1,0 +1,73 @@
+"""How an endpoint stands with this process: in use, or down.
+
+An endpoint is down when it denies access, cannot be reached, or has failed for so long that it is
+left alone. It is up again with its first result. Both are logged once, when they happen, and a
+gauge has the current state. A rate limit is not a failure, unless it asks for a long rest.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+
+from gapless.sources.reactions import Reaction
+from gapless.sources.rpc.endpoint import Endpoint
+from gapless.sources.rpc.envelope import Heard
+from gapless.telemetry import log, metrics
+
+_LONG_REST = 1.0  # seconds
+_LONG_REST_WHEN_LIMITED = 10.0
+
+
+class Served(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What an endpoint has done for a fetch."""
+
+    calls: int = 0  # that were sent to it
+    refused: int = 0  # answers that did not pass the checks
+    trouble: str = ""  # the last one
+    resting: bool = False  # whether it must not be asked at the moment
+    down: bool = False
+
+    def __add__(self, other: Served) -> Served:
+        """What it has done for two processes."""
+        worse = max((self, other), key=lambda each: (each.down, each.resting, bool(each.trouble)))
+        return Served(
+            calls=self.calls + other.calls,
+            refused=self.refused + other.refused,
+            trouble=worse.trouble,
+            resting=self.resting or other.resting,
+            down=self.down or other.down,
+        )
+
+
+class Standing:
+    """Notices when an endpoint goes down, and when it is up again."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self.down = False
+
+    def notice(self, heard: Heard, now: float) -> None:
+        """Draws its conclusion from what came back for a request."""
+        name = self._endpoint.name
+        if heard.results and self.down:
+            self.down = False
+            metrics.ENDPOINT_UP.set(1, name)
+            log(logging.INFO, "endpoint_recovered", endpoint=name)
+        elif not heard.results and not self.down and self._fails(heard, now):
+            self.down = True
+            metrics.ENDPOINT_UP.set(0, name)
+            log(logging.WARNING, "endpoint_failed", endpoint=name, error=self._endpoint.trouble)
+
+    def served(self, calls: int, now: float) -> Served:
+        endpoint = self._endpoint
+        resting = endpoint.ready_at() > now
+        return Served(calls, trouble=endpoint.trouble, resting=resting, down=self.down)
+
+    def _fails(self, heard: Heard, now: float) -> bool:
+        if any(each.lasting for each in heard.complaints):
+            return True
+        reactions = {each.refusal.reaction for each in heard.complaints}
+        long = _LONG_REST_WHEN_LIMITED if reactions <= {Reaction.SLOW_DOWN} else _LONG_REST
+        return self._endpoint.ready_at() - now >= long
