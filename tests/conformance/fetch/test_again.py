@@ -96,13 +96,22 @@ async def test_an_interrupted_fetch_goes_on_with_what_the_sink_lacks(
     assert await stored() == truth(chain, Span(0, LAST))
 
 
-async def test_stronger_checks_than_before_ask_again(
-    chain: Chain, node: DevNode, fetch: Fetch, stored: Fetch
+@pytest.mark.parametrize("level", ["off", "links", "receipts"])
+async def test_stronger_checks_than_before_are_made_on_stored_rows(
+    chain: Chain, node: DevNode, fetch: Fetch, stored: Fetch, level: str
 ) -> None:
-    assert (await fetch(node, heights="0:60", verify="links")).fetched == 61
-    assert (await fetch(node, heights="0:60", verify="links")).fetched == 0
-    assert (await fetch(node, heights="0:60", verify="roots")).fetched == 61
-    assert (await fetch(node, heights="0:60", verify="auto")).fetched == 0
+    first = await fetch(node, heights="0:60", verify=level)
+    assert first.fetched == 61
+    assert "transactions_root" in first.not_proven
+    assert (await fetch(node, heights="0:60", verify=level)).fetched == 0
+    before = node.calls["eth_getBlockReceipts"]
+    again = await fetch(node, heights="0:60")
+    assert (again.state, again.fetched, again.reproven) == (State.SUCCEEDED, 0, 61)
+    assert again.not_proven == frozenset()
+    assert node.calls["eth_getBlockReceipts"] == before
+    assert (await fetch(node, heights="0:60", verify="roots")).reproven == 61
+    once_more = await fetch(node, heights="0:60", verify="auto")
+    assert (once_more.fetched, once_more.reproven) == (0, 0)
     assert await stored() == truth(chain, Span(0, 60))
 
 

@@ -230,7 +230,7 @@ async def test_rows_that_are_there_twice_are_found(tmp_path: Path) -> None:
     twice = {(it.dataset, it.span) for it in report.findings if it.check == "duplicate"}
     height = rows_of("logs", Span(0, 9))["block_number"][2].as_py()
     assert twice == {("blocks", (2, 2)), ("logs", (height, height))}
-    assert {it.check for it in report.findings} == {"duplicate", "count", "digest"}
+    assert {it.check for it in report.findings} == {"damaged", "duplicate", "digest"}
 
 
 async def test_a_table_that_stops_early_is_not_whole(sink: Sink) -> None:
