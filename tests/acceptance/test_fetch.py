@@ -75,7 +75,7 @@ def test_a_dry_run_makes_nothing(sqlite_gapless: Commands, url: str) -> None:
         "fetch", "custom", "0:1k", "--rpc", url, "--to", "chain.db", "--dry-run"
     )
     calls = {"eth_getBlockByNumber": 337, "eth_getBlockReceipts": 337}
-    assert planned == {"first": 0, "last": 336, "missing": 337, "calls": calls}
+    assert planned == {"first": 0, "last": 336, "missing": 337, "to_prove_again": 0, "calls": calls}
     assert sorted(sqlite_gapless.folder.iterdir()) == before
 
 

@@ -41,13 +41,14 @@ def test_a_whole_sink_is_proven(sqlite_gapless: Commands, name: str) -> None:
     sink = fill(sqlite_gapless, name)
     proven = sqlite_gapless("verify", sink, "--deep")
     assert proven.stderr == ""
-    head, columns, blocks, *_, checks, unproven, last = proven.stdout.splitlines()
+    head, columns, blocks, *_, checks, last = proven.stdout.splitlines()
     assert head == "1337: blocks 5-40 (36 blocks)"
     assert columns.split() == ["table", "blocks", "rows", "missing"]
     assert blocks.split() == ["blocks", "36", "36", "none"]
     assert checks.strip() == CLEAN
-    assert unproven.strip() == "unproven: prices at 5-40"
-    assert last == "complete: nothing is missing, and digests, links and counts agree"
+    complete, _, lacking = last.partition("; not proven: ")
+    assert complete == "complete: nothing is missing, and digests, links, counts and proofs agree"
+    assert {"prices", "transactions_root"} <= {*lacking.split(", ")}
     told = sqlite_gapless.json("verify", sink)
     assert (told["complete"], told["deep"], told["chain_id"]) == (True, False, 1337)
     assert (told["first"], told["last"], told["findings"]) == (5, 40, [])
@@ -62,7 +63,7 @@ def test_gaps_are_named_and_can_be_filled(sqlite_gapless: Commands) -> None:
     assert "complete" not in missing.stdout
     assert missing.stderr == (
         "error: 4 blocks missing: 10-12, 20\n\n"
-        f"hint: `gapless fetch 1337 10:20 --to {sink}` fills it\n"
+        f"hint: fill the gaps: `gapless fetch 1337 10:20 --to {sink}`\n"
     )
     assert sqlite_gapless("gaps", sink, code=1).stdout == "10:12\n20:20\n"
     wider = sqlite_gapless("gaps", sink, "--blocks", "11:+40", code=1)
@@ -71,11 +72,12 @@ def test_gaps_are_named_and_can_be_filled(sqlite_gapless: Commands) -> None:
         "network": "1337",
         "chain_id": 1337,
         "gaps": [[10, 12], [20, 20]],
+        "damaged": [],
         "blocks": 4,
     }
     assert sqlite_gapless("gaps", sink, "--blocks", "13:19").stdout == ""
     part = sqlite_gapless("verify", sink, "--blocks", "13:19", "--network", "1337")
-    assert part.stdout.endswith("complete: nothing is missing, and links and counts agree\n")
+    assert "\ncomplete: nothing is missing, and links and counts agree; not proven: " in part.stdout
 
 
 def test_damage_is_named(sqlite_gapless: Commands) -> None:
@@ -83,11 +85,11 @@ def test_damage_is_named(sqlite_gapless: Commands) -> None:
     sql = apsw.Connection(str(sqlite_gapless.folder / sink))
     sql.execute("UPDATE blocks SET transaction_count = 99 WHERE block_number >= 15")
     damaged = sqlite_gapless("verify", sink, code=1)
-    lines = [line for line in damaged.stdout.splitlines() if "promised" in line]
+    lines = [line for line in damaged.stdout.splitlines() if "promises" in line]
     assert lines[0].startswith("transactions 15")
-    assert ": 99 rows promised by the block, " in lines[0]
+    assert ": the block promises 99, there are " in lines[0]
     assert damaged.stderr.startswith("error: ")
-    assert " findings\n\nhint: fetch these blocks into a new sink: `gapless fetch" in damaged.stderr
+    assert " findings\n\nhint: replace what is wrong: `gapless repair blocks.db`" in damaged.stderr
     told = sqlite_gapless.json("verify", sink, code=1)
     assert {(each["check"], each["table"]) for each in told["findings"]} == {
         ("count", "transactions")
@@ -148,8 +150,9 @@ def test_several_chains_are_told_apart(sqlite_gapless: Commands) -> None:
     asyncio.run(write())
     said = sqlite_gapless.refused("verify", "blocks.db")
     assert "holds several chains: ethereum, 1337" in said
-    told = sqlite_gapless.json("verify", "blocks.db", "--network", "eth")
+    told = sqlite_gapless.json("verify", "blocks.db", "--network", "eth", code=1)
     assert (told["network"], told["first"], told["last"]) == ("ethereum", 0, 3)
+    assert [it["check"] for it in told["findings"]] == ["anchor"], "it is not Ethereum's genesis"
 
 
 def test_a_sink_may_be_named(sqlite_gapless: Commands) -> None:

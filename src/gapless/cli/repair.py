@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import click
 
@@ -85,7 +86,7 @@ async def repair(
             click.echo(data.to_json(verifying.report_json(before, store.network)))
         return 0 if before.complete else 1
     await _remove_strays(store, plan.strays)
-    asked = requests or [Request(before.span, frozenset(it.dataset for it in records))]
+    asked = combined(requests) or [Request(before.span, frozenset(it.dataset for it in records))]
     for wish, config in _wishes(store, rpcs, asked, plan, anchors, replace_branch):
         note(fetching.summary(await _replaced(wish, config, ledger_url)))
     async with opened_store(ledger_url, target, network_name, blocks_text) as store:
@@ -160,10 +161,8 @@ def _wishes(
     replace_branch: bool,
 ) -> Iterator[tuple[Wish, Config]]:
     """A fetch for each request that anything is wrong with, with its tables and checks."""
-    left = plan.heights
     for request in requests:
-        here = left & RangeSet.of(request.span)
-        left -= here
+        here = plan.heights & RangeSet.of(request.span)
         if not here and not replace_branch:
             continue
         options = FetchOptions(
@@ -177,6 +176,27 @@ def _wishes(
             load(), store.facts.name, f"{span.first}:{span.last}", rpcs, store.target, options
         )
         yield replace(wish, only=here, replace_branch=replace_branch), places.config
+
+
+def combined(requests: Sequence[Request]) -> list[Request]:
+    """The requests without overlaps: of each block, all that any of them asks for."""
+    edges = sorted({it.span.first for it in requests} | {it.span.last + 1 for it in requests})
+    found: list[Request] = []
+    for first, end in pairwise(edges):
+        here = [it for it in requests if it.span.first <= first <= it.span.last]
+        if not here:
+            continue
+        datasets = frozenset(name for it in here for name in it.datasets)
+        checks = frozenset(check for it in here for check in it.checks)
+        request = Request(Span(first, end - 1), datasets, checks)
+        before = found[-1] if found else None
+        if before == replace(request, span=before.span if before else request.span) and (
+            before.span.last + 1 == first
+        ):
+            found[-1] = replace(request, span=Span(before.span.first, end - 1))
+        else:
+            found.append(request)
+    return found
 
 
 def _level(request: Request) -> Level:

@@ -27,6 +27,7 @@ from gapless.verify.against import sampled
 _SAMPLES = 32
 _PATIENCE = 20.0
 _REDRAW_EVERY = 0.2
+_WORTH_TELLING = 2.0  # seconds, after which a person asks how long it took
 
 
 @click.command()
@@ -103,10 +104,10 @@ class RowProgress:
             click.echo(f"{CLEAR}{line}" if self._live else line, err=True, nl=not self._live)
 
     def end(self) -> None:
+        seconds = time.monotonic() - self._started
         if self._live and self._read:
             click.echo(CLEAR, err=True, nl=False)
-        if self._read:
-            seconds = time.monotonic() - self._started
+        if self._read and seconds >= _WORTH_TELLING:
             note(verifying.rate_line(self._read, seconds))
 
 

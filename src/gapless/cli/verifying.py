@@ -44,8 +44,7 @@ def progress_line(read: int, total: int, seconds: float) -> str:
 
 
 def rate_line(read: int, seconds: float) -> str:
-    rate = f", {short(read / seconds)} rows/s" if seconds >= 1 else ""
-    return f"{counted(read, 'row')} read in {duration(seconds)}{rate}"
+    return f"{counted(read, 'row')} read in {duration(seconds)}, {short(read / seconds)} rows/s"
 
 
 def verdict(report: Report) -> str:

@@ -11,9 +11,11 @@ What is found where records have changed is looked at again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+
+import pyarrow as pa
 
 from gapless.checks.levels import Level, lacking_proofs
 from gapless.core.ranges import RangeSet, Span
@@ -68,7 +70,10 @@ class Verification:
         wanted = expected(records, requests, span)
         damage = await sink.damage(chain_id, whole)
         findings = [Finding("damaged", it.dataset, it.span, it.words) for it in damage]
-        broken = RangeSet(it.span for it in damage)
+        broken = {
+            each.name: RangeSet(it.span for it in damage if it.dataset == each.name)
+            for each in TABLES
+        }
         covered = {
             name: RangeSet(it.span for it in records if it.dataset == name) & RangeSet.of(whole)
             for name in wanted
@@ -85,7 +90,7 @@ class Verification:
             reproven = await look.look(whole, records)
             findings += look.findings
         findings += await contradictions(
-            sink, chain_id, self.anchors, covered[BLOCKS.name] - broken
+            sink, chain_id, self.anchors, covered[BLOCKS.name] - broken[BLOCKS.name]
         )
         findings = await self._settled(findings, records, looks)
         coverage = tuple(_coverage(records, whole, wanted, rows))
@@ -118,29 +123,35 @@ class Verification:
         whole: Span,
         records: Sequence[Stored],
         covered: Mapping[str, RangeSet],
-        broken: RangeSet,
+        broken: Mapping[str, RangeSet],
         rows: Counter[str],
     ) -> AsyncIterator[Finding]:
         """What is wrong by heights, hashes and numbers of rows; these are counted on the way."""
         before = None
-        sound = [it for it in records if not RangeSet.of(it.span) & broken]
+        sound = [it for it in records if not RangeSet.of(it.span) & broken[it.dataset]]
         tallies = {name: Tally([it for it in sound if it.dataset == name]) for name in COUNTS}
         wrong: set[str] = set()
-        for window in _windows(whole, broken):
-            blocks = await self.sink.read(BLOCKS, self.chain_id, window, COLUMNS)
-            rows[BLOCKS.name] += blocks.num_rows
+        for window in _windows(whole, broken.values()):
             within = RangeSet.of(window)
-            findings = [*blocks_findings(blocks, covered[BLOCKS.name] & within, before)]
+            blocks: pa.Table | None = None
+            findings: list[Finding] = []
+            if not within & broken[BLOCKS.name]:
+                blocks = await self.sink.read(BLOCKS, self.chain_id, window, COLUMNS)
+                rows[BLOCKS.name] += blocks.num_rows
+                findings += blocks_findings(blocks, covered[BLOCKS.name] & within, before)
+                before = last_block(blocks) or before
             for dataset in COUNTS:
+                if within & broken[dataset]:
+                    continue
                 counts = await self.sink.counts(table(dataset), self.chain_id, window)
-                here = covered.get(dataset, RangeSet()) & within
-                findings += count_findings(dataset, blocks, counts, here)
                 tallies[dataset].add(window, counts)
                 rows[dataset] += int(numbers(counts["rows"]).sum())
+                if blocks is not None:
+                    here = covered.get(dataset, RangeSet()) & within
+                    findings += count_findings(dataset, blocks, counts, here)
             for finding in findings:
                 wrong.add(finding.dataset)
                 yield finding
-            before = last_block(blocks) or before
         for dataset in COUNTS.keys() - wrong:  # otherwise it is known already, and more exactly
             for finding in tallies[dataset].findings(whole):
                 yield finding
@@ -177,9 +188,13 @@ async def missing(sink: Sink, chain_id: int, span: Span | None = None) -> Missin
     return Missing(gaps, damaged & RangeSet.of(span) if span else damaged)
 
 
-def _windows(whole: Span, broken: RangeSet) -> Iterator[Span]:
-    for span in (RangeSet.of(whole) - broken).spans:
-        yield from span.windows(_WINDOW)
+def _windows(whole: Span, broken: Iterable[RangeSet]) -> Iterator[Span]:
+    """Pieces of a range, none of which is only in part broken, for any table."""
+    spans = [span for each in broken for span in (each & RangeSet.of(whole)).spans]
+    edges = {it.first for it in spans} | {it.last + 1 for it in spans}
+    inner = sorted(edge for edge in edges if whole.first < edge <= whole.last)
+    for first, end in zip([whole.first, *inner], [*inner, whole.last + 1], strict=True):
+        yield from Span(first, end - 1).windows(_WINDOW)
 
 
 def _beside(span: Span) -> RangeSet:

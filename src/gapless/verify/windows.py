@@ -74,7 +74,7 @@ def count_findings(
     for at in np.flatnonzero(known & (expected != actual)).tolist():
         height = int(heights[at])
         if height in covered:
-            words = f"{expected[at]:,} rows promised by the block, {actual[at]:,} there"
+            words = f"the block promises {expected[at]:,}, there are {actual[at]:,}"
             yield Finding("count", dataset, Span(height, height), words)
 
 

@@ -114,7 +114,7 @@ DAMAGE = {
         "link", "blocks", Span(14, 14), "not above the stored block before it"
     ),
     f"DELETE FROM logs WHERE block_number = {WITH_LOGS}": Finding(
-        "count", "logs", HERE, f"{COUNT} rows promised by the block, 0 there"
+        "count", "logs", HERE, f"the block promises {COUNT}, there are 0"
     ),
     f"UPDATE logs SET log_position = 99, transaction_index = 99 WHERE rowid = "
     f"(SELECT max(rowid) FROM logs WHERE block_number = {WITH_LOGS})": None,

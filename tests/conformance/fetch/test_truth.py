@@ -1,0 +1,229 @@
+"""No lie is stored at the default level, and no other chain than the one that is meant."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from gapless.core.backfill import State
+from gapless.core.errors import Orphaned, UsageError
+from gapless.core.ranges import RangeSet, Span
+from gapless.devnode import Chain, DevNode, Parameters, simulated
+from gapless.networks import network_of_chain
+from gapless.sinks import Access, open_sink
+from gapless.verify import Report, Verification, missing
+from tests.conformance.fetch.stage import contents, truth
+from tests.conformance.sink.conftest import target_of
+
+Fetch = Callable[..., Any]
+Lie = Callable[[dict[str, Any]], None]
+LIED_ABOUT = 33
+
+
+class Liar(Chain):
+    """A chain whose node tells a lie about one block, however often it is asked."""
+
+    def __init__(self, honest: Chain, lie: Lie) -> None:
+        self.__dict__.update(vars(honest))
+        self._lie = lie
+
+    def block(self, height: int) -> bytes:
+        answer = super().block(height)
+        if height != LIED_ABOUT:
+            return answer
+        block = json.loads(answer)
+        self._lie(block)
+        return json.dumps(block).encode()
+
+
+def cut_withdrawals(block: dict[str, Any]) -> None:
+    assert block["withdrawals"].pop()
+
+
+def another_recipient(block: dict[str, Any]) -> None:
+    for each in block["transactions"]:
+        each["to"] = "0x" + "77" * 20
+
+
+def another_value(block: dict[str, Any]) -> None:
+    for each in block["transactions"]:
+        each["value"] = "0x77"
+
+
+def another_input(block: dict[str, Any]) -> None:
+    for each in block["transactions"]:
+        each["input"] = "0x77"
+
+
+def an_unknown_type(block: dict[str, Any]) -> None:
+    block["transactions"][0]["type"] = "0x76"
+
+
+@pytest.fixture(scope="session")
+def parameters() -> Parameters:
+    return Parameters(blocks=300, txs=4, fewest=2, seed=11)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [cut_withdrawals, another_recipient, another_value, another_input, an_unknown_type],
+    ids=lambda lie: lie.__name__,
+)
+async def test_a_lie_is_refused_and_its_block_named(
+    chain: Chain, fetch: Fetch, stored: Fetch, lie: Lie
+) -> None:
+    async with DevNode(Liar(chain, lie)) as liar, DevNode(chain) as honest:
+        alone = await fetch(liar, heights="30:39", retry="halt")
+        assert (alone.state, alone.gaps) == (State.FAILED, RangeSet.of((LIED_ABOUT, LIED_ABOUT)))
+        both = await fetch(liar, honest, heights="30:39")
+    assert (both.state, both.gaps) == (State.SUCCEEDED, RangeSet())
+    assert await stored() == truth(chain, Span(30, 39))
+
+
+async def report_of(target: str, **known: Any) -> Report:
+    async with await open_sink(target, Access.READ) as sink:
+        looking = Verification(sink, 1337, network_of_chain(1337), known.get("anchors", {}), True)
+        found = await looking.report()
+    assert found is not None
+    return found
+
+
+@pytest.fixture(params=["sqlite", "parquet", "duckdb", "postgres"])
+def every_target(request: pytest.FixtureRequest) -> str:
+    return target_of(request, request.param)
+
+
+async def test_fewer_proofs_are_made_up_for_from_rows_in_every_sink(
+    chain: Chain, node: DevNode, fetch: Fetch, every_target: str
+) -> None:
+    await fetch(node, heights="0:120", to=every_target, verify="receipts")
+    before = node.calls["eth_getBlockReceipts"]
+    again = await fetch(node, heights="0:120", to=every_target)
+    assert (again.reproven, again.fetched, again.not_proven) == (121, 0, frozenset())
+    assert node.calls["eth_getBlockReceipts"] == before
+    report = await report_of(every_target)
+    assert report.complete
+    assert report.not_proven == {}
+
+
+async def test_rows_that_prove_nothing_are_fetched_again(
+    chain: Chain, node: DevNode, fetch: Fetch, tmp_path: Path
+) -> None:
+    target = f"{tmp_path}/weak.db"
+    await fetch(node, heights="0:60", to=target, verify="receipts")
+    sql = apsw.Connection(target)
+    sql.execute("UPDATE transactions SET value = zeroblob(32) WHERE block_number = 7")
+    assert sql.changes()
+    sql.close()
+    again = await fetch(node, heights="0:60", to=target)
+    assert (again.reproven, again.fetched) == (60, 1)
+    assert await contents(target) == truth(chain, Span(0, 60))
+
+
+async def test_refetching_replaces_what_is_stored(
+    chain: Chain, node: DevNode, fetch: Fetch, tmp_path: Path
+) -> None:
+    target = f"{tmp_path}/again.db"
+    await fetch(node, heights="0:60", to=target)
+    sql = apsw.Connection(target)
+    sql.execute("DELETE FROM logs WHERE block_number BETWEEN 10 AND 20")
+    sql.close()
+    assert (await fetch(node, heights="0:60", to=target)).fetched == 0
+    for _ in range(2):  # each time anew
+        assert (await fetch(node, heights="10:20", to=target, refetch=True)).fetched == 11
+    assert await contents(target) == truth(chain, Span(0, 60))
+
+
+async def test_what_was_asked_for_is_in_the_sink_before_any_row(
+    chain: Chain, fetch: Fetch, target: str
+) -> None:
+    async with DevNode(Liar(chain, cut_withdrawals)) as liar:
+        await fetch(liar, heights=f"{LIED_ABOUT}:{LIED_ABOUT}", retry="halt")
+    async with await open_sink(target, Access.READ) as sink:
+        assert await sink.stored(1337) == []
+        assert (await missing(sink, 1337)).gaps == RangeSet.of((LIED_ABOUT, LIED_ABOUT))
+
+
+async def test_requests_of_different_tables_stand_side_by_side(
+    node: DevNode, fetch: Fetch, target: str
+) -> None:
+    await fetch(node, heights="0:20", datasets="blocks,logs")
+    await fetch(node, heights="5:9")
+    async with await open_sink(target, Access.READ) as sink:
+        asked = {it.span: it.datasets for it in await sink.requests(1337)}
+        assert not await missing(sink, 1337)
+    assert asked == {
+        (0, 20): {"blocks", "logs"},
+        (5, 9): {"blocks", "transactions", "logs", "withdrawals"},
+    }
+
+
+def exists(target: str) -> bool:
+    return Path(target).exists()
+
+
+def anchor(chain: Chain, height: int) -> str:
+    return f"{height}:{chain.hash(height)}"
+
+
+async def test_blocks_below_an_anchor_are_shown_as_of_its_chain(
+    chain: Chain, node: DevNode, fetch: Fetch, target: str
+) -> None:
+    await fetch(node, heights="10:60", anchors=[anchor(chain, 50)])
+    async with await open_sink(target, Access.READ) as sink:
+        asked = {it for each in await sink.requests(1337) for it in each.anchors}
+    report = await report_of(target, anchors={it.height: it.hash for it in asked})
+    assert [(it.height, it.heights) for it in report.anchored] == [(50, RangeSet.of((10, 50)))]
+
+
+async def test_a_node_that_contradicts_an_anchor_is_refused_before_anything_is_stored(
+    chain: Chain, node: DevNode, fetch: Fetch, target: str
+) -> None:
+    wrong = f"50:{chain.hash(51)}"
+    with pytest.raises(UsageError, match="is not on the chain `custom`: its block 50 is 0x"):
+        await fetch(node, heights="10:60", anchors=[wrong])
+    assert not exists(target)
+
+
+async def test_endpoints_of_different_chains_are_refused_before_anything_is_stored(
+    chain: Chain, node: DevNode, fetch: Fetch, target: str
+) -> None:
+    """They share a chain id, and nothing else."""
+    other = simulated(Parameters(blocks=300, txs=4, seed=12))
+    async with DevNode(other) as stranger:
+        with pytest.raises(UsageError, match="are on different chains: block 0 is 0x"):
+            await fetch(node, stranger, heights="10:60")
+    assert not exists(target)
+    assert node.calls["eth_getBlockReceipts"] == 0
+
+
+async def test_a_branch_that_was_abandoned_deeper_than_the_limit_is_told_apart(
+    chain: Chain, fetch: Fetch, stored: Fetch
+) -> None:
+    async with DevNode(chain) as node:
+        await fetch(node, heights="0:200", confirmations=0)
+    chain.reorg(100)
+    async with DevNode(chain) as node:
+        for heights in ("0:200", "201:220", "150:210"):
+            with pytest.raises(Orphaned, match="stored blocks 100 to 200 of ") as refused:
+                await fetch(node, heights=heights, confirmations=0)
+            assert refused.value.stale == RangeSet.of((100, 200))
+            assert "repair" in str(refused.value.hint)
+    assert (await stored())["blocks"].num_rows == 201, "nothing is lost before somebody decides"
+
+
+async def test_a_shallow_reorganisation_is_mended_even_if_all_is_stored(
+    chain: Chain, fetch: Fetch, stored: Fetch
+) -> None:
+    async with DevNode(chain) as node:
+        await fetch(node, heights="0:200", confirmations=0)
+    chain.reorg(190)
+    async with DevNode(chain) as node:
+        again = await fetch(node, heights="0:200", confirmations=0)
+    assert (again.state, again.fetched) == (State.SUCCEEDED, 11)
+    assert await stored() == truth(chain, Span(0, 200))
