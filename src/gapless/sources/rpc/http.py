@@ -40,9 +40,10 @@ class Timeouts:
 class Trouble(Exception):
     """No answer, or half of one: it is the connection's fault, or the node's."""
 
-    def __init__(self, words: str, *, slow: bool = False) -> None:
+    def __init__(self, words: str, *, slow: bool = False, sent: bool = True) -> None:
         super().__init__(words)
         self.slow = slow  # there was no answer in time
+        self.sent = sent  # a connection was made, so the size of the request may be to blame
 
 
 class Response(NamedTuple):
@@ -89,7 +90,8 @@ class Http:
         except TimeoutError as error:
             raise Trouble("no answer in time", slow=True) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise Trouble(_told(error)) from error
+            sent = not isinstance(error, aiohttp.ClientConnectorError)
+            raise Trouble(_told(error), sent=sent) from error
         headers = response.headers
         encoding = headers.get("Content-Encoding", "").lower()
         return Response(response.status, packed, encoding, _retry_after(headers))
@@ -157,12 +159,12 @@ def _told(error: Exception) -> str:
 def _retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds, given as such or as a date."""
     given = headers.get("Retry-After", "").strip()
-    if given.replace(".", "", 1).isdecimal():
-        return float(given)
     try:
+        if given.replace(".", "", 1).isdecimal():
+            return float(given)
         moment = parsedate_to_datetime(given)
-    except ValueError:
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+    except (ValueError, TypeError, IndexError, OverflowError):  # it may be anything
         return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - datetime.now(UTC)).total_seconds())
