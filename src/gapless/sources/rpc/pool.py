@@ -166,9 +166,10 @@ class Pool:
             if choice.wait > 0:
                 await self._wait(errand, endpoint, choice.wait)
                 continue
-            for heard in await self._round(errand, endpoint, fresh=choice.fresh):
+            answered = await self._round(errand, endpoint, fresh=choice.fresh)
+            for heard in answered:
                 self._react(errand, endpoint, heard)
-                await self._survey(errand, endpoint, heard)
+            await self._survey(endpoint, _gone(errand, answered))
             if not errand.pending(endpoint.name):
                 return errand.answers(endpoint.name)
 
@@ -210,13 +211,12 @@ class Pool:
             self.chain_id = endpoint.chain_id = chain_id
             return None
 
-    async def _survey(self, errand: Errand, endpoint: Endpoint, heard: Heard) -> None:
-        """If an endpoint says that it has no such history, finds out what it has."""
-        for complaint in heard.complaints:
-            if complaint.call is None or complaint.refusal.reaction is not Reaction.ELSEWHERE:
-                continue
-            call, now = errand.calls[complaint.call], self._clock()
-            if call.height is None or not endpoint.offer.wants_survey(call.method, now):
+    async def _survey(self, endpoint: Endpoint, gone: Sequence[Call]) -> None:
+        """Finds out what an endpoint has that says some blocks are gone."""
+        for call in gone:
+            now = self._clock()
+            known = endpoint.offer.earliest((call.method,), now)
+            if known > (call.height or 0) or not endpoint.offer.wants_survey(call.method, now):
                 continue
             asked = await self._exchange.send(endpoint, _HEAD, set(), fresh=False)
             head = _number(asked.results[0]) if asked.results else None
@@ -268,6 +268,19 @@ class Pool:
                 assert call.height is not None
                 endpoint.trouble = endpoint.spec.redacted(complaint.words)
                 errand.gone = call.height if errand.gone is None else min(errand.gone, call.height)
+
+
+def _gone(errand: Errand, answered: Sequence[Heard]) -> list[Call]:
+    """By method, the highest block that an endpoint says it does not have."""
+    found: dict[str, Call] = {}
+    for each in (complaint for heard in answered for complaint in heard.complaints):
+        if each.call is None or each.refusal.reaction is not Reaction.ELSEWHERE:
+            continue
+        call = errand.calls[each.call]
+        highest = found.get(call.method)
+        if call.height is not None and (highest is None or call.height > (highest.height or 0)):
+            found[call.method] = call
+    return list(found.values())
 
 
 def _not_introduced(endpoint: Endpoint, heard: Heard) -> Heard:
