@@ -31,6 +31,9 @@ MATRIX = {
     "omit": "omit=0.2",
     "lone-error": "lone-error=0.2",
     "shuffle": "shuffle=0.5",
+    "null-third": "null=0.33",
+    "call-429": "call-429=0.03",
+    "whole-batch": "call-500=0.03,call-drop=0.01,call-malformed=0.01",
 }
 ALL = (
     "429=0.05,500=0.05,malformed=0.05,drop=0.05,omit=0.05,lone-error=0.05,shuffle=0.2,"
