@@ -42,6 +42,7 @@ class Fault(StrEnum):
     CALL_MALFORMED = "call-malformed"
     # A single call.
     LIMITED_INSIDE = "limited"  # a rate limit in the envelope, with HTTP 200
+    GONE = "gone"  # an error that says the history is missing
     NULL = "null"
     EMPTY = "empty"  # [] instead of receipts or logs
     TRUNCATED = "truncated"  # the last log, receipt or transaction is lost
@@ -67,6 +68,7 @@ OF_CALLS = frozenset(Fault) - OF_REQUESTS - SPREADING.keys()
 _LISTS = frozenset({"eth_getBlockReceipts", "eth_getLogs"})
 _BLOCKS = frozenset({"eth_getBlockByNumber", "eth_getBlockByHash"})
 _METHODS: Mapping[Fault, frozenset[str]] = {
+    Fault.GONE: _LISTS | _BLOCKS | {"eth_getTransactionReceipt"},
     Fault.NULL: _LISTS | _BLOCKS | {"eth_getTransactionReceipt"},
     Fault.EMPTY: _LISTS,
     Fault.TRUNCATED: _LISTS | _BLOCKS,

@@ -125,6 +125,8 @@ def _key(call: Call) -> bytes:
 
 def _spoiled(lot: Lot, view: View, call: Call, honest: bytes) -> bytes:
     match lot.fault:
+        case Fault.GONE:
+            raise Refused(-32000, "missing trie node: state is not available")
         case Fault.NULL:
             return NULL
         case Fault.EMPTY:

@@ -301,6 +301,13 @@ async def test_fault_null_and_empty(chain: Chain, fault: str, method: str, wrong
         assert client.node.injected == {fault: 2}
 
 
+async def test_fault_gone(chain: Chain) -> None:
+    async with client_of(DevNode(chain, faults="gone@17")) as client:
+        said = await client.error("eth_getBlockReceipts", "0x11")
+        assert understand(said["message"]).reaction is Reaction.ELSEWHERE
+        assert await client.ask("eth_getBlockReceipts", "0x11") == json.loads(chain.receipts(17))
+
+
 def busy(chain: Chain, *, odd: bool) -> int:
     """A height with several receipts and logs."""
     for height in range(2 + odd, chain.head, 2):
