@@ -8,18 +8,18 @@ for every request, and five thousand blocks.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from time import time
 
 from bench.conditions import Conditions
 from bench.node_process import node
 from bench.rendered import SMALL
 from bench.report import Row, at_least, at_most, median
 from bench.runs import Room, room
-from gapless.sources.rpc import Profile
+from gapless.sources.rpc import Learned, Profile
 
 LATENCY = 0.2
 ROUNDS = 3
 TURNS = 30  # how often each worker asks
-ONE_BLOCK = Profile(batch_calls=2)
 
 
 async def measure() -> AsyncIterator[Row]:
@@ -39,7 +39,8 @@ async def _hidden(place: Room, url: str, workers: int) -> Row:
     rates = []
     for _ in range(ROUNDS):
         target = str(place.path(".db"))
-        found = await place.fetch(url, blocks, target, ONE_BLOCK, workers=workers)
+        one_block = Profile(batch_calls=Learned(2, time()))
+        found = await place.fetch(url, blocks, target, one_block, workers=workers)
         rates.append(blocks / found.seconds)
     return Row(
         f"latency hidden, {workers} workers, {LATENCY * 1000:.0f} ms",

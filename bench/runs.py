@@ -14,6 +14,8 @@ from itertools import count
 from pathlib import Path
 from typing import Unpack
 
+import msgspec
+
 import gapless
 from gapless.core.backfill import State
 from gapless.ledger import open_ledger
@@ -46,7 +48,7 @@ class Room:
         ledger = ledger or f"sqlite:///{self.path('.ledger.db')}"
         if profile is not None:
             opened = await open_ledger(ledger)
-            known = {url.removeprefix("http://"): {"batch_calls": profile.batch_calls}}
+            known = {url.removeprefix("http://"): msgspec.to_builtins(profile)}
             await opened.keep_profiles(NETWORK, known)
             await opened.close()
         heights = f"1:{blocks}"

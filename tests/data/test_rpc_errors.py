@@ -79,11 +79,41 @@ def test_a_recorded_refusal_is_understood(error: dict[str, Any]) -> None:
             Refusal(Reaction.SMALLER_RANGE, None, (6_000_000, 6_000_509)),
         ),
         ("the query server is suspended for 5 s, request rate exceeded", None),
-        ("", Refusal(Reaction.AGAIN)),
+        ("", Refusal(Reaction.AGAIN, recognized=False)),
+        ("Batch of more than 3 requests are not allowed", Refusal(Reaction.SMALLER_BATCH, 3)),
     ],
 )
 def test_numbers_are_read_from_the_words(message: str, refusal: Refusal | None) -> None:
     assert understand(message) == (refusal or Refusal(Reaction.SLOW_DOWN, wait_seconds=5.0))
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ("the method eth_getBlockReceipts is not supported", -32000),
+        ("eth_getBlockReceipts is not available on the Free tier", -32000),
+        ("rpc method is not whitelisted", -32000),
+        ("this request is not supported", -32604),
+        ("", -32004),
+    ],
+)
+def test_a_method_that_is_not_offered(message: str, code: int) -> None:
+    assert understand(message, code).reaction is Reaction.OTHER_METHOD
+
+
+@pytest.mark.parametrize(
+    ("message", "reaction"),
+    [
+        ("Batch calls are not supported", Reaction.SMALLER_BATCH),
+        ("batch requests are not allowed on this plan", Reaction.SMALLER_BATCH),
+        ("history is not available for this method", Reaction.ELSEWHERE),
+        ("eth_getLogs: block range is too large, larger ranges are not allowed",
+         Reaction.SMALLER_RANGE),
+        ("TAG safe not supported", Reaction.GIVE_UP),
+    ],
+)  # fmt: skip
+def test_what_only_looks_like_a_missing_method(message: str, reaction: Reaction) -> None:
+    assert understand(message, -32000).reaction is reaction
 
 
 def test_code_and_status_speak_where_no_word_does() -> None:

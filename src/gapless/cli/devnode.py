@@ -14,7 +14,7 @@ from gapless.cli.options import Duration, note
 from gapless.core.errors import UsageError
 from gapless.devnode import Chain, DevNode, Limits, Pace, Parameters, replayed, simulated
 from gapless.devnode.faults import parse_faults
-from gapless.devnode.limits import PROVIDERS, Finality
+from gapless.devnode.limits import PROVIDERS, Finality, Metering
 
 _MOST_TRANSACTIONS = 500
 
@@ -83,6 +83,14 @@ class Transactions(click.ParamType[tuple[int | None, int]]):
 )
 @click.option("--shuffle", is_flag=True, help="Answer batches in another order.")
 @click.option("--rps", type=click.FloatRange(0, min_open=True), help="Calls allowed in a second.")
+@click.option(
+    "--metering",
+    type=click.Choice([each.value for each in Metering]),
+    default="overdraw",
+    show_default=True,
+    help="What `--rps` does with a batch above the limit: answer it, refuse the whole batch, or"
+    " refuse each call above the limit.",
+)
 @click.option(
     "--retry-after",
     type=click.IntRange(0),
@@ -163,6 +171,7 @@ def _limits(given: dict[str, Any]) -> Limits:
         retry_after=None if given["no_retry_after"] else given["retry_after"],
         missing=frozenset(given["missing"]),
         finality=Finality(given["finality"]),
+        metering=Metering(given["metering"]),
     )
 
 

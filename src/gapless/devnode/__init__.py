@@ -12,7 +12,7 @@ server      the node itself, on `wire`
 
 from gapless.devnode.chain import Chain, Parameters, simulated
 from gapless.devnode.faults import Fault, Faults, Planned, parse_faults
-from gapless.devnode.limits import Limits
+from gapless.devnode.limits import Limits, Metering
 from gapless.devnode.replay import replayed
 from gapless.devnode.server import DevNode, Pace
 
@@ -22,6 +22,7 @@ __all__ = [
     "Fault",
     "Faults",
     "Limits",
+    "Metering",
     "Pace",
     "Parameters",
     "Planned",

@@ -1,6 +1,7 @@
 """What goes wrong, on demand: by chance or by plan, and the same each time for the same seed.
 
     429=0.05,null=0.01      by chance: the share of the requests or calls that it befalls
+    call-500=0.03           by chance of each call, and then its whole batch fails
     truncated@17            by plan: the first call about block 17
     drop@17*3               the first three of them
     reorg@120               once block 120 was answered, it and all above are replaced
@@ -34,8 +35,14 @@ class Fault(StrEnum):
     LONE_ERROR = "lone-error"  # one error object for a whole batch
     OMIT = "omit"  # one answer of a batch is missing
     SHUFFLE = "shuffle"  # the answers of a batch in another order
+    # A single call, whose whole request then fails.
+    CALL_LIMITED = "call-429"  # without Retry-After
+    CALL_BROKEN = "call-500"
+    CALL_DROP = "call-drop"
+    CALL_MALFORMED = "call-malformed"
     # A single call.
     LIMITED_INSIDE = "limited"  # a rate limit in the envelope, with HTTP 200
+    GONE = "gone"  # an error that says the history is missing
     NULL = "null"
     EMPTY = "empty"  # [] instead of receipts or logs
     TRUNCATED = "truncated"  # the last log, receipt or transaction is lost
@@ -45,14 +52,23 @@ class Fault(StrEnum):
     REORG = "reorg"  # the last blocks are replaced
 
 
+# Drawn for each call; what then happens to the whole request.
+SPREADING = {
+    Fault.CALL_LIMITED: Fault.LIMITED_BARE,
+    Fault.CALL_BROKEN: Fault.BROKEN,
+    Fault.CALL_DROP: Fault.DROP,
+    Fault.CALL_MALFORMED: Fault.MALFORMED,
+}
 OF_BATCHES = frozenset({Fault.LONE_ERROR, Fault.OMIT, Fault.SHUFFLE})
 OF_REQUESTS = OF_BATCHES | {
     *(Fault.LIMITED, Fault.LIMITED_BARE, Fault.BROKEN),
     *(Fault.TIMEOUT, Fault.DROP, Fault.MALFORMED),
 }
+OF_CALLS = frozenset(Fault) - OF_REQUESTS - SPREADING.keys()
 _LISTS = frozenset({"eth_getBlockReceipts", "eth_getLogs"})
 _BLOCKS = frozenset({"eth_getBlockByNumber", "eth_getBlockByHash"})
 _METHODS: Mapping[Fault, frozenset[str]] = {
+    Fault.GONE: _LISTS | _BLOCKS | {"eth_getTransactionReceipt"},
     Fault.NULL: _LISTS | _BLOCKS | {"eth_getTransactionReceipt"},
     Fault.EMPTY: _LISTS,
     Fault.TRUNCATED: _LISTS | _BLOCKS,
@@ -86,7 +102,8 @@ class Faults:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for what, scope in (("requests", OF_REQUESTS), ("calls", set(Fault) - OF_REQUESTS)):
+        scopes = (("requests", OF_REQUESTS), ("calls", frozenset(Fault) - OF_REQUESTS))
+        for what, scope in scopes:
             total = sum(chance for fault, chance in self.chances.items() if fault in scope)
             if total > 1:
                 raise UsageError(

@@ -15,7 +15,15 @@ import msgspec
 from msgspec import Raw
 
 from gapless.devnode.chain import Chain
-from gapless.devnode.faults import OF_BATCHES, OF_REQUESTS, Fault, Faults, befalls
+from gapless.devnode.faults import (
+    OF_BATCHES,
+    OF_CALLS,
+    OF_REQUESTS,
+    SPREADING,
+    Fault,
+    Faults,
+    befalls,
+)
 from gapless.devnode.limits import Refused
 from gapless.devnode.methods import NULL, Call, View, answer, heights_in
 
@@ -29,10 +37,11 @@ _members = msgspec.json.Decoder(dict[str, Raw]).decode
 class Lot:
     """A fault and the random bits that decide its details."""
 
-    __slots__ = ("bits", "fault", "plan")
+    __slots__ = ("bits", "cause", "fault", "plan")
 
-    def __init__(self, fault: Fault, bits: int, plan: tuple[Fault, int] | None = None) -> None:
-        self.fault, self.bits, self.plan = fault, bits, plan
+    def __init__(self, cause: Fault, bits: int, plan: tuple[Fault, int] | None = None) -> None:
+        self.cause, self.bits, self.plan = cause, bits, plan
+        self.fault = SPREADING.get(cause, cause)  # what is to be seen of it
 
 
 class Injector:
@@ -50,8 +59,12 @@ class Injector:
         """What befalls a whole request."""
         scope = OF_REQUESTS if batch else OF_REQUESTS - OF_BATCHES
         for call in calls:
-            if planned := self._planned(view, call, scope):
+            if planned := self._planned(view, call, scope | SPREADING.keys()):
                 return planned
+        spreading = [fault for fault in self._chances if fault in SPREADING]
+        lots = [self._drawn(b"spreading" + _key(call), spreading) for call in calls]
+        if any(lots):
+            return next(filter(None, lots))
         key = b"\n".join([b"request", *(_key(call) for call in calls)])
         return self._drawn(key, [fault for fault in self._chances if fault in scope])
 
@@ -63,7 +76,7 @@ class Injector:
 
     def count(self, lot: Lot) -> None:
         """A fault was really injected."""
-        self.injected[lot.fault] += 1
+        self.injected[lot.cause] += 1
         if lot.plan is not None:
             self._plan[lot.plan] -= 1
 
@@ -103,7 +116,7 @@ class Injector:
 
 @cache
 def _fitting(method: str) -> frozenset[Fault]:
-    return frozenset(it for it in Fault if it not in OF_REQUESTS and befalls(it, method))
+    return frozenset(it for it in OF_CALLS if befalls(it, method))
 
 
 def _key(call: Call) -> bytes:
@@ -112,6 +125,8 @@ def _key(call: Call) -> bytes:
 
 def _spoiled(lot: Lot, view: View, call: Call, honest: bytes) -> bytes:
     match lot.fault:
+        case Fault.GONE:
+            raise Refused(-32000, "missing trie node: state is not available")
         case Fault.NULL:
             return NULL
         case Fault.EMPTY:

@@ -22,6 +22,14 @@ class Finality(StrEnum):
     ZERO = "zero"  # always the genesis, as with anvil
 
 
+class Metering(StrEnum):
+    """What happens to a batch that holds more calls than the rate limit has left."""
+
+    OVERDRAW = "overdraw"  # it is answered, and later requests wait until the debt is paid
+    WHOLE = "whole"  # the whole batch is refused with HTTP 429
+    EACH = "each"  # each call above the budget is refused inside an HTTP 200
+
+
 class Refused(Exception):
     """A JSON-RPC error instead of a result."""
 
@@ -134,6 +142,7 @@ class Limits:
     max_results: int | None = None  # logs in one answer
     max_batch: int | None = None  # calls in one request
     rps: float | None = None  # calls in a second
+    metering: Metering = Metering.OVERDRAW  # how `rps` treats batches
     retry_after: int | None = 1  # seconds, in the header of a 429; None: no such header
     missing: frozenset[str] = field(default_factory=frozenset)  # methods
     pruned_below: int = 0  # blocks below are not kept
@@ -150,22 +159,27 @@ class Limits:
 
 
 class Bucket:
-    """At most `rps` calls a second, after one second's worth at once.
+    """At most `rps` calls a second, after one second's worth at once."""
 
-    A batch may overdraw it, as one that is larger than the bucket could never be answered; the
-    debt is paid before anything else is.
-    """
-
-    def __init__(self, rps: float) -> None:
-        self._rps = rps
+    def __init__(self, rps: float, metering: Metering = Metering.OVERDRAW) -> None:
+        self._rps, self._metering = rps, metering
         self._most = max(1.0, rps)
         self._left, self._at = self._most, monotonic()
 
-    def take(self, calls: int) -> bool:
+    def take(self, calls: int) -> int:
+        """How many of these calls are granted; the rest is refused, and costs nothing."""
         now = monotonic()
         self._left = min(self._most, self._left + (now - self._at) * self._rps)
         self._at = now
-        if self._left < 1:
-            return False
-        self._left -= calls
-        return True
+        granted = self._granted(calls)
+        self._left -= granted
+        return granted
+
+    def _granted(self, calls: int) -> int:
+        match self._metering:
+            case Metering.OVERDRAW:
+                return calls if self._left >= 1 else 0
+            case Metering.WHOLE:
+                return calls if self._left >= calls else 0
+            case Metering.EACH:
+                return min(calls, int(self._left))

@@ -23,7 +23,7 @@ from msgspec import Raw
 from gapless.devnode.chain import Chain
 from gapless.devnode.faults import Fault, Faults, parse_faults
 from gapless.devnode.injector import Injector, Lot
-from gapless.devnode.limits import Bucket, Limits, Refused
+from gapless.devnode.limits import Bucket, Limits, Metering, Refused
 from gapless.devnode.methods import NULL, Call, View, answer
 from gapless.devnode.wire import Connection, Ending, Reply, Request
 
@@ -60,9 +60,9 @@ class DevNode:
         self.injector = Injector(parse_faults(faults) if isinstance(faults, str) else faults)
         self.calls: Counter[str] = Counter()  # that were answered, by method
         self.requests = 0
-        self.refused = 0  # requests above the rate limit
+        self.refused = 0  # requests above the rate limit, as a whole or in part
         self._address = address
-        self._bucket = Bucket(self.limits.rps) if self.limits.rps else None
+        self._bucket = Bucket(self.limits.rps, self.limits.metering) if self.limits.rps else None
         self._server: asyncio.Server | None = None
         self._connections: set[Connection] = set()
         self._growth: asyncio.TimerHandle | None = None
@@ -131,9 +131,11 @@ class DevNode:
             return _lone(Refused(-32600, "empty batch"))
         if batch and most is not None and len(calls) > most:
             return _lone(self.limits.provider.batch.refusal(most=most, asked=len(calls)))
-        if self._bucket is not None and not self._bucket.take(len(calls)):
+        granted = len(calls) if self._bucket is None else self._bucket.take(len(calls))
+        if granted < len(calls):
             self.refused += 1
-            return self._too_many()
+            if not batch or self.limits.metering is not Metering.EACH:
+                return self._too_many()
         lot = None
         if self.injector.active:
             lot = self.injector.of_request(self._view(), good, batch=batch)
@@ -141,7 +143,8 @@ class DevNode:
                 self.injector.count(lot)
                 if (instead := self._instead(lot)) is not None:
                     return instead
-        answers = [self._one(call) for call in calls]
+        answers = [self._one(call) for call in calls[:granted]]
+        answers += [self._one_too_many(call) for call in calls[granted:]]
         if not batch:
             return _after(lot, *answers[0])
         if self.pace.shuffle:
@@ -166,6 +169,10 @@ class DevNode:
         except Refused as refused:
             return _error(call.id, refused), refused.status
         return _result(call.id, result), 200
+
+    def _one_too_many(self, call: Call | None) -> tuple[bytes, int]:
+        rate = self.limits.provider.rate.refusal()
+        return _error(Raw(NULL) if call is None else call.id, rate), rate.status
 
     def _controlled(self, call: Call) -> bytes:
         """`devnode_grow [blocks]` and `devnode_reorg [height]`; both answer the new head."""

@@ -36,6 +36,7 @@ class Refusal:
     most: int | None = None  # blocks or calls allowed, by its own word
     suggested: tuple[int, int] | None = None  # a range that would do, by its own word
     wait_seconds: float | None = None
+    recognized: bool = True  # whether its words, code or status are known
 
 
 _HEX_PAIR = re.compile(r"\[\s*(0x[0-9a-f]+)\s*,\s*(0x[0-9a-f]+)\s*\]")
@@ -66,7 +67,16 @@ _RULES: tuple[tuple[Reaction, re.Pattern[str]], ...] = (
             r"requests/second",
         ),
     ),
-    (Reaction.SMALLER_BATCH, _words(rf"batch limit {_NUMBER}", r"batch size", r"batch too large")),
+    (
+        Reaction.SMALLER_BATCH,
+        _words(
+            rf"batch limit {_NUMBER}",
+            rf"batch of more than {_NUMBER}",
+            r"batch size",
+            r"batch too large",
+            r"batch (?:call|request)s? (?:are|is) not (?:supported|allowed)",
+        ),
+    ),
     (
         Reaction.ELSEWHERE,
         _words(
@@ -127,7 +137,12 @@ _RULES: tuple[tuple[Reaction, re.Pattern[str]], ...] = (
     ),
     (
         Reaction.OTHER_METHOD,
-        _words(r"method \S+ (?:does not exist|not found|not supported)", r"unsupported method"),
+        _words(
+            r"method \S+ (?:does not exist|not found|not supported)",
+            r"(?:method|\b[a-z]+_[a-z]+)\b.{0,40} not "
+            r"(?:supported|available|whitelisted|allowed|enabled|implemented|permitted)",
+            r"unsupported method",
+        ),
     ),
     (
         Reaction.ABSENT,
@@ -157,7 +172,9 @@ _RULES: tuple[tuple[Reaction, re.Pattern[str]], ...] = (
 )
 _STATUSES = {413: Reaction.SMALLER_RANGE, 429: Reaction.SLOW_DOWN}
 _CODES = {
+    -32004: Reaction.OTHER_METHOD,  # EIP-1474
     -32601: Reaction.OTHER_METHOD,
+    -32604: Reaction.OTHER_METHOD,
     -32602: Reaction.GIVE_UP,
     4444: Reaction.ELSEWHERE,
 }
@@ -174,7 +191,7 @@ def understand(message: str, code: int | None = None, status: int | None = None)
         return Refusal(_CODES[code])
     if status is not None and status in _STATUSES:
         return Refusal(_STATUSES[status])
-    return Refusal(Reaction.AGAIN)
+    return Refusal(Reaction.AGAIN, recognized=False)
 
 
 def _suggested(text: str) -> tuple[int, int] | None:

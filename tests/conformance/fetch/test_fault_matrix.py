@@ -31,6 +31,10 @@ MATRIX = {
     "omit": "omit=0.2",
     "lone-error": "lone-error=0.2",
     "shuffle": "shuffle=0.5",
+    "null-third": "null=0.33",
+    "gone": "gone=0.02",
+    "call-429": "call-429=0.03",
+    "whole-batch": "call-500=0.03,call-drop=0.01,call-malformed=0.01",
 }
 ALL = (
     "429=0.05,500=0.05,malformed=0.05,drop=0.05,omit=0.05,lone-error=0.05,shuffle=0.2,"
@@ -51,7 +55,7 @@ async def test_no_fault_costs_a_row(chain: Chain, fetch: Fetch, stored: Fetch, c
     assert await stored() == truth(chain, Span(0, LAST))
 
 
-@pytest.mark.parametrize("fault", ["truncated", "empty", "wrong-block", "null"])
+@pytest.mark.parametrize("fault", ["truncated", "empty", "wrong-block", "null", "gone"])
 async def test_a_block_that_nobody_can_give_is_named_and_nothing_else_is_lost(
     chain: Chain, fetch: Fetch, stored: Fetch, fault: str
 ) -> None:
@@ -66,7 +70,7 @@ async def test_a_block_that_nobody_can_give_is_named_and_nothing_else_is_lost(
         assert found[name] == kept.combine_chunks()
 
 
-@pytest.mark.parametrize("fault", ["truncated", "empty", "wrong-block", "null"])
+@pytest.mark.parametrize("fault", ["truncated", "empty", "wrong-block", "null", "gone"])
 async def test_a_second_endpoint_answers_for_one_that_lies(
     chain: Chain, fetch: Fetch, stored: Fetch, fault: str
 ) -> None:

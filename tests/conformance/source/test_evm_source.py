@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from random import Random
 
 import msgspec
 import pytest
@@ -11,6 +12,7 @@ from gapless.core.errors import MissingHistory, Unavailable
 from gapless.core.ranges import Span
 from gapless.devnode import Chain, DevNode, Limits, replayed
 from gapless.devnode.limits import Finality
+from gapless.devnode.wire import Reply, Request
 from gapless.sources.evm.range_logs import decode_range_logs
 from gapless.sources.evm.source import MOST_BYTES
 from gapless.sources.evm.structs import parse_block, parse_light_block, parse_logs, parse_receipts
@@ -148,12 +150,62 @@ async def test_null_is_asked_elsewhere(chain: Chain, other: Chain) -> None:
         assert liar.calls["eth_getBlockReceipts"] <= 61 * 4, "it is asked last by now"
 
 
+@pytest.mark.parametrize(
+    "limits",
+    [Limits(), Limits(missing=NO_BLOCK_RECEIPTS)],
+    ids=["by block", "by transaction"],
+)
+async def test_null_for_a_third_of_all_calls(chain: Chain, limits: Limits) -> None:
+    """As from a balancer, one of whose three nodes has no history."""
+    node = DevNode(chain, limits=limits, faults="null=0.33")
+    async with source_of(node) as source:
+        await source.head()
+        for first in range(0, 120, 10):
+            span = Span(first, first + 9)
+            assert_true(chain, span, await source.fetch(span))
+        needed = sum(1 + len(parse_receipts(chain.receipts(at))) for at in range(120))
+        assert node.calls.total() < 4 * (240 if limits == Limits() else needed)
+
+
+async def test_no_answer_for_a_third_of_all_calls(chain: Chain) -> None:
+    chance = Random(3)
+
+    class Dropping(DevNode):
+        def respond(self, request: Request) -> Reply:
+            reply = super().respond(request)
+            if request.method != "POST" or not reply.body.startswith(b"["):
+                return reply
+            answers = msgspec.json.decode(reply.body, type=list[msgspec.Raw])
+            return Reply(msgspec.json.encode([it for it in answers if chance.random() > 1 / 3]))
+
+    node = Dropping(chain)
+    async with source_of(node) as source:
+        assert_true(chain, SPAN, await source.fetch(SPAN))
+        assert node.calls.total() < 4 * 122
+
+
+async def test_a_block_that_is_always_null_among_others_is_not_called_pruned(chain: Chain) -> None:
+    node = DevNode(chain, faults="null@17*1000")
+    async with source_of(node) as source:
+        await source.head()
+        with pytest.raises(
+            MissingHistory, match=r"block 17 .* null at `a`.*now and then"
+        ) as missing:
+            await source.fetch(Span(10, 20))
+        assert missing.value.height == 17
+        assert "archive" not in (missing.value.hint or "")
+        with pytest.raises(MissingHistory, match="now and then"):
+            await source.fetch(Span(17, 17))
+        assert node.calls.total() < 150
+
+
 async def test_pruned_without_a_word(chain: Chain) -> None:
     limits = Limits(pruned_below=30, pruned_null=True)
     async with source_of(DevNode(chain, limits=limits)) as source:
         with pytest.raises(MissingHistory, match="null at `a`") as missing:
             await source.fetch(Span(28, 33))
         assert missing.value.height == 28
+        assert "archive" in (missing.value.hint or "")
         assert_true(chain, Span(30, 33), await source.fetch(Span(30, 33)))
 
 

@@ -14,7 +14,7 @@ import pytest
 from gapless.checks.check import check_block
 from gapless.checks.levels import Level
 from gapless.core.errors import BadBlock
-from gapless.devnode import Chain, DevNode, Limits, Pace
+from gapless.devnode import Chain, DevNode, Limits, Metering, Pace
 from gapless.networks import network_of_chain
 from gapless.sources.evm.structs import parse_block, parse_receipts
 from gapless.sources.reactions import Reaction, understand
@@ -119,6 +119,28 @@ async def test_a_batch_counts_by_its_calls(chain: Chain) -> None:
         assert "Retry-After" not in response.headers
 
 
+async def test_a_batch_above_the_budget_is_refused_as_a_whole(chain: Chain) -> None:
+    limits = Limits(rps=10, retry_after=None, metering=Metering.WHOLE)
+    async with client_of(DevNode(chain, limits=limits)) as client:
+        assert (await client.post(BATCH))[0].status == 200
+        response, refused = await client.post(BATCH)
+        assert (response.status, refused["id"]) == (429, None)
+        assert "Retry-After" not in response.headers
+        assert (await client.post(BATCH[:2]))[0].status == 200, "the refused batch cost nothing"
+        assert client.node.refused == 1
+
+
+async def test_calls_above_the_budget_are_refused_one_by_one(chain: Chain) -> None:
+    limits = Limits(rps=10, metering=Metering.EACH)
+    async with client_of(DevNode(chain, limits=limits)) as client:
+        assert (await client.post(BATCH))[0].status == 200
+        response, answers = await client.post(BATCH)
+        assert response.status == 200
+        refused = [each for each in answers if "error" in each]
+        assert len(refused) == 6
+        assert understand(refused[0]["error"]["message"]).reaction is Reaction.SLOW_DOWN
+
+
 @pytest.mark.parametrize("words", ["geth", "alchemy", "infura", "quicknode", "erigon", "ankr"])
 async def test_limits_speak_as_providers_do(chain: Chain, words: str) -> None:
     limits = Limits(words=words, max_range=10, max_results=20, max_batch=4)
@@ -167,6 +189,34 @@ async def test_fault_by_status(chain: Chain, name: str) -> None:
         wanted = Reaction.AGAIN if name == "500" else Reaction.SLOW_DOWN
         assert understand(answer["error"]["message"]).reaction is wanted
         assert (await client.post(body))[0].status == 200, "planned once"
+        assert node.injected == {name: 1}
+
+
+@pytest.mark.parametrize("share", [0.02, 0.1])
+async def test_a_fault_of_one_call_fails_its_whole_batch(chain: Chain, share: float) -> None:
+    node = DevNode(chain, faults=f"call-500={share}")
+    async with client_of(node) as client:
+        batches = [
+            [call("eth_getBlockByNumber", hex(at + each), False) for each in range(20)]
+            for at in range(100)
+        ]
+        failed = [(await client.post(batch))[0].status == 500 for batch in batches]
+        expected = 100 * (1 - (1 - share) ** 20)
+        assert sum(failed) == pytest.approx(expected, abs=18)
+        assert node.injected == {"call-500": sum(failed)}
+
+
+@pytest.mark.parametrize("name", ["call-429", "call-drop", "call-malformed"])
+async def test_a_planned_fault_of_one_call_fails_its_whole_batch(chain: Chain, name: str) -> None:
+    node = DevNode(chain, faults=f"{name}@3")
+    async with client_of(node) as client:
+        if name == "call-429":
+            response, _ = await client.post(BATCH)
+            assert response.status == 429
+        else:
+            with pytest.raises((aiohttp.ClientError, ValueError)):
+                await client.post(BATCH)
+        assert len((await client.post(BATCH))[1]) == 8
         assert node.injected == {name: 1}
 
 
@@ -250,6 +300,13 @@ async def test_fault_null_and_empty(chain: Chain, fault: str, method: str, wrong
         assert await client.ask(method, *params) == wrong
         assert await client.ask(method, *params) != wrong
         assert client.node.injected == {fault: 2}
+
+
+async def test_fault_gone(chain: Chain) -> None:
+    async with client_of(DevNode(chain, faults="gone@17")) as client:
+        said = await client.error("eth_getBlockReceipts", "0x11")
+        assert understand(said["message"]).reaction is Reaction.ELSEWHERE
+        assert await client.ask("eth_getBlockReceipts", "0x11") == json.loads(chain.receipts(17))
 
 
 def busy(chain: Chain, *, odd: bool) -> int:

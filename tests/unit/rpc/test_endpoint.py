@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from math import inf
+from time import time
+from typing import cast
+
 import pytest
 
 from gapless.sources.reactions import Reaction, Refusal
-from gapless.sources.rpc import EndpointSpec, Profile
-from gapless.sources.rpc.endpoint import Endpoint
+from gapless.sources.rpc import EndpointSpec, Learned, Profile
+from gapless.sources.rpc.endpoint import LONGEST_REST, Endpoint
 from gapless.sources.rpc.envelope import Complaint
 from gapless.sources.rpc.limits import PROBE_AFTER
 
 RECEIPTS = "eth_getBlockReceipts"
+BLOCK = "eth_getBlockByNumber"
 
 
 def endpoint(known: Profile | None = None) -> Endpoint:
@@ -24,30 +29,65 @@ def complaint(reaction: Reaction, wait: float | None = None, *, denied: bool = F
 
 def test_everything_learned_is_forgotten_and_so_tried_again() -> None:
     it = endpoint()
-    it.lacks_method(RECEIPTS, 0.0)
-    it.lacks_history(99, 0.0)
-    it.doubt_below(50, 0.0)
+    it.offer.without(RECEIPTS, 0.0)
+    it.offer.begins_at(RECEIPTS, 100, 0.0)
+    it.offer.doubt_below(50, 0.0)
+    it.calls.refused(20, 0.0, 10)
     just_before = PROBE_AFTER - 1
-    assert it.lacks([RECEIPTS], just_before)
-    assert (it.earliest(just_before), it.doubted_below(just_before)) == (100, 50)
-    assert it.profile(just_before) == Profile(earliest_block=100, lacks=(RECEIPTS,))
-    assert not it.lacks([RECEIPTS], PROBE_AFTER)
-    assert (it.earliest(PROBE_AFTER), it.doubted_below(PROBE_AFTER)) == (0, 0)
+    assert it.offer.lacks([RECEIPTS], just_before)
+    assert it.offer.earliest([RECEIPTS, BLOCK], just_before) == 100
+    assert it.offer.doubted_below(just_before) == 50
+    learned = it.profile(just_before)
+    assert learned.lacks.keys() == learned.earliest.keys() == {RECEIPTS}
+    assert not it.offer.lacks([RECEIPTS], PROBE_AFTER)
+    assert it.offer.earliest([RECEIPTS], PROBE_AFTER) == 0
+    assert it.offer.doubted_below(PROBE_AFTER) == 0
     assert it.profile(PROBE_AFTER) == Profile()
 
 
-def test_a_profile_goes_on_where_it_was() -> None:
-    known = Profile(10, 2 << 20, 3, 77, (RECEIPTS,))
-    assert endpoint(known).profile(1.0) == known
-    senseless = Profile(batch_calls=-1, batch_bytes=5, concurrency=0)
-    assert endpoint(senseless).profile(1.0) == Profile(concurrency=1)
+def learned_at(at: float) -> Profile:
+    return Profile(
+        batch_calls=Learned(10, at),
+        batch_bytes=Learned(2 << 20, at),
+        concurrency=Learned(3, at),
+        rate=Learned(50.0, at),
+        earliest={RECEIPTS: Learned(77, at)},
+        lacks={RECEIPTS: at},
+    )
 
 
-def test_history_begins_above_the_highest_block_that_is_gone() -> None:
-    it = endpoint()
-    for height in (5, 30, 7):
-        it.lacks_history(height, 0.0)
-    assert it.earliest(0.0) == 31
+def test_a_profile_resumes_where_it_was_and_keeps_its_age() -> None:
+    at = round(time()) - 100.0
+    again = endpoint(learned_at(at)).profile(1.0)
+    for _ in range(3):  # however often it is passed on
+        again = endpoint(again).profile(1.0)
+    assert [again.batch_calls, again.batch_bytes] == [approx(10, at), approx(2 << 20, at)]
+    assert [again.concurrency, again.rate] == [approx(3, at), approx(50.0, at)]
+    assert again.earliest == {RECEIPTS: approx(77, at)}
+    assert again.lacks == {RECEIPTS: pytest.approx(at, abs=1)}
+
+
+def approx(value: float, at: float) -> object:
+    return Learned(value, cast("float", pytest.approx(at, abs=1)))
+
+
+@pytest.mark.parametrize("age", [PROBE_AFTER + 1, 1e9, -1e9, float("nan"), float("inf")])
+def test_a_profile_that_is_too_old_or_from_the_future_is_not_believed(age: float) -> None:
+    it = endpoint(learned_at(time() - age))
+    assert it.profile(1.0) == Profile()
+    assert (it.calls.value, it.concurrency.allowed, it.pacer.rate) == (20, 8, inf)
+
+
+def test_a_senseless_profile_does_no_harm() -> None:
+    now = time()
+    senseless = Profile(
+        batch_calls=Learned(-1, now),
+        batch_bytes=Learned(5, now),
+        concurrency=Learned(0, now),
+        rate=Learned(-3.0, now),
+    )
+    it = endpoint(senseless)
+    assert (it.calls.value, it.concurrency.allowed, it.pacer.rate) == (20, 1, inf)
 
 
 def test_a_head_is_old_news_soon() -> None:
@@ -66,7 +106,10 @@ def test_a_head_is_old_news_soon() -> None:
         (complaint(Reaction.SLOW_DOWN, 7.0), 7.0),
         (complaint(Reaction.SLOW_DOWN, 0.0), 0.05),
         (complaint(Reaction.SWITCH), 300.0),
-        (complaint(Reaction.SWITCH, 900.0), 900.0),
+        (complaint(Reaction.SWITCH, 900.0), LONGEST_REST),
+        (complaint(Reaction.SLOW_DOWN, 86_400.0), LONGEST_REST),
+        (complaint(Reaction.SLOW_DOWN, inf), LONGEST_REST),
+        (complaint(Reaction.AGAIN, 1e300), LONGEST_REST),
         (complaint(Reaction.SWITCH, denied=True), 5.0),
         (complaint(Reaction.AGAIN, 4.0), 4.0),
     ],

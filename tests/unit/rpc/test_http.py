@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gapless.devnode import Chain
 from gapless.devnode.wire import Reply
 from gapless.sources.rpc import http
-from gapless.sources.rpc.http import Http, Response, Timeouts, Trouble, unpacked
+from gapless.sources.rpc.http import Http, Response, Timeouts, Trouble, _retry_after, unpacked
 from tests.unit.rpc.nodes import Outspoken
 
 BODY = b'{"jsonrpc":"2.0","id":0,"result":"0x1"}' * 50
@@ -40,6 +40,32 @@ async def test_retry_after_as_a_date(chain: Chain, ahead: int, seconds: float) -
     moment = datetime.now(UTC) + timedelta(seconds=ahead)
     found = await retry_after(chain, format_datetime(moment, usegmt=True))
     assert found == pytest.approx(seconds, abs=2)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "9" * 400,
+        "nan",
+        "-1",
+        "1e400",
+        "Fri, 31 Dec 99999 23:59:59 GMT",
+        "Fri, 31 Dec 9999 23:59:59 -9999",
+        "Mon, 01 Jan 0001 00:00:00 +2359",
+        "Mon, 01 Jan 2024 00:00:00 +99999999999999999999",
+        "Mon, 99 Foo 2024 77:77:77 GMT",
+        "\N{SUPERSCRIPT TWO}",
+    ],
+)
+def test_an_absurd_retry_after_is_no_exception(value: str) -> None:
+    found = _retry_after({"Retry-After": value})
+    assert found is None or found >= 0
+
+
+@given(st.text(max_size=60) | st.from_regex(r"\w{3}, \d{1,3} \w{3} \d{1,6} [\d:]{5,8} [+-]\d{1,9}"))
+def test_whatever_retry_after_says_it_is_no_exception(value: str) -> None:
+    found = _retry_after({"Retry-After": value})
+    assert found is None or found >= 0
 
 
 @pytest.mark.parametrize("encoding", ["", "identity", "gzip"])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.sources.rpc.limits import CALM, PROBE_AFTER, Cap, Concurrency, Pacer, Rest, delay
+from gapless.sources.rpc.limits import CALM, PROBE_AFTER, Cap, Concurrency, Rest, delay
 
 sizes = st.integers(1, 200)
 times = st.floats(0, 10, allow_nan=False)
@@ -37,7 +39,8 @@ def test_a_volley_of_refusals_halves_once(most: int, refusals: int) -> None:
 
 @given(st.integers(2, 64))
 def test_concurrency_grows_by_one_per_window(most: int) -> None:
-    concurrency = Concurrency(most, start=1)
+    concurrency = Concurrency(most)
+    concurrency.believe(1, 0.0)
     for allowed in range(1, most):
         assert concurrency.allowed == allowed
         for _ in range(allowed):
@@ -112,22 +115,71 @@ def test_a_small_success_proves_no_room_for_more() -> None:
     assert cap.value == 20
 
 
-@given(
-    st.floats(0.5, 500),
-    st.lists(st.tuples(st.integers(1, 100), st.floats(0, 3)), min_size=1, max_size=40),
-)
-def test_no_window_holds_more_calls_than_the_rate_and_one_batch(
-    rate: float, batches: list[tuple[int, float]]
+# Requests that fail as a whole
+
+
+def failing(cap: Cap, takes: int, requests: int) -> list[int]:
+    """The sizes asked of a provider that answers so many calls at once, and says nothing else."""
+    sizes = []
+    for now in range(requests):
+        sizes.append(cap.value)
+        if cap.value <= takes:
+            cap.held(cap.value, now)
+        else:
+            cap.failed(cap.value)
+    return sizes
+
+
+def test_a_single_failure_says_nothing_about_the_size() -> None:
+    cap = Cap(20, 100)
+    for now in range(50):
+        assert not cap.failed(20)
+        cap.held(10, now)
+    assert cap.value == 20
+
+
+@given(st.integers(1, 60))
+def test_failures_in_a_row_halve_down_to_what_is_answered(takes: int) -> None:
+    cap = Cap(80, 100)
+    first = failing(cap, takes, 9)
+    assert min(first) <= takes, "nine requests find a size that is answered"
+    sizes = failing(cap, takes, 200)
+    answered = sum(size for size in sizes if size <= takes)
+    assert answered >= 0.5 * takes * len(sizes), "most requests are answered, and nearly full"
+    assert cap.learned(300) in (None, takes), "a limit that is concluded is the true one"
+
+
+def test_failures_in_flight_at_the_same_time_halve_once() -> None:
+    cap = Cap(20, 100)
+    assert [cap.failed(20) for _ in range(8)] == [False, True] + [False] * 6
+    assert cap.value == 10
+
+
+def test_an_outage_teaches_nothing_about_the_size() -> None:
+    cap = Cap(20, 100)
+    for _ in range(30):
+        cap.failed(cap.value)
+    assert cap.value == 1
+    for now in range(12):
+        cap.held(cap.value, now)
+    assert cap.learned(12) is None
+    assert cap.value >= 20
+
+
+@given(st.floats(0.01, 0.1), st.integers(0, 99))
+def test_where_each_call_may_fail_its_batch_most_batches_are_answered(
+    share: float, seed: int
 ) -> None:
-    pacer, now, sent = Pacer(rate), 0.0, []
-    for calls, passed in batches:
-        now += passed
-        sent.append((now + pacer.reserve(calls, now), calls))
-    for at, (start, _) in enumerate(sent):
-        total = 0
-        for end, calls in sent[at:]:
-            assert total <= rate * (end - start) + 1e-6 * rate + 1e-6, "what came before is paid"
-            total += calls
+    cap, chance, sent, answered = Cap(20, 100), Random(seed), 0, 0
+    for now in range(600):
+        used, sent = cap.value, sent + cap.value
+        if chance.random() < (1 - share) ** used:
+            cap.held(used, now)
+            answered += used
+        else:
+            cap.failed(used)
+    assert answered >= 0.45 * sent
+    assert answered >= 600 * 0.07 / share, "batches are no smaller than they have to be"
 
 
 @given(st.integers(1, 10_000), st.floats(0, 1))

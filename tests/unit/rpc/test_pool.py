@@ -14,7 +14,7 @@ from gapless.core.errors import MissingHistory, Unavailable, UsageError
 from gapless.devnode import Chain, DevNode, Limits, Pace
 from gapless.devnode.wire import Reply
 from gapless.sources.reactions import Reaction
-from gapless.sources.rpc import Call, EndpointSpec, Pool, Profile, Refused
+from gapless.sources.rpc import Call, EndpointSpec, Learned, Pool, Profile, Refused
 from tests.unit.rpc.nodes import Outspoken, block_calls, error, first, pool_of, truth
 from tests.waiting import eventually
 
@@ -94,12 +94,14 @@ async def test_the_largest_batch_is_learned_and_kept(chain: Chain, words: str) -
             await pool.ask(block_calls(range(10)))  # by itself: what is learned has one order
             await asked_all(pool, chain)
             learned = pool.profiles()
-            assert learned["a"].batch_calls in ((5,) if words == "geth" else (7,))
+            known = learned["a"].batch_calls
+            assert known is not None
+            assert known.value == (5 if words == "geth" else 7)
         async with pool_of(node, profiles=learned) as pool:
             asked = node.requests
             await pool.ask(block_calls(range(10)))
             assert pool.retries == 0, "it was not refused again"
-            assert node.requests - asked == 1 + -(-20 // (learned["a"].batch_calls or 1))
+            assert node.requests - asked == 1 + -(-20 // known.value)
 
 
 async def test_batches_grow_while_they_are_answered(chain: Chain) -> None:
@@ -260,8 +262,11 @@ async def test_history_is_sought_where_it_is(chain: Chain) -> None:
             for at in (5, 30, 60, 5, 30):
                 answers = await pool.ask(block_calls([at]))
                 assert [*map(bytes, answers.results)] == truth(chain, [at])
-            assert pool.profiles()["a"].earliest_block == 31
-            assert pool.retries == 4, "twice it had to learn, two calls each"
+            begins = pool.profiles()["a"].earliest
+            assert all(30 < each.value <= 50 for each in begins.values())
+            asked = pruned.requests
+            await pool.ask(block_calls([30]))
+            assert pruned.requests == asked
         async with pool_of(pruned) as pool:
             with pytest.raises(MissingHistory, match="no endpoint has block 7") as missing:
                 await pool.ask(block_calls([7]))
@@ -346,6 +351,9 @@ async def test_cancelling_leaves_nothing_behind(chain: Chain) -> None:
 
 
 def test_a_profile_survives_as_json() -> None:
-    profile = Profile(batch_calls=10, earliest_block=5, lacks=("eth_getBlockReceipts",))
+    receipts = "eth_getBlockReceipts"
+    profile = Profile(
+        batch_calls=Learned(10, 1.0), earliest={receipts: Learned(5, 2.0)}, lacks={receipts: 3.0}
+    )
     assert msgspec.json.decode(msgspec.json.encode(profile), type=Profile) == profile
     assert msgspec.json.encode(Profile()) == b"{}"

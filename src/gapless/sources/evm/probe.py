@@ -180,7 +180,7 @@ async def _batch(pool: Pool) -> int:
     for size in _BATCHES:
         await pool.ask([Call("eth_chainId")] * size)
     (profile,) = pool.profiles().values()
-    return profile.batch_calls or LARGEST_BATCH
+    return LARGEST_BATCH if profile.batch_calls is None else profile.batch_calls.value
 
 
 async def _logs_range(pool: Pool, head: int, earliest: int) -> int | None:
@@ -230,5 +230,5 @@ async def _rate(pool: Pool, source: EvmSource, head: int, earliest: int) -> Rate
     return Rate(
         calls_per_second=round(answered / seconds, 1),
         blocks_per_second=round(blocks / seconds, 1),
-        limited=profile.concurrency is not None,
+        limited=profile.concurrency is not None or profile.rate is not None,
     )

@@ -9,8 +9,9 @@ endpoint offers; a way that nobody offers is tried again once the pool has forgo
                      endpoint names, because these can prove themselves in no other way
 
 Invariant: every block asked for is returned, none of them null. A null below the head is a lag or
-a lie, so it is asked again, elsewhere if there is an elsewhere, and in the end an error. Whether
-an answer is true is not decided here: that is what the checks are for.
+a lie, so it is asked again, elsewhere if there is an elsewhere, and in the end an error. A balancer
+with one bad node behind it answers null now and then: whoever has a block below is not pruned, and
+is asked more often. Whether an answer is true is not decided here: that is what the checks are for.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from random import random
 
 import msgspec
@@ -29,13 +31,16 @@ from gapless.networks import Network
 from gapless.sources.evm.log_ranges import LogRanges
 from gapless.sources.evm.structs import UNREADABLE, is_given
 from gapless.sources.reactions import Reaction, Refusal
-from gapless.sources.rpc import Call, Pool, Refused
+from gapless.sources.rpc import Answers, Call, Pool, Refused
 from gapless.sources.rpc.limits import delay
 
 MOST_BYTES = 16 << 20  # of one answer
 _TIMES = 4  # that a null is asked about
+_ROUNDS_BELOW = 2
+_MORE_TIMES = 12  # the same, where blocks below are answered
 _SHARE = 0.3  # of a new size in the running mean
 _SOON, _FIRST_WAIT = 0.05, 0.25  # seconds, before a null is asked about again; then later
+_LONGEST_WAIT = 0.25  # where the next attempt may well meet another node
 _OPINION_PATIENCE = 10.0  # seconds for a second endpoint, before there is no second opinion
 _NOBODY = frozenset[str]()
 
@@ -154,8 +159,8 @@ class EvmSource:
         whole: dict[int, RawBlock] = {}
         empty_handed: dict[str, int] = {}  # endpoints that had none of several blocks
         wanted, avoided, deniers = heights, frozenset(avoid), frozenset[str]()
-        attempts = max(_TIMES, 2 * len(self._pool.names))
-        for times in range(1, attempts + 1):
+        attempts, spotty = max(_TIMES, 2 * len(self._pool.names)), False
+        for times in count(1):
             blocks = await way(wanted, avoided)
             whole |= {each.height: each for each in blocks if each.is_whole}
             missing = [each for each in blocks if not each.is_whole]
@@ -169,9 +174,28 @@ class EvmSource:
             latest = {each.endpoint for each in missing}
             deniers |= latest
             avoided = self._others_left(deniers.union(avoid), deniers, latest)
-            if times < attempts:
-                await asyncio.sleep(_SOON if times == 1 else delay(times, random(), _FIRST_WAIT))
-        raise self._nothing_at(wanted[0])
+            spotty |= any(
+                each.height < wanted[-1] and each.endpoint in latest
+                for each in blocks
+                if each.is_whole
+            )
+            if times == attempts and (spotty or await self._has_some_below(way, wanted[0])):
+                attempts, spotty = max(attempts, _MORE_TIMES), True
+            if times >= attempts:
+                break
+            wait = _SOON if times == 1 else delay(times, random(), _FIRST_WAIT)
+            await asyncio.sleep(min(wait, _LONGEST_WAIT) if spotty else wait)
+        raise self._nothing_at(wanted[0], spotty=spotty)
+
+    async def _has_some_below(self, way: _Way, height: int) -> bool:
+        """Whether some block below is there, so that this one cannot have been pruned."""
+        below = sorted(
+            {height // 2, height * 3 // 4, *range(max(0, height - 4), height)} - {height}
+        )
+        for _ in range(_ROUNDS_BELOW if below else 0):
+            if any(each.is_whole for each in await way(below, _NOBODY)):
+                return True
+        return False
 
     def _others_left(self, *avoided: Collection[str]) -> frozenset[str]:
         """Whom to avoid so that somebody is left; nobody may be judged missing unasked."""
@@ -191,15 +215,20 @@ class EvmSource:
             refusal = Refusal(Reaction.LATER)
             raise Refused(f"block {height:,} is above the head, {self._head:,}", refusal)
 
-    def _nothing_at(self, height: int) -> SourceError:
+    def _nothing_at(self, height: int, *, spotty: bool) -> SourceError:
         names = ", ".join(f"`{name}`" for name in sorted(self._pool.names))
-        if height < self._head - self._network.reorg_depth:
+        if height >= self._head - self._network.reorg_depth:
+            return Unavailable(f"block {height:,} is below the head, but null at {names}")
+        said = f"block {height:,} or its receipts are null at {names}"
+        if spotty:
             return MissingHistory(
-                f"block {height:,} or its receipts are null at {names}",
+                f"{said}, which answers blocks below it, and null now and then",
                 height=height,
-                hint="if they were pruned there, use an archive endpoint",
+                hint="run it again later, or add an endpoint that answers reliably",
             )
-        return Unavailable(f"block {height:,} is below the head, but null at {names}")
+        return MissingHistory(
+            said, height=height, hint="if they were pruned there, use an archive endpoint"
+        )
 
     async def _light(self, heights: Sequence[int], avoid: Collection[str]) -> list[RawBlock]:
         return await self._blocks(heights, avoid, full=False)
@@ -225,7 +254,7 @@ class EvmSource:
         calls = [
             call for height in heights for call in (_block_call(height), _receipts_call(height))
         ]
-        answers = await self._pool.ask(calls, avoid=avoid)
+        answers = await self._asked(calls, avoid)
         blocks, receipts = answers.results[::2], answers.results[1::2]
         return [
             RawBlock(height, block, its, None, answers.endpoint)
@@ -277,7 +306,7 @@ class EvmSource:
     async def _blocks(
         self, heights: Sequence[int], avoid: Collection[str], *, full: bool = True
     ) -> list[RawBlock]:
-        answers = await self._pool.ask([_block_call(each, full) for each in heights], avoid=avoid)
+        answers = await self._asked([_block_call(each, full) for each in heights], avoid)
         return [
             RawBlock(height, block, None, None, answers.endpoint)
             for height, block in zip(heights, answers.results, strict=True)
@@ -287,7 +316,22 @@ class EvmSource:
         """The answers of the endpoint that gave the blocks, as long as it answers at all."""
         if not calls:
             return ()
-        return (await self._pool.ask(calls, avoid=self._pool.names - {endpoint})).results
+        return (await self._asked(calls, self._pool.names - {endpoint})).results
+
+    async def _asked(self, calls: Sequence[Call], avoid: Collection[str]) -> Answers:
+        """The answers of one endpoint; null among others is asked about again while that helps."""
+        answers = await self._pool.ask(calls, avoid=avoid)
+        results = list(answers.results)
+        nulls = [at for at, result in enumerate(results) if _is_null(result)]
+        others = self._pool.names - {answers.endpoint}
+        while 0 < len(nulls) < len(results):
+            again = await self._pool.ask([calls[at] for at in nulls], avoid=others)
+            if again.endpoint != answers.endpoint or all(map(_is_null, again.results)):
+                break
+            for at, result in zip(nulls, again.results, strict=True):
+                results[at] = result
+            nulls = [at for at in nulls if _is_null(results[at])]
+        return Answers(tuple(results), answers.endpoint)
 
 
 def _block_call(height: int, full: bool = True) -> Call:

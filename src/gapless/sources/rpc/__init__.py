@@ -7,8 +7,10 @@ standing    whether an endpoint is down, and what it has done
 choice      which endpoint is next, how long to wait for it, or why none will do
 errand      one `ask` on its way: what it has, what it suffered, its patience
 exchange    one request and what its answer teaches
-endpoint    one provider: its secret URL, its limits, what it lacks
+endpoint    one provider: its secret URL, and everything learned about it
 limits      how much at once, learned by trying (pure); `gate` holds requests to it
+pace        how many calls a second, learned by trying (pure)
+offer       which methods and which history (pure); `survey` finds out about the latter
 envelope    requests and answers as bytes
 http        bytes to a provider and back
 profile     what was learned, to be kept until the next start
@@ -20,7 +22,7 @@ from gapless.sources.rpc.envelope import Call
 from gapless.sources.rpc.errand import Answers
 from gapless.sources.rpc.http import Timeouts
 from gapless.sources.rpc.pool import Pool
-from gapless.sources.rpc.profile import Profile
+from gapless.sources.rpc.profile import Learned, Profile
 from gapless.sources.rpc.providers import Providers, Share
 from gapless.sources.rpc.refused import Refused
 from gapless.sources.rpc.standing import Served
@@ -30,6 +32,7 @@ __all__ = [
     "Answers",
     "Call",
     "EndpointSpec",
+    "Learned",
     "Pool",
     "Profile",
     "Providers",

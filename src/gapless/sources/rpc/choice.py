@@ -1,6 +1,7 @@
 """Which endpoint is asked next, and how long to wait for it; or why none will do.
 
-An endpoint that lacks a method or the history is out of the question. One that is to be avoided is
+An endpoint that lacks a method or the history is out of the question, and so is one that has said
+too often that it lacks this very block. One that is to be avoided is
 used only when there is no other. Among the rest, whoever is not behind the height, then whoever
 is free first, then whoever has the least to do.
 """
@@ -11,11 +12,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gapless.core.errors import MissingHistory, Unavailable
-from gapless.core.ranges import Span
 from gapless.sources.reactions import Reaction, Refusal
 from gapless.sources.rpc.endpoint import Endpoint
 from gapless.sources.rpc.errand import Errand
 from gapless.sources.rpc.refused import Refused
+
+_ELSEWHERE_AT_MOST = 4  # times that each endpoint is asked for a block that it says is gone
 
 
 class Choice(NamedTuple):
@@ -26,8 +28,8 @@ class Choice(NamedTuple):
 
 def choose(endpoints: Sequence[Endpoint], errand: Errand, now: float) -> Choice:
     """The endpoint to ask; raises if there is none, or none within the patience."""
-    reaching = [each for each in endpoints if _reaches(each, errand.heights, now)]
-    able = [each for each in reaching if not each.lacks(errand.methods, now)]
+    reaching = [each for each in endpoints if _reaches(each, errand, now)]
+    able = [each for each in reaching if not each.offer.lacks(errand.methods, now)]
     if not able:  # whoever reaches so far back can still be asked in another way
         raise _no_method(errand) if reaching else _no_history(endpoints, errand, now)
     others = [each for each in able if each.name not in errand.avoid]
@@ -49,8 +51,12 @@ def unavailable(endpoints: Sequence[Endpoint], errand: Errand) -> Unavailable:
     )
 
 
-def _reaches(endpoint: Endpoint, heights: Span | None, now: float) -> bool:
-    return heights is None or endpoint.earliest(now) <= heights.first
+def _reaches(endpoint: Endpoint, errand: Errand, now: float) -> bool:
+    if errand.heights is None:
+        return True
+    if errand.elsewheres[endpoint.name] >= _ELSEWHERE_AT_MOST:
+        return False
+    return endpoint.offer.earliest(errand.methods, now) <= errand.heights.first
 
 
 def _rank(endpoint: Endpoint, errand: Errand, now: float) -> tuple[bool, bool, float, int, float]:
@@ -68,8 +74,9 @@ def _doubtful(endpoint: Endpoint, errand: Errand, now: float) -> bool:
     """It may not have what is asked for: known too low a head, or nothing so far below."""
     if errand.heights is None:
         return False
-    behind = endpoint.is_below(errand.heights.last, now)
-    return behind or errand.heights.first < endpoint.doubted_below(now)
+    if endpoint.is_below(errand.heights.last, now) or errand.elsewheres[endpoint.name]:
+        return True
+    return errand.heights.first < endpoint.offer.doubted_below(now)
 
 
 def _wait(endpoint: Endpoint, errand: Errand, now: float) -> float:
@@ -85,9 +92,17 @@ def _no_method(errand: Errand) -> Refused:
 
 def _no_history(endpoints: Sequence[Endpoint], errand: Errand, now: float) -> MissingHistory:
     assert errand.heights is not None
-    told = ", ".join(f"`{each.name}` has none below {each.earliest(now):,}" for each in endpoints)
+    first = errand.heights.first
+    begins = {each.name: each.offer.earliest(errand.methods, now) for each in endpoints}
+    height = first if min(begins.values()) > first or errand.gone is None else errand.gone
+    told = ", ".join(
+        f"`{each.name}` has none below {begins[each.name]:,}"
+        if begins[each.name] > first
+        else f"`{each.name}` refuses it ({each.trouble})"
+        for each in endpoints
+    )
     return MissingHistory(
-        f"no endpoint has block {errand.heights.first:,}: {told}",
-        height=errand.heights.first,
+        f"no endpoint has block {height:,}: {told}",
+        height=height,
         hint="use an archive endpoint for blocks this old",
     )

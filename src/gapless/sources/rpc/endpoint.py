@@ -1,16 +1,18 @@
-"""One provider: where it is, how much it takes, and what was learned of it.
+"""One provider: where it is, how much it takes, and what was learned about it.
 
-Everything learned is forgotten after `PROBE_AFTER` seconds and so tried again. The URL is a
-secret: it leaves this module only towards `http`, and a provider that repeats a part of it in its
-own words has it struck out.
+Everything learned is forgotten after `PROBE_AFTER` seconds and so tried again, no matter how many
+processes have passed it on in between. The URL is a secret: it leaves this module only towards
+`http`, and a provider that repeats a part of it in its own words has it struck out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from math import inf
+from time import time
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from gapless.core.errors import UsageError
@@ -18,16 +20,20 @@ from gapless.core.redaction import Secrets
 from gapless.sources.reactions import Reaction
 from gapless.sources.rpc.envelope import Complaint
 from gapless.sources.rpc.gate import Gate
-from gapless.sources.rpc.limits import PROBE_AFTER, Cap, Concurrency, Pacer, Rest, delay
-from gapless.sources.rpc.profile import Profile
+from gapless.sources.rpc.limits import PROBE_AFTER, Cap, Concurrency, Rest, delay
+from gapless.sources.rpc.offer import Offer
+from gapless.sources.rpc.pace import Pacer
+from gapless.sources.rpc.profile import Learned, Profile
 
 FIRST_BATCH, LARGEST_BATCH = 20, 100  # calls
 MOST_BYTES, LEAST_BYTES = 16 << 20, 1 << 20
+LONGEST_REST = 300.0  # seconds, whatever a provider says; then it is asked again
 _QUOTA_REST = 300.0
 _DENIED_REST = (5.0, 300.0)  # after the first denial in a row, and at most
 _FAILED_REST = (0.2, 10.0)
 _HEAD_HOLDS = 10.0  # seconds
 _BAD_STREAK = 3  # failures in a row that speak against the endpoint, not against a call
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -78,13 +84,13 @@ class Endpoint:
         chance: Callable[[], float],
     ) -> None:
         self.spec = spec
-        self.concurrency = Concurrency(workers, known.concurrency)
+        self.concurrency = Concurrency(workers)
         self.gate = Gate(lambda: self.concurrency.allowed)
         self.calls = Cap(FIRST_BATCH, LARGEST_BATCH)
-        self.calls.believe(known.batch_calls, now)
         self.bytes = Cap(MOST_BYTES, MOST_BYTES, LEAST_BYTES)
-        self.bytes.believe(known.batch_bytes, now)
-        self.pacer = None if spec.rps is None else Pacer(spec.rps)
+        self.pacer = Pacer(spec.rps)
+        self.turn = Gate(lambda: 1)  # whoever is inside is the next to send
+        self.offer = Offer()
         self.chain_id: int | None = None
         self.answers = 0  # requests that brought results
         self.trouble = ""  # the last one
@@ -93,10 +99,9 @@ class Endpoint:
         self._limited = Rest()
         self._streaks: dict[Reaction, int] = {}  # of the same trouble, without a success
         self._failed_at = -inf
-        self._lacks = dict.fromkeys(known.lacks, now)
-        self._earliest = (known.earliest_block, now)
-        self._doubted = (0, now)
         self._head = (0, -inf)
+        self._epoch = time() - now  # what to add to a moment, for the time on the wall
+        self._believe(known, now)
 
     @property
     def name(self) -> str:
@@ -111,18 +116,6 @@ class Endpoint:
         """When it may be asked again; the past, if nothing stands against it."""
         return self._rests_until
 
-    def lacks(self, methods: Collection[str], now: float) -> bool:
-        return any(now - self._lacks.get(each, -inf) < PROBE_AFTER for each in methods)
-
-    def earliest(self, now: float) -> int:
-        height, learned_at = self._earliest
-        return height if now - learned_at < PROBE_AFTER else 0
-
-    def doubted_below(self, now: float) -> int:
-        """It had nothing below this height, without a word why: it is asked last."""
-        height, learned_at = self._doubted
-        return height if now - learned_at < PROBE_AFTER else 0
-
     def is_below(self, height: int, now: float) -> bool:
         """Whether its head was lower just now; an older one says nothing any more."""
         head, heard_at = self._head
@@ -132,8 +125,7 @@ class Endpoint:
         self._head = (height, now)
 
     def largest_batch(self) -> int:
-        paced = LARGEST_BATCH if self.pacer is None else self.pacer.largest
-        return min(self.calls.value, paced)
+        return min(self.calls.value, self.pacer.largest or LARGEST_BATCH)
 
     def answered(self, *, limited: bool) -> None:
         """A request brought results, be it that some calls were above a rate limit."""
@@ -172,27 +164,51 @@ class Endpoint:
             failures = self._streaks[Reaction.AGAIN] - _BAD_STREAK + 1
             self.rest(now, delay(failures, self._chance(), *_FAILED_REST))
 
+    def shrank(self, trouble: str) -> None:
+        """Its failures may be due to the size of requests: smaller ones are tried at once."""
+        self.trouble = trouble
+        self._streaks.pop(Reaction.AGAIN, None)
+
     def rest(self, now: float, seconds: float) -> None:
-        self._rests_until = max(self._rests_until, now + seconds)
-
-    def lacks_method(self, method: str, now: float) -> None:
-        self._lacks[method] = now
-
-    def lacks_history(self, height: int, now: float) -> None:
-        self._earliest = (max(self.earliest(now), height + 1), now)
-
-    def doubt_below(self, height: int, now: float) -> None:
-        self._doubted = (max(self.doubted_below(now), height), now)
+        self._rests_until = max(self._rests_until, now + min(seconds, LONGEST_REST))
 
     def profile(self, now: float) -> Profile:
         fewer = self.concurrency.allowed < self.concurrency.most
+        limited_at = self.concurrency.limited_at
         return Profile(
-            batch_calls=self.calls.learned(now),
-            batch_bytes=self.bytes.learned(now),
-            concurrency=self.concurrency.allowed if fewer else None,
-            earliest_block=self.earliest(now),
-            lacks=tuple(sorted(each for each in self._lacks if self.lacks((each,), now))),
+            batch_calls=self._learned(self.calls.learned(now), self.calls.learned_at),
+            batch_bytes=self._learned(self.bytes.learned(now), self.bytes.learned_at),
+            concurrency=self._learned(self.concurrency.allowed if fewer else None, limited_at),
+            rate=self._learned(self.pacer.learned(now), self.pacer.learned_at),
+            earliest={
+                method: Learned(height, at + self._epoch)
+                for method, (height, at) in self.offer.beginnings(now).items()
+            },
+            lacks={name: at + self._epoch for name, at in self.offer.missing(now).items()},
         )
+
+    def _learned(self, value: T | None, at: float) -> Learned[T] | None:
+        return None if value is None else Learned(value, at + self._epoch)
+
+    def _believe(self, known: Profile, now: float) -> None:
+        """Takes up what an earlier process learned, unless it is too old by now."""
+
+        def moment(learned_at: float) -> float | None:
+            at = learned_at - self._epoch
+            return at if abs(now - at) < PROBE_AFTER else None
+
+        def believe(learned: Learned[T] | None, by: Callable[[T, float], None]) -> None:
+            if learned is not None and (at := moment(learned.at)) is not None:
+                by(learned.value, at)
+
+        believe(known.batch_calls, self.calls.believe)
+        believe(known.batch_bytes, self.bytes.believe)
+        believe(known.concurrency, self.concurrency.believe)
+        believe(known.rate, self.pacer.believe)
+        for method, learned in known.earliest.items():
+            believe(learned, partial(self.offer.begins_at, method))
+        for method, learned_at in known.lacks.items():
+            believe(Learned(method, learned_at), self.offer.without)
 
     def _count(self, reaction: Reaction) -> int:
         self._streaks[reaction] = self._streaks.get(reaction, 0) + 1

@@ -39,6 +39,8 @@ class Errand:
     started_at: float
     troubles: Counter[str] = field(default_factory=Counter)  # by endpoint, since the last progress
     laters: Counter[str] = field(default_factory=Counter)  # how often an endpoint was not there yet
+    elsewheres: Counter[str] = field(default_factory=Counter)  # how often one had no such history
+    gone: int | None = None  # the lowest height that was refused like that
     spent: float = 0.0  # of the patience, since the last progress
     sent: set[int] = field(default_factory=set)
     _results: dict[str, dict[int, Raw]] = field(default_factory=dict)

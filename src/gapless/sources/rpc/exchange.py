@@ -1,7 +1,8 @@
 """One request to one endpoint, and what its answer teaches about the endpoint's limits.
 
 Invariant: whoever gets an answer from here need not think about batches or rates any more. A
-refusal that cannot be laid on a single call becomes "smaller batch", until it can.
+refusal that cannot be laid on a single call becomes "smaller batch", until it can. A batch that
+fails as a whole, for whatever reason, is tried again in the same size once; then in smaller ones.
 """
 
 from __future__ import annotations
@@ -68,18 +69,26 @@ class Exchange:
     async def send(
         self, endpoint: Endpoint, batch: Mapping[int, Call], sent: set[int], *, fresh: bool
     ) -> Heard:
-        """What an endpoint has to say; nothing at all if it was told to rest in between."""
+        """What an endpoint has to say; nothing, if it rests or takes only less by now."""
         async with endpoint.gate:
-            if endpoint.pacer is not None:
-                await asyncio.sleep(endpoint.pacer.reserve(len(batch), self._clock()))
-            sent_at = self._clock()
-            if endpoint.ready_at() > sent_at:
+            sent_at = await self._turn(endpoint, len(batch))
+            if sent_at is None:
                 return Heard()
             self.tally.count(endpoint.name, batch, sent)
             with measured(endpoint.name, batch) as request:
                 heard = request.heard = await self._asked(endpoint, batch, sent_at, fresh=fresh)
             heard.seconds = self._clock() - sent_at
             return heard
+
+    async def _turn(self, endpoint: Endpoint, calls: int) -> float | None:
+        """Waits until so many calls may go out, and tells when; None: not like this any more."""
+        async with endpoint.turn:
+            await asyncio.sleep(endpoint.pacer.wait(self._clock()))
+            now = self._clock()
+            if endpoint.ready_at() > now or calls > endpoint.largest_batch():
+                return None
+            endpoint.pacer.take(calls, now)
+            return now
 
     async def _asked(
         self, endpoint: Endpoint, batch: Mapping[int, Call], sent_at: float, *, fresh: bool
@@ -113,19 +122,27 @@ class Exchange:
         return heard
 
     def _failed(self, endpoint: Endpoint, trouble: Exception, calls: int, sent_at: float) -> Heard:
+        words, sent = str(trouble), not isinstance(trouble, Trouble) or trouble.sent
+        hint = trouble.hint if isinstance(trouble, Trouble) else NOT_A_NODE
+        lasting = isinstance(trouble, Trouble) and bool(hint)
         if isinstance(trouble, Trouble) and trouble.slow:
             endpoint.calls.eased(calls)
-        endpoint.failed(str(trouble), sent_at, self._clock())
-        lasting = isinstance(trouble, Trouble) and bool(trouble.hint)
-        hint = trouble.hint if isinstance(trouble, Trouble) else NOT_A_NODE
-        complaint = Complaint(Refusal(Reaction.AGAIN), str(trouble), unreachable=lasting, hint=hint)
+        elif sent and not lasting and endpoint.calls.failed(calls):
+            endpoint.shrank(words)
+            return Heard(complaints=[Complaint(Refusal(Reaction.SMALLER_BATCH), words)])
+        endpoint.failed(words, sent_at, self._clock())
+        complaint = Complaint(Refusal(Reaction.AGAIN), words, unreachable=lasting, hint=hint)
         return Heard(complaints=[complaint])
 
     def _learn(
         self, endpoint: Endpoint, batch: Mapping[int, Call], heard: Heard, sent_at: float
     ) -> None:
         now, calls = self._clock(), len(batch)
+        declined = self._declined(endpoint, batch, heard, sent_at)
+        if not heard.results and not declined:
+            self._shrink(endpoint, calls, heard)
         reactions = {complaint.refusal.reaction for complaint in heard.complaints}
+        endpoint.pacer.heard(len(heard.results), _too_many(heard, calls), now)
         if heard.results:
             endpoint.answered(limited=Reaction.SLOW_DOWN in reactions)
         if any(complaint.too_large for complaint in heard.complaints):
@@ -136,7 +153,7 @@ class Exchange:
         for complaint in heard.complaints:
             reaction = complaint.refusal.reaction
             if reaction is Reaction.SMALLER_BATCH:
-                if not complaint.too_large:
+                if not complaint.too_large and complaint.refusal.recognized:
                     endpoint.calls.refused(calls, now, complaint.refusal.most)
             elif not (reaction is Reaction.AGAIN and heard.results):
                 endpoint.refused(complaint, sent_at, now)
@@ -144,6 +161,35 @@ class Exchange:
         if not reactions:
             endpoint.calls.held(calls, now)
             endpoint.bytes.held(total, now)
+
+    def _shrink(self, endpoint: Endpoint, calls: int, heard: Heard) -> None:
+        """A batch failed as a whole, and perhaps only because it is one."""
+        reactions = {complaint.refusal.reaction for complaint in heard.complaints}
+        if not reactions & {Reaction.AGAIN, Reaction.SLOW_DOWN} or not endpoint.calls.failed(calls):
+            return
+        for at, each in enumerate(heard.complaints):
+            if each.refusal.reaction is Reaction.AGAIN:
+                endpoint.shrank(each.words)
+                smaller = Refusal(Reaction.SMALLER_BATCH, recognized=False)
+                heard.complaints[at] = replace(each, refusal=smaller)
+
+    def _declined(
+        self, endpoint: Endpoint, batch: Mapping[int, Call], heard: Heard, sent_at: float
+    ) -> bool:
+        """Whether it was methods that were refused, rather than the batch: others are answered."""
+        now = self._clock()
+        about_blocks = {batch[at].method for at in heard.results if batch[at].height is not None}
+        endpoint.offer.answered(about_blocks, now)
+        refused = {
+            batch[each.call].method
+            for each in heard.complaints
+            if each.call is not None and not each.refusal.recognized
+        } - about_blocks
+        telling = bool(about_blocks) or len(batch) == 1
+        declined = {each for each in refused if telling or endpoint.offer.suspects(each)}
+        for method in declined:
+            endpoint.offer.declined(method, sent_at, now)
+        return bool(declined) and len(batch) > 1
 
     def _weigh(self, batch: Mapping[int, Call], heard: Heard) -> int:
         """The bytes of all results; each kind's mean moves towards its own."""
@@ -166,6 +212,12 @@ def _told_to_wait(complaint: Complaint, seconds: float | None) -> Complaint:
     return replace(complaint, refusal=replace(complaint.refusal, wait_seconds=seconds))
 
 
+def _too_many(heard: Heard, calls: int) -> int:
+    """How many calls were refused because of a rate limit."""
+    limited = [each for each in heard.complaints if each.refusal.reaction is Reaction.SLOW_DOWN]
+    return calls if any(each.call is None for each in limited) else len(limited)
+
+
 def _is_absent(complaint: Complaint) -> bool:
     return complaint.call is not None and complaint.refusal.reaction is Reaction.ABSENT
 
@@ -177,6 +229,8 @@ def _blamed(complaint: Complaint, ids: Collection[int]) -> Complaint:
         if refusal.reaction is Reaction.SMALLER_BATCH:  # there is no smaller one
             refusal = Refusal(Reaction.AGAIN)
         return replace(complaint, call=next(iter(ids)), refusal=refusal)
+    if complaint.denied:  # if the key were wrong, single calls would be denied as well
+        return replace(complaint, refusal=Refusal(Reaction.AGAIN, recognized=False))
     too_large = refusal.reaction is Reaction.SMALLER_RANGE and not (
         complaint.call is not None and (refusal.most or refusal.suggested)
     )

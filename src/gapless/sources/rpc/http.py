@@ -41,9 +41,12 @@ class Timeouts:
 class Trouble(Exception):
     """No answer, or half of one: it is the connection's fault, or the node's."""
 
-    def __init__(self, words: str, *, slow: bool = False, hint: str = "") -> None:
+    def __init__(
+        self, words: str, *, slow: bool = False, sent: bool = True, hint: str = ""
+    ) -> None:
         super().__init__(words)
         self.slow = slow  # there was no answer in time
+        self.sent = sent  # a connection was made, so the size of the request may be to blame
         self.hint = hint  # what may be the cause, if asking again soon will not help
 
 
@@ -153,9 +156,10 @@ def _trouble(error: Exception) -> Trouble:
             return Trouble("the URL cannot be used", hint="Is the URL complete?")
         case aiohttp.ClientConnectorError(os_error=OSError(errno=int(number))):
             hint = "Is a node running at this address?" if number == errno.ECONNREFUSED else ""
-            return Trouble(f"no connection ({os.strerror(number).lower()})", hint=hint)
+            words = f"no connection ({os.strerror(number).lower()})"
+            return Trouble(words, sent=False, hint=hint)
         case aiohttp.ClientConnectorError():
-            return Trouble("no connection")
+            return Trouble("no connection", sent=False)
         case aiohttp.ClientPayloadError():
             return Trouble("the answer broke off")
     return Trouble("the connection was lost")
@@ -164,12 +168,12 @@ def _trouble(error: Exception) -> Trouble:
 def _retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds, given as such or as a date."""
     given = headers.get("Retry-After", "").strip()
-    if given.replace(".", "", 1).isdecimal():
-        return float(given)
     try:
+        if given.replace(".", "", 1).isdecimal():
+            return float(given)
         moment = parsedate_to_datetime(given)
-    except ValueError:
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+    except (ValueError, TypeError, IndexError, OverflowError):  # it may be anything
         return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - datetime.now(UTC)).total_seconds())

@@ -3,9 +3,9 @@
 | what          | starts      | grows                          | shrinks                      |
 |---------------|-------------|--------------------------------|------------------------------|
 | `Concurrency` | at the most | by one per window of successes | to half, once per round trip |
-| `Cap`         | at `start`  | to the double, when an answer  | to half, or to the           |
-|               |             | was all but as large           | provider's own word          |
-| `Pacer`       | at the rate | never                          | never                        |
+| `Cap`         | at `start`  | when an answer was almost as   | to half, or to what the      |
+|               |             | large: to the double, or by an | provider says; also after    |
+|               |             | eighth near what failed        | two failures in a row        |
 | `Rest`        | at `least`  | to the double, when it was too | to half, after `CALM`        |
 |               |             | short                          | successes in a row           |
 
@@ -19,16 +19,22 @@ from math import inf
 
 PROBE_AFTER = 600.0
 CALM = 20  # requests
+_IN_A_ROW = 2  # failures of whole requests, until less is tried
+_STRIKES = 3  # until what fails again and again is a limit
 
 
 class Concurrency:
     """Requests in flight: additive increase, multiplicative decrease, between one and `most`."""
 
-    def __init__(self, most: int, start: int | None = None) -> None:
-        self.most = most
-        self.allowed = most if start is None else max(1, min(most, start))
+    def __init__(self, most: int) -> None:
+        self.most = self.allowed = most
+        self.limited_at = -inf
         self._streak = 0
-        self._cut_at = -inf
+
+    def believe(self, allowed: int, limited_at: float) -> None:
+        """Takes up what an earlier process learned."""
+        self.allowed = max(1, min(self.most, allowed))
+        self.limited_at = limited_at
 
     def succeeded(self) -> None:
         self._streak += 1
@@ -38,11 +44,11 @@ class Concurrency:
 
     def limited(self, sent_at: float, now: float) -> bool:
         """Halves, unless the request left before the last halving could have had an effect."""
-        if sent_at < self._cut_at:
+        if sent_at < self.limited_at:
             return False
         self.allowed = max(1, self.allowed // 2)
         self._streak = 0
-        self._cut_at = now
+        self.limited_at = now
         return True
 
 
@@ -55,6 +61,10 @@ class Cap:
         self._told = most  # what the last refusal left
         self._told_at = -inf
         self._proven = 0  # as much was answered at once
+        self._failures = 0  # in a row
+        self._steep_below = most  # it doubles below this, and grows by an eighth above
+        self._strikes = 0  # failures of more than was ever answered
+        self._smallest = most + 1  # of what struck
 
     def ceiling(self, now: float) -> int:
         return self._told if now - self._told_at < PROBE_AFTER else self.most
@@ -62,8 +72,38 @@ class Cap:
     def held(self, used: int, now: float) -> None:
         """An answered request proves room for more only if it nearly filled the cap."""
         self._proven = max(self._proven, used)
-        if 4 * used >= 3 * self.value:
-            self.value = max(self.value, min(2 * self.value, self.ceiling(now)))
+        self._failures = 0
+        if used >= self._smallest:
+            self._forget_strikes()
+        elif self._strikes >= _STRIKES:  # less is answered, and more never is
+            self._tell(self._smallest - 1, now)
+        if 4 * used >= 3 * self.value or used + 1 == self.value:
+            steep = self._steep_below - self.value
+            step = min(self.value, steep) if steep > 0 else max(1, self.value // 8)
+            self.value = max(self.value, min(self.value + step, self.ceiling(now)))
+
+    def failed(self, used: int) -> bool:
+        """A request failed as a whole, for whatever reason; after two in a row, less is tried.
+
+        Says whether less is tried from now on. A limit is concluded only once larger requests have
+        failed several times, and a smaller one was answered.
+        """
+        if used <= self.least:  # the size is not to blame
+            self._forget_strikes()
+            return False
+        if used > self.value:  # it left before there was less
+            return False
+        self._failures += 1
+        if self._failures < _IN_A_ROW:
+            return False
+        if self._failures == _IN_A_ROW:
+            self._steep_below = max(self.least, used // 2)
+        if used > self._proven:
+            self._strikes += 1
+            self._smallest = min(self._smallest, used)
+        self._proven = min(self._proven, used - 1)  # the next time, it is a strike
+        self.eased(used)
+        return True
 
     def refused(self, used: int, now: float, word: int | None = None) -> None:
         """Too much; `word` is what the provider says it would take.
@@ -76,9 +116,8 @@ class Cap:
             self.eased(used)
             return
         fits = word if word is not None and word < used else used // 2
-        fits = max(self.least, min(fits, self.ceiling(now)))
-        self._told, self._told_at, self._proven = fits, now, 0
-        self.value = min(self.value, fits)
+        self._proven = 0
+        self._tell(max(self.least, min(fits, self.ceiling(now))), now)
 
     def eased(self, used: int) -> None:
         """Perhaps too much: less next time, but nothing is concluded."""
@@ -88,30 +127,22 @@ class Cap:
         """What a refusal taught, as far as it is still believed."""
         return None if self.ceiling(now) >= self.most else self._told
 
-    def believe(self, told: int | None, now: float) -> None:
-        """Takes up what an earlier process learned."""
-        if told is not None and self.least <= told < self.most:
-            self._told, self._told_at = told, now
-            self.value = min(self.value, told)
-
-
-class Pacer:
-    """Calls per second, evenly: after a batch, as long a silence as its calls are worth."""
-
-    def __init__(self, rate: float) -> None:
-        self._rate = rate
-        self._free_at = -inf
-
     @property
-    def largest(self) -> int:
-        """The calls of one batch: no more than a second's worth."""
-        return max(1, int(self._rate))
+    def learned_at(self) -> float:
+        return self._told_at
 
-    def reserve(self, calls: int, now: float) -> float:
-        """How long to wait before these calls may go out; they are counted from now on."""
-        start = max(self._free_at, now)
-        self._free_at = start + calls / self._rate
-        return start - now
+    def believe(self, told: int, learned_at: float) -> None:
+        """Takes up what an earlier process learned."""
+        if self.least <= told < self.most:
+            self._tell(told, learned_at)
+
+    def _tell(self, fits: int, now: float) -> None:
+        self._told, self._told_at = fits, now
+        self._forget_strikes()
+        self.value = min(self.value, fits)
+
+    def _forget_strikes(self) -> None:
+        self._strikes, self._smallest = 0, self.most + 1
 
 
 class Rest:

@@ -35,13 +35,16 @@ from gapless.sources.rpc.profile import Profile
 from gapless.sources.rpc.providers import Providers
 from gapless.sources.rpc.refused import Refused
 from gapless.sources.rpc.standing import Served
+from gapless.sources.rpc.survey import beginning
 from gapless.sources.rpc.tally import Tally
 from gapless.sources.together import together
 
 _LATER_AT_MOST = 3  # times that each endpoint is asked for what it does not have yet
-_LATER_DELAY = 0.25
-_ABSENT_REST = 10.0  # seconds
+_LATER_DELAY = 0.25  # seconds, before the second attempt; then longer
+_AGAIN_DELAY = 0.03
+_ABSENT_REST = 10.0
 _CHAIN = {0: Call("eth_chainId")}
+_HEAD = {0: Call("eth_blockNumber")}
 
 
 class Pool:
@@ -171,7 +174,7 @@ class Pool:
         """An endpoint had nothing below a height where another had: it is asked last there."""
         for endpoint in self._endpoints:
             if endpoint.name == name:
-                endpoint.doubt_below(height, self._clock())
+                endpoint.offer.doubt_below(height, self._clock())
 
     async def ask(
         self,
@@ -192,8 +195,10 @@ class Pool:
             if choice.wait > 0:
                 await self._wait(errand, endpoint, choice.wait)
                 continue
-            for heard in await self._round(errand, endpoint, fresh=choice.fresh):
+            answered = await self._round(errand, endpoint, fresh=choice.fresh)
+            for heard in answered:
                 self._react(errand, endpoint, heard)
+            await self._survey(endpoint, _gone(errand, answered))
             if not errand.pending(endpoint.name):
                 return errand.answers(endpoint.name)
 
@@ -262,6 +267,21 @@ class Pool:
             await asyncio.sleep(at - now)
         return None
 
+    async def _survey(self, endpoint: Endpoint, gone: Sequence[Call]) -> None:
+        """Finds out what an endpoint has that says some blocks are gone."""
+        for call in gone:
+            now = self._clock()
+            known = endpoint.offer.earliest((call.method,), now)
+            if known > (call.height or 0) or not endpoint.offer.wants_survey(call.method, now):
+                continue
+            asked = await self._exchange.send(endpoint, _HEAD, set(), fresh=False)
+            head = _number(asked.results[0]) if asked.results else None
+            if head is None:
+                continue
+            begins = await beginning(self._exchange, endpoint, call, head)
+            if begins is not None:
+                endpoint.offer.begins_at(call.method, begins, self._clock())
+
     def _react(self, errand: Errand, endpoint: Endpoint, heard: Heard) -> None:
         """Draws the errand's own conclusions; the endpoint has drawn its own."""
         now = self._clock()
@@ -271,7 +291,7 @@ class Pool:
                 endpoint.heard_of_head(_number(result) or 0, now)
         for complaint in heard.complaints:
             if complaint.call is not None:
-                self._react_to(complaint, errand.calls[complaint.call], endpoint)
+                self._react_to(complaint, errand, endpoint)
         last = {complaint.refusal.reaction: complaint for complaint in heard.complaints}
         if later := last.get(Reaction.LATER):
             errand.laters[endpoint.name] += 1
@@ -279,23 +299,44 @@ class Pool:
                 _tell(endpoint, errand.calls[later.call or 0], later)
             waits = delay(errand.laters[endpoint.name], self._chance(), _LATER_DELAY)
             errand.hold_off(endpoint.name, now + waits)
+        if Reaction.ELSEWHERE in last:
+            errand.elsewheres[endpoint.name] += 1
+            waits = delay(errand.elsewheres[endpoint.name], self._chance())
+            errand.hold_off(endpoint.name, now + waits)
+        if Reaction.SMALLER_BATCH in last:
+            errand.troubles.clear()  # what comes next is another attempt, not the same again
         if Reaction.AGAIN in last:
             errand.suffer(endpoint.name, heard.seconds)
-            waits = delay(errand.troubles[endpoint.name], self._chance())
+            waits = delay(errand.troubles[endpoint.name], self._chance(), _AGAIN_DELAY)
             errand.hold_off(endpoint.name, now + waits)
 
-    def _react_to(self, complaint: Complaint, call: Call, endpoint: Endpoint) -> None:
-        now = self._clock()
+    def _react_to(self, complaint: Complaint, errand: Errand, endpoint: Endpoint) -> None:
+        assert complaint.call is not None
+        call = errand.calls[complaint.call]
         match complaint.refusal.reaction:
             case Reaction.GIVE_UP | Reaction.SMALLER_RANGE:
                 _tell(endpoint, call, complaint)
             case Reaction.OTHER_METHOD:
-                endpoint.lacks_method(call.method, now)
+                endpoint.offer.without(call.method, self._clock())
             case Reaction.ELSEWHERE if call.height is None:
                 _tell(endpoint, call, complaint)
             case Reaction.ELSEWHERE:
                 assert call.height is not None
-                endpoint.lacks_history(call.height, now)
+                endpoint.trouble = endpoint.spec.redacted(complaint.words)
+                errand.gone = call.height if errand.gone is None else min(errand.gone, call.height)
+
+
+def _gone(errand: Errand, answered: Sequence[Heard]) -> list[Call]:
+    """By method, the highest block that an endpoint says it does not have."""
+    found: dict[str, Call] = {}
+    for each in (complaint for heard in answered for complaint in heard.complaints):
+        if each.call is None or each.refusal.reaction is not Reaction.ELSEWHERE:
+            continue
+        call = errand.calls[each.call]
+        highest = found.get(call.method)
+        if call.height is not None and (highest is None or call.height > (highest.height or 0)):
+            found[call.method] = call
+    return list(found.values())
 
 
 def _not_introduced(endpoint: Endpoint, heard: Heard) -> Heard:

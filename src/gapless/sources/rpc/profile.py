@@ -1,19 +1,32 @@
-"""What was learned of a provider, kept from one start to the next. Nothing in it is secret.
+"""What was learned about a provider, kept from one start to the next. Nothing in it is secret.
 
-What is read back counts as learned at the start, so it is believed for a while and then tried
-again like everything that was learned (`limits.PROBE_AFTER`).
+Everything carries the time at which it was learned, by the clock on the wall. So it ages from one
+process to the next, and is tried again after `limits.PROBE_AFTER` seconds, however often it is
+read back and saved in between.
 """
 
 from __future__ import annotations
 
+from typing import Generic, TypeVar
+
 import msgspec
+
+T = TypeVar("T")
+
+
+class Learned(msgspec.Struct, Generic[T], frozen=True, array_like=True):
+    """A value, and when it was learned in seconds since 1970."""
+
+    value: T
+    at: float
 
 
 class Profile(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Limits and lacks of one endpoint; None: none was met."""
+    """Limits of one endpoint and what it lacks; None: no limit was met."""
 
-    batch_calls: int | None = None  # calls in one request
-    batch_bytes: int | None = None  # of the answer to one request
-    concurrency: int | None = None  # requests in flight, as it was last
-    earliest_block: int = 0
-    lacks: tuple[str, ...] = ()  # methods
+    batch_calls: Learned[int] | None = None  # calls in one request
+    batch_bytes: Learned[int] | None = None  # of the answer to one request
+    concurrency: Learned[int] | None = None  # requests in flight, as it was last
+    rate: Learned[float] | None = None  # calls per second
+    earliest: dict[str, Learned[int]] = {}  # by method: the first block that it is answered for
+    lacks: dict[str, float] = {}  # methods, and when each was found to be missing

@@ -28,7 +28,7 @@ import msgspec
 
 from gapless.sources.rpc.endpoint import Endpoint, EndpointSpec
 from gapless.sources.rpc.http import Http, Timeouts
-from gapless.sources.rpc.limits import Pacer
+from gapless.sources.rpc.pace import Pacer
 from gapless.sources.rpc.profile import Profile
 from gapless.sources.rpc.standing import Standing
 from gapless.telemetry import metrics

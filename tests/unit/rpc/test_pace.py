@@ -1,0 +1,159 @@
+"""The laws of a learned rate, against providers with budgets that it does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from math import inf
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gapless.sources.rpc.limits import PROBE_AFTER
+from gapless.sources.rpc.pace import Pacer
+
+Meter = Callable[[int, float], bool]
+
+
+def bucket(budget: float, *, costly: bool = False) -> Meter:
+    """A second's worth at once, then so much a second; a refused batch may cost as well."""
+    left, at = budget, 0.0
+
+    def grants(calls: int, now: float) -> bool:
+        nonlocal left, at
+        left, at = min(budget, left + (now - at) * budget), now
+        granted = left >= calls
+        if granted or costly:
+            left = max(-budget, left - calls)
+        return granted
+
+    return grants
+
+
+def window(budget: float) -> Meter:
+    """So much in each second by the clock."""
+    second, used = -1, 0
+
+    def grants(calls: int, now: float) -> bool:
+        nonlocal second, used
+        if int(now) != second:
+            second, used = int(now), 0
+        granted = used + calls <= budget
+        used += calls * granted
+        return granted
+
+    return grants
+
+
+def run(pacer: Pacer, grants: Meter, start: float, end: float) -> tuple[float, float]:
+    """Calls answered and refused per second, by somebody who always has more to ask."""
+    now, answered, refused = start, 0, 0
+    while now < end:
+        now += max(pacer.wait(now), 0.002)
+        calls = min(20, pacer.largest or 20)
+        pacer.take(calls, now)
+        if grants(calls, now):
+            answered += calls
+            pacer.heard(calls, 0, now)
+        else:
+            refused += calls
+            pacer.heard(0, calls, now)
+            now += 0.05  # as long as an endpoint rests
+    return answered / (end - start), refused / (end - start)
+
+
+@pytest.mark.parametrize(
+    ("meter", "share"),
+    [(bucket, 0.9), (window, 0.8), (partial(bucket, costly=True), 0.3)],
+    ids=["bucket", "window", "costly"],
+)
+@settings(deadline=None, max_examples=30)
+@given(budget=st.integers(10, 2000))
+def test_the_rate_settles_near_the_budget(
+    meter: Callable[[float], Meter], share: float, budget: int
+) -> None:
+    pacer, grants = Pacer(), meter(budget)
+    run(pacer, grants, 0, 20)
+    answered, refused = run(pacer, grants, 20, 80)
+    assert answered >= share * budget
+    assert refused <= 0.25 * budget
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(40, 500), st.sampled_from([0.25, 4.0]))
+def test_the_rate_follows_a_budget_that_changes(budget: int, factor: float) -> None:
+    pacer = Pacer()
+    run(pacer, bucket(budget), 0, 30)
+    grants = bucket(factor * budget)
+    run(pacer, grants, 30, 90)
+    answered, refused = run(pacer, grants, 90, 120)
+    assert answered >= 0.7 * factor * budget
+    assert refused <= 0.2 * factor * budget
+
+
+def test_a_provider_that_refuses_by_chance_is_not_throttled_for_it() -> None:
+    """Every fifth request is refused, however few there are."""
+    count = 0
+
+    def grants(calls: int, now: float) -> bool:
+        nonlocal count
+        count += 1
+        return count % 5 != 0
+
+    answered, _ = run(Pacer(), grants, 0, 120)
+    assert answered > 60
+
+
+def test_nothing_is_paced_that_is_not_refused() -> None:
+    pacer = Pacer()
+    run(pacer, bucket(1e9), 0, 5)
+    assert (pacer.rate, pacer.largest, pacer.wait(6.0)) == (inf, None, 0.0)
+
+
+@given(st.floats(0.5, 500), st.lists(st.tuples(st.integers(1, 100), st.floats(0, 3)), min_size=1))
+def test_no_window_holds_more_calls_than_the_rate_and_one_batch(
+    rate: float, batches: list[tuple[int, float]]
+) -> None:
+    pacer, now, sent = Pacer(rate), 0.0, list[tuple[float, int]]()
+    for calls, passed in batches:
+        now += passed + pacer.wait(now + passed)
+        pacer.take(calls, now)
+        pacer.heard(calls, 0, now)
+        sent.append((now, calls))
+    for at, (start, _) in enumerate(sent):
+        total = 0
+        for end, calls in sent[at:]:
+            assert total <= rate * (end - start) + 1e-6 * rate + 1e-6, "what came before is paid"
+            total += calls
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(20, 200), st.integers(20, 200))
+def test_the_configured_rate_stays_an_upper_bound(most: int, budget: int) -> None:
+    pacer, grants = Pacer(most), bucket(budget)
+    answered, refused = run(pacer, grants, 0, 30)
+    assert answered + refused <= most + 1
+    assert answered >= 0.6 * min(most, budget)
+
+
+def test_an_idle_time_says_nothing_about_the_provider() -> None:
+    pacer = Pacer()
+    run(pacer, bucket(100), 0, 20)
+    learned = pacer.rate
+    pacer.take(5, 500.0)
+    pacer.heard(0, 5, 500.1)
+    pacer.take(5, 501.2)
+    pacer.heard(5, 0, 501.3)
+    assert pacer.rate >= 0.5 * learned
+
+
+def test_a_learned_rate_ages() -> None:
+    pacer = Pacer()
+    pacer.believe(50.0, 100.0)
+    assert (pacer.rate, pacer.learned(100.0)) == (50.0, 50.0)
+    assert pacer.learned(100.0 + PROBE_AFTER) is None
+    for senseless in (0.0, -1.0, inf):
+        other = Pacer()
+        other.believe(senseless, 0.0)
+        assert other.rate == inf
