@@ -125,7 +125,10 @@ class Sink(Protocol):
         """
 
     async def retract(self, chain_id: int, span: Span, fence: int) -> None:
-        """Removes the range from all datasets; `FencedOff` if a higher fence has touched it."""
+        """Removes the range from all datasets; `FencedOff` if a higher fence has touched it.
+
+        Rows go even if no record knows of them.
+        """
 
     async def stored(self, chain_id: int, span: Span | None = None) -> list[Stored]:
         """What is stored (of a span, cut to it), by dataset in the order of the tables, ascending.

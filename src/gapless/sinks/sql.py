@@ -4,8 +4,8 @@ Each function runs in a transaction that nobody interleaves with who writes or r
 the range, or next to it. PostgreSQL awaits the answers; SQLite and DuckDB answer at once, so that a
 whole transaction runs in one step on their thread.
 
-The records say what is there. Where they know of no blocks, nothing is looked up and nothing
-deleted: a load of new blocks is inserts alone.
+The records say what is there. Where they know of no blocks, a write looks nothing up and deletes
+nothing: a load of new blocks is inserts alone. A retraction deletes whatever is there.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Transaction(Protocol):
         """Inserts rows of blocks that the table has none of."""
 
     async def delete(self, table: Table, chain_id: int, span: Span) -> None:
-        """Deletes the rows of a span; keys that lead to them may hang until the end."""
+        """Deletes the rows of a span, if there is such a table; keys may hang until the end."""
 
     async def read(
         self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
@@ -101,7 +101,10 @@ async def retract(tx: Transaction, chain_id: int, span: Span, fence: int) -> Non
     """Removes a range from all tables; see `Sink.retract`."""
     known = await tx.known(chain_id, _touching(span))
     records.refuse_older(known, span, fence, [BLOCKS.name])
-    kept = await _drop(tx, chain_id, known, {each.name: RangeSet.of(span) for each in TABLES})
+    dropped = {each.name: RangeSet.of(span) for each in TABLES}
+    kept = await _left(tx, chain_id, known.stored, dropped)
+    for each in reversed(TABLES):  # also rows that no record knows of: they would be in the way
+        await tx.delete(each, chain_id, span)
     retracted = records.retractions(known, span, fence)
     await tx.remember(chain_id, known, records.merged(kept), retracted)
 

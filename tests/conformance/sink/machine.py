@@ -22,7 +22,7 @@ from gapless.core.errors import BrokenSeam, FencedOff, SinkError
 from gapless.core.ranges import RangeSet, Span
 from gapless.schema import TABLES
 from gapless.schema.arrow import arrow_schema
-from gapless.sinks import Request, Stored, open_sink, requests
+from gapless.sinks import Access, Request, Sink, Stored, open_sink, requests
 from tests.conformance.sink.stage import (
     CHAIN_ID,
     EVERYTHING,
@@ -214,6 +214,7 @@ class SinkMachine(RuleBasedStateMachine):
         self.runner = asyncio.Runner()
         self.folder = tempfile.TemporaryDirectory()
         self.model = Model()
+        self.reader: Sink | None = None
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self.runner.run(coroutine)
@@ -232,6 +233,11 @@ class SinkMachine(RuleBasedStateMachine):
         self.run(self.sink.close())
         self.open()
         assert self.sink.id == before
+
+    @rule()
+    def open_a_reader(self) -> None:
+        if self.reader is None:
+            self.reader = self.run(open_sink(self.target, Access.READ))
 
     @rule(
         first=heights, size=sizes, branch=st.sampled_from([0, 1]), fence=fences, names=some_tables
@@ -304,9 +310,17 @@ class SinkMachine(RuleBasedStateMachine):
         for name in self.model.tables:
             assert self.run(held(self.sink, name)).equals(self.model.rows(name)), name
         assert self.run(self.sink.requests(CHAIN_ID)) == self.model.requests()
+        if self.reader is not None:
+            stored = self.run(self.sink.stored(CHAIN_ID))
+            assert self.run(self.reader.stored(CHAIN_ID)) == stored
+            assert self.run(self.reader.requests(CHAIN_ID)) == self.model.requests()
+        assert self.run(self.sink.strays()) == []
+        assert self.run(self.sink.damage(CHAIN_ID)) == []
         assert self.run(self.sink.highest_fence()) == max(self.model.touched.values(), default=0)
 
     def teardown(self) -> None:
+        if self.reader is not None:
+            self.run(self.reader.close())
         if hasattr(self, "sink"):
             self.run(self.sink.close())
         self.runner.close()

@@ -144,6 +144,8 @@ class PostgresTables:
         assert {*names} <= self._there, "tables are made before the transaction begins"
 
     async def delete(self, table: Table, chain_id: int, span: Span) -> None:
+        if not await self._has(table):
+            return
         if self._dialect.foreign_keys and not self._deferred:
             self._deferred = True
             await self._connection.execute("SET CONSTRAINTS ALL DEFERRED")

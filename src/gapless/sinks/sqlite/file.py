@@ -94,6 +94,7 @@ def _read_only(path: Path, *, immutable: bool) -> apsw.Connection:
     """A connection that cannot write; if the file is immutable, it needs no file beside it."""
     place = f"file:{quote(str(path.absolute()))}?{'immutable=1' if immutable else 'mode=ro'}"
     connection = apsw.Connection(place, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+    connection.set_busy_timeout(BUSY_MS)
     try:
         names(connection)  # only now is it really opened
     except apsw.Error as error:

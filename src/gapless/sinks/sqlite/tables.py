@@ -60,6 +60,8 @@ class SqliteTables:
                 self._connection.execute(create_view(table(name)))
 
     async def delete(self, table: Table, chain_id: int, span: Span) -> None:
+        if not file.columns(self._connection, table):
+            return
         self._connection.execute("PRAGMA defer_foreign_keys = ON")
         delete = f"DELETE FROM {table.name} {_OF_SPAN}"  # noqa: S608 - our own names
         self._connection.execute(delete, (chain_id, *span))
