@@ -47,7 +47,6 @@ class Endpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     url: str
     network: str | None = None
     rps: float | None = None
-    given: bool = False  # on the command line, by its URL
 
     def __repr__(self) -> str:
         return f"Endpoint(network={self.network!r}, rps={self.rps})"
@@ -112,6 +111,11 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             return resolved(self.sinks[name].url)
         except KeyError:
             raise _unknown("sink", name, self.sinks) from None
+
+
+def is_name(text: str) -> bool:
+    """Whether this can be a name in the file; a host with its port or domain never is."""
+    return _NAME.fullmatch(text) is not None
 
 
 def resolved(value: str) -> str:
@@ -179,11 +183,9 @@ def parse(text: str, name: str = FILE) -> Config:
         config = msgspec.convert(tomllib.loads(text), Config)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise UsageError(f"`{name}`: {error}", hint="`gapless init` writes an example") from None
-    if any(each.given for each in config.endpoints.values()):
-        raise UsageError(f"`{name}`: an endpoint there has a name: `given` is not a setting")
     for kind, names in (("endpoint", config.endpoints), ("sink", config.sinks)):
         for each in names:
-            if not _NAME.fullmatch(each):
+            if not is_name(each):
                 raise UsageError(f"`{name}`: `{each}` is no name of a {kind}")
     return msgspec.structs.replace(config, fetch=checked(config.fetch))
 

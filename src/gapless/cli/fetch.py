@@ -16,7 +16,7 @@ from gapless.cli import data, fetching, foreground, render
 from gapless.cli.crew import Crew
 from gapless.cli.display import Pace, ProgressDisplay
 from gapless.cli.errands import FetchErrand
-from gapless.cli.logs import log_to_stderr
+from gapless.cli.logs import log_to_nobody, log_to_stderr
 from gapless.cli.metrics import MetricsPage, metrics_option, metrics_page
 from gapless.cli.options import anchor_option, common, hint, note, opened, processes_option
 from gapless.config import Config, load
@@ -101,6 +101,7 @@ async def fetch(
             "`--detach` needs endpoints and a sink that workers know by name",
             hint="name them in `gapless.toml`, or give `env:VARIABLE`: URLs are never stored",
         )
+    log_to_nobody()  # endpoints that cannot be used are named below
     max_calls = max_requests and max_requests // processes
     opening = open_fetch(wish, places.config, ledger_url, max_calls=max_calls, create=not dry_run)
     serving = metrics_page(metrics_port, works=not (dry_run or detach))

@@ -166,6 +166,8 @@ def summary(result: FetchResult) -> str:
         lines[-1] += f"; {counted(result.retries, 'call')} sent again"
     if result.refused:
         lines[-1] += f"; {counted(result.refused, 'answer')} refused"
+    for name, trouble in endpoint_troubles(result.endpoints):
+        lines.append(f"endpoint {name}: {trouble}")
     if result.not_proven and result.rows:
         lines.append(f"not proven: {', '.join(sorted(result.not_proven))}")
     return "\n".join(lines)

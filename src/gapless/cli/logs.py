@@ -38,6 +38,11 @@ class _Lines(logging.Handler):
             self.handleError(record)
 
 
+def log_to_nobody() -> None:
+    """Keeps logs from stderr until `log_to_stderr`; Python would write warnings there unasked."""
+    logging.getLogger("gapless").addHandler(logging.NullHandler())
+
+
 def log_to_stderr(
     level: int,
     *,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from gapless.config import Config, Endpoint, SinkTarget
+from gapless.config import Config, Endpoint, SinkTarget, is_name
 from gapless.core.errors import UsageError
 from gapless.core.redaction import STRUCK, redact
 from gapless.networks import Network, find_network
@@ -86,9 +86,11 @@ def _named(endpoints: dict[str, Endpoint], text: str) -> str:
             hint="write `--rpc https://…`, or name it in `gapless.toml`",
         )
     host = host_of(text)
+    if is_name(host):  # such as `localhost`: a port tells it from a name of the configuration
+        host += ":443" if text.startswith("https:") else ":80"
     name, nth = host, 1
     while name in endpoints and endpoints[name].url != text:
         nth += 1
         name = f"{host}-{nth}"
-    endpoints[name] = Endpoint(text, given=True)
+    endpoints[name] = Endpoint(text)
     return name

@@ -15,7 +15,7 @@ from functools import partial
 
 import msgspec
 
-from gapless.config import Config
+from gapless.config import Config, is_name
 from gapless.core.errors import (
     MissingHistory,
     PermanentError,
@@ -234,12 +234,20 @@ async def open_plane(
 
 
 def endpoints_of(config: Config, names: Iterable[str]) -> list[EndpointSpec]:
-    """The endpoints of these names, as this process knows them."""
+    """The endpoints of these names, as this process knows them.
+
+    What is learned is kept by name. A host is not a name: two keys on it may have different limits,
+    so an endpoint that was given by URL is known by the fingerprint of that.
+    """
     found = [(name, config.endpoint(name)) for name in names]
     return [
-        EndpointSpec(name, it.url, it.rps, profile=fingerprint(it.url) if it.given else name)
+        EndpointSpec(name, it.url, it.rps, profile="" if _named(name) else fingerprint(it.url))
         for name, it in found
     ]
+
+
+def _named(endpoint: str) -> bool:
+    return is_name(endpoint) or endpoint.startswith("env:")
 
 
 async def kept_profiles(

@@ -41,7 +41,6 @@ ACTIONS = (
 )
 
 _LOGGER = logging.getLogger("gapless")
-_LOGGER.addHandler(logging.NullHandler())  # what nobody wants to read does not go to stderr
 _ABOUT: ContextVar[Mapping[str, Any]] = ContextVar("gapless_about", default=MappingProxyType({}))
 
 for _action in ACTIONS:

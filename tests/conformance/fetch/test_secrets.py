@@ -15,9 +15,14 @@ import pytest
 import gapless
 from gapless.cli import fetching as texts
 from gapless.cli.logs import formatter
+from gapless.config import Config
 from gapless.core.backfill import State
 from gapless.devnode import Chain, DevNode
 from gapless.devnode.wire import Reply
+from gapless.ledger import open_ledger
+from gapless.networks import find_network
+from gapless.runtime.places import places_of
+from gapless.runtime.plane import endpoints_of
 from gapless.telemetry import metrics
 from tests.unit.rpc.nodes import Outspoken, error
 
@@ -97,7 +102,7 @@ async def test_two_keys_on_one_host_do_not_share_what_was_learned(
     ledger = f"sqlite:///{tmp_path}/ledger.db"
 
     async def learned() -> dict[str, Any]:
-        opened = await gapless.ledger.open_ledger(ledger)
+        opened = await open_ledger(ledger)
         try:
             return await opened.profiles("custom")
         finally:
@@ -111,3 +116,25 @@ async def test_two_keys_on_one_host_do_not_share_what_was_learned(
         known = await learned()
         assert len(known) == 2
         assert not [name for name in known if "127.0.0.1" in name]
+
+
+async def test_what_was_learned_of_a_name_is_kept_by_name(
+    chain: Chain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = f"sqlite:///{tmp_path}/ledger.db"
+    async with DevNode(chain) as node:
+        monkeypatch.setenv("A_NODE", f"{node.url}/{KEYS[1]}")
+        to = f"{tmp_path}/chain.db"
+        await gapless.fetch("custom", "0:9", rpc=["env:A_NODE"], to=to, ledger=ledger)
+    opened = await open_ledger(ledger)
+    assert [*await opened.profiles("custom")] == ["env:A_NODE"]
+    await opened.close()
+
+
+def test_a_host_is_never_mistaken_for_a_name() -> None:
+    network = find_network("custom")
+    urls = ("http://localhost/a", "https://localhost/b", "http://localhost/c", "http://h.io/")
+    places = places_of(Config(), network, urls, "x.db", None)
+    assert places.endpoints == ("localhost:80", "localhost:443", "localhost:80-2", "h.io")
+    keys = {spec.key for spec in endpoints_of(places.config, places.endpoints)}
+    assert len(keys - {*places.endpoints}) == 4

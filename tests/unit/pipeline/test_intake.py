@@ -95,7 +95,7 @@ async def test_all_that_does_not_hold_is_asked_for_again_at_once(
     assert source.asked == [(SPAN, frozenset()), *((span, frozenset({"a"})) for span in again)]
     assert source.most_at_once == len(again)
     assert unit.hashes == [chain.hash(height) for height in range(1, 21)]
-    assert intake.refused == len(LIES)
+    assert intake.refused == {"a": len(LIES)}
 
 
 async def test_if_one_is_not_answered_none_is_left_behind(
