@@ -36,7 +36,7 @@ from gapless.runtime.holding import holding
 from gapless.runtime.job import Chunk
 from gapless.runtime.joined import JoinedWriter, joining
 from gapless.runtime.reproof import Reproof
-from gapless.sinks import JoiningSink, Sink, Stored
+from gapless.sinks import Access, JoiningSink, Sink, Stored
 from gapless.sinks.location import open_sink
 from gapless.sources.evm.identity import refuse_wrong_chain
 from gapless.sources.evm.source import EvmSource
@@ -219,7 +219,7 @@ async def open_plane(
         max_calls=max_calls,
         profiles=await kept_profiles(ledger, spec.network, endpoints),
     )
-    async with await open_sink(config.sink(spec.sink)) as sink, pool:
+    async with await open_sink(config.sink(spec.sink), Access.WRITE) as sink, pool:
         if sink.id != spec.sink_id:
             raise UsageError(
                 f"the sink `{spec.sink}` is not the one that this backfill was made for",

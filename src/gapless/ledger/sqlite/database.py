@@ -142,7 +142,8 @@ class SqliteDatabase:
                     f"`{self._path}` is a SQLite database, but not a Gapless ledger",
                     hint="give another path with `--ledger`",
                 )
-            connection.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
+            connection.pragma("journal_mode", "WAL")
+            connection.pragma("synchronous", "FULL")
             # Plans do not depend on bound values. Otherwise every statement that could use a
             # partial index is compiled anew at each run, which takes longer than the run.
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
