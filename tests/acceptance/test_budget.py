@@ -149,7 +149,7 @@ async def test_a_rest_that_one_process_learns_of_holds_for_all(
     sqlite_gapless: Commands, chain: Chain
 ) -> None:
     """Once the provider has named a time to wait, both processes are quiet until it is over."""
-    seconds = 3
+    seconds = 6
 
     class Refusing(Recorder):
         """Refuses a single request: whoever sent it must tell the other."""
@@ -169,6 +169,6 @@ async def test_a_rest_that_one_process_learns_of_holds_for_all(
         done = json.loads(await run(sqlite_gapless, *command))
     assert (done["state"], done["fetched"]) == ("SUCCEEDED", 136)
     assert node.refused_at is not None
-    told, over = node.refused_at + 1, node.refused_at + seconds - 0.1
+    told, over = node.refused_at + 2.5, node.refused_at + seconds - 0.1
     late = [at - node.refused_at for at, _ in node.arrivals if told < at < over]
     assert late == []

@@ -27,6 +27,7 @@ NEEDED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("fetch",): ("custom", "0:9", "--rpc", f"http://{NOBODY}", "--to", "chain.db"),
     ("verify",): ("chain.db",),
     ("gaps",): ("chain.db",),
+    ("repair",): ("chain.db",),
     ("export",): ("chain.db", "--table", "blocks"),
     ("backfill", "start"): ("--job", "jobs:copy", "--range", "0:9", "--detach"),
     ("backfill", "ls"): (),

@@ -98,6 +98,8 @@ class Crew:
             told = rests
             for process in self._processes:
                 assert process.stdin is not None
+                if process.returncode is not None:
+                    continue
                 process.stdin.write(msgspec.json.encode(News(rests)) + b"\n")
 
     async def _attend(self, at: int, process: Process) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +30,7 @@ from gapless.ledger import redacted
 from gapless.ledger.records import Backfill, BackfillRequest
 from gapless.runtime.counts import Counts
 from gapless.runtime.engine import Engine
-from gapless.runtime.fetch import calls_for
+from gapless.runtime.fetch import Wish, calls_for
 from gapless.runtime.fetching import (
     Fetching,
     FetchOptions,
@@ -101,13 +103,10 @@ async def fetch(
             "`--detach` needs endpoints and a sink that workers know by name",
             hint="name them in `gapless.toml`, or give `env:VARIABLE`: URLs are never stored",
         )
-    log_to_nobody()  # endpoints that cannot be used are named below
     max_calls = max_requests and max_requests // processes
-    opening = open_fetch(wish, places.config, ledger_url, max_calls=max_calls, create=not dry_run)
+    opening = opened_fetch(wish, places.config, ledger_url, max_calls=max_calls, create=not dry_run)
     serving = metrics_page(metrics_port, works=not (dry_run or detach))
     async with serving as page, opening as fetch:
-        for absent in fetch.absent:
-            note(f"warning: {absent}. {absent.hint}".rstrip(". "))
         note(fetching.where(fetch))
         note(fetching.plan(fetch))
         if dry_run:
@@ -120,6 +119,23 @@ async def fetch(
         click.echo(data.to_json(fetching.result_json(result, ledger_url)))
     note(fetching.summary(result))
     return _conclude(result, ledger_url, places.config.sink(wish.sink))
+
+
+@asynccontextmanager
+async def opened_fetch(
+    wish: Wish,
+    config: Config,
+    ledger_url: str,
+    *,
+    max_calls: int | None = None,
+    create: bool = True,
+) -> AsyncIterator[Fetching]:
+    """An open fetch; names the endpoints that cannot be used."""
+    log_to_nobody()
+    async with open_fetch(wish, config, ledger_url, max_calls=max_calls, create=create) as fetch:
+        for absent in fetch.absent:
+            note(f"warning: {absent}. {absent.hint}" if absent.hint else f"warning: {absent}")
+        yield fetch
 
 
 def _dry_run(fetch: Fetching, *, as_json: bool) -> int:

@@ -10,7 +10,7 @@ import click
 
 from gapless.checks.levels import Level
 from gapless.cli import data, fetching, verifying
-from gapless.cli.fetch import Run
+from gapless.cli.fetch import Run, opened_fetch
 from gapless.cli.figures import counted
 from gapless.cli.metrics import metrics_page
 from gapless.cli.options import anchor_option, common, note
@@ -27,7 +27,7 @@ from gapless.cli.verify import RowProgress, rows_of
 from gapless.config import Config, load
 from gapless.core.ranges import RangeSet, Span
 from gapless.runtime.fetch import Wish
-from gapless.runtime.fetching import FetchOptions, FetchResult, open_fetch, wish_for
+from gapless.runtime.fetching import FetchOptions, FetchResult, wish_for
 from gapless.sinks import Access, Request, open_sink
 from gapless.verify import Report, Verification
 
@@ -207,7 +207,7 @@ def _level(request: Request) -> Level:
 
 
 async def _replaced(wish: Wish, config: Config, ledger_url: str) -> FetchResult:
-    async with metrics_page(None) as page, open_fetch(wish, config, ledger_url) as fetch:
+    async with metrics_page(None) as page, opened_fetch(wish, config, ledger_url) as fetch:
         if not fetch.missing:
             return await fetch.result()
         return await Run(fetch, config, None)(page, as_json=True)

@@ -66,6 +66,8 @@ class Standing:
         return Served(calls, trouble=endpoint.trouble, resting=resting, down=self.down)
 
     def _fails(self, heard: Heard, now: float) -> bool:
+        if not heard.complaints:  # it was not asked at all
+            return False
         if any(each.lasting for each in heard.complaints):
             return True
         reactions = {each.refusal.reaction for each in heard.complaints}
