@@ -26,6 +26,8 @@ chain id is whatever the node says, and it is held against all checks.
 **Final** is what the node calls `finalized`; where it tells nothing, the depth counts. **Not
 proven** are the checks that honest blocks of this network cannot pass, or were not seen to: what is
 stored says so. What each check means is in [What is proven](../concepts/proof.md#the-checks).
+**Known blocks** are heights whose hash Gapless knows: endpoints and stored blocks are compared with
+them. See [the right chain](../concepts/proof.md#the-right-chain).
 """
 
 
@@ -38,8 +40,8 @@ def networks_page() -> str:
 
 
 def _lines() -> Iterator[str]:
-    yield "| network | chain id | aliases | final | not proven |"
-    yield "|---|---|---|---|---|"
+    yield "| network | chain id | aliases | final | not proven | known blocks |"
+    yield "|---|---|---|---|---|---|"
     yield from map(_row, NETWORKS.values())
 
 
@@ -50,7 +52,8 @@ def _row(network: Network) -> str:
     final = f"`{network.finality.tag}`, or {depth}" if network.finality.tag else f"{depth}"
     blocks = "block" if depth == 1 else "blocks"
     cells = (f"`{network.name}`", chain, aliases, f"{final} {blocks} deep", _not_proven(network))
-    return f"| {' | '.join(cells)} |"
+    known = ", ".join(f"{each.height:,}" for each in network.anchors) or "—"
+    return f"| {' | '.join((*cells, known))} |"
 
 
 def _not_proven(network: Network) -> str:
