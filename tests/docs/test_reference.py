@@ -198,8 +198,9 @@ def test_every_field_of_the_json_of_a_verification() -> None:
     assert [check for check in sorted({*told}) if f"| `{check}` |" not in text] == []
 
 
-def test_every_column_of_the_ranges() -> None:
-    columns = re.findall(r"^  (\w+) (?:INTEGER|TEXT|BLOB)", ranges.CREATE, re.MULTILINE)
+def test_every_column_of_the_ranges_and_requests() -> None:
+    created = ranges.CREATE + ranges.CREATE_REQUESTS
+    columns = re.findall(r"^  (\w+) (?:INTEGER|TEXT|BLOB)", created, re.MULTILINE)
     shown = re.findall(
         r"`(\w+)`", "".join(row[0] for row in rows(REFERENCE / "sinks.md", "SQLite"))
     )

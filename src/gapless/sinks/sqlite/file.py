@@ -34,7 +34,6 @@ CREATE TABLE _gapless_sink (
   version INTEGER NOT NULL
 ) STRICT
 """
-_CREATE_REQUESTS = f"{requests.create(requests.TABLE, 'INTEGER')} STRICT"
 _LEDGER = {"backfills", "chunks"}
 
 
@@ -179,7 +178,7 @@ def _recognise(connection: apsw.Connection, path: Path, access: Access) -> None:
         )
     if access.writes and requests.TABLE not in names(connection):
         with transaction(connection):
-            connection.execute(_CREATE_REQUESTS)
+            connection.execute(ranges.CREATE_REQUESTS)
     for table in TABLES:
         if lacking(connection, path, table) and access.writes:
             with transaction(connection):

@@ -1,4 +1,7 @@
-"""The records of a SQLite sink, in the table `_gapless_ranges` of the same file."""
+"""The records of a SQLite sink, in the table `_gapless_ranges` of the same file.
+
+Beside it is the table of what was requested.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,13 @@ import apsw
 
 from gapless.core.ranges import Span
 from gapless.schema import TABLES
+from gapless.sinks import requests
 from gapless.sinks.entries import COLUMNS, changes, create, known_by
 from gapless.sinks.records import Known, Retracted
 from gapless.sinks.sink import Stored
 
 CREATE = create("_gapless_ranges", "INTEGER", "BLOB") + " STRICT, WITHOUT ROWID"
+CREATE_REQUESTS = f"{requests.create(requests.TABLE, 'INTEGER')} STRICT"
 # Ranges are disjoint, so of those that begin before ours only the last one can reach into it.
 _WITHIN = f"""
 SELECT {COLUMNS}
