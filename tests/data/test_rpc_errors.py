@@ -109,6 +109,9 @@ def test_a_method_that_is_not_offered(message: str, code: int) -> None:
         ("history is not available for this method", Reaction.ELSEWHERE),
         ("eth_getLogs: block range is too large, larger ranges are not allowed",
          Reaction.SMALLER_RANGE),
+        ("eth_getLogs with a range of more than 10 blocks is not supported",
+         Reaction.SMALLER_RANGE),
+        ("eth_getBlockByNumber: block 5 is not available", Reaction.AGAIN),
         ("TAG safe not supported", Reaction.GIVE_UP),
     ],
 )  # fmt: skip

@@ -103,6 +103,7 @@ _RULES: tuple[tuple[Reaction, re.Pattern[str]], ...] = (
             rf"max range: {_NUMBER}",
             rf"requested blocks is {_NUMBER}",
             rf"at most {_NUMBER} blocks",
+            rf"more than {_NUMBER} blocks",
             rf"max(?:imum)? block range:? {_NUMBER}",
             rf"greater than {_NUMBER} max",
             rf"max is {_NUMBER} blocks",
@@ -139,7 +140,7 @@ _RULES: tuple[tuple[Reaction, re.Pattern[str]], ...] = (
         Reaction.OTHER_METHOD,
         _words(
             r"method \S+ (?:does not exist|not found|not supported)",
-            r"(?:method|\b[a-z]+_[a-z]+)\b.{0,40} not "
+            r"(?:\bmethod|\b[a-z]+_[a-z]+)(?: \S+)? (?:is |are )?not "
             r"(?:supported|available|whitelisted|allowed|enabled|implemented|permitted)",
             r"unsupported method",
         ),

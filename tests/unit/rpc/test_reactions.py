@@ -108,6 +108,17 @@ async def test_a_wrong_key_ends_soon(chain: Chain) -> None:
         assert monotonic() - start < 2
 
 
+async def test_a_key_that_is_revoked_later_ends_soon(chain: Chain) -> None:
+    denied = Reply(b'{"message":"no such project"}', 401)
+    async with Outspoken(chain, lambda _: None) as node, pool_of(node, patience=2) as pool:
+        await pool.ask(block_calls(range(10)))
+        node.answering = lambda _: denied
+        asked = len(node.asked)
+        with pytest.raises(Unavailable, match="HTTP 401"):
+            await pool.ask(block_calls(range(10)))
+        assert len(node.asked) - asked < 40
+
+
 async def test_a_missing_method_is_not_asked_for_again(chain: Chain) -> None:
     missing = error("the method eth_getBlockByNumber does not exist/is not available", -32601)
     async with Outspoken(chain, first(9, missing)) as node, pool_of(node) as pool:

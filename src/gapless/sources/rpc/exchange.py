@@ -83,7 +83,9 @@ class Exchange:
     async def _turn(self, endpoint: Endpoint, calls: int) -> float | None:
         """Waits until so many calls may go out, and tells when; None: not like this any more."""
         async with endpoint.turn:
-            await asyncio.sleep(endpoint.pacer.wait(self._clock()))
+            wait = endpoint.pacer.wait(self._clock())
+            if wait > 0:
+                await asyncio.sleep(wait)
             now = self._clock()
             if endpoint.ready_at() > now or calls > endpoint.largest_batch():
                 return None
@@ -165,7 +167,10 @@ class Exchange:
     def _shrink(self, endpoint: Endpoint, calls: int, heard: Heard) -> None:
         """A batch failed as a whole, and perhaps only because it is one."""
         reactions = {complaint.refusal.reaction for complaint in heard.complaints}
-        if not reactions & {Reaction.AGAIN, Reaction.SLOW_DOWN} or not endpoint.calls.failed(calls):
+        limited = Reaction.SLOW_DOWN in reactions
+        if not (limited or Reaction.AGAIN in reactions):
+            return
+        if not endpoint.calls.failed(calls, limited=limited):
             return
         for at, each in enumerate(heard.complaints):
             if each.refusal.reaction is Reaction.AGAIN:

@@ -63,7 +63,7 @@ class Cap:
         self._proven = 0  # as much was answered at once
         self._failures = 0  # in a row
         self._steep_below = most  # it doubles below this, and grows by an eighth above
-        self._strikes = 0  # failures of more than was ever answered
+        self._strikes = 0  # times that more than was ever answered has failed
         self._smallest = most + 1  # of what struck
 
     def ceiling(self, now: float) -> int:
@@ -82,11 +82,12 @@ class Cap:
             step = min(self.value, steep) if steep > 0 else max(1, self.value // 8)
             self.value = max(self.value, min(self.value + step, self.ceiling(now)))
 
-    def failed(self, used: int) -> bool:
+    def failed(self, used: int, *, limited: bool = False) -> bool:
         """A request failed as a whole, for whatever reason; after two in a row, less is tried.
 
         Says whether less is tried from now on. A limit is concluded only once larger requests have
-        failed several times, and a smaller one was answered.
+        failed several times, and a smaller one was answered; never from those that were `limited`
+        by a rate.
         """
         if used <= self.least:  # the size is not to blame
             self._forget_strikes()
@@ -98,8 +99,8 @@ class Cap:
             return False
         if self._failures == _IN_A_ROW:
             self._steep_below = max(self.least, used // 2)
-        if used > self._proven:
-            self._strikes += 1
+        if used > self._proven and not limited:
+            self._strikes += self._failures == _IN_A_ROW  # failures in a row are one
             self._smallest = min(self._smallest, used)
         self._proven = min(self._proven, used - 1)  # the next time, it is a strike
         self.eased(used)
