@@ -75,7 +75,7 @@ def test_a_good_node(node: str) -> None:
         "client": "gapless-devnode/v1",
         "head": 120,
         "finalized": 56,
-        "known_blocks": 0,
+        "known_block": None,
         "earliest_block": 0,
         "receipts_by_block": True,
         "receipts_by_transaction": True,

@@ -133,7 +133,7 @@ def _facts(found: Findings) -> dict[str, str]:
         "endpoint": found.endpoint,
         "chain": f"{found.network} ({found.chain_id})",
         "client": found.client or "does not say",
-        "known blocks": f"{found.known_blocks} match" if found.known_blocks else "none to compare",
+        "known block": _known(found),
         "head": f"{found.head:,}",
         "finalized": "not known" if found.finalized is None else f"{found.finalized:,}",
         "earliest block": f"{found.earliest_block:,}",
@@ -144,6 +144,11 @@ def _facts(found: Findings) -> dict[str, str]:
         "speed": "not measured" if rate is None else f"{short(rate.calls_per_second)} calls/s",
         "calls for this": f"{found.calls:,}",
     }
+
+
+def _known(found: Findings) -> str:
+    """Whether it has the block whose hash is known beforehand; another one is an error."""
+    return "none" if found.known_block is None else f"{found.known_block:,} is the same"
 
 
 def _yes(has: bool | None) -> str:

@@ -1,9 +1,10 @@
 """Whether endpoints are on the right chain, and on the same one: asked before anything is stored.
 
 A chain id is only a number: test networks, forks and private chains share it. So each endpoint is
-asked for blocks whose hash is known (see `core.anchors`), and where there are several, all of them
-for their first block and for the latest final one. A contradiction is asked about again before it
-is believed: one wrong answer is not a wrong chain.
+asked for the highest block whose hash is known (see `core.anchors`): blocks name their parents, so
+it speaks for all lower ones. Several endpoints are also asked for the latest final block, and one
+that has not got so far for its first. A contradiction is asked about again before it is believed:
+one wrong answer is not a wrong chain.
 """
 
 from __future__ import annotations
@@ -42,20 +43,22 @@ class Named:
 
 async def refuse_wrong_chain(
     pool: Pool, known: Mapping[int, bytes], final: int, network: str
-) -> int:
+) -> int | None:
     """Raises `UsageError` if an endpoint has another block than is known, or than the others.
 
-    Returns how many blocks had the hash that is known.
+    Returns the height of the known block that was compared, if any endpoint has it.
     """
-    heights = {height for height in known if height <= final}
-    if len(pool.names) > 1:
-        heights |= {0, final}
+    highest = max((height for height in known if height <= final), default=None)
+    heights = [] if highest is None else [highest]
+    several = len(pool.names) > 1
     for times in range(1, _TIMES + 1):
-        named = await _named(pool, heights)
+        named = await _named(pool, [*heights, final] if several else heights)
+        if several and len({it.endpoint for it in named if it.height == final}) < len(pool.names):
+            named += await _named(pool, [0])
         wrong = next((it for it in named if known.get(it.height, it.hash) != it.hash), None)
         pair = _disagreement(named)
         if wrong is None and pair is None:
-            return len({it.height for it in named if it.height in known})
+            return highest if any(it.height == highest for it in named) else None
         if times < _TIMES:
             continue
         if wrong is not None:

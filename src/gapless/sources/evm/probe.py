@@ -52,7 +52,7 @@ class Findings(Struct, frozen=True):
     client: str | None
     head: int
     finalized: int | None
-    known_blocks: int  # with the hash that is known beforehand, such as the network's genesis
+    known_block: int | None  # the highest one whose hash is known beforehand, and is the same here
     genesis: str | None  # the hash of its first block, if it has it
     earliest_block: int
     receipts_by_block: bool
@@ -88,7 +88,7 @@ async def probe(
             client=client,
             head=head,
             finalized=await source.finalized(),
-            known_blocks=await refuse_wrong_chain(
+            known_block=await refuse_wrong_chain(
                 pool, {**dict(chain.anchors), **anchors}, head, chain.name
             ),
             genesis=await _genesis(pool),
