@@ -46,8 +46,11 @@ _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _PORT = re.compile(r"\b854\d\b")
 _VARYING = {
     r"^\S+ +[━╸─]{8,}.*\n": "",  # progress, which only a slow run tells of
+    r"^[\d,]+ rows read in .*\n": "",  # likewise
     r"\bbf_[a-z2-7]{10}\b": "ID",
     r"\d{4}-\d\d-\d\d(T|\s)\d\d:\d\d:\d\d(Z|,\d{3})": "TIME",
+    r"^TIME WARNING endpoint_distrusted .*\n": "",  # which answer is refused first is chance
+    r"^endpoint \S+: [\d,]+ answers? refused$": "REFUSED",
     r"^calls: .*$": "CALLS",
     r"^written: .*$": "WRITTEN",
     r"\bseconds=[\d.]+": "SECONDS",
