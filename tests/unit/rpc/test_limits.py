@@ -138,6 +138,14 @@ def test_a_single_failure_says_nothing_about_the_size() -> None:
     assert cap.value == 20
 
 
+def test_an_answer_in_part_is_no_failure_of_the_whole() -> None:
+    cap = Cap(20, 100)
+    for _ in range(9):
+        assert not cap.failed(20)
+        cap.held_in_part()
+    assert cap.value == 20
+
+
 @given(st.integers(1, 60))
 def test_failures_in_a_row_halve_down_to_what_is_answered(takes: int) -> None:
     cap = Cap(80, 100)

@@ -146,6 +146,7 @@ class Exchange:
         reactions = {complaint.refusal.reaction for complaint in heard.complaints}
         endpoint.pacer.heard(len(heard.results), _too_many(heard, calls), now)
         if heard.results:
+            endpoint.calls.held_in_part()
             endpoint.answered(limited=Reaction.SLOW_DOWN in reactions)
         if any(complaint.too_large for complaint in heard.complaints):
             endpoint.calls.eased(calls)

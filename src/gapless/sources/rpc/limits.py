@@ -82,6 +82,10 @@ class Cap:
             step = min(self.value, steep) if steep > 0 else max(1, self.value // 8)
             self.value = max(self.value, min(self.value + step, self.ceiling(now)))
 
+    def held_in_part(self) -> None:
+        """Some of a request was answered, so it did not fail as a whole."""
+        self._failures = 0
+
     def failed(self, used: int, *, limited: bool = False) -> bool:
         """A request failed as a whole, for whatever reason; after two in a row, less is tried.
 
