@@ -1,8 +1,9 @@
 """What stored rows prove by themselves: no node and no record is asked.
 
-Rows are restored to the answers that they came from and pass the same checks. Then they are decoded
-again, and must come out as they are stored: so a column that only repeats or counts what others say
-(a timestamp, a rounded number, a log's position) cannot differ from them unnoticed.
+Rows are restored to the answers that they came from, completed as answers are, and pass the same
+checks. Then they are decoded again, and must come out as they are stored. So a column that only
+repeats, counts or follows from what others say (a timestamp, a rounded number, a log's position,
+the price that a transaction paid) can neither differ from them unnoticed nor be empty.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gapless.checks.check import Proof, check_block, check_range_logs
+from gapless.checks.completion import complete
 from gapless.core.errors import BadAnswer
 from gapless.networks import Check, Network
 from gapless.schema import BLOCKS, LOGS, TRANSACTIONS, WITHDRAWALS
@@ -101,6 +103,7 @@ def examine_rows(
 
 
 def _proof(it: Restored, network: Network, checks: frozenset[Check]) -> Proof:
+    complete(it.block, it.receipts, network, it.height)
     proof = check_block(it.block, it.receipts, network, checks, it.height)
     if it.logs is None or not isinstance(it.block, Block):
         return proof
@@ -119,20 +122,29 @@ def _contradictions(
     tables: Mapping[str, pa.Table], blocks: Sequence[Restored], chain_id: int
 ) -> Iterator[Flaw]:
     """Columns that are not what decoding the restored blocks makes of them."""
-    heights = {each.height for each in blocks}
     for form, group in _by_form(blocks).items():
+        members = {each.height for each in group}
+        whole = len(group) == tables[BLOCKS.name].num_rows
+        stored = {it: rows if whole else _of(rows, members) for it, rows in tables.items()}
         try:
             decoded = _decoded(group, chain_id)
-        except BadAnswer as error:
-            yield Flaw(group[0].height, BLOCKS.name, str(error))
+        except (BadAnswer, *UNREADABLE) as error:
+            if len(group) == 1:
+                yield Flaw(group[0].height, BLOCKS.name, f"its rows cannot be decoded: {error}")
+                continue
+            decoded = None
+        if decoded is None or (len(group) > 1 and _sizes(decoded, stored) != _sizes(stored, decoded)):
+            for each in group:  # to say which block it is, and to compare the others
+                yield from _contradictions(stored, [each], chain_id)
             continue
-        whole = len(group) == len(heights) == tables[BLOCKS.name].num_rows
-        members = {each.height for each in group}
         for name, made in decoded.items():
             if name in tables:
-                stored = tables[name] if whole else _of(tables[name], members)
                 skipped = _not_restored(name, tables, receipts=form == "receipts")
-                yield from _differences(name, stored, made.drop_columns([*skipped]))
+                yield from _differences(name, stored[name], made.drop_columns([*skipped]))
+
+
+def _sizes(tables: Mapping[str, pa.Table], others: Collection[str]) -> dict[str, int]:
+    return {name: rows.num_rows for name, rows in tables.items() if name in others}
 
 
 def _by_form(blocks: Sequence[Restored]) -> dict[str, list[Restored]]:
@@ -159,7 +171,8 @@ def _decoded(blocks: Sequence[Restored], chain_id: int) -> Tables:
 
 def _differences(name: str, stored: pa.Table, made: pa.Table) -> Iterator[Flaw]:
     if stored.num_rows != made.num_rows:
-        height = int(stored["block_number"][0].as_py()) if stored.num_rows else 0
+        rows = stored if stored.num_rows else made
+        height = int(rows["block_number"][0].as_py())
         words = f"{stored.num_rows:,} rows are stored, {made.num_rows:,} belong to the blocks"
         yield Flaw(height, name, words)
         return

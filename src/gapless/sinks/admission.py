@@ -50,12 +50,18 @@ def _admit_rows(batch: Batch, table: Table, rows: pa.Table) -> None:
 
 def first_not_ascending(keys: list[Numbers]) -> int | None:
     """The first row whose key is not above the key of the row before."""
+    above = ascending(keys)
+    return None if above.all() else int(above.argmin()) + 1
+
+
+def ascending(keys: list[Numbers]) -> NDArray[np.bool_]:
+    """For each row but the first, whether its key is above the key of the row before."""
     above = np.zeros(len(keys[0]) - 1, np.bool_)
     equal = ~above
     for column in keys:
         above |= equal & (column[1:] > column[:-1])
         equal &= column[1:] == column[:-1]
-    return None if above.all() else int(above.argmin()) + 1
+    return above
 
 
 def _admit_links(first: int, blocks: pa.Table) -> None:

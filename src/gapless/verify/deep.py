@@ -12,17 +12,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from gapless.checks.levels import Level
-from gapless.checks.rows import examine_rows
+from gapless.checks.levels import Level, required
+from gapless.checks.rows import examine_rows, provable
 from gapless.core.errors import Damaged
 from gapless.core.ranges import RangeSet, Span
 from gapless.networks import Check, Network
 from gapless.schema import BLOCKS, TABLES, Table, table
 from gapless.schema.digest import MODULUS, digest
 from gapless.sinks import Sink, Stored
-from gapless.sinks.admission import first_not_ascending
+from gapless.sinks.admission import ascending
 from gapless.sinks.records import overlap
 from gapless.verify.report import Finding, Reproven
 from gapless.verify.windows import numbers
@@ -31,6 +33,8 @@ _WINDOW = 250  # blocks that are read at once, unless the sink keeps more togeth
 _PROOF_WINDOW = 50  # blocks that are restored at once
 # Links are looked at anyway; nobody can see from rows that two endpoints agreed.
 _ALWAYS = Level.ROOTS.checks - {Check.LINK}
+# Receipts are stored without their blooms, so only a root can show again that these held.
+_NOT_DUE = frozenset({Check.LINK, Check.RECEIPT_BLOOMS})
 
 Progress = Callable[[int], None]  # how many more rows have been read
 
@@ -68,6 +72,7 @@ class DeepLook:
 
     async def _look_at(self, window: Span, records: Mapping[str, Stored]) -> None:
         tables: dict[str, pa.Table] = {}
+        disordered: set[int] = set()
         for name, record in records.items():
             try:
                 rows = await self.sink.read(table(name), self.chain_id, window)
@@ -76,11 +81,13 @@ class DeepLook:
                 continue
             self.progress(rows.num_rows)
             self._digests[record] += digest(table(name), rows)
-            if (height := _out_of_order(table(name), rows)) is not None:
-                words = "a key is there more than once"
+            for height in (wrong := _disordered(table(name), rows)):
+                words = "a key is there more than once, or rows are out of order"
                 self.findings.append(Finding("duplicate", name, Span(height, height), words))
-                continue
+            disordered |= wrong
             tables[name] = rows
+        if disordered:
+            tables = {it: _without(table(it), rows, disordered) for it, rows in tables.items()}
         if BLOCKS.name in tables:
             for part in window.windows(_PROOF_WINDOW):
                 self._prove(part, {it: _cut(rows, part) for it, rows in tables.items()}, records)
@@ -94,14 +101,32 @@ class DeepLook:
         checks = _ALWAYS | (frozenset({Check.SENDERS}) & claimed)
         found = examine_rows(tables, self.network, self.chain_id, checks)
         flawed = RangeSet.from_members(it.height for it in found.flaws)
+        sound = RangeSet.of(part) - flawed
+        lacking = self._due(part, claimed, [*tables]) - found.proof.proven if sound else ()
+        if lacking and part.size > 1:  # look at each block by itself, to say which it is
+            for each in part.windows(1):
+                self._prove(each, {it: _cut(rows, each) for it, rows in tables.items()}, records)
+            return
         for flaw in found.flaws:
             span = Span(flaw.height, flaw.height)
             self.findings.append(Finding("proof", flaw.table, span, flaw.words))
-        sound = RangeSet.of(part) - flawed
+        for check in sorted(lacking):
+            words = f"`{check}` is recorded as proven, but the rows do not prove it"
+            self.findings.append(Finding("proof", BLOCKS.name, part, words))
         for proven in found.proof.proven:
             self._proven[proven] = self._proven.get(proven, RangeSet()) | sound
         for claim in claimed - {Check.LINK}:
             self._claimed[claim] = self._claimed.get(claim, RangeSet()) | sound
+
+
+    def _due(
+        self, part: Span, claimed: frozenset[str], datasets: Sequence[str]
+    ) -> frozenset[Check]:
+        """The checks on record that must hold again, because all they need is stored."""
+        known = frozenset(check for check in Check if check in claimed)
+        for height in (part.first, part.last):  # rules change from one era to the next
+            known = required(self.network, known, height)
+        return provable(known, datasets) - _NOT_DUE
 
 
 def _parts(records: Sequence[Stored]) -> Iterator[tuple[Span, dict[str, Stored]]]:
@@ -132,8 +157,15 @@ def _cut(rows: pa.Table, part: Span) -> pa.Table:
     return rows.slice(start, end - start)
 
 
-def _out_of_order(table: Table, rows: pa.Table) -> int | None:
+def _disordered(table: Table, rows: pa.Table) -> set[int]:
+    """The heights of rows whose key is not above the key of the row before."""
     if not rows.num_rows:
-        return None
-    at = first_not_ascending([rows[name].to_numpy() for name in table.key])
-    return None if at is None else int(rows["block_number"][at].as_py())
+        return set()
+    above = ascending([rows[name].to_numpy() for name in table.key])
+    return {*numbers(rows["block_number"])[1:][~above].tolist()}
+
+
+def _without(table: Table, rows: pa.Table, heights: set[int]) -> pa.Table:
+    """The rows of all other heights, in order."""
+    others = pc.invert(pc.is_in(rows["block_number"], pa.array(sorted(heights), pa.uint64())))
+    return rows.filter(others).sort_by([(name, "ascending") for name in table.key])

@@ -79,9 +79,10 @@ def count_findings(
 
 
 def runs(heights: Numbers) -> RangeSet:
-    """Ascending heights as ranges."""
+    """Heights as ranges, in whatever order they come."""
     if not len(heights):
         return RangeSet()
+    heights = np.unique(heights)
     breaks = np.flatnonzero(np.diff(heights) > 1)
     firsts = heights[np.concatenate([[0], breaks + 1])].tolist()
     lasts = heights[np.concatenate([breaks, [-1]])].tolist()

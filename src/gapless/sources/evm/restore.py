@@ -85,9 +85,10 @@ def restore(tables: Mapping[str, pa.Table]) -> Iterator[Restored]:
         block = Block(
             **header, transactions=[_transaction(each, header["hash"]) for each in members]
         )
+        has_receipts = any(each["cumulative_gas_used"] is not None for each in members)
         if emitted is None:
             yield Restored(height, block, None, None)
-        elif row["log_count"] is None:
+        elif row["log_count"] is None and not has_receipts:
             yield Restored(height, block, None, [_range_log(it, block) for it in emitted])
         else:
             yield Restored(height, block, [*_receipts(members, emitted, block)], None)

@@ -1,0 +1,134 @@
+"""Whatever is changed in a sink behind its back is noticed, but for what is listed here.
+
+A forger has every way to the rows, and may recompute the sink's own records afterwards: digests,
+numbers of rows, and the counts that blocks have of their rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gapless.checks.levels import Level
+from gapless.core.ranges import RangeSet
+from gapless.schema import BLOCKS
+from gapless.sinks.records import merged
+from tests.conformance.verify.forgeries import Forged, Forgery, forgeries, pair
+from tests.conformance.verify.places import Place, SqlitePlace
+from tests.conformance.verify.signed import FIRST, signed_chain
+from tests.conformance.verify.stage import cut, fill, look, refit, refitted
+
+# What `verify --deep` cannot notice once records are recomputed, and why. `docs/concepts/proof.md`
+# lists the same columns.
+UNCOMMITTED = {
+    "blocks.total_difficulty": "not in the header",
+    "blocks.size": "not in the header",
+    "blocks.uncles": "the header holds one hash for all of them, of headers that are not stored",
+    "transactions.blob_gas_price": "follows from the header by parameters that change with forks",
+    "blocks.extra": "keys without a column; only some networks hash any of them",
+    "transactions.extra": "keys without a column",
+    "logs.extra": "keys without a column",
+    "withdrawals.extra": "keys without a column",
+}
+"""Nothing covers these columns."""
+FOREIGN = {
+    "transactions.max_fee_per_gas": "types 2 to 4",
+    "transactions.max_priority_fee_per_gas": "types 2 to 4",
+    "transactions.max_fee_per_blob_gas": "type 3",
+    "transactions.blob_versioned_hashes": "type 3",
+    "transactions.access_list": "types 1 to 4",
+    "transactions.authorization_list": "type 4",
+    "transactions.root": "receipts from before Byzantium",
+    "transactions.source_hash": "Optimism deposits",
+    "transactions.mint": "Optimism deposits",
+    "transactions.is_system_tx": "Optimism deposits",
+    "transactions.deposit_nonce": "Optimism deposits",
+    "transactions.deposit_receipt_version": "Optimism deposits",
+    "transactions.l1_fee": "Optimism",
+    "transactions.l1_gas_price": "Optimism",
+    "transactions.l1_gas_used": "Optimism",
+    "transactions.gas_used_for_l1": "Arbitrum",
+    "transactions.l1_block_number": "Arbitrum",
+    "blocks.l1_block_number": "Arbitrum",
+    "blocks.send_count": "Arbitrum",
+    "blocks.send_root": "Arbitrum",
+}
+"""Columns that only these have: the encoding of anything else leaves them out, so that a value can
+be put where none was. Nodes of some networks really send such values."""
+DYNAMIC_PRICE = "transactions.gas_price"  # from type 2 on, the chain commits to limits instead
+SENDER = "transactions.from_address"  # follows from the signature, which takes the level `senders`
+
+
+def goes_unnoticed(it: Forgery, level: Level) -> bool:
+    column = f"{it.table}.{it.column}"
+    if column in UNCOMMITTED:
+        return it.deed != "garbage"
+    if column in FOREIGN:
+        return it.deed == "invent"
+    if column == DYNAMIC_PRICE:
+        return it.deed == "change" and it.row >= 2
+    creates = it.row == 0  # and the address of what it creates follows from the sender
+    return column == SENDER and level is not Level.SENDERS and not creates and it.deed != "swap"
+
+
+def chosen(place: Place, *, every_row: bool = False) -> list[Forgery]:
+    """The forgeries that a kind of sink lets happen."""
+    honest = Forged(signed_chain(2))
+    found = forgeries(honest.block(FIRST), honest.block(FIRST + 1), every_row=every_row)
+    return [it for it in found if place.allows(it.deed, it.column)]
+
+
+async def test_an_honest_chain_is_whole(place: Place) -> None:
+    await fill(place, signed_chain(6), Level.SENDERS)
+    report = await look(place)
+    assert report.complete
+    assert report.reproven is not None
+    assert not report.reproven.not_again
+
+
+async def test_nothing_goes_unnoticed_as_long_as_records_stay(place: Place) -> None:
+    """Every record is of two blocks; in each, at most one forgery is done to each table."""
+    by_table: dict[str, list[Forgery]] = defaultdict(list)
+    for it in chosen(place):
+        by_table[it.table].append(it)
+    chain = signed_chain(2 * max(map(len, by_table.values())) + 2)
+    await fill(place, chain)
+    forged = Forged(chain)
+    await place.records(lambda found: cut(merged(found), chain, 2))
+    for deeds in by_table.values():
+        for at, deed in enumerate(deeds):
+            forged.forge(deed, at, recount=False)
+    await place.lay(forged.tables(), forged.homes())
+    report = await look(place)
+    for table, deeds in by_table.items():
+        spans = RangeSet(it.span for it in report.findings if it.dataset == table)
+        assert [str(it) for at, it in enumerate(deeds) if not spans & it.places(at)] == []
+
+
+@pytest.mark.parametrize("level", [Level.AUTO, Level.SENDERS])
+async def test_recomputed_records_hide_only_what_is_listed(place: Place, level: Level) -> None:
+    deeds = chosen(place, every_row=isinstance(place, SqlitePlace) and level is Level.AUTO)
+    assert await unnoticed(place, deeds, level) == [
+        str(it) for it in deeds if goes_unnoticed(it, level)
+    ]
+
+
+async def unnoticed(place: Place, deeds: Sequence[Forgery], level: Level) -> list[str]:
+    """Which of these forgeries a report does not name the block of."""
+    chain = signed_chain(2 * len(deeds) + 4)
+    await fill(place, chain, level)
+    forged = Forged(chain)
+    for at, deed in enumerate(deeds):
+        forged.forge(deed, at, recount=True)
+    await place.lay(forged.tables(), forged.homes())
+    await refit(place)
+    report = await look(place)
+    assert {it.check for it in report.findings} & {"digest", "rows", "damaged"} == set()
+    named = RangeSet(it.span for it in report.findings)
+    assert not named & RangeSet.of((pair(len(deeds)).first, pair(len(deeds) + 1).last))
+    return [str(it) for at, it in enumerate(deeds) if not named & it.places(at)]
