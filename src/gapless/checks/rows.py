@@ -133,7 +133,9 @@ def _contradictions(
                 yield Flaw(group[0].height, BLOCKS.name, f"its rows cannot be decoded: {error}")
                 continue
             decoded = None
-        if decoded is None or (len(group) > 1 and _sizes(decoded, stored) != _sizes(stored, decoded)):
+        if decoded is None or (
+            len(group) > 1 and _sizes(decoded, stored) != _sizes(stored, decoded)
+        ):
             for each in group:  # to say which block it is, and to compare the others
                 yield from _contradictions(stored, [each], chain_id)
             continue

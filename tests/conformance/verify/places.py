@@ -69,13 +69,13 @@ class SqlPlace(Place):
         await self._replace(rows)
 
     async def records(self, edit: Edit) -> None:
-        found = known_by(await self._select(f"SELECT {COLUMNS} FROM _gapless_ranges"))  # noqa: S608
+        found = known_by(await self._select(f"SELECT {COLUMNS} FROM _gapless_ranges"))
         _, come = changes(Known((), ()), edit([*found.stored]), found.retracted)
         entries = [(self.chain_id, *each) for each in come]
         await self._rewrite("_gapless_ranges", entries)
 
     async def requests(self, edit: EditRequests) -> None:
-        select = f"SELECT {requests.COLUMNS} FROM {requests.TABLE}"  # noqa: S608
+        select = f"SELECT {requests.COLUMNS} FROM {requests.TABLE}"
         found = [requests.from_row(row) for row in await self._select(select)]
         wanted = [(self.chain_id, *requests.to_row(each)) for each in edit(found)]
         await self._rewrite(requests.TABLE, wanted)
@@ -96,9 +96,9 @@ class SqlitePlace(SqlPlace):
         connection.execute("BEGIN")
         for each in TABLES:
             names = [column.name for column in each]
-            connection.execute(f"DELETE FROM {each.name}")  # noqa: S608
+            connection.execute(f"DELETE FROM {each.name}")
             connection.executemany(
-                f"INSERT INTO {each.name} ({listed(names)}) VALUES ({_marks(names)})",  # noqa: S608
+                f"INSERT INTO {each.name} ({listed(names)}) VALUES ({_marks(names)})",
                 to_tuples([*each], rows[each.name]),
             )
         connection.execute("COMMIT")
@@ -112,9 +112,9 @@ class SqlitePlace(SqlPlace):
 
     async def _rewrite(self, name: str, rows: Sequence[Sequence[Any]]) -> None:
         connection = apsw.Connection(self.target)
-        connection.execute(f"DELETE FROM {name}")  # noqa: S608
+        connection.execute(f"DELETE FROM {name}")
         for row in rows:
-            connection.execute(f"INSERT INTO {name} VALUES ({_marks(row)})", tuple(row))  # noqa: S608
+            connection.execute(f"INSERT INTO {name} VALUES ({_marks(row)})", tuple(row))
         connection.close()
 
 
@@ -124,7 +124,7 @@ class DuckdbPlace(SqlPlace):
     async def _replace(self, rows: Rows) -> None:
         with duckdb.connect(self.target) as connection:
             for each in TABLES:
-                connection.execute(f"DELETE FROM {each.name}")  # noqa: S608
+                connection.execute(f"DELETE FROM {each.name}")
                 connection.register("forged", rows[each.name])
                 connection.execute(f"INSERT INTO {each.name} BY NAME FROM forged")
                 connection.unregister("forged")
@@ -135,9 +135,9 @@ class DuckdbPlace(SqlPlace):
 
     async def _rewrite(self, name: str, rows: Sequence[Sequence[Any]]) -> None:
         with duckdb.connect(self.target) as connection:
-            connection.execute(f"DELETE FROM {name}")  # noqa: S608
+            connection.execute(f"DELETE FROM {name}")
             if rows:
-                connection.executemany(f"INSERT INTO {name} VALUES ({_marks(rows[0])})", rows)  # noqa: S608
+                connection.executemany(f"INSERT INTO {name} VALUES ({_marks(rows[0])})", rows)
 
 
 class PostgresPlace(SqlPlace):
@@ -149,7 +149,7 @@ class PostgresPlace(SqlPlace):
     async def _replace(self, rows: Rows) -> None:
         connection = await self._connect()
         for each in reversed(TABLES):
-            await connection.execute(f"DELETE FROM {each.name}")  # noqa: S608
+            await connection.execute(f"DELETE FROM {each.name}")
         for each in TABLES:
             columns = filled(each, rows[each.name])
             pieces = [*copied(columns, rows[each.name])]
@@ -170,10 +170,10 @@ class PostgresPlace(SqlPlace):
 
     async def _rewrite(self, name: str, rows: Sequence[Sequence[Any]]) -> None:
         connection = await self._connect()
-        await connection.execute(f"DELETE FROM {name}")  # noqa: S608
+        await connection.execute(f"DELETE FROM {name}")
         if rows:
             marks = ", ".join(f"${at + 1}" for at in range(len(rows[0])))
-            await connection.executemany(f"INSERT INTO {name} VALUES ({marks})", rows)  # noqa: S608
+            await connection.executemany(f"INSERT INTO {name} VALUES ({marks})", rows)
         await connection.close()
 
     @property

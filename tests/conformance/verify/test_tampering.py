@@ -6,22 +6,18 @@ numbers of rows, and the counts that blocks have of their rows.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from gapless.checks.levels import Level
 from gapless.core.ranges import RangeSet
-from gapless.schema import BLOCKS
 from gapless.sinks.records import merged
 from tests.conformance.verify.forgeries import Forged, Forgery, forgeries, pair
 from tests.conformance.verify.places import Place, SqlitePlace
 from tests.conformance.verify.signed import FIRST, signed_chain
-from tests.conformance.verify.stage import cut, fill, look, refit, refitted
+from tests.conformance.verify.stage import cut, fill, look, refit
 
 # What `verify --deep` cannot notice once records are recomputed, and why. `docs/concepts/proof.md`
 # lists the same columns.

@@ -1,0 +1,184 @@
+"""`gapless repair` brings a damaged sink back to what the chain says, and changes nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import apsw
+import duckdb
+import pytest
+
+from gapless.core.ranges import Span
+from gapless.devnode import Chain, DevNode, Parameters, simulated
+from tests.acceptance.commands import Answer, Commands
+from tests.conformance.fetch.stage import contents, truth
+
+LAST = 150
+Damage = Callable[[Path], None]
+
+
+@pytest.fixture
+def chain() -> Chain:
+    return simulated(Parameters(blocks=220, txs=3, fewest=1, seed=5))
+
+
+async def run(gapless: Commands, *arguments: str, code: int = 0) -> Answer:
+    """Runs a command while this process goes on answering as a node."""
+    return await asyncio.to_thread(gapless, *arguments, code=code)
+
+
+async def fetch(gapless: Commands, node: DevNode, sink: str, heights: str = f"0:{LAST}") -> None:
+    place = ("--rpc", node.url, "--to", sink, "--chunk-size", "50", "--confirmations", "0")
+    await run(gapless, "fetch", "custom", heights, *place)
+
+
+def in_sqlite(path: Path) -> None:
+    sql = apsw.Connection(str(path))
+    sql.execute("DELETE FROM logs WHERE block_number = 7")
+    sql.execute("UPDATE transactions SET value = zeroblob(32) WHERE block_number = 77")
+    sql.execute("DELETE FROM withdrawals WHERE block_number = 120")
+    sql.execute("DELETE FROM blocks WHERE block_number = 121")
+
+
+def in_duckdb(path: Path) -> None:
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("DELETE FROM logs WHERE block_number = 7")
+        connection.execute("INSERT INTO blocks SELECT * FROM blocks WHERE block_number = 60")
+
+
+def in_parquet(path: Path) -> None:
+    files = sorted(path.glob("1337/*/*.parquet"))
+    files[0].unlink()
+    files[-1].write_bytes(files[-1].read_bytes()[:200])
+
+
+@pytest.mark.parametrize(
+    ("sink", "damage"),
+    [("chain.db", in_sqlite), ("chain.duckdb", in_duckdb), ("chain/", in_parquet)],
+)
+async def test_what_is_damaged_is_replaced(
+    sqlite_gapless: Commands, chain: Chain, sink: str, damage: Damage
+) -> None:
+    path = sqlite_gapless.folder / sink
+    async with DevNode(chain) as node:
+        await fetch(sqlite_gapless, node, sink)
+        damage(path)
+        found = await run(sqlite_gapless, "verify", sink, code=1)
+        assert f"hint: replace what is wrong: `gapless repair {sink}`" in found.stderr
+        planned = await run(sqlite_gapless, "repair", sink, "--dry-run", code=1)
+        assert "to replace: " in planned.stderr
+        assert (await run(sqlite_gapless, "verify", sink, code=1)).stdout == found.stdout
+        mended = await run(sqlite_gapless, "repair", sink, "--rpc", node.url)
+        assert "\ncomplete: nothing is missing, and digests" in mended.stdout
+        again = await run(sqlite_gapless, "repair", sink, "--rpc", node.url)
+        assert again.stderr == "nothing to replace: what is stored is sound\n"
+    assert await contents(str(path)) == truth(chain, Span(0, LAST))
+
+
+async def test_a_range_that_was_never_finished_is_finished(
+    sqlite_gapless: Commands, chain: Chain
+) -> None:
+    place = ("--to", "chain.db", "--confirmations", "0", "--chunk-size", "20")
+    async with DevNode(chain) as node:
+        await run(
+            *(sqlite_gapless, "fetch", "custom", "0:99", "--rpc", node.url, *place),
+            *("--max-requests", "60"),
+            code=130,
+        )
+        gaps = await run(sqlite_gapless, "gaps", "chain.db", code=1)
+        assert gaps.stdout
+        await run(sqlite_gapless, "repair", "chain.db", "--rpc", node.url)
+        assert (await run(sqlite_gapless, "gaps", "chain.db")).stdout == ""
+    assert await contents(f"{sqlite_gapless.folder}/chain.db") == truth(chain, Span(0, 99))
+
+
+async def test_rows_that_nobody_asked_for_are_removed(
+    sqlite_gapless: Commands, chain: Chain
+) -> None:
+    async with DevNode(chain) as node:
+        await fetch(sqlite_gapless, node, "chain.db")
+        sql = apsw.Connection(str(sqlite_gapless.folder / "chain.db"))
+        columns = [row[1] for row in sql.execute("PRAGMA table_info(withdrawals)")]
+        shown = ", ".join("900" if name == "block_number" else name for name in columns)
+        sql.execute(f"INSERT INTO withdrawals SELECT {shown} FROM withdrawals LIMIT 1")
+        found = await run(sqlite_gapless, "verify", "chain.db", code=1)
+        assert "withdrawals 900: there, but not recorded as stored" in found.stdout
+        await run(sqlite_gapless, "repair", "chain.db", "--rpc", node.url)
+    assert await contents(f"{sqlite_gapless.folder}/chain.db") == truth(chain, Span(0, LAST))
+
+
+@pytest.mark.parametrize("sink", ["chain.db", "chain/"])
+async def test_an_abandoned_branch_is_replaced_on_request_only(
+    sqlite_gapless: Commands, chain: Chain, sink: str
+) -> None:
+    path = f"{sqlite_gapless.folder}/{sink}"
+    async with DevNode(chain) as node:
+        await fetch(sqlite_gapless, node, sink)
+    before = truth(chain, Span(0, LAST))
+    chain.reorg(50)
+    async with DevNode(chain) as node:
+        for arguments in (
+            ("fetch", "custom", f"0:{LAST + 10}", "--to", sink, "--confirmations", "0"),
+            ("verify", sink, "--against", node.url),
+        ):
+            rpc = ("--rpc", node.url) if arguments[0] == "fetch" else ()
+            told = await run(sqlite_gapless, *arguments, *rpc, code=1)
+            assert f"gapless repair {sink} --replace-branch" in told.stderr
+        assert await contents(path) == before
+        await run(sqlite_gapless, "repair", sink, "--rpc", node.url, "--replace-branch")
+    assert await contents(path) == truth(chain, Span(0, LAST))
+
+
+async def test_blocks_that_are_no_longer_wanted_are_no_gap(
+    sqlite_gapless: Commands, chain: Chain
+) -> None:
+    async with DevNode(chain) as node:
+        await fetch(sqlite_gapless, node, "chain.db", "0:50")
+        sql = apsw.Connection(str(sqlite_gapless.folder / "chain.db"))
+        sql.execute("UPDATE _gapless_requests SET last = 500")
+        assert (await run(sqlite_gapless, "gaps", "chain.db", code=1)).stdout == "51:500\n"
+        await run(sqlite_gapless, "repair", "chain.db", "--withdraw", "51:500")
+        assert (await run(sqlite_gapless, "gaps", "chain.db")).stdout == ""
+        assert "complete" in (await run(sqlite_gapless, "verify", "chain.db")).stdout
+
+
+async def test_a_repair_needs_a_node_only_if_something_is_wrong(
+    sqlite_gapless: Commands, chain: Chain
+) -> None:
+    async with DevNode(chain) as node:
+        await fetch(sqlite_gapless, node, "chain.db", "0:9")
+    await run(sqlite_gapless, "repair", "chain.db")
+    in_sqlite(sqlite_gapless.folder / "chain.db")
+    told = await run(sqlite_gapless, "repair", "chain.db", code=2)
+    assert "error: there is no endpoint for `custom`\n\nhint: give one with `--rpc" in told.stderr
+
+
+async def test_json_is_the_report_and_nothing_else(sqlite_gapless: Commands, chain: Chain) -> None:
+    async with DevNode(chain) as node:
+        await fetch(sqlite_gapless, node, "chain.db")
+        in_sqlite(sqlite_gapless.folder / "chain.db")
+        told: Any = (
+            await run(sqlite_gapless, "repair", "chain.db", "--rpc", node.url, "--json")
+        ).json
+    assert (told["complete"], told["findings"]) == (True, [])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["repair", "nowhere.db"], "there is no sink at `nowhere.db`"),
+        (["repair", "chain.db", "--withdraw", "9:3"], "`9:3` ends before it begins"),
+        (["repair", "chain.db", "--anchor", "7"], "does not name a block by height and hash"),
+    ],
+)
+async def test_what_makes_no_sense_is_refused(
+    sqlite_gapless: Commands, chain: Chain, arguments: list[str], complaint: str
+) -> None:
+    async with DevNode(chain) as node:
+        await fetch(sqlite_gapless, node, "chain.db", "0:9")
+    in_sqlite(sqlite_gapless.folder / "chain.db")
+    said = await asyncio.to_thread(sqlite_gapless.refused, *arguments)
+    assert complaint in said
