@@ -186,7 +186,7 @@ async def test_rps_counts_calls(chain: Chain) -> None:
 
 
 async def test_a_rate_limit_is_lived_with(chain: Chain) -> None:
-    limits = Limits(rps=200, retry_after=None)
+    limits = Limits(rps=100, retry_after=None)
     async with DevNode(chain, limits=limits) as node, pool_of(node) as pool:
         await asked_all(pool, chain)
         assert node.refused > 0
