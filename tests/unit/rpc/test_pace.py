@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import count
 from math import inf
 
 import pytest
@@ -92,17 +93,31 @@ def test_the_rate_follows_a_budget_that_changes(budget: int, factor: float) -> N
     assert refused <= 0.2 * factor * budget
 
 
-def test_a_provider_that_refuses_by_chance_is_not_throttled_for_it() -> None:
-    """Every fifth request is refused, however few there are."""
-    count = 0
+@pytest.mark.parametrize("nth", [5, 20, 30])
+def test_a_provider_that_refuses_by_chance_is_not_throttled_for_it(nth: int) -> None:
+    """Every n-th request is refused, however few there are."""
 
-    def grants(calls: int, now: float) -> bool:
-        nonlocal count
-        count += 1
-        return count % 5 != 0
+    class Unpaced(Pacer):
+        def heard(self, answered: int, refused: int, now: float) -> None: ...
 
-    answered, _ = run(Pacer(), grants, 0, 120)
-    assert answered > 60
+    def chance() -> Meter:
+        numbers = count(1)
+        return lambda *_: next(numbers) % nth != 0
+
+    answered, _ = run(Pacer(), chance(), 0, 120)
+    at_best, _ = run(Unpaced(), chance(), 0, 120)
+    assert answered > 0.7 * at_best
+
+
+def test_one_refused_request_in_a_slow_second_paces_nothing() -> None:
+    """A large batch that is refused while little else is answered looks like a tiny budget."""
+    pacer = Pacer()
+    for at in (0.0, 0.5):
+        pacer.take(1, at)
+        pacer.heard(1, 0, at + 0.1)
+    pacer.take(20, 0.9)
+    pacer.heard(0, 20, 1.1)
+    assert pacer.rate == inf
 
 
 def test_nothing_is_paced_that_is_not_refused() -> None:

@@ -2,13 +2,16 @@
 
 A pacer starts unpaced. It looks at what happened once a second (an epoch):
 
-    many calls were refused  the rate becomes what was answered in this epoch
-    a few were refused       the rate falls a little, but not below what was answered in the best of
-                             the last epochs: such refusals may be due to chance
+    many requests refused    the rate becomes what was answered in this epoch
+    some refused             the rate falls a little, but not below what was answered in the best of
+                             the last epochs. If that does not help, they are due to chance: as many
+                             are lived with for a while, without a rate
+    a few refused            they are due to chance: nothing was learned
     none, and calls waited   the rate grows: quickly while it is far below the rate that was last
                              refused, slowly near it
     none, and none waited    nothing was learned
 
+Requests count, not calls: one large batch that is refused by chance says no more than a small one.
 The configured rate is an upper bound that nothing learned can raise.
 """
 
@@ -23,7 +26,10 @@ EPOCH = 1.0  # seconds
 _SOON = 0.1  # seconds: whoever sends this soon after its turn came was waiting for it
 LEAST = 0.5  # calls per second
 _REMEMBERED = 4  # epochs
-_MANY = 0.3  # of the calls: as many are not refused by chance
+_MANY, _SOME = 0.3, 0.06  # of the requests: as many are not refused by chance; perhaps not
+_TELLING = 3  # refused requests, or epochs with some, before an unpaced provider is paced
+_HELPED = 0.7  # of the share that was refused before: so much less, and slowing down has helped
+_NOISE_HOLDS = 60.0  # seconds
 _DECREASE, _MOST_DECREASE = 0.9, 0.5  # of the rate, for an epoch with refusals
 _GROWTH = ((0.5, 2.0), (0.85, 1.25))  # up to this share of the refused rate: factor per epoch
 _NEAR_GROWTH = 0.02  # for each epoch in a row without a refusal, above these shares
@@ -42,9 +48,14 @@ class Pacer:
         self._free_at = -inf
         self._ceiling, self._ceiling_at = inf, -inf  # the rate that was last refused
         self._calm = 0  # epochs in a row
+        self._some = 0  # epochs in a row with some refusals, while unpaced
+        self._in_vain = 0  # epochs in a row in which slowing down did not help
+        self._share = 0.0  # of the requests, refused in the last epoch with some
+        self._noise, self._noise_until = 0.0, -inf  # the share that is refused by chance
         self._recent: deque[float] = deque(maxlen=_REMEMBERED)  # calls answered per second
         self._started_at = self._used_at = -inf
-        self._answered = self._refused = 0
+        self._answered = 0  # calls
+        self._requests = self._refusals = 0
         self._waited = False
 
     @property
@@ -74,7 +85,8 @@ class Pacer:
     def heard(self, answered: int, refused: int, now: float) -> None:
         """So many calls were answered, and so many refused because they were too many."""
         self._answered += answered
-        self._refused += refused
+        self._requests += 1
+        self._refusals += refused > 0
         passed = now - self._started_at
         if passed >= EPOCH:
             self._conclude(passed, now)
@@ -97,14 +109,18 @@ class Pacer:
 
     def _begin(self, now: float) -> None:
         self._started_at = now
-        self._answered = self._refused = 0
+        self._answered = self._requests = self._refusals = 0
         self._waited = False
 
     def _conclude(self, passed: float, now: float) -> None:
         answered = self._answered / passed
-        if self._refused:
-            self._slow_down(answered, now)
-        elif self._waited and isfinite(self._rate):
+        if self._refusals:
+            noise = self._noise if now < self._noise_until else 0.0
+            self._slow_down(answered, self._refusals / self._requests - noise, now)
+            self._recent.append(answered)
+            return
+        self._some = self._in_vain = 0
+        if self._waited and isfinite(self._rate):
             fresh = now - self._ceiling_at < _CEILING_HOLDS
             share = self._rate / self._ceiling if fresh else 0.0
             self._calm += 1
@@ -114,16 +130,36 @@ class Pacer:
             self._rate = inf
         self._recent.append(answered)
 
-    def _slow_down(self, answered: float, now: float) -> None:
-        self._ceiling_at = self._learned_at = now
-        self._calm = 0
-        many = self._refused > _MANY * (self._answered + self._refused)
-        if not isfinite(self._rate):
-            self._rate, self._ceiling = max(LEAST, answered), answered or inf
+    def _slow_down(self, answered: float, share: float, now: float) -> None:
+        """Reacts to the share of the requests that were refused, those by chance aside."""
+        if share < _SOME:
+            self._some = 0
+            return
+        unpaced, many = not isfinite(self._rate), share >= _MANY
+        best = max(answered, *self._recent, 0.0)
+        if unpaced:
+            self._some += 1
+            if (self._refusals if many else self._some) < _TELLING:
+                return
+            self._rate, self._ceiling = max(LEAST, answered if many else best), answered or inf
         elif many:
             self._rate = max(LEAST, _MOST_DECREASE * self._rate, min(answered, self._rate))
             self._ceiling = self._rate
         else:
+            self._in_vain = self._in_vain + 1 if share >= _HELPED * self._share else 0
+            self._share = share
+            if self._in_vain > _TELLING:
+                self._blame_chance(share, now)
+                return
             self._ceiling = self._rate
-            best = max(answered, *self._recent, _MOST_DECREASE * self._rate)
-            self._rate = max(LEAST, min(best, _DECREASE * self._rate))
+            least = max(best, _MOST_DECREASE * self._rate)
+            self._rate = max(LEAST, min(least, _DECREASE * self._rate))
+        self._ceiling_at = self._learned_at = now
+        self._calm = 0
+
+    def _blame_chance(self, share: float, now: float) -> None:
+        """However slowly it was asked, it refused as many."""
+        self._noise, self._noise_until = share, now + _NOISE_HOLDS
+        self._rate = self._ceiling = inf
+        self._some = self._in_vain = 0
+        self._share = 0.0
