@@ -24,6 +24,7 @@ from gapless.sinks.records import overlap
 from gapless.sinks.sink import HIGHEST
 from gapless.verify.anchored import anchored, contradictions
 from gapless.verify.deep import DeepLook, Progress
+from gapless.verify.edges import Edges, record_findings
 from gapless.verify.expected import expected, extent
 from gapless.verify.report import Coverage, Finding, Report, Reproven, joined
 from gapless.verify.strays import stray_files
@@ -73,12 +74,14 @@ class Verification:
             name: RangeSet(it.span for it in records if it.dataset == name) & RangeSet.of(whole)
             for name in wanted
         }
+        here = [it for it in records if overlap(it.span, whole)]
+        findings += record_findings(here, covered)
         rows: Counter[str] = Counter()
         looking = self._shallow(whole, records, {**covered}, broken, rows)
         findings += [it async for it in looking]
         if span is None:
             findings += [it async for it in self._strays_beyond(whole)]
-            findings += await stray_files(sink)
+            findings += await stray_files(sink, whole)
         reproven: Reproven | None = None
         if self.deep:
             look = DeepLook(sink, chain_id, self.network, self.progress)
@@ -125,6 +128,7 @@ class Verification:
         before = None
         sound = [it for it in records if not RangeSet.of(it.span) & broken]
         tallies = {name: Tally([it for it in sound if it.dataset == name]) for name in COUNTS}
+        edges = Edges(sound)
         wrong: set[str] = set()
         for window in _windows(whole, broken):
             blocks = await self.sink.read(BLOCKS, self.chain_id, window, COLUMNS)
@@ -139,6 +143,8 @@ class Verification:
                 rows[dataset] += int(numbers(counts["rows"]).sum())
             for finding in findings:
                 wrong.add(finding.dataset)
+                yield finding
+            for finding in edges.findings(blocks):
                 yield finding
             before = last_block(blocks) or before
         for dataset in COUNTS.keys() - wrong:  # otherwise it is known already, and more exactly
