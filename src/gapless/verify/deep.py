@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -117,7 +116,6 @@ class DeepLook:
             self._proven[proven] = self._proven.get(proven, RangeSet()) | sound
         for claim in claimed - {Check.LINK}:
             self._claimed[claim] = self._claimed.get(claim, RangeSet()) | sound
-
 
     def _due(
         self, part: Span, claimed: frozenset[str], datasets: Sequence[str]

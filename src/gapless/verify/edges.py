@@ -18,11 +18,13 @@ from gapless.verify.report import Finding
 from gapless.verify.windows import numbers
 
 
-def record_findings(records: Sequence[Stored], covered: Mapping[str, RangeSet]) -> Iterator[Finding]:
+def record_findings(
+    records: Sequence[Stored], covered: Mapping[str, RangeSet]
+) -> Iterator[Finding]:
     """Records that cannot be true, whatever rows there are."""
     for it in records:
         if it.dataset == BLOCKS.name and it.rows != it.span.size:
-            words = f"its record says {it.rows:,} rows, and a block has one"
+            words = f"{it.rows:,} rows are recorded for {it.span.size:,} blocks"
             yield Finding("rows", it.dataset, it.span, words)
     for dataset, heights in covered.items():
         for span in (heights - covered[BLOCKS.name]).spans:
@@ -41,12 +43,20 @@ class Edges:
 
     def findings(self, blocks: pa.Table) -> Iterator[Finding]:
         """Records that have other hashes than the blocks at their ends."""
+        places = {height: at for at, height in enumerate(numbers(blocks["block_number"]).tolist())}
         parents, hashes = one_array(blocks["parent_hash"]), one_array(blocks["hash"])
-        for at, height in enumerate(numbers(blocks["block_number"]).tolist()):
-            wrong = [
-                it for it in self._firsts.get(height, ()) if it.parent_hash != parents[at].as_py()
-            ]
-            wrong += [it for it in self._lasts.get(height, ()) if it.last_hash != hashes[at].as_py()]
-            for it in wrong:
-                words = "its record names another block at its beginning or end"
-                yield Finding("record", it.dataset, it.span, words)
+        wrong = [
+            it
+            for height in self._firsts.keys() & places.keys()
+            for it in self._firsts[height]
+            if it.parent_hash != parents[places[height]].as_py()
+        ]
+        wrong += [
+            it
+            for height in self._lasts.keys() & places.keys()
+            for it in self._lasts[height]
+            if it.last_hash != hashes[places[height]].as_py()
+        ]
+        for it in wrong:
+            words = "its record names another block at its beginning or end"
+            yield Finding("record", it.dataset, it.span, words)

@@ -70,13 +70,13 @@ class SqlPlace(Place):
         await self._replace(rows)
 
     async def records(self, edit: Edit) -> None:
-        found = known_by(await self._select(f"SELECT {COLUMNS} FROM _gapless_ranges"))  # noqa: S608
+        found = known_by(await self._select(f"SELECT {COLUMNS} FROM _gapless_ranges"))
         _, come = changes(Known((), ()), edit([*found.stored]), found.retracted)
         entries = [(self.chain_id, *each) for each in come]
         await self._rewrite("_gapless_ranges", entries)
 
     async def requests(self, edit: EditRequests) -> None:
-        select = f"SELECT {requests.COLUMNS} FROM {requests.TABLE}"  # noqa: S608
+        select = f"SELECT {requests.COLUMNS} FROM {requests.TABLE}"
         found = [requests.from_row(row) for row in await self._select(select)]
         wanted = [(self.chain_id, *requests.to_row(each)) for each in edit(found)]
         await self._rewrite(requests.TABLE, wanted)
@@ -97,9 +97,9 @@ class SqlitePlace(SqlPlace):
         connection.execute("BEGIN")
         for each in TABLES:
             names = [column.name for column in each]
-            connection.execute(f"DELETE FROM {each.name}")  # noqa: S608
+            connection.execute(f"DELETE FROM {each.name}")
             connection.executemany(
-                f"INSERT INTO {each.name} ({listed(names)}) VALUES ({_marks(names)})",  # noqa: S608
+                f"INSERT INTO {each.name} ({listed(names)}) VALUES ({_marks(names)})",
                 to_tuples([*each], rows[each.name]),
             )
         connection.execute("COMMIT")
@@ -113,9 +113,9 @@ class SqlitePlace(SqlPlace):
 
     async def _rewrite(self, name: str, rows: Sequence[Sequence[Any]]) -> None:
         connection = apsw.Connection(self.target)
-        connection.execute(f"DELETE FROM {name}")  # noqa: S608
+        connection.execute(f"DELETE FROM {name}")
         for row in rows:
-            connection.execute(f"INSERT INTO {name} VALUES ({_marks(row)})", tuple(row))  # noqa: S608
+            connection.execute(f"INSERT INTO {name} VALUES ({_marks(row)})", tuple(row))
         connection.close()
 
 
@@ -125,7 +125,7 @@ class DuckdbPlace(SqlPlace):
     async def _replace(self, rows: Rows) -> None:
         with duckdb.connect(self.target) as connection:
             for each in TABLES:
-                connection.execute(f"DELETE FROM {each.name}")  # noqa: S608
+                connection.execute(f"DELETE FROM {each.name}")
                 connection.register("forged", rows[each.name])
                 connection.execute(f"INSERT INTO {each.name} BY NAME FROM forged")
                 connection.unregister("forged")
@@ -136,9 +136,9 @@ class DuckdbPlace(SqlPlace):
 
     async def _rewrite(self, name: str, rows: Sequence[Sequence[Any]]) -> None:
         with duckdb.connect(self.target) as connection:
-            connection.execute(f"DELETE FROM {name}")  # noqa: S608
+            connection.execute(f"DELETE FROM {name}")
             if rows:
-                connection.executemany(f"INSERT INTO {name} VALUES ({_marks(rows[0])})", rows)  # noqa: S608
+                connection.executemany(f"INSERT INTO {name} VALUES ({_marks(rows[0])})", rows)
 
 
 class PostgresPlace(SqlPlace):
@@ -150,7 +150,7 @@ class PostgresPlace(SqlPlace):
     async def _replace(self, rows: Rows) -> None:
         connection = await self._connect()
         for each in reversed(TABLES):
-            await connection.execute(f"DELETE FROM {each.name}")  # noqa: S608
+            await connection.execute(f"DELETE FROM {each.name}")
         for each in TABLES:
             columns = filled(each, rows[each.name])
             pieces = [*copied(columns, rows[each.name])]
@@ -171,10 +171,10 @@ class PostgresPlace(SqlPlace):
 
     async def _rewrite(self, name: str, rows: Sequence[Sequence[Any]]) -> None:
         connection = await self._connect()
-        await connection.execute(f"DELETE FROM {name}")  # noqa: S608
+        await connection.execute(f"DELETE FROM {name}")
         if rows:
             marks = ", ".join(f"${at + 1}" for at in range(len(rows[0])))
-            await connection.executemany(f"INSERT INTO {name} VALUES ({marks})", rows)  # noqa: S608
+            await connection.executemany(f"INSERT INTO {name} VALUES ({marks})", rows)
         await connection.close()
 
     @property
@@ -208,9 +208,9 @@ class ParquetPlace(Place):
         for path in self.folder.rglob("*.parquet"):
             path.unlink()
         for entry, path in self.files().items():
-            found = by_height[entry.dataset]
+            there = by_height[entry.dataset]
             heights = range(entry.first, entry.last + 1)
-            places = sorted(at for height in heights for at in found.get(height, ()))
+            places = sorted(at for height in heights for at in there.get(height, ()))
             path.parent.mkdir(parents=True, exist_ok=True)
             pq.write_table(rows[entry.dataset].take(places), path)
 

@@ -44,9 +44,7 @@ def _filler(*seed: object, size: int = 32) -> str:
 
 
 _KEYS = [PrivateKey(bytes([31 + each]) * 32) for each in range(TYPES)]
-_SENDERS = [
-    _hexed(keccak(key.public_key.format(compressed=False)[1:])[12:]) for key in _KEYS
-]
+_SENDERS = [_hexed(keccak(key.public_key.format(compressed=False)[1:])[12:]) for key in _KEYS]
 
 
 def _transaction(height: int, kind: int) -> Transaction:

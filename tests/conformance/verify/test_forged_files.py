@@ -13,8 +13,8 @@ import pytest
 
 from gapless.core.ranges import RangeSet, Span
 from gapless.schema import BLOCKS, LOGS, TABLES, TRANSACTIONS
-from gapless.sinks import Access, Batch, Stored, open_sink
 from gapless.schema.arrow import Tables
+from gapless.sinks import Batch, open_sink
 from tests.conformance.sink.stage import with_column, within
 from tests.conformance.verify.places import ParquetPlace
 from tests.conformance.verify.signed import CHAIN_ID, FIRST, signed_chain
@@ -42,9 +42,7 @@ async def _append(place: ParquetPlace) -> None:
 
 
 def path_of(place: ParquetPlace, name: str, span: Span = LOWER) -> Path:
-    return next(
-        path for it, path in place.files().items() if (it.dataset, it.span) == (name, span)
-    )
+    return next(path for it, path in place.files().items() if (it.dataset, it.span) == (name, span))
 
 
 def deleted(place: ParquetPlace, name: str) -> None:
@@ -107,7 +105,9 @@ def beyond_its_range(place: ParquetPlace, name: str) -> None:
     """A row of a far block, which a look at the range of the file does not show."""
     path = path_of(place, name)
     rows = pq.read_table(path)
-    pq.write_table(pa.concat_tables([rows, with_column(rows.slice(0, 1), "block_number", 2**40)]), path)
+    pq.write_table(
+        pa.concat_tables([rows, with_column(rows.slice(0, 1), "block_number", 2**40)]), path
+    )
     _change_entries(place, name, rows=rows.num_rows + 1)
 
 

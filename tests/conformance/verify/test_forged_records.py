@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-
-import pytest
+from functools import partial
 
 from gapless.checks.levels import Level
 from gapless.core.ranges import RangeSet, Span
@@ -93,10 +92,7 @@ async def test_a_changed_record_is_noticed(place: Place) -> None:
             if isinstance(place, ParquetPlace) and change is overlapping:
                 continue  # both would be the same file
 
-            def forged(found: list[Stored], name: str = name, change: Change = change) -> list[Stored]:
-                return [new for it in found for new in (change(it) if it.dataset == name else [it])]
-
-            await place.records(forged)
+            await place.records(partial(_changed, change, name))
             if (await look(place)).complete:
                 missed.append(f"{change.__name__} {name}")
             await place.records(_honest)
@@ -106,11 +102,13 @@ async def test_a_changed_record_is_noticed(place: Place) -> None:
     assert (await look(place)).complete
 
 
+def _changed(change: Change, dataset: str, found: list[Stored]) -> list[Stored]:
+    return [new for it in found for new in (change(it) if it.dataset == dataset else [it])]
+
+
 def _honest(_: Iterable[Stored]) -> list[Stored]:
     claims = frozenset(Level.AUTO.checks)
-    made = (
-        Stored(name, WHOLE, FENCE, 0, 0, claims, frozenset(), b"", b"") for name in NAMES
-    )
+    made = (Stored(name, WHOLE, FENCE, 0, 0, claims, frozenset(), b"", b"") for name in NAMES)
     return [refitted(it, CHAIN) for it in made]
 
 
@@ -154,7 +152,7 @@ async def test_a_claim_that_the_rows_could_prove_and_do_not_is_noticed(place: Pl
     block = forged.block(FIRST + 5)
     block["blocks"][0]["log_count"] = None
     for row in block["transactions"]:
-        row |= dict.fromkeys(RECEIPT_COLUMNS)
+        row.update(dict.fromkeys(RECEIPT_COLUMNS))
     await fill(place, CHAIN)
     await place.lay(forged.tables(), forged.homes())
     await refit(place)
