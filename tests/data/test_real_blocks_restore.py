@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from gapless.checks.completion import complete
 from gapless.checks.levels import Level
 from gapless.checks.rows import examine_rows, provable
 from gapless.networks import Check, network_of_chain
 from gapless.schema.arrow import Tables
 from gapless.sources.evm.decode import decode_blocks, decode_headers
+from gapless.sources.evm.kept import keep_block, keep_receipts
 from gapless.sources.evm.restore import restore
 from gapless.sources.evm.structs import Block, LightBlock
+from tests.conformance.sink.stage import with_column
 from tests.data.examination import check
 from tests.data.recorded import RealBlock, real_blocks, with_blocks
-from tests.data.test_real_blocks_decode import HONEST, PROVEN, fast, kept
+from tests.data.test_real_blocks_decode import HONEST, PROVEN, fast, kept, raw
 
 pytestmark = with_blocks
 
@@ -52,24 +55,44 @@ def test_a_header_alone_is_restored(it: RealBlock) -> None:
     assert again["blocks"].drop_columns(without).equals(tables["blocks"].drop_columns(without))
 
 
+def stored(it: RealBlock) -> Tables:
+    """The tables as a fetch stores them: what the node left out is filled in."""
+    block = keep_block(raw(it.block))
+    receipts = None if it.receipts is None else keep_receipts(raw(it.receipts), block)
+    complete(block, receipts, network_of_chain(it.chain_id), it.height)
+    return decode_blocks([block], None if receipts is None else [receipts], it.chain_id)
+
+
 @pytest.mark.parametrize("it", HONEST, ids=str)
 def test_rows_prove_what_the_answer_proved(it: RealBlock) -> None:
     network = network_of_chain(it.chain_id)
     for level in Level:
-        found = examine_rows(kept(it), network, it.chain_id, level.checks)
+        found = examine_rows(stored(it), network, it.chain_id, level.checks)
         assert found.flaws == []
         proven = check(it, level).proven
-        lacking = proven & provable(proven, [*kept(it)]) - found.proof.proven
+        lacking = proven & provable(proven, [*stored(it)]) - found.proof.proven
         assert lacking <= {Check.RECEIPT_BLOOMS}  # they are not stored; the root implies them
 
 
 @pytest.mark.parametrize("datasets", DATASETS, ids=lambda it: ",".join(sorted(it)))
 @pytest.mark.parametrize("it", PROVEN, ids=str)
 def test_fewer_tables_prove_less_and_contradict_nothing(it: RealBlock, datasets: set[str]) -> None:
-    tables = Tables({name: rows for name, rows in kept(it).items() if name in datasets})
+    tables = Tables({name: rows for name, rows in stored(it).items() if name in datasets})
     network = network_of_chain(it.chain_id)
     found = examine_rows(tables, network, it.chain_id, Level.SENDERS.checks)
     assert found.flaws == []
     assert Check.RECEIPTS_ROOT not in found.proof.proven or datasets >= {"transactions", "logs"}
     assert Check.TRANSACTIONS_ROOT not in found.proof.proven or "transactions" in datasets
     assert Check.WITHDRAWALS_ROOT not in found.proof.proven or "withdrawals" in datasets
+
+
+@pytest.mark.parametrize("it", [it for it in PROVEN if it.chain == "ethereum"], ids=str)
+def test_what_follows_from_others_cannot_be_empty(it: RealBlock) -> None:
+    """A fetch fills it in, so it was taken away."""
+    tables = stored(it)
+    network = network_of_chain(it.chain_id)
+    for column in ("gas_used", "effective_gas_price", "blob_gas_used", "contract_address"):
+        rows = tables["transactions"]
+        if rows[column].null_count < rows.num_rows:
+            emptied = Tables({**tables, "transactions": with_column(rows, column, None)})
+            assert examine_rows(emptied, network, it.chain_id, Level.ROOTS.checks).flaws

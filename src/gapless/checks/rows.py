@@ -126,16 +126,14 @@ def _contradictions(
         members = {each.height for each in group}
         whole = len(group) == tables[BLOCKS.name].num_rows
         stored = {it: rows if whole else _of(rows, members) for it, rows in tables.items()}
+        decoded: Tables | None = None
         try:
             decoded = _decoded(group, chain_id)
         except (BadAnswer, *UNREADABLE) as error:
             if len(group) == 1:
                 yield Flaw(group[0].height, BLOCKS.name, f"its rows cannot be decoded: {error}")
                 continue
-            decoded = None
-        if decoded is None or (
-            len(group) > 1 and _sizes(decoded, stored) != _sizes(stored, decoded)
-        ):
+        if decoded is None or (len(group) > 1 and not _same_sizes(decoded, stored)):
             for each in group:  # to say which block it is, and to compare the others
                 yield from _contradictions(stored, [each], chain_id)
             continue
@@ -145,8 +143,8 @@ def _contradictions(
                 yield from _differences(name, stored[name], made.drop_columns([*skipped]))
 
 
-def _sizes(tables: Mapping[str, pa.Table], others: Collection[str]) -> dict[str, int]:
-    return {name: rows.num_rows for name, rows in tables.items() if name in others}
+def _same_sizes(made: Tables, stored: Mapping[str, pa.Table]) -> bool:
+    return all(made[it].num_rows == rows.num_rows for it, rows in stored.items() if it in made)
 
 
 def _by_form(blocks: Sequence[Restored]) -> dict[str, list[Restored]]:

@@ -26,6 +26,7 @@ from gapless.sinks.records import overlap
 from gapless.sinks.sink import HIGHEST
 from gapless.verify.anchored import anchored, contradictions
 from gapless.verify.deep import DeepLook, Progress
+from gapless.verify.edges import Edges, record_findings
 from gapless.verify.expected import expected, extent
 from gapless.verify.report import Coverage, Finding, Report, Reproven, joined
 from gapless.verify.strays import stray_files
@@ -78,12 +79,14 @@ class Verification:
             name: RangeSet(it.span for it in records if it.dataset == name) & RangeSet.of(whole)
             for name in wanted
         }
+        here = [it for it in records if overlap(it.span, whole)]
+        findings += record_findings(here, covered)
         rows: Counter[str] = Counter()
         looking = self._shallow(whole, records, {**covered}, broken, rows)
         findings += [it async for it in looking]
         if span is None:
             findings += [it async for it in self._strays_beyond(whole)]
-            findings += await stray_files(sink)
+            findings += await stray_files(sink, whole)
         reproven: Reproven | None = None
         if self.deep:
             look = DeepLook(sink, chain_id, self.network, self.progress)
@@ -130,6 +133,7 @@ class Verification:
         before = None
         sound = [it for it in records if not RangeSet.of(it.span) & broken[it.dataset]]
         tallies = {name: Tally([it for it in sound if it.dataset == name]) for name in COUNTS}
+        edges = Edges(sound)
         wrong: set[str] = set()
         for window in _windows(whole, broken.values()):
             within = RangeSet.of(window)
@@ -139,6 +143,7 @@ class Verification:
                 blocks = await self.sink.read(BLOCKS, self.chain_id, window, COLUMNS)
                 rows[BLOCKS.name] += blocks.num_rows
                 findings += blocks_findings(blocks, covered[BLOCKS.name] & within, before)
+                findings += edges.findings(blocks)
                 before = last_block(blocks) or before
             for dataset in COUNTS:
                 if within & broken[dataset]:

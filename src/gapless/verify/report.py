@@ -12,7 +12,8 @@ from gapless.core.ranges import RangeSet, Span
 class Finding:
     """Something that is wrong with stored rows, and where."""
 
-    # lost | link | count | rows | duplicate | stray | damaged | digest | proof | anchor | hash
+    # lost | link | count | rows | duplicate | record | stray | damaged | digest | proof | anchor |
+    # hash
     check: str
     dataset: str
     span: Span

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import PurePath
 
 from gapless.core.ranges import Span
 from gapless.sinks import Sink
@@ -11,12 +12,13 @@ from gapless.verify.report import Finding
 _NAME = re.compile(r"(?:.*/)?(?P<table>[a-z_]+)/(?P<first>\d+)-(?P<last>\d+)\.")
 
 
-async def stray_files(sink: Sink) -> list[Finding]:
+async def stray_files(sink: Sink, whole: Span) -> list[Finding]:
+    """One for each such file; a name that does not tell of which blocks may be of any."""
     found = []
     for name in await sink.strays():
         parts = _NAME.match(name)
-        if parts is not None:
-            span = Span(int(parts["first"]), int(parts["last"]))
-            words = f"the file `{name}` is not listed in the manifest"
-            found.append(Finding("stray", parts["table"], span, words))
+        span = Span(int(parts["first"]), int(parts["last"])) if parts else whole
+        dataset = parts["table"] if parts else PurePath(name).parent.name
+        words = f"the file `{name}` is not listed in the manifest"
+        found.append(Finding("stray", dataset, span, words))
     return found

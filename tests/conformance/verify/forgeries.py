@@ -149,7 +149,7 @@ class Forged:
             for name in names:
                 row[name], other[name] = other[name], row[name]
             return
-        value = None
+        value: Any = None
         if deed.deed == "garbage":
             value = "{"
         elif deed.deed != "null":

@@ -19,7 +19,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gapless.schema import F64, TABLES
+from gapless.schema import BLOCKS, F64, TABLES
 from gapless.schema.ddl import listed
 from gapless.sinks import Request, Stored, requests
 from gapless.sinks.entries import COLUMNS, changes, known_by
@@ -27,6 +27,7 @@ from gapless.sinks.parquet.manifest import CELL, Chain, Entry, Manifest, Wanted,
 from gapless.sinks.postgres.copying import copied, filled
 from gapless.sinks.records import Known
 from gapless.sinks.sqlite.rows import to_tuples
+from tests.conformance.verify.forgeries import Forgery
 
 Rows = Mapping[str, pa.Table]
 Edit = Callable[[list[Stored]], Iterable[Stored]]
@@ -43,11 +44,11 @@ class Place(ABC):
         self.target = target
         self.chain_id = chain_id
 
-    def allows(self, deed: str, column: str) -> bool:
-        """Whether the storage itself would not refuse it."""
-        if deed == "double":
+    def allows(self, it: Forgery) -> bool:
+        """Whether the storage lets it happen."""
+        if it.deed == "double":
             return self.repeats_keys
-        return self.rounded or not column.endswith(F64)
+        return self.rounded or not it.column.endswith(F64)
 
     @abstractmethod
     async def lay(self, rows: Rows, homes: Mapping[str, Sequence[int]]) -> None:
@@ -143,8 +144,8 @@ class DuckdbPlace(SqlPlace):
 class PostgresPlace(SqlPlace):
     rounded = False
 
-    def allows(self, deed: str, column: str) -> bool:
-        return super().allows(deed, column) and deed != "garbage"
+    def allows(self, it: Forgery) -> bool:
+        return super().allows(it) and it.deed != "garbage"
 
     async def _replace(self, rows: Rows) -> None:
         connection = await self._connect()
@@ -189,6 +190,11 @@ class PostgresPlace(SqlPlace):
 class ParquetPlace(Place):
     repeats_keys = True
 
+    def allows(self, it: Forgery) -> bool:
+        """A row of a height beyond its file would make the whole file damaged."""
+        moved = (it.column, it.deed) == ("block_number", "change")
+        return super().allows(it) and not moved and (it.table, it.deed) != (BLOCKS.name, "repeat")
+
     @property
     def folder(self) -> Path:
         return Path(self.target)
@@ -199,22 +205,22 @@ class ParquetPlace(Place):
             found = by_height[name] = defaultdict(list)
             for at, height in enumerate(heights):
                 found[height].append(at)
+        for path in self.folder.rglob("*.parquet"):
+            path.unlink()
         for entry, path in self.files().items():
-            found = by_height[entry.dataset]
+            there = by_height[entry.dataset]
             heights = range(entry.first, entry.last + 1)
-            places = sorted(at for height in heights for at in found.get(height, ()))
+            places = sorted(at for height in heights for at in there.get(height, ()))
             path.parent.mkdir(parents=True, exist_ok=True)
             pq.write_table(rows[entry.dataset].take(places), path)
 
     async def records(self, edit: Edit) -> None:
-        chain, old = self.chain, self.files()
+        chain = self.chain
         cells: dict[int, tuple[Entry, ...]] = {}
         for each in edit([entry.stored() for entry in chain.entries()]):
             cell = each.span.first // CELL
             cells[cell] = (*cells.get(cell, ()), Entry.of(each))
         self.rewrite(msgspec.structs.replace(chain, cells=cells))
-        for path in {*old.values()} - {*self.files().values()}:
-            path.unlink(missing_ok=True)
 
     async def requests(self, edit: EditRequests) -> None:
         chain = self.chain

@@ -23,19 +23,24 @@ EVERYTHING = frozenset(each.name for each in TABLES)
 FENCE = 5
 
 
-async def fill(place: Place, chain: Mapping[str, pa.Table], level: Level = Level.AUTO) -> None:
+async def fill(
+    place: Place,
+    chain: Mapping[str, pa.Table],
+    level: Level = Level.AUTO,
+    chain_id: int = CHAIN_ID,
+) -> None:
     """Has a sink made there, by its own methods, which holds the chain."""
     heights = chain[BLOCKS.name]["block_number"]
     span = Span(heights[0].as_py(), heights[-1].as_py())
     async with await open_sink(place.target) as sink:
-        await sink.request(CHAIN_ID, Request(span, EVERYTHING, frozenset(level.checks)))
-        await sink.write(Batch(CHAIN_ID, span, Tables(chain), frozenset(level.checks)), FENCE)
+        await sink.request(chain_id, Request(span, frozenset(chain), frozenset(level.checks)))
+        await sink.write(Batch(chain_id, span, Tables(chain), frozenset(level.checks)), FENCE)
 
 
-async def look(place: Place, *, deep: bool = True) -> Report:
+async def look(place: Place, chain_id: int = CHAIN_ID) -> Report:
     async with await open_sink(place.target, Access.READ) as sink:
-        network = network_of_chain(CHAIN_ID)
-        report = await Verification(sink, CHAIN_ID, network, {}, deep=deep).report()
+        network = network_of_chain(chain_id)
+        report = await Verification(sink, chain_id, network, {}, deep=True).report()
     assert report is not None
     return report
 
@@ -54,7 +59,8 @@ def refitted(record: Stored, rows: Mapping[str, pa.Table]) -> Stored:
     if blocks.num_rows:
         parent, last = blocks["parent_hash"][0].as_py(), blocks["hash"][-1].as_py()
         record = replace(record, parent_hash=parent, last_hash=last)
-    return replace(record, rows=found.num_rows, digest=digest(table(record.dataset), found))
+    promised = record.span.size if record.dataset == BLOCKS.name else found.num_rows
+    return replace(record, rows=promised, digest=digest(table(record.dataset), found))
 
 
 async def refit(place: Place) -> None:

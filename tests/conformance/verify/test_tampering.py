@@ -6,8 +6,10 @@ numbers of rows, and the counts that blocks have of their rows.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -76,7 +78,7 @@ def chosen(place: Place, *, every_row: bool = False) -> list[Forgery]:
     """The forgeries that a kind of sink lets happen."""
     honest = Forged(signed_chain(2))
     found = forgeries(honest.block(FIRST), honest.block(FIRST + 1), every_row=every_row)
-    return [it for it in found if place.allows(it.deed, it.column)]
+    return [it for it in found if place.allows(it)]
 
 
 async def test_an_honest_chain_is_whole(place: Place) -> None:
@@ -128,3 +130,20 @@ async def unnoticed(place: Place, deeds: Sequence[Forgery], level: Level) -> lis
     named = RangeSet(it.span for it in report.findings)
     assert not named & RangeSet.of((pair(len(deeds)).first, pair(len(deeds) + 1).last))
     return [str(it) for at, it in enumerate(deeds) if not named & it.places(at)]
+
+
+DOCS = Path(__file__).parents[3] / "docs" / "concepts" / "proof.md"
+OTHER_NETWORKS = ("Optimism", "Arbitrum")  # rows of the table that no block here has
+
+
+def test_the_documentation_lists_what_goes_unnoticed() -> None:
+    section = DOCS.read_text().partition("## What no level proves")[2].partition("\n## ")[0]
+    fields = [line.split("|")[1] for line in section.splitlines() if line.startswith("| ")]
+    listed = {
+        name
+        for field in fields
+        if not any(network in field for network in OTHER_NETWORKS)
+        for name in re.findall("`([a-z0-9_]+)`", field)
+    }
+    here = {*UNCOMMITTED, *FOREIGN, DYNAMIC_PRICE, SENDER}
+    assert listed - {"senders"} == {name.partition(".")[2] for name in here}

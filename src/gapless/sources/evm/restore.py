@@ -10,7 +10,7 @@ left out here as an old node would leave it out.
 from __future__ import annotations
 
 from binascii import hexlify
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -24,6 +24,7 @@ from gapless.schema import BLOCKS, LOGS, TRANSACTIONS, WITHDRAWALS, Column, Kind
 from gapless.schema.digest import one_array
 from gapless.sources.evm.structs import (
     ABSENT,
+    Answer,
     Block,
     LightBlock,
     Log,
@@ -34,20 +35,10 @@ from gapless.sources.evm.structs import (
 )
 
 _TOPICS = ("topic0", "topic1", "topic2", "topic3")
-_RECEIPT = {
-    *("status", "root", "gas_used", "cumulative_gas_used", "effective_gas_price"),
-    *("contract_address", "blob_gas_used", "blob_gas_price", "l1_fee", "l1_gas_price"),
-    *("l1_gas_used", "deposit_nonce", "deposit_receipt_version", "gas_used_for_l1"),
-    *("l1_block_number", "type"),
-}
-RECEIPT_COLUMNS = frozenset(
-    column.name
-    for name in (*_RECEIPT - {"type"}, "log_count", "extra")
-    for column in TRANSACTIONS[name].stored
-)
-"""The columns of a transaction that its receipt fills, at least in part."""
 _RENAMED = {"from_address": "from_", "to_address": "to", "withdrawal_index": "index"}
 _LISTS = ("uncles", "blob_versioned_hashes")  # stored as JSON, and read into lists
+
+Row = dict[str, Any]
 
 _members = msgspec.json.Decoder(dict[str, Raw]).decode
 _texts = msgspec.json.Decoder(list[str]).decode
@@ -73,7 +64,7 @@ def restore(tables: Mapping[str, pa.Table]) -> Iterator[Restored]:
     for height in headers.heights:
         row = next(headers.of(height))
         moved: list[Withdrawal] | None = None
-        if withdrawals is not None and row["withdrawal_count"] is not None:
+        if withdrawals is not None and row.get("withdrawal_count") is not None:
             moved = [_withdrawal(each) for each in withdrawals.of(height)]
         header = _header(row, moved)
         emitted = None if logs is None else [*logs.of(height)]
@@ -85,17 +76,20 @@ def restore(tables: Mapping[str, pa.Table]) -> Iterator[Restored]:
         block = Block(
             **header, transactions=[_transaction(each, header["hash"]) for each in members]
         )
-        has_receipts = any(each["cumulative_gas_used"] is not None for each in members)
+        has_receipts = any(it.get("cumulative_gas_used") is not None for it in members)
         if emitted is None:
             yield Restored(height, block, None, None)
-        elif row["log_count"] is None and not has_receipts:
+        elif row.get("log_count") is None and not has_receipts:
             yield Restored(height, block, None, [_range_log(it, block) for it in emitted])
         else:
             yield Restored(height, block, [*_receipts(members, emitted, block)], None)
 
 
 class _Rows:
-    """The rows of a table as texts, column by column, and where those of each block begin."""
+    """The rows of a table as texts, column by column, and where those of each block begin.
+
+    A row has no key for a column that no row has a value of, which are half of them.
+    """
 
     def __init__(self, table: Table, tables: Mapping[str, pa.Table]) -> None:
         rows = tables[table.name]
@@ -103,15 +97,15 @@ class _Rows:
         edges = [0, *(np.flatnonzero(heights[1:] != heights[:-1]) + 1).tolist(), len(heights)]
         self.heights: list[int] = heights[edges[:-1]].tolist() if len(heights) else []
         self._places = dict(zip(self.heights, pairwise(edges), strict=False))
-        self._names = [column.name for column in table.columns]
-        self._columns = [_column(column, one_array(rows[column.name])) for column in table.columns]
+        arrays = {column: one_array(rows[column.name]) for column in table.columns}
+        filled = [it for it, array in arrays.items() if array.null_count < len(array)]
+        self._names = [column.name for column in filled]
+        self._columns = [_column(column, arrays[column]) for column in filled]
 
-    def _row(self, at: int) -> dict[str, Any]:
-        return {name: values[at] for name, values in zip(self._names, self._columns, strict=True)}
-
-    def of(self, height: int) -> Iterator[dict[str, Any]]:
+    def of(self, height: int) -> Iterator[Row]:
         start, end = self._places.get(height, (0, 0))
-        return map(self._row, range(start, end))
+        values = zip(*[column[start:end] for column in self._columns], strict=True)
+        return (dict(zip(self._names, each, strict=True)) for each in values)
 
 
 def _column(column: Column, array: pa.Array) -> list[Any]:
@@ -131,91 +125,99 @@ def _json(column: Column, text: str) -> Any:
     return _texts(text) if column.name in _LISTS else Raw(text.encode())
 
 
-def _header(row: dict[str, Any], withdrawals: list[Withdrawal] | None) -> dict[str, Any]:
-    known = _known(row, Block.__struct_fields__)
-    return known | {
+def _header(row: Row, withdrawals: list[Withdrawal] | None) -> Row:
+    return _known(row, Block) | {
         "number": row["block_number"],
         "timestamp": row["block_timestamp"],
-        "extra": row["extra"] or ABSENT,
+        "extra": row.get("extra") or ABSENT,
         "withdrawals": withdrawals,
     }
 
 
-def _withdrawal(row: dict[str, Any]) -> Withdrawal:
-    return Withdrawal(
-        **_known(row, Withdrawal.__struct_fields__) | {"extra": row["extra"] or ABSENT}
-    )
+def _withdrawal(row: Row) -> Withdrawal:
+    return Withdrawal(**_known(row, Withdrawal) | {"extra": row.get("extra") or ABSENT})
 
 
-def _transaction(row: dict[str, Any], block_hash: str) -> Transaction:
+def _transaction(row: Row, block_hash: str) -> Transaction:
     extra = _extra(row)
     extra.pop("receipt", None)
     chain_id = _text(extra.pop("chainId", None))
     if chain_id is None and row["type"] != "0x0":
         chain_id = row["chain_id"]
-    known = _known(row, Transaction.__struct_fields__, without=_RECEIPT - {"type"})
-    lists = {name: row[name] or ABSENT for name in ("access_list", "authorization_list")}
-    return Transaction(
-        **known
-        | lists
-        | {
-            "block_hash": block_hash,
-            "chain_id": chain_id,
-            "y_parity": _text(extra.pop("yParity", None)),
-            "extra": _raw(extra),
-        }
-    )
+    fields = _known(row, Transaction)
+    for name in ("access_list", "authorization_list"):
+        fields[name] = fields.get(name) or ABSENT
+    fields["block_hash"] = block_hash
+    fields["chain_id"] = chain_id
+    fields["y_parity"] = _text(extra.pop("yParity", None))
+    fields["extra"] = _raw(extra)
+    return Transaction(**fields)
 
 
-def _receipts(
-    members: Sequence[dict[str, Any]], logs: Sequence[dict[str, Any]], block: Block
-) -> Iterator[Receipt]:
+def _receipts(members: Sequence[Row], logs: Sequence[Row], block: Block) -> Iterator[Receipt]:
     """The receipts of the transactions that have one; on some chains one may have none."""
     by_index: dict[str, list[Log]] = {}
     for row in logs:
         by_index.setdefault(row["transaction_index"], []).append(_log(row))
     for row in members:
-        if row["cumulative_gas_used"] is None:
+        if row.get("cumulative_gas_used") is None:
             continue
-        extra = _extra(row).get("receipt")
-        yield Receipt(
-            **{name: row[name] for name in _RECEIPT}
-            | {
-                "block_hash": block.hash,
-                "block_number": block.number,
-                "transaction_hash": row["hash"],
-                "transaction_index": row["transaction_index"],
-                "logs": by_index.get(row["transaction_index"], []),
-                "extra": extra or ABSENT,
-            }
-        )
+        fields = _known(row, Receipt)
+        fields["block_hash"] = block.hash
+        fields["transaction_hash"] = row["hash"]
+        fields["logs"] = by_index.get(row["transaction_index"], [])
+        fields["extra"] = _extra(row).get("receipt") or ABSENT
+        yield Receipt(**fields)
 
 
-def _log(row: dict[str, Any]) -> Log:
+def _log(row: Row) -> Log:
     return Log(**_log_fields(row))
 
 
-def _range_log(row: dict[str, Any], block: Block) -> RangeLog:
+def _range_log(row: Row, block: Block) -> RangeLog:
     place = {name: row[name] for name in ("transaction_hash", "transaction_index")}
     return RangeLog(**_log_fields(row), **place, block_number=block.number, block_hash=block.hash)
 
 
-def _log_fields(row: dict[str, Any]) -> dict[str, Any]:
-    topics = [row[name] for name in _TOPICS if row[name] is not None]
-    known = _known(row, Log.__struct_fields__)
-    return known | {"topics": topics, "extra": row["extra"] or ABSENT}
+def _log_fields(row: Row) -> Row:
+    fields = _known(row, Log)
+    fields["topics"] = [row[name] for name in _TOPICS if row.get(name) is not None]
+    fields["extra"] = row.get("extra") or ABSENT
+    return fields
 
 
-def _known(
-    row: Mapping[str, Any], fields: Sequence[str], without: Collection[str] = ()
-) -> dict[str, Any]:
+def _known(row: Row, kind: type[Answer]) -> Row:
     """The columns that are fields of a struct."""
-    renamed = ((_RENAMED.get(name, name), name) for name in row if name not in without)
-    return {field: row[name] for field, name in renamed if field in fields}
+    fields = _FIELDS[kind]
+    return {fields[name]: value for name, value in row.items() if name in fields}
 
 
-def _extra(row: Mapping[str, Any]) -> dict[str, Raw]:
-    return _members(row["extra"]) if row["extra"] else {}
+def _fields_of(table: Table, kind: type[Answer]) -> dict[str, str]:
+    """Which field of a struct each column is, by the names of both."""
+    names = {column.name: _RENAMED.get(column.name, column.name) for column in table.columns}
+    fields = {*kind.__struct_fields__} - {"extra"}
+    return {name: field for name, field in names.items() if field in fields}
+
+
+_FIELDS = {
+    Block: _fields_of(BLOCKS, Block),
+    Withdrawal: _fields_of(WITHDRAWALS, Withdrawal),
+    Transaction: _fields_of(TRANSACTIONS, Transaction),
+    Receipt: _fields_of(TRANSACTIONS, Receipt),
+    Log: _fields_of(LOGS, Log),
+}
+_OF_BOTH = {"block_number", "transaction_index", "type"}  # a transaction's and its receipt's
+RECEIPT_COLUMNS = frozenset(
+    column.name
+    for name in (*_FIELDS[Receipt].keys() - _OF_BOTH, "log_count", "extra")
+    for column in TRANSACTIONS[name].stored
+)
+"""The columns of a transaction that its receipt fills, at least in part."""
+
+
+def _extra(row: Row) -> dict[str, Raw]:
+    text = row.get("extra")
+    return _members(text) if text else {}
 
 
 def _text(raw: Raw | None) -> str | None:

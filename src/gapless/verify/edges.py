@@ -1,0 +1,62 @@
+"""What the records themselves say of blocks: where they begin and end, and how many there are.
+
+A write is held against these when it comes next to a stored range, so they have to be right.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+
+from gapless.core.ranges import RangeSet
+from gapless.schema import BLOCKS
+from gapless.schema.digest import one_array
+from gapless.sinks import Stored
+from gapless.verify.report import Finding
+from gapless.verify.windows import numbers
+
+
+def record_findings(
+    records: Sequence[Stored], covered: Mapping[str, RangeSet]
+) -> Iterator[Finding]:
+    """Records that cannot be true, whatever rows there are."""
+    for it in records:
+        if it.dataset == BLOCKS.name and it.rows != it.span.size:
+            words = f"{it.rows:,} rows are recorded for {it.span.size:,} blocks"
+            yield Finding("rows", it.dataset, it.span, words)
+    for dataset, heights in covered.items():
+        for span in (heights - covered[BLOCKS.name]).spans:
+            yield Finding("lost", dataset, span, "recorded as stored, but its blocks are not")
+
+
+class Edges:
+    """The first and the last hash of each record."""
+
+    def __init__(self, records: Sequence[Stored]) -> None:
+        self._firsts: dict[int, list[Stored]] = defaultdict(list)
+        self._lasts: dict[int, list[Stored]] = defaultdict(list)
+        for each in records:
+            self._firsts[each.span.first].append(each)
+            self._lasts[each.span.last].append(each)
+
+    def findings(self, blocks: pa.Table) -> Iterator[Finding]:
+        """Records that have other hashes than the blocks at their ends."""
+        places = {height: at for at, height in enumerate(numbers(blocks["block_number"]).tolist())}
+        parents, hashes = one_array(blocks["parent_hash"]), one_array(blocks["hash"])
+        wrong = [
+            it
+            for height in self._firsts.keys() & places.keys()
+            for it in self._firsts[height]
+            if it.parent_hash != parents[places[height]].as_py()
+        ]
+        wrong += [
+            it
+            for height in self._lasts.keys() & places.keys()
+            for it in self._lasts[height]
+            if it.last_hash != hashes[places[height]].as_py()
+        ]
+        for it in wrong:
+            words = "its record names another block at its beginning or end"
+            yield Finding("record", it.dataset, it.span, words)
