@@ -41,12 +41,15 @@ def in_sqlite(path: Path) -> None:
     sql.execute("UPDATE transactions SET value = zeroblob(32) WHERE block_number = 77")
     sql.execute("DELETE FROM withdrawals WHERE block_number = 120")
     sql.execute("DELETE FROM blocks WHERE block_number = 121")
+    sql.execute("UPDATE transactions SET hash = x'00' WHERE block_number = 90")
+    sql.execute("UPDATE blocks SET hash = x'00' WHERE block_number = 91")
 
 
 def in_duckdb(path: Path) -> None:
     with duckdb.connect(str(path)) as connection:
         connection.execute("DELETE FROM logs WHERE block_number = 7")
         connection.execute("INSERT INTO blocks SELECT * FROM blocks WHERE block_number = 60")
+        connection.execute("UPDATE blocks SET hash = '\\x00'::BLOB WHERE block_number = 91")
 
 
 def in_parquet(path: Path) -> None:

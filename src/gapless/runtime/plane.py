@@ -17,6 +17,7 @@ import msgspec
 
 from gapless.config import Config, is_name
 from gapless.core.errors import (
+    Damaged,
     MissingHistory,
     PermanentError,
     SinkError,
@@ -36,6 +37,7 @@ from gapless.runtime.holding import holding
 from gapless.runtime.job import Chunk
 from gapless.runtime.joined import JoinedWriter, joining
 from gapless.runtime.reproof import Reproof
+from gapless.schema import table
 from gapless.sinks import Access, JoiningSink, Sink, Stored
 from gapless.sinks.location import open_sink
 from gapless.sources.evm.identity import refuse_wrong_chain
@@ -125,6 +127,7 @@ class Plane:
         for damaged in held.damaged.spans:  # unreadable: nothing of it can be kept
             await self.sink.retract(chain_id, damaged, context.fence)
         if self.spec.refetch:
+            await self._discard_unreadable(span, context.fence)
             recorded = RangeSet(it.span for it in await self.sink.records(chain_id, span))
             for unknown in (whole - recorded).spans:  # rows without a record would be in the way
                 await self.sink.retract(chain_id, unknown, context.fence)
@@ -133,6 +136,16 @@ class Plane:
         proven = await reproof.prove(held.weak, context.fence)
         self.reproven += len(proven)
         return whole - held.done - proven
+
+    async def _discard_unreadable(self, span: Span, fence: int) -> None:
+        """Retracts the ranges that hold values which no column allows: they cannot be cut."""
+        records = await self.sink.records(self.spec.chain_id, span)
+        try:
+            for name in {it.dataset for it in records}:
+                await self.sink.read(table(name), self.spec.chain_id, span)
+        except Damaged:
+            for each in RangeSet(it.span for it in records).spans:
+                await self.sink.retract(self.spec.chain_id, each, fence)
 
     async def _joins(self, ledger: Ledger) -> JoiningSink | None:
         """The sink, if it is one database with the ledger; found out once."""

@@ -99,7 +99,8 @@ class DatabaseFileSink(ThreadedSink):
     def _read(
         self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None
     ) -> pa.Table:
-        return drive(self._tables.read(table, chain_id, span, columns))
+        with sql.naming_damage(table, span):
+            return drive(self._tables.read(table, chain_id, span, columns))
 
     def _counts(self, table: Table, chain_id: int, span: Span) -> pa.Table:
         return self._tables.counts(table, chain_id, span)

@@ -10,12 +10,14 @@ nothing: a load of new blocks is inserts alone. A retraction deletes whatever is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Protocol
 
 import pyarrow as pa
 
+from gapless.core.errors import Damaged
 from gapless.core.ranges import RangeSet, Span
 from gapless.schema import BLOCKS, TABLES, Table, table
 from gapless.schema.digest import MODULUS, digest
@@ -27,6 +29,20 @@ from gapless.sinks.sink import HIGHEST, Batch, Request, Stored
 DigestOf = Callable[[Table, pa.Table], int]
 
 _BLOCKS_AT_ONCE = 500  # when a range is measured anew
+
+
+@contextmanager
+def naming_damage(table: Table, span: Span) -> Iterator[None]:
+    """Tells of values that are not what their column holds, such as a hash of 31 bytes."""
+    try:
+        yield
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        raise Damaged(
+            f"`{table.name}` of blocks {span} cannot be read: {error}",
+            dataset=table.name,
+            span=span,
+            hint="`gapless repair SINK` replaces these blocks",
+        ) from error
 
 
 class Transaction(Protocol):

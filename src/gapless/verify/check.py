@@ -10,7 +10,7 @@ What is found where records have changed is looked at again.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +18,7 @@ from functools import partial
 import pyarrow as pa
 
 from gapless.checks.levels import Level, lacking_proofs
+from gapless.core.errors import Damaged
 from gapless.core.ranges import RangeSet, Span
 from gapless.networks import Check, Network
 from gapless.schema import BLOCKS, LOGS, TABLES, TRANSACTIONS, table
@@ -36,6 +37,7 @@ from gapless.verify.windows import (
     COUNTS,
     blocks_findings,
     count_findings,
+    halves,
     last_block,
     numbers,
     runs,
@@ -89,7 +91,7 @@ class Verification:
             findings += await stray_files(sink, whole)
         reproven: Reproven | None = None
         if self.deep:
-            look = DeepLook(sink, chain_id, self.network, self.progress)
+            look = DeepLook(sink, chain_id, self.network, self.progress, broken)
             reproven = await look.look(whole, records)
             findings += look.findings
         findings += await contradictions(
@@ -135,12 +137,21 @@ class Verification:
         tallies = {name: Tally([it for it in sound if it.dataset == name]) for name in COUNTS}
         edges = Edges(sound)
         wrong: set[str] = set()
-        for window in _windows(whole, broken.values()):
+        pending = deque(_windows(whole, broken.values()))
+        while pending:
+            window = pending.popleft()
             within = RangeSet.of(window)
             blocks: pa.Table | None = None
             findings: list[Finding] = []
             if not within & broken[BLOCKS.name]:
-                blocks = await self.sink.read(BLOCKS, self.chain_id, window, COLUMNS)
+                try:
+                    blocks = await self.sink.read(BLOCKS, self.chain_id, window, COLUMNS)
+                except Damaged as error:
+                    if window.size > 1:
+                        pending.extendleft(reversed(halves(window)))
+                        continue
+                    findings.append(Finding("damaged", BLOCKS.name, window, str(error)))
+            if blocks is not None:
                 rows[BLOCKS.name] += blocks.num_rows
                 findings += blocks_findings(blocks, covered[BLOCKS.name] & within, before)
                 findings += edges.findings(blocks)

@@ -26,7 +26,7 @@ from gapless.sinks import Sink, Stored
 from gapless.sinks.admission import ascending
 from gapless.sinks.records import overlap
 from gapless.verify.report import Finding, Reproven
-from gapless.verify.windows import numbers
+from gapless.verify.windows import halves, numbers
 
 _WINDOW = 250  # blocks that are read at once, unless the sink keeps more together
 _PROOF_WINDOW = 50  # blocks that are restored at once
@@ -46,6 +46,7 @@ class DeepLook:
     chain_id: int
     network: Network
     progress: Progress
+    broken: Mapping[str, RangeSet]  # heights that are known to be unreadable, by table
     findings: list[Finding] = field(default_factory=list)
     _digests: Counter[Stored] = field(default_factory=Counter)
     _broken: set[Stored] = field(default_factory=set)  # records that could not be read to the end
@@ -72,12 +73,13 @@ class DeepLook:
     async def _look_at(self, window: Span, records: Mapping[str, Stored]) -> None:
         tables: dict[str, pa.Table] = {}
         disordered: set[int] = set()
-        for name, record in records.items():
-            try:
-                rows = await self.sink.read(table(name), self.chain_id, window)
-            except Damaged:  # it is told of by name already
-                self._broken.add(record)
-                continue
+        found = await self._read(window, records)
+        if found is None:
+            for half in halves(window):
+                await self._look_at(half, records)
+            return
+        for name, rows in found.items():
+            record = records[name]
             self.progress(rows.num_rows)
             self._digests[record] += digest(table(name), rows)
             for height in (wrong := _disordered(table(name), rows)):
@@ -90,6 +92,24 @@ class DeepLook:
         if BLOCKS.name in tables:
             for part in window.windows(_PROOF_WINDOW):
                 self._prove(part, {it: _cut(rows, part) for it, rows in tables.items()}, records)
+
+    async def _read(
+        self, window: Span, records: Mapping[str, Stored]
+    ) -> dict[str, pa.Table] | None:
+        """The rows of a window, without tables that cannot be read; None: look at less."""
+        found: dict[str, pa.Table] = {}
+        for name, record in records.items():
+            try:
+                found[name] = await self.sink.read(table(name), self.chain_id, window)
+            except Damaged as error:
+                if not RangeSet.of(window) - self.broken.get(name, RangeSet()):
+                    self._broken.add(record)  # it is told of by name already
+                elif window.size > 1:
+                    return None
+                else:
+                    self._broken.add(record)
+                    self.findings.append(Finding("damaged", name, window, str(error)))
+        return found
 
     def _prove(
         self, part: Span, tables: Mapping[str, pa.Table], records: Mapping[str, Stored]

@@ -78,6 +78,11 @@ def count_findings(
             yield Finding("count", dataset, Span(height, height), words)
 
 
+def halves(window: Span) -> tuple[Span, Span]:
+    middle = (window.first + window.last) // 2
+    return Span(window.first, middle), Span(middle + 1, window.last)
+
+
 def runs(heights: Numbers) -> RangeSet:
     """Heights as ranges, in whatever order they come."""
     if not len(heights):

@@ -157,7 +157,8 @@ class PostgresSink:
     async def read(
         self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
     ) -> pa.Table:
-        return await self._run(lambda tables: tables.read(table, chain_id, span, columns))
+        with sql.naming_damage(table, span):
+            return await self._run(lambda tables: tables.read(table, chain_id, span, columns))
 
     async def counts(self, table: Table, chain_id: int, span: Span) -> pa.Table:
         return await self._run(lambda tables: tables.counts(table, chain_id, span))

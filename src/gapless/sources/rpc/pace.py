@@ -27,8 +27,9 @@ _SOON = 0.1  # seconds: whoever sends this soon after its turn came was waiting 
 LEAST = 0.5  # calls per second
 _REMEMBERED = 4  # epochs
 _MANY, _SOME = 0.3, 0.06  # of the requests: as many are not refused by chance; perhaps not
-_TELLING = 3  # refused requests, or epochs with some, before an unpaced provider is paced
-_HELPED = 0.7  # of the share that was refused before: so much less, and slowing down has helped
+_TELLING = 5  # refused requests before anything is concluded from their share
+_STUBBORN = 3  # epochs in a row with some refusals, before an unpaced provider is paced
+_MUCH_SLOWER = 0.75  # of the rate: as many refusals there as before are due to chance
 _NOISE_HOLDS = 60.0  # seconds
 _DECREASE, _MOST_DECREASE = 0.9, 0.5  # of the rate, for an epoch with refusals
 _GROWTH = ((0.5, 2.0), (0.85, 1.25))  # up to this share of the refused rate: factor per epoch
@@ -49,8 +50,8 @@ class Pacer:
         self._ceiling, self._ceiling_at = inf, -inf  # the rate that was last refused
         self._calm = 0  # epochs in a row
         self._some = 0  # epochs in a row with some refusals, while unpaced
-        self._in_vain = 0  # epochs in a row in which slowing down did not help
-        self._share = 0.0  # of the requests, refused in the last epoch with some
+        self._slowing_from = inf  # the rate since which these are counted:
+        self._slowing_requests = self._slowing_refusals = 0
         self._noise, self._noise_until = 0.0, -inf  # the share that is refused by chance
         self._recent: deque[float] = deque(maxlen=_REMEMBERED)  # calls answered per second
         self._started_at = self._used_at = -inf
@@ -119,7 +120,8 @@ class Pacer:
             self._slow_down(answered, self._refusals / self._requests - noise, now)
             self._recent.append(answered)
             return
-        self._some = self._in_vain = 0
+        self._some = 0
+        self._slowing_requests += self._requests
         if self._waited and isfinite(self._rate):
             fresh = now - self._ceiling_at < _CEILING_HOLDS
             share = self._rate / self._ceiling if fresh else 0.0
@@ -132,6 +134,8 @@ class Pacer:
 
     def _slow_down(self, answered: float, share: float, now: float) -> None:
         """Reacts to the share of the requests that were refused, those by chance aside."""
+        self._slowing_requests += self._requests
+        self._slowing_refusals += self._refusals
         if share < _SOME:
             self._some = 0
             return
@@ -139,27 +143,36 @@ class Pacer:
         best = max(answered, *self._recent, 0.0)
         if unpaced:
             self._some += 1
-            if (self._refusals if many else self._some) < _TELLING:
+            if self._refusals < _TELLING if many else self._some < _STUBBORN:
                 return
             self._rate, self._ceiling = max(LEAST, answered if many else best), answered or inf
+            self._count_from(self._rate)
         elif many:
             self._rate = max(LEAST, _MOST_DECREASE * self._rate, min(answered, self._rate))
             self._ceiling = self._rate
+            self._count_from(self._rate)
+        elif self._slowing_is_useless(now):
+            return
         else:
-            self._in_vain = self._in_vain + 1 if share >= _HELPED * self._share else 0
-            self._share = share
-            if self._in_vain > _TELLING:
-                self._blame_chance(share, now)
-                return
             self._ceiling = self._rate
             least = max(best, _MOST_DECREASE * self._rate)
             self._rate = max(LEAST, min(least, _DECREASE * self._rate))
         self._ceiling_at = self._learned_at = now
         self._calm = 0
 
-    def _blame_chance(self, share: float, now: float) -> None:
-        """However slowly it was asked, it refused as many."""
+    def _slowing_is_useless(self, now: float) -> bool:
+        """Whether as many are refused at a much lower rate: then no rate is to blame."""
+        if self._rate > _MUCH_SLOWER * self._slowing_from or self._slowing_refusals < _TELLING:
+            return False
+        share = self._slowing_refusals / self._slowing_requests
+        if share < _SOME:
+            self._count_from(self._rate)
+            return False
         self._noise, self._noise_until = share, now + _NOISE_HOLDS
         self._rate = self._ceiling = inf
-        self._some = self._in_vain = 0
-        self._share = 0.0
+        self._some = 0
+        return True
+
+    def _count_from(self, rate: float) -> None:
+        self._slowing_from = rate
+        self._slowing_requests = self._slowing_refusals = 0
