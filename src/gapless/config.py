@@ -229,4 +229,8 @@ def _number(variable: str, text: str) -> int:
 
 def _unknown(what: str, name: str, known: Mapping[str, Any]) -> UsageError:
     hint = f"known are {', '.join(sorted(known))}" if known else f"name it in `{FILE}`"
+    if not _NAME.fullmatch(name):  # perhaps a URL without its scheme, which may hold a key
+        return UsageError(
+            f"what was given is neither a URL nor the name of a known {what}", hint=hint
+        )
     return UsageError(f"there is no {what} `{name}` in the configuration", hint=hint)

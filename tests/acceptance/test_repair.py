@@ -58,9 +58,29 @@ def in_parquet(path: Path) -> None:
     files[-1].write_bytes(files[-1].read_bytes()[:200])
 
 
+def without_blocks(path: Path) -> None:
+    for file in path.glob("1337/blocks/*.parquet"):
+        file.unlink()
+
+
+def rotten_pages(path: Path) -> None:
+    """The footers are sound, so nothing is noticed before the pages are read."""
+    for table in ("blocks", "logs"):
+        file = min(path.glob(f"1337/{table}/*.parquet"))
+        whole = bytearray(file.read_bytes())
+        whole[100:600] = bytes(it ^ 0xFF for it in whole[100:600])
+        file.write_bytes(whole)
+
+
 @pytest.mark.parametrize(
     ("sink", "damage"),
-    [("chain.db", in_sqlite), ("chain.duckdb", in_duckdb), ("chain/", in_parquet)],
+    [
+        ("chain.db", in_sqlite),
+        ("chain.duckdb", in_duckdb),
+        ("chain/", in_parquet),
+        ("chain/", without_blocks),
+        ("chain/", rotten_pages),
+    ],
 )
 async def test_what_is_damaged_is_replaced(
     sqlite_gapless: Commands, chain: Chain, sink: str, damage: Damage
@@ -143,6 +163,11 @@ async def test_blocks_that_are_no_longer_wanted_are_no_gap(
         sql = apsw.Connection(str(sqlite_gapless.folder / "chain.db"))
         sql.execute("UPDATE _gapless_requests SET last = 500")
         assert (await run(sqlite_gapless, "gaps", "chain.db", code=1)).stdout == "51:500\n"
+        planned = await run(
+            *(sqlite_gapless, "repair", "chain.db", "--withdraw", "51:500", "--dry-run", "--json")
+        )
+        assert planned.json == {"withdrawn": [51, 500], "dry_run": True}
+        assert (await run(sqlite_gapless, "gaps", "chain.db", code=1)).stdout == "51:500\n"
         await run(sqlite_gapless, "repair", "chain.db", "--withdraw", "51:500")
         assert (await run(sqlite_gapless, "gaps", "chain.db")).stdout == ""
         assert "complete" in (await run(sqlite_gapless, "verify", "chain.db")).stdout
@@ -157,6 +182,29 @@ async def test_a_repair_needs_a_node_only_if_something_is_wrong(
     in_sqlite(sqlite_gapless.folder / "chain.db")
     told = await run(sqlite_gapless, "repair", "chain.db", code=2)
     assert "error: there is no endpoint for `custom`\n\nhint: give one with `--rpc" in told.stderr
+
+
+@pytest.mark.parametrize(
+    "forgery",
+    [
+        "DELETE FROM _gapless_ranges WHERE dataset = 'logs'",
+        "UPDATE _gapless_ranges SET last = last + 40 WHERE last = 150",
+        "UPDATE _gapless_ranges SET last_hash = zeroblob(32) WHERE last = 150",
+    ],
+)
+async def test_records_that_were_forged_are_written_anew(
+    sqlite_gapless: Commands, chain: Chain, forgery: str
+) -> None:
+    async with DevNode(chain) as node:
+        await fetch(sqlite_gapless, node, "chain.db")
+        sql = apsw.Connection(str(sqlite_gapless.folder / "chain.db"))
+        sql.execute(forgery)
+        sql.close()
+        await run(sqlite_gapless, "verify", "chain.db", code=1)
+        await run(sqlite_gapless, "repair", "chain.db", "--rpc", node.url)
+        await fetch(sqlite_gapless, node, "chain.db", f"0:{LAST + 20}")
+    found = await contents(f"{sqlite_gapless.folder}/chain.db")
+    assert found == truth(chain, Span(0, LAST + 20))
 
 
 async def test_json_is_the_report_and_nothing_else(sqlite_gapless: Commands, chain: Chain) -> None:

@@ -155,6 +155,36 @@ def test_several_chains_are_told_apart(sqlite_gapless: Commands) -> None:
     assert [it["check"] for it in told["findings"]] == ["anchor"], "it is not Ethereum's genesis"
 
 
+@pytest.mark.parametrize("name", ["blocks.db", "blocks/"])
+def test_a_range_far_beyond_what_is_stored_is_answered_at_once(
+    sqlite_gapless: Commands, name: str
+) -> None:
+    sink = fill(sqlite_gapless, name)
+    told = sqlite_gapless.json("verify", sink, "--blocks", "0:999999999999", code=1)
+    assert told["tables"][0]["gaps"] == [[0, 4], [41, 999999999999]]
+    said = sqlite_gapless.refused("verify", sink, "--blocks", "0:99999999999999999999999")
+    assert "is above any block" in said
+
+
+def test_a_request_that_cannot_be_read_is_told_of(sqlite_gapless: Commands) -> None:
+    sink = fill(sqlite_gapless, "blocks.db")
+    sql = apsw.Connection(str(sqlite_gapless.folder / sink))
+    sql.execute("INSERT INTO _gapless_requests VALUES (1337, 5, 9, 'blocks', '', 'zz')")
+    sql.close()
+    for command in ("verify", "gaps", "repair"):
+        assert "request for blocks 5-9 cannot be read" in sqlite_gapless.refused(command, sink)
+
+
+def test_a_level_that_was_asked_for_and_not_reached_is_named(sqlite_gapless: Commands) -> None:
+    sink = fill(sqlite_gapless, "blocks.db")
+    sql = apsw.Connection(str(sqlite_gapless.folder / sink))
+    sql.execute("INSERT INTO _gapless_requests VALUES (1337, 5, 40, 'blocks', 'senders link', '')")
+    sql.close()
+    told = sqlite_gapless.json("verify", sink)
+    assert told["not_proven"]["senders"] == [[5, 40]]
+    assert "link" not in told["not_proven"]
+
+
 def test_a_sink_may_be_named(sqlite_gapless: Commands) -> None:
     fill(sqlite_gapless, "blocks.db")
     config = '[sinks.warehouse]\nurl = "blocks.db"\n'

@@ -26,8 +26,9 @@ async def gaps(
 ) -> int:
     """List the blocks that are missing, a range A:B on each line.
 
-    A block is missing if it was asked for and any table that was asked for lacks it, or if a file
-    that should hold it cannot be read. Changes nothing. Exit code 1: blocks are missing.
+    A block is missing if it was asked for and any table that was asked for has no record of it, or
+    if a file that should hold it is missing or cut. Reads records, not rows, and changes nothing.
+    Exit code 1: blocks are missing.
     """
     async with opened_store(ledger_url, target, network_name, blocks_text) as store:
         found = await missing(store.sink, store.chain_id, store.span)

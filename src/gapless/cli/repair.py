@@ -72,7 +72,7 @@ async def repair(
     """
     async with opened_store(ledger_url, target, network_name, blocks_text) as store:
         if (withdrawn := span_of(withdraw)) is not None:
-            return await _withdraw(store, withdrawn)
+            return await _withdraw(store, withdrawn, dry_run=dry_run, as_json=as_json)
         before = await _verified(store, anchors, deep=not shallow)
         requests = await store.sink.requests(store.chain_id)
         records = await store.sink.stored(store.chain_id)
@@ -80,10 +80,13 @@ async def repair(
         note(f"error: `{store.shown}` holds no block of {store.network}")
         return 1
     plan = Plan.of(before)
-    note(plan.text())
+    note(plan.text(replace_branch=replace_branch))
     if dry_run or not (plan.heights or plan.strays or replace_branch):
         if as_json:
             click.echo(data.to_json(verifying.report_json(before, store.network)))
+        if not before.complete:
+            note(f"error: {verifying.verdict(before)}")
+            note(f"\nhint: {verifying.repair(before, store.network, store.shown)}")
         return 0 if before.complete else 1
     await _remove_strays(store, plan.strays)
     asked = combined(requests) or [Request(before.span, frozenset(it.dataset for it in records))]
@@ -109,21 +112,29 @@ class Plan:
     heights: RangeSet  # to be fetched, in place of what is there
     strays: RangeSet  # rows that nobody asked for and no record knows
     files: tuple[str, ...]  # of a folder, that no manifest lists
+    elsewhere: RangeSet  # blocks that contradict a known hash
 
     @classmethod
     def of(cls, report: Report) -> Plan:
         stray = [it for it in report.findings if it.check == "stray"]
         files = tuple(it.words for it in stray if it.words.startswith("the file"))
         rows = RangeSet(it.span for it in stray if it.words not in files)
-        return cls(report.gaps | report.damaged | rows & report.asked, rows - report.asked, files)
+        wrong = report.gaps | report.damaged | rows
+        elsewhere = RangeSet(it.span for it in report.findings if it.check == "anchor")
+        return cls(wrong & report.asked, wrong - report.asked, files, elsewhere)
 
-    def text(self) -> str:
+    def text(self, *, replace_branch: bool) -> str:
         lines = [f"{words}; remove it by hand if nobody needs it" for words in self.files]
         if self.strays:
             lines.append(f"to remove: rows of {verifying.spans_text(self.strays)}, never asked for")
         if self.heights:
             count = counted(len(self.heights), "block")
             lines.append(f"to replace: {count}: {verifying.spans_text(self.heights)}")
+        if self.elsewhere:
+            spans = verifying.spans_text(self.elsewhere)
+            lines.append(f"of another chain or branch: {spans}; `--replace-branch` replaces them")
+        if replace_branch:
+            lines.append("to replace: also whatever is not on the node's chain, once it is asked")
         return "\n".join(lines) or "nothing to replace: what is stored is sound"
 
 
@@ -137,10 +148,16 @@ async def _verified(store: Store, anchors: Sequence[str], *, deep: bool) -> Repo
         progress.end()
 
 
-async def _withdraw(store: Store, span: Span) -> int:
-    async with await open_sink(place_of(load(), store.target), Access.WRITE) as sink:
-        await sink.withdraw(store.chain_id, span)
-    note(f"blocks {span.first:,} to {span.last:,} are no longer asked for; stored rows stay")
+async def _withdraw(store: Store, span: Span, *, dry_run: bool, as_json: bool) -> int:
+    shown = f"blocks {span.first:,} to {span.last:,}"
+    if dry_run:
+        note(f"{shown} would no longer be asked for; stored rows would stay")
+    else:
+        async with await open_sink(place_of(load(), store.target), Access.WRITE) as sink:
+            await sink.withdraw(store.chain_id, span)
+        note(f"{shown} are no longer asked for; stored rows stay")
+    if as_json:
+        click.echo(data.to_json({"withdrawn": span, "dry_run": dry_run}))
     return 0
 
 

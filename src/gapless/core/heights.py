@@ -18,6 +18,8 @@ from enum import StrEnum
 from gapless.core.errors import BadSelector
 from gapless.core.ranges import Span, parse_number
 
+HIGHEST = 2**63 - 1
+"""No height is above it: databases count no further."""
 _GRAMMAR = "write `18M:18.005M`, `18000000:+5000`, `18M:latest` or `:finalized`"
 
 
@@ -38,7 +40,7 @@ class Heights:
         start, colon, end = (part.strip() for part in text.partition(":"))
         if not (start or end) or start in set(Tag):
             raise BadSelector(f"`{text}` is no range of blocks", hint=_GRAMMAR)
-        first = parse_number(start) if start else 0
+        first = _height(start) if start else 0
         if not colon:
             return cls(first, first)
         if end in set(Tag) or not end:
@@ -47,13 +49,20 @@ class Heights:
             count = parse_number(end[1:])
             if count < 1:
                 raise BadSelector(f"`{text}` selects no block", hint="`+N` counts from 1")
-            return cls(first, first + count - 1)
-        last = parse_number(end)
+            return cls(first, _height(str(first + count - 1)))
+        last = _height(end)
         if last < first:
             raise BadSelector(
                 f"`{text}` ends before it begins", hint=f"write `{last}:{first}`, or `{first}:+N`"
             )
         return cls(first, last)
+
+
+def _height(text: str) -> int:
+    height = parse_number(text)
+    if height > HIGHEST:
+        raise BadSelector(f"`{text}` is above any block", hint=f"heights end at {HIGHEST:,}")
+    return height
 
 
 @dataclass(frozen=True)

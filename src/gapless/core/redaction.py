@@ -70,6 +70,9 @@ def _after(run: str, at: int) -> str:
     return "" if end is None else run[end.start() :]
 
 
+_FILES = ("sqlite", "duckdb", "parquet")  # a path on this machine: nothing in it is a secret
+
+
 class Secrets:
     """The secret parts of some URLs, to be struck out of texts in any common encoding."""
 
@@ -102,7 +105,7 @@ def urls_in(texts: Iterable[str]) -> Iterator[str]:
 def _secrets_of(url: str) -> Iterator[str]:
     """The parts of a URL that only its owner knows: of a database, credentials and options."""
     scheme, separator, rest = url.partition("://")
-    if not separator:
+    if not separator or scheme.lower() in _FILES:
         return
     before, _, after = rest.rpartition("@")
     user, _, password = before.partition(":")

@@ -59,8 +59,8 @@ def known_hashes(network: Network, anchors: Iterable[Anchor]) -> dict[int, bytes
     for height, hash_ in anchors:
         if found.setdefault(height, hash_) != hash_:
             raise UsageError(
-                f"the anchor at {height:,} contradicts another one: `{network.name}` has"
-                f" 0x{found[height].hex()} there",
-                hint="check the hash, and the network's name",
+                f"two anchors at {height:,} contradict each other: 0x{found[height].hex()} and"
+                f" 0x{hash_.hex()}",
+                hint="check the hash, the network's name, and what the sink was filled with before",
             )
     return found

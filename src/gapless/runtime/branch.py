@@ -8,25 +8,41 @@ branch: a finding counts only if it comes out the same twice.
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 
-from gapless.core.errors import SourceError
+from gapless.core.errors import Damaged, SourceError
+from gapless.core.heights import HIGHEST
 from gapless.core.ranges import RangeSet, Span
 from gapless.schema import BLOCKS
 from gapless.sinks import Sink
-from gapless.sinks.sink import HIGHEST
 from gapless.sources.evm.source import EvmSource
 
 _RUNS = 16  # stored ranges that are looked at, the highest first
 _LOOKS = 4
 
 
-async def abandoned(sink: Sink, chain_id: int, span: Span, source: EvmSource) -> RangeSet:
-    """The stored heights, in a span or linked to it, that the node has other blocks at."""
-    found = RangeSet()
+@dataclass(frozen=True)
+class Abandoned:
+    """Stored heights at which the node has other blocks."""
+
+    heights: RangeSet
+    unrelated: bool  # some stored range shares no block at all with the node's chain
+
+    def is_reorganisation(self, depth: int) -> bool:
+        """Whether a chain may have changed like that; else somebody must decide who is right."""
+        return len(self.heights) <= depth and not self.unrelated
+
+
+async def abandoned(sink: Sink, chain_id: int, span: Span, source: EvmSource) -> Abandoned:
+    """What of the stored blocks, in a span or linked to it, is not on the node's chain."""
+    found, unrelated = RangeSet(), False
     for run in (await _runs(sink, chain_id, span))[-_RUNS:]:
-        with suppress(SourceError):  # it has no such block to show: nothing is known then
-            found |= await _confirmed(sink, chain_id, run, source)
-    return found
+        # Nothing is known where it has no such block to show, or ours cannot be read.
+        with suppress(SourceError, Damaged):
+            left = await _confirmed(sink, chain_id, run, source)
+            found |= left
+            unrelated |= left == RangeSet.of(run)
+    return Abandoned(found, unrelated)
 
 
 async def _runs(sink: Sink, chain_id: int, span: Span) -> tuple[Span, ...]:

@@ -250,12 +250,19 @@ async def open_fetch(
             if sink is None:
                 yield opened(spec, sink, Holding(), RangeSet.of(span))
                 return
-            stale = await abandoned(sink, spec.chain_id, span, source)
-            if len(stale) > network.reorg_depth:
+            recorded = await anchors_of(sink, spec.chain_id)
+            if not wish.replace_branch and recorded.keys() - known.keys():
+                known = known_hashes(network, [*wish.anchors, *map(Anchor._make, recorded.items())])
+                await refuse_wrong_chain(pool, known, tip.final, network.name)
+            spec = msgspec.structs.replace(spec, anchors=_texts(known))
+            found = await abandoned(sink, spec.chain_id, span, source)
+            stale = found.heights
+            if not found.is_reorganisation(network.reorg_depth):
                 if not wish.replace_branch:
-                    raise _orphaned(wish.sink, stale, network)
+                    raise _orphaned(wish.sink, stale)
                 for part in stale.spans:
                     await sink.retract(spec.chain_id, part, await sink.highest_fence())
+                    await sink.withdraw(spec.chain_id, part)  # with anchors of the old branch
             elif stale:
                 spec = msgspec.structs.replace(spec, refetch=True)
             held = await holding(sink, spec, span)
@@ -268,11 +275,21 @@ async def open_fetch(
             yield opened(spec, sink, held, missing)
 
 
-def _orphaned(sink: str, stale: RangeSet, network: Network) -> Orphaned:
+async def anchors_of(sink: Sink, chain_id: int) -> dict[int, bytes]:
+    """The hashes that earlier fetches into a sink were given, by height."""
+    requests = await sink.requests(chain_id)
+    return {anchor.height: anchor.hash for each in requests for anchor in each.anchors}
+
+
+def _texts(known: Mapping[int, bytes]) -> tuple[str, ...]:
+    return tuple(str(Anchor(height, hash_)) for height, hash_ in sorted(known.items()))
+
+
+def _orphaned(sink: str, stale: RangeSet) -> Orphaned:
     first, last = stale.spans[0].first, stale.spans[-1].last
     return Orphaned(
         f"stored blocks {first:,} to {last:,} of `{sink}` are not on the node's chain: it changed"
-        f" more than {network.reorg_depth} blocks deep, or the node is on another branch",
+        " deeper than a reorganisation does, or the node is on another chain or branch",
         stale=stale,
         hint="if the node is right, replace the stored branch:"
         f" `gapless repair {sink} --replace-branch`",

@@ -128,12 +128,14 @@ class Plane:
             await self.sink.retract(chain_id, damaged, context.fence)
         if self.spec.refetch:
             await self._discard_unreadable(span, context.fence)
-            recorded = RangeSet(it.span for it in await self.sink.records(chain_id, span))
-            for unknown in (whole - recorded).spans:  # rows without a record would be in the way
-                await self.sink.retract(chain_id, unknown, context.fence)
+            await self._discard_unrecorded(span, context.fence)
             return whole
         reproof = Reproof(self.sink, self.spec, self._threads, context.check)
-        proven = await reproof.prove(held.weak, context.fence)
+        try:
+            proven = await reproof.prove(held.weak, context.fence)
+        except Damaged as unreadable:
+            await self.sink.retract(chain_id, unreadable.span, context.fence)
+            return await self._missing(span, context)
         self.reproven += len(proven)
         return whole - held.done - proven
 
@@ -146,6 +148,16 @@ class Plane:
         except Damaged:
             for each in RangeSet(it.span for it in records).spans:
                 await self.sink.retract(self.spec.chain_id, each, fence)
+
+    async def _discard_unrecorded(self, span: Span, fence: int) -> None:
+        """Retracts rows that no record knows: they would be in the way of what is written."""
+        chain_id = self.spec.chain_id
+        records = await self.sink.records(chain_id, span)
+        for dataset in self.spec.datasets:
+            recorded = RangeSet(it.span for it in records if it.dataset == dataset)
+            for unknown in (RangeSet.of(span) - recorded).spans:
+                if (await self.sink.counts(table(dataset), chain_id, unknown)).num_rows:
+                    await self.sink.retract(chain_id, unknown, fence)
 
     async def _joins(self, ledger: Ledger) -> JoiningSink | None:
         """The sink, if it is one database with the ledger; found out once."""

@@ -11,10 +11,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gapless.core.errors import BrokenSeam
+from gapless.core.heights import HIGHEST
 from gapless.schema import BLOCKS, Table, table
 from gapless.schema.arrow import arrow_schema
 from gapless.schema.digest import one_array
-from gapless.sinks.sink import HIGHEST, Batch
+from gapless.sinks.sink import Batch
 
 Numbers = NDArray[np.uint64]
 

@@ -11,9 +11,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gapless.core.anchors import Anchor
+from gapless.core.errors import SinkUnusable
+from gapless.core.heights import HIGHEST
 from gapless.core.ranges import RangeSet, Span
 from gapless.schema import TABLES
-from gapless.sinks.sink import HIGHEST, Request
+from gapless.sinks.sink import Request
 
 TABLE = "_gapless_requests"
 COLUMNS = "first, last, datasets, checks, anchors"
@@ -87,10 +89,17 @@ def to_row(request: Request) -> Row:
 def from_row(row: Sequence[Any]) -> Request:
     """The request that `to_row` made a row of."""
     first, last, datasets, checks, anchors = row
-    pairs = (each.split(":") for each in anchors.split())
+    try:
+        pairs = [each.split(":") for each in anchors.split()]
+        known = frozenset(Anchor(int(height), bytes.fromhex(hash_)) for height, hash_ in pairs)
+    except ValueError as error:
+        raise SinkUnusable(
+            f"the sink's request for blocks {first}-{last} cannot be read: {error}",
+            hint=f"restore the sink, or delete that row of `{TABLE}` and fetch the blocks again",
+        ) from error
     return Request(
         span=Span(first, last),
         datasets=frozenset(datasets.split()),
         checks=frozenset(checks.split()),
-        anchors=frozenset(Anchor(int(height), bytes.fromhex(hash_)) for height, hash_ in pairs),
+        anchors=known,
     )

@@ -27,8 +27,6 @@ from gapless.core.ranges import Span
 from gapless.schema import Table
 from gapless.schema.arrow import Tables
 
-HIGHEST = 2**63 - 1
-"""No height is above it: databases count no further."""
 COUNTS = pa.schema([("block_number", pa.uint64()), ("rows", pa.uint64())])
 """What `Sink.counts` returns."""
 

@@ -18,13 +18,14 @@ from typing import Protocol
 import pyarrow as pa
 
 from gapless.core.errors import Damaged
+from gapless.core.heights import HIGHEST
 from gapless.core.ranges import RangeSet, Span
 from gapless.schema import BLOCKS, TABLES, Table, table
 from gapless.schema.digest import MODULUS, digest
 from gapless.sinks import records, requests
 from gapless.sinks.records import Known, Retracted
 from gapless.sinks.revision import COMPARED, revised
-from gapless.sinks.sink import HIGHEST, Batch, Request, Stored
+from gapless.sinks.sink import Batch, Request, Stored
 
 DigestOf = Callable[[Table, pa.Table], int]
 

@@ -19,12 +19,12 @@ import pyarrow as pa
 
 from gapless.checks.levels import Level, lacking_proofs
 from gapless.core.errors import Damaged
+from gapless.core.heights import HIGHEST
 from gapless.core.ranges import RangeSet, Span
 from gapless.networks import Check, Network
 from gapless.schema import BLOCKS, LOGS, TABLES, TRANSACTIONS, table
-from gapless.sinks import Sink, Stored
+from gapless.sinks import Request, Sink, Stored
 from gapless.sinks.records import overlap
-from gapless.sinks.sink import HIGHEST
 from gapless.verify.anchored import anchored, contradictions
 from gapless.verify.deep import DeepLook, Progress
 from gapless.verify.edges import Edges, record_findings
@@ -86,8 +86,9 @@ class Verification:
         rows: Counter[str] = Counter()
         looking = self._shallow(whole, records, {**covered}, broken, rows)
         findings += [it async for it in looking]
+        elsewhere = RangeSet.of(span or Span(0, HIGHEST)) - _heights(records)
+        findings += [it async for it in self._strays_in(elsewhere)]
         if span is None:
-            findings += [it async for it in self._strays_beyond(whole)]
             findings += await stray_files(sink, whole)
         reproven: Reproven | None = None
         if self.deep:
@@ -104,7 +105,7 @@ class Verification:
             whole,
             coverage,
             tuple(joined(findings)),
-            _not_proven(records, whole),
+            _not_proven(records, requests, whole),
             tuple(anchored(self.anchors, covered[BLOCKS.name], findings)),
             reproven,
         )
@@ -137,7 +138,10 @@ class Verification:
         tallies = {name: Tally([it for it in sound if it.dataset == name]) for name in COUNTS}
         edges = Edges(sound)
         wrong: set[str] = set()
-        pending = deque(_windows(whole, broken.values()))
+        recorded = _heights(records) & RangeSet.of(whole)
+        pending = deque(
+            window for span in recorded.spans for window in _windows(span, broken.values())
+        )
         while pending:
             window = pending.popleft()
             within = RangeSet.of(window)
@@ -150,7 +154,8 @@ class Verification:
                     if window.size > 1:
                         pending.extendleft(reversed(halves(window)))
                         continue
-                    findings.append(Finding("damaged", BLOCKS.name, window, str(error)))
+                    span = _recorded_with(window, records)
+                    findings.append(Finding("damaged", BLOCKS.name, span, str(error)))
             if blocks is not None:
                 rows[BLOCKS.name] += blocks.num_rows
                 findings += blocks_findings(blocks, covered[BLOCKS.name] & within, before)
@@ -159,7 +164,11 @@ class Verification:
             for dataset in COUNTS:
                 if within & broken[dataset]:
                     continue
-                counts = await self.sink.counts(table(dataset), self.chain_id, window)
+                try:
+                    counts = await self.sink.counts(table(dataset), self.chain_id, window)
+                except Damaged as error:
+                    findings.append(Finding("damaged", dataset, error.span, str(error)))
+                    continue
                 tallies[dataset].add(window, counts)
                 rows[dataset] += int(numbers(counts["rows"]).sum())
                 if blocks is not None:
@@ -172,9 +181,9 @@ class Verification:
             for finding in tallies[dataset].findings(whole):
                 yield finding
 
-    async def _strays_beyond(self, whole: Span) -> AsyncIterator[Finding]:
-        """Rows below and above all that is recorded or asked for."""
-        for outside in (RangeSet.of((0, HIGHEST)) - RangeSet.of(whole)).spans:
+    async def _strays_in(self, unrecorded: RangeSet) -> AsyncIterator[Finding]:
+        """Rows where no record knows of any."""
+        for outside in unrecorded.spans:
             for each in TABLES:
                 counts = await self.sink.counts(each, self.chain_id, outside)
                 for span in runs(numbers(counts["block_number"])).spans:
@@ -204,6 +213,12 @@ async def missing(sink: Sink, chain_id: int, span: Span | None = None) -> Missin
     return Missing(gaps, damaged & RangeSet.of(span) if span else damaged)
 
 
+def _recorded_with(block: Span, records: Sequence[Stored]) -> Span:
+    """The range that was written together with a block."""
+    found = (it.span for it in records if it.dataset == BLOCKS.name and overlap(it.span, block))
+    return next(found, block)
+
+
 def _windows(whole: Span, broken: Iterable[RangeSet]) -> Iterator[Span]:
     """Pieces of a range, none of which is only in part broken, for any table."""
     spans = [span for each in broken for span in (each & RangeSet.of(whole)).spans]
@@ -228,18 +243,27 @@ def _coverage(
         yield Coverage(
             dataset=dataset,
             heights=stored,
-            gaps=heights - stored,
+            wanted=heights,
             rows=rows[dataset],
             proven=_where(here, whole, lambda it: it.proven),
             unproven=_where(here, whole, lambda it: it.unproven),
         )
 
 
-def _not_proven(records: Sequence[Stored], whole: Span) -> dict[str, RangeSet]:
+def _not_proven(
+    records: Sequence[Stored], requests: Sequence[Request], whole: Span
+) -> dict[str, RangeSet]:
     """Where which check is lacking that the default level makes, or that was asked for."""
     blocks = [it for it in records if it.dataset == BLOCKS.name and overlap(it.span, whole)]
     of_receipts = _heights([it for it in records if it.dataset in _OF_RECEIPTS])
+    stored = _heights(blocks) & RangeSet.of(whole)
+    proven = _where(blocks, whole, lambda it: it.proven)
     found: dict[str, RangeSet] = {}
+    for request in requests:
+        for check in request.checks:
+            here = stored & RangeSet.of(request.span) - proven.get(check, RangeSet())
+            if here:
+                found[check] = found.get(check, RangeSet()) | here
     for receipts in (True, False):
         expected = Level.AUTO.checks_of(receipts=receipts)
         lacking = partial(_lacking, expected)

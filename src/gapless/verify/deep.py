@@ -108,7 +108,8 @@ class DeepLook:
                     return None
                 else:
                     self._broken.add(record)
-                    self.findings.append(Finding("damaged", name, window, str(error)))
+                    # Without this block, nobody can tell whether the rest is as it was written.
+                    self.findings.append(Finding("damaged", name, record.span, str(error)))
         return found
 
     def _prove(

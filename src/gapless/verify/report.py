@@ -26,10 +26,14 @@ class Coverage:
 
     dataset: str
     heights: RangeSet
-    gaps: RangeSet
+    wanted: RangeSet
     rows: int = 0  # that are there
     proven: Mapping[str, RangeSet] = field(default_factory=dict)  # by check
     unproven: Mapping[str, RangeSet] = field(default_factory=dict)  # asked for, but not possible
+
+    @property
+    def gaps(self) -> RangeSet:
+        return self.wanted - self.heights
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,7 @@ class Report:
     @property
     def asked(self) -> RangeSet:
         """Heights that should be there."""
-        return RangeSet(span for each in self.coverage for span in (each.heights | each.gaps).spans)
+        return RangeSet(span for each in self.coverage for span in each.wanted.spans)
 
     @property
     def damaged(self) -> RangeSet:

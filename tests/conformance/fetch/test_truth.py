@@ -202,6 +202,30 @@ async def test_endpoints_of_different_chains_are_refused_before_anything_is_stor
     assert node.calls["eth_getBlockReceipts"] == 0
 
 
+async def test_another_chain_never_replaces_a_stored_one(
+    chain: Chain, node: DevNode, fetch: Fetch, stored: Fetch
+) -> None:
+    """However few blocks are stored: a reorganisation leaves something in common."""
+    await fetch(node, heights="0:9")
+    other = simulated(Parameters(blocks=300, txs=4, seed=12))
+    async with DevNode(other) as stranger:
+        for heights in ("0:9", "0:40"):
+            with pytest.raises(Orphaned, match="stored blocks 0 to 9 of "):
+                await fetch(stranger, heights=heights)
+    assert await stored() == truth(chain, Span(0, 9))
+
+
+async def test_an_anchor_binds_later_fetches_into_the_same_sink(
+    chain: Chain, node: DevNode, fetch: Fetch, stored: Fetch
+) -> None:
+    await fetch(node, heights="40:60", anchors=[anchor(chain, 50)])
+    chain.reorg(45)
+    async with DevNode(chain) as reorganised:
+        with pytest.raises(UsageError, match="its block 50 is 0x"):
+            await fetch(reorganised, heights="100:110", confirmations=0)
+    assert (await stored())["blocks"].num_rows == 21
+
+
 async def test_a_branch_that_was_abandoned_deeper_than_the_limit_is_told_apart(
     chain: Chain, fetch: Fetch, stored: Fetch
 ) -> None:

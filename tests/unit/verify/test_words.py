@@ -22,7 +22,7 @@ def test_many_ranges_are_cut_short() -> None:
 def test_checks_that_held_in_part_are_told() -> None:
     part = RangeSet.of((0, 999))
     proven = {"link": WHOLE, "receipts_root": part}
-    blocks = Coverage("blocks", WHOLE, RangeSet(), 2000, proven, {"prices": WHOLE})
+    blocks = Coverage("blocks", WHOLE, WHOLE, 2000, proven, {"prices": WHOLE})
     not_proven = {"prices": WHOLE, "receipts_root": RangeSet.of((1000, 1999))}
     report = Report(1, Span(0, 1999), (blocks,), (), not_proven)
     text = report_text(report, "ethereum")
@@ -32,7 +32,7 @@ def test_checks_that_held_in_part_are_told() -> None:
 
 def test_long_lists_are_cut_short() -> None:
     findings = tuple(Finding("link", "blocks", Span(at, at), "bad") for at in range(0, 60, 2))
-    report = Report(1, Span(0, 1999), (Coverage("blocks", WHOLE, RangeSet(), 2000),), findings)
+    report = Report(1, Span(0, 1999), (Coverage("blocks", WHOLE, WHOLE, 2000),), findings)
     assert report_text(report, "ethereum").splitlines()[-2:] == [
         "blocks 38: bad",
         "and 10 more; `--json` lists all",
@@ -41,7 +41,7 @@ def test_long_lists_are_cut_short() -> None:
 
 
 def test_the_hint_brings_the_tables_that_are_stored() -> None:
-    coverage = tuple(Coverage(name, WHOLE, GAPS) for name in ("blocks", "logs"))
+    coverage = tuple(Coverage(name, WHOLE - GAPS, WHOLE) for name in ("blocks", "logs"))
     report = Report(1, Span(0, 1999), coverage, ())
     command = "gapless fetch ethereum 0:91 --to 'my sink.db' --datasets blocks,logs"
     assert repair(report, "ethereum", "my sink.db") == f"fill the gaps: `{command}`"
@@ -49,7 +49,7 @@ def test_the_hint_brings_the_tables_that_are_stored() -> None:
 
 @pytest.mark.parametrize(("stored", "option"), [(WHOLE, " --datasets blocks"), (RangeSet(), "")])
 def test_headers_alone_stay_alone(stored: RangeSet, option: str) -> None:
-    report = Report(1, Span(0, 1999), (Coverage("blocks", stored, GAPS),), ())
+    report = Report(1, Span(0, 1999), (Coverage("blocks", stored - GAPS, stored | GAPS),), ())
     command = f"fill the gaps: `gapless fetch ethereum 0:91 --to x.db{option}`"
     assert repair(report, "ethereum", "x.db") == command
 

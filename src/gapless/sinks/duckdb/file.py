@@ -47,6 +47,11 @@ CREATE TABLE _gapless_ranges (
 """
 _CREATE_REQUESTS = requests.create(requests.TABLE, "UBIGINT")
 _COLUMNS = "SELECT table_name, column_name FROM duckdb_columns() WHERE schema_name = 'main'"
+# It would ask the internet for an extension that reads a file of another kind.
+_CONFIG: dict[str, str | bool | int | float | list[str]] = {
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+}
 _turns: defaultdict[Path, Lock] = defaultdict(Lock)
 """Of the files that are open: DuckDB would let two inserts of one range pass."""
 
@@ -76,9 +81,9 @@ def _connected(path: Path, access: Access) -> duckdb.DuckDBPyConnection:
         if access is Access.CREATE:
             path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            return duckdb.connect(str(path), read_only=not access.writes)
+            return duckdb.connect(str(path), read_only=not access.writes, config=_CONFIG)
         except duckdb.ConnectionException:  # this process has it open to write
-            return duckdb.connect(str(path))
+            return duckdb.connect(str(path), config=_CONFIG)
     except (duckdb.Error, OSError) as error:
         if "set lock on file" in str(error):
             raise SinkUnusable(

@@ -26,7 +26,7 @@ import fcntl
 import os
 import re
 from collections.abc import Collection, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
@@ -149,12 +149,13 @@ class Folder:
         for folder in sorted(parents | {parent.parent for parent in parents} | {self.path}):
             sync_folder(folder)
         self._replace(manifest)
-        for name in {*manifest.superseded} - {*come}:
-            path = self.path / name
-            path.unlink(missing_ok=True)
-            parents.add(path.parent)
         for name in {*come}:
             self._staged(name, manifest.generation).rename(self.path / name)
+        for name in {*manifest.superseded} - {*come}:
+            path = self.path / name
+            with suppress(OSError):  # it does not count any more: at worst, it is left as a stray
+                path.unlink(missing_ok=True)
+            parents.add(path.parent)
         for folder in parents:  # the next manifest does not tell what this one superseded or staged
             if folder.exists():
                 sync_folder(folder)
@@ -174,7 +175,8 @@ class Folder:
         manifest = self.manifest()
         listed = manifest.names()
         for name in {*manifest.superseded} - listed:
-            (self.path / name).unlink(missing_ok=True)
+            with suppress(OSError):
+                (self.path / name).unlink(missing_ok=True)
         for path in self._files():
             if staged := _STAGED.fullmatch(path.name):
                 final = path.with_name(staged[1])

@@ -14,10 +14,11 @@ from msgspec import Struct
 
 from gapless.core.anchors import Anchor
 from gapless.core.errors import SinkUnusable
+from gapless.core.heights import HIGHEST
 from gapless.core.ranges import Span
 from gapless.networks import CUSTOM, network_of_chain
 from gapless.sinks.records import Known, Retracted, overlap
-from gapless.sinks.sink import HIGHEST, Request, Stored
+from gapless.sinks.sink import Request, Stored
 
 VERSION = 1
 CELL = 1000

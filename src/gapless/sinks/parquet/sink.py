@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from gapless.core.errors import SinkError
+from gapless.core.heights import HIGHEST
 from gapless.core.ranges import RangeSet, Span
 from gapless.schema import BLOCKS, TABLES, Table
 from gapless.schema.arrow import Tables
@@ -30,7 +31,7 @@ from gapless.sinks.parquet.folder import Folder
 from gapless.sinks.parquet.manifest import CELL, Wanted
 from gapless.sinks.parquet.stored import StoredRows
 from gapless.sinks.revision import revised
-from gapless.sinks.sink import HIGHEST, Access, Batch, Damage, Request, Stored
+from gapless.sinks.sink import Access, Batch, Damage, Request, Stored
 from gapless.sinks.threaded import ThreadedSink
 from gapless.threads import Thread
 

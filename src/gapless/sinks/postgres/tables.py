@@ -18,6 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from gapless.core.heights import HIGHEST
 from gapless.core.ranges import Span
 from gapless.postgres.connections import Connection
 from gapless.schema import TABLES, Table
@@ -30,7 +31,7 @@ from gapless.sinks.postgres.home import Home
 from gapless.sinks.postgres.home import columns as columns_of
 from gapless.sinks.postgres.rows import selected, to_arrow
 from gapless.sinks.records import Known, Retracted
-from gapless.sinks.sink import COUNTS, HIGHEST, Request, Stored
+from gapless.sinks.sink import COUNTS, Request, Stored
 
 # Ranges are disjoint, so of those that begin before ours only the last one can reach into it.
 _KNOWN = f"""

@@ -12,12 +12,13 @@ from collections.abc import Collection, Iterable
 import apsw
 import pyarrow as pa
 
+from gapless.core.heights import HIGHEST
 from gapless.core.ranges import Span
 from gapless.schema import TABLES, Table, table
 from gapless.schema.sqlite import create_indexes, create_table, create_view
 from gapless.sinks import requests
 from gapless.sinks.records import Known, Retracted
-from gapless.sinks.sink import COUNTS, HIGHEST, Request, Stored
+from gapless.sinks.sink import COUNTS, Request, Stored
 from gapless.sinks.sqlite import file
 from gapless.sinks.sqlite.ranges import Ranges
 from gapless.sinks.sqlite.rows import filled, to_arrow, to_tuples
