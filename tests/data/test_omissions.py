@@ -53,8 +53,6 @@ UNCOMMITTED = {
     ("transactions", "v"),
     ("transactions", "r"),
     ("transactions", "s"),
-    ("transactions", "gas_price"),
-    ("transactions", "gas_price_f64"),
 }
 
 

@@ -38,7 +38,7 @@ def complete(
 ) -> None:
     """Fills in, in place, what the answer lacks; what cannot be read is left for the checks."""
     supported = network.checks_at(height)
-    if Check.WITHDRAWALS_ROOT in supported and block.withdrawals_root == _EMPTY_ROOT:
+    if block.withdrawals_root == _EMPTY_ROOT:
         block.withdrawals = block.withdrawals or []
     if isinstance(block, Block):
         for transaction in block.transactions:
@@ -63,6 +63,7 @@ def _complete_transaction(it: Transaction) -> None:
         it.access_list = _NO_ENTRIES
     if it.type == _DEPOSIT:
         it.mint = it.mint or "0x0"
+        it.gas_price = it.gas_price or "0x0"
         it.is_system_tx = bool(it.is_system_tx)
 
 

@@ -64,7 +64,7 @@ async def repair(
     dry_run: bool,
     anchors: tuple[str, ...],
 ) -> int:
-    """Replace stored blocks that are damaged, and fetch those that are missing.
+    """Replace what is damaged, and fetch what is missing.
 
     Verifies the sink as `gapless verify --deep` does, fetches whatever is missing or wrong, writes
     it in place of what is there, and verifies again. Blocks that are sound are left alone. Exit
