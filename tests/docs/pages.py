@@ -161,7 +161,9 @@ class Runner:
             start_new_session=True,
         )
         try:
-            printed, _ = process.communicate(self._with_real_ports(block.text), timeout=60)
+            # What runs dies a moment after the shim that stands for it (see `forks`).
+            text = block.text.replace("kill -9 $!\n", "kill -9 $!\nsleep 1\n")
+            printed, _ = process.communicate(self._with_real_ports(text), timeout=60)
         finally:
             _kill(process)  # nothing that it started outlives it
         wanted = int(block.word("exit") or 0)
