@@ -19,7 +19,8 @@ import msgspec
 import gapless
 from gapless.core.backfill import State
 from gapless.ledger import open_ledger
-from gapless.runtime.fetching import FetchOptions, FetchResult
+from gapless.runtime.fetching import FetchResult
+from gapless.runtime.wishes import FetchOptions
 from gapless.sources.rpc import Profile
 
 NETWORK = "custom"

@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from gapless.config import Config
 from gapless.ledger.records import BackfillRequest
-from gapless.runtime.fetching import FetchOptions, open_fetch, start, wish_for
+from gapless.runtime.fetching import open_fetch, start
+from gapless.runtime.wishes import FetchOptions, wish_for
 
 LEASE = 1.0
 

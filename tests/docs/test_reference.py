@@ -16,7 +16,8 @@ from gapless.core.backfill import State
 from gapless.core.ranges import RangeSet, Span
 from gapless.networks import Check
 from gapless.runtime.blocks_spec import BlocksSpec
-from gapless.runtime.fetching import FetchOptions, FetchResult
+from gapless.runtime.fetching import FetchResult
+from gapless.runtime.wishes import FetchOptions
 from gapless.sinks.sqlite import ranges
 from gapless.sources.reactions import Reaction
 from gapless.telemetry.actions import ACTIONS

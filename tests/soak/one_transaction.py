@@ -25,7 +25,7 @@ import asyncpg
 import gapless
 from gapless.core.ranges import Span
 from gapless.devnode import Chain, DevNode, Parameters, simulated
-from gapless.runtime.fetching import FetchOptions
+from gapless.runtime.wishes import FetchOptions
 from tests.agreement import disagreements
 from tests.conformance.fetch.stage import contents, truth
 from tests.servers import PostgresConfig, PostgresServer

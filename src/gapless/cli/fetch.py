@@ -33,14 +33,13 @@ from gapless.runtime.engine import Engine
 from gapless.runtime.fetch import Wish, calls_for
 from gapless.runtime.fetching import (
     Fetching,
-    FetchOptions,
     FetchResult,
     open_fetch,
     start,
-    wish_for,
 )
 from gapless.runtime.finishing import finished_by_workers
 from gapless.runtime.plane import Plane, keep_profiles
+from gapless.runtime.wishes import FetchOptions, wish_for
 from gapless.sources.rpc import Share
 
 _LEVELS = [level.value for level in Level]

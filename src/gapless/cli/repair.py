@@ -27,7 +27,8 @@ from gapless.cli.verify import RowProgress, rows_of
 from gapless.config import Config, load
 from gapless.core.ranges import RangeSet, Span
 from gapless.runtime.fetch import Wish
-from gapless.runtime.fetching import FetchOptions, FetchResult, wish_for
+from gapless.runtime.fetching import FetchResult
+from gapless.runtime.wishes import FetchOptions, wish_for
 from gapless.sinks import Access, Request, open_sink
 from gapless.verify import Report, Verification
 

@@ -14,39 +14,32 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import partial
-from typing import TypedDict, TypeVar, Unpack
+from typing import Unpack
 
 import msgspec
 
 from gapless.checks.levels import Level, lacking_proofs
-from gapless.config import Config, checked, load
+from gapless.config import Config, load
 from gapless.core.anchors import Anchor
 from gapless.core.backfill import State
-from gapless.core.chunk import Order
-from gapless.core.errors import Damaged, LedgerError, Orphaned, SinkUnusable, UsageError
-from gapless.core.heights import Heights, Tip
+from gapless.core.errors import Damaged, LedgerError, Orphaned, SinkUnusable
+from gapless.core.heights import Tip
 from gapless.core.ranges import RangeSet, Span
-from gapless.core.retry import RetryKind, RetryPolicy
 from gapless.ledger import Ledger, open_ledger
 from gapless.ledger.records import Backfill, BackfillRequest
-from gapless.networks import Network, find_network
 from gapless.runtime import blocks
 from gapless.runtime.blocks_spec import BlocksSpec, known_hashes
 from gapless.runtime.branch import abandoned
 from gapless.runtime.counts import Counts
 from gapless.runtime.engine import BackfillHandle, Engine
 from gapless.runtime.fetch import (
-    FOREGROUND,
     Wish,
-    datasets_of,
     request_for_blocks,
     survey,
     unfinished,
 )
 from gapless.runtime.holding import Holding, holding
-from gapless.runtime.places import Places, places_of
 from gapless.runtime.plane import (
     Plane,
     endpoints_of,
@@ -55,9 +48,10 @@ from gapless.runtime.plane import (
     plane_with,
 )
 from gapless.runtime.process import DEFAULT_LEDGER, actor
+from gapless.runtime.wishes import FetchOptions, wish_for
 from gapless.runtime.worker import WorkerOptions
 from gapless.sinks import Access, Request, Sink, Stored
-from gapless.sinks.location import is_shareable, open_sink
+from gapless.sinks.location import open_sink
 from gapless.sources.evm.identity import refuse_wrong_chain
 from gapless.sources.evm.source import EvmSource
 from gapless.sources.rpc import (
@@ -70,8 +64,6 @@ from gapless.sources.rpc import (
     Served,
     Share,
 )
-
-E = TypeVar("E", bound=StrEnum)
 
 FIRST_PATIENCE, PATIENCE = 8.0, 60.0  # seconds with endpoints: while a person waits, and later
 
@@ -332,87 +324,6 @@ async def _sink_at(target: str, *, create: bool) -> AsyncIterator[Sink | None]:
         return
     async with sink:
         yield sink
-
-
-class FetchOptions(TypedDict, total=False):
-    """How a fetch is done. What is left out, or None, is the configuration's choice."""
-
-    datasets: str | None  # `blocks,logs`; all of them
-    workers: int | None
-    batch_size: int | None
-    chunk_size: int | None
-    max_concurrent: int | None
-    verify: str | None
-    retry: str | None
-    rps: float | None
-    order: str | None
-    confirmations: int | None  # blocks below the head that are not taken for final
-    anchors: Sequence[str] | None  # `HEIGHT:HASH` of blocks that are trusted
-    refetch: bool | None  # whether to replace what is stored
-
-
-_NUMBERS = ("workers", "batch_size", "chunk_size", "max_concurrent", "verify", "retry")
-
-
-def wish_for(
-    config: Config,
-    network: str,
-    heights: str | None,
-    rpcs: Sequence[str],
-    target: str | None,
-    options: FetchOptions,
-    processes: int = 1,
-) -> tuple[Wish, Places]:
-    """The wish, with all that can be wrong about it found before a node is asked."""
-    chain = find_network(network)
-    said = {name: options.get(name) for name in _NUMBERS if options.get(name) is not None}
-    numbers = checked(msgspec.structs.replace(config.fetch, **said))
-    if processes > numbers.max_concurrent:
-        numbers = msgspec.structs.replace(numbers, max_concurrent=processes)
-    places = places_of(config, chain, rpcs, target, options.get("rps"))
-    if processes > 1 and not is_shareable(places.config.sink(places.sink)):
-        raise UsageError(
-            f"`{places.sink}` can be open in one process only",
-            hint="leave out `--processes`, or fetch into a sink of another kind",
-        )
-    return Wish(
-        network=chain,
-        heights=_heights(heights, numbers.start_height, numbers.end_height),
-        datasets=datasets_of(options.get("datasets")),
-        endpoints=places.endpoints,
-        sink=places.sink,
-        verify=_one_of(Level, "verify", numbers.verify),
-        numbers=numbers,
-        anchors=_anchors(chain, options.get("anchors") or ()),
-        refetch=options.get("refetch") or False,
-        order=_one_of(Order, "order", options.get("order") or Order.OLDEST),
-        retry=RetryPolicy.named(_one_of(RetryKind, "retry", numbers.retry)),
-        queue="default" if places.shared else FOREGROUND,
-        confirmations=options.get("confirmations"),
-        processes=processes,
-    ), places
-
-
-def _anchors(network: Network, texts: Sequence[str]) -> tuple[Anchor, ...]:
-    anchors = tuple(sorted({*map(Anchor.parse, texts)}))
-    known_hashes(network, anchors)  # refuses contradictions
-    return anchors
-
-
-def _one_of(kind: type[E], what: str, text: str) -> E:
-    try:
-        return kind(text)
-    except ValueError:
-        known = ", ".join(kind)
-        raise UsageError(f"`{what}` is `{text}`", hint=f"it is one of {known}") from None
-
-
-def _heights(text: str | None, start: int | None, end: int | None) -> Heights:
-    if text is not None:
-        return Heights.parse(text)
-    if start is None or end is None:
-        raise UsageError("which blocks?", hint="write `18M:+5000` behind the network")
-    return Heights.parse(f"{start}:{end}")
 
 
 async def fetch(

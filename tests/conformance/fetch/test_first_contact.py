@@ -18,7 +18,8 @@ from gapless.core.backfill import State
 from gapless.core.errors import Unavailable
 from gapless.devnode import Chain, DevNode, Pace
 from gapless.devnode.wire import Reply
-from gapless.runtime.fetching import FIRST_PATIENCE, open_fetch, wish_for
+from gapless.runtime.fetching import FIRST_PATIENCE, open_fetch
+from gapless.runtime.wishes import wish_for
 from gapless.sources.rpc import Absent
 from tests.unit.rpc.nodes import KEY, Outspoken
 
