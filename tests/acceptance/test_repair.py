@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,8 @@ import duckdb
 import pytest
 
 from gapless.core.ranges import Span
-from gapless.devnode import Chain, DevNode, Parameters, simulated
-from tests.acceptance.commands import Answer, Commands
+from gapless.devnode import Chain, DevNode, Pace, Parameters, simulated
+from tests.acceptance.commands import GAPLESS, Answer, Commands
 from tests.conformance.fetch.stage import contents, truth
 
 LAST = 150
@@ -205,6 +206,36 @@ async def test_records_that_were_forged_are_written_anew(
         await fetch(sqlite_gapless, node, "chain.db", f"0:{LAST + 20}")
     found = await contents(f"{sqlite_gapless.folder}/chain.db")
     assert found == truth(chain, Span(0, LAST + 20))
+
+
+async def test_an_interrupted_repair_says_so_and_resumes(
+    sqlite_gapless: Commands, chain: Chain
+) -> None:
+    async with DevNode(chain) as node:
+        await fetch(sqlite_gapless, node, "chain.db")
+        in_sqlite(sqlite_gapless.folder / "chain.db")
+    slow = DevNode(chain, pace=Pace(latency=0.5))
+    async with slow as node:
+        command = (str(GAPLESS), "repair", "chain.db", "--rpc", node.url)
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            cwd=sqlite_gapless.folder,
+            env=sqlite_gapless.environment(),
+            stderr=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.DEVNULL,
+        )
+        assert process.stderr is not None
+        while b"to replace" not in await process.stderr.readline():
+            pass
+        while not node.calls["eth_getBlockReceipts"]:
+            await asyncio.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        said = await process.stderr.read()
+        assert await process.wait() == 130, said
+        assert b"run the same command again" in said
+    async with DevNode(chain) as node:
+        await run(sqlite_gapless, "repair", "chain.db", "--rpc", node.url)
+    assert await contents(f"{sqlite_gapless.folder}/chain.db") == truth(chain, Span(0, LAST))
 
 
 async def test_json_is_the_report_and_nothing_else(sqlite_gapless: Commands, chain: Chain) -> None:

@@ -84,7 +84,8 @@ def progress_line(at: Standing, width: int = 120) -> str:
         parts.append(f"{short(at.blocks_per_second)}/s")
         parts.append(f"{short(at.calls_per_second)} calls/s")
         parts.append(f"eta {duration((at.total - at.done) / at.blocks_per_second)}")
-    troubles = ((at.retries, "retried"), (at.refused, "refused"), (at.waiting, "chunks waiting"))
+    waiting = "chunk waiting" if at.waiting == 1 else "chunks waiting"
+    troubles = ((at.retries, "retried"), (at.refused, "refused"), (at.waiting, waiting))
     parts += [f"{short(count)} {what}" for count, what in troubles if count]
     parts += [f"{name}: {trouble}" for name, trouble in endpoint_troubles(at.endpoints)]
     room = width - len("  ".join([at.network, *parts])) - 2

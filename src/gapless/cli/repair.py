@@ -12,8 +12,9 @@ from gapless.checks.levels import Level
 from gapless.cli import data, fetching, verifying
 from gapless.cli.fetch import Run, opened_fetch
 from gapless.cli.figures import counted
+from gapless.cli.foreground import INTERRUPTED
 from gapless.cli.metrics import metrics_page
-from gapless.cli.options import anchor_option, common, note
+from gapless.cli.options import anchor_option, common, hint, note
 from gapless.cli.stores import (
     Store,
     blocks_option,
@@ -92,7 +93,11 @@ async def repair(
     await _remove_strays(store, plan.strays)
     asked = combined(requests) or [Request(before.span, frozenset(it.dataset for it in records))]
     for wish, config in _wishes(store, rpcs, asked, plan, anchors, replace_branch):
-        note(fetching.summary(await _replaced(wish, config, ledger_url)))
+        result = await _replaced(wish, config, ledger_url)
+        note(fetching.summary(result))
+        if not result.state.ended:
+            hint("run the same command again to resume")
+            return INTERRUPTED
     async with opened_store(ledger_url, target, network_name, blocks_text) as store:
         after = await _verified(store, anchors, deep=not shallow)
     assert after is not None

@@ -22,7 +22,7 @@ from gapless.core.ranges import Span
 from gapless.core.redaction import redact
 from gapless.ledger.records import Backfill
 from gapless.networks import CUSTOM, Network, find_network, network_of_chain
-from gapless.runtime.blocks_spec import known_hashes
+from gapless.runtime.blocks_spec import anchors_of, known_hashes
 from gapless.sinks import Access, Sink, open_sink
 
 sink_argument = click.argument("target", metavar="SINK|BACKFILL")
@@ -55,9 +55,8 @@ class Store:
 
     async def known_hashes(self, anchors: Sequence[str] = ()) -> dict[int, bytes]:
         """Hashes of the network, of the fetches into this sink, and of the person, by height."""
-        requests = await self.sink.requests(self.chain_id)
-        asked = (anchor for request in requests for anchor in request.anchors)
-        return known_hashes(self.facts, [*map(Anchor.parse, anchors), *asked])
+        recorded = await anchors_of(self.sink, self.chain_id)
+        return known_hashes(self.facts, [*map(Anchor.parse, anchors), *recorded])
 
 
 @asynccontextmanager

@@ -16,6 +16,7 @@ from gapless.core.anchors import Anchor
 from gapless.core.errors import UsageError
 from gapless.networks import Check, Network, find_network
 from gapless.pipeline.intake import Wanted
+from gapless.sinks import Sink
 
 
 class BlocksSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +52,11 @@ class BlocksSpec(msgspec.Struct, frozen=True, kw_only=True):
             frozenset(self.datasets),
             {height: f"0x{hash_.hex()}" for height, hash_ in self.known_hashes.items()},
         )
+
+
+async def anchors_of(sink: Sink, chain_id: int) -> set[Anchor]:
+    """What earlier fetches into a sink were told, or knew, of its chain."""
+    return {anchor for each in await sink.requests(chain_id) for anchor in each.anchors}
 
 
 def known_hashes(network: Network, anchors: Iterable[Anchor]) -> dict[int, bytes]:

@@ -29,7 +29,7 @@ from gapless.core.ranges import RangeSet, Span
 from gapless.ledger import Ledger, open_ledger
 from gapless.ledger.records import Backfill, BackfillRequest
 from gapless.runtime import blocks
-from gapless.runtime.blocks_spec import BlocksSpec, known_hashes
+from gapless.runtime.blocks_spec import BlocksSpec, anchors_of, known_hashes
 from gapless.runtime.branch import abandoned
 from gapless.runtime.counts import Counts
 from gapless.runtime.engine import BackfillHandle, Engine
@@ -243,8 +243,8 @@ async def open_fetch(
                 yield opened(spec, sink, Holding(), RangeSet.of(span))
                 return
             recorded = await anchors_of(sink, spec.chain_id)
-            if not wish.replace_branch and recorded.keys() - known.keys():
-                known = known_hashes(network, [*wish.anchors, *map(Anchor._make, recorded.items())])
+            if not wish.replace_branch and recorded - known.items():
+                known = known_hashes(network, [*wish.anchors, *recorded])
                 await refuse_wrong_chain(pool, known, tip.final, network.name)
             spec = msgspec.structs.replace(spec, anchors=_texts(known))
             found = await abandoned(sink, spec.chain_id, span, source)
@@ -265,12 +265,6 @@ async def open_fetch(
                 datasets, checks = frozenset(spec.datasets), frozenset[str](spec.checks)
                 await sink.request(spec.chain_id, Request(span, datasets, checks, anchors))
             yield opened(spec, sink, held, missing)
-
-
-async def anchors_of(sink: Sink, chain_id: int) -> dict[int, bytes]:
-    """The hashes that earlier fetches into a sink were given, by height."""
-    requests = await sink.requests(chain_id)
-    return {anchor.height: anchor.hash for each in requests for anchor in each.anchors}
 
 
 def _texts(known: Mapping[int, bytes]) -> tuple[str, ...]:
