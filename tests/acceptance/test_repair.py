@@ -16,6 +16,7 @@ from gapless.core.ranges import Span
 from gapless.devnode import Chain, DevNode, Pace, Parameters, simulated
 from tests.acceptance.commands import GAPLESS, Answer, Commands
 from tests.conformance.fetch.stage import contents, truth
+from tests.waiting import eventually
 
 LAST = 150
 Damage = Callable[[Path], None]
@@ -227,8 +228,7 @@ async def test_an_interrupted_repair_says_so_and_resumes(
         assert process.stderr is not None
         while b"to replace" not in await process.stderr.readline():
             pass
-        while not node.calls["eth_getBlockReceipts"]:
-            await asyncio.sleep(0.01)
+        await eventually(lambda: node.calls["eth_getBlockReceipts"] > 0)
         process.send_signal(signal.SIGINT)
         said = await process.stderr.read()
         assert await process.wait() == 130, said
