@@ -141,3 +141,12 @@ def test_a_volley_of_failures_is_one() -> None:
     for _ in range(8):
         it.failed("trouble", sent_at=0.0, now=1.0)
     assert it.ready_at() < 1
+
+
+def test_a_key_is_in_no_trouble_however_it_came_about() -> None:
+    url = "https://node.example/v2/S3CRETKEY"
+    endpoint = Endpoint(EndpointSpec("a", url), 8, Profile(), 0.0, lambda: 0.5)
+    endpoint.shrank("internal error for S3CRETKEY")
+    assert endpoint.trouble == "internal error for …"
+    endpoint.failed("no such key: s3cretkey", 0.0, 1.0)
+    assert endpoint.trouble == "no such key: …"

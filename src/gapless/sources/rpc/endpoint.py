@@ -93,7 +93,7 @@ class Endpoint:
         self.offer = Offer()
         self.chain_id: int | None = None
         self.answers = 0  # requests that brought results
-        self.trouble = ""  # the last one
+        self._trouble = ""
         self._chance = chance
         self._rests_until = -inf
         self._limited = Rest()
@@ -106,6 +106,15 @@ class Endpoint:
     @property
     def name(self) -> str:
         return self.spec.name
+
+    @property
+    def trouble(self) -> str:
+        """The last one, in words that may be shown."""
+        return self._trouble
+
+    @trouble.setter
+    def trouble(self, words: str) -> None:
+        self._trouble = self.spec.redacted(words)
 
     @property
     def load(self) -> float:
@@ -139,7 +148,7 @@ class Endpoint:
     def refused(self, complaint: Complaint, sent_at: float, now: float) -> None:
         """Learns from a refusal what concerns the endpoint as a whole."""
         refusal = complaint.refusal
-        self.trouble = self.spec.redacted(complaint.words)
+        self.trouble = complaint.words
         match refusal.reaction:
             case Reaction.SLOW_DOWN:
                 self.rest(now, refusal.wait_seconds or 0)

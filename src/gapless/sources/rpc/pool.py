@@ -322,7 +322,7 @@ class Pool:
                 _tell(endpoint, call, complaint)
             case Reaction.ELSEWHERE:
                 assert call.height is not None
-                endpoint.trouble = endpoint.spec.redacted(complaint.words)
+                endpoint.trouble = complaint.words
                 errand.gone = call.height if errand.gone is None else min(errand.gone, call.height)
 
 
