@@ -143,3 +143,9 @@ def test_where_metrics_are_served(tmp_path: Path) -> None:
     assert (found.metrics_host, found.metrics_port) == ("127.0.0.1", 0)
     with pytest.raises(UsageError, match="`metrics_port` is 65536"):
         config.load({"GAPLESS_METRICS_PORT": "65536"}, tmp_path)
+
+
+def test_what_may_be_a_url_without_its_scheme_is_not_repeated() -> None:
+    with pytest.raises(UsageError, match="neither a URL nor the name of a known endpoint") as told:
+        config.Config().endpoint("node.example/v2/S3CRETKEY")
+    assert "S3CRETKEY" not in f"{told.value} {told.value.hint}"

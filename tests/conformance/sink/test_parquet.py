@@ -216,3 +216,15 @@ async def test_a_damaged_manifest_is_not_used(path: Path) -> None:
     (path / "_gapless/manifest.json").write_text('{"id": "x", "version": 2}')
     with pytest.raises(SinkUnusable, match="has format 2"):
         await ParquetSink.open(path)
+
+
+async def test_a_superseded_file_that_cannot_be_removed_costs_no_row(tmp_path: Path) -> None:
+    async with await ParquetSink.open(tmp_path / "sink") as sink:
+        await sink.write(batch(0, 9), 5)
+        old = tmp_path / "sink" / str(CHAIN_ID) / "logs" / "0-9.5.parquet"
+        old.unlink()
+        old.mkdir()
+        await sink.write(batch(0, 9), 6)
+        assert await sink.read(LOGS, CHAIN_ID, Span(0, 9)) == rows_of("logs", Span(0, 9))
+    async with await ParquetSink.open(tmp_path / "sink") as sink:
+        assert [it.fence for it in await sink.stored(CHAIN_ID)] == [6, 6, 6, 6]
