@@ -103,6 +103,22 @@ async def test_what_is_damaged_is_replaced(
     assert await contents(str(path)) == truth(chain, Span(0, LAST))
 
 
+async def test_nothing_beyond_the_blocks_in_question_is_touched(
+    sqlite_gapless: Commands, chain: Chain
+) -> None:
+    path = sqlite_gapless.folder / "chain"
+    async with DevNode(chain) as node:
+        await fetch(sqlite_gapless, node, "chain/")
+        without_blocks(path)
+        part = await run(sqlite_gapless, "gaps", "chain/", "--blocks", "10:20", code=1)
+        assert part.stdout == "10:20\n"
+        planned = await run(
+            *(sqlite_gapless, "repair", "chain/", "--blocks", "10:20", "--dry-run"), code=1
+        )
+        assert planned.stderr.startswith("to replace: 11 blocks: 10-20\nerror: ")
+        assert "to remove" not in planned.stderr
+
+
 async def test_a_range_that_was_never_finished_is_finished(
     sqlite_gapless: Commands, chain: Chain
 ) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import apsw
+import duckdb
 import pytest
 
 from gapless.core.ranges import Span
@@ -43,7 +44,7 @@ def test_a_whole_sink_is_proven(sqlite_gapless: Commands, name: str) -> None:
     assert proven.stderr == ""
     head, columns, blocks, *_, checks, last = proven.stdout.splitlines()
     assert head == "1337: blocks 5-40 (36 blocks)"
-    assert columns.split() == ["table", "blocks", "rows", "missing"]
+    assert columns.split() == ["table", "blocks", "rows", "missing", "or", "damaged"]
     assert blocks.split() == ["blocks", "36", "36", "none"]
     assert checks.strip() == CLEAN
     complete, _, lacking = last.partition("; not proven: ")
@@ -94,6 +95,29 @@ def test_damage_is_named(sqlite_gapless: Commands) -> None:
     assert {(each["check"], each["table"]) for each in told["findings"]} == {
         ("count", "transactions")
     }
+
+
+@pytest.mark.parametrize("name", ["blocks.db", "blocks.duckdb"])
+def test_a_deleted_log_is_named(sqlite_gapless: Commands, name: str) -> None:
+    sink = fill(sqlite_gapless, name)
+    path = str(sqlite_gapless.folder / sink)
+    with apsw.Connection(path) if name.endswith(".db") else duckdb.connect(path) as sql:
+        sql.execute("DELETE FROM logs WHERE block_number BETWEEN 12 AND 14")
+    lines = sqlite_gapless("verify", sink, code=1).stdout.splitlines()
+    (logs,) = (line.split() for line in lines if line.startswith("  logs "))
+    assert logs[-1] == "12-14"
+    told = sqlite_gapless.json("verify", sink, code=1)
+    tables = {each["table"]: each["damaged"] for each in told["tables"]}
+    assert tables == {"blocks": [], "transactions": [], "logs": [[12, 14]], "withdrawals": []}
+    named = sqlite_gapless("gaps", sink, code=1)
+    assert named.stdout == "12:14\n"
+    assert named.stderr == (
+        "damaged: 12-14; `gapless verify` tells what is wrong\n\n"
+        f"hint: fetch them again: `gapless repair {sink}`\n"
+    )
+    missing = sqlite_gapless.json("gaps", sink, code=1)
+    assert (missing["gaps"], missing["damaged"], missing["blocks"]) == ([], [[12, 14]], 3)
+    assert sqlite_gapless("gaps", sink, "--blocks", "17:40").stdout == ""
 
 
 def test_a_node_may_know_better(sqlite_gapless: Commands, tmp_path: Path) -> None:

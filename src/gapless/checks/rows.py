@@ -30,16 +30,18 @@ from gapless.sources.evm.range_logs import decode_range_logs
 from gapless.sources.evm.restore import RECEIPT_COLUMNS, Restored, restore
 from gapless.sources.evm.structs import UNREADABLE, Block, LightBlock
 
+# Receipts are stored in two tables: what became of a transaction beside it, and its logs.
+_OF_RECEIPTS = frozenset(
+    {
+        *(Check.COUNTS, Check.GAS, Check.RECEIPT_BLOOMS, Check.BLOOM, Check.RECEIPTS_ROOT),
+        *(Check.DERIVED, Check.PRICES, Check.LOG_INDEX),
+    }
+)
 # What takes rows that were not stored, by the table that is missing.
 _NEEDS = {
-    TRANSACTIONS.name: frozenset({Check.TRANSACTIONS_ROOT, Check.SENDERS}),
+    TRANSACTIONS.name: frozenset({Check.TRANSACTIONS_ROOT, Check.SENDERS}) | _OF_RECEIPTS,
     WITHDRAWALS.name: frozenset({Check.WITHDRAWALS_ROOT, Check.EMPTY}),
-    LOGS.name: frozenset(
-        {
-            *(Check.COUNTS, Check.GAS, Check.RECEIPT_BLOOMS, Check.BLOOM, Check.RECEIPTS_ROOT),
-            *(Check.DERIVED, Check.PRICES, Check.LOG_INDEX),
-        }
-    ),
+    LOGS.name: _OF_RECEIPTS,
 }
 # Two endpoints agreed once; rows cannot repeat that.
 _NOT_IN_ROWS = frozenset({Check.AGREED, Check.STATE_SYNC, Check.ANCHOR})

@@ -9,7 +9,6 @@ import click
 from gapless.cli import data, verifying
 from gapless.cli.options import common, note
 from gapless.cli.stores import blocks_option, network_option, opened_store, sink_argument
-from gapless.verify import missing
 
 
 @click.command()
@@ -26,18 +25,20 @@ async def gaps(
 ) -> int:
     """List the blocks that are missing, a range A:B on each line.
 
-    A block is missing if it was asked for and any table that was asked for has no record of it, or
-    if a file that should hold it is missing or cut. Reads records, not rows, and changes nothing.
+    A block is missing if it was asked for and any table that was asked for lacks it, lacks some of
+    its rows, or cannot be read there. Looks as `verify` does without --deep, and changes nothing.
     Exit code 1: blocks are missing.
     """
     async with opened_store(ledger_url, target, network_name, blocks_text) as store:
-        found = await missing(store.sink, store.chain_id, store.span)
+        report = await store.report(known_hashes={})
     if as_json:
-        click.echo(data.to_json(verifying.gaps_json(found, store.network, store.chain_id)))
+        click.echo(data.to_json(verifying.gaps_json(report, store.network)))
     else:
-        for first, last in (found.gaps | found.damaged).spans:
+        for first, last in (report.gaps | report.damaged).spans:
             click.echo(f"{first}:{last}")
-    if found.damaged:
-        note(f"damaged: {verifying.spans_text(found.damaged)} cannot be read")
+    if report.damaged:
+        note(
+            f"damaged: {verifying.spans_text(report.damaged)}; `gapless verify` tells what is wrong"
+        )
         note(f"\nhint: fetch them again: `gapless repair {shlex.quote(store.shown)}`")
-    return 1 if found else 0
+    return 1 if report.gaps or report.damaged else 0

@@ -31,7 +31,7 @@ from gapless.runtime.fetch import Wish
 from gapless.runtime.fetching import FetchResult
 from gapless.runtime.wishes import FetchOptions, wish_for
 from gapless.sinks import Access, Request, open_sink
-from gapless.verify import Report, Verification
+from gapless.verify import Report
 
 
 @click.command()
@@ -78,9 +78,6 @@ async def repair(
         before = await _verified(store, anchors, deep=not shallow)
         requests = await store.sink.requests(store.chain_id)
         records = await store.sink.stored(store.chain_id)
-    if before is None:
-        note(f"error: `{store.shown}` holds no block of {store.network}")
-        return 1
     plan = Plan.of(before)
     note(plan.text(replace_branch=replace_branch))
     if dry_run or not (plan.heights or plan.strays or replace_branch):
@@ -100,7 +97,6 @@ async def repair(
             return INTERRUPTED
     async with opened_store(ledger_url, target, network_name, blocks_text) as store:
         after = await _verified(store, anchors, deep=not shallow)
-    assert after is not None
     if as_json:
         click.echo(data.to_json(verifying.report_json(after, store.network)))
     else:
@@ -144,12 +140,11 @@ class Plan:
         return "\n".join(lines) or "nothing to replace: what is stored is sound"
 
 
-async def _verified(store: Store, anchors: Sequence[str], *, deep: bool) -> Report | None:
+async def _verified(store: Store, anchors: Sequence[str], *, deep: bool) -> Report:
     progress = RowProgress(await rows_of(store) if deep else 0)
     known = await store.known_hashes(anchors)
-    looking = Verification(store.sink, store.chain_id, store.facts, known, deep, progress.advance)
     try:
-        return await looking.report(store.span)
+        return await store.report(known, deep=deep, progress=progress.advance)
     finally:
         progress.end()
 

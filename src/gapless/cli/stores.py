@@ -7,7 +7,7 @@ filled it: then the blocks in question are those that the backfill was asked for
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
@@ -16,7 +16,7 @@ import click
 from gapless.cli.options import opened
 from gapless.config import Config, load
 from gapless.core.anchors import Anchor
-from gapless.core.errors import BadSelector, UsageError
+from gapless.core.errors import BadSelector, Incomplete, UsageError
 from gapless.core.heights import Heights
 from gapless.core.ranges import Span
 from gapless.core.redaction import redact
@@ -24,6 +24,7 @@ from gapless.ledger.records import Backfill
 from gapless.networks import CUSTOM, Network, find_network, network_of_chain
 from gapless.runtime.blocks_spec import anchors_of, known_hashes
 from gapless.sinks import Access, Sink, open_sink
+from gapless.verify import Progress, Report, Verification
 
 sink_argument = click.argument("target", metavar="SINK|BACKFILL")
 _BACKFILL = re.compile(r"bf_[a-z2-7]{10}(-\d+)?")
@@ -52,6 +53,23 @@ class Store:
     @property
     def network(self) -> str:
         return _name(self.chain_id)
+
+    async def report(
+        self,
+        known_hashes: Mapping[int, bytes],
+        *,
+        deep: bool = False,
+        progress: Progress = lambda _: None,
+    ) -> Report:
+        """What is wrong with the blocks in question."""
+        looking = Verification(self.sink, self.chain_id, self.facts, known_hashes, deep, progress)
+        found = await looking.report(self.span)
+        if found is None:
+            raise Incomplete(
+                f"`{self.shown}` holds no block of {self.network}",
+                hint=f"fetch some: `gapless fetch {self.network} A:B --to {self.shown}`",
+            )
+        return found
 
     async def known_hashes(self, anchors: Sequence[str] = ()) -> dict[int, bytes]:
         """Hashes of the network, of the fetches into this sink, and of the person, by height."""

@@ -21,7 +21,7 @@ from gapless.cli.stores import (
 )
 from gapless.config import load
 from gapless.schema import BLOCKS
-from gapless.verify import Report, Verification, compare
+from gapless.verify import Report, compare
 from gapless.verify.against import sampled
 
 _SAMPLES = 32
@@ -60,15 +60,8 @@ async def verify(
     async with opened_store(ledger_url, target, network_name, blocks_text) as store:
         known = await store.known_hashes(anchors)
         progress = RowProgress(await rows_of(store) if deep else 0)
-        looking = Verification(
-            store.sink, store.chain_id, store.facts, known, deep, progress.advance
-        )
-        report = await looking.report(store.span)
+        report = await store.report(known, deep=deep, progress=progress.advance)
         progress.end()
-        if report is None:
-            note(f"error: `{store.shown}` holds no block of {store.network}")
-            note(f"\nhint: fetch some: `gapless fetch {store.network} A:B --to {store.shown}`")
-            return 1
         if against is not None:
             report = await _compared(store, report, against)
     _say(store, report, as_json=as_json)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gapless.cli.figures import counted, duration, short
 from gapless.cli.render import table
 from gapless.core.ranges import RangeSet, Span
 from gapless.schema import TABLES
-from gapless.verify import Coverage, Finding, Missing, Report
+from gapless.verify import Coverage, Finding, Report
 
 _MOST = 20  # findings that a person wants to read; JSON has all
 
@@ -26,7 +26,7 @@ def report_text(report: Report, network: str) -> str:
     """What was looked at, what is there, and what is wrong."""
     asked = report.coverage[0].heights | report.coverage[0].gaps
     head = f"{network}: blocks {spans_text(asked)} ({counted(len(asked), 'block')})"
-    lines = [head, *(f"  {line}" for line in _tables(report.coverage)), *_proofs(report)]
+    lines = [head, *(f"  {line}" for line in _tables(report)), *_proofs(report)]
     lines += (f"  {line}" for line in _anchored(report))
     lines += _findings(report.findings)
     if report.complete:
@@ -87,7 +87,9 @@ def report_json(report: Report, network: str) -> dict[str, Any]:
         "anchored": [{"height": it.height, "blocks": it.heights.spans} for it in report.anchored],
         "reproven": None if report.reproven is None else _spans(report.reproven.proven),
         "not_reproven": None if report.reproven is None else _spans(report.reproven.not_again),
-        "tables": [_coverage_json(each) for each in report.coverage],
+        "tables": [
+            _coverage_json(each, report.damaged_in(each.dataset)) for each in report.coverage
+        ],
         "findings": [
             {
                 "check": each.check,
@@ -101,13 +103,13 @@ def report_json(report: Report, network: str) -> dict[str, Any]:
     }
 
 
-def gaps_json(found: Missing, network: str, chain_id: int) -> dict[str, Any]:
+def gaps_json(report: Report, network: str) -> dict[str, Any]:
     return {
         "network": network,
-        "chain_id": chain_id,
-        "gaps": found.gaps.spans,
-        "damaged": found.damaged.spans,
-        "blocks": len(found.gaps | found.damaged),
+        "chain_id": report.chain_id,
+        "gaps": report.gaps.spans,
+        "damaged": report.damaged.spans,
+        "blocks": len(report.gaps | report.damaged),
     }
 
 
@@ -115,23 +117,25 @@ def _spans(of: Mapping[str, RangeSet]) -> dict[str, Sequence[Span]]:
     return {check: heights.spans for check, heights in of.items()}
 
 
-def _coverage_json(coverage: Coverage) -> dict[str, Any]:
+def _coverage_json(coverage: Coverage, damaged: RangeSet) -> dict[str, Any]:
     return {
         "table": coverage.dataset,
         "rows": coverage.rows,
         "stored": coverage.heights.spans,
         "gaps": coverage.gaps.spans,
+        "damaged": damaged.spans,
         "proven": _spans(coverage.proven),
         "unproven": _spans(coverage.unproven),
     }
 
 
-def _tables(coverage: Iterable[Coverage]) -> list[str]:
-    rows = [("table", "blocks", "rows", "missing")]
-    rows += [
-        (it.dataset, f"{len(it.heights):,}", f"{it.rows:,}", spans_text(it.gaps) or "none")
-        for it in coverage
-    ]
+def _tables(report: Report) -> list[str]:
+    rows = [("table", "blocks", "rows", "missing or damaged")]
+    for it in report.coverage:
+        wrong = it.gaps | report.damaged_in(it.dataset)
+        rows.append(
+            (it.dataset, f"{len(it.heights):,}", f"{it.rows:,}", spans_text(wrong) or "none")
+        )
     return table(rows).splitlines()
 
 

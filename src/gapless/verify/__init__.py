@@ -7,17 +7,17 @@ contract of a sink is used, and rows pass through in windows: memory does not gr
 """
 
 from gapless.verify.against import compare
-from gapless.verify.check import Missing, Verification, missing
+from gapless.verify.check import Verification
+from gapless.verify.deep import Progress
 from gapless.verify.report import Anchored, Coverage, Finding, Report, Reproven
 
 __all__ = [
     "Anchored",
     "Coverage",
     "Finding",
-    "Missing",
+    "Progress",
     "Report",
     "Reproven",
     "Verification",
     "compare",
-    "missing",
 ]

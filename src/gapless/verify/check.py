@@ -191,28 +191,6 @@ class Verification:
                     yield Finding("stray", each.name, span, words)
 
 
-@dataclass(frozen=True)
-class Missing:
-    """Heights that a sink should hold and does not."""
-
-    gaps: RangeSet  # never stored, or retracted
-    damaged: RangeSet  # recorded as stored, but not readable
-
-    def __bool__(self) -> bool:
-        return bool(self.gaps or self.damaged)
-
-
-async def missing(sink: Sink, chain_id: int, span: Span | None = None) -> Missing:
-    """The heights that a table lacks, of a range or of all that was asked for."""
-    records = await sink.stored(chain_id)
-    wanted = expected(records, await sink.requests(chain_id), span)
-    gaps = RangeSet()
-    for dataset, heights in wanted.items():
-        gaps |= heights - RangeSet(it.span for it in records if it.dataset == dataset)
-    damaged = RangeSet(it.span for it in await sink.damage(chain_id, span))
-    return Missing(gaps, damaged & RangeSet.of(span) if span else damaged)
-
-
 def _recorded_with(block: Span, records: Sequence[Stored]) -> Span:
     """The range that was written together with a block."""
     found = (it.span for it in records if it.dataset == BLOCKS.name and overlap(it.span, block))

@@ -85,7 +85,16 @@ class Report:
     @property
     def damaged(self) -> RangeSet:
         """Heights whose rows are not what they should be, and would have to be replaced."""
-        return RangeSet(it.span for it in self.findings if it.check not in _ELSEWHERE)
+        return self._damaged(self.findings)
+
+    def damaged_in(self, dataset: str) -> RangeSet:
+        """Those of one table."""
+        return self._damaged(it for it in self.findings if it.dataset == dataset)
+
+    def _damaged(self, findings: Iterable[Finding]) -> RangeSet:
+        # A file may hold more than the blocks in question.
+        damaged = RangeSet(it.span for it in findings if it.check not in _ELSEWHERE)
+        return damaged & RangeSet.of(self.span)
 
 
 _ELSEWHERE = ("stray", "anchor", "hash")  # rows beyond those asked for, or another branch

@@ -16,7 +16,7 @@ from gapless.core.ranges import RangeSet, Span
 from gapless.devnode import Chain, DevNode, Parameters, simulated
 from gapless.networks import network_of_chain
 from gapless.sinks import Access, open_sink
-from gapless.verify import Report, Verification, missing
+from gapless.verify import Report, Verification
 from tests.conformance.fetch.stage import contents, truth
 from tests.conformance.sink.conftest import target_of
 
@@ -146,7 +146,35 @@ async def test_what_was_asked_for_is_in_the_sink_before_any_row(
         await fetch(liar, heights=f"{LIED_ABOUT}:{LIED_ABOUT}", retry="halt")
     async with await open_sink(target, Access.READ) as sink:
         assert await sink.stored(1337) == []
-        assert (await missing(sink, 1337)).gaps == RangeSet.of((LIED_ABOUT, LIED_ABOUT))
+    assert (await report_of(target)).gaps == RangeSet.of((LIED_ABOUT, LIED_ABOUT))
+
+
+async def test_a_table_that_stops_early_is_not_whole(
+    chain: Chain, node: DevNode, fetch: Fetch, every_target: str
+) -> None:
+    await fetch(node, heights="0:60", datasets="blocks", to=every_target)
+    async with DevNode(Liar(chain, another_value)) as liar:
+        await fetch(liar, heights="0:60", to=every_target, retry="halt")
+    gaps = {it.dataset: it.gaps for it in (await report_of(every_target)).coverage}
+    assert gaps["blocks"] == RangeSet()
+    assert LIED_ABOUT in gaps["transactions"]
+    assert gaps["transactions"] == gaps["logs"] == gaps["withdrawals"]
+
+
+@pytest.mark.parametrize(
+    "datasets",
+    [
+        *("blocks", "blocks,logs", "blocks,transactions", "blocks,withdrawals"),
+        *("blocks,transactions,logs", "blocks,logs,withdrawals", "blocks,transactions,withdrawals"),
+    ],
+)
+async def test_some_of_the_tables_are_whole_by_themselves(
+    node: DevNode, fetch: Fetch, target: str, datasets: str
+) -> None:
+    for verify in ("auto", "roots"):
+        await fetch(node, heights="0:20", datasets=datasets, verify=verify)
+        report = await report_of(target)
+        assert (report.findings, report.gaps) == ((), RangeSet())
 
 
 async def test_requests_of_different_tables_stand_side_by_side(
@@ -156,7 +184,7 @@ async def test_requests_of_different_tables_stand_side_by_side(
     await fetch(node, heights="5:9")
     async with await open_sink(target, Access.READ) as sink:
         asked = {it.span: it.datasets for it in await sink.requests(1337)}
-        assert not await missing(sink, 1337)
+    assert (await report_of(target)).complete
     assert asked == {
         (0, 20): {"blocks", "logs"},
         (5, 9): {"blocks", "transactions", "logs", "withdrawals"},

@@ -16,7 +16,7 @@ from gapless.networks import network_of_chain
 from gapless.schema import table
 from gapless.schema.digest import digest
 from gapless.sinks import Request, Sink, open_sink
-from gapless.verify import Finding, Report, Verification, check, missing
+from gapless.verify import Finding, Report, Verification, check
 from gapless.verify import deep as deep_look
 from tests.conformance.sink.stage import CHAIN_ID, FORK, HEADERS, PROVEN, batch, rows_of
 
@@ -69,10 +69,9 @@ async def test_gaps_are_named(sink: Sink) -> None:
     assert not report.complete
     assert report.findings == ()
     assert report.gaps == RangeSet.of((10, 12), (20, 20))
-    assert (await missing(sink, CHAIN_ID)).gaps == report.gaps
     beyond = await report_of(sink, Span(0, 40))
     assert beyond.gaps == RangeSet.of((0, 2), (10, 12), (20, 20), (31, 40))
-    part = await missing(sink, CHAIN_ID, Span(11, 20))
+    part = await report_of(sink, Span(11, 20))
     assert part.gaps == RangeSet.of((11, 12), (20, 20))
 
 
@@ -91,9 +90,7 @@ async def test_headers_may_go_further_than_the_rest(sink: Sink) -> None:
 
 async def test_nothing_is_not_whole(sink: Sink) -> None:
     assert await looking(sink).report() is None
-    assert not await missing(sink, CHAIN_ID)
     assert (await report_of(sink, Span(3, 9))).gaps == RangeSet.of((3, 9))
-    assert (await missing(sink, CHAIN_ID, Span(3, 9))).gaps == RangeSet.of((3, 9))
 
 
 NOTHING_MORE = "there, but not recorded as stored"
@@ -245,7 +242,6 @@ async def test_a_table_that_stops_early_is_not_whole(sink: Sink) -> None:
         "blocks": RangeSet(),
         **dict.fromkeys(("transactions", "logs", "withdrawals"), RangeSet.of((15, 30))),
     }
-    assert (await missing(sink, CHAIN_ID)).gaps == RangeSet.of((15, 30))
 
 
 async def test_what_was_never_asked_for_is_not_missing(sink: Sink) -> None:
