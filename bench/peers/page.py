@@ -78,8 +78,8 @@ its share. [ADR 0018](adr/0018-the-data-plane-is-python.md) says what was tried 
 - Tools with options. All of them can be tuned, Gapless too.
 - What else they do. cryo knows many more datasets, ethereum-etl more kinds of databases, the squid
   follows the head and brings a framework for indexers.
-- What Gapless does besides in that time: it proves every block by its receipts root and header
-  hash, keeps a ledger, and can be killed at any moment.
+- What Gapless does besides in that time: it proves every block by its header hash and all
+  its roots, keeps a ledger, and can be killed at any moment.
 """
 
 

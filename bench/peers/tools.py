@@ -101,7 +101,7 @@ def _outputs(pattern: str, transaction: str, log: str, block: str = "number") ->
 GAPLESS = Tool(
     "Gapless",
     version("gapless"),
-    "one `fetch` to Parquet, `--verify auto`: every receipts root is proven",
+    "one `fetch` to Parquet, `--verify auto`: all roots and hashes are proven",
     _gapless,
     _outputs("out/**/{}/*.parquet", "transaction_index", "log_index", "block_number"),
 )
