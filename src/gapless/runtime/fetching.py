@@ -235,7 +235,8 @@ async def open_fetch(
         assert pool.chain_id is not None
         network = replace(wish.network, chain_id=pool.chain_id)
         known = known_hashes(network, wish.anchors)
-        await refuse_wrong_chain(pool, known, tip.final, network.name)
+        trusted = [anchor.height for anchor in wish.anchors]
+        await refuse_wrong_chain(pool, known, tip.final, network.name, trusted)
         async with _sink_at(config.sink(wish.sink), create=create) as sink:
             spec = wish.spec(pool.chain_id, "" if sink is None else sink.id)
             opened = partial(Fetching, wish, ledger_url, providers, pool, absent, tip, span)

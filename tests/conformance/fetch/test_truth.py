@@ -85,6 +85,30 @@ async def test_a_lie_is_refused_and_its_block_named(
     assert await stored() == truth(chain, Span(30, 39))
 
 
+class Forgetful(Chain):
+    """A chain whose node leaves out what follows from other fields, as old ones do."""
+
+    def __init__(self, honest: Chain) -> None:
+        self.__dict__.update(vars(honest))
+
+    def receipts(self, height: int) -> bytes:
+        receipts = json.loads(super().receipts(height))
+        for each in receipts:
+            for name in ("effectiveGasPrice", "blobGasUsed", "gasUsed", "type"):
+                each.pop(name, None)
+        return json.dumps(receipts).encode()
+
+
+@pytest.mark.parametrize("verify", ["auto", "roots"])
+async def test_what_a_node_leaves_out_is_stored_as_if_it_were_there(
+    chain: Chain, fetch: Fetch, stored: Fetch, verify: str
+) -> None:
+    async with DevNode(Forgetful(chain)) as node:
+        result = await fetch(node, heights="0:60", verify=verify)
+    assert (result.state, result.not_proven) == (State.SUCCEEDED, frozenset())
+    assert await stored() == truth(chain, Span(0, 60))
+
+
 async def report_of(target: str, **known: Any) -> Report:
     async with await open_sink(target, Access.READ) as sink:
         looking = Verification(sink, 1337, network_of_chain(1337), known.get("anchors", {}), True)
@@ -152,13 +176,18 @@ async def test_what_was_asked_for_is_in_the_sink_before_any_row(
 async def test_a_table_that_stops_early_is_not_whole(
     chain: Chain, node: DevNode, fetch: Fetch, every_target: str
 ) -> None:
-    await fetch(node, heights="0:60", datasets="blocks", to=every_target)
+    """Its last block is missing, so nothing but the request tells that it should go on."""
+    heights = f"0:{LIED_ABOUT}"
+    await fetch(node, heights=heights, datasets="blocks", to=every_target)
     async with DevNode(Liar(chain, another_value)) as liar:
-        await fetch(liar, heights="0:60", to=every_target, retry="halt")
+        await fetch(liar, heights=heights, to=every_target, retry="halt")
     gaps = {it.dataset: it.gaps for it in (await report_of(every_target)).coverage}
-    assert gaps["blocks"] == RangeSet()
-    assert LIED_ABOUT in gaps["transactions"]
-    assert gaps["transactions"] == gaps["logs"] == gaps["withdrawals"]
+    assert gaps == {
+        "blocks": RangeSet(),
+        **dict.fromkeys(
+            ("transactions", "logs", "withdrawals"), RangeSet.of((LIED_ABOUT, LIED_ABOUT))
+        ),
+    }
 
 
 @pytest.mark.parametrize(
@@ -218,13 +247,38 @@ async def test_a_node_that_contradicts_an_anchor_is_refused_before_anything_is_s
     assert not exists(target)
 
 
+def unrelated(_: Parameters) -> Chain:
+    return simulated(Parameters(blocks=300, txs=4, seed=12))
+
+
+def shorter(_: Parameters) -> Chain:
+    """It has no block where the others are final."""
+    return simulated(Parameters(blocks=150, txs=4, seed=12))
+
+
+def forked(parameters: Parameters) -> Chain:
+    """It begins like the others."""
+    chain = simulated(parameters)
+    chain.reorg(200)
+    return chain
+
+
+@pytest.mark.parametrize(
+    ("made", "height"),
+    [(unrelated, 236), (shorter, 0), (forked, 236)],
+    ids=["unrelated", "shorter", "forked"],
+)
 async def test_endpoints_of_different_chains_are_refused_before_anything_is_stored(
-    chain: Chain, node: DevNode, fetch: Fetch, target: str
+    parameters: Parameters,
+    node: DevNode,
+    fetch: Fetch,
+    target: str,
+    made: Callable[[Parameters], Chain],
+    height: int,
 ) -> None:
-    """They share a chain id, and nothing else."""
-    other = simulated(Parameters(blocks=300, txs=4, seed=12))
-    async with DevNode(other) as stranger:
-        with pytest.raises(UsageError, match="are on different chains: block 236 is 0x"):
+    """They share a chain id, and not the chain."""
+    async with DevNode(made(parameters)) as stranger:
+        with pytest.raises(UsageError, match=f"are on different chains: block {height} is 0x"):
             await fetch(node, stranger, heights="10:60")
     assert not exists(target)
     assert node.calls["eth_getBlockReceipts"] == 0
@@ -241,6 +295,15 @@ async def test_another_chain_never_replaces_a_stored_one(
             with pytest.raises(Orphaned, match="stored blocks 0 to 9 of "):
                 await fetch(stranger, heights=heights)
     assert await stored() == truth(chain, Span(0, 9))
+
+
+async def test_every_trusted_hash_is_compared_before_anything_is_stored(
+    chain: Chain, node: DevNode, fetch: Fetch, target: str
+) -> None:
+    """That a higher one is right says nothing about a lower one that somebody mistyped."""
+    with pytest.raises(UsageError, match="its block 30 is 0x"):
+        await fetch(node, heights="40:60", anchors=[f"30:{chain.hash(31)}", anchor(chain, 50)])
+    assert not exists(target)
 
 
 async def test_an_anchor_binds_later_fetches_into_the_same_sink(
