@@ -262,10 +262,17 @@ async def open_fetch(
             missing = RangeSet.of(span) if wish.refetch else held.left(span)
             missing = (missing if wish.only is None else wish.only) | (stale & RangeSet.of(span))
             if create:
+                await _discard_damaged(sink, spec.chain_id, span)
                 anchors = frozenset(Anchor(*each) for each in known.items())
                 datasets, checks = frozenset(spec.datasets), frozenset[str](spec.checks)
                 await sink.request(spec.chain_id, Request(span, datasets, checks, anchors))
             yield opened(spec, sink, held, missing)
+
+
+async def _discard_damaged(sink: Sink, chain_id: int, span: Span) -> None:
+    """Retracts what cannot be read, beyond the span too: no chunk could replace a part of it."""
+    for each in await sink.damage(chain_id, span):
+        await sink.retract(chain_id, each.span, await sink.highest_fence())
 
 
 def _texts(known: Mapping[int, bytes]) -> tuple[str, ...]:
