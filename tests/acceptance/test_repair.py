@@ -105,6 +105,19 @@ async def test_what_is_damaged_is_replaced(
     assert await contents(str(path)) == truth(chain, Span(0, LAST))
 
 
+async def test_ranges_that_are_sound_are_left_alone(sqlite_gapless: Commands, chain: Chain) -> None:
+    """What was written together with the lost row is replaced, because its digest is wrong."""
+    async with DevNode(chain) as node:
+        await fetch(sqlite_gapless, node, "chain.db")
+        sql = apsw.Connection(str(sqlite_gapless.folder / "chain.db"))
+        sql.execute("DELETE FROM logs WHERE block_number = 7")
+        sql.close()
+        before = node.calls["eth_getBlockReceipts"]
+        await run(sqlite_gapless, "repair", "chain.db", "--rpc", node.url)
+        assert node.calls["eth_getBlockReceipts"] - before == 50
+    assert await contents(f"{sqlite_gapless.folder}/chain.db") == truth(chain, Span(0, LAST))
+
+
 def removed(file: Path) -> None:
     file.unlink()
 
