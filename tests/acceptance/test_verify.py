@@ -202,6 +202,20 @@ def test_a_range_far_beyond_what_is_stored_is_answered_at_once(
     assert "is above any block" in said
 
 
+def test_a_private_chain_is_not_measured_by_a_public_one(
+    sqlite_gapless: Commands, tmp_path: Path
+) -> None:
+    """It has the id of Ethereum; the backfill knows that it is another chain."""
+    with devnode("--blocks", "100", "--chain-id", "1", "--cache", tmp_path) as url:
+        place = ("--rpc", url, "--to", "chain.db")
+        backfill = sqlite_gapless("fetch", "custom", "0:20", *place).line
+    assert "complete" in sqlite_gapless("verify", backfill).stdout
+    assert "complete" in sqlite_gapless("verify", "chain.db", "--network", "custom").stdout
+    assert (
+        "not the block whose hash is known" in sqlite_gapless("verify", "chain.db", code=1).stdout
+    )
+
+
 def test_a_request_that_cannot_be_read_is_told_of(sqlite_gapless: Commands) -> None:
     sink = fill(sqlite_gapless, "blocks.db")
     sql = apsw.Connection(str(sqlite_gapless.folder / sink))
@@ -294,6 +308,9 @@ def test_a_damaged_file_is_named(
     gaps = sqlite_gapless.json("gaps", sink, code=1)
     assert (gaps["damaged"], gaps["blocks"]) == ([[5, 40]], 36)
     assert sqlite_gapless("gaps", sink, code=1).stdout == "5:40\n"
+    exported = sqlite_gapless("export", sink, "--table", table, "--output", "x.csv", code=1)
+    assert file in exported.stderr
+    assert not (sqlite_gapless.folder / "x.csv").exists()
     assert snapshot(folder) == before
 
 
