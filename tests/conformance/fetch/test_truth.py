@@ -14,11 +14,13 @@ from gapless.core.backfill import State
 from gapless.core.errors import Orphaned, UsageError
 from gapless.core.ranges import RangeSet, Span
 from gapless.devnode import Chain, DevNode, Parameters, simulated
+from gapless.devnode.wire import Reply
 from gapless.networks import network_of_chain
 from gapless.sinks import Access, open_sink
 from gapless.verify import Report, Verification
 from tests.conformance.fetch.stage import contents, truth
 from tests.conformance.sink.conftest import target_of
+from tests.unit.rpc.nodes import Outspoken
 
 Fetch = Callable[..., Any]
 Lie = Callable[[dict[str, Any]], None]
@@ -282,6 +284,38 @@ async def test_endpoints_of_different_chains_are_refused_before_anything_is_stor
             await fetch(node, stranger, heights="10:60")
     assert not exists(target)
     assert node.calls["eth_getBlockReceipts"] == 0
+
+
+def whimsical(chain: Chain, height: int, times: int) -> Outspoken:
+    """A node that gives another hash for one header, so many times."""
+    left = times
+
+    def answering(asked: Any) -> Reply | None:
+        nonlocal left
+        if left == 0 or isinstance(asked, list) or asked["params"] != [hex(height), False]:
+            return None
+        left -= 1
+        header = {**json.loads(chain.block(height)), "hash": f"0x{'77' * 32}"}
+        return Reply(json.dumps({"id": asked["id"], "result": header}).encode())
+
+    return Outspoken(chain, answering)
+
+
+async def test_one_wrong_answer_is_not_a_wrong_chain(
+    chain: Chain, node: DevNode, fetch: Fetch
+) -> None:
+    async with whimsical(chain, 236, 2) as other:
+        result = await fetch(node, other, heights="10:60", anchors=[anchor(chain, 236)])
+    assert (result.state, result.gaps) == (State.SUCCEEDED, RangeSet())
+
+
+async def test_one_wrong_answer_does_not_condemn_a_stored_branch(
+    chain: Chain, node: DevNode, fetch: Fetch
+) -> None:
+    await fetch(node, heights="0:60")
+    async with whimsical(chain, 60, 1) as other:
+        assert (await fetch(other, heights="0:60")).fetched == 0
+        assert len([it for it in other.asked if hex(60) in str(it)]) > 1
 
 
 async def test_another_chain_never_replaces_a_stored_one(
