@@ -155,6 +155,22 @@ async def test_a_fetch_brings_a_damaged_file_again(
     assert await contents(str(path)) == truth(chain, Span(0, LAST))
 
 
+async def test_a_fetch_of_other_tables_leaves_a_damaged_file_alone(
+    sqlite_gapless: Commands, chain: Chain
+) -> None:
+    """To replace it, all that belongs to its blocks would have to go."""
+    path = sqlite_gapless.folder / "chain"
+    async with DevNode(chain) as node:
+        await fetch(sqlite_gapless, node, "chain/")
+        (file,) = path.glob("1337/logs/50-99.*.parquet")
+        removed(file)
+        place = ("--rpc", node.url, "--to", "chain/", "--confirmations", "0")
+        headers = ("fetch", "custom", f"0:{LAST}", "--datasets", "blocks", *place)
+        assert "nothing to fetch" in (await run(sqlite_gapless, *headers)).stderr
+    assert len([*path.glob("1337/transactions/50-99.*.parquet")]) == 1
+    assert (await run(sqlite_gapless, "gaps", "chain/", code=1)).stdout == "50:99\n"
+
+
 async def test_a_fetch_of_some_blocks_of_a_damaged_file_loses_no_other(
     sqlite_gapless: Commands, chain: Chain
 ) -> None:

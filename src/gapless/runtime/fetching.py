@@ -39,7 +39,7 @@ from gapless.runtime.fetch import (
     survey,
     unfinished,
 )
-from gapless.runtime.holding import Holding, holding
+from gapless.runtime.holding import Holding, discard_damaged, holding
 from gapless.runtime.plane import (
     Plane,
     endpoints_of,
@@ -262,17 +262,11 @@ async def open_fetch(
             missing = RangeSet.of(span) if wish.refetch else held.left(span)
             missing = (missing if wish.only is None else wish.only) | (stale & RangeSet.of(span))
             if create:
-                await _discard_damaged(sink, spec.chain_id, span)
+                await discard_damaged(sink, spec, span)
                 anchors = frozenset(Anchor(*each) for each in known.items())
                 datasets, checks = frozenset(spec.datasets), frozenset[str](spec.checks)
                 await sink.request(spec.chain_id, Request(span, datasets, checks, anchors))
             yield opened(spec, sink, held, missing)
-
-
-async def _discard_damaged(sink: Sink, chain_id: int, span: Span) -> None:
-    """Retracts what cannot be read, beyond the span too: no chunk could replace a part of it."""
-    for each in await sink.damage(chain_id, span):
-        await sink.retract(chain_id, each.span, await sink.highest_fence())
 
 
 def _texts(known: Mapping[int, bytes]) -> tuple[str, ...]:
