@@ -250,6 +250,23 @@ async def test_rows_that_are_there_twice_are_found(tmp_path: Path) -> None:
     assert {it.check for it in report.findings} == {"damaged", "duplicate", "digest"}
 
 
+async def test_a_page_that_nothing_else_reads_is_found_by_a_deep_look(tmp_path: Path) -> None:
+    async with await open_sink(f"{tmp_path}/rotten/") as sink:
+        await sink.write(batch(0, 30), 5)
+        file = tmp_path / "rotten" / str(CHAIN_ID) / "logs/0-30.5.parquet"
+        group = pq.ParquetFile(file).metadata.row_group(0)
+        columns = [group.column(at) for at in range(group.num_columns)]
+        data = next(it for it in columns if it.path_in_schema == "data")
+        content = bytearray(file.read_bytes())
+        first, last = data.data_page_offset, data.data_page_offset + data.total_compressed_size
+        content[first:last] = bytes(it ^ 0xFF for it in content[first:last])
+        file.write_bytes(content)
+        assert (await report_of(sink)).complete
+        report = await report_of(sink, deep=True)
+    assert {(it.check, it.dataset) for it in report.findings} == {("damaged", "logs")}
+    assert report.damaged == RangeSet.of((0, 30))
+
+
 async def test_a_table_that_stops_early_is_not_whole(sink: Sink) -> None:
     """It is measured against what was asked for, not against what it happens to span."""
     everything = frozenset({"blocks", "transactions", "logs", "withdrawals"})
