@@ -147,3 +147,20 @@ def test_what_makes_no_sense_is_refused(
     shown = doctor(*arguments, code=2, folder=tmp_path)
     assert error in shown.stderr
     assert shown.stdout == ""
+
+
+def test_a_node_is_compared_with_a_trusted_hash(node: str) -> None:
+    (it,) = found("--rpc", node)
+    genesis = it["genesis"]
+    (it,) = found("--rpc", node, "--anchor", f"0:{genesis}")
+    assert it["known_block"] == 0
+    (it,) = found("--rpc", node, "--anchor", f"5:{genesis}", code=2)
+    assert it["usable"] is False
+    assert "is not on the chain `custom`: its block 5 is 0x" in it["error"]
+    assert "`--anchor`" in it["hint"]
+
+
+def test_nodes_of_different_chains_are_told_apart(node: str, cache: Path) -> None:
+    with devnode("--blocks", "120", "--seed", "77", "--cache", cache) as other:
+        shown = doctor("--rpc", node, "--rpc", other, code=1)
+    assert "error: these endpoints are on different chains" in shown.stderr

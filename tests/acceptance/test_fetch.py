@@ -168,6 +168,10 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     ),
     "url": (["custom", "0:9", "--rpc", "ftp://x", "--to", "x.db"], "write `https://host/path`"),
     "name": (["custom", "0:9", "--rpc", "archive", "--to", "x.db"], "write `--rpc https://…`"),
+    "anchor": (
+        ["custom", "0:9", "--rpc", "URL", "--to", "x.db", "--anchor", f"5:0x{'77' * 32}"],
+        "check the URL of the endpoint, and the hash if you gave it with `--anchor`",
+    ),
 }
 
 
@@ -198,3 +202,25 @@ def test_a_key_is_nowhere_to_be_found(sqlite_gapless: Commands, url: str) -> Non
         assert "S3CRET" not in answer.stdout + answer.stderr
     for path in Path(sqlite_gapless.folder).rglob("*"):
         assert path.is_dir() or b"S3CRET" not in path.read_bytes(), path
+
+
+def test_the_summary_ends_with_what_is_not_proven(sqlite_gapless: Commands, url: str) -> None:
+    where = ("--rpc", url, "--to", "chain.db")
+    some = sqlite_gapless("fetch", "custom", "0:30", *where, "--verify", "receipts")
+    assert "\nnot proven: transactions_root, withdrawals_root\n" in some.stderr
+    again = sqlite_gapless.json("fetch", "custom", "0:30", *where, "--verify", "receipts")
+    assert again["not_proven"] == ["transactions_root", "withdrawals_root"]
+    whole = sqlite_gapless("fetch", "custom", "0:30", *where)
+    assert "not proven" not in whole.stderr
+    assert "\nproven again from stored rows: 31 blocks\n" in whole.stderr
+
+
+def test_what_is_stored_is_replaced_on_request(sqlite_gapless: Commands, url: str) -> None:
+    command = ("fetch", "custom", "0:30", "--rpc", url, "--to", "chain.db")
+    sqlite_gapless(*command)
+    before = rows(sqlite_gapless, "logs")
+    with sqlite3.connect(sqlite_gapless.folder / "chain.db") as connection:
+        connection.execute("DELETE FROM logs WHERE block_number < 20")
+    assert sqlite_gapless.json(*command)["fetched"] == 0
+    assert sqlite_gapless.json(*command, "--refetch")["fetched"] == 31
+    assert rows(sqlite_gapless, "logs") == before

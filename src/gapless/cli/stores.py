@@ -97,9 +97,7 @@ async def opened_store(
 
 def _facts(wanted: Network | None, chain_id: int) -> Network:
     """What is known of the chain. A private one may have a public one's id: `custom` says so."""
-    if wanted is not None and wanted.chain_id is None:
-        return replace(wanted, chain_id=chain_id)
-    return network_of_chain(chain_id)
+    return network_of_chain(chain_id) if wanted is None else replace(wanted, chain_id=chain_id)
 
 
 def place_of(config: Config, target: str) -> str:
@@ -115,7 +113,8 @@ def _filled_by(backfill: Backfill) -> tuple[str, Network, Span]:
             f"backfill `{backfill.id}` runs `{backfill.job}`, and fills no sink",
             hint=f"`gapless backfill show {backfill.id}` tells about it",
         )
-    network = network_of_chain(int(backfill.spec["chain_id"]))
+    network = find_network(str(backfill.spec["network"]))
+    network = replace(network, chain_id=int(backfill.spec["chain_id"]))
     asked = Span(int(backfill.selector["start"]), int(backfill.selector["end"]))
     return str(backfill.spec["sink"]), network, asked
 

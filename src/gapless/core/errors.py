@@ -155,6 +155,8 @@ class BrokenSeam(SinkError):
 class Damaged(SinkError):
     """Rows of `dataset` cannot be read in `span`, although the sink says that it holds them."""
 
+    exit_code = 1
+
     def __init__(self, message: str, *, dataset: str, span: Span, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.dataset = dataset

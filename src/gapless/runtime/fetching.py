@@ -39,7 +39,7 @@ from gapless.runtime.fetch import (
     survey,
     unfinished,
 )
-from gapless.runtime.holding import Holding, holding
+from gapless.runtime.holding import Holding, discard_damaged, holding
 from gapless.runtime.plane import (
     Plane,
     endpoints_of,
@@ -235,7 +235,8 @@ async def open_fetch(
         assert pool.chain_id is not None
         network = replace(wish.network, chain_id=pool.chain_id)
         known = known_hashes(network, wish.anchors)
-        await refuse_wrong_chain(pool, known, tip.final, network.name)
+        trusted = [anchor.height for anchor in wish.anchors]
+        await refuse_wrong_chain(pool, known, tip.final, network.name, trusted)
         async with _sink_at(config.sink(wish.sink), create=create) as sink:
             spec = wish.spec(pool.chain_id, "" if sink is None else sink.id)
             opened = partial(Fetching, wish, ledger_url, providers, pool, absent, tip, span)
@@ -261,6 +262,7 @@ async def open_fetch(
             missing = RangeSet.of(span) if wish.refetch else held.left(span)
             missing = (missing if wish.only is None else wish.only) | (stale & RangeSet.of(span))
             if create:
+                await discard_damaged(sink, spec, span)
                 anchors = frozenset(Anchor(*each) for each in known.items())
                 datasets, checks = frozenset(spec.datasets), frozenset[str](spec.checks)
                 await sink.request(spec.chain_id, Request(span, datasets, checks, anchors))

@@ -12,7 +12,7 @@ from functools import reduce
 from gapless.checks.levels import required
 from gapless.core.ranges import RangeSet, Span
 from gapless.runtime.blocks_spec import BlocksSpec
-from gapless.sinks import Sink, Stored
+from gapless.sinks import Damage, Sink, Stored
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ async def holding(sink: Sink, spec: BlocksSpec, span: Span) -> Holding:
     """What the sink holds of a span, for a backfill with this spec."""
     whole = RangeSet.of(span)
     records = await sink.records(spec.chain_id, span)
-    damaged = RangeSet(it.span for it in await sink.damage(spec.chain_id, span))
+    damaged = RangeSet(it.span for it in await _damage(sink, spec, span))
 
     def held(found: list[Stored]) -> RangeSet:
         by_dataset = (
@@ -43,6 +43,18 @@ async def holding(sink: Sink, spec: BlocksSpec, span: Span) -> Holding:
     there = held(records)
     done = held([it for it in records if suffices(it.proven | it.unproven, it.span, spec)])
     return Holding(done, there - done, damaged & whole)
+
+
+async def discard_damaged(sink: Sink, spec: BlocksSpec, span: Span) -> None:
+    """Retracts what cannot be read, beyond the span too: no chunk could replace a part of it."""
+    for each in await _damage(sink, spec, span):
+        await sink.retract(spec.chain_id, each.span, await sink.highest_fence())
+
+
+async def _damage(sink: Sink, spec: BlocksSpec, span: Span) -> list[Damage]:
+    """What cannot be read of the tables that are asked for; others are left as they are."""
+    found = await sink.damage(spec.chain_id, span)
+    return [each for each in found if each.dataset in spec.datasets]
 
 
 def suffices(made: frozenset[str], span: Span, spec: BlocksSpec) -> bool:

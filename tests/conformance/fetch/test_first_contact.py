@@ -18,11 +18,12 @@ from gapless.core.backfill import State
 from gapless.core.errors import Unavailable
 from gapless.devnode import Chain, DevNode, Pace
 from gapless.devnode.wire import Reply
-from gapless.runtime.fetching import FIRST_PATIENCE, open_fetch
+from gapless.runtime.fetching import open_fetch
 from gapless.runtime.wishes import wish_for
 from gapless.sources.rpc import Absent
 from tests.unit.rpc.nodes import KEY, Outspoken
 
+AT_ONCE = 2.0  # seconds
 PEM = """\
 -----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgM2F7Pyp8dfJ8UlQQ
@@ -107,7 +108,7 @@ async def test_a_definite_answer_ends_it_at_once(
         began = monotonic()
         with pytest.raises(Unavailable) as problem:
             await fetched(tmp_path, f"{url}/{KEY}")
-        assert monotonic() - began < FIRST_PATIENCE / 2
+        assert monotonic() - began < AT_ONCE
     name = url.partition("://")[2]
     assert str(problem.value).startswith(f"endpoint `{name}` cannot be used: {trouble}")
     assert problem.value.hint == hint

@@ -91,7 +91,8 @@ async def test_a_provider_that_repeats_the_key(
         msgspec.json.encode(metrics.snapshot()).decode(),
     ]
     kept = in_files(tmp_path)
-    for form in forms(key):
+    halves = [key[: len(key) // 2]] if key is KEYS[1] else []  # half a short one is in any text
+    for form in [*forms(key), *halves]:
         assert [text for text in shown if form.lower() in text.lower()] == []
         assert form.lower().encode() not in kept.lower()
 

@@ -14,11 +14,13 @@ from gapless.core.backfill import State
 from gapless.core.errors import Orphaned, UsageError
 from gapless.core.ranges import RangeSet, Span
 from gapless.devnode import Chain, DevNode, Parameters, simulated
+from gapless.devnode.wire import Reply
 from gapless.networks import network_of_chain
 from gapless.sinks import Access, open_sink
 from gapless.verify import Report, Verification
 from tests.conformance.fetch.stage import contents, truth
 from tests.conformance.sink.conftest import target_of
+from tests.unit.rpc.nodes import Outspoken
 
 Fetch = Callable[..., Any]
 Lie = Callable[[dict[str, Any]], None]
@@ -83,6 +85,30 @@ async def test_a_lie_is_refused_and_its_block_named(
         both = await fetch(liar, honest, heights="30:39")
     assert (both.state, both.gaps) == (State.SUCCEEDED, RangeSet())
     assert await stored() == truth(chain, Span(30, 39))
+
+
+class Forgetful(Chain):
+    """A chain whose node leaves out what follows from other fields, as old ones do."""
+
+    def __init__(self, honest: Chain) -> None:
+        self.__dict__.update(vars(honest))
+
+    def receipts(self, height: int) -> bytes:
+        receipts = json.loads(super().receipts(height))
+        for each in receipts:
+            for name in ("effectiveGasPrice", "blobGasUsed", "gasUsed", "type"):
+                each.pop(name, None)
+        return json.dumps(receipts).encode()
+
+
+@pytest.mark.parametrize("verify", ["auto", "roots"])
+async def test_what_a_node_leaves_out_is_stored_as_if_it_were_there(
+    chain: Chain, fetch: Fetch, stored: Fetch, verify: str
+) -> None:
+    async with DevNode(Forgetful(chain)) as node:
+        result = await fetch(node, heights="0:60", verify=verify)
+    assert (result.state, result.not_proven) == (State.SUCCEEDED, frozenset())
+    assert await stored() == truth(chain, Span(0, 60))
 
 
 async def report_of(target: str, **known: Any) -> Report:
@@ -152,13 +178,18 @@ async def test_what_was_asked_for_is_in_the_sink_before_any_row(
 async def test_a_table_that_stops_early_is_not_whole(
     chain: Chain, node: DevNode, fetch: Fetch, every_target: str
 ) -> None:
-    await fetch(node, heights="0:60", datasets="blocks", to=every_target)
+    """Its last block is missing, so nothing but the request tells that it should go on."""
+    heights = f"0:{LIED_ABOUT}"
+    await fetch(node, heights=heights, datasets="blocks", to=every_target)
     async with DevNode(Liar(chain, another_value)) as liar:
-        await fetch(liar, heights="0:60", to=every_target, retry="halt")
+        await fetch(liar, heights=heights, to=every_target, retry="halt")
     gaps = {it.dataset: it.gaps for it in (await report_of(every_target)).coverage}
-    assert gaps["blocks"] == RangeSet()
-    assert LIED_ABOUT in gaps["transactions"]
-    assert gaps["transactions"] == gaps["logs"] == gaps["withdrawals"]
+    assert gaps == {
+        "blocks": RangeSet(),
+        **dict.fromkeys(
+            ("transactions", "logs", "withdrawals"), RangeSet.of((LIED_ABOUT, LIED_ABOUT))
+        ),
+    }
 
 
 @pytest.mark.parametrize(
@@ -218,16 +249,73 @@ async def test_a_node_that_contradicts_an_anchor_is_refused_before_anything_is_s
     assert not exists(target)
 
 
+def unrelated(_: Parameters) -> Chain:
+    return simulated(Parameters(blocks=300, txs=4, seed=12))
+
+
+def shorter(_: Parameters) -> Chain:
+    """It has no block where the others are final."""
+    return simulated(Parameters(blocks=150, txs=4, seed=12))
+
+
+def forked(parameters: Parameters) -> Chain:
+    """It begins like the others."""
+    chain = simulated(parameters)
+    chain.reorg(200)
+    return chain
+
+
+@pytest.mark.parametrize(
+    ("made", "height"),
+    [(unrelated, 236), (shorter, 0), (forked, 236)],
+    ids=["unrelated", "shorter", "forked"],
+)
 async def test_endpoints_of_different_chains_are_refused_before_anything_is_stored(
-    chain: Chain, node: DevNode, fetch: Fetch, target: str
+    parameters: Parameters,
+    node: DevNode,
+    fetch: Fetch,
+    target: str,
+    made: Callable[[Parameters], Chain],
+    height: int,
 ) -> None:
-    """They share a chain id, and nothing else."""
-    other = simulated(Parameters(blocks=300, txs=4, seed=12))
-    async with DevNode(other) as stranger:
-        with pytest.raises(UsageError, match="are on different chains: block 236 is 0x"):
+    """They share a chain id, and not the chain."""
+    async with DevNode(made(parameters)) as stranger:
+        with pytest.raises(UsageError, match=f"are on different chains: block {height} is 0x"):
             await fetch(node, stranger, heights="10:60")
     assert not exists(target)
     assert node.calls["eth_getBlockReceipts"] == 0
+
+
+def whimsical(chain: Chain, height: int, times: int) -> Outspoken:
+    """A node that gives another hash for one header, so many times."""
+    left = times
+
+    def answering(asked: Any) -> Reply | None:
+        nonlocal left
+        if left == 0 or isinstance(asked, list) or asked["params"] != [hex(height), False]:
+            return None
+        left -= 1
+        header = {**json.loads(chain.block(height)), "hash": f"0x{'77' * 32}"}
+        return Reply(json.dumps({"id": asked["id"], "result": header}).encode())
+
+    return Outspoken(chain, answering)
+
+
+async def test_one_wrong_answer_is_not_a_wrong_chain(
+    chain: Chain, node: DevNode, fetch: Fetch
+) -> None:
+    async with whimsical(chain, 236, 2) as other:
+        result = await fetch(node, other, heights="10:60", anchors=[anchor(chain, 236)])
+    assert (result.state, result.gaps) == (State.SUCCEEDED, RangeSet())
+
+
+async def test_one_wrong_answer_does_not_condemn_a_stored_branch(
+    chain: Chain, node: DevNode, fetch: Fetch
+) -> None:
+    await fetch(node, heights="0:60")
+    async with whimsical(chain, 60, 1) as other:
+        assert (await fetch(other, heights="0:60")).fetched == 0
+        assert len([it for it in other.asked if hex(60) in str(it)]) > 1
 
 
 async def test_another_chain_never_replaces_a_stored_one(
@@ -241,6 +329,15 @@ async def test_another_chain_never_replaces_a_stored_one(
             with pytest.raises(Orphaned, match="stored blocks 0 to 9 of "):
                 await fetch(stranger, heights=heights)
     assert await stored() == truth(chain, Span(0, 9))
+
+
+async def test_every_trusted_hash_is_compared_before_anything_is_stored(
+    chain: Chain, node: DevNode, fetch: Fetch, target: str
+) -> None:
+    """That a higher one is right says nothing about a lower one that somebody mistyped."""
+    with pytest.raises(UsageError, match="its block 30 is 0x"):
+        await fetch(node, heights="40:60", anchors=[f"30:{chain.hash(31)}", anchor(chain, 50)])
+    assert not exists(target)
 
 
 async def test_an_anchor_binds_later_fetches_into_the_same_sink(

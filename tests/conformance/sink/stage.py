@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 from gapless.core.ranges import RangeSet, Span
 from gapless.devnode import Parameters, simulated
@@ -85,6 +88,19 @@ def snapshot(folder: Path) -> dict[str, tuple[int, ...]]:
         name: (it.st_ino, it.st_mode, it.st_size, it.st_mtime_ns, it.st_ctime_ns)
         for name, it in looks.items()
     }
+
+
+@contextmanager
+def read_only(folder: Path) -> Iterator[None]:
+    """Mounts a folder over itself, read-only: root may write whatever the permissions say."""
+    bind = ["mount", "--bind", str(folder), str(folder)]
+    if subprocess.run(bind, capture_output=True, check=False).returncode:
+        pytest.skip("only root can mount a folder read-only")
+    try:
+        subprocess.run(["mount", "-o", "remount,ro,bind", str(folder)], check=True)
+        yield
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
 
 
 def listed(folder: Path) -> list[str]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,6 +18,7 @@ from tests.conformance.sink.stage import (
     batch,
     examine,
     ranges,
+    read_only,
     rows_of,
     snapshot,
 )
@@ -86,19 +84,6 @@ async def test_a_reader_leaves_all_files_as_they_are(place: str) -> None:
     async with await open_sink(place, Access.READ) as sink:
         await read_all(sink)
     assert snapshot(home) == before
-
-
-@contextmanager
-def read_only(folder: Path) -> Iterator[None]:
-    """Mounts a folder over itself, read-only: root may write whatever the permissions say."""
-    bind = ["mount", "--bind", str(folder), str(folder)]
-    if subprocess.run(bind, capture_output=True, check=False).returncode:
-        pytest.skip("only root can mount a folder read-only")
-    try:
-        subprocess.run(["mount", "-o", "remount,ro,bind", str(folder)], check=True)
-        yield
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
 
 
 async def test_a_read_only_file_system_is_enough(place: str) -> None:

@@ -20,7 +20,7 @@ from gapless.export import FORMATS, LAYOUTS, Export, lacking, range_of, stream
 from gapless.export.layout import Form, Layout
 from gapless.export.writers import ParquetWriter
 from gapless.schema import TABLES, Kind
-from gapless.sinks import Sink, open_sink
+from gapless.sinks import Request, Sink, open_sink
 from tests.conformance.sink.stage import CHAIN_ID, HEAD, HEADERS, batch, rows_of
 
 WHOLE = Span(5, HEAD)
@@ -274,3 +274,14 @@ async def test_a_change_meanwhile_is_noticed(
         return
     with pytest.raises(Incomplete, match="blocks 5-30 were written to meanwhile"):
         await exported(fragile, layout, "csv", span)
+
+
+async def test_the_range_is_also_what_was_asked_for(sink: Sink) -> None:
+    """A table that stops early is not exported as if it were whole."""
+    layout, asked = LAYOUTS["native"]["logs"], Span(0, HEAD + 10)
+    await sink.request(CHAIN_ID, Request(asked, frozenset({"blocks", "logs"})))
+    assert await range_of(sink, CHAIN_ID, layout) == asked
+    assert await range_of(sink, CHAIN_ID, LAYOUTS["native"]["transactions"]) == WHOLE
+    assert await lacking(sink, CHAIN_ID, layout, asked) == {
+        "blocks": RangeSet.of((0, 4), (HEAD + 1, HEAD + 10))
+    }

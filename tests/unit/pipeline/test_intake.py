@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from msgspec import Raw
@@ -79,9 +80,9 @@ def threads() -> Iterator[ThreadPoolExecutor]:
         yield pool
 
 
-def intake_of(source: Doubtful, chain: Chain, threads: ThreadPoolExecutor) -> Intake:
+def intake_of(source: Doubtful, chain: Chain, threads: ThreadPoolExecutor, **known: Any) -> Intake:
     datasets = frozenset({"blocks", "transactions", "logs"})
-    wanted = Wanted(find_network("custom"), chain.chain_id, Level.AUTO.checks, datasets)
+    wanted = Wanted(find_network("custom"), chain.chain_id, Level.AUTO.checks, datasets, **known)
     return Intake(source, source, wanted, threads)
 
 
@@ -117,6 +118,18 @@ async def test_opinions_come_to_an_end(
     assert refused.value.partition == 7
     assert len(source.asked) == OPINIONS
     assert waits.asked_for == [1, 2, 3, 4], "the second opinion does not wait"
+
+
+async def test_another_block_than_the_known_one_is_refused(
+    chain: Chain, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However well it holds together: the node may have changed its chain since it was asked."""
+    monkeypatch.setattr("gapless.pipeline.intake.delay", Waits())
+    source = Doubtful(chain, ())
+    known = {5: chain.hash(5), 7: chain.hash(8)}
+    with pytest.raises(PermanentError, match=r"block 7 .* fails the check `anchor`") as refused:
+        await intake_of(source, chain, threads, anchors=known).fetch(SPAN)
+    assert refused.value.partition == 7
 
 
 class Waits:

@@ -70,6 +70,22 @@ async def test_strays_now_and_then_cost_nothing(chain: Chain) -> None:
         assert pool.profiles()["a"].earliest == {}
 
 
+async def test_a_pruned_node_behind_a_balancer_does_not_speak_for_the_others(chain: Chain) -> None:
+    """Every second request goes to it, so that one look finds all lower blocks gone."""
+    requests = 0
+    pruned = gone(chain, lambda _, height: requests % 2 == 0 and height < 100)
+
+    def in_turns(asked: Any) -> Reply | None:
+        nonlocal requests
+        requests += 1
+        return pruned(asked)
+
+    async with Outspoken(chain, in_turns) as node, pool_of(node) as pool:
+        answers = await pool.ask(block_calls(range(40, 50)))
+        assert len(answers.results) == 20
+        assert pool.profiles()["a"].earliest == {}
+
+
 async def test_one_lost_block_is_missing_and_no_other(chain: Chain) -> None:
     def lost(method: str, height: int) -> bool:
         return height == 100

@@ -150,3 +150,13 @@ async def test_a_batch_larger_than_the_budget_is_not_sent_for_ever(chain: Chain)
         answers = await pool.ask(block_calls(range(10)))
         assert [*map(bytes, answers.results)] == truth(chain, range(10))
         assert node.refused < 15
+
+
+async def test_the_budget_of_a_metered_provider_is_learned(chain: Chain) -> None:
+    limits = Limits(rps=60, metering=Metering.WHOLE, retry_after=None)
+    async with DevNode(chain, limits=limits) as node, pool_of(node, patience=30) as pool:
+        for _ in range(5):
+            await pool.ask(block_calls(range(20)))
+        learned = pool.profiles()["a"].rate
+        assert learned is not None
+        assert 30 < learned.value < 120

@@ -13,7 +13,7 @@ import pytest
 
 from gapless.core.ranges import RangeSet, Span
 from gapless.networks import network_of_chain
-from gapless.schema import table
+from gapless.schema import TABLES, table
 from gapless.schema.digest import digest
 from gapless.sinks import Request, Sink, open_sink
 from gapless.verify import Finding, Report, Verification, check
@@ -61,6 +61,15 @@ async def test_what_was_written_is_whole(sink: Sink, deep: bool) -> None:
     ]
 
 
+async def test_a_deep_look_tells_of_every_row_that_it_reads(sink: Sink) -> None:
+    await sink.write(batch(3, 30), 5)
+    read: list[int] = []
+    network = network_of_chain(CHAIN_ID)
+    await Verification(sink, CHAIN_ID, network, {}, deep=True, progress=read.append).report()
+    assert len(read) > 1
+    assert sum(read) == sum(rows_of(each.name, Span(3, 30)).num_rows for each in TABLES)
+
+
 async def test_gaps_are_named(sink: Sink) -> None:
     await sink.write(batch(3, 30), 5)
     await sink.retract(CHAIN_ID, Span(10, 12), 6)
@@ -86,6 +95,17 @@ async def test_headers_may_go_further_than_the_rest(sink: Sink) -> None:
     }
     asked = await report_of(sink, Span(8, 12))  # by name, all of it
     assert asked.gaps == RangeSet.of((8, 9))
+
+
+@pytest.mark.parametrize("span", [None, Span(5, 25)])
+async def test_headers_beyond_what_was_asked_of_the_rest_are_no_gap(
+    sink: Sink, span: Span | None
+) -> None:
+    await sink.request(CHAIN_ID, Request(Span(0, 30), frozenset(HEADERS)))
+    await sink.request(CHAIN_ID, Request(Span(10, 20), frozenset(it.name for it in TABLES)))
+    await sink.write(batch(0, 30, tables=HEADERS), 5)
+    await sink.write(batch(10, 20), 6)
+    assert (await report_of(sink, span)).complete
 
 
 async def test_nothing_is_not_whole(sink: Sink) -> None:
@@ -230,6 +250,23 @@ async def test_rows_that_are_there_twice_are_found(tmp_path: Path) -> None:
     assert {it.check for it in report.findings} == {"damaged", "duplicate", "digest"}
 
 
+async def test_a_page_that_nothing_else_reads_is_found_by_a_deep_look(tmp_path: Path) -> None:
+    async with await open_sink(f"{tmp_path}/rotten/") as sink:
+        await sink.write(batch(0, 30), 5)
+        file = tmp_path / "rotten" / str(CHAIN_ID) / "logs/0-30.5.parquet"
+        group = pq.ParquetFile(file).metadata.row_group(0)
+        columns = [group.column(at) for at in range(group.num_columns)]
+        data = next(it for it in columns if it.path_in_schema == "data")
+        content = bytearray(file.read_bytes())
+        first, last = data.data_page_offset, data.data_page_offset + data.total_compressed_size
+        content[first:last] = bytes(it ^ 0xFF for it in content[first:last])
+        file.write_bytes(content)
+        assert (await report_of(sink)).complete
+        report = await report_of(sink, deep=True)
+    assert {(it.check, it.dataset) for it in report.findings} == {("damaged", "logs")}
+    assert report.damaged == RangeSet.of((0, 30))
+
+
 async def test_a_table_that_stops_early_is_not_whole(sink: Sink) -> None:
     """It is measured against what was asked for, not against what it happens to span."""
     everything = frozenset({"blocks", "transactions", "logs", "withdrawals"})
@@ -305,3 +342,18 @@ async def test_a_block_that_contradicts_an_anchor_is_found(sink: Sink) -> None:
     assert report is not None
     assert [(it.check, it.span) for it in report.findings] == [("anchor", (7, 7))]
     assert report.anchored == ()
+
+
+async def test_a_broken_link_or_a_lost_block_ends_what_an_anchor_proves(
+    fragile: Sink, sql: apsw.Connection
+) -> None:
+    await fragile.write(batch(0, 30), 5)
+    known = {25: rows_of("blocks", Span(25, 25))["hash"][0].as_py()}
+    sql.execute("UPDATE blocks SET parent_hash = zeroblob(32) WHERE block_number = 12")
+    report = await looking(fragile, anchors=known).report()
+    assert report is not None
+    assert [it.heights for it in report.anchored] == [RangeSet.of((12, 25))]
+    sql.execute("DELETE FROM blocks WHERE block_number = 18")
+    report = await looking(fragile, anchors=known).report()
+    assert report is not None
+    assert [it.heights for it in report.anchored] == [RangeSet.of((19, 25))]

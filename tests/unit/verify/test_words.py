@@ -8,7 +8,7 @@ from gapless.cli.stores import span_of
 from gapless.cli.verifying import repair, report_text, spans_text, verdict
 from gapless.core.errors import BadSelector
 from gapless.core.ranges import RangeSet, Span
-from gapless.verify import Coverage, Finding, Report
+from gapless.verify import Anchored, Coverage, Finding, Report, Reproven
 
 WHOLE = RangeSet.of((0, 1999))
 GAPS = RangeSet.of(*((at, at + 1) for at in range(0, 100, 10)))
@@ -28,6 +28,21 @@ def test_checks_that_held_in_part_are_told() -> None:
     text = report_text(report, "ethereum")
     assert "  proven: link\n  proven in part: receipts_root at 0-999\n" in text
     assert text.endswith("; not proven: prices, receipts_root at 1,000-1,999")
+
+
+def test_blocks_that_are_linked_to_a_known_one_are_named() -> None:
+    blocks = Coverage("blocks", WHOLE, WHOLE, 2000)
+    anchored = (Anchored(1500, RangeSet.of((0, 1500))),)
+    report = Report(1, Span(0, 1999), (blocks,), (), anchored=anchored)
+    assert "\n  anchored at 1,500: blocks 0-1,500\n" in report_text(report, "ethereum")
+
+
+def test_claims_that_rows_alone_cannot_show_again_are_named() -> None:
+    blocks = Coverage("blocks", WHOLE, WHOLE, 2000)
+    reproven = Reproven({}, {"agreed": WHOLE, "senders": RangeSet.of((5, 9))})
+    report = Report(1, Span(0, 1999), (blocks,), (), reproven=reproven)
+    words = "recorded as proven, but rows alone cannot show it again: agreed, senders at 5-9"
+    assert f"\n  {words}\n" in report_text(report, "ethereum")
 
 
 def test_long_lists_are_cut_short() -> None:

@@ -2,9 +2,10 @@
 
 A chain id is only a number: test networks, forks and private chains share it. So each endpoint is
 asked for the highest block whose hash is known (see `core.anchors`): blocks name their parents, so
-it speaks for all lower ones. Several endpoints are also asked for the latest final block, and one
-that has not got so far for its first. A contradiction is asked about again before it is believed:
-one wrong answer is not a wrong chain.
+it speaks for all lower ones of the same chain. A hash that a person gives may be of another chain,
+or mistyped, so each of those is asked for as well. Several endpoints are also asked for the latest
+final block, and one that has not got so far for its first. A contradiction is asked about again
+before it is believed: one wrong answer is not a wrong chain.
 """
 
 from __future__ import annotations
@@ -42,17 +43,22 @@ class Named:
 
 
 async def refuse_wrong_chain(
-    pool: Pool, known: Mapping[int, bytes], final: int, network: str
+    pool: Pool,
+    known: Mapping[int, bytes],
+    final: int,
+    network: str,
+    trusted: Iterable[int] = (),
 ) -> int | None:
     """Raises `UsageError` if an endpoint has another block than is known, or than the others.
 
-    Returns the height of the known block that was compared, if any endpoint has it.
+    Of the known blocks, the highest is compared, and those at the trusted heights. Returns the
+    height of the highest, if any endpoint has it.
     """
     highest = max((height for height in known if height <= final), default=None)
-    heights = [] if highest is None else [highest]
+    heights = {height for height in (highest, *trusted) if height is not None and height <= final}
     several = len(pool.names) > 1
     for times in range(1, _TIMES + 1):
-        named = await _named(pool, [*heights, final] if several else heights)
+        named = await _named(pool, heights | {final} if several else heights)
         if several and len({it.endpoint for it in named if it.height == final}) < len(pool.names):
             named += await _named(pool, [0])
         wrong = next((it for it in named if known.get(it.height, it.hash) != it.hash), None)

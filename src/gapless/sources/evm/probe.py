@@ -89,7 +89,7 @@ async def probe(
             head=head,
             finalized=await source.finalized(),
             known_block=await refuse_wrong_chain(
-                pool, {**dict(chain.anchors), **anchors}, head, chain.name
+                pool, {**dict(chain.anchors), **anchors}, head, chain.name, anchors
             ),
             genesis=await _genesis(pool),
             earliest_block=(earliest := await _earliest(pool, head, receipts=by_block)),

@@ -1,0 +1,64 @@
+"""A saved backfill of blocks means what it meant when it was saved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from gapless.checks.levels import Level
+from gapless.core.anchors import Anchor
+from gapless.core.errors import UsageError
+from gapless.core.ranges import Span
+from gapless.networks import BASIC, Check, find_network
+from gapless.runtime.blocks_spec import BlocksSpec, known_hashes
+from gapless.runtime.holding import suffices
+
+SAVED = {
+    "network": "optimism",
+    "chain_id": 10,
+    "endpoints": ["here"],
+    "sink": "chain.db",
+    "sink_id": "id",
+    "datasets": ["blocks", "transactions", "logs", "withdrawals"],
+    "verify": "auto",
+    "batch_size": 100,
+}
+BEDROCK = 105_235_063
+OF_ROLLUPS = Level.AUTO.checks - {Check.WITHDRAWALS_ROOT}
+
+
+def saved(checks: frozenset[Check], **fields: Any) -> BlocksSpec:
+    return msgspec.convert({**SAVED, "checks": sorted(checks), **fields}, BlocksSpec)
+
+
+def test_its_checks_are_those_that_the_level_stood_for() -> None:
+    spec = saved(frozenset({Check.HEIGHT, Check.LINK}))
+    assert spec.wanted.checks == {Check.HEIGHT, Check.LINK}
+    assert suffices(frozenset({"height", "link"}), Span(BEDROCK, BEDROCK), spec)
+
+
+@pytest.mark.parametrize(
+    ("made", "span", "enough"),
+    [
+        (OF_ROLLUPS, Span(BEDROCK, BEDROCK + 9), True),
+        (BASIC, Span(0, BEDROCK - 1), True),
+        (BASIC, Span(0, BEDROCK), False),
+        (OF_ROLLUPS - {Check.RECEIPTS_ROOT}, Span(BEDROCK, BEDROCK), False),
+    ],
+)
+def test_no_block_needs_a_proof_that_its_network_does_not_offer(
+    made: frozenset[Check], span: Span, enough: bool
+) -> None:
+    assert suffices(frozenset[str](made), span, saved(Level.AUTO.checks)) is enough
+
+
+def test_two_hashes_of_one_height_contradict_each_other() -> None:
+    ethereum = find_network("ethereum")
+    genesis = ethereum.anchors[0]
+    assert known_hashes(ethereum, [genesis])[0] == genesis.hash
+    for anchors in ([Anchor(0, b"\x07" * 32)], [Anchor(5, b"\x07" * 32), Anchor(5, b"\x08" * 32)]):
+        with pytest.raises(UsageError, match="contradict each other") as refused:
+            known_hashes(ethereum, anchors)
+        assert refused.value.hint

@@ -1,0 +1,65 @@
+"""How far a deep look is while it lasts, and how fast it was."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from gapless.cli.app import main
+from gapless.cli.verify import RowProgress
+from gapless.core.ranges import Span
+from gapless.schema import TABLES
+from gapless.sinks import open_sink
+from tests.conformance.sink.stage import batch, rows_of
+
+ROWS = 1_000_000
+Watched = Callable[..., str]
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Watched:
+    """What is said while a fourth of the rows is read by each of these moments."""
+
+    def run(*moments: float) -> str:
+        now = iter([0.0, *moments, moments[-1]])
+        monkeypatch.setattr("gapless.cli.verify.time", SimpleNamespace(monotonic=lambda: next(now)))
+        progress = RowProgress(ROWS)
+        for _ in moments:
+            progress.advance(ROWS // 4)
+        progress.end()
+        return capsys.readouterr().err
+
+    return run
+
+
+def test_a_long_look_tells_how_far_it_is_and_how_fast_it_was(watched: Watched) -> None:
+    assert watched(5.0, 10.0, 15.0, 20.0).splitlines() == [
+        "verifying  50%  500k/1.0M rows  50.0k rows/s",
+        "verifying  100%  1.0M/1.0M rows  50.0k rows/s",
+        "1,000,000 rows read in 20s, 50.0k rows/s",
+    ]
+
+
+def test_a_short_look_says_nothing(watched: Watched) -> None:
+    assert watched(0.1, 0.2, 0.3, 0.4) == ""
+
+
+def test_the_command_tells_of_every_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def fill() -> None:
+        async with await open_sink(f"{tmp_path}/blocks.db") as sink:
+            await sink.write(batch(0, 9), 5)
+
+    asyncio.run(fill())
+    monkeypatch.setattr("gapless.cli.verify._WORTH_TELLING", 0.0)
+    monkeypatch.setattr(sys, "argv", ["gapless", "verify", f"{tmp_path}/blocks.db", "--deep"])
+    with pytest.raises(SystemExit):
+        main()
+    total = sum(rows_of(each.name, Span(0, 9)).num_rows for each in TABLES)
+    assert capsys.readouterr().err.startswith(f"{total} rows read in ")
