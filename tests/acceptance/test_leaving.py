@@ -23,7 +23,7 @@ from tests.waiting import eventually
 
 DRAIN = 0.5
 WORKER = ("worker", "--poll", "50ms", "--drain", f"{DRAIN}s")
-SOON = DRAIN + LEAVING_SECONDS + CLOSING_SECONDS + 5  # and what a busy machine takes
+SOON = DRAIN + LEAVING_SECONDS + CLOSING_SECONDS + 10  # and what a busy machine takes
 
 
 def leaves(worker: subprocess.Popen[str]) -> int:
@@ -36,7 +36,7 @@ def leaves(worker: subprocess.Popen[str]) -> int:
 async def test_a_job_that_never_ends_is_given_back(gapless: Commands, job: str) -> None:
     gapless.start(job, "--id", "j", "--range", "0:9")
     with gapless.running(*WORKER, command=GAPLESS) as worker:
-        await eventually(lambda: gapless.ran() == ["j:0"])
+        await eventually(lambda: gapless.ran() == ["j:0"], seconds=60)
         assert await asyncio.to_thread(leaves, worker) == INTERRUPTED
     assert gapless.show("j")["chunks"]["pending"] == 1
 
@@ -47,7 +47,7 @@ async def test_a_sqlite_ledger_that_is_locked_for_long(sqlite_gapless: Commands)
     lock = apsw.Connection(str(gapless.folder / "ledger.db"))
     lock.set_busy_timeout(10_000)
     with gapless.running(*WORKER, command=GAPLESS) as worker:
-        await eventually(lambda: gapless.ran() == ["h:0"])
+        await eventually(lambda: gapless.ran() == ["h:0"], seconds=60)
         lock.execute("BEGIN IMMEDIATE")
         assert await asyncio.to_thread(leaves, worker) == INTERRUPTED
         lock.execute("ROLLBACK")
@@ -61,7 +61,7 @@ async def test_a_sqlite_ledger_that_is_locked_from_the_start(sqlite_gapless: Com
     lock = apsw.Connection(str(gapless.folder / "ledger.db"))
     lock.execute("BEGIN IMMEDIATE")
     with gapless.running(*WORKER, command=GAPLESS) as worker:
-        await eventually(lambda: heeds(worker.pid, signal.SIGTERM))
+        await eventually(lambda: heeds(worker.pid, signal.SIGTERM), seconds=60)
         code = await asyncio.to_thread(leaves, worker)
         assert code in (2, INTERRUPTED)  # the ledger could not be opened, or it was told to leave
     lock.close()
@@ -107,7 +107,7 @@ async def test_a_postgresql_server_that_is_gone(
     gapless = postgres_gapless
     gapless.start("held", "--id", "h", "--range", "0:9")
     with gapless.running(*WORKER, command=GAPLESS) as worker:
-        await eventually(lambda: gapless.ran() == ["h:0"])
+        await eventually(lambda: gapless.ran() == ["h:0"], seconds=60)
         with gone(postgres):
             assert await asyncio.to_thread(leaves, worker) == INTERRUPTED
     assert gapless.show("h")["chunks"]["running"] == 1
@@ -119,7 +119,7 @@ async def test_a_worker_outlives_its_server(
     gapless = postgres_gapless
     gapless.start("copy", "--id", "before")
     with gapless.running(*WORKER, "--json", command=GAPLESS) as worker:
-        await eventually(lambda: len(gapless.ran()) == 5)
+        await eventually(lambda: len(gapless.ran()) == 5, seconds=60)
         await asyncio.to_thread(gapless, "backfill", "wait", "before")
         with stopped(postgres):
             await eventually(lambda: "ledger_unreachable" in gapless.stderr(), seconds=60)

@@ -15,7 +15,7 @@ from itertools import chain
 from typing import assert_never
 
 from gapless.core.chunk import Status
-from gapless.core.errors import LedgerBusy, LedgerError
+from gapless.core.errors import LedgerBusy
 from gapless.ledger import Ledger
 from gapless.ledger.records import Claim, Failure
 from gapless.runtime.run import Completed, Dropped, GivenBack, Outcome
@@ -53,7 +53,7 @@ class Outcomes:
                     batches.extendleft([each] for each in reversed(batch))
                 else:
                     self._aside.append((self._now() + ASIDE_SECONDS, batch[0]))
-            except LedgerError:
+            except BaseException:  # also if the worker leaves: it must know what it leaves behind
                 self._waiting = [*batch, *chain.from_iterable(batches), *self._waiting]
                 raise
             else:
