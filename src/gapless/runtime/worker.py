@@ -37,9 +37,10 @@ from gapless.runtime.outcomes import Outcomes
 from gapless.runtime.process import is_alive, this_process
 from gapless.runtime.run import GivenBack, Outcome, Resources, Run, trusted
 from gapless.runtime.selections import Selections
+from gapless.runtime.settling import Settling
 from gapless.runtime.shared import Shared
 from gapless.runtime.slots import announced, checked, queues_of
-from gapless.telemetry import about, log, metrics
+from gapless.telemetry import about, log
 
 HEEDING_SECONDS = 1.5
 """How long an interrupted job has to end, before nobody waits for it."""
@@ -77,7 +78,6 @@ class Worker:
         self._slots = checked(slots)
         self.queues = tuple(dict.fromkeys(q for slot in slots for q in queues_of(slot)))
         self._options = options
-        self._on_settled = on_settled
         self._threads = ThreadPoolExecutor(
             sum(self._slots.values()), thread_name_prefix="gapless-job"
         )
@@ -85,6 +85,7 @@ class Worker:
         self._resources = Resources(ledger, self._threads, self._shared)
         self._runs: dict[Run, str] = {}
         self._outcomes = Outcomes(ledger)
+        self._settling = Settling(ledger, catalog, on_settled, self.wake)
         self._selections = Selections(ledger, catalog)
         self._outage = Outage(options.poll_seconds)
         self._heartbeats = Heartbeats(
@@ -215,7 +216,11 @@ class Worker:
                     await self._learn_jobs()
                 await self._fill_slots()
             # No slot waits for what comes last.
-            await (self._settle_all() if polling else self._settle_after(ended))
+            if polling:
+                self._polled_at = self._now()
+                await self._settling.settle_all()
+            else:
+                await self._settling.settle_after(ended)
         except LedgerUnreachable as error:
             self._outage.note("turns", error)
             await self._hold_off(self._outage.pause())
@@ -249,38 +254,6 @@ class Worker:
             level = logging.WARNING if self._catalog.importing else logging.DEBUG
             log(level, "job_unresolved", job=job, reason=reason)
             self._heartbeats.hurry()
-
-    async def _settle_after(self, outcomes: list[Outcome]) -> None:
-        """Ends what these outcomes may have been the last of."""
-        if outcomes:
-            claimed = {each.claim.backfill for each in outcomes}
-            groups = {backfill.group for backfill in claimed if backfill.group}
-            await self._settle(sorted({each.backfill_id for each in claimed}), sorted(groups))
-
-    async def _settle_all(self) -> None:
-        """Now and then, ends whatever nobody has ended: a crash may have come in between."""
-        self._polled_at = self._now()
-        await self._settle(None, None)
-
-    async def _settle(self, backfills: list[str] | None, groups: list[str] | None) -> None:
-        """Ends what is done and starts the hooks of drained groups; None stands for all."""
-        ended = await self._ledger.settle(backfills)
-        if groups is None or groups:
-            for hook in await self._ledger.close_epochs(groups):
-                log(logging.INFO, "group_drained", hook=hook.id)
-                self._catalog.resolve([(hook.job, hook.job_version)])
-                self.wake()
-        if ended:
-            self._on_settled()
-        for backfill_id in ended:
-            await self._tell_of_end(backfill_id)
-
-    async def _tell_of_end(self, backfill_id: str) -> None:
-        ended = await self._ledger.backfill(backfill_id)
-        seconds = (ended.ended_at or ended.now) - (ended.started_at or ended.created_at)
-        metrics.DURATION.observe(seconds)
-        fields = {"backfill": backfill_id, "state": ended.state.lower()}
-        log(logging.INFO, "backfill_settled", **fields, seconds=round(seconds, 3))
 
     async def _fill_slots(self) -> None:
         busy = self.running
