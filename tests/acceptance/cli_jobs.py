@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
+import time
 from pathlib import Path
 
 import gapless
@@ -78,6 +79,24 @@ def noisy(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
     """Prints where only data belongs."""
     print("printed by a job")
     subprocess.run(["/bin/echo", "printed by its child"], check=True)
+
+
+@gapless.job(partitions=BLOCKS, chunk_size=10)
+async def defiant(chunk: gapless.Chunk, context: gapless.Context) -> None:
+    """Runs for an hour, and swallows whatever is to end it."""
+    note(chunk.id)
+    for _ in range(3600):
+        try:
+            await asyncio.sleep(1)
+        except asyncio.CancelledError:
+            note("swallowed")
+
+
+@gapless.job(partitions=BLOCKS, chunk_size=10)
+def stuck(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
+    """Keeps its thread for an hour."""
+    note(chunk.id)
+    time.sleep(3600)
 
 
 not_a_job = 7

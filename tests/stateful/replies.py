@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from enum import StrEnum
 from typing import TypeVar
 
-from gapless.ledger.database import Body, Database, Transaction
+from gapless.ledger.database import WORKER_SECONDS, Body, Database, Transaction
 
 T = TypeVar("T")
 
@@ -53,9 +53,11 @@ class UnreliableDatabase:
     def newest_schema(self) -> int:
         return self._inner.newest_schema
 
-    async def transact(self, body: Body[T], *, write: bool = True) -> T:
+    async def transact(
+        self, body: Body[T], *, write: bool = True, within: float = WORKER_SECONDS
+    ) -> T:
         if not write:
-            return await self._inner.transact(body, write=False)
+            return await self._inner.transact(body, write=False, within=within)
         reply = self.reply
         if reply is Reply.BROKEN:
             await self._break_off(body)

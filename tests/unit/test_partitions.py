@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -165,3 +166,29 @@ def test_a_catalog_keeps_its_order_and_its_tags() -> None:
     assert (static(["a"]).kind, static(["a"]).default_chunk_size) == ("static", 1)
     with pytest.raises(UsageError, match="at least one key"):
         static([])
+
+
+@pytest.mark.parametrize(
+    ("key", "problem"),
+    [
+        (7, "is not text"),
+        (b"a", "is not text"),
+        (None, "is not text"),
+        ("", "is empty"),
+        ("a\0b", "holds a NUL"),
+        ("a\ud800", "holds half of a surrogate pair"),
+        ("a" * 513, "has more than 512 characters"),
+    ],
+)
+def test_a_static_key_is_text_that_every_ledger_takes(key: Any, problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        static(["good", key])
+    with pytest.raises(UsageError, match=problem):
+        static({"good": {}, key: {}})
+    if key != "":
+        with pytest.raises(UsageError, match=problem):
+            static({"good": {"tag": key}})
+
+
+def test_static_keys_of_any_script_are_taken() -> None:
+    assert list(static(["größe", "東京", "🦀", "a" * 512]).catalog)

@@ -193,3 +193,13 @@ def test_a_range_of_static_keys_can_be_counted_too() -> None:
     for end in ("+0", "+3"):
         with pytest.raises(BadSelector):
             resolve(Range("b", end), scheme)
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [Range("a\0", "b"), Explicit.of(["\ud800"]), Filter({"tier": "\0"}), Filter({"\ud800": "x"})],
+)
+def test_texts_that_no_ledger_takes_are_refused(selector: Selector) -> None:
+    for refuse in (summary, lambda it: resolve(it, static(["a", "b"]))):
+        with pytest.raises(BadSelector, match="the selector's text"):
+            refuse(selector)

@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TextIO
@@ -23,10 +24,11 @@ from gapless.core.errors import LedgerUnreachable, NotFound, WrongState
 from gapless.ledger.records import Backfill, BackfillRequest
 from gapless.runtime.engine import BackfillHandle, Engine
 from gapless.runtime.job import Job
-from gapless.runtime.worker import WorkerOptions
+from gapless.runtime.worker import LEAVING_SECONDS, WorkerOptions
 
 INTERRUPTED = 130
 REDRAW_EVERY = 0.2
+CLOSING_SECONDS = 4.0  # for what a worker has opened, once it has left
 ONE_WISH = 1.0  # `timeout`, terminals and supervisors signal a process and its group: twice
 
 
@@ -88,10 +90,21 @@ async def _there_already(ledger_url: str, job: Job, request: BackfillRequest) ->
 
 
 @asynccontextmanager
-async def working(engine: Engine, page: MetricsPage) -> AsyncIterator[asyncio.Event]:
-    """The engine at work; the event is set by the first signal, however early it comes."""
+async def working(
+    engine: Engine, page: MetricsPage, *, drain: float | None = None
+) -> AsyncIterator[asyncio.Event]:
+    """The engine at work; the event is set by the first signal, however early it comes.
+
+    With `drain`, the process ends soon after that time, whatever still runs or waits.
+    """
     interrupted = asyncio.Event()
-    with on_signals(interrupted.set):
+
+    def react() -> None:
+        interrupted.set()
+        if drain is not None:
+            leave_after_drain(drain)
+
+    with on_signals(react):
         async with engine:
             with page.of(engine):
                 yield interrupted
@@ -185,6 +198,17 @@ def leave_if_stuck(engine: Engine) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(INTERRUPTED)
+
+
+def leave_after_drain(drain: float) -> None:
+    """Leaves soon after the drain time, unless the process has ended by then.
+
+    A thread sees to it: the event loop may be held up by a job, or wait for a server.
+    """
+    seconds = drain + LEAVING_SECONDS + CLOSING_SECONDS
+    watch = threading.Timer(seconds, os._exit, [INTERRUPTED])
+    watch.daemon = True
+    watch.start()
 
 
 def import_from_here() -> None:

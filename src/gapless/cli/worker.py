@@ -85,7 +85,7 @@ async def worker(
         async with (
             metrics_page(metrics_port) as page,
             providers,
-            foreground.working(engine, page) as stopped,
+            foreground.working(engine, page, drain=drain) as stopped,
             Crew(errands, note, engine.free_dead, providers) as crew,
         ):
             await foreground.work(engine, stopped, until_idle=until_idle)

@@ -8,7 +8,9 @@
     │   ├── WrongState        the command does not fit the backfill's state
     │   └── Conflict          the id is taken by a different request
     ├── LedgerError           the ledger cannot serve this process
-    │   ├── LedgerUnreachable no connection: a worker keeps trying, a command gives up
+    │   ├── LedgerUnreachable it cannot serve for now: a worker keeps trying, a command gives up
+    │   │   └── LedgerBusy    others hold locks on the rows in question: the rest can be served
+    │   ├── Unreadable        a row that nobody understands: its backfill fails, others go on
     │   ├── SchemaMismatch    the ledger's schema is older or newer than this library
     │   └── LibraryMismatch   a live process uses this ledger with another library
     ├── SourceError           a node's answer cannot be used: ask again, then elsewhere
@@ -83,7 +85,21 @@ class LedgerError(GaplessError):
 
 
 class LedgerUnreachable(LedgerError):
-    """The ledger does not answer."""
+    """The ledger does not answer, or cannot serve for now."""
+
+
+class LedgerBusy(LedgerUnreachable):
+    """Someone else holds a lock on these rows."""
+
+
+class Unreadable(LedgerError):
+    """A row of the ledger cannot be understood; `backfill_id` is set where it is known whose."""
+
+    def __init__(
+        self, message: str, *, backfill_id: str | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.backfill_id = backfill_id
 
 
 class SchemaMismatch(LedgerError):

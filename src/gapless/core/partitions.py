@@ -172,9 +172,34 @@ class StaticScheme:
     def __post_init__(self) -> None:
         if not self.catalog:
             raise UsageError("a static partition scheme needs at least one key")
+        for key, tags in self.catalog.items():
+            checked_text("partition key", key)
+            for name, value in tags.items():
+                checked_text(f"tag of `{key}`", name)
+                checked_text(f"tag `{name}` of `{key}`", value)
 
 
 Scheme = OrdinalScheme | StaticScheme
+
+LONGEST_TEXT = 512
+
+
+def checked_text(what: str, text: object, error: type[UsageError] = UsageError) -> str:
+    """The text, if every ledger, log and terminal can take it."""
+    if not isinstance(text, str):
+        raise error(f"{what} {text!r:.80} is not text", hint="write it as a `str`")
+    if 0 < len(text) <= LONGEST_TEXT and text.isascii() and "\0" not in text:
+        return text
+    problems = {
+        "is empty": not text,
+        f"has more than {LONGEST_TEXT} characters": len(text) > LONGEST_TEXT,
+        "holds a NUL character": "\0" in text,
+        "holds half of a surrogate pair": any("\ud800" <= each <= "\udfff" for each in text),
+    }
+    for problem, found in problems.items():
+        if found:
+            raise error(f"{what} {text!r:.80} {problem}", hint="use short text that can be printed")
+    return text
 
 
 def _bounded(kind: str, start: str | int, end: str | int | None) -> OrdinalScheme:

@@ -11,6 +11,10 @@ A lost lease is not the chunk's failure, so it has a count of its own: the first
 at once, more of them in a row wait longer (with the same jitter), and after `lost_limit` without
 any progress the chunk is a dead letter, because a chunk that kills its worker must not kill them
 all. `unbounded` keeps its word even then, and only waits.
+
+An error that is `BLAMELESS` says nothing of the partitions: no run searches them for a culprit. If
+the ledger is gone, that counts as a lost lease. If no endpoint answers, the policy decides about
+the chunk as a whole.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from enum import StrEnum
 
 import msgspec
 
-from gapless.core.errors import UsageError
+from gapless.core.errors import LedgerError, Unavailable, UsageError
 
 
 class RetryKind(StrEnum):
@@ -29,6 +33,7 @@ class RetryKind(StrEnum):
     HALT = "halt"
 
 
+BLAMELESS = (LedgerError, Unavailable)
 DEFAULT_SCHEDULE = (5.0, 10.0, 30.0, 60.0, 180.0, 300.0, 600.0, 1800.0, 3600.0)
 LOST_BASE = 1.0
 LOST_MAX = 300.0

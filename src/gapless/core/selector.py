@@ -23,6 +23,7 @@ from gapless.core.partitions import (
     Partition,
     Scheme,
     StaticScheme,
+    checked_text,
 )
 from gapless.core.ranges import RangeSet, parse_number
 
@@ -154,6 +155,7 @@ def of_ordinals(kind: str, ordinals: RangeSet) -> Selection:
 
 def resolve(selector: Selector, scheme: Scheme) -> Selection:
     """What the selector means for this scheme, now and for good."""
+    _check_texts(selector)
     if isinstance(scheme, StaticScheme):
         selection = Selection("static", keys=_static_keys(selector, scheme))
     else:
@@ -165,6 +167,7 @@ def resolve(selector: Selector, scheme: Scheme) -> Selection:
 
 def summary(selector: Selector) -> dict[str, Any]:
     """The selector in a form that stays small however much it selects."""
+    _check_texts(selector)
     if isinstance(selector, Explicit):
         shown = [key[:64] for key in selector.keys[:3]]
         while len(msgspec.json.encode(shown)) > _SMALL:
@@ -174,6 +177,21 @@ def summary(selector: Selector) -> dict[str, Any]:
     if len(msgspec.json.encode(form)) > _SMALL:
         raise BadSelector("the selector's text is too long", hint="use fewer or shorter tags")
     return form
+
+
+def _check_texts(selector: Selector) -> None:
+    for text in _texts(selector):
+        checked_text("the selector's text", text, BadSelector)
+
+
+def _texts(selector: Selector) -> Iterable[str]:
+    match selector:
+        case Range(start, end):
+            return start, end
+        case Explicit(keys):
+            return keys
+        case Filter(tags):
+            return (text for tag in tags.items() for text in tag)
 
 
 def _ordinals(selector: Selector, scheme: OrdinalScheme) -> RangeSet:

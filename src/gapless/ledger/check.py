@@ -7,13 +7,9 @@ by one event that carries their digest, and only if the two agreed before.
 
 from __future__ import annotations
 
-import zlib
-
-import msgspec
-
 from gapless.core.backfill import Lifecycle
 from gapless.core.chunk import planned_indices
-from gapless.core.errors import LedgerError
+from gapless.core.errors import LedgerError, Unreadable
 from gapless.core.events import BackfillCompacted
 from gapless.core.projection import Projection, digest
 from gapless.ledger import control, views
@@ -36,6 +32,8 @@ async def check(tx: Transaction, backfill_id: str) -> list[str]:
     planned = planned_indices(backfill.order, counts.total, counts.planned)
     if [chunk.chunk_index for chunk in facts] != list(planned):
         problems.append(f"{len(facts)} chunks stand for {counts.planned} planned ones")
+    if backfill.unreadable:
+        problems.append(backfill.unreadable)
     if not await _selection_holds(tx, backfill.selection):
         problems.append("the selection does not match its hash")
     return [f"{backfill_id}: {problem}" for problem in problems]
@@ -44,7 +42,7 @@ async def check(tx: Transaction, backfill_id: str) -> list[str]:
 async def _selection_holds(tx: Transaction, digest: str) -> bool:
     try:
         return (await views.selection(tx, digest)).digest == digest
-    except (IndexError, zlib.error, msgspec.MsgspecError):  # it is gone, or cannot even be read
+    except Unreadable:  # or it is gone
         return False
 
 

@@ -3,7 +3,8 @@
 One transaction serves up to `count` idle slots from one backfill:
 
 1. pick a backfill of the first queue that has work, at random, and lock its row; pause, cancel
-   and settle take the same lock, so no limit and no stop is ever crossed by a race;
+   and settle take the same lock, so no limit and no stop is ever crossed by a race. A row that
+   someone else keeps locked, of a backfill or of a chunk, holds up nothing else;
 2. leases that have ended become FAILED (or, too often in a row, ABANDONED; or COMPLETE, if all
    was done but the last word) right here: there is no reaper that could itself stall;
 3. take what is due: failed chunks first, then pending ones in the backfill's order;
@@ -14,7 +15,7 @@ The fence of each claim comes from one sequence of the whole ledger and never re
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -30,10 +31,12 @@ from gapless.ledger.records import (
     ClaimRequest,
     Progress,
     claim_from_row,
+    decoded,
     lifecycle_from_row,
 )
 
 PLAN_AHEAD = 256
+CANDIDATES = 8  # backfills of a queue that one claim looks into
 Chance: TypeAlias = "Callable[[], float]"
 
 
@@ -77,9 +80,14 @@ async def claim(tx: Transaction, request: ClaimRequest, chance: Chance) -> list[
         shared = (await _inspect(tx, backfill_id)).shared(backfill_id)
         return _claims(shared, request, [row[1:] for row in rows])
     for queue in request.queues:
-        candidate = await _lock_candidate(tx, request, queue)
-        if candidate and (claims := await _take(tx, request, candidate, chance)):
-            return claims
+        tried: list[str] = []
+        while len(tried) < CANDIDATES:
+            candidate = await _lock_candidate(tx, request, queue, tried)
+            if candidate is None:
+                break
+            if claims := await _take(tx, request, candidate, chance):
+                return claims
+            tried.append(candidate.backfill_id)
     return []
 
 
@@ -113,13 +121,15 @@ async def raise_fence(tx: Transaction, above: int) -> None:
         await tx.fetch("raise_fence", above=above)
 
 
-async def _lock_candidate(tx: Transaction, request: ClaimRequest, queue: str) -> Claimed | None:
+async def _lock_candidate(
+    tx: Transaction, request: ClaimRequest, queue: str, tried: Sequence[str]
+) -> Claimed | None:
     """Locks a backfill with work: one that is free at once if possible, else the next to be."""
-    for lock in ("lock_candidate", "await_candidate"):
-        row = await one(tx, lock, queue=queue, jobs=request.jobs, only=request.only)
-        if row is not None:
-            return _claimed(*row)
-    return None
+    wanted = {"queue": queue, "jobs": request.jobs, "only": request.only, "tried": list(tried)}
+    rows = await tx.fetch("lock_candidate", **wanted)
+    if not rows and await tx.fetch("held_candidate", **wanted):
+        rows = await tx.fetch_if_free("await_candidate", **wanted)
+    return _claimed(*rows[0]) if rows else None
 
 
 async def _inspect(tx: Transaction, backfill_id: str) -> _Locked:
@@ -221,8 +231,8 @@ def _claimed(
     group: str | None,
 ) -> Claimed:
     """From the columns of the statement `lock_candidate`."""
-    policy = msgspec.json.decode(retry, type=RetryPolicy)
-    told = msgspec.json.decode(spec)
+    policy = decoded(backfill_id, "retry policy", retry, RetryPolicy)
+    told = decoded(backfill_id, "spec", spec, dict[str, Any])
     return Claimed(backfill_id, job, job_version, told, selection, policy, lease_seconds, group)
 
 

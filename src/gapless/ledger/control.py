@@ -15,7 +15,7 @@ import msgspec
 from gapless.core import backfill as machine
 from gapless.core.backfill import Command, Lifecycle, State, Stop, Tally
 from gapless.core.chunk import Status
-from gapless.core.errors import Conflict, NotFound, WrongState
+from gapless.core.errors import Conflict, NotFound, Unreadable, WrongState
 from gapless.core.events import BackfillCreated, ChunkEnded, Codec, Event
 from gapless.core.spec import encode_spec
 from gapless.ledger import views
@@ -61,7 +61,8 @@ async def create(tx: Transaction, request: BackfillRequest) -> Backfill:
         await append(tx, [_created(request, retry, spec)])
     backfill = await views.backfill(tx, request.id)
     same = (
-        backfill.job == request.job
+        backfill.unreadable is None
+        and backfill.job == request.job
         and backfill.selection == request.selection.digest
         and backfill.chunk_size == request.chunk_size
         and encode_spec(backfill.spec) == spec
@@ -102,6 +103,21 @@ async def request_stop(tx: Transaction, backfill_id: str, reason: Stop) -> None:
         await _sweep(tx, backfill_id)
 
 
+async def condemn(tx: Transaction, backfill_id: str, reason: str) -> None:
+    """Fails a backfill that nobody can run; what runs of it all the same may end."""
+    lifecycle = await lock(tx, backfill_id)
+    lifecycle = await record(tx, lifecycle, machine.decide(lifecycle, Command.START))
+    await record(tx, lifecycle, machine.decide(lifecycle, Command.HALT), error=reason)
+    await settle(tx, backfill_id)
+
+
+async def settle_if_free(tx: Transaction, backfill_id: str) -> State | None:
+    """The same as `settle`, unless someone else holds the backfill; another look will come."""
+    if not await tx.fetch_if_free("lock_backfill", id=backfill_id):
+        return None
+    return await settle(tx, backfill_id)
+
+
 async def settle(tx: Transaction, backfill_id: str) -> State:
     """Ends the backfill if nothing of it is left; returns its state."""
     lifecycle = await lock(tx, backfill_id)
@@ -118,13 +134,17 @@ async def unsettled(tx: Transaction, backfill_ids: Sequence[str] | None) -> list
     return [row[0] for row in await tx.fetch("unsettled", ids=ids)]
 
 
-async def record(tx: Transaction, lifecycle: Lifecycle, events: Sequence[Event]) -> Lifecycle:
-    """Appends events of a backfill whose row is locked, and changes the row as they say."""
+async def record(
+    tx: Transaction, lifecycle: Lifecycle, events: Sequence[Event], *, error: str | None = None
+) -> Lifecycle:
+    """Appends events of a backfill whose row is locked, and changes the row as they say.
+
+    The first error that is recorded is the one that is kept.
+    """
     if not events:
         return lifecycle
     for event in events:
         lifecycle = machine.apply(lifecycle, event)
-    error = None
     if lifecycle.state is State.FAILED:
         error = await _first_error(tx, lifecycle.backfill_id)
     await append(tx, events)
@@ -149,8 +169,9 @@ async def append(tx: Transaction, events: Iterable[Event]) -> None:
 
 async def purge(tx: Transaction, backfill_id: str, indices: Sequence[int] | None) -> int:
     """Takes dead letters off the list; their chunks stay abandoned. Returns how many."""
-    wanted = None if indices is None else list(indices)
-    return len(await tx.fetch("purge_dead", id=backfill_id, indices=wanted))
+    if indices is None:
+        return len(await tx.fetch("purge_all_dead", id=backfill_id))
+    return len(await tx.fetch("purge_dead", id=backfill_id, indices=sorted(set(indices))))
 
 
 async def note_drift(tx: Transaction, backfill_id: str, drift: str | None) -> None:
@@ -185,7 +206,10 @@ async def _first_error(tx: Transaction, backfill_id: str) -> str | None:
     if row is None:
         return None
     index, error_class, message, *place = row
-    selection = await views.selection(tx, (await views.backfill(tx, backfill_id)).selection)
+    try:
+        selection = await views.selection(tx, (await views.backfill(tx, backfill_id)).selection)
+    except Unreadable:
+        return f"{error_class}: {message} (chunk {index})"
     keys = ", ".join(selection.describe(missing_of_row(place)))
     return f"{error_class}: {message} (chunk {index}, partitions {keys})"
 

@@ -16,6 +16,12 @@ T = TypeVar("T")
 Row = Any
 """A row as the driver gives it: a sequence of columns."""
 
+WORKER_SECONDS = 5.0
+"""How long a statement of a worker may take, waiting included: many fit into one lease."""
+
+PERSON_SECONDS = 60.0
+"""The same for what a person asks for, which may concern every chunk of a backfill."""
+
 
 class Transaction(Protocol):
     """One transaction: named statements of the ledger, or a job's own SQL."""
@@ -24,6 +30,9 @@ class Transaction(Protocol):
 
     async def fetch(self, statement: str, **parameters: Any) -> list[Row]:
         """The rows that a named statement returns."""
+
+    async def fetch_if_free(self, statement: str, **parameters: Any) -> list[Row]:
+        """The same of a statement that locks rows; none if others hold on to them."""
 
     async def execute(self, text: str, **parameters: Any) -> list[Row]:
         """Runs SQL with `:name` parameters, within the same transaction."""
@@ -51,8 +60,13 @@ class Database(Protocol):
     def newest_schema(self) -> int:
         """The number of the last migration that this library knows."""
 
-    async def transact(self, body: Body[T], *, write: bool = True) -> T:
-        """Runs the body in one transaction, again if the connection was lost meanwhile."""
+    async def transact(
+        self, body: Body[T], *, write: bool = True, within: float = WORKER_SECONDS
+    ) -> T:
+        """Runs the body in one transaction, again if the connection was lost meanwhile.
+
+        No statement of it takes longer than `within` seconds.
+        """
 
     def session(self) -> AbstractAsyncContextManager[Transaction]:
         """A transaction that stays open while its user works; it is never run again."""

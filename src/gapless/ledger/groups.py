@@ -3,7 +3,8 @@
 A group is drained when none of its backfills has a pending or running chunk and something
 completed since the last time. Whoever notices takes the group's lock, looks again, and creates
 one small backfill for the new epoch, whose only partition is the epoch: the hook runs as durably
-as any other work, once an epoch, and never because a queue merely looked empty.
+as any other work, once an epoch, and never because a queue merely looked empty. Ids that begin with
+`drained-` are kept for these; should an older ledger have one that is taken, its epoch is skipped.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from typing import Any
 
 import msgspec
 
+from gapless.core.errors import Conflict, Unreadable
 from gapless.core.retry import RetryPolicy
 from gapless.core.selector import Range, Selection, summary
 from gapless.ledger import control
 from gapless.ledger.database import Transaction, one
-from gapless.ledger.records import Backfill, BackfillRequest
+from gapless.ledger.records import Backfill, BackfillRequest, decoded
 
 
 class Hook(msgspec.Struct, frozen=True):
@@ -30,8 +32,14 @@ class Hook(msgspec.Struct, frozen=True):
     spec: dict[str, Any] = {}  # of the backfill that asked for the hook
 
 
+UNREADABLE = Hook("unreadable", 1, "default", RetryPolicy())
+
+RESERVED = "drained-"
+"""How the ids of hooks begin, and those of no other backfill."""
+
+
 def epoch_id(group: str, epoch: int) -> str:
-    return f"drained-{group}-{epoch}"
+    return f"{RESERVED}{group}-{epoch}"
 
 
 async def drained(tx: Transaction, names: Sequence[str] | None) -> list[str]:
@@ -46,20 +54,35 @@ async def close_epoch(tx: Transaction, group: str) -> Backfill | None:
     still = await one(tx, "drained", names=[group])
     if row is None or still is None:
         return None
-    hook = msgspec.json.decode(row[2], type=Hook)
-    epoch = (await tx.fetch("next_epoch", name=group, completed=still[1]))[0][0]
-    selection = Selection("epochs", spans=((epoch, epoch),))
-    return await control.create(
+    while True:
+        epoch = (await tx.fetch("next_epoch", name=group, completed=still[1]))[0][0]
+        try:
+            return await _start(tx, epoch_id(group, epoch), epoch, row[2])
+        except Conflict:
+            continue
+
+
+async def _start(tx: Transaction, backfill_id: str, epoch: int, stored: str) -> Backfill:
+    """Creates the backfill of a hook; one that cannot be read fails where everybody sees it."""
+    problem = None
+    try:
+        hook = decoded(backfill_id, "hook", stored, Hook)
+    except Unreadable as error:
+        hook, problem = UNREADABLE, str(error)
+    created = await control.create(
         tx,
         BackfillRequest(
-            id=epoch_id(group, epoch),
+            id=backfill_id,
             job=hook.job,
             job_version=hook.job_version,
             spec=hook.spec,
             selector=summary(Range(str(epoch), str(epoch))),
-            selection=selection,
+            selection=Selection("epochs", spans=((epoch, epoch),)),
             chunk_size=1,
             queue=hook.queue,
             retry=hook.retry,
         ),
     )
+    if problem is not None:
+        await control.condemn(tx, backfill_id, problem)
+    return created

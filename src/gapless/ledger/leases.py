@@ -43,7 +43,8 @@ async def heartbeat(tx: Transaction, beats: Sequence[tuple[Claim, Progress]]) ->
         state, stopping = (await tx.fetch("signals", id=backfill_id))[0]
         for claim in claims:
             if claim.chunk_index not in held:
-                signals[claim.chunk_id] = Signal.LOST
+                ours = await _took_effect(tx, claim, Status.RUNNING)
+                signals[claim.chunk_id] = Signal.HELD if ours else Signal.LOST
             elif stopping == Stop.CANCEL:
                 signals[claim.chunk_id] = Signal.STOP
             else:

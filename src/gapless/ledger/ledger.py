@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from types import MappingProxyType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from gapless.core.backfill import Command
 from gapless.core.chunk import Verdict
-from gapless.core.errors import LeaseLost
+from gapless.core.errors import LeaseLost, LedgerBusy
 from gapless.core.events import AnyEvent
 from gapless.core.selector import Selection
 from gapless.ledger import (
@@ -24,7 +24,7 @@ from gapless.ledger import (
     views,
     workers,
 )
-from gapless.ledger.database import Database, Row, Transaction
+from gapless.ledger.database import PERSON_SECONDS, Database, Row, Transaction
 from gapless.ledger.records import (
     Backfill,
     BackfillRequest,
@@ -57,31 +57,33 @@ class Ledger:
     # Backfills
 
     async def create(self, request: BackfillRequest) -> Backfill:
-        return await self._announce(await self._write(control.create, request))
+        return await self._announce(await self._command(control.create, request))
 
     async def pause(self, backfill_id: str) -> Backfill:
-        return await self._write(control.command, backfill_id, Command.PAUSE)
+        return await self._command(control.command, backfill_id, Command.PAUSE)
 
     async def resume(self, backfill_id: str) -> Backfill:
-        return await self._announce(await self._write(control.command, backfill_id, Command.RESUME))
+        return await self._announce(
+            await self._command(control.command, backfill_id, Command.RESUME)
+        )
 
     async def cancel(self, backfill_id: str, *, force: bool = False) -> Backfill:
-        return await self._write(control.command, backfill_id, Command.CANCEL, force=force)
+        return await self._command(control.command, backfill_id, Command.CANCEL, force=force)
 
     async def retry_failed(
         self, parent_id: str, child_id: str, request_id: str | None = None
     ) -> Backfill:
         return await self._announce(
-            await self._write(retries.retry_failed, parent_id, child_id, request_id)
+            await self._command(retries.retry_failed, parent_id, child_id, request_id)
         )
 
     async def retry_dead(self, parent_id: str, child_id: str, indices: Sequence[int]) -> Backfill:
         return await self._announce(
-            await self._write(retries.retry_dead, parent_id, child_id, indices)
+            await self._command(retries.retry_dead, parent_id, child_id, indices)
         )
 
     async def purge(self, backfill_id: str, indices: Sequence[int] | None = None) -> int:
-        return await self._write(control.purge, backfill_id, indices)
+        return await self._command(control.purge, backfill_id, indices)
 
     async def note_drift(self, backfill_id: str, drift: str | None) -> None:
         await self._write(control.note_drift, backfill_id, drift)
@@ -89,7 +91,17 @@ class Ledger:
     async def settle(self, backfill_ids: Sequence[str] | None = None) -> list[str]:
         """Ends those backfills, of these or of all, that have nothing left; returns them."""
         ready = await self._read(control.unsettled, backfill_ids)
-        return [each for each in ready if (await self._write(control.settle, each)).ended]
+        return [each for each in ready if await self._settled(each)]
+
+    async def _settled(self, backfill_id: str) -> bool:
+        with suppress(LedgerBusy):  # someone holds a row of it: another look will come
+            state = await self._write(control.settle_if_free, backfill_id)
+            return state is not None and state.ended
+        return False
+
+    async def condemn(self, backfill_id: str, reason: str) -> None:
+        """Fails a backfill that nobody can run."""
+        await self._write(control.condemn, backfill_id, reason)
 
     async def close_epochs(self, names: Sequence[str] | None = None) -> list[Backfill]:
         """Starts the hooks of those groups, of these or of all, that are drained."""
@@ -191,7 +203,7 @@ class Ledger:
         return await self._read(views.backfill, backfill_id)
 
     async def backfills(self, *, state: str | None = None, limit: int = 100) -> list[Backfill]:
-        return await self._read(views.backfills, state=state, limit=limit)
+        return await self._look(views.backfills, state=state, limit=limit)
 
     async def selection(self, digest: str) -> Selection:
         return await self._read(views.selection, digest)
@@ -199,16 +211,16 @@ class Ledger:
     async def chunks(
         self, backfill_id: str, low: int = 0, high: int = views.EVERYTHING
     ) -> list[ChunkRow]:
-        return await self._read(views.chunks, backfill_id, low, high)
+        return await self._look(views.chunks, backfill_id, low, high)
 
     async def open_chunks(self, backfill_id: str, limit: int) -> list[ChunkRow]:
-        return await self._read(views.open_chunks, backfill_id, limit)
+        return await self._look(views.open_chunks, backfill_id, limit)
 
     async def dead(self, backfill_id: str | None = None, limit: int = 1000) -> list[DeadLetter]:
-        return await self._read(views.dead, backfill_id, limit)
+        return await self._look(views.dead, backfill_id, limit)
 
     async def events(self, backfill_id: str) -> list[tuple[AnyEvent, Row]]:
-        return await self._read(views.event_list, backfill_id)
+        return await self._look(views.event_list, backfill_id)
 
     # Upkeep
 
@@ -217,13 +229,13 @@ class Ledger:
         if problems := await self._database.integrity_problems():
             return problems  # nothing that is read from such a database can be trusted
         for backfill in await self.backfills(limit=views.EVERYTHING):
-            problems += await self._read(check.check, backfill.id)
+            problems += await self._look(check.check, backfill.id)
         return problems
 
     async def compact(self) -> int:
         """Compacts ended backfills; returns how many events went."""
-        ended = await self._read(check.compactable)
-        return sum([await self._write(check.compact, each) for each in ended])
+        ended = await self._look(check.compactable)
+        return sum([await self._command(check.compact, each) for each in ended])
 
     async def migrate(self) -> tuple[int, int]:
         """Brings the schema up to date; returns its version before and after."""
@@ -238,6 +250,8 @@ class Ledger:
         await self._database.notify()
         return backfill
 
+    # What a worker does, and what a person asks for, which may take longer
+
     async def _read(self, operation: Operation[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         return await self._database.transact(
             lambda tx: operation(tx, *arguments, **named), write=False
@@ -245,3 +259,15 @@ class Ledger:
 
     async def _write(self, operation: Operation[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         return await self._database.transact(lambda tx: operation(tx, *arguments, **named))
+
+    async def _look(self, operation: Operation[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+        return await self._database.transact(
+            lambda tx: operation(tx, *arguments, **named), write=False, within=PERSON_SECONDS
+        )
+
+    async def _command(
+        self, operation: Operation[P, T], *arguments: P.args, **named: P.kwargs
+    ) -> T:
+        return await self._database.transact(
+            lambda tx: operation(tx, *arguments, **named), within=PERSON_SECONDS
+        )

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from gapless.core.backfill import Lifecycle, State, Stop
 from gapless.core.chunk import Order, Status, Tries, chunk_id, chunk_total, missing
+from gapless.core.errors import Unreadable, UsageError
 from gapless.core.ranges import RangeSet, Span
 from gapless.core.retry import RetryPolicy
 from gapless.core.selector import Selection
 from gapless.core.spec import encode_spec
 
+T = TypeVar("T")
 NO_HOLES = RangeSet()
 FIRST_TRY = Tries()
 
@@ -179,6 +181,7 @@ class Signal(StrEnum):
     GO_ON = "go on"
     PAUSE = "pause"
     STOP = "stop"
+    HELD = "held"  # a transaction holds the chunk: it is ours, but its lease was not extended
     LOST = "lost"
 
 
@@ -222,6 +225,7 @@ class Backfill:
     ended_at: float | None
     chunks: ChunkCounts
     now: float
+    unreadable: str | None = None  # what of it cannot be understood, and is shown as empty
 
     @property
     def state(self) -> State:
@@ -289,12 +293,31 @@ class WorkerRow:
     seen_at: float
 
 
+def decoded(backfill_id: str, what: str, text: Any, kind: type[T]) -> T:
+    """What a row of a backfill says in JSON; raises if it makes no sense."""
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except (msgspec.MsgspecError, UsageError, TypeError, ValueError) as error:
+        raise Unreadable(
+            f"the {what} of backfill `{backfill_id}` cannot be read: {error}",
+            backfill_id=backfill_id,
+            hint="start a new backfill in its place",
+        ) from error
+
+
 def encode_holes(holes: RangeSet) -> str | None:
     return msgspec.json.encode(holes.spans).decode() if holes else None
 
 
-def decode_holes(text: str | None) -> RangeSet:
-    return RangeSet(msgspec.json.decode(text)) if text else NO_HOLES
+def decode_holes(text: str | None, backfill_id: str | None = None) -> RangeSet:
+    if not text:
+        return NO_HOLES
+    try:
+        return RangeSet(msgspec.json.decode(text, type=list[tuple[int, int]]))
+    except (msgspec.MsgspecError, TypeError, ValueError) as error:
+        raise Unreadable(
+            f"the holes of a chunk cannot be read: {error}", backfill_id=backfill_id
+        ) from error
 
 
 def missing_of_row(row: Sequence[Any]) -> RangeSet:
@@ -316,7 +339,7 @@ def claim_from_row(backfill: Claimed, claim_id: str, owner: str, row: Sequence[A
         Tries(attempts, lost) if attempts or lost else FIRST_TRY,
         last_processed,
         failed_behind,
-        decode_holes(holes) if holes else NO_HOLES,
+        decode_holes(holes, backfill.backfill_id) if holes else NO_HOLES,
     )
 
 

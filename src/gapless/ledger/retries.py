@@ -8,11 +8,12 @@ is not retried again with its backfill, and the other way round.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 
 from gapless.core.backfill import State
 from gapless.core.chunk import unplanned_positions
-from gapless.core.errors import UsageError, WrongState
+from gapless.core.errors import Unreadable, UsageError, WrongState
 from gapless.core.ranges import RangeSet
 from gapless.core.selector import Explicit, Selection, summary
 from gapless.ledger import control, views
@@ -55,10 +56,11 @@ async def retry_dead(
     """A child with what some dead letters lack, whatever state their backfill is in."""
     parent = await _lock(tx, parent_id)
     wanted = sorted(set(indices))
-    request_id = "dead:" + ",".join(map(str, wanted))
+    request_id = _request_for(wanted)
     if row := await one(tx, "retry_child", parent=parent_id, request_id=request_id):
         return await views.backfill(tx, row[0])
-    dead = {letter.chunk_index: letter for letter in await views.dead(tx, parent_id)}
+    letters = await views.dead(tx, parent_id, views.EVERYTHING)
+    dead = {letter.chunk_index: letter for letter in letters}
     if unknown := [index for index in wanted if index not in dead]:
         raise UsageError(
             f"chunk {unknown[0]} of `{parent_id}` is no dead letter",
@@ -70,10 +72,19 @@ async def retry_dead(
     return child
 
 
+def _request_for(indices: Sequence[int]) -> str:
+    """The request id of some dead letters: short, however many they are."""
+    named = ",".join(map(str, indices))
+    return f"dead:{hashlib.sha256(named.encode()).hexdigest()}"
+
+
 async def _lock(tx: Transaction, parent_id: str) -> Backfill:
     """The parent, locked so that two requests at once make one child."""
     await tx.fetch("lock_backfill", id=parent_id)
-    return await views.backfill(tx, parent_id)
+    parent = await views.backfill(tx, parent_id)
+    if parent.unreadable:
+        raise Unreadable(parent.unreadable, hint="start a new backfill in its place")
+    return parent
 
 
 async def _child(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from gapless.core.chunk import Order, Status, Tries
-from gapless.core.errors import NotFound
+from gapless.core.errors import NotFound, Unreadable
 from gapless.core.events import AnyEvent, Codec
 from gapless.core.projection import ChunkFacts
 from gapless.core.ranges import Span
@@ -22,10 +23,12 @@ from gapless.ledger.records import (
     DeadLetter,
     Progress,
     decode_holes,
+    decoded,
     lifecycle_from_row,
     missing_of_row,
 )
 
+T = TypeVar("T")
 PAGE = 10_000
 EVERYTHING = 2**53
 
@@ -46,7 +49,13 @@ async def backfills(tx: Transaction, *, state: str | None = None, limit: int) ->
 
 
 async def selection(tx: Transaction, digest: str) -> Selection:
-    return Selection.decode((await tx.fetch("selection", hash=digest))[0][0])
+    row = await one(tx, "selection", hash=digest)
+    try:
+        if row is None:
+            raise ValueError("it is not in the ledger")
+        return Selection.decode(row[0])
+    except (zlib.error, msgspec.MsgspecError, TypeError, ValueError) as error:
+        raise Unreadable(f"the selection `{digest:.16}` cannot be read: {error}") from error
 
 
 async def chunks(
@@ -140,19 +149,28 @@ def _backfill(row: Sequence[Any]) -> Backfill:
         now,
     ) = row
     pending = planned - running - failed - complete - abandoned - cancelled  # maybe a million
+    problems: list[str] = []
+
+    def readable(what: str, text: Any, kind: type[T], otherwise: T) -> T:
+        try:
+            return decoded(id, what, text, kind)
+        except Unreadable as error:
+            problems.append(str(error))
+            return otherwise
+
     return Backfill(
         id,
         job,
         job_version,
-        msgspec.json.decode(spec),
-        msgspec.json.decode(selector),
+        readable("spec", spec, dict[str, Any], {}),
+        readable("selector", selector, dict[str, Any], {"kind": "unreadable"}),
         digest,
         partitions,
         chunk_size,
         max_concurrent_runs,
         queue,
         Order(run_order),
-        msgspec.json.decode(retry, type=RetryPolicy),
+        readable("retry policy", retry, RetryPolicy, RetryPolicy()),
         lease_seconds,
         lifecycle_from_row(id, state, state_version, stopping),
         parent_backfill_id,
@@ -165,6 +183,7 @@ def _backfill(row: Sequence[Any]) -> Backfill:
         ended_at,
         ChunkCounts(total, planned, pending, running, complete, failed, abandoned, cancelled),
         now,
+        "; ".join(problems) or None,
     )
 
 

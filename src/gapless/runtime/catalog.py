@@ -2,18 +2,22 @@
 
 A worker claims only what its catalog knows, by name and version. Jobs are given to it, or it
 imports `module:function` itself when a backfill asks for one; a name that cannot be resolved is
-kept with the reason, which the ledger shows to whoever asks why nothing runs.
+kept with the reason, which the ledger shows to whoever asks why nothing runs. It is tried again
+later: the module may have been deployed meanwhile.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
+import sys
+import time
+from collections.abc import Callable, Iterable
 from types import ModuleType
 
 from gapless.core.errors import UnknownJob
 from gapless.runtime.job import Job
 
+AGAIN_SECONDS = 15.0  # between two tries to import a job
 BUILT_IN = {"blocks": "gapless.runtime.blocks", "finish": "gapless.runtime.finishing"}
 """Jobs that come with Gapless: name -> the module whose `job()` makes it."""
 
@@ -21,8 +25,16 @@ BUILT_IN = {"blocks": "gapless.runtime.blocks", "finish": "gapless.runtime.finis
 class Catalog:
     """Known jobs by name, and why others are not known."""
 
-    def __init__(self, jobs: Iterable[Job] = (), *, importing: bool = False) -> None:
+    def __init__(
+        self,
+        jobs: Iterable[Job] = (),
+        *,
+        importing: bool = False,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._jobs = {job.name: job for job in jobs}
+        self._now = now
+        self._try_again_at: dict[str, float] = {}
         self.importing = importing
         self.unresolved: dict[str, str] = {}
 
@@ -37,11 +49,13 @@ class Catalog:
     def resolve(self, wanted: Iterable[tuple[str, int]]) -> None:
         """Learns the jobs that it can import, and notes for the others why not."""
         for name, version in wanted:
-            if name not in self._jobs and name not in self.unresolved:
+            if name not in self._jobs and self._now() >= self._try_again_at.get(name, 0.0):
                 try:
                     self._jobs[name] = self._find(name)
+                    self.unresolved.pop(name, None)
                 except UnknownJob as error:
                     self.unresolved[name] = str(error)
+                    self._try_again_at[name] = self._now() + AGAIN_SECONDS
             known = self._jobs.get(name)
             if known is not None and known.version != version:
                 reason = f"has version {known.version} of it, not {version}"
@@ -74,8 +88,17 @@ def import_job(name: str) -> Job:
     module, _, attribute = name.partition(":")
     if not (module and attribute):
         raise UnknownJob(f"`{name}` does not name a job", hint="write it as `module:function`")
+    known = module in sys.modules
     try:
-        found: object = _import(module)
+        return _job_of(_import(module), module, attribute)
+    except UnknownJob:
+        if not known:
+            sys.modules.pop(module, None)  # the next try sees what is deployed by then
+        raise
+
+
+def _job_of(found: object, module: str, attribute: str) -> Job:
+    try:
         for part in attribute.split("."):
             found = getattr(found, part)
     except AttributeError:
@@ -85,12 +108,14 @@ def import_job(name: str) -> Job:
         ) from None
     if not isinstance(found, Job):
         raise UnknownJob(
-            f"`{name}` is no job", hint="decorate the function with `@gapless.job(partitions=…)`"
+            f"`{module}:{attribute}` is no job",
+            hint="decorate the function with `@gapless.job(partitions=…)`",
         )
     return found
 
 
 def _import(module: str) -> ModuleType:
+    importlib.invalidate_caches()  # of folders as they were at the last try
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:

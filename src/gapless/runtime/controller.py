@@ -15,11 +15,11 @@ import msgspec
 
 from gapless.core.chunk import Order
 from gapless.core.errors import BadSelector, UsageError
-from gapless.core.partitions import Scheme
+from gapless.core.partitions import Scheme, checked_text
 from gapless.core.retry import RetryPolicy
 from gapless.core.selector import Selection, Selector, resolve, summary
 from gapless.ledger import Ledger
-from gapless.ledger.groups import Hook
+from gapless.ledger.groups import RESERVED, Hook
 from gapless.ledger.records import Backfill, BackfillRequest
 from gapless.runtime.explain import Explanation, explain_chunk, explain_unplanned
 from gapless.runtime.job import Job
@@ -52,8 +52,8 @@ def request_for(job: Job, selector: Selector, options: BackfillOptions) -> Backf
     chunk_size = options.get("chunk_size")
     backfill_id, group = options.get("id"), options.get("group")
     return BackfillRequest(
-        id=new_id() if backfill_id is None else _named("id", backfill_id),
-        job=job.name,
+        id=new_id() if backfill_id is None else _own_id(backfill_id),
+        job=checked_text("job name", job.name),
         job_version=job.version,
         selector=summary(selector),
         selection=_countable(selector, job.partitions),
@@ -76,6 +76,8 @@ class Controller:
         self._ledger = ledger
 
     async def retry_failed(self, parent_id: str, request_id: str | None = None) -> Backfill:
+        if request_id is not None:
+            checked_text("request id", request_id)
         return await self._ledger.retry_failed(parent_id, new_id(), request_id)
 
     async def retry_dead(self, parent_id: str, indices: list[int]) -> Backfill:
@@ -114,6 +116,15 @@ def new_id() -> str:
     """A short id that nobody else has drawn: 50 bits."""
     letters = base64.b32encode(secrets.token_bytes(10)).decode().lower()
     return f"bf_{letters[:10]}"
+
+
+def _own_id(name: str) -> str:
+    if name.startswith(RESERVED):
+        raise UsageError(
+            f"the id `{name}` is reserved: those of hooks begin with `{RESERVED}`",
+            hint="choose another id, or none",
+        )
+    return _named("id", name)
 
 
 def _named(what: str, name: str) -> str:

@@ -10,17 +10,19 @@ from typing import Any
 
 import msgspec
 
-from gapless.core.errors import BadSelector
+from gapless.core.errors import BadSelector, Unreadable
 from gapless.core.partitions import Scheme
 from gapless.core.selector import Filter, Selection, resolve
 
 
 def drift_of(selector: dict[str, Any], selection: Selection, scheme: Scheme) -> str | None:
     """How the filter's meaning has changed, in words; None if it has not, or is no filter."""
-    if selector["kind"] != "filter":
+    if selector.get("kind") != "filter":
         return None
     try:
         today = resolve(msgspec.convert(selector, Filter), scheme)
+    except msgspec.ValidationError as error:
+        raise Unreadable(f"the selector cannot be read: {error}") from error
     except BadSelector:
         return "the filter selects nothing any more"
     if today.digest == selection.digest:

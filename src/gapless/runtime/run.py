@@ -23,6 +23,7 @@ from gapless.core.chunk import after_failure
 from gapless.core.errors import (
     BadSelector,
     LeaseLost,
+    LedgerError,
     LedgerUnreachable,
     PermanentError,
     StopRequested,
@@ -30,7 +31,7 @@ from gapless.core.errors import (
 from gapless.core.partitions import Partition
 from gapless.core.ranges import RangeSet, Span
 from gapless.core.redaction import redact
-from gapless.core.retry import RetryKind
+from gapless.core.retry import BLAMELESS, RetryKind
 from gapless.core.selector import Selection
 from gapless.ledger import Ledger, coverage
 from gapless.ledger.database import Transaction
@@ -151,6 +152,11 @@ class Run:
         return not self._job.is_async
 
     @property
+    def lost(self) -> bool:
+        """Whether the lease is gone: whatever the run does from now on is void."""
+        return self._lost
+
+    @property
     def progress(self) -> Progress:
         return Progress(self._last, self._holes, self._covered)
 
@@ -252,7 +258,7 @@ class Run:
         """Runs the job over a span, and if it fails for good, over its halves."""
         try:
             await self._call(span)
-        except LedgerUnreachable:
+        except BLAMELESS:
             raise
         except Exception as error:
             if self._in_doubt or not self._is_final(error):
@@ -350,7 +356,7 @@ class Run:
 
     def _failure(self, error: BaseException, *, permanent: bool = False) -> Failure:
         message = redact(str(error)) or repr(type(error))
-        ledger_lost = isinstance(error, LedgerUnreachable)
+        ledger_lost = isinstance(error, LedgerError)
         name = type(error).__name__
         return Failure(self.claim, self.progress, name, message, permanent, ledger_lost)
 

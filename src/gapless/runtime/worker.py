@@ -4,13 +4,13 @@ One loop talks to the ledger. Each turn it writes the outcomes of all runs that 
 the last, in one transaction where it can, and claims for all slots that are idle, in one
 transaction a queue. Under load, turns batch by themselves; without load the loop sleeps until
 something is due, a hint arrives, or the poll interval is over. Polling is the truth, hints only
-make it faster.
+make it faster. While the ledger cannot serve, the loop tries again, for as long as it takes.
 
-A second loop sends heartbeats, which carry progress to the ledger and bring back what became of
-the backfill: go on, stop, or lost.
+A second loop sends heartbeats (see `heartbeats`).
 
 Draining gives back what it can: jobs that report progress end at their next report, others get
-`drain_seconds` to finish. What is left then is interrupted and given back.
+`drain_seconds` to finish. What is left then is interrupted and given back. What does not heed even
+that, and what the ledger cannot be told of, is left behind some seconds later: its lease runs out.
 """
 
 from __future__ import annotations
@@ -20,23 +20,33 @@ import logging
 import random
 import secrets
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, assert_never
+from functools import partial
+from typing import Any
 
-from gapless.core.chunk import Status
-from gapless.core.errors import LedgerError
-from gapless.core.selector import Selection
+from gapless.core.errors import LedgerError, LedgerUnreachable, Unreadable
 from gapless.ledger import Ledger
-from gapless.ledger.records import Claim, ClaimRequest, Failure, Progress, Signal
+from gapless.ledger.records import Claim, ClaimRequest, Progress
 from gapless.runtime.catalog import Catalog
-from gapless.runtime.drift import drift_of
+from gapless.runtime.heartbeats import Heartbeats
+from gapless.runtime.outage import Outage
+from gapless.runtime.outcomes import Outcomes
 from gapless.runtime.process import is_alive, this_process
-from gapless.runtime.run import Completed, Dropped, GivenBack, Outcome, Resources, Run, trusted
+from gapless.runtime.run import GivenBack, Outcome, Resources, Run, trusted
+from gapless.runtime.selections import Selections
+from gapless.runtime.settling import Settling
 from gapless.runtime.shared import Shared
 from gapless.runtime.slots import announced, checked, queues_of
-from gapless.telemetry import about, log, metrics
+from gapless.telemetry import about, log
+
+HEEDING_SECONDS = 1.5
+"""How long an interrupted job has to end, before nobody waits for it."""
+
+LEAVING_SECONDS = 4.0
+"""How long after `drain_seconds` a worker leaves, whatever is still to be done."""
 
 
 @dataclass(frozen=True)
@@ -68,31 +78,32 @@ class Worker:
         self._slots = checked(slots)
         self.queues = tuple(dict.fromkeys(q for slot in slots for q in queues_of(slot)))
         self._options = options
-        self._on_settled = on_settled
         self._threads = ThreadPoolExecutor(
             sum(self._slots.values()), thread_name_prefix="gapless-job"
         )
         self._shared = Shared(shared)
         self._resources = Resources(ledger, self._threads, self._shared)
         self._runs: dict[Run, str] = {}
-        self._ended: list[Outcome] = []
-        self._selections: dict[str, Selection] = {}
-        self._drift_checked: set[str] = set()
+        self._outcomes = Outcomes(ledger)
+        self._settling = Settling(ledger, catalog, on_settled, self.wake)
+        self._selections = Selections(ledger, catalog)
+        self._outage = Outage(options.poll_seconds)
+        self._heartbeats = Heartbeats(
+            ledger, self.id, catalog, self._runs, options.heartbeat_seconds, self._outage
+        )
         self.started = asyncio.Event()
         self._wake = asyncio.Event()
-        self._beat_now = asyncio.Event()
-        self._draining = False
+        self._draining = asyncio.Event()
+        self._leaving = asyncio.Event()
         self._polled_at = float("-inf")
         self._patience = options.poll_seconds
-        self.ended: Counter[str] = Counter()  # outcomes written, by kind
-        self.orphans = 0  # threads that were still busy when draining gave up on them
+        self.orphans = 0  # runs that draining has left behind
 
     async def run(self) -> None:
         """Works until drained; then closes what the runs have shared."""
         with about(worker=self.id):
             async with self._shared:
                 await self._work()
-                await self._ledger.end_worker(self.id)
             log(logging.INFO, "worker_stopped")
 
     async def _work(self) -> None:
@@ -102,22 +113,40 @@ class Worker:
         self.started.set()
         log(logging.INFO, "worker_started", slots=self._slots, freed=freed)
         self._ledger.on_notify(self.wake)
-        heartbeats = asyncio.create_task(self._send_heartbeats(), name="gapless-heartbeats")
-        heartbeats.add_done_callback(lambda _: self.wake())
+        loops = [
+            asyncio.create_task(self._take_turns(), name="gapless-turns"),
+            asyncio.create_task(self._heartbeats.send(), name="gapless-heartbeats"),
+        ]
+        leaving = asyncio.create_task(self._leaving.wait())
         try:
-            await self._take_turn()
-            while not self._draining or self._runs or self._ended:
-                await self._sleep()
-                if heartbeats.done():
-                    heartbeats.result()  # raises why: without them every lease would be lost
-                await self._take_turn()
+            # Heartbeats end only if they fail: without them every lease would be lost.
+            await asyncio.wait([*loops, leaving], return_when=asyncio.FIRST_COMPLETED)
+            for loop in loops:
+                if loop.done():
+                    loop.result()
         finally:
-            heartbeats.cancel()
-            await asyncio.wait([heartbeats])
-            self._interrupt_all()
-            if leftover := [run.task for run in self._runs if run.task is not None]:
-                await asyncio.wait(leftover)
-            self._threads.shutdown(wait=False, cancel_futures=True)
+            for each in (*loops, leaving):
+                each.cancel()
+            await asyncio.wait([*loops, leaving])
+            await self._leave()
+
+    async def _take_turns(self) -> None:
+        """Works until it is drained."""
+        await self._take_turn()
+        while not self._draining.is_set() or self._runs or self._outcomes:
+            await self._sleep()
+            await self._take_turn()
+        with suppress(LedgerUnreachable):  # others see by the time that it has ended
+            await self._ledger.end_worker(self.id)
+
+    async def _leave(self) -> None:
+        """Ends what still runs, or leaves it behind."""
+        self._interrupt_all()
+        if left := [run.task for run in self._runs if run.task is not None]:
+            await asyncio.wait(left, timeout=HEEDING_SECONDS)
+        self._disown_all()
+        self.orphans = max(self.orphans, len(self._outcomes))  # nobody was told of these
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def free_dead(self) -> int:
         """Frees the leases of dead processes of this host; returns how many."""
@@ -132,49 +161,81 @@ class Worker:
         """Chunks that run now, by slot."""
         return Counter(self._runs.values())
 
+    @property
+    def ended(self) -> Counter[str]:
+        """Outcomes that were written, by kind."""
+        return self._outcomes.written
+
     def wake(self) -> None:
         """There may be work: look now."""
         self._wake.set()
 
     def drain(self) -> None:
         """Takes nothing new; ends or gives back what runs. A second call does not wait."""
-        if self._draining:
+        if self._draining.is_set():
             self._interrupt_all()
             return
-        self._draining = True
+        self._draining.set()
         log(logging.INFO, "worker_draining", worker=self.id, running=len(self._runs))
         for run in self._runs:
             run.stop()
-        asyncio.get_running_loop().call_later(self._options.drain_seconds, self._interrupt_all)
+        loop, patience = asyncio.get_running_loop(), self._options.drain_seconds
+        loop.call_later(patience, self._interrupt_all)
+        loop.call_later(patience + HEEDING_SECONDS, self._disown_all)
+        loop.call_later(patience + LEAVING_SECONDS, self._leaving.set)
         self.wake()
 
     def _interrupt_all(self) -> None:
         for run in list(self._runs):
             if run.on_thread:
-                self.orphans += 1
-                self._ended.append(run.disown())
-                del self._runs[run]
+                self._disown(run)
             else:
                 run.interrupt()
         self.wake()
+
+    def _disown_all(self) -> None:
+        for run in list(self._runs):
+            self._disown(run)
+        self.wake()
+
+    def _disown(self, run: Run) -> None:
+        """Gives back what a run has not done, without waiting for it any longer."""
+        self.orphans += 1
+        self._outcomes.add(run.disown())
+        del self._runs[run]
 
     # The ledger loop
 
     async def _take_turn(self) -> None:
         self._wake.clear()
         try:
-            ended = await self._write_outcomes()
+            ended = await self._outcomes.write()
             polling = self._now() - self._polled_at >= self._options.poll_seconds
-            if not self._draining:
+            if not self._draining.is_set():
                 if polling:
                     await self._learn_jobs()
                 await self._fill_slots()
             # No slot waits for what comes last.
-            await (self._settle_all() if polling else self._settle_after(ended))
-        except LedgerError as error:
-            log(logging.WARNING, "ledger_unreachable", error=error)
-            await asyncio.sleep(self._options.poll_seconds)
+            if polling:
+                self._polled_at = self._now()
+                await self._settling.settle_all()
+            else:
+                await self._settling.settle_after(ended)
+        except LedgerUnreachable as error:
+            self._outage.note("turns", error)
+            await self._hold_off(self._outage.pause())
             self.wake()
+        else:
+            self._outage.over("turns")
+
+    async def _hold_off(self, seconds: float) -> None:
+        """Waits for the ledger; but not for long once the worker drains."""
+        draining = self._draining.is_set()
+        try:
+            async with asyncio.timeout(self._options.poll_seconds if draining else seconds):
+                await (self._leaving if draining else self._draining).wait()
+        except TimeoutError:
+            pass
 
     async def _sleep(self) -> None:
         """Until woken, or until it is time to look again."""
@@ -186,105 +247,24 @@ class Worker:
 
     async def _learn_jobs(self) -> None:
         """Learns the jobs that backfills ask for by now."""
-        before = set(self._catalog.unresolved)
+        before = set(self._catalog.unresolved.items())
         self._catalog.resolve(await self._ledger.active_jobs(self.queues))
-        for job in self._catalog.unresolved.keys() - before:
-            reason = self._catalog.unresolved[job]
+        for job, reason in self._catalog.unresolved.items() - before:
             # Others may have jobs that this process was never given: that is worth no warning.
             level = logging.WARNING if self._catalog.importing else logging.DEBUG
             log(level, "job_unresolved", job=job, reason=reason)
-            self._beat_now.set()
-
-    async def _write_outcomes(self) -> list[Outcome]:
-        ended, self._ended = self._ended, []
-        try:
-            await self._complete([each for each in ended if isinstance(each, Completed)])
-            for outcome in ended:
-                await self._write(outcome)
-        except LedgerError:
-            self._ended = ended + self._ended  # every write is idempotent: all of it again
-            raise
-        self.ended.update(type(each).__name__.lower() for each in ended)
-        return ended
-
-    async def _complete(self, done: list[Completed]) -> None:
-        if not done:
-            return
-        covered = {each.claim.chunk_id: each.covered for each in done}
-        lost = await self._ledger.complete([each.claim for each in done], covered)
-        for claim in (each.claim for each in done):
-            if claim.chunk_id in lost:
-                _log_lost(claim)
-            else:
-                log(logging.DEBUG, "chunk_completed", chunk=claim.chunk_id, fence=claim.fence)
-
-    async def _write(self, outcome: Outcome) -> None:
-        claim = outcome.claim
-        match outcome:
-            case Completed():
-                pass  # all of them at once, before
-            case Failure():
-                verdict = await self._ledger.fail(outcome)
-                if verdict is None:
-                    _log_lost(claim)
-                    return
-                error = f"{outcome.error_class}: {outcome.error_message}"
-                fields = {"chunk": claim.chunk_id, "fence": claim.fence, "error": error}
-                if verdict.status is Status.ABANDONED:
-                    log(logging.ERROR, "chunk_abandoned", **fields)
-                else:
-                    log(
-                        logging.WARNING,
-                        "chunk_failed",
-                        **fields,
-                        retry_in=round(verdict.delay or 0.0, 3),
-                    )
-            case GivenBack():
-                if await self._ledger.release(claim, outcome.progress):
-                    log(logging.INFO, "chunk_given_back", chunk=claim.chunk_id, fence=claim.fence)
-            case Dropped():
-                _log_lost(claim)
-            case _:
-                assert_never(outcome)
-
-    async def _settle_after(self, outcomes: list[Outcome]) -> None:
-        """Ends what these outcomes may have been the last of."""
-        if outcomes:
-            claimed = {each.claim.backfill for each in outcomes}
-            groups = {backfill.group for backfill in claimed if backfill.group}
-            await self._settle(sorted({each.backfill_id for each in claimed}), sorted(groups))
-
-    async def _settle_all(self) -> None:
-        """Now and then, ends whatever nobody has ended: a crash may have come in between."""
-        self._polled_at = self._now()
-        await self._settle(None, None)
-
-    async def _settle(self, backfills: list[str] | None, groups: list[str] | None) -> None:
-        """Ends what is done and starts the hooks of drained groups; None stands for all."""
-        ended = await self._ledger.settle(backfills)
-        if groups is None or groups:
-            for hook in await self._ledger.close_epochs(groups):
-                log(logging.INFO, "group_drained", hook=hook.id)
-                self._catalog.resolve([(hook.job, hook.job_version)])
-                self.wake()
-        if ended:
-            self._on_settled()
-        for backfill_id in ended:
-            await self._tell_of_end(backfill_id)
-
-    async def _tell_of_end(self, backfill_id: str) -> None:
-        ended = await self._ledger.backfill(backfill_id)
-        seconds = (ended.ended_at or ended.now) - (ended.started_at or ended.created_at)
-        metrics.DURATION.observe(seconds)
-        fields = {"backfill": backfill_id, "state": ended.state.lower()}
-        log(logging.INFO, "backfill_settled", **fields, seconds=round(seconds, 3))
+            self._heartbeats.hurry()
 
     async def _fill_slots(self) -> None:
         busy = self.running
         looked = self._now()
         for slot, count in self._slots.items():
             idle = count - busy[slot]
-            while idle > 0 and not self._draining and (claims := await self._claim(slot, idle)):
+            while (
+                idle > 0
+                and not self._draining.is_set()
+                and (claims := await self._claim(slot, idle))
+            ):
                 idle -= len(claims)
         self._patience = self._options.poll_seconds * random.uniform(0.75, 1.25)
         if len(self._runs) < sum(self._slots.values()):
@@ -303,87 +283,51 @@ class Worker:
             only=self._options.only,
         )
         sent = self._now()
-        claims = await self._ledger.claim(request) if request.jobs else []
-        for claim in claims:
-            await self._start(claim, slot, sent)
+        claims: list[Claim] = []
+        try:
+            if request.jobs:
+                claims = await self._ledger.claim(request)
+                await self._start_all(claims, slot, sent)
+        except Unreadable as error:
+            await self._condemn(error.backfill_id or claims[0].backfill_id, error)
         return claims
 
-    async def _start(self, claim: Claim, slot: str, sent: float) -> None:
-        job = self._catalog[claim.backfill.job]
-        selection = await self._selection(claim)
-        if self._draining:  # since the claim was sent
-            self._ended.append(GivenBack(claim, Progress(claim.last_processed, claim.holes)))
+    async def _condemn(self, backfill_id: str, error: Unreadable) -> None:
+        """Fails the backfill that an unreadable row belongs to: no worker could run it."""
+        log(logging.ERROR, "backfill_unreadable", backfill=backfill_id, error=error)
+        await self._ledger.condemn(backfill_id, str(error))
+        self.wake()
+
+    async def _start_all(self, claims: Sequence[Claim], slot: str, sent: float) -> None:
+        """Starts the runs of some claims on one backfill; on failure, gives the claims back."""
+        if not claims:
             return
-        run = Run(self._resources, claim, job, selection)
-        self._runs[run] = slot
-        run.lease_until(sent + trusted(claim.backfill.lease_seconds))
-        run.start().add_done_callback(lambda task: self._end(run, task))
-        self._beat_now.set()
+        try:
+            job = self._catalog[claims[0].backfill.job]
+            selection = await self._selections.of(claims[0])
+        except LedgerError:
+            self._give_back(claims)
+            raise
+        if self._draining.is_set():  # since the claim was sent
+            self._give_back(claims)
+            return
+        for claim in claims:
+            run = Run(self._resources, claim, job, selection)
+            self._runs[run] = slot
+            run.lease_until(sent + trusted(claim.backfill.lease_seconds))
+            run.start().add_done_callback(partial(self._end, run))
+        self._heartbeats.hurry()
+
+    def _give_back(self, claims: Sequence[Claim]) -> None:
+        for claim in claims:
+            self._outcomes.add(GivenBack(claim, Progress(claim.last_processed, claim.holes)))
+        self.wake()
 
     def _end(self, run: Run, task: asyncio.Task[Outcome]) -> None:
         if self._runs.pop(run, None) is not None and not task.cancelled():
-            self._ended.append(task.result())
+            self._outcomes.add(task.result())
         self.wake()
-
-    async def _selection(self, claim: Claim) -> Selection:
-        digest = claim.backfill.selection
-        if digest not in self._selections:
-            self._selections[digest] = await self._ledger.selection(digest)
-        if claim.backfill_id not in self._drift_checked:
-            self._drift_checked.add(claim.backfill_id)
-            await self._check_drift(claim, self._selections[digest])
-        return self._selections[digest]
-
-    async def _check_drift(self, claim: Claim, selection: Selection) -> None:
-        backfill = await self._ledger.backfill(claim.backfill_id)
-        scheme = self._catalog[claim.backfill.job].partitions
-        drift = drift_of(backfill.selector, selection, scheme)
-        if drift != backfill.drift:
-            log(logging.WARNING, "catalog_drifted", backfill=claim.backfill_id, drift=drift)
-            await self._ledger.note_drift(claim.backfill_id, drift)
-
-    # The heartbeat loop
-
-    async def _send_heartbeats(self) -> None:
-        next_beat = self._now()
-        while True:
-            leases = [run.claim.backfill.lease_seconds for run in self._runs]
-            pause = min([self._options.heartbeat_seconds, *(lease / 6 for lease in leases)])
-            next_beat = min(next_beat, self._now() + pause)
-            try:
-                async with asyncio.timeout(next_beat - self._now()):
-                    await self._beat_now.wait()
-                self._beat_now.clear()
-            except TimeoutError:
-                next_beat = self._now() + pause
-                try:
-                    await self._beat()
-                except LedgerError as error:
-                    log(logging.WARNING, "ledger_unreachable", error=error)
-
-    async def _beat(self) -> None:
-        runs = [run for run in self._runs if not run.in_transaction]
-        sent = self._now()
-        if runs:
-            signals = await self._ledger.heartbeat([(run.claim, run.progress) for run in runs])
-            for run in runs:
-                self._obey(run, signals[run.claim.chunk_id], sent)
-        await self._ledger.see_worker(self.id, self._catalog.unresolved)
-
-    def _obey(self, run: Run, signal: Signal, sent: float) -> None:
-        if run not in self._runs:
-            return  # it has ended by itself while the heartbeat was on its way
-        if signal is Signal.LOST:
-            run.lose()
-            return
-        run.lease_until(sent + trusted(run.claim.backfill.lease_seconds))
-        if signal is Signal.STOP:
-            run.stop()
 
     @staticmethod
     def _now() -> float:
         return asyncio.get_running_loop().time()
-
-
-def _log_lost(claim: Claim) -> None:
-    log(logging.WARNING, "lease_lost", chunk=claim.chunk_id, fence=claim.fence)

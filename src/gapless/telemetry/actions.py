@@ -38,6 +38,8 @@ ACTIONS = (
     "endpoint_recovered",
     "endpoint_distrusted",
     "ledger_unreachable",
+    "ledger_recovered",
+    "backfill_unreadable",
 )
 
 _LOGGER = logging.getLogger("gapless")

@@ -12,12 +12,19 @@ import numpy as np
 import pytest
 
 import gapless
-from gapless.core.errors import BadSelector, UsageError
+from gapless.core.errors import (
+    BadSelector,
+    LedgerError,
+    LedgerUnreachable,
+    Unavailable,
+    UsageError,
+)
 from gapless.core.partitions import Window
 from gapless.core.ranges import Span
 from gapless.ledger.records import Backfill, Coverage
 from gapless.runtime.engine import Engine
 from tests.conformance.engine.conftest import sql
+from tests.waiting import eventually
 
 AT_ONCE = gapless.RetryPolicy.backoff(base=0.0, max_delay=0.0, retries=2)
 
@@ -465,3 +472,29 @@ async def test_a_transaction_outside_the_chunk_is_the_jobs_error(engine: Engine)
     ended = await finish(engine, copy, gapless.Range("0", "99"), chunk_size=10)
     assert "`99` is not in chunk" in str(ended.error)
     assert ended.chunks.complete == 0
+
+
+@pytest.mark.parametrize("retry", ["halt", AT_ONCE])
+@pytest.mark.parametrize("kind", [Unavailable, LedgerUnreachable, LedgerError])
+async def test_nobody_searches_for_a_culprit_when_a_server_is_gone(
+    engine: Engine, retry: Any, kind: type[Exception]
+) -> None:
+    calls: list[tuple[object, object]] = []
+
+    @gapless.job(partitions=gapless.blocks(), retry=retry)
+    async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        calls.append((chunk.first, chunk.last))
+        raise kind("nobody answers")
+
+    handle = await engine.backfill(copy, gapless.Range("0", "99"), chunk_size=100)
+    await eventually(lambda: len(calls) >= (1 if kind is Unavailable else 3))
+    if kind is Unavailable:
+        ended = await asyncio.wait_for(handle.wait(), 30)
+        (letter,) = await engine.ledger.dead(ended.id)
+        assert letter.partitions == ("0 to 99",)
+        assert len(calls) == (1 if retry == "halt" else 3)
+    else:  # the chunk is not to blame: it is tried again, even by a policy that halts
+        (chunk,) = await engine.ledger.chunks(handle.id)
+        assert chunk.tries.attempts == 0
+        await handle.cancel(force=True)
+    assert set(calls) == {(0, 99)}

@@ -13,7 +13,7 @@ from gapless.core.backfill import State
 from gapless.core.errors import LeaseLost, LibraryMismatch, UnknownJob, UsageError
 from gapless.ledger import Ledger
 from gapless.ledger.records import Claim, ClaimRequest
-from gapless.runtime.catalog import Catalog, import_job
+from gapless.runtime.catalog import AGAIN_SECONDS, Catalog, import_job
 from gapless.runtime.engine import Engine
 from gapless.runtime.slots import parse_slots
 from gapless.runtime.worker import WorkerOptions
@@ -258,3 +258,47 @@ def test_jobs_are_imported_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     catalog.resolve([("my_jobs:good", 1), ("no_such:job", 1)])
     assert catalog.known == (("my_jobs:good", 1),)
     assert "no_such" in catalog.unresolved["no_such:job"]
+
+
+def test_an_import_that_failed_is_tried_again_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was missing may be deployed while the worker runs."""
+    monkeypatch.syspath_prepend(tmp_path)
+    source = "import gapless\n{}@gapless.job(partitions=gapless.static(['x']))\ndef {}(c, x): ...\n"
+    now = 0.0
+    catalog = Catalog(importing=True, now=lambda: now)
+    wanted = [("new_jobs:first", 1), ("new_jobs:second", 1)]
+    catalog.resolve(wanted)
+    assert set(catalog.unresolved) == {"new_jobs:first", "new_jobs:second"}
+
+    (tmp_path / "new_jobs.py").write_text("1 / 0\n")
+    catalog.resolve(wanted)
+    assert "No module named" in catalog.unresolved["new_jobs:first"]  # not at every poll
+    now += AGAIN_SECONDS
+    catalog.resolve(wanted)
+    assert "ZeroDivisionError" in catalog.unresolved["new_jobs:first"]
+
+    (tmp_path / "new_jobs.py").write_text(source.format("# one of them\n", "first"))
+    now += AGAIN_SECONDS
+    catalog.resolve(wanted)
+    assert [name for name, _ in catalog.known] == ["new_jobs:first"]
+    assert set(catalog.unresolved) == {"new_jobs:second"}
+
+
+def test_a_module_that_was_imported_in_vain_is_read_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    now = 0.0
+    catalog = Catalog(importing=True, now=lambda: now)
+    (tmp_path / "late_jobs.py").write_text("import gapless\n")
+    catalog.resolve([("late_jobs:copy", 1)])
+    assert "has no `copy`" in catalog.unresolved["late_jobs:copy"]
+    (tmp_path / "late_jobs.py").write_text(
+        "import gapless\n@gapless.job(partitions=gapless.blocks())\ndef copy(c, x): ...\n"
+    )
+    now += AGAIN_SECONDS
+    catalog.resolve([("late_jobs:copy", 1)])
+    assert catalog.known == (("late_jobs:copy", 1),)
+    assert catalog.unresolved == {}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from gapless.core.chunk import Status, Tries
 from gapless.core.errors import UsageError
 from gapless.ledger import Ledger
-from tests.support import claim, complete, create, done, fail, finish, state, statuses
+from tests.support import Home, claim, complete, create, done, fail, finish, state, statuses
 
 
 async def kill(ledger: Ledger, backfill_id: str = "bf", dead: int = 2) -> None:
@@ -109,3 +111,22 @@ async def test_a_dead_letter_that_lacks_nothing_cannot_be_retried(ledger: Ledger
     await fail(ledger, mine, done(1), permanent=True)
     with pytest.raises(UsageError, match="nothing to retry"):
         await ledger.retry_dead("bf", "child", [0])
+
+
+async def test_any_number_of_dead_letters_is_retried_at_once(breakable: Ledger, home: Home) -> None:
+    """Every other of 40,000 chunks has died."""
+    await create(breakable, partitions=80_000, chunk_size=2)
+    await breakable.plan("bf", 40_000)
+    table = "chunks" if home.url.startswith("sqlite") else "gapless.chunks"
+    await home.run(
+        f"UPDATE {table} SET status = 'ABANDONED', error_class = 'Boom', error_message = '',"
+        " ended_at = 0 WHERE chunk_index % 2 = 0"
+    )
+    wanted = list(range(0, 40_000, 2))
+    async with asyncio.timeout(30):  # it takes a second or two
+        child = await breakable.retry_dead("bf", "child", wanted)
+        again = await breakable.retry_dead("bf", "other", wanted[::-1])
+    assert child.id == again.id == "child"
+    assert child.partitions == 40_000
+    assert await breakable.dead("bf") == []
+    assert len(child.retry_request_id or "") < 100

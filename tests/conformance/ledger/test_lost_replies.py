@@ -8,7 +8,7 @@ import pytest
 
 from gapless.core.errors import WrongState
 from gapless.ledger import Ledger
-from gapless.ledger.database import Body, Database, Transaction
+from gapless.ledger.database import WORKER_SECONDS, Body, Database, Transaction
 from gapless.ledger.workers import Process
 from tests.conformance.ledger.test_groups import HOOK
 from tests.support import (
@@ -39,13 +39,15 @@ class LosesReplies:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    async def transact(self, body: Body[T], *, write: bool = True) -> T:
+    async def transact(
+        self, body: Body[T], *, write: bool = True, within: float = WORKER_SECONDS
+    ) -> T:
         async def again(tx: Transaction) -> T:
             tx.again = True
             return await body(tx)
 
-        await self._inner.transact(body, write=write)
-        return await self._inner.transact(again, write=write)
+        await self._inner.transact(body, write=write, within=within)
+        return await self._inner.transact(again, write=write, within=within)
 
 
 @pytest.fixture

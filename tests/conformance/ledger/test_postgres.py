@@ -207,3 +207,23 @@ async def test_a_user_without_rights_is_told_so(home: PostgresHome) -> None:
     url = home.url.replace("postgres@", "stranger@", 1)
     with pytest.raises(LedgerUnreachable, match="permission denied"):
         await open_ledger(url)
+
+
+async def test_commits_are_durable_whatever_the_role_is_set_to(home: PostgresHome) -> None:
+    """Otherwise a fence that a claim has drawn could be drawn again after a crash."""
+
+    async def setting(tx: Transaction) -> str:
+        (row,) = await tx.execute("SHOW synchronous_commit")
+        return str(row[0])
+
+    await home.script("ALTER ROLE postgres SET synchronous_commit = off")
+    try:
+        assert await home.run("SHOW synchronous_commit") == [("off",)]
+        ledger = await open_at(home)
+        assert await database_of(ledger).transact(setting) == "on"
+        await create(ledger, partitions=1)
+        async with ledger.holding(await claim_one(ledger), done) as tx:
+            assert await setting(tx) == "on"
+        await ledger.close()
+    finally:
+        await home.script("ALTER ROLE postgres RESET synchronous_commit")

@@ -20,6 +20,7 @@ from tests.support import PostgresHome, SqliteHome, create, open_at
 
 HOT = [
     "lock_candidate",
+    "held_candidate",
     "await_candidate",
     "inspect",
     "expired",
@@ -48,6 +49,7 @@ HOT = [
     "sweep_running",
     "dead",
     "purge_dead",
+    "purge_all_dead",
     "first_error",
 ]
 FILL = """

@@ -13,6 +13,7 @@
 -- Whether `b` is a backfill of the queue with room and something to do.
 b.queue = :queue AND b.state IN ('PENDING', 'RUNNING') AND b.stopping IS NULL
   AND (:only::text IS NULL OR b.id = :only)
+  AND NOT EXISTS (SELECT 1 FROM json_array_elements_text(:tried::json) AS t(id) WHERE t.id = b.id)
   AND EXISTS (SELECT 1 FROM json_array_elements(:jobs::json) j
               WHERE j ->> 0 = b.job AND (j ->> 1)::bigint = b.job_version)
   AND (SELECT count(*)
@@ -62,6 +63,10 @@ ORDER BY random()
 LIMIT 1
 FOR NO KEY UPDATE SKIP LOCKED
 
+-- name: held_candidate
+-- Whether there is work in a backfill that somebody else holds.
+SELECT 1 FROM gapless.backfills b WHERE @has_work LIMIT 1
+
 -- name: await_candidate
 -- A random backfill with work, once whoever holds it is done.
 SELECT b.id, b.job, b.job_version, b.spec, b.selection, b.retry, b.lease_seconds, b.group_name
@@ -91,15 +96,16 @@ FROM gapless.backfills b
 WHERE b.id = :id
 
 -- name: take_failed
-WITH next AS MATERIALIZED (
-    (SELECT c.chunk_index FROM gapless.chunks c
-     WHERE c.backfill_id = :id AND c.status = 'FAILED' AND c.due <= @now
-     ORDER BY c.due LIMIT :k)
-    UNION ALL
-    (SELECT c.chunk_index FROM gapless.chunks c
-     WHERE c.backfill_id = :id AND c.status = 'FAILED' AND c.due > @now + :longest::float8 + 1
-     ORDER BY c.due LIMIT :k)
-    LIMIT :k)
+WITH waited AS MATERIALIZED (
+    SELECT c.chunk_index FROM gapless.chunks c
+    WHERE c.backfill_id = :id AND c.status = 'FAILED' AND c.due <= @now
+    ORDER BY c.due LIMIT :k FOR UPDATE SKIP LOCKED
+), misdated AS MATERIALIZED (
+    SELECT c.chunk_index FROM gapless.chunks c
+    WHERE c.backfill_id = :id AND c.status = 'FAILED' AND c.due > @now + :longest::float8 + 1
+    ORDER BY c.due LIMIT :k FOR UPDATE SKIP LOCKED
+), next AS MATERIALIZED (
+    SELECT chunk_index FROM waited UNION ALL SELECT chunk_index FROM misdated LIMIT :k)
 UPDATE gapless.chunks c
 SET status = 'RUNNING', owner = :owner, claim_id = :claim_id, due = @now + :lease::float8,
     fence = nextval('gapless.fence'), started_at = coalesce(c.started_at, @now)
@@ -118,7 +124,8 @@ WITH next AS MATERIALIZED (
     LIMIT (SELECT CASE WHEN :guarded::bool AND (@lease_over OR @failed_due) THEN 0
                        ELSE greatest(0, least(:k::bigint, @room)) END
            FROM gapless.backfills b
-           WHERE b.id = :id))
+           WHERE b.id = :id)
+    FOR UPDATE SKIP LOCKED)
 UPDATE gapless.chunks c
 SET status = 'RUNNING', owner = :owner, claim_id = :claim_id, due = @now + :lease::float8,
     fence = nextval('gapless.fence'), started_at = coalesce(c.started_at, @now)

@@ -10,7 +10,9 @@ ON CONFLICT DO NOTHING
 RETURNING idempotency_key
 
 -- name: add_selection
-INSERT INTO gapless.selections (hash, data) VALUES (:hash, :data) ON CONFLICT DO NOTHING
+-- What stands there already under this hash is the same, unless it was damaged.
+INSERT INTO gapless.selections AS s (hash, data) VALUES (:hash, :data)
+ON CONFLICT (hash) DO UPDATE SET data = excluded.data WHERE s.data <> excluded.data
 
 -- name: selection
 SELECT data FROM gapless.selections WHERE hash = :hash
@@ -51,7 +53,7 @@ UPDATE gapless.backfills
 SET state = :state::text, state_version = :state_version, stopping = :stopping,
     started_at = coalesce(started_at, CASE :state WHEN 'RUNNING' THEN @now END),
     ended_at = CASE WHEN :state IN ('SUCCEEDED', 'FAILED', 'CANCELLED') THEN @now END,
-    error = coalesce(:error, error)
+    error = coalesce(error, :error)
 WHERE id = :id
 
 -- name: sweep_pending
@@ -156,9 +158,15 @@ RETURNING epoch
 -- name: note_drift
 UPDATE gapless.backfills SET drift = :drift WHERE id = :id AND drift IS DISTINCT FROM :drift
 
--- name: purge_dead
+-- name: purge_all_dead
 UPDATE gapless.chunks SET purged_at = @now
 WHERE status = 'ABANDONED' AND purged_at IS NULL AND backfill_id = :id
-  AND (:indices::json IS NULL
-       OR chunk_index IN (SELECT json_array_elements_text(:indices)::bigint))
 RETURNING chunk_index
+
+-- name: purge_dead
+UPDATE gapless.chunks c SET purged_at = @now
+FROM json_array_elements_text(:indices::json) AS wanted(index)
+WHERE (c.backfill_id, c.chunk_index) BETWEEN (:id, wanted.index::bigint)
+                                         AND (:id, wanted.index::bigint)
+  AND c.status || '' = 'ABANDONED' AND c.purged_at IS NULL
+RETURNING c.chunk_index

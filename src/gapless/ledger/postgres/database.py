@@ -1,10 +1,12 @@
 """PostgreSQL as the ledger's database.
 
 Every transaction sets its own timeouts, below any lease: a process that is stopped in the middle
-of one loses its locks instead of hiding rows from everyone else. Nothing depends on the session,
-so a proxy that pools transactions may stand in between; `?prepared_statements=off` in the URL
-spares it what `postgres.connections` would find out by itself. A lost connection is tried again
-for a while: every body is idempotent.
+of one loses its locks instead of hiding rows from everyone else, and a server that falls silent
+costs seconds. Every commit is on disk before it is answered, whatever the server's default is: a
+fence that is drawn must never be drawn again. Nothing depends on the session, so a proxy that pools
+transactions may stand in between; `?prepared_statements=off` in the URL spares it what
+`postgres.connections` would find out by itself. A lost connection is tried again for a while:
+every body is idempotent.
 
 Plans are forced. Each statement is written for one plan, by index, which is right however large a
 table grows; the planner may see only that the table was small when it was last analyzed.
@@ -21,10 +23,13 @@ from typing import Any, TypeVar
 
 import asyncpg
 
-from gapless.core.errors import LedgerUnreachable, UsageError
+from gapless.core.errors import LedgerBusy, LedgerError, LedgerUnreachable, UsageError
 from gapless.ledger import sql
-from gapless.ledger.database import Body, Row, Transaction
-from gapless.postgres.connections import LOST, POOLED, Connection, Connections
+from gapless.ledger.database import PERSON_SECONDS, WORKER_SECONDS, Body, Row, Transaction
+from gapless.ledger.postgres.listener import CHANNEL, listen
+from gapless.postgres import failures
+from gapless.postgres.connections import Connection, Connections
+from gapless.postgres.failures import LOST, POOLED, SERVER_WIDE, UNABLE
 from gapless.postgres.url import HINT, split
 
 T = TypeVar("T")
@@ -34,7 +39,6 @@ STATEMENTS = sql.load(
     now="coalesce(:now::float8, date_part('epoch', statement_timestamp()))",
 )
 NUMBERED = {name: statement.numbered() for name, statement in STATEMENTS.items()}
-TIMEOUTS = "SET LOCAL lock_timeout = '10s'; SET LOCAL idle_in_transaction_session_timeout = '15s'"
 FORCED = (
     "SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL jit = off;"
     " SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off;"
@@ -42,13 +46,19 @@ FORCED = (
     " SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off"
 )
 # What is read behind a lock must be as it is by then, whatever the database's default is.
-BEGIN = f"BEGIN ISOLATION LEVEL READ COMMITTED; {TIMEOUTS}"
+BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL synchronous_commit = on"
+BEGIN_SESSION = (
+    f"{BEGIN}; SET LOCAL lock_timeout = '10s';"
+    " SET LOCAL idle_in_transaction_session_timeout = '15s'"
+)
 BEGIN_WRITING = f"{BEGIN}; {FORCED}"
 # Whatever a reader reads is of one moment, as on SQLite: a check must not see half a transaction.
-BEGIN_READING = f"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; {TIMEOUTS}; {FORCED}"
+BEGIN_READING = f"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; {FORCED}"
+LONGEST_LOCK = 10.0  # seconds
+BRIEFLY = "SET LOCAL lock_timeout = '100ms'"  # many times what a claim takes
+LATE = 1.0  # seconds for the way back of an answer
 OPTIONS = ("prepared_statements",)
 SESSIONS = 64
-CHANNEL = "gapless"
 MIGRATION_LOCK = 0x6761706C
 
 
@@ -60,12 +70,14 @@ class PostgresTransaction:
         connection: Connection,
         bound: Callable[[], dict[str, Any]],
         *,
+        within: float = WORKER_SECONDS,
         prepared: bool = False,
         again: bool = False,
     ) -> None:
         self.again = again
         self._connection = connection
         self._bound = bound
+        self._within = within
         self._prepared = prepared
 
     async def fetch(self, statement: str, **parameters: Any) -> list[Row]:
@@ -73,13 +85,23 @@ class PostgresTransaction:
         text = NUMBERED[statement]
         return await self._connection.fetch(text, values, prepared=self._prepared)
 
+    async def fetch_if_free(self, statement: str, **parameters: Any) -> list[Row]:
+        await self._connection.execute(f"SAVEPOINT waiting; {BRIEFLY}")
+        try:
+            rows = await self.fetch(statement, **parameters)
+        except asyncpg.LockNotAvailableError:
+            await self._connection.execute("ROLLBACK TO waiting")
+            return []
+        await self._connection.execute(lock_timeout(self._within))
+        return rows
+
     async def execute(self, text: str, **parameters: Any) -> list[Row]:
         statement = sql.Statement.parse(text)
         values = statement.values(parameters)
         return await self._connection.fetch(statement.numbered(), values, prepared=False)
 
     async def script(self, text: str) -> None:
-        await self._connection.raw.execute(text)
+        await self._connection.execute(text)
 
 
 class SessionTransaction(PostgresTransaction):
@@ -111,7 +133,7 @@ class SessionTransaction(PostgresTransaction):
     def _telling(self) -> Iterator[None]:
         try:
             yield
-        except LOST as error:
+        except (*LOST, *SERVER_WIDE) as error:
             raise self._unreachable(error) from error
 
 
@@ -132,7 +154,7 @@ class PostgresDatabase:
         self._bound = bound
         self._patience = patience
         self._prepared = _is_on(options, "prepared_statements")
-        self._connections = Connections(self._url, connections)
+        self._connections = Connections(self._url, connections, seconds=WORKER_SECONDS + LATE)
         # Jobs keep theirs for as long as they like: they must not keep heartbeats waiting.
         self._sessions = Connections(self._url, SESSIONS)
         self._listening: asyncio.Task[None] | None = None
@@ -158,20 +180,27 @@ class PostgresDatabase:
             ) from None
         return self
 
-    async def transact(self, body: Body[T], *, write: bool = True) -> T:
+    async def transact(
+        self, body: Body[T], *, write: bool = True, within: float = WORKER_SECONDS
+    ) -> T:
         started = time.monotonic()
         pause = 0.05
         again = False
         while True:
             try:
-                begin = BEGIN_WRITING if write else BEGIN_READING
-                async with self._begun(begin, prepared=self._prepared, again=again) as transaction:
+                async with self._begun(write, within, again=again) as transaction:
                     return await body(transaction)
             except POOLED:
                 self._prepared = False
+            except asyncpg.LockNotAvailableError as error:
+                raise self._busy(error) from error
             except LOST as error:
                 if time.monotonic() - started + pause > self._patience:
                     raise self._unreachable(error) from error
+            except UNABLE as error:
+                raise self._unreachable(error) from error
+            except asyncpg.PostgresError as error:
+                raise self._refused(error) from error
             await asyncio.sleep(pause)
             pause = min(pause * 2, 1.0)
             again = True
@@ -182,7 +211,7 @@ class PostgresDatabase:
         try:
             async with self._sessions.lend() as connection:
                 try:
-                    async with connection.transaction(BEGIN):
+                    async with connection.transaction(BEGIN_SESSION):
                         try:
                             yield SessionTransaction(connection, self._bound, self._unreachable)
                         except BaseException as error:
@@ -190,51 +219,40 @@ class PostgresDatabase:
                             raise
                 finally:
                     await connection.forget()
-        except LOST as error:
+        except (*LOST, *UNABLE) as error:
             if error is theirs:
                 raise
             raise self._unreachable(error) from error
 
     @asynccontextmanager
     async def _begun(
-        self, begin: str, *, prepared: bool = False, again: bool = False
+        self, write: bool, within: float, *, again: bool
     ) -> AsyncIterator[PostgresTransaction]:
-        try:
-            async with self._connections.lend() as connection, connection.transaction(begin):
-                yield PostgresTransaction(connection, self._bound, prepared=prepared, again=again)
-        except asyncpg.InsufficientPrivilegeError as error:
-            raise self._unreachable(error) from error
+        begin = f"{BEGIN_WRITING if write else BEGIN_READING}; {timeouts(within)}"
+        async with (
+            self._connections.lend() as connection,
+            connection.transaction(begin, within + LATE),
+        ):
+            yield PostgresTransaction(
+                connection, self._bound, within=within, prepared=self._prepared, again=again
+            )
 
     async def schema_version(self) -> int | None:
         return await self.transact(_schema_version, write=False)
 
     async def migrate(self) -> None:
-        await self.transact(_migrate)
+        await self.transact(_migrate, within=PERSON_SECONDS)
 
     async def integrity_problems(self) -> list[str]:
         return []
 
     async def notify(self) -> None:
-        with contextlib.suppress(*LOST):
+        with contextlib.suppress(*LOST, *UNABLE):
             async with self._connections.lend() as connection:
                 await connection.raw.execute(f"NOTIFY {CHANNEL}")
 
     def on_notify(self, wake: Callable[[], None]) -> None:
-        self._listening = asyncio.create_task(self._listen(wake), name="gapless-listen")
-
-    async def _listen(self, wake: Callable[[], None]) -> None:
-        """Keeps a listening connection; without one, polling alone does the work."""
-        while True:
-            with contextlib.suppress(*LOST):
-                connection = await asyncpg.connect(self._url, timeout=10)
-                ended = asyncio.get_running_loop().create_future()
-                connection.add_termination_listener(_resolves(ended))
-                try:
-                    await connection.add_listener(CHANNEL, lambda *_: wake())
-                    await ended
-                finally:
-                    connection.terminate()
-            await asyncio.sleep(5)
+        self._listening = asyncio.create_task(listen(self._url, wake), name="gapless-listen")
 
     async def close(self) -> None:
         if self._listening is not None:
@@ -245,19 +263,38 @@ class PostgresDatabase:
                 await connections.close()
 
     def _unreachable(self, error: Exception) -> LedgerUnreachable:
-        said = str(error).replace(self._url, self._shown_url)
+        trouble = "cannot serve" if isinstance(error, UNABLE) else "does not answer"
         return LedgerUnreachable(
-            f"the ledger `{self._shown_url}` does not answer: {type(error).__name__}: {said}",
-            hint="check that PostgreSQL runs there and that the URL's user may connect",
+            f"the ledger `{self._shown_url}` {trouble}: {self._said(error)}",
+            hint=failures.hint(error),
         )
 
+    def _busy(self, error: Exception) -> LedgerBusy:
+        return LedgerBusy(
+            f"rows of the ledger `{self._shown_url}` are locked: {self._said(error)}",
+            hint="`SELECT * FROM pg_stat_activity` shows whose transactions are open",
+        )
 
-def _resolves(future: asyncio.Future[None]) -> Callable[..., None]:
-    def resolve(*_: object) -> None:
-        if not future.done():
-            future.set_result(None)
+    def _refused(self, error: Exception) -> LedgerError:
+        return LedgerError(
+            f"the ledger `{self._shown_url}` refused a statement: {self._said(error)}",
+            hint="`gapless ledger check` tells whether its schema is the one of this version",
+        )
 
-    return resolve
+    def _said(self, error: Exception) -> str:
+        return f"{type(error).__name__}: {error}".replace(self._url, self._shown_url)
+
+
+def timeouts(within: float) -> str:
+    """The settings of a transaction in which no statement takes longer than that."""
+    return (
+        f"SET LOCAL statement_timeout = {round(within * 1000)}; {lock_timeout(within)};"
+        " SET LOCAL idle_in_transaction_session_timeout = '10s'"
+    )
+
+
+def lock_timeout(within: float) -> str:
+    return f"SET LOCAL lock_timeout = {round(min(within / 2, LONGEST_LOCK) * 1000)}"
 
 
 async def _migrate(transaction: Transaction) -> None:

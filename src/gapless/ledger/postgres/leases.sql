@@ -4,6 +4,13 @@
 -- name: heartbeat
 -- Items: [chunk_index, fence, claim_id, last_processed, holes]; a late one takes nothing back.
 -- In a run, `last_processed` first only grows; once it stands, the holes only shrink.
+-- A chunk whose row is locked, by a transaction of its own job mostly, is left out.
+WITH free AS MATERIALIZED (
+    SELECT c.chunk_index, item
+    FROM json_array_elements(:items::json) AS item, gapless.chunks c
+    WHERE (c.backfill_id, c.chunk_index) BETWEEN (:id, (item ->> 0)::bigint)
+                                             AND (:id, (item ->> 0)::bigint)
+    FOR UPDATE OF c SKIP LOCKED)
 UPDATE gapless.chunks c
 SET due = @now + (SELECT b.lease_seconds FROM gapless.backfills b WHERE b.id = :id),
     last_processed = greatest(c.last_processed, (item ->> 3)::bigint),
@@ -15,9 +22,8 @@ SET due = @now + (SELECT b.lease_seconds FROM gapless.backfills b WHERE b.id = :
               (SELECT coalesce(sum((h ->> 0)::bigint - (h ->> 1)::bigint - 1), 0)
                FROM json_array_elements(c.holes::json) AS h))
         THEN item ->> 4 ELSE c.holes END
-FROM json_array_elements(:items::json) AS item
-WHERE (c.backfill_id, c.chunk_index) BETWEEN (:id, (item ->> 0)::bigint)
-                                         AND (:id, (item ->> 0)::bigint)
+FROM free
+WHERE (c.backfill_id, c.chunk_index) BETWEEN (:id, free.chunk_index) AND (:id, free.chunk_index)
   AND c.status || '' = 'RUNNING' AND c.fence = (item ->> 1)::bigint AND c.claim_id = item ->> 2
 RETURNING c.chunk_index
 

@@ -20,6 +20,13 @@ SELECT id, pid, process_started FROM gapless.workers WHERE ended_at IS NULL AND 
 
 -- name: end_leases
 -- Makes the leases of a dead worker claimable; the claim that takes one counts the loss.
-UPDATE gapless.chunks SET due = @now
-WHERE status = 'RUNNING' AND owner = :owner
-RETURNING chunk_index
+-- One whose row somebody holds ends by itself.
+WITH free AS MATERIALIZED (
+    SELECT backfill_id, chunk_index FROM gapless.chunks
+    WHERE status = 'RUNNING' AND owner = :owner
+    FOR UPDATE SKIP LOCKED)
+UPDATE gapless.chunks c SET due = @now
+FROM free
+WHERE (c.backfill_id, c.chunk_index) BETWEEN (free.backfill_id, free.chunk_index)
+                                         AND (free.backfill_id, free.chunk_index)
+RETURNING c.chunk_index

@@ -10,6 +10,7 @@ FROM backfills b
 WHERE b.queue = :queue
   AND b.state IN ('PENDING', 'RUNNING', 'PAUSED') AND b.state <> 'PAUSED' AND b.stopping IS NULL
   AND (:only IS NULL OR b.id = :only)
+  AND b.id NOT IN (SELECT value FROM json_each(:tried))
   AND EXISTS (SELECT 1 FROM json_each(:jobs) j
               WHERE j.value ->> 0 = b.job AND j.value ->> 1 = b.job_version)
   AND (SELECT count(*) FROM chunks c INDEXED BY chunks_running
@@ -22,6 +23,10 @@ WHERE b.queue = :queue
        OR @lease_over)
 ORDER BY random()
 LIMIT 1
+
+-- name: held_candidate
+-- Nobody else is in a transaction.
+SELECT 1 WHERE false
 
 -- name: await_candidate
 -- What another transaction holds, after its end: here nobody else is in one.

@@ -10,7 +10,9 @@ ON CONFLICT DO NOTHING
 RETURNING idempotency_key
 
 -- name: add_selection
-INSERT INTO selections (hash, data) VALUES (:hash, :data) ON CONFLICT DO NOTHING
+-- What stands there already under this hash is the same, unless it was damaged.
+INSERT INTO selections (hash, data) VALUES (:hash, :data)
+ON CONFLICT (hash) DO UPDATE SET data = excluded.data WHERE data <> excluded.data
 
 -- name: selection
 SELECT data FROM selections WHERE hash = :hash
@@ -48,7 +50,7 @@ UPDATE backfills
 SET state = :state, state_version = :state_version, stopping = :stopping,
     started_at = coalesce(started_at, CASE :state WHEN 'RUNNING' THEN @now END),
     ended_at = CASE WHEN :state IN ('SUCCEEDED', 'FAILED', 'CANCELLED') THEN @now END,
-    error = coalesce(:error, error)
+    error = coalesce(error, :error)
 WHERE id = :id
 
 -- name: sweep_pending
@@ -158,8 +160,13 @@ RETURNING epoch
 -- name: note_drift
 UPDATE backfills SET drift = :drift WHERE id = :id AND drift IS NOT :drift
 
+-- name: purge_all_dead
+UPDATE chunks INDEXED BY chunks_dead SET purged_at = @now
+WHERE status = 'ABANDONED' AND purged_at IS NULL AND backfill_id = :id
+RETURNING chunk_index
+
 -- name: purge_dead
 UPDATE chunks INDEXED BY chunks_dead SET purged_at = @now
 WHERE status = 'ABANDONED' AND purged_at IS NULL AND backfill_id = :id
-  AND (:indices IS NULL OR chunk_index IN (SELECT value FROM json_each(:indices)))
+  AND chunk_index IN (SELECT value FROM json_each(:indices))
 RETURNING chunk_index

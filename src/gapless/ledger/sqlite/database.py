@@ -18,7 +18,7 @@ import apsw
 from gapless.core.driving import drive
 from gapless.core.errors import LedgerError, LedgerUnreachable, LibraryMismatch
 from gapless.ledger import sql
-from gapless.ledger.database import Body, Row, Transaction
+from gapless.ledger.database import WORKER_SECONDS, Body, Row, Transaction
 from gapless.threads import Thread
 
 T = TypeVar("T")
@@ -29,9 +29,12 @@ STEPS = {
 }
 """Statements by their steps; to a later one, `:returned` is the first column of what came back."""
 APPLICATION_ID = 0x6761706C  # "gapl"
-BUSY_MS = 30_000
 SAFE_SQLITE = (3, 51, 3)  # older ones can corrupt a WAL that several processes use
-BROKEN = (apsw.IOError, apsw.FullError, apsw.CorruptError, apsw.NotADBError, apsw.ReadOnlyError)
+UNABLE = (apsw.IOError, apsw.FullError, apsw.ReadOnlyError, apsw.CantOpenError)
+"""What time or a person can mend: a full disk, a file that may not be written."""
+BROKEN = (apsw.CorruptError, apsw.NotADBError)
+LONGEST_WAIT = 30.0  # seconds for a lock
+SESSION_WAIT = 15.0  # of a job's own transaction, while the worker's heartbeats wait behind it
 
 
 @contextmanager
@@ -63,6 +66,9 @@ class SqliteTransaction:
             rows += self._run(step, given)
         return rows
 
+    async def fetch_if_free(self, statement: str, **parameters: Any) -> list[Row]:
+        return await self.fetch(statement, **parameters)  # the whole ledger is locked already
+
     async def execute(self, text: str, **parameters: Any) -> list[Row]:
         return self._run(sql.Statement.parse(text), parameters)
 
@@ -82,6 +88,9 @@ class _Hopping:
     async def fetch(self, statement: str, **parameters: Any) -> list[Row]:
         rows: list[Row] = await self._hop(drive, self._inner.fetch(statement, **parameters))
         return rows
+
+    async def fetch_if_free(self, statement: str, **parameters: Any) -> list[Row]:
+        return await self.fetch(statement, **parameters)
 
     async def execute(self, text: str, **parameters: Any) -> list[Row]:
         rows: list[Row] = await self._hop(drive, self._inner.execute(text, **parameters))
@@ -131,7 +140,7 @@ class SqliteDatabase:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             connection = apsw.Connection(str(self._path))
-            connection.set_busy_timeout(BUSY_MS)
+            connection.set_busy_timeout(_milliseconds(LONGEST_WAIT))
             # In this order: whoever creates a ledger writes both at once, maybe in between.
             if (
                 connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
@@ -154,17 +163,21 @@ class SqliteDatabase:
             ) from error
         return connection
 
-    async def transact(self, body: Body[T], *, write: bool = True) -> T:
+    async def transact(
+        self, body: Body[T], *, write: bool = True, within: float = WORKER_SECONDS
+    ) -> T:
         async with self._turn:
-            return await self._hop(self._run, body, write)
+            return await self._hop(self._run, body, write, within)
 
-    def _run(self, body: Body[T], write: bool) -> T:
+    def _run(self, body: Body[T], write: bool, within: float) -> T:
+        self._connection.set_busy_timeout(_milliseconds(min(within, LONGEST_WAIT)))
         with _transaction(self._connection, "BEGIN IMMEDIATE" if write else "BEGIN"):
             return drive(body(SqliteTransaction(self._connection, self._bound)))
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Transaction]:
         async with self._turn:
+            self._connection.set_busy_timeout(_milliseconds(SESSION_WAIT))
             try:  # from here on: cancelled while it waits for the lock, it still begins
                 await self._hop(self._connection.execute, "BEGIN IMMEDIATE")
                 yield _Hopping(SqliteTransaction(self._connection, self._bound), self._hop)
@@ -180,6 +193,7 @@ class SqliteDatabase:
 
     async def migrate(self) -> None:
         def apply() -> None:
+            self._connection.set_busy_timeout(_milliseconds(LONGEST_WAIT))
             with _transaction(self._connection):
                 done = self._connection.pragma("user_version")
                 for number, script in sql.migrations(__package__):
@@ -221,8 +235,20 @@ class SqliteDatabase:
             return await self._thread.run(function, *arguments)
         except apsw.BusyError as error:
             raise LedgerUnreachable(
-                f"the ledger `{self._path}` has been locked for {BUSY_MS // 1000} s",
+                f"the ledger `{self._path}` is locked",
                 hint="another process holds a transaction open on it",
             ) from error
+        except UNABLE as error:
+            raise LedgerUnreachable(
+                f"the ledger `{self._path}` failed: {error}",
+                hint="check its disk and the rights on its file and folder",
+            ) from error
         except BROKEN as error:
-            raise LedgerError(f"the ledger `{self._path}` failed: {error}") from error
+            raise LedgerError(
+                f"the ledger `{self._path}` failed: {error}",
+                hint="restore it from a backup",
+            ) from error
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(seconds * 1000)

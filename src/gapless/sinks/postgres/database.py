@@ -17,7 +17,8 @@ import asyncpg
 
 from gapless.core.errors import SinkError, SinkUnusable
 from gapless.core.redaction import redact
-from gapless.postgres.connections import LOST, POOLED, Connection, Connections
+from gapless.postgres.connections import Connection, Connections
+from gapless.postgres.failures import LOST, POOLED
 from gapless.postgres.url import HINT
 from gapless.sinks.postgres.tables import Interleaved
 

@@ -1,0 +1,83 @@
+"""The loop that keeps leases.
+
+A heartbeat carries the progress of all runs to the ledger, and brings back what became of their
+backfills: go on, stop, or lost. A run that has lost its lease gets none: renewing it would keep the
+chunk from whoever is to take it over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+
+from gapless.core.errors import LedgerUnreachable
+from gapless.ledger import Ledger
+from gapless.ledger.records import Signal
+from gapless.runtime.catalog import Catalog
+from gapless.runtime.outage import Outage
+from gapless.runtime.run import Run, trusted
+
+
+class Heartbeats:
+    """Beats every `seconds`, or more often if a lease is short."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        worker_id: str,
+        catalog: Catalog,
+        runs: Collection[Run],
+        seconds: float,
+        outage: Outage,
+    ) -> None:
+        self._ledger = ledger
+        self._worker_id = worker_id
+        self._catalog = catalog
+        self._runs = runs
+        self._seconds = seconds
+        self._outage = outage
+        self._sooner = asyncio.Event()
+
+    def hurry(self) -> None:
+        """There is something new to tell: a run with a short lease, maybe."""
+        self._sooner.set()
+
+    async def send(self) -> None:
+        """Sends heartbeats for ever."""
+        loop = asyncio.get_running_loop()
+        next_beat = loop.time()
+        while True:
+            leases = [run.claim.backfill.lease_seconds for run in self._runs]
+            pause = min([self._seconds, *(lease / 6 for lease in leases)])
+            next_beat = min(next_beat, loop.time() + pause)
+            try:
+                async with asyncio.timeout(next_beat - loop.time()):
+                    await self._sooner.wait()
+                self._sooner.clear()
+            except TimeoutError:
+                next_beat = loop.time() + pause
+                try:
+                    await self._beat()
+                except LedgerUnreachable as error:
+                    self._outage.note("heartbeats", error)
+                else:
+                    self._outage.over("heartbeats")
+
+    async def _beat(self) -> None:
+        runs = [run for run in self._runs if not (run.in_transaction or run.lost)]
+        sent = asyncio.get_running_loop().time()
+        if runs:
+            signals = await self._ledger.heartbeat([(run.claim, run.progress) for run in runs])
+            for run in runs:
+                self._obey(run, signals[run.claim.chunk_id], sent)
+        await self._ledger.see_worker(self._worker_id, self._catalog.unresolved)
+
+    def _obey(self, run: Run, signal: Signal, sent: float) -> None:
+        if run not in self._runs:
+            return  # it has ended by itself while the heartbeat was on its way
+        if signal is Signal.LOST:
+            run.lose()
+        elif signal is not Signal.HELD:
+            run.lease_until(sent + trusted(run.claim.backfill.lease_seconds))
+            if signal is Signal.STOP:
+                run.stop()

@@ -1,0 +1,168 @@
+"""A PostgreSQL server that cannot serve for a while: the worker says why, waits, and goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+
+import pytest
+
+import gapless
+from gapless.core.backfill import State
+from gapless.core.errors import LedgerError
+from gapless.runtime.engine import Engine
+from tests.conformance.engine.conftest import QUICK
+from tests.servers import PostgresServer
+from tests.support import PostgresHome
+from tests.waiting import eventually
+
+BREAK = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+)
+REFUSE = """
+CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN RAISE EXCEPTION 'as a server in trouble does' USING ERRCODE = '{code}'; END $$;
+CREATE TRIGGER refuse BEFORE UPDATE ON gapless.chunks EXECUTE FUNCTION refuse();
+"""
+
+
+@pytest.fixture
+def home(fresh_postgres_home: PostgresHome) -> PostgresHome:
+    return fresh_postgres_home
+
+
+@pytest.fixture
+async def clerk(home: PostgresHome) -> AsyncIterator[str]:
+    """The URL of a role that only owns the ledger, to be changed at will."""
+    await home.script(
+        "DROP ROLE IF EXISTS clerk; CREATE ROLE clerk LOGIN;"
+        " GRANT USAGE ON SCHEMA gapless TO clerk;"
+        " GRANT ALL ON ALL TABLES IN SCHEMA gapless TO clerk;"
+        " GRANT ALL ON ALL SEQUENCES IN SCHEMA gapless TO clerk"
+    )
+    yield home.url.replace("postgres@", "clerk@", 1)
+    await home.script("DROP OWNED BY clerk; DROP ROLE clerk")
+
+
+class Outage:
+    """A backfill at work, a trouble in its middle, and what the log says of it."""
+
+    def __init__(self, url: str, caplog: pytest.LogCaptureFixture) -> None:
+        self._url = url
+        self._caplog = caplog
+        caplog.set_level(logging.INFO, "gapless")
+
+    def told(self, action: str) -> list[str]:
+        records = self._caplog.records
+        return [
+            each.getMessage() for each in records if getattr(each, "action", "").startswith(action)
+        ]
+
+    async def survive(self, home: PostgresHome, trouble: str, relief: str) -> None:
+        ran: list[object] = []
+
+        @gapless.job(partitions=gapless.blocks(), chunk_size=1)
+        async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
+            ran.append(chunk.first)
+            await asyncio.sleep(0.01)
+
+        async with Engine(self._url, options=QUICK) as engine:
+            handle = await engine.backfill(copy, gapless.Range("0", "199"))
+            await eventually(lambda: len(ran) > 3)
+            await home.script(f"{trouble}; {BREAK}")
+            await eventually(lambda: bool(self.told("ledger_unreachable")))
+            said = len(self.told("ledger_unreachable"))
+            await asyncio.sleep(1.0)  # twenty polls
+            assert len(self.told("ledger_unreachable")) <= said + 3  # one for each reason
+            assert not (await self._state(home)).startswith("SUCC")
+            await home.script(f"BEGIN READ WRITE; {relief}; COMMIT")
+            async with asyncio.timeout(60):
+                assert (await handle.wait()).state is State.SUCCEEDED
+        assert set(ran) == set(range(200))
+        assert self.told("ledger_recovered")
+
+    @staticmethod
+    async def _state(home: PostgresHome) -> str:
+        (row,) = await home.run("SELECT state FROM backfills")
+        return str(row[0])
+
+
+async def test_a_database_that_is_read_only_for_a_while(
+    home: PostgresHome, caplog: pytest.LogCaptureFixture
+) -> None:
+    name = home.url.rpartition("/")[2]
+    outage = Outage(home.url, caplog)
+    await outage.survive(
+        home,
+        f"ALTER DATABASE {name} SET default_transaction_read_only = on",
+        f"ALTER DATABASE {name} RESET default_transaction_read_only",
+    )
+    assert any("ReadOnlySQLTransaction" in line for line in outage.told("ledger_unreachable"))
+
+
+async def test_a_role_that_may_not_log_in_for_a_while(
+    home: PostgresHome, clerk: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    outage = Outage(clerk, caplog)
+    await outage.survive(home, "ALTER ROLE clerk NOLOGIN", "ALTER ROLE clerk LOGIN")
+    assert any("not permitted to log in" in line for line in outage.told("ledger_unreachable"))
+
+
+async def test_a_role_that_has_no_connection_left_for_a_while(
+    home: PostgresHome, clerk: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    outage = Outage(clerk, caplog)
+    few, many = "ALTER ROLE clerk CONNECTION LIMIT 0", "ALTER ROLE clerk CONNECTION LIMIT -1"
+    await outage.survive(home, few, many)
+    assert any("too many connections" in line for line in outage.told("ledger_unreachable"))
+
+
+async def test_a_password_that_is_wrong_for_a_while(
+    home: PostgresHome, clerk: str, postgres: PostgresServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    rules = postgres.folder / "data/pg_hba.conf"
+    before = rules.read_text()
+    await home.script("ALTER ROLE clerk PASSWORD 'right'")
+    try:
+        rules.write_text(f"host all clerk 127.0.0.1/32 scram-sha-256\n{before}")
+        await home.script("SELECT pg_reload_conf()")
+        outage = Outage(clerk.replace("clerk@", "clerk:right@"), caplog)
+        await outage.survive(
+            home, "ALTER ROLE clerk PASSWORD 'other'", "ALTER ROLE clerk PASSWORD 'right'"
+        )
+        assert any("InvalidPassword" in line for line in outage.told("ledger_unreachable"))
+        assert not any("right" in line for line in outage.told(""))
+    finally:
+        rules.write_text(before)
+        await home.script("SELECT pg_reload_conf()")
+
+
+@pytest.mark.parametrize("code", ["53100", "53200", "58030", "XX000"])
+async def test_a_server_that_refuses_to_write_for_a_while(
+    home: PostgresHome, code: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    outage = Outage(home.url, caplog)
+    await outage.survive(
+        home,
+        REFUSE.format(code=code),
+        "DROP TRIGGER refuse ON gapless.chunks; DROP FUNCTION refuse()",
+    )
+
+
+async def test_a_table_that_is_gone_ends_the_worker_with_an_error_that_says_so(
+    home: PostgresHome,
+) -> None:
+    @gapless.job(partitions=gapless.blocks(), chunk_size=1)
+    async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        await asyncio.sleep(0.01)
+
+    async def run() -> None:
+        async with Engine(home.url, options=QUICK) as engine:
+            handle = await engine.backfill(copy, gapless.Range("0", "999"))
+            await home.script("ALTER TABLE gapless.chunks RENAME TO pieces")
+            await handle.wait()
+
+    with pytest.raises(LedgerError, match="refused a statement: UndefinedTableError"):
+        await run()

@@ -1,0 +1,151 @@
+"""A row that somebody keeps locked holds up nothing else.
+
+Only PostgreSQL locks rows. Whoever holds them here is a stranger to Gapless: a session that was
+left open, say, after a look at the tables.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import asyncpg
+import pytest
+
+from gapless.core.errors import LedgerBusy
+from gapless.ledger import Ledger
+from gapless.ledger.workers import Process
+from tests.support import (
+    PostgresHome,
+    claim,
+    claim_one,
+    complete,
+    create,
+    done,
+    finish,
+    open_at,
+    state,
+)
+
+BOTH = ("priority", "default")
+
+
+@pytest.fixture
+def home(postgres_home: PostgresHome) -> PostgresHome:
+    return postgres_home
+
+
+@asynccontextmanager
+async def locked(home: PostgresHome, rows: str) -> AsyncIterator[None]:
+    """Some rows are locked by a stranger meanwhile."""
+    stranger = await asyncpg.connect(home.url)
+    try:
+        async with stranger.transaction():
+            assert await stranger.fetch(f"SELECT 1 FROM gapless.{rows} FOR UPDATE")
+            yield
+    finally:
+        await stranger.close()
+
+
+async def test_a_locked_backfill_does_not_stop_other_queues(
+    ledger: Ledger, home: PostgresHome
+) -> None:
+    await create(ledger, "head", queue="priority", partitions=1)
+    await create(ledger, "history", partitions=3)
+    async with locked(home, "backfills WHERE id = 'head'"):
+        claims = await finish(ledger, queues=BOTH)
+        assert {each.backfill_id for each in claims} == {"history"}
+    assert await state(ledger, "history") == "SUCCEEDED"
+    assert (await claim_one(ledger, queues=BOTH)).backfill_id == "head"
+
+
+async def test_a_locked_backfill_does_not_stop_others_of_its_queue(
+    ledger: Ledger, home: PostgresHome
+) -> None:
+    await create(ledger, "locked", partitions=3)
+    await create(ledger, "free", partitions=30)
+    async with locked(home, "backfills WHERE id = 'locked'"):
+        assert len(await finish(ledger)) == 30
+    assert len(await finish(ledger)) == 3
+
+
+@pytest.mark.parametrize("failed", [False, True])
+async def test_locked_chunks_do_not_stop_other_backfills(
+    ledger: Ledger, home: PostgresHome, failed: bool
+) -> None:
+    await create(ledger, "locked", partitions=3)
+    await ledger.plan("locked", 3)
+    if failed:
+        await home.script("UPDATE gapless.chunks SET status = 'FAILED', due = 0")
+    await create(ledger, "free", partitions=5)
+    async with locked(home, "chunks WHERE backfill_id = 'locked'"):
+        for _ in range(5):  # whichever backfill chance looks into first
+            (mine,) = await claim(ledger)
+            assert mine.backfill_id == "free"
+            await complete(ledger, mine)
+        assert await claim(ledger) == []
+    assert len(await finish(ledger)) == 3
+
+
+async def test_other_chunks_of_the_same_backfill_go_on(ledger: Ledger, home: PostgresHome) -> None:
+    await create(ledger, partitions=3)
+    await ledger.plan("bf", 3)
+    async with locked(home, "chunks WHERE chunk_index = 0"):
+        assert [each.chunk_index for each in await claim(ledger, 3)] == [1, 2]
+
+
+async def test_a_heartbeat_leaves_a_locked_chunk_out(ledger: Ledger, home: PostgresHome) -> None:
+    await create(ledger, partitions=2)
+    first, second = await claim(ledger, 2)
+    async with locked(home, "chunks WHERE chunk_index = 0"):
+        signals = await ledger.heartbeat([(first, done()), (second, done())])
+    assert signals == {first.chunk_id: "held", second.chunk_id: "go on"}
+    assert await ledger.heartbeat([(first, done())]) == {first.chunk_id: "go on"}
+
+
+async def test_a_locked_backfill_does_not_keep_others_from_ending(
+    ledger: Ledger, home: PostgresHome
+) -> None:
+    for name in ("a", "b"):
+        await create(ledger, name, partitions=1)
+        await complete(ledger, await claim_one(ledger, only=name))
+    async with locked(home, "backfills WHERE id = 'a'"):
+        assert await ledger.settle() == ["b"]
+    assert await ledger.settle() == ["a"]
+
+
+async def test_a_starting_worker_does_not_wait_for_a_locked_chunk(
+    ledger: Ledger, home: PostgresHome
+) -> None:
+    gone = Process("host", 1, "then")
+    await ledger.register("worker", gone, {"default": 1})
+    await create(ledger, partitions=2)
+    await claim(ledger, 2)
+    async with locked(home, "chunks WHERE chunk_index = 0"):
+        assert await ledger.free_dead(gone, lambda _: False) == 1
+
+
+async def test_an_outcome_that_cannot_be_written_for_a_lock_says_so_soon(
+    ledger: Ledger, home: PostgresHome
+) -> None:
+    await create(ledger, partitions=1)
+    mine = await claim_one(ledger)
+    began = time.monotonic()
+    async with locked(home, "chunks"):
+        with pytest.raises(LedgerBusy, match="are locked"):
+            await ledger.complete([mine])
+    assert time.monotonic() - began < 15  # a quarter of a lease
+    await complete(ledger, mine)
+
+
+async def test_a_claim_that_meets_only_locked_work_comes_back_soon(
+    ledger: Ledger, home: PostgresHome
+) -> None:
+    await create(ledger, partitions=1)
+    other = await open_at(home)
+    async with locked(home, "backfills"):
+        began = time.monotonic()
+        assert await claim(other) == []
+        assert time.monotonic() - began < 5
+    await other.close()

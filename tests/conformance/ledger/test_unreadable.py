@@ -1,0 +1,113 @@
+"""What the ledger holds of one backfill cannot be understood: that backfill fails, and is shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from gapless.core.chunk import Status
+from gapless.core.errors import Conflict, Unreadable
+from gapless.ledger import Ledger
+from tests.conformance.ledger.test_groups import join
+from tests.support import Home, claim, claim_one, complete, create, fail, finish, state, statuses
+
+
+async def spoil(home: Home, what: str, where: str = "id = 'bad'") -> None:
+    table = "backfills" if home.url.startswith("sqlite") else "gapless.backfills"
+    await home.run(f"UPDATE {table} SET {what} WHERE {where}")
+
+
+@pytest.mark.parametrize(
+    ("what", "named"), [("spec = '{'", "spec"), ("retry = '{\"base\": -1}'", "retry policy")]
+)
+async def test_a_claim_names_the_backfill_that_it_cannot_read(
+    breakable: Ledger, home: Home, what: str, named: str
+) -> None:
+    await create(breakable, "bad")
+    await spoil(home, what)
+    with pytest.raises(Unreadable, match=f"the {named} of backfill `bad` cannot be read") as error:
+        await claim(breakable)
+    assert error.value.backfill_id == "bad"
+
+
+async def test_a_condemned_backfill_fails_with_its_reason(ledger: Ledger) -> None:
+    await create(ledger, partitions=5)
+    await ledger.condemn("bf", "its spec cannot be read")
+    found = await ledger.backfill("bf")
+    assert (found.state, found.error) == ("FAILED", "its spec cannot be read")
+    await ledger.condemn("bf", "again")
+    assert (await ledger.backfill("bf")).error == "its spec cannot be read"
+
+
+async def test_what_runs_of_a_condemned_backfill_may_end(ledger: Ledger) -> None:
+    await create(ledger, partitions=5)
+    first, second = await claim(ledger, 2)
+    await complete(ledger, first)
+    await ledger.condemn("bf", "unreadable")
+    assert await state(ledger) == "RUNNING"
+    assert await claim(ledger) == []
+    await fail(ledger, second, permanent=True)
+    await ledger.settle()
+    found = await ledger.backfill("bf")
+    assert (found.state, found.error) == ("FAILED", "unreadable")
+    assert (await statuses(ledger))[:2] == [Status.COMPLETE, Status.ABANDONED]
+
+
+@pytest.mark.parametrize("column", ["spec", "selector", "retry"])
+async def test_it_is_shown_beside_the_others(breakable: Ledger, home: Home, column: str) -> None:
+    await create(breakable, "bad")
+    await create(breakable, "good")
+    await spoil(home, f"{column} = 'no JSON'")
+    assert {each.id for each in await breakable.backfills()} == {"bad", "good"}
+    assert "cannot be read" in ((await breakable.backfill("bad")).unreadable or "")
+    assert any("bad: the " in problem for problem in await breakable.check())
+
+
+async def test_it_cannot_be_retried_nor_taken_for_another(breakable: Ledger, home: Home) -> None:
+    await create(breakable, "bad", partitions=1)
+    await fail(breakable, await claim_one(breakable), permanent=True)
+    await breakable.settle()
+    await spoil(home, "spec = 'no JSON'")
+    with pytest.raises(Unreadable):
+        await breakable.retry_failed("bad", "child")
+    with pytest.raises(Conflict):
+        await create(breakable, "bad", partitions=1)
+
+
+async def test_a_missing_selection_is_unreadable(breakable: Ledger) -> None:
+    with pytest.raises(Unreadable, match="is not in the ledger"):
+        await breakable.selection("0123")
+
+
+async def test_holes_that_make_no_sense_are_those_of_their_backfill(
+    breakable: Ledger, home: Home
+) -> None:
+    await create(breakable, "bad")
+    await breakable.plan("bad", 1)
+    table = "chunks" if home.url.startswith("sqlite") else "gapless.chunks"
+    await home.run(f"UPDATE {table} SET holes = '[[1]]'")
+    with pytest.raises(Unreadable) as error:
+        await claim(breakable)
+    assert error.value.backfill_id == "bad"
+
+
+async def test_a_hook_whose_id_is_taken_runs_in_the_next_epoch(ledger: Ledger) -> None:
+    await create(ledger, "drained-wallets-1", partitions=1)
+    await join(ledger, "a")
+    await finish(ledger)
+    (hook,) = await ledger.close_epochs()
+    assert hook.id == "drained-wallets-2"
+    assert await ledger.close_epochs() == []
+
+
+async def test_a_hook_that_cannot_be_read_fails_where_it_is_seen(
+    ledger: Ledger, home: Home
+) -> None:
+    await join(ledger, "a")
+    await finish(ledger)
+    table = "groups" if home.url.startswith("sqlite") else "gapless.groups"
+    await home.run(f"UPDATE {table} SET hook = '[]'")
+    await ledger.close_epochs()
+    hook = await ledger.backfill("drained-wallets-1")
+    assert hook.state == "FAILED"
+    assert "the hook of backfill `drained-wallets-1` cannot be read" in str(hook.error)
+    assert await ledger.close_epochs() == []
