@@ -20,6 +20,7 @@ from gapless.cli.logs import log_to_stderr
 from gapless.cli.metrics import MetricsPage, metrics_page
 from gapless.cli.options import hint, note, opened
 from gapless.cli.report import exit_code, report
+from gapless.cli.signals import ENDING, protect_children
 from gapless.core.errors import LedgerUnreachable, NotFound, WrongState
 from gapless.ledger.records import Backfill, BackfillRequest
 from gapless.runtime.engine import BackfillHandle, Engine
@@ -166,12 +167,13 @@ def on_signals(react: Callable[[], None]) -> Iterator[None]:
         elif loop.time() - first > ONE_WISH:
             os._exit(INTERRUPTED)
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    protect_children()
+    for number in ENDING:
         loop.add_signal_handler(number, handle)
     try:
         yield
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in ENDING:
             loop.remove_signal_handler(number)
             if first is not None:  # it is leaving: the echo of that signal must not kill it
                 signal.signal(number, signal.SIG_IGN)

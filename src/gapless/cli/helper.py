@@ -23,6 +23,7 @@ import msgspec
 from gapless.cli import foreground
 from gapless.cli.errands import Errand, FetchErrand, News, Report, WorkErrand
 from gapless.cli.logs import log_to_stderr
+from gapless.cli.signals import ENDING, protect_children
 from gapless.config import load
 from gapless.core.errors import GaplessError
 from gapless.runtime import blocks
@@ -109,7 +110,8 @@ async def _reporting(report: Callable[[], None]) -> AsyncIterator[None]:
 
 
 async def _main() -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):
+    protect_children()
+    for number in ENDING:
         signal.signal(number, signal.SIG_IGN)
     reader = asyncio.StreamReader(limit=1 << 24)
     loop = asyncio.get_running_loop()

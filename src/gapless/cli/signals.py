@@ -1,0 +1,41 @@
+"""Signals that end a process, and the children that it forks.
+
+asyncio has signals written to a pipe that the event loop reads. A forked child inherits both the
+handlers and the pipe: a signal that was sent to the child, as `multiprocessing.Pool` sends it to
+its workers, would reach the event loop of the parent. And a child that has inherited to ignore
+SIGTERM could not be ended. So children get Python's own handlers back, before any of their code
+runs; until then, their signals wait.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+ENDING = (signal.SIGINT, signal.SIGTERM)
+_protecting = False
+_thread = threading.local()
+
+
+def protect_children() -> None:
+    """From now on, children that this process forks do not share its handlers."""
+    global _protecting  # noqa: PLW0603 - what happens at a fork concerns the whole process
+    if not _protecting:
+        _protecting = True
+        os.register_at_fork(before=_block, after_in_parent=_unblock, after_in_child=_restore)
+
+
+def _block() -> None:
+    _thread.mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+
+
+def _unblock() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, _thread.mask)
+
+
+def _restore() -> None:
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    _unblock()
