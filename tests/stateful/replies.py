@@ -92,12 +92,12 @@ class UnreliableDatabase:
         except _Broken:
             await self._witness()
 
-    def session(self) -> AbstractAsyncContextManager[Transaction]:
-        return self._session()
+    def session(self, limit: float | None = None) -> AbstractAsyncContextManager[Transaction]:
+        return self._session(limit)
 
     @asynccontextmanager
-    async def _session(self) -> AsyncIterator[Transaction]:
-        async with self._inner.session() as tx:
+    async def _session(self, limit: float | None) -> AsyncIterator[Transaction]:
+        async with self._inner.session(limit) as tx:
             yield tx
         await self._witness()
 

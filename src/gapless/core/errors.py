@@ -27,7 +27,9 @@
     │   └── SinkUnusable      it is no sink, or not one for this
     └── JobError              raised by a job, or about one
         ├── TransientError    trying again later may help: the retry policy decides
-        └── PermanentError    trying again cannot help: the run goes on without the culprit
+        ├── PermanentError    trying again cannot help: the run goes on without the culprit
+        ├── BadJob            the job's code is wrong, whatever the partition: not tried again
+        └── RunTimeout        the run took longer than the backfill allows: the policy decides
 
     RunStopped                no failure, and no Exception that a job might swallow by accident
     ├── StopRequested         cancel or drain: what is done is kept, the rest is given back
@@ -227,6 +229,14 @@ class PermanentError(JobError):
         self.through = partition if through is None else through
 
 
+class BadJob(JobError):
+    """The job's code is wrong: no partition is to blame, and trying again cannot help."""
+
+
+class RunTimeout(JobError):
+    """The run took longer than the backfill allows."""
+
+
 class RunStopped(BaseException):
     """The run must end now."""
 
@@ -237,3 +247,21 @@ class StopRequested(RunStopped):
 
 class LeaseLost(RunStopped):
     """The chunk belongs to someone else by now."""
+
+
+def members(error: BaseException) -> list[BaseException]:
+    """The errors that a group stands for, however deep it is nested; of any other, itself."""
+    found: list[BaseException] = []
+    left = [error]
+    while left:
+        each = left.pop()
+        if isinstance(each, BaseExceptionGroup):
+            left += reversed(each.exceptions)
+        else:
+            found.append(each)
+    return found
+
+
+def has(error: BaseException, *kinds: type[BaseException]) -> bool:
+    """Whether an error is of one of these kinds, or a group with such a member."""
+    return any(isinstance(each, kinds) for each in members(error))

@@ -40,6 +40,7 @@ class BackfillCreated(Event, frozen=True, omit_defaults=True):
     retry_request_id: str | None = None
     group: str | None = None
     spec: dict[str, Any] = {}
+    timeout: float | None = None
 
     @property
     def idempotency_key(self) -> str:

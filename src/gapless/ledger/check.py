@@ -2,7 +2,8 @@
 
 `check` folds the events of every backfill and compares the outcome with the tables, row by row;
 it also counts what the counters claim. `compact` replaces the chunk events of an ended backfill
-by one event that carries their digest, and only if the two agreed before.
+by one event that carries their digest, and only if the two agreed before. What is remembered of
+failed runs goes too, except for that of dead letters.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ async def compact(tx: Transaction, backfill_id: str) -> int:
     counts = (await views.backfill(tx, backfill_id)).chunks
     snapshot = digest(await views.chunk_facts(tx, backfill_id))
     gone = len(await tx.fetch("drop_chunk_events", id=backfill_id))
+    await tx.fetch("drop_attempts", id=backfill_id)
     await control.append(
         tx,
         [

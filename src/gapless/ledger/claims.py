@@ -53,6 +53,7 @@ class _Locked(msgspec.Struct, frozen=True):
     retry: str
     lease_seconds: float
     group_name: str | None
+    timeout: float | None
     state: str
     state_version: int
     stopping: str | None
@@ -70,6 +71,7 @@ class _Locked(msgspec.Struct, frozen=True):
             self.retry,
             self.lease_seconds,
             self.group_name,
+            self.timeout,
         )
 
 
@@ -229,11 +231,14 @@ def _claimed(
     retry: str,
     lease_seconds: float,
     group: str | None,
+    timeout: float | None,
 ) -> Claimed:
     """From the columns of the statement `lock_candidate`."""
     policy = decoded(backfill_id, "retry policy", retry, RetryPolicy)
     told = decoded(backfill_id, "spec", spec, dict[str, Any])
-    return Claimed(backfill_id, job, job_version, told, selection, policy, lease_seconds, group)
+    return Claimed(
+        backfill_id, job, job_version, told, selection, policy, lease_seconds, group, timeout
+    )
 
 
 def _claims(shared: Claimed, request: ClaimRequest, rows: list[Row]) -> list[Claim]:

@@ -53,6 +53,7 @@ async def create(tx: Transaction, request: BackfillRequest) -> Backfill:
         retry=retry,
         retry_longest=request.retry.longest,
         lease_seconds=request.lease_seconds,
+        timeout=request.timeout,
         parent_backfill_id=request.parent_backfill_id,
         retry_request_id=request.retry_request_id,
         group_name=request.group,
@@ -194,7 +195,7 @@ async def _sweep(tx: Transaction, backfill_id: str, *, force: bool = False) -> N
     rows = [
         *await tx.fetch("sweep_pending", id=backfill_id),
         *await tx.fetch("sweep_failed", id=backfill_id),
-        *await tx.fetch("sweep_running", id=backfill_id, force=force),
+        *await tx.fetch("sweep_by_force" if force else "sweep_running", id=backfill_id),
     ]
     if rows:
         await append(tx, [ChunkEnded(backfill_id, row[0], Status.CANCELLED) for row in rows])
@@ -231,4 +232,5 @@ def _created(request: BackfillRequest, retry: str, spec: str) -> BackfillCreated
         request.retry_request_id,
         request.group,
         msgspec.json.decode(spec),
+        request.timeout,
     )

@@ -23,6 +23,10 @@ PERSON_SECONDS = 60.0
 """The same for what a person asks for, which may concern every chunk of a backfill."""
 
 
+OVER = "the transaction has ended"
+OVER_HINT = "use a transaction only within its `with`"
+
+
 class Transaction(Protocol):
     """One transaction: named statements of the ledger, or a job's own SQL."""
 
@@ -68,8 +72,12 @@ class Database(Protocol):
         No statement of it takes longer than `within` seconds.
         """
 
-    def session(self) -> AbstractAsyncContextManager[Transaction]:
-        """A transaction that stays open while its user works; it is never run again."""
+    def session(self, limit: float | None = None) -> AbstractAsyncContextManager[Transaction]:
+        """A transaction that stays open while its user works; it is never run again.
+
+        The timeouts of the ledger's own statements do not apply to it. Where it keeps all others
+        from writing, it is rolled back when it is still open after `limit` seconds.
+        """
 
     async def schema_version(self) -> int | None:
         """The number of the last migration, None for an empty database."""

@@ -30,6 +30,7 @@ class Hook(msgspec.Struct, frozen=True):
     queue: str
     retry: RetryPolicy
     spec: dict[str, Any] = {}  # of the backfill that asked for the hook
+    timeout: float | None = None
 
 
 UNREADABLE = Hook("unreadable", 1, "default", RetryPolicy())
@@ -81,6 +82,7 @@ async def _start(tx: Transaction, backfill_id: str, epoch: int, stored: str) -> 
             chunk_size=1,
             queue=hook.queue,
             retry=hook.retry,
+            timeout=hook.timeout,
         ),
     )
     if problem is not None:

@@ -19,11 +19,21 @@ from gapless.core.backfill import State, Stop
 from gapless.core.chunk import Status, Verdict, after_failure, after_loss
 from gapless.core.events import ChunkEnded, ChunkFailed
 from gapless.core.retry import RetryKind
+from gapless.core.text import head, storable, tail
 from gapless.ledger import control, coverage, views
 from gapless.ledger.database import Transaction, one
-from gapless.ledger.records import Claim, Coverage, Failure, Progress, Signal, encode_holes
-
-MESSAGE_LIMIT = 2000
+from gapless.ledger.records import (
+    CLASS_LIMIT,
+    KEPT_ATTEMPTS,
+    MESSAGE_LIMIT,
+    TRACEBACK_LIMIT,
+    Claim,
+    Coverage,
+    Failure,
+    Progress,
+    Signal,
+    encode_holes,
+)
 
 
 async def heartbeat(tx: Transaction, beats: Sequence[tuple[Claim, Progress]]) -> dict[str, Signal]:
@@ -86,8 +96,8 @@ async def fail(tx: Transaction, failure: Failure, chance: float) -> Verdict | No
             chance=chance,
         )
     halts = verdict.status is Status.ABANDONED and policy.kind is RetryKind.HALT
-    error = failure.error_class, failure.error_message[:MESSAGE_LIMIT]
-    if not await end_run(tx, claim, verdict, progress, error):
+    error = failure.error_class, failure.error_message
+    if not await end_run(tx, claim, verdict, progress, error, failure.traceback):
         return verdict if await _took_effect(tx, claim, verdict.status) else None
     if halts:
         await control.request_stop(tx, claim.backfill_id, Stop.HALT)
@@ -115,11 +125,23 @@ async def hold(tx: Transaction, claim: Claim) -> bool:
     return await one(tx, "hold", **claim.name) is not None
 
 
+async def cancelling(tx: Transaction, backfill_ids: Sequence[str]) -> set[str]:
+    """The backfills whose runs must stop, of those whose heartbeats would have to wait."""
+    found = {each: (await tx.fetch("signals", id=each))[0] for each in backfill_ids}
+    return {each for each, (_, stopping) in found.items() if stopping == Stop.CANCEL}
+
+
 async def end_run(
-    tx: Transaction, claim: Claim, verdict: Verdict, progress: Progress, error: tuple[str, str]
+    tx: Transaction,
+    claim: Claim,
+    verdict: Verdict,
+    progress: Progress,
+    error: tuple[str, str],
+    traceback: str | None = None,
 ) -> bool:
     """Writes the verdict on a run, with its events and counts; False if the lease was gone."""
-    error_class, error_message = error
+    error_class = head(storable(error[0]), CLASS_LIMIT)
+    error_message = head(storable(error[1]), MESSAGE_LIMIT)
     row = await one(
         tx,
         "fail",
@@ -136,6 +158,18 @@ async def end_run(
     if row is None:
         return False
     await coverage.add(tx, claim, progress.covered)
+    await tx.fetch(
+        "add_attempt",
+        id=claim.backfill_id,
+        chunk_index=claim.chunk_index,
+        fence=claim.fence,
+        attempt=claim.attempt,
+        worker=claim.owner,
+        error_class=error_class,
+        error_message=error_message,
+        traceback=None if traceback is None else tail(storable(traceback), TRACEBACK_LIMIT),
+        kept=KEPT_ATTEMPTS,
+    )
     events: list[Any] = [
         ChunkFailed(
             claim.backfill_id,

@@ -26,6 +26,7 @@ from gapless.ledger import (
 )
 from gapless.ledger.database import PERSON_SECONDS, Database, Row, Transaction
 from gapless.ledger.records import (
+    Attempt,
     Backfill,
     BackfillRequest,
     ChunkRow,
@@ -129,15 +130,20 @@ class Ledger:
     async def release(self, claim: Claim, progress: Progress) -> bool:
         return await self._write(leases.release, claim, progress)
 
+    async def cancelling(self, backfill_ids: Sequence[str]) -> set[str]:
+        """Those of these backfills that are being cancelled."""
+        return await self._read(leases.cancelling, backfill_ids)
+
     @asynccontextmanager
     async def holding(
         self, claim: Claim, progress: Callable[[], Progress]
     ) -> AsyncIterator[Transaction]:
         """A transaction for a job's own effects, committed together with its progress.
 
-        It holds the chunk's row: no one else can take the chunk over before it ends.
+        It holds the chunk's row: no one else can take the chunk over before it ends. Where it
+        keeps everyone else from writing, it has a quarter of the lease.
         """
-        async with self._database.session() as tx:
+        async with self._database.session(limit=claim.backfill.lease_seconds / 4) as tx:
             if not await leases.hold(tx, claim):
                 raise LeaseLost(f"chunk `{claim.chunk_id}` belongs to someone else by now")
             yield tx
@@ -215,6 +221,10 @@ class Ledger:
 
     async def open_chunks(self, backfill_id: str, limit: int) -> list[ChunkRow]:
         return await self._look(views.open_chunks, backfill_id, limit)
+
+    async def attempts(self, backfill_id: str, chunk_index: int) -> list[Attempt]:
+        """The latest failed runs of a chunk, the oldest first."""
+        return await self._read(views.attempts, backfill_id, chunk_index)
 
     async def dead(self, backfill_id: str | None = None, limit: int = 1000) -> list[DeadLetter]:
         return await self._look(views.dead, backfill_id, limit)

@@ -20,6 +20,10 @@ from gapless.core.spec import encode_spec
 T = TypeVar("T")
 NO_HOLES = RangeSet()
 FIRST_TRY = Tries()
+CLASS_LIMIT = 200  # characters that are kept of an error's class, message and traceback
+MESSAGE_LIMIT = 2_000
+TRACEBACK_LIMIT = 4_000
+KEPT_ATTEMPTS = 10  # failed runs that are remembered of each chunk, the latest
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,7 @@ class BackfillRequest:
     order: Order = Order.OLDEST
     retry: RetryPolicy = RetryPolicy()  # noqa: RUF009 - frozen
     lease_seconds: float = 60.0
+    timeout: float | None = None
     parent_backfill_id: str | None = None
     retry_request_id: str | None = None
     group: str | None = None
@@ -75,6 +80,7 @@ class Claimed:
     retry: RetryPolicy
     lease_seconds: float
     group: str | None
+    timeout: float | None  # seconds that a run may take
 
 
 @dataclass(frozen=True)
@@ -99,6 +105,11 @@ class Claim:
     @property
     def chunk_id(self) -> str:
         return chunk_id(self.backfill_id, self.chunk_index)
+
+    @property
+    def attempt(self) -> int:
+        """1 for the first run of the chunk; progress since the last failure makes it 1 again."""
+        return self.tries.attempts + self.tries.lost + 1
 
     @property
     def name(self) -> dict[str, Any]:
@@ -173,6 +184,19 @@ class Failure:
     error_message: str
     permanent: bool = False
     ledger_lost: bool = False  # no fault of the job: it counts like a lost worker
+    traceback: str | None = None
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A run that ended in an error, as the ledger remembers it."""
+
+    attempt: int
+    at: float
+    worker: str
+    error_class: str
+    error_message: str
+    traceback: str | None
 
 
 class Signal(StrEnum):
@@ -214,6 +238,7 @@ class Backfill:
     order: Order
     retry: RetryPolicy
     lease_seconds: float
+    timeout: float | None
     lifecycle: Lifecycle
     parent_backfill_id: str | None
     retry_request_id: str | None

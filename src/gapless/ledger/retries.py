@@ -115,6 +115,7 @@ async def _child(
             order=parent.order,
             retry=parent.retry,
             lease_seconds=parent.lease_seconds,
+            timeout=parent.timeout,
             parent_backfill_id=parent.id,
             retry_request_id=request_id,
             group=parent.group,

@@ -17,6 +17,7 @@ from gapless.core.retry import RetryPolicy
 from gapless.core.selector import Selection
 from gapless.ledger.database import Row, Transaction, one
 from gapless.ledger.records import (
+    Attempt,
     Backfill,
     ChunkCounts,
     ChunkRow,
@@ -75,6 +76,12 @@ async def open_chunks(tx: Transaction, backfill_id: str, limit: int) -> list[Chu
     return found
 
 
+async def attempts(tx: Transaction, backfill_id: str, chunk_index: int) -> list[Attempt]:
+    """The latest failed runs of a chunk, the oldest first."""
+    rows = await tx.fetch("attempts", id=backfill_id, chunk_index=chunk_index)
+    return [Attempt(*row) for row in rows]
+
+
 async def dead(
     tx: Transaction, backfill_id: str | None = None, limit: int = PAGE
 ) -> list[DeadLetter]:
@@ -130,6 +137,7 @@ def _backfill(row: Sequence[Any]) -> Backfill:
         run_order,
         retry,
         lease_seconds,
+        timeout,
         state,
         state_version,
         stopping,
@@ -172,6 +180,7 @@ def _backfill(row: Sequence[Any]) -> Backfill:
         Order(run_order),
         readable("retry policy", retry, RetryPolicy, RetryPolicy()),
         lease_seconds,
+        timeout,
         lifecycle_from_row(id, state, state_version, stopping),
         parent_backfill_id,
         retry_request_id,

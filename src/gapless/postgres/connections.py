@@ -97,10 +97,11 @@ class Connection:
 class Connections:
     """At most `limit` connections, opened when needed; the last one used is lent first.
 
-    A command waits `seconds` for its answer, unless its transaction says otherwise.
+    A command waits `seconds` for its answer, unless its transaction says otherwise; None stands for
+    any time.
     """
 
-    def __init__(self, url: str, limit: int, *, seconds: float = 60.0) -> None:
+    def __init__(self, url: str, limit: int, *, seconds: float | None = 60.0) -> None:
         self._url = url
         self._seconds = seconds
         self._free = asyncio.Semaphore(limit)
@@ -156,11 +157,11 @@ class Connections:
         connection.raw.terminate()
 
 
-async def connect(url: str, seconds: float) -> asyncpg.Connection:
+async def connect(url: str, seconds: float | None) -> asyncpg.Connection:
     """A connection that notices when its peer is gone, also while it waits for nothing."""
     raw = await asyncpg.connect(
         url,
-        timeout=min(CONNECTING_SECONDS, seconds),
+        timeout=min(CONNECTING_SECONDS, seconds or CONNECTING_SECONDS),
         command_timeout=seconds,
         statement_cache_size=0,
     )

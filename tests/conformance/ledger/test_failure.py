@@ -8,8 +8,7 @@ from gapless.core.chunk import Status, Tries
 from gapless.core.events import ChunkEnded, ChunkFailed
 from gapless.core.retry import DEFAULT_SCHEDULE, RetryPolicy
 from gapless.ledger import Ledger
-from gapless.ledger.leases import MESSAGE_LIMIT
-from gapless.ledger.records import Failure, Progress
+from gapless.ledger.records import MESSAGE_LIMIT, Failure, Progress
 from tests.support import (
     Chance,
     Clock,
@@ -145,7 +144,7 @@ async def test_a_very_long_message_is_cut(ledger: Ledger) -> None:
     mine = await claim_one(ledger)
     await ledger.fail(Failure(mine, Progress(), "Boom", "x" * 100_000))
     (row,) = await ledger.chunks("bf")
-    assert row.error_message == "x" * MESSAGE_LIMIT
+    assert row.error_message == "x" * (MESSAGE_LIMIT - 1) + "…"
 
 
 async def test_a_released_chunk_can_be_claimed_at_once_and_costs_no_attempt(

@@ -105,13 +105,17 @@ async def test_a_backfill_of_before_has_an_empty_spec(home: Home) -> None:
     await migrating.close()
     ledger = await open_at(home)
     assert (await ledger.backfill("bf")).spec == {}
+    assert (await ledger.backfill("bf")).timeout is None
     assert (await claim_one(ledger)).backfill.spec == {}
     assert await ledger.check() == []
     await ledger.close()
 
 
 async def _back_to_the_first_schema(home: Home) -> None:
-    back = ["ALTER TABLE backfills DROP COLUMN spec", "DROP TABLE coverage", "DROP TABLE endpoints"]
+    back = [
+        *(f"ALTER TABLE backfills DROP COLUMN {name}" for name in ("spec", "timeout")),
+        *(f"DROP TABLE {name}" for name in ("coverage", "endpoints", "attempts")),
+    ]
     version = "UPDATE schema_version SET version = 1"
     for statement in [
         *back,

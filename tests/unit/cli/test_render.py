@@ -54,6 +54,7 @@ def backfill(
         order=Order.OLDEST,
         retry=RetryPolicy(),
         lease_seconds=60.0,
+        timeout=None,
         lifecycle=Lifecycle("bf_7k2", state, 1, stopping),
         parent_backfill_id=None,
         retry_request_id=None,

@@ -56,7 +56,8 @@ coalesce((SELECT c.due FROM gapless.chunks c
 
 -- name: lock_candidate
 -- A random backfill with work, among those that nobody else holds.
-SELECT b.id, b.job, b.job_version, b.spec, b.selection, b.retry, b.lease_seconds, b.group_name
+SELECT b.id, b.job, b.job_version, b.spec, b.selection, b.retry, b.lease_seconds, b.group_name,
+       b.timeout
 FROM gapless.backfills b
 WHERE @has_work
 ORDER BY random()
@@ -69,7 +70,8 @@ SELECT 1 FROM gapless.backfills b WHERE @has_work LIMIT 1
 
 -- name: await_candidate
 -- A random backfill with work, once whoever holds it is done.
-SELECT b.id, b.job, b.job_version, b.spec, b.selection, b.retry, b.lease_seconds, b.group_name
+SELECT b.id, b.job, b.job_version, b.spec, b.selection, b.retry, b.lease_seconds, b.group_name,
+       b.timeout
 FROM gapless.backfills b
 WHERE @has_work
 ORDER BY random()
@@ -90,7 +92,7 @@ FOR UPDATE SKIP LOCKED
 -- name: inspect
 -- The locked backfill, its room, and whether leases have ended or failed chunks are due.
 SELECT b.job, b.job_version, b.spec, b.selection, b.chunk_total, b.planned, b.run_order,
-       b.retry, b.lease_seconds, b.group_name, b.state, b.state_version, b.stopping,
+       b.retry, b.lease_seconds, b.group_name, b.timeout, b.state, b.state_version, b.stopping,
        @room, @lease_over, @failed_due
 FROM gapless.backfills b
 WHERE b.id = :id

@@ -20,12 +20,12 @@ SELECT data FROM gapless.selections WHERE hash = :hash
 -- name: add_backfill
 INSERT INTO gapless.backfills (
     id, job, job_version, spec, selector, selection, partitions, chunk_size, chunk_total,
-    max_concurrent_runs, queue, run_order, retry, retry_longest, lease_seconds, state,
-    state_version, parent_backfill_id, retry_request_id, group_name, created_at)
+    max_concurrent_runs, queue, run_order, retry, retry_longest, lease_seconds, timeout,
+    state, state_version, parent_backfill_id, retry_request_id, group_name, created_at)
 VALUES (
     :id, :job, :job_version, :spec, :selector, :selection, :partitions, :chunk_size, :chunk_total,
-    :max_concurrent_runs, :queue, :run_order, :retry, :retry_longest, :lease_seconds, 'PENDING',
-    0, :parent_backfill_id, :retry_request_id, :group_name, @now)
+    :max_concurrent_runs, :queue, :run_order, :retry, :retry_longest, :lease_seconds, :timeout,
+    'PENDING', 0, :parent_backfill_id, :retry_request_id, :group_name, @now)
 ON CONFLICT DO NOTHING
 RETURNING id
 
@@ -67,12 +67,24 @@ WHERE backfill_id = :id AND status = 'FAILED'
 RETURNING chunk_index
 
 -- name: sweep_running
--- Ends leases: those that are over anyway, or all of them if forced.
+-- Ends leases, of chunks whose lease is over anyway. One that a job's transaction holds is not.
+WITH over AS MATERIALIZED (
+    SELECT c.chunk_index FROM gapless.chunks c
+    WHERE c.backfill_id = :id AND c.status = 'RUNNING'
+      AND NOT (c.due > @now AND c.due <= @now + 1 + (SELECT b.lease_seconds FROM gapless.backfills b
+                                                     WHERE b.id = :id))
+    ORDER BY c.due
+    FOR UPDATE SKIP LOCKED)
 UPDATE gapless.chunks c SET status = 'CANCELLED', due = NULL, ended_at = @now
-FROM gapless.backfills b
-WHERE b.id = :id AND c.backfill_id = :id AND c.status = 'RUNNING'
-  AND (:force::bool OR NOT (c.due > @now AND c.due <= @now + b.lease_seconds + 1))
+FROM over
+WHERE (c.backfill_id, c.chunk_index) BETWEEN (:id, over.chunk_index) AND (:id, over.chunk_index)
 RETURNING c.chunk_index
+
+-- name: sweep_by_force
+-- Ends all leases, and waits for jobs' transactions if it must.
+UPDATE gapless.chunks SET status = 'CANCELLED', due = NULL, ended_at = @now
+WHERE backfill_id = :id AND status = 'RUNNING'
+RETURNING chunk_index
 
 -- name: count_ended
 INSERT INTO gapless.counts AS n (backfill_id, shard, abandoned, cancelled)

@@ -23,9 +23,17 @@ from typing import Any, TypeVar
 
 import asyncpg
 
-from gapless.core.errors import LedgerBusy, LedgerError, LedgerUnreachable, UsageError
+from gapless.core.errors import BadJob, LedgerBusy, LedgerError, LedgerUnreachable, UsageError
 from gapless.ledger import sql
-from gapless.ledger.database import PERSON_SECONDS, WORKER_SECONDS, Body, Row, Transaction
+from gapless.ledger.database import (
+    OVER,
+    OVER_HINT,
+    PERSON_SECONDS,
+    WORKER_SECONDS,
+    Body,
+    Row,
+    Transaction,
+)
 from gapless.ledger.postgres.listener import CHANNEL, listen
 from gapless.postgres import failures
 from gapless.postgres.connections import Connection, Connections
@@ -47,8 +55,9 @@ FORCED = (
 )
 # What is read behind a lock must be as it is by then, whatever the database's default is.
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL synchronous_commit = on"
+# A job's own SQL takes as long as it takes: the chunk's row, which it has locked, is its lease.
 BEGIN_SESSION = (
-    f"{BEGIN}; SET LOCAL lock_timeout = '10s';"
+    f"{BEGIN}; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '10s';"
     " SET LOCAL idle_in_transaction_session_timeout = '15s'"
 )
 BEGIN_WRITING = f"{BEGIN}; {FORCED}"
@@ -115,6 +124,11 @@ class SessionTransaction(PostgresTransaction):
     ) -> None:
         super().__init__(connection, bound)
         self._unreachable = unreachable
+        self._over = False
+
+    def end(self) -> None:
+        """The connection is somebody else's from now on."""
+        self._over = True
 
     async def fetch(self, statement: str, **parameters: Any) -> list[Row]:
         with self._telling():
@@ -131,6 +145,8 @@ class SessionTransaction(PostgresTransaction):
 
     @contextlib.contextmanager
     def _telling(self) -> Iterator[None]:
+        if self._over:
+            raise BadJob(OVER, hint=OVER_HINT)
         try:
             yield
         except (*LOST, *SERVER_WIDE) as error:
@@ -156,7 +172,7 @@ class PostgresDatabase:
         self._prepared = _is_on(options, "prepared_statements")
         self._connections = Connections(self._url, connections, seconds=WORKER_SECONDS + LATE)
         # Jobs keep theirs for as long as they like: they must not keep heartbeats waiting.
-        self._sessions = Connections(self._url, SESSIONS)
+        self._sessions = Connections(self._url, SESSIONS, seconds=None)
         self._listening: asyncio.Task[None] | None = None
 
     @property
@@ -206,17 +222,20 @@ class PostgresDatabase:
             again = True
 
     @asynccontextmanager
-    async def session(self) -> AsyncIterator[Transaction]:
+    async def session(self, limit: float | None = None) -> AsyncIterator[Transaction]:
         theirs: BaseException | None = None  # what a job raises is its own, whatever it looks like
         try:
             async with self._sessions.lend() as connection:
                 try:
                     async with connection.transaction(BEGIN_SESSION):
+                        tx = SessionTransaction(connection, self._bound, self._unreachable)
                         try:
-                            yield SessionTransaction(connection, self._bound, self._unreachable)
+                            yield tx
                         except BaseException as error:
                             theirs = error
                             raise
+                        finally:
+                            tx.end()
                 finally:
                     await connection.forget()
         except (*LOST, *UNABLE) as error:

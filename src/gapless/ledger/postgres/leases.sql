@@ -64,6 +64,20 @@ WHERE backfill_id = :id AND chunk_index = :chunk_index AND status || '' = 'RUNNI
   AND fence = :fence AND claim_id = :claim_id
 RETURNING chunk_index
 
+-- name: add_attempt
+-- Remembers a run that failed, and forgets those of its chunk that are too old. The DELETE does
+-- not see the new one yet.
+WITH added AS (
+    INSERT INTO gapless.attempts (backfill_id, chunk_index, fence, attempt, at, worker,
+                                  error_class, error_message, traceback)
+    VALUES (:id, :chunk_index, :fence, :attempt, @now, :worker, :error_class, :error_message,
+            :traceback))
+DELETE FROM gapless.attempts
+WHERE backfill_id = :id AND chunk_index = :chunk_index
+  AND fence <= (SELECT a.fence FROM gapless.attempts a
+                WHERE a.backfill_id = :id AND a.chunk_index = :chunk_index
+                ORDER BY a.fence DESC LIMIT 1 OFFSET :kept::bigint - 1)
+
 -- name: release
 -- Gives a chunk back as it is; the next run goes on behind what is done.
 UPDATE gapless.chunks

@@ -4,7 +4,7 @@
 -- part: backfill_columns
 b.id, b.job, b.job_version, b.spec, b.selector, b.selection, b.partitions, b.chunk_size,
        b.chunk_total, b.planned, b.max_concurrent_runs, b.queue, b.run_order, b.retry,
-       b.lease_seconds, b.state, b.state_version, b.stopping, b.parent_backfill_id,
+       b.lease_seconds, b.timeout, b.state, b.state_version, b.stopping, b.parent_backfill_id,
        b.retry_request_id, b.group_name, b.drift, b.error, b.created_at, b.started_at, b.ended_at,
        (SELECT count(*) FROM (SELECT FROM gapless.chunks c
                               WHERE c.backfill_id = b.id AND c.status = 'RUNNING'
@@ -61,6 +61,12 @@ WHERE backfill_id = :id AND status = 'PENDING'
 ORDER BY rank
 LIMIT :limit
 
+-- name: attempts
+SELECT attempt, at, worker, error_class, error_message, traceback
+FROM gapless.attempts
+WHERE backfill_id = :id AND chunk_index = :chunk_index
+ORDER BY fence
+
 -- name: dead
 SELECT c.backfill_id, b.job, b.selection, c.chunk_index, c.first, c.last, c.attempts, c.lost,
        c.last_processed, c.holes, c.error_class, c.error_message, c.ended_at
@@ -103,3 +109,10 @@ ORDER BY created_at
 DELETE FROM gapless.events
 WHERE backfill_id = :id AND type IN ('BackfillChunkPlanned', 'ChunkFailed', 'ChunkEnded')
 RETURNING seq
+
+-- name: drop_attempts
+-- What is remembered of failed runs, except for those that ended as dead letters.
+DELETE FROM gapless.attempts
+WHERE backfill_id = :id
+  AND chunk_index NOT IN (SELECT chunk_index FROM gapless.chunks
+                          WHERE backfill_id = :id AND status = 'ABANDONED' AND purged_at IS NULL)

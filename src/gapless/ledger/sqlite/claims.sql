@@ -5,7 +5,8 @@
 
 -- name: lock_candidate
 -- A random backfill of the queue with room and something to do; the whole ledger is locked already.
-SELECT b.id, b.job, b.job_version, b.spec, b.selection, b.retry, b.lease_seconds, b.group_name
+SELECT b.id, b.job, b.job_version, b.spec, b.selection, b.retry, b.lease_seconds, b.group_name,
+       b.timeout
 FROM backfills b
 WHERE b.queue = :queue
   AND b.state IN ('PENDING', 'RUNNING', 'PAUSED') AND b.state <> 'PAUSED' AND b.stopping IS NULL
@@ -30,7 +31,8 @@ SELECT 1 WHERE false
 
 -- name: await_candidate
 -- What another transaction holds, after its end: here nobody else is in one.
-SELECT b.id, b.job, b.job_version, b.spec, b.selection, b.retry, b.lease_seconds, b.group_name
+SELECT b.id, b.job, b.job_version, b.spec, b.selection, b.retry, b.lease_seconds, b.group_name,
+       b.timeout
 FROM backfills b
 WHERE false
 
@@ -68,7 +70,7 @@ WHERE b.id = :id AND c.status = 'RUNNING'
 -- name: inspect
 -- The locked backfill, its room, and whether leases have ended or failed chunks are due.
 SELECT b.job, b.job_version, b.spec, b.selection, b.chunk_total, b.planned, b.run_order,
-       b.retry, b.lease_seconds, b.group_name, b.state, b.state_version, b.stopping,
+       b.retry, b.lease_seconds, b.group_name, b.timeout, b.state, b.state_version, b.stopping,
        @room, @lease_over, @failed_due
 FROM backfills b
 WHERE b.id = :id

@@ -20,12 +20,12 @@ SELECT data FROM selections WHERE hash = :hash
 -- name: add_backfill
 INSERT INTO backfills (
     id, job, job_version, spec, selector, selection, partitions, chunk_size, chunk_total,
-    max_concurrent_runs, queue, run_order, retry, retry_longest, lease_seconds, state,
-    state_version, parent_backfill_id, retry_request_id, group_name, created_at)
+    max_concurrent_runs, queue, run_order, retry, retry_longest, lease_seconds, timeout,
+    state, state_version, parent_backfill_id, retry_request_id, group_name, created_at)
 VALUES (
     :id, :job, :job_version, :spec, :selector, :selection, :partitions, :chunk_size, :chunk_total,
-    :max_concurrent_runs, :queue, :run_order, :retry, :retry_longest, :lease_seconds, 'PENDING',
-    0, :parent_backfill_id, :retry_request_id, :group_name, @now)
+    :max_concurrent_runs, :queue, :run_order, :retry, :retry_longest, :lease_seconds, :timeout,
+    'PENDING', 0, :parent_backfill_id, :retry_request_id, :group_name, @now)
 ON CONFLICT DO NOTHING
 RETURNING id
 
@@ -68,13 +68,21 @@ WHERE (backfill_id, chunk_index) IN (
 RETURNING chunk_index
 
 -- name: sweep_running
--- Ends leases: those that are over anyway, or all of them if forced.
+-- Ends leases, of chunks whose lease is over anyway.
 UPDATE chunks SET status = 'CANCELLED', due = NULL, ended_at = @now
 WHERE (backfill_id, chunk_index) IN (
     SELECT c.backfill_id, c.chunk_index
     FROM backfills b JOIN chunks c INDEXED BY chunks_running ON c.backfill_id = b.id
     WHERE b.id = :id AND c.status = 'RUNNING'
-      AND (:force OR NOT (c.due > @now AND c.due <= @now + b.lease_seconds + 1)))
+      AND NOT (c.due > @now AND c.due <= @now + b.lease_seconds + 1))
+RETURNING chunk_index
+
+-- name: sweep_by_force
+-- Ends all leases.
+UPDATE chunks SET status = 'CANCELLED', due = NULL, ended_at = @now
+WHERE (backfill_id, chunk_index) IN (
+    SELECT backfill_id, chunk_index FROM chunks INDEXED BY chunks_running
+    WHERE backfill_id = :id AND status = 'RUNNING')
 RETURNING chunk_index
 
 -- name: count_ended

@@ -19,6 +19,7 @@ from gapless.core.driving import drive
 from gapless.core.errors import LedgerError, LedgerUnreachable, LibraryMismatch
 from gapless.ledger import sql
 from gapless.ledger.database import WORKER_SECONDS, Body, Row, Transaction
+from gapless.ledger.sqlite.session import Session
 from gapless.threads import Thread
 
 T = TypeVar("T")
@@ -75,26 +76,6 @@ class SqliteTransaction:
     def _run(self, statement: sql.Statement, given: dict[str, Any]) -> list[Row]:
         values = dict(zip(statement.parameters, statement.values(given), strict=True))
         return self._connection.execute(statement.text, values).fetchall()
-
-
-class _Hopping:
-    """The transaction as seen from the event loop: each statement is a hop to the thread."""
-
-    again = False
-
-    def __init__(self, inner: SqliteTransaction, hop: Callable[..., Awaitable[Any]]) -> None:
-        self._inner, self._hop = inner, hop
-
-    async def fetch(self, statement: str, **parameters: Any) -> list[Row]:
-        rows: list[Row] = await self._hop(drive, self._inner.fetch(statement, **parameters))
-        return rows
-
-    async def fetch_if_free(self, statement: str, **parameters: Any) -> list[Row]:
-        return await self.fetch(statement, **parameters)
-
-    async def execute(self, text: str, **parameters: Any) -> list[Row]:
-        rows: list[Row] = await self._hop(drive, self._inner.execute(text, **parameters))
-        return rows
 
 
 class SqliteDatabase:
@@ -175,17 +156,18 @@ class SqliteDatabase:
             return drive(body(SqliteTransaction(self._connection, self._bound)))
 
     @asynccontextmanager
-    async def session(self) -> AsyncIterator[Transaction]:
-        async with self._turn:
+    async def session(self, limit: float | None = None) -> AsyncIterator[Transaction]:
+        await self._turn.acquire()
+        inner = SqliteTransaction(self._connection, self._bound)
+        session = Session(inner, self._connection, self._hop, self._turn.release)
+        try:
             self._connection.set_busy_timeout(_milliseconds(SESSION_WAIT))
-            try:  # from here on: cancelled while it waits for the lock, it still begins
-                await self._hop(self._connection.execute, "BEGIN IMMEDIATE")
-                yield _Hopping(SqliteTransaction(self._connection, self._bound), self._hop)
-                await self._hop(self._connection.execute, "COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    await self._hop(self._connection.execute, "ROLLBACK")
-                raise
+            await session.begin(limit)
+            yield session
+            await session.commit()
+        except BaseException:
+            await session.roll_back()
+            raise
 
     async def schema_version(self) -> int | None:
         version = await self._hop(self._connection.pragma, "user_version")

@@ -57,6 +57,18 @@ WHERE backfill_id = :id AND chunk_index = :chunk_index AND status = 'RUNNING'
   AND fence = :fence AND claim_id = :claim_id
 RETURNING chunk_index
 
+-- name: add_attempt
+-- Remembers a run that failed, and forgets those of its chunk that are too old.
+INSERT INTO attempts (backfill_id, chunk_index, fence, attempt, at, worker, error_class,
+                      error_message, traceback)
+VALUES (:id, :chunk_index, :fence, :attempt, @now, :worker, :error_class, :error_message,
+        :traceback);
+DELETE FROM attempts
+WHERE backfill_id = :id AND chunk_index = :chunk_index
+  AND fence <= (SELECT fence FROM attempts
+                WHERE backfill_id = :id AND chunk_index = :chunk_index
+                ORDER BY fence DESC LIMIT 1 OFFSET :kept)
+
 -- name: release
 -- Gives a chunk back as it is; the next run goes on behind what is done.
 UPDATE chunks

@@ -1,0 +1,32 @@
+"""Text from anywhere, made fit to be stored: short, and of characters that every database takes.
+
+>>> storable("a\\0b\\ud800")
+'a\\\\x00b\\\\ud800'
+>>> head("too long", 4)
+'too…'
+"""
+
+from __future__ import annotations
+
+CUT = "…"
+
+
+def storable(text: str) -> str:
+    """The text with NULs and lone surrogates escaped: PostgreSQL and UTF-8 do not have them."""
+    return text.replace("\0", r"\x00").encode("utf-8", "backslashreplace").decode()
+
+
+def head(text: str, limit: int) -> str:
+    """The beginning of a text, marked where it is cut."""
+    return text if len(text) <= limit else text[: limit - 1] + CUT
+
+
+def tail(text: str, limit: int) -> str:
+    """The last whole lines of a text, marked where it is cut.
+
+    Never a part of a line: it might be the end of a URL that nobody would recognize as one.
+    """
+    if len(text) <= limit:
+        return text
+    start = text.find("\n", len(text) - limit + 2)
+    return f"{CUT}\n{text[start + 1 :]}" if start >= 0 else CUT

@@ -1,0 +1,102 @@
+"""A job's own transaction on SQLite.
+
+Nobody else can write while it is open. So its time is limited: when that is up, it is rolled back
+whatever the job is doing, and the job hears of it from its next statement.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import apsw
+
+from gapless.core.driving import drive
+from gapless.core.errors import BadJob, GaplessError, TransientError
+from gapless.ledger.database import OVER, OVER_HINT, Row, Transaction
+
+
+class Session:
+    """An open transaction, seen from the event loop: each statement is a hop to the thread."""
+
+    again = False
+
+    def __init__(
+        self,
+        inner: Transaction,
+        connection: apsw.Connection,
+        hop: Callable[..., Awaitable[Any]],
+        leave: Callable[[], None],
+    ) -> None:
+        self._inner = inner
+        self._connection = connection
+        self._hop = hop
+        self._leave = leave
+        self._refusal: GaplessError | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._expiring: asyncio.Task[None] | None = None
+
+    async def fetch(self, statement: str, **parameters: Any) -> list[Row]:
+        return await self._rows(self._inner.fetch, statement, parameters)
+
+    async def fetch_if_free(self, statement: str, **parameters: Any) -> list[Row]:
+        return await self.fetch(statement, **parameters)
+
+    async def execute(self, text: str, **parameters: Any) -> list[Row]:
+        return await self._rows(self._inner.execute, text, parameters)
+
+    async def begin(self, limit: float | None) -> None:
+        # Cancelled while it waits for the lock, it still begins.
+        await self._hop(self._connection.execute, "BEGIN IMMEDIATE")
+        if limit is not None:
+            self._timer = asyncio.get_running_loop().call_later(limit, self._expire, limit)
+
+    async def commit(self) -> None:
+        self._require_open()
+        await self._end("COMMIT")
+
+    async def roll_back(self) -> None:
+        """Takes everything back, unless it has ended already."""
+        if self._refusal is None:
+            await self._end("ROLLBACK")
+
+    async def _rows(
+        self, run: Callable[..., Awaitable[list[Row]]], text: str, parameters: dict[str, Any]
+    ) -> list[Row]:
+        self._require_open()
+        try:
+            rows: list[Row] = await self._hop(lambda: drive(run(text, **parameters)))
+        except apsw.InterruptError:
+            self._require_open()
+            raise
+        return rows
+
+    def _require_open(self) -> None:
+        if self._refusal is not None:
+            raise self._refusal
+
+    def _expire(self, limit: float) -> None:
+        self._expiring = asyncio.create_task(self._end("ROLLBACK"))
+        self._refusal = TransientError(
+            f"the transaction was rolled back: it was still open after {limit:g} s",
+            hint="on SQLite nobody else can write meanwhile: do slow work outside of it",
+        )
+        self._connection.interrupt()
+
+    async def _end(self, how: str) -> None:
+        self._refusal = self._refusal or BadJob(OVER, hint=OVER_HINT)
+        if self._timer is not None:
+            self._timer.cancel()
+        try:
+            await self._hop(self._finish, how)
+        finally:
+            self._leave()
+
+    def _finish(self, how: str) -> None:
+        try:
+            if how == "COMMIT":
+                self._connection.execute(how)
+        finally:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
