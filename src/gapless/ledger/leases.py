@@ -52,11 +52,13 @@ async def heartbeat(tx: Transaction, beats: Sequence[tuple[Claim, Progress]]) ->
                 await coverage.add(tx, claim, progress[claim.fence].covered)
         state, stopping = (await tx.fetch("signals", id=backfill_id))[0]
         for claim in claims:
-            if claim.chunk_index not in held:
-                ours = await _took_effect(tx, claim, Status.RUNNING)
-                signals[claim.chunk_id] = Signal.HELD if ours else Signal.LOST
+            extended = claim.chunk_index in held
+            if not extended and not await _took_effect(tx, claim, Status.RUNNING):
+                signals[claim.chunk_id] = Signal.LOST
             elif stopping == Stop.CANCEL:
                 signals[claim.chunk_id] = Signal.STOP
+            elif not extended:
+                signals[claim.chunk_id] = Signal.HELD
             else:
                 signals[claim.chunk_id] = Signal.PAUSE if state == State.PAUSED else Signal.GO_ON
     return signals
@@ -123,12 +125,6 @@ async def release(tx: Transaction, claim: Claim, progress: Progress) -> bool:
 async def hold(tx: Transaction, claim: Claim) -> bool:
     """Locks the chunk for a job's own transaction; False if it is no longer ours."""
     return await one(tx, "hold", **claim.name) is not None
-
-
-async def cancelling(tx: Transaction, backfill_ids: Sequence[str]) -> set[str]:
-    """The backfills whose runs must stop, of those whose heartbeats would have to wait."""
-    found = {each: (await tx.fetch("signals", id=each))[0] for each in backfill_ids}
-    return {each for each, (_, stopping) in found.items() if stopping == Stop.CANCEL}
 
 
 async def end_run(

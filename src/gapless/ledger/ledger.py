@@ -130,10 +130,6 @@ class Ledger:
     async def release(self, claim: Claim, progress: Progress) -> bool:
         return await self._write(leases.release, claim, progress)
 
-    async def cancelling(self, backfill_ids: Sequence[str]) -> set[str]:
-        """Those of these backfills that are being cancelled."""
-        return await self._read(leases.cancelling, backfill_ids)
-
     @asynccontextmanager
     async def holding(
         self, claim: Claim, progress: Callable[[], Progress]

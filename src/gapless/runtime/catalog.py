@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 
 from gapless.core.errors import UnknownJob
+from gapless.runtime.error_text import message_of, name_of
 from gapless.runtime.job import Job
 
 AGAIN_SECONDS = 15.0  # between two tries to import a job
@@ -125,6 +126,6 @@ def _import(module: str) -> ModuleType:
         ) from error
     except (Exception, SystemExit) as error:
         raise UnknownJob(
-            f"importing `{module}` failed: {type(error).__name__}: {error}",
+            f"importing `{module}` failed: {name_of(error)}: {message_of(error)}",
             hint=f"`python -c 'import {module}'` shows where",
         ) from error

@@ -89,7 +89,8 @@ class Context(_Context):
     async def transaction(self, done: Partition | None = None) -> AsyncIterator[Transaction]:
         """A transaction on the ledger's database for effects that must happen exactly once.
 
-        With `done`, all partitions up to this one count as done once it commits.
+        With `done`, all partitions up to this one count as done once it commits. A run has one
+        transaction at a time.
         """
         async with self._run.transaction(done) as tx:
             yield tx
@@ -120,15 +121,17 @@ class BlockingTransaction:
 class BlockingContext(_Context):
     """The context of a plain function, which runs on a thread of its own."""
 
-    def __init__(self, run: RunState, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, run: RunState) -> None:
         super().__init__(run)
-        self._loop = loop
+        self._loop = asyncio.get_running_loop()
+        self._awaited: set[asyncio.Task[Any]] = set()  # on the loop, for the thread
 
     @contextmanager
     def transaction(self, done: Partition | None = None) -> Iterator[BlockingTransaction]:
         """A transaction on the ledger's database for effects that must happen exactly once.
 
-        With `done`, all partitions up to this one count as done once it commits.
+        With `done`, all partitions up to this one count as done once it commits. A run has one
+        transaction at a time.
         """
         opened = self._run.transaction(done)
         tx = self._wait(opened.__aenter__())
@@ -148,8 +151,19 @@ class BlockingContext(_Context):
         """
         return self._wait(self._run.shared(key, open))
 
+    async def abandon(self) -> None:
+        """Ends what the thread waits for, and returns when it has ended."""
+        for task in self._awaited:
+            task.cancel()
+        if self._awaited:
+            await asyncio.wait(self._awaited)
+
     def _wait(self, awaitable: Awaitable[T]) -> T:
         async def result() -> T:
+            task = asyncio.current_task()
+            assert task is not None
+            self._awaited.add(task)
+            task.add_done_callback(self._awaited.discard)
             return await awaitable
 
         return asyncio.run_coroutine_threadsafe(result(), self._loop).result()

@@ -22,7 +22,7 @@ from gapless.ledger import Ledger
 from gapless.ledger.groups import RESERVED, Hook
 from gapless.ledger.records import Backfill, BackfillRequest
 from gapless.runtime.explain import Explanation, explain_chunk, explain_unplanned
-from gapless.runtime.job import Job
+from gapless.runtime.job import SHORTEST_TIMEOUT, Job, at_least
 
 LARGEST = 2**53  # what JSON and every client of the ledger can count to
 CHEAP = 10_000  # keys that are read at once without anybody noticing
@@ -37,6 +37,7 @@ class BackfillOptions(TypedDict, total=False):
     queue: str  # `default`
     order: Order | str  # oldest first
     retry: RetryPolicy | str | None
+    timeout: float | None  # seconds that a run may take
     group: str | None  # its hook runs when all backfills of the group are done
     on_drained: Job | None  # that hook
     spec: dict[str, Any]  # parameters of the job, kept as JSON: names of things, never secrets
@@ -49,7 +50,7 @@ def request_for(job: Job, selector: Selector, options: BackfillOptions) -> Backf
     if order not in set(Order):
         raise UsageError(f"there is no order `{order}`", hint="oldest or newest")
     retry = options.get("retry") or job.retry
-    chunk_size = options.get("chunk_size")
+    chunk_size, timeout = options.get("chunk_size"), options.get("timeout")
     backfill_id, group = options.get("id"), options.get("group")
     return BackfillRequest(
         id=new_id() if backfill_id is None else _own_id(backfill_id),
@@ -63,6 +64,7 @@ def request_for(job: Job, selector: Selector, options: BackfillOptions) -> Backf
         order=Order(order),
         retry=RetryPolicy.named(retry) if isinstance(retry, str) else retry,
         lease_seconds=job.lease_seconds,
+        timeout=_timeout(job.timeout if timeout is None else timeout),
         group=None if group is None else _named("group", group),
         hook=_hook(options),
         spec=options.get("spec", {}),
@@ -139,6 +141,10 @@ def _count(what: str, value: int) -> int:
     return value
 
 
+def _timeout(seconds: float | None) -> float | None:
+    return None if seconds is None else at_least(SHORTEST_TIMEOUT, "timeout", seconds)
+
+
 def _countable(selector: Selector, scheme: Scheme) -> Selection:
     """The selection, if the ledger's numbers can hold it."""
     with suppress(OverflowError):
@@ -163,5 +169,5 @@ def _hook(options: BackfillOptions) -> str | None:
             hint="declare it with `@gapless.job(partitions=gapless.epochs())`",
         )
     queue, spec = options.get("queue", "default"), options.get("spec", {})
-    form = Hook(hook.name, hook.version, queue, hook.retry, spec)
+    form = Hook(hook.name, hook.version, queue, hook.retry, spec, hook.timeout)
     return msgspec.json.encode(form).decode()

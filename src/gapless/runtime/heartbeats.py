@@ -64,7 +64,7 @@ class Heartbeats:
                     self._outage.over("heartbeats")
 
     async def _beat(self) -> None:
-        runs = [run for run in self._runs if not (run.in_transaction or run.lost)]
+        runs = [run for run in self._runs if not run.lost]
         sent = asyncio.get_running_loop().time()
         if runs:
             signals = await self._ledger.heartbeat([(run.claim, run.progress) for run in runs])
@@ -77,7 +77,9 @@ class Heartbeats:
             return  # it has ended by itself while the heartbeat was on its way
         if signal is Signal.LOST:
             run.lose()
-        elif signal is not Signal.HELD:
+            return
+        # A transaction of the run holds the chunk's row: no other can take it, lease or not.
+        if signal is not Signal.HELD and not run.in_transaction:
             run.lease_until(sent + trusted(run.claim.backfill.lease_seconds))
-            if signal is Signal.STOP:
-                run.stop()
+        if signal is Signal.STOP:
+            run.cancel()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from gapless.core.chunk import chunk_id, run_key
@@ -19,6 +20,7 @@ from gapless.core.retry import RetryPolicy
 from gapless.core.selector import Selection
 
 JobFunction = Callable[..., Any]
+SHORTEST_TIMEOUT = 0.1
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,7 @@ class Job:
     retry: RetryPolicy
     chunk_size: int
     lease_seconds: float
+    timeout: float | None = None
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         return self.function(*arguments, **named)
@@ -92,14 +95,17 @@ def job(
     version: int = 1,
     chunk_size: int | None = None,
     lease_seconds: float = 60.0,
+    timeout: float | None = None,
 ) -> Callable[[JobFunction], Job]:
     """Makes a job of a function `(chunk, context)`.
 
     Workers find it by name, `module:function` unless given, and by version: raise the version
-    when a running backfill must not continue with the new code.
+    when a running backfill must not continue with the new code. A run that takes longer than
+    `timeout` seconds fails.
     """
 
     def decorate(function: JobFunction) -> Job:
+        _require_function(function)
         return Job(
             function,
             name or f"{function.__module__}:{function.__qualname__}",
@@ -108,9 +114,25 @@ def job(
             RetryPolicy.named(retry) if isinstance(retry, str) else retry,
             at_least(1, "chunk_size", chunk_size or partitions.default_chunk_size),
             at_least(0.1, "lease_seconds", lease_seconds),
+            None if timeout is None else at_least(SHORTEST_TIMEOUT, "timeout", timeout),
         )
 
     return decorate
+
+
+def _require_function(function: object) -> None:
+    """Refuses what would do nothing when it is called, or cannot be told to be async."""
+    name = getattr(function, "__qualname__", None) or type(function).__name__
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise UsageError(
+            f"`{name}` is a generator, and calling it does none of its work",
+            hint="do without `yield`: report what is done with `context.progress`",
+        )
+    if isinstance(function, partial) or not inspect.isroutine(function):
+        raise UsageError(
+            f"a job is a function, and `{name}` is not",
+            hint="write a `def` or `async def` that calls it",
+        )
 
 
 def at_least(bound: float, what: str, value: Any) -> Any:

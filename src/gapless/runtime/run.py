@@ -1,53 +1,68 @@
 """One run: a chunk under lease, from its claim to its outcome.
 
-A run goes on behind what earlier runs have done. When the job fails for good, the run **bisects**
+A run resumes after what earlier runs have done. When the job fails for good, the run **bisects**
 what is left, within its own lease: it stores what is good and keeps the bad partitions as holes,
-so that the dead letter names the culprit and not the thousand innocents around it. An error that
-names its culprit saves the search.
+so that the dead letter names the culprit and not the thousand innocents around it.
+
+Every run ends in an outcome, whatever the job does. A run that has to end early (its backfill is
+cancelled, its time is up, its lease is gone) is asked to, then interrupted, then abandoned, with a
+few seconds in between.
 
 The lease is watched by this process's own monotonic clock, counted from before the request that
-granted it was sent. When it can have ended, the run is over, whatever the ledger would say.
+granted it was sent. When it can have ended, the run is over, whatever the ledger would say. Only
+within its transaction a run needs no lease: that holds the chunk's row, and nobody can take it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
 import time
-from collections.abc import AsyncIterator, Iterable
-from concurrent.futures import Executor
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import TypeVar
 
-from gapless.core.chunk import after_failure
 from gapless.core.errors import (
-    BadSelector,
+    BadJob,
     LeaseLost,
     LedgerError,
     LedgerUnreachable,
     PermanentError,
+    RunStopped,
+    RunTimeout,
     StopRequested,
+    has,
+    members,
 )
 from gapless.core.partitions import Partition
-from gapless.core.ranges import RangeSet, Span
-from gapless.core.redaction import redact
-from gapless.core.retry import BLAMELESS, RetryKind
+from gapless.core.ranges import Span
 from gapless.core.selector import Selection
 from gapless.ledger import Ledger, coverage
 from gapless.ledger.database import Transaction
 from gapless.ledger.records import Claim, Coverage, Failure, Progress
+from gapless.runtime.bisection import Bisection, JobFailed
+from gapless.runtime.calls import Abandoned, Call, Calls
 from gapless.runtime.context import BlockingContext, Context
+from gapless.runtime.error_text import describe
 from gapless.runtime.job import Chunk, Job
+from gapless.runtime.reached import Reached
 from gapless.runtime.shared import Opening, Shared
-from gapless.telemetry import about
+from gapless.telemetry import about, log
 
 T = TypeVar("T")
 
 WITHIN = 2**32
 """What a run tells within its transactions is counted from here on, apart from all else."""
 
-MAX_CULPRITS = 16
-"""More bad partitions than these in one chunk, and the rest is given up unseen."""
+CANCEL_GRACE = 10.0
+"""Seconds in which a run of a cancelled backfill may end by itself, before it is interrupted."""
+
+INTERRUPT_GRACE = 5.0
+"""Seconds in which an interrupted job may end, before nobody waits for it any more."""
+
+_STOPPED = (StopRequested, asyncio.CancelledError, Abandoned)
 
 
 @dataclass(frozen=True)
@@ -82,7 +97,7 @@ class Resources:
     """What all runs of a worker use."""
 
     ledger: Ledger
-    threads: Executor
+    calls: Calls
     shared: Shared
 
 
@@ -92,40 +107,44 @@ class Run:
     def __init__(self, resources: Resources, claim: Claim, job: Job, selection: Selection) -> None:
         self.claim = claim
         self.fence = claim.fence
-        self.attempt = claim.tries.attempts + claim.tries.lost + 1
+        self.attempt = claim.attempt
         self.spec = claim.backfill.spec
         self.task: asyncio.Task[Outcome] | None = None
         self.ledger = resources.ledger
         self._resources = resources
         self._job = job
         self._selection = selection
-        self._last = claim.last_processed
-        self._holes = claim.holes
-        self._covered: tuple[Coverage, ...] = ()
+        self._reached = Reached(claim, selection)
+        self._bisection = Bisection(claim, self._reached, self._raised_by_job, self._ends_run)
         self._told_within = 0
-        self._culprits = 0
-        self._culprit: Exception | None = None
-        self._healing: Span | None = None  # the hole that is being tried again
-        self._giving_up = False
         self._stopping = False
+        self._timed_out = False
         self._lost = False
         self._in_doubt = False
+        self._deadline = math.inf
+        self._lease_timer: asyncio.TimerHandle | None = None
+        self._timers: list[asyncio.TimerHandle] = []
+        self._call: Call | None = None
+        self._context: Context | BlockingContext | None = None
+        self._stuck_at: str | None = None
+        self._open = AsyncExitStack()  # the transaction, if there is one
         self.in_transaction = False
-        self._deadline = float("inf")
-        self._watch: asyncio.TimerHandle | None = None
 
     # What the worker does to a run
 
     def start(self) -> asyncio.Task[Outcome]:
         self.task = asyncio.create_task(self._outcome(), name=f"gapless-run-{self.claim.chunk_id}")
+        if self.claim.backfill.timeout is not None:
+            self._later(self.claim.backfill.timeout, self._time_out)
         return self.task
 
     def lease_until(self, deadline: float) -> None:
         """Ends the run at this moment of the monotonic clock, unless the lease is renewed."""
         self._deadline = deadline
-        if self._watch is not None:
-            self._watch.cancel()
-        self._watch = asyncio.get_running_loop().call_at(deadline, self.lose)
+        if self._lease_timer is not None:
+            self._lease_timer.cancel()
+        if deadline < math.inf:
+            self._lease_timer = asyncio.get_running_loop().call_at(deadline, self.lose)
 
     def lose(self) -> None:
         """The lease is gone: stop the job, write nothing."""
@@ -136,16 +155,25 @@ class Run:
         """Asks the job to end at its next sign of progress."""
         self._stopping = True
 
+    def cancel(self) -> None:
+        """Asks the job to end, and does not wait for long."""
+        if not self._stopping:
+            self.stop()
+            self._later(CANCEL_GRACE, self.interrupt)
+
     def interrupt(self) -> None:
-        """Ends an async job at its next await; a thread can only be asked."""
+        """Ends an async job at its next await, asks a thread to end; then abandons either."""
         self._stopping = True
-        if self.task is not None and self._job.is_async:
-            self.task.cancel()
+        if self._call is not None:
+            self._call.cancel()
+            self._later(INTERRUPT_GRACE, self._abandon)
 
     def disown(self) -> GivenBack:
         """Gives back a chunk whose thread does not listen; what it does from now on is void."""
+        progress = self._reached.progress
         self._lost = True
-        return GivenBack(self.claim, self.progress)
+        self._abandon()
+        return GivenBack(self.claim, progress)
 
     @property
     def on_thread(self) -> bool:
@@ -158,7 +186,21 @@ class Run:
 
     @property
     def progress(self) -> Progress:
-        return Progress(self._last, self._holes, self._covered)
+        return self._reached.progress
+
+    def _time_out(self) -> None:
+        self._timed_out = True
+        self.interrupt()
+
+    def _abandon(self) -> None:
+        if self._call is None or self._call.ended.done():
+            return
+        self._stuck_at = self._call.where()
+        self._call.abandon()
+        log(logging.WARNING, "run_orphaned", chunk=self.claim.chunk_id, fence=self.fence)
+
+    def _later(self, seconds: float, act: Callable[[], None]) -> None:
+        self._timers.append(asyncio.get_running_loop().call_later(seconds, act))
 
     # What the context sees
 
@@ -177,40 +219,53 @@ class Run:
             raise StopRequested(f"chunk `{self.claim.chunk_id}` is to stop")
 
     def advance_to(self, partition: Partition) -> None:
-        self._advance(self._position(partition))
+        self._reached.advance(self._reached.position(partition))
 
     def cover(self, told: Iterable[Coverage]) -> None:
         more = tuple(told)
         for each in more:
             coverage.check(each)  # here, where the job hears of it: heartbeats carry it from now on
-        self._covered += more
+        self._reached.covered += more
 
     @asynccontextmanager
     async def transaction(self, done: Partition | None) -> AsyncIterator[Transaction]:
         self.check()
-        reached = None if done is None else self._position(done)
+        if self.in_transaction:
+            raise BadJob(
+                f"chunk `{self.claim.chunk_id}` is in a transaction already",
+                hint="a run has one transaction at a time: end it before you begin the next",
+            )
+        reached = None if done is None else self._reached.position(done)
         sent: float | None = None
 
         def at_commit() -> Progress:
             nonlocal sent
             sent = time.monotonic()
-            return self.progress if reached is None else self._after(reached)
+            self.lease_until(sent + trusted(self.claim.backfill.lease_seconds))
+            return self.progress if reached is None else self._reached.after(reached)
 
-        self.in_transaction = True  # it holds the chunk's row, and extends the lease by itself
+        self.in_transaction = True
+        leased_until = math.inf
         try:
-            async with self.ledger.holding(self.claim, at_commit) as tx:
+            async with AsyncExitStack() as self._open:
+                holding = self.ledger.holding(self.claim, at_commit)
+                tx = await self._open.enter_async_context(holding)
+                leased_until = self._deadline
+                self.lease_until(math.inf)
                 yield tx
-        except BaseException:
+            if sent is None:  # the run was abandoned, and its transaction rolled back
+                raise LeaseLost(f"the run of chunk `{self.claim.chunk_id}` is over")
+        except BaseException as error:
             # Cut off in the commit: only the ledger knows. It says so when the run is written
             # off; until then nothing may be done that may be done already.
             self._in_doubt = self._in_doubt or sent is not None
+            self._lost = self._lost or isinstance(error, LeaseLost)
+            self.lease_until(min(self._deadline, leased_until))
             raise
         finally:
             self.in_transaction = False
-        assert sent is not None
-        self.lease_until(sent + trusted(self.claim.backfill.lease_seconds))
         if reached is not None:
-            self._advance(reached)
+            self._reached.advance(reached)
 
     async def cover_within(self, tx: Transaction, told: Iterable[Coverage]) -> None:
         more = tuple(told)
@@ -223,143 +278,90 @@ class Run:
     # The run itself
 
     async def _outcome(self) -> Outcome:
+        error: BaseException | None = None
         try:
             with about(chunk=self.claim.chunk_id, fence=self.fence):
-                await self._work()
-        except LeaseLost:
-            return Dropped(self.claim)
-        except StopRequested:
-            return GivenBack(self.claim, self.progress)
-        except asyncio.CancelledError:
-            if not self._stopping:
-                raise
-            return Dropped(self.claim) if self._lost else GivenBack(self.claim, self.progress)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a job may raise anything
-            return self._failure(error)
+                await self._bisection.go()
+        except JobFailed as failed:
+            error = failed.error
+        except Exception as ours:  # noqa: BLE001 - no fault of the engine may lose the chunk
+            error = ours
         finally:
-            if self._watch is not None:
-                self._watch.cancel()
+            self.lease_until(math.inf)
+            for timer in self._timers:
+                timer.cancel()
+        if error is None and self.in_transaction:
+            error = BadJob("the job has ended, and its transaction has not")
+        outcome = self._outcome_of(error)
+        self._lost = True  # for whatever the job has left behind
+        if self.in_transaction:
+            await self._roll_back()
+        return outcome
+
+    def _outcome_of(self, error: BaseException | None) -> Outcome:
         if self._lost:
             return Dropped(self.claim)
-        if self._holes:
-            return self._failure(self._culprit or self._left_before(), permanent=True)
-        return Completed(self.claim, self._covered)
+        if error is None and self._reached.holes:
+            return self._failure(self._bisection.culprit or self._left_before(), permanent=True)
+        if error is None:
+            return Completed(self.claim, self._reached.covered)
+        if self._timed_out:
+            return self._timeout(error)
+        if self._stopping and all(isinstance(each, _STOPPED) for each in members(error)):
+            return GivenBack(self.claim, self.progress)
+        return self._failure(error)
 
-    async def _work(self) -> None:
-        """Goes on behind what is done; a policy that never gives up tries the holes again too."""
-        if self._next <= self.claim.span.last:
-            await self._process(Span(self._next, self.claim.span.last))
-        if self.claim.backfill.retry.kind is RetryKind.UNBOUNDED:
-            for hole in self.claim.holes.spans:
-                self._healing = hole
-                await self._process(hole)
+    async def _roll_back(self) -> None:
+        """Ends the transaction that the job has left open."""
+        error = LeaseLost(f"the run of chunk `{self.claim.chunk_id}` is over")
+        with suppress(Exception, RunStopped):
+            async with asyncio.timeout(INTERRUPT_GRACE):
+                if isinstance(self._context, BlockingContext):
+                    await self._context.abandon()
+                await self._open.__aexit__(LeaseLost, error, None)
 
-    async def _process(self, span: Span) -> None:
-        """Runs the job over a span, and if it fails for good, over its halves."""
+    async def _raised_by_job(self, span: Span) -> BaseException | None:
+        """Calls the job for a span, unless the run must end."""
         try:
-            await self._call(span)
-        except BLAMELESS:
-            raise
-        except Exception as error:
-            if self._in_doubt or not self._is_final(error):
-                raise
-            rest = Span(min(max(span.first, self._next), span.last), span.last)
-            if rest.size == 1 or self._culprits >= MAX_CULPRITS:
-                self._leave_out(rest, error)
-                return
             self.check()
-            culprits = self._named_in(rest, error)
-            if culprits is None:
-                middle = (rest.first + rest.last) // 2
-                await self._process(Span(rest.first, middle))
-                await self._process(Span(middle + 1, rest.last))
-            else:
-                await self._process_around(culprits, rest, error)
-        else:
-            self._advance(span.last)
-
-    async def _process_around(self, culprits: Span, span: Span, error: Exception) -> None:
-        """Leaves some out; of those before them nobody knows yet whether they are done."""
-        if span.first < culprits.first:
-            await self._process(Span(span.first, culprits.first - 1))
-        self._leave_out(culprits, error)
-        if culprits.last < span.last:
-            await self._process(Span(culprits.last + 1, span.last))
-
-    async def _call(self, span: Span) -> None:
+        except (RunStopped, LedgerUnreachable) as reason:
+            return reason
         claim = self.claim
         chunk = Chunk(claim.backfill_id, claim.chunk_index, self._selection, span, claim.span)
-        if self._job.is_async:
-            await self._job.function(chunk, Context(self))
-        else:
-            loop = asyncio.get_running_loop()
-            context = BlockingContext(self, loop)
-            await loop.run_in_executor(self._resources.threads, self._job.function, chunk, context)
-
-    @property
-    def _next(self) -> int:
-        """The first position that nobody has done yet."""
-        if self._healing is not None:
-            undone = self._holes & RangeSet.of(self._healing)
-            return undone.spans[0].first if undone else self._healing.last + 1
-        return self.claim.span.first if self._last is None else self._last + 1
-
-    def _position(self, partition: Partition) -> int:
-        position = self._selection.position(partition)
-        if not self.claim.span.first <= position <= self.claim.span.last:
-            raise BadSelector(f"`{partition}` is not in chunk `{self.claim.chunk_id}`")
-        return position
-
-    def _named_in(self, span: Span, error: Exception) -> Span | None:
-        """The positions of the partitions that an error blames, if they are among these."""
-        if not isinstance(error, PermanentError):
-            return None
-        if error.partition is None or error.through is None:
-            return None
+        context = BlockingContext(self) if self.on_thread else Context(self)
+        function, calls = self._job.function, self._resources.calls
+        self._context = context
+        self._call = calls.start(function, chunk, context, on_thread=self.on_thread)
         try:
-            named = Span(self._position(error.partition), self._position(error.through))
-        except BadSelector:
-            return None
-        return named if span.first <= named.first <= named.last <= span.last else None
+            return await self._call.ended
+        finally:
+            self._call.cancel()
+            self._call = None
 
-    def _after(self, position: int) -> Progress:
-        """The progress once all up to this position is done."""
-        if self._healing is not None and self._healing.first <= position:
-            healed = RangeSet.of((self._healing.first, position))
-            return replace(self.progress, holes=self._holes - healed)
-        reached = position if self._last is None else max(self._last, position)
-        return replace(self.progress, last_processed=reached)
-
-    def _advance(self, position: int) -> None:
-        after = self._after(position)
-        self._last, self._holes = after.last_processed, after.holes
-
-    def _leave_out(self, span: Span, error: Exception) -> None:
-        self._culprits += 1
-        self._culprit = self._culprit or error
-        if self._healing is None:
-            self._advance(span.last)
-            self._holes |= RangeSet.of(span)
-
-    def _is_final(self, error: Exception) -> bool:
-        """Whether no later run would change anything, by the error or by the retry policy."""
-        if not self._giving_up:
-            verdict = after_failure(
-                self.claim.backfill.retry,
-                self.claim.tries,
-                progressed=self._last != self.claim.failed_behind,
-                permanent=False,
-                chance=0.0,
-            )
-            self._giving_up = verdict.delay is None
-        return self._giving_up or isinstance(error, PermanentError)
+    def _ends_run(self, error: BaseException) -> bool:
+        """Whether an error says that the run must end, and nothing of the partitions."""
+        stops = _STOPPED if self._stopping else (RunStopped,)
+        return self._in_doubt or has(error, *stops)
 
     def _failure(self, error: BaseException, *, permanent: bool = False) -> Failure:
-        message = redact(str(error)) or repr(type(error))
-        ledger_lost = isinstance(error, LedgerError)
-        name = type(error).__name__
-        return Failure(self.claim, self.progress, name, message, permanent, ledger_lost)
+        alone = members(error)
+        words = describe(alone[0] if len(alone) == 1 else error)
+        return Failure(
+            self.claim,
+            self.progress,
+            words.name,
+            words.message,
+            permanent=permanent or has(error, BadJob),
+            ledger_lost=has(error, LedgerError),
+            traceback=words.traceback,
+        )
+
+    def _timeout(self, error: BaseException) -> Failure:
+        words = describe(error)
+        message = f"the run took longer than {self.claim.backfill.timeout:g} s"
+        at = self._stuck_at or words.traceback
+        return Failure(self.claim, self.progress, RunTimeout.__name__, message, traceback=at)
 
     def _left_before(self) -> PermanentError:
-        count = len(self._holes)
+        count = len(self._reached.holes)
         return PermanentError(f"{count} partitions had failed for good in an earlier run")

@@ -41,6 +41,8 @@ class _Kept:
             if isinstance(error, asyncio.CancelledError):
                 self.value.cancel()
                 raise
+            if isinstance(error, StopIteration):  # which no future takes
+                error = RuntimeError(f"opening it raised {error!r}")
             self.value.set_exception(error)
 
     async def close(self) -> None:

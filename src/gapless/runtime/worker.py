@@ -21,7 +21,6 @@ import random
 import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -30,6 +29,7 @@ from typing import Any
 from gapless.core.errors import LedgerError, LedgerUnreachable, Unreadable
 from gapless.ledger import Ledger
 from gapless.ledger.records import Claim, ClaimRequest, Progress
+from gapless.runtime.calls import Calls
 from gapless.runtime.catalog import Catalog
 from gapless.runtime.heartbeats import Heartbeats
 from gapless.runtime.outage import Outage
@@ -78,11 +78,9 @@ class Worker:
         self._slots = checked(slots)
         self.queues = tuple(dict.fromkeys(q for slot in slots for q in queues_of(slot)))
         self._options = options
-        self._threads = ThreadPoolExecutor(
-            sum(self._slots.values()), thread_name_prefix="gapless-job"
-        )
+        self._calls = Calls()
         self._shared = Shared(shared)
-        self._resources = Resources(ledger, self._threads, self._shared)
+        self._resources = Resources(ledger, self._calls, self._shared)
         self._runs: dict[Run, str] = {}
         self._outcomes = Outcomes(ledger)
         self._settling = Settling(ledger, catalog, on_settled, self.wake)
@@ -97,7 +95,7 @@ class Worker:
         self._leaving = asyncio.Event()
         self._polled_at = float("-inf")
         self._patience = options.poll_seconds
-        self.orphans = 0  # runs that draining has left behind
+        self.left_behind = 0  # runs that draining did not wait for
 
     async def run(self) -> None:
         """Works until drained; then closes what the runs have shared."""
@@ -145,8 +143,8 @@ class Worker:
         if left := [run.task for run in self._runs if run.task is not None]:
             await asyncio.wait(left, timeout=HEEDING_SECONDS)
         self._disown_all()
-        self.orphans = max(self.orphans, len(self._outcomes))  # nobody was told of these
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self.left_behind = max(self.left_behind, len(self._outcomes))  # nobody was told of these
+        self._calls.close()
 
     async def free_dead(self) -> int:
         """Frees the leases of dead processes of this host; returns how many."""
@@ -155,6 +153,11 @@ class Worker:
     @property
     def slots(self) -> Mapping[str, int]:
         return self._slots
+
+    @property
+    def orphans(self) -> int:
+        """Jobs that are still busy although nobody waits for them any more."""
+        return len(self._calls.orphans)
 
     @property
     def running(self) -> Counter[str]:
@@ -200,7 +203,7 @@ class Worker:
 
     def _disown(self, run: Run) -> None:
         """Gives back what a run has not done, without waiting for it any longer."""
-        self.orphans += 1
+        self.left_behind += 1
         self._outcomes.add(run.disown())
         del self._runs[run]
 

@@ -29,6 +29,7 @@ ACTIONS = (
     "chunk_abandoned",
     "chunk_given_back",
     "lease_lost",
+    "run_orphaned",
     "backfill_settled",
     "group_drained",
     "job_unresolved",

@@ -404,17 +404,17 @@ async def test_a_long_transaction_keeps_no_other_run_from_its_heartbeat(engine: 
     attempts: Counter[object] = Counter()
     slow = asyncio.Event()
 
-    @gapless.job(partitions=gapless.static(["long", "other"]), lease_seconds=2.0)
+    @gapless.job(partitions=gapless.static(["long", "other"]), lease_seconds=3.0)
     async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
         attempts[chunk.first] += 1
         if chunk.first == "long":
             async with context.transaction() as tx:
                 await tx.execute("SELECT 1")
                 slow.set()
-                await asyncio.sleep(1.0)
+                await asyncio.sleep(0.3)  # many heartbeats, and still less than a quarter of it
         else:
             await slow.wait()
-            await asyncio.sleep(2.5)
+            await asyncio.sleep(3.5)
 
     ended = await finish(engine, copy, gapless.Range("long", "other"))
     assert ended.state == "SUCCEEDED"

@@ -151,3 +151,12 @@ async def test_one_that_cannot_be_closed_keeps_no_other_open() -> None:
     assert things.told == ["opening pool", "closed pool"]
     with pytest.raises(StopRequested):
         await shared.get("pool", things("pool"))
+
+
+async def test_an_opening_that_raises_what_no_future_takes_keeps_nobody_waiting() -> None:
+    def opening() -> AbstractAsyncContextManager[str]:
+        raise StopIteration("nothing left")
+
+    async with asyncio.timeout(10), Shared() as shared:
+        with pytest.raises(RuntimeError, match="nothing left"):
+            await shared.get("thing", opening)

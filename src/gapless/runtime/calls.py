@@ -1,0 +1,164 @@
+"""Calls of a job's function: on the event loop, or on a thread.
+
+Whatever a function does, its call ends in a value: what it raised, or None. Exceptions that no
+future takes (`StopIteration`) and those that would end the event loop (`SystemExit`,
+`KeyboardInterrupt`) are values like all others.
+
+A call that does not end when it is asked to can be abandoned: nobody waits for it any more. A
+thread cannot be killed, so another one takes its place, and it counts as an orphan until it ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
+from queue import SimpleQueue
+from typing import Any
+
+from gapless.core.errors import BadJob
+from gapless.runtime.error_text import stack_of
+from gapless.runtime.job import JobFunction
+
+Raised = BaseException | None
+
+
+class Abandoned(BaseException):
+    """Nobody waits for the call any more."""
+
+
+class Call:
+    """A call under way; `ended` tells what it raised, or that it was abandoned."""
+
+    def __init__(self, calls: Calls) -> None:
+        self.ended: asyncio.Future[Raised] = asyncio.get_running_loop().create_future()
+        self._calls = calls
+
+    def cancel(self) -> None:
+        """Asks it to end, where that is possible."""
+
+    def where(self) -> str | None:
+        """What it is doing, if that can be seen from outside."""
+        return None
+
+    def abandon(self) -> None:
+        if not self.ended.done():
+            self._calls.orphans.add(self)
+            self.ended.set_result(Abandoned())
+
+    def _end(self, raised: Raised) -> None:
+        self._calls.orphans.discard(self)
+        if not self.ended.done():
+            self.ended.set_result(raised)
+
+
+class _LoopCall(Call):
+    def __init__(self, calls: Calls, function: JobFunction, *arguments: Any) -> None:
+        super().__init__(calls)
+        self._task = asyncio.create_task(_awaited(function, *arguments))
+        self._task.add_done_callback(self._finish)
+
+    def cancel(self) -> None:
+        self._task.cancel()
+
+    def _finish(self, task: asyncio.Task[Raised]) -> None:
+        # Cancelled before its first step, it could not even catch that.
+        self._end(asyncio.CancelledError() if task.cancelled() else task.result())
+
+
+class _ThreadCall(Call):
+    def __init__(self, calls: Calls, function: JobFunction, *arguments: Any) -> None:
+        super().__init__(calls)
+        self._loop = asyncio.get_running_loop()
+        self._thread = calls.thread()
+        self._thread.work.put(lambda: self._run(function, *arguments))
+
+    def where(self) -> str | None:
+        frame = sys._current_frames().get(self._thread.ident)
+        return None if frame is None else stack_of(frame)
+
+    def _run(self, function: JobFunction, *arguments: Any) -> None:
+        raised = _called(function, *arguments)
+        with suppress(RuntimeError):  # nobody waits any more: the loop is closed
+            self._loop.call_soon_threadsafe(self._finish, raised)
+
+    def _finish(self, raised: Raised) -> None:
+        self._calls.take_back(self._thread)
+        self._end(raised)
+
+
+class _JobThread:
+    """A thread that runs one call after the other; it does not keep the process from ending."""
+
+    def __init__(self, number: int) -> None:
+        self.work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        thread = threading.Thread(target=self._run, name=f"gapless-job-{number}", daemon=True)
+        thread.start()
+        assert thread.ident is not None
+        self.ident = thread.ident
+
+    def _run(self) -> None:
+        while (call := self.work.get()) is not None:
+            call()
+            del call  # and with it the job's arguments
+
+
+class Calls:
+    """The calls of one worker, and the threads of those that are on one."""
+
+    def __init__(self) -> None:
+        self.orphans: set[Call] = set()
+        self._idle: list[_JobThread] = []
+        self._numbers = count()
+        self._closed = False
+
+    def start(self, function: JobFunction, *arguments: Any, on_thread: bool) -> Call:
+        kind = _ThreadCall if on_thread else _LoopCall
+        return kind(self, function, *arguments)
+
+    def thread(self) -> _JobThread:
+        return self._idle.pop() if self._idle else _JobThread(next(self._numbers))
+
+    def take_back(self, thread: _JobThread) -> None:
+        if self._closed:
+            thread.work.put(None)
+        else:
+            self._idle.append(thread)
+
+    def close(self) -> None:
+        """Ends the threads, except for those of orphans: they end with their calls."""
+        self._closed = True
+        while self._idle:
+            self._idle.pop().work.put(None)
+
+
+async def _awaited(function: JobFunction, *arguments: Any) -> Raised:
+    try:
+        _require_finished(await function(*arguments))
+    except BaseException as error:  # noqa: BLE001 - a job may raise anything
+        return error
+    return None
+
+
+def _called(function: JobFunction, *arguments: Any) -> Raised:
+    try:
+        _require_finished(function(*arguments))
+    except BaseException as error:  # noqa: BLE001 - a job may raise anything
+        return error
+    return None
+
+
+def _require_finished(result: object) -> None:
+    """Refuses what a function returns that has only begun its work, or not even that."""
+    if inspect.iscoroutine(result) or inspect.isgenerator(result):
+        result.close()
+    elif not (inspect.isasyncgen(result) or inspect.isawaitable(result)):
+        return
+    raise BadJob(
+        f"the job returned a `{type(result).__name__}`, and its work was not done",
+        hint="declare the function with `async def`, and await there what it calls",
+    )

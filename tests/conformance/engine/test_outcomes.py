@@ -1,0 +1,253 @@
+"""Whatever a job raises or returns, its run ends in an outcome, and the worker goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+
+import gapless
+from gapless.core.errors import LeaseLost, StopRequested
+from gapless.ledger.records import MESSAGE_LIMIT, Backfill, DeadLetter
+from gapless.runtime.engine import Engine
+from tests.conformance.engine.conftest import QUICK
+from tests.support import Home
+from tests.waiting import eventually
+
+ONE = gapless.Range("0", "0")
+ONCE = gapless.RetryPolicy.backoff(base=0.0, max_delay=0.0, retries=0)
+
+
+async def ended(engine: Engine, job: gapless.Job, **options: Any) -> Backfill:
+    handle = await engine.backfill(job, ONE, **options)
+    return await asyncio.wait_for(handle.wait(), 30)
+
+
+async def dead(engine: Engine, job: gapless.Job) -> DeadLetter:
+    """The dead letter of a job that fails, on an engine that goes on all the same."""
+    backfill = await ended(engine, job)
+    assert backfill.state == "FAILED"
+
+    @gapless.job(partitions=gapless.blocks(), name="next")
+    async def following(chunk: gapless.Chunk, context: gapless.Context) -> None: ...
+
+    assert (await ended(engine, following)).state == "SUCCEEDED"
+    (letter,) = await engine.ledger.dead(backfill.id)
+    return letter
+
+
+def raising(make: Callable[[], BaseException], *, on_thread: bool) -> gapless.Job:
+    declare = gapless.job(partitions=gapless.blocks(), retry=ONCE, name="raises")
+
+    def plain(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
+        raise make()
+
+    async def on_loop(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        raise make()
+
+    return declare(plain if on_thread else on_loop)
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise ValueError
+
+    __repr__ = __str__
+
+
+class Custom(BaseException):
+    pass
+
+
+def odd_names() -> Exception:
+    class Odd(Exception):
+        pass
+
+    Odd.__qualname__ = Odd.__module__ = "\ud800\0"
+    return Odd("text")
+
+
+RAISED: dict[str, tuple[Callable[[], BaseException], str, str]] = {
+    "NUL": (lambda: ValueError("a\0b"), "ValueError", r"a\x00b"),
+    "surrogate": (lambda: ValueError("a\ud800b"), "ValueError", r"a\ud800b"),
+    "no text": (Unspeakable, "Unspeakable", "raised ValueError"),
+    "odd names": (odd_names, "Odd", "text"),
+    "megabytes": (lambda: ValueError("a://b@c/" * 500_000), "ValueError", "a://"),
+    "SystemExit": (lambda: SystemExit(3), "SystemExit", "3"),
+    "KeyboardInterrupt": (lambda: KeyboardInterrupt("x"), "KeyboardInterrupt", "x"),
+    "GeneratorExit": (lambda: GeneratorExit("x"), "GeneratorExit", "x"),
+    "CancelledError": (lambda: asyncio.CancelledError("x"), "CancelledError", "x"),
+    "a class of its own": (lambda: Custom("x"), "Custom", "x"),
+    "a stop that nobody asked for": (lambda: StopRequested("x"), "StopRequested", "x"),
+    "a loss that is none": (lambda: LeaseLost("x"), "LeaseLost", "x"),
+    "StopAsyncIteration": (lambda: StopAsyncIteration("x"), "StopAsyncIteration", "x"),
+}
+
+
+@pytest.mark.parametrize("on_thread", [False, True])
+@pytest.mark.parametrize("kind", RAISED)
+async def test_anything_can_be_raised(engine: Engine, kind: str, on_thread: bool) -> None:
+    make, name, message = RAISED[kind]
+    letter = await dead(engine, raising(make, on_thread=on_thread))
+    assert letter.error_class == name
+    assert message in letter.error_message
+    assert len(letter.error_message) <= MESSAGE_LIMIT
+
+
+async def test_the_end_of_an_iterator_fails_a_plain_job(engine: Engine) -> None:
+    letter = await dead(engine, raising(lambda: StopIteration("x"), on_thread=True))
+    assert letter.error_class == "StopIteration"
+
+
+async def test_a_job_that_cancels_itself_fails(engine: Engine) -> None:
+    @gapless.job(partitions=gapless.blocks(), retry=ONCE)
+    async def cancelled(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(60)
+
+    assert (await dead(engine, cancelled)).error_class == "CancelledError"
+
+
+async def test_partition_keys_that_cannot_be_stored_are_the_jobs_error(engine: Engine) -> None:
+    @gapless.job(partitions=gapless.blocks(), retry=ONCE)
+    async def progresses(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        context.progress("\0\ud800")
+
+    assert r"\x00\ud800" in (await dead(engine, progresses)).error_message
+
+
+@pytest.mark.parametrize("on_thread", [False, True])
+async def test_one_error_of_a_group_is_told_as_itself(engine: Engine, on_thread: bool) -> None:
+    def make() -> BaseException:
+        return ExceptionGroup("outer", [ExceptionGroup("inner", [ValueError("bad")])])
+
+    letter = await dead(engine, raising(make, on_thread=on_thread))
+    assert (letter.error_class, letter.error_message) == ("ValueError", "bad")
+
+
+async def test_a_group_with_a_permanent_error_is_permanent(engine: Engine) -> None:
+    tries: list[int] = []
+
+    @gapless.job(partitions=gapless.blocks(), chunk_size=10)
+    async def grouped(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        tries.append(context.attempt)
+        if 7 in chunk:
+            bad = gapless.PermanentError("bad block", partition=7)
+            raise BaseExceptionGroup("", [KeyError("x"), ExceptionGroup("", [bad])])
+
+    handle = await engine.backfill(grouped, gapless.Range("0", "9"))
+    assert (await asyncio.wait_for(handle.wait(), 30)).state == "FAILED"
+    (letter,) = await engine.ledger.dead(handle.id)
+    assert letter.partitions == ("7",)
+    assert letter.error_class == "BaseExceptionGroup" or letter.error_class == "ExceptionGroup"
+    assert letter.error_message == "KeyError: 'x'; PermanentError: bad block"
+    assert set(tries) == {1}
+
+
+async def test_a_group_of_stops_gives_the_chunk_back(home: Home) -> None:
+    """As a task group raises it when its tasks report progress while the worker drains."""
+    started = asyncio.Event()
+
+    @gapless.job(partitions=gapless.blocks(), name="grouped")
+    async def grouped(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        async def part() -> None:
+            while True:
+                await asyncio.sleep(0.01)
+                context.check()
+
+        started.set()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(part())
+            group.create_task(part())
+
+    async with Engine(home.url, options=QUICK) as engine:
+        handle = await engine.backfill(grouped, ONE)
+        await started.wait()
+    async with Engine(home.url, slots=None) as later:
+        (chunk,) = await later.ledger.chunks(handle.id)
+    assert (chunk.status, chunk.tries.attempts, chunk.error_class) == ("PENDING", 0, None)
+
+
+def wrapped(*_: object) -> Any:
+    async def work() -> None: ...
+
+    return work()
+
+
+def generating(*_: object) -> Any:
+    def work() -> Iterator[int]:
+        yield 1
+
+    return work()
+
+
+def generating_later(*_: object) -> Any:
+    async def work() -> AsyncIterator[int]:
+        yield 1
+
+    return work()
+
+
+async def nested(*_: object) -> Any:
+    return wrapped()
+
+
+class Awaitable:
+    def __await__(self) -> Iterator[None]:
+        yield
+
+
+def awaitable(*_: object) -> Any:
+    return Awaitable()
+
+
+@pytest.mark.parametrize(
+    ("function", "kind"),
+    [
+        (wrapped, "coroutine"),
+        (generating, "generator"),
+        (generating_later, "async_generator"),
+        (nested, "coroutine"),
+        (awaitable, "Awaitable"),
+    ],
+)
+async def test_a_job_that_only_begins_its_work_fails_for_good(
+    engine: Engine, function: Callable[..., Any], kind: str
+) -> None:
+    calls: list[int] = []
+
+    def counted(chunk: gapless.Chunk, context: gapless.BlockingContext) -> Any:
+        calls.append(len(chunk))
+        return function(chunk, context)
+
+    async def counted_async(chunk: gapless.Chunk, context: gapless.Context) -> Any:
+        calls.append(len(chunk))
+        return await function(chunk, context)
+
+    declare = gapless.job(partitions=gapless.blocks(), chunk_size=10, name="begins")
+    job = declare(counted_async if function is nested else counted)
+    handle = await engine.backfill(job, gapless.Range("0", "9"))
+    assert (await asyncio.wait_for(handle.wait(), 30)).state == "FAILED"
+    (letter,) = await engine.ledger.dead(handle.id)
+    assert letter.error_class == "BadJob"
+    assert letter.error_message == f"the job returned a `{kind}`, and its work was not done"
+    assert calls == [10]  # no half of it would do better
+
+
+async def test_a_worker_keeps_its_slots_whatever_jobs_raise(home: Home) -> None:
+    """More often than there are slots: each of them would be lost once."""
+    kinds = [StopIteration, SystemExit, KeyboardInterrupt, asyncio.CancelledError]
+
+    @gapless.job(partitions=gapless.blocks(), chunk_size=1, retry=ONCE, name="wild")
+    def wild(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
+        raise kinds[int(chunk.first) % len(kinds)]
+
+    async with Engine(home.url, slots=2, options=QUICK) as engine:
+        handle = await engine.backfill(wild, gapless.Range("0", "11"))
+        backfill = await asyncio.wait_for(handle.wait(), 30)
+        assert backfill.chunks.abandoned == 12
+        await eventually(lambda: engine.worker is not None and not engine.worker.running)
