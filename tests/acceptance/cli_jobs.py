@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
+import os
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -97,6 +100,19 @@ def stuck(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
     """Keeps its thread for an hour."""
     note(chunk.id)
     time.sleep(3600)
+
+
+@gapless.job(partitions=BLOCKS, chunk_size=1)
+def forking(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
+    """Forks children and ends them by a signal; now and then, as a pool does it."""
+    if int(chunk.first) % 20 == 0:
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            assert pool.map(abs, [-1, -2]) == [1, 2]
+    if not (child := os.fork()):
+        signal.pause()
+    os.kill(child, signal.SIGTERM)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == -signal.SIGTERM
 
 
 not_a_job = 7

@@ -166,3 +166,32 @@ async def test_the_page_of_a_backfill_that_failed(sqlite_gapless: Commands) -> N
     error = "PermanentError: block 3 is \\x1b[31mbroken\\x1b[0m (chunk 0, partitions 3)"
     assert told["error"] == error
     assert page.stderr.startswith("\nhint: `gapless dead ls p` lists what failed")
+
+
+async def test_a_failed_chunk_shows_its_runs_and_where_the_last_one_failed(
+    sqlite_gapless: Commands,
+) -> None:
+    gapless = sqlite_gapless
+    start = ("backfill", "start", "--job", "jobs:stubborn", "--range", "0:9", "--id", "s")
+    gapless(*start, "--retry-base", "0", "--retry-limit", "2", code=1)
+
+    shown = gapless.show("s", "--chunk", "0")
+    assert [each["attempt"] for each in shown["attempts"]] == [1, 2, 3]
+    for each in shown["attempts"]:
+        assert each["error_class"] == "ConnectionError"
+        assert each["worker"]
+        assert each["at"].endswith("Z")
+        assert "in stubborn" in each["traceback"]
+        assert "calls.py" not in each["traceback"]  # nothing of the engine above the job
+        assert "secret" not in each["traceback"] + each["error_message"]
+    assert "attempts" not in gapless.show("s")
+
+    page = gapless("backfill", "show", "s", "--chunk", "0").stdout
+    letter = gapless("dead", "show", "s:0").stdout
+    for text in (page, letter):
+        assert text.count(": ConnectionError: https://node.example/… does not answer") == 3
+        assert text.count("in stubborn") == 1
+        assert "attempt 3 by " in text
+    assert letter.startswith("s:0\n\n  job         jobs:stubborn\n  missing     0 to 9 (10 part")
+    assert gapless.json("dead", "show", "s:0")["attempts"] == shown["attempts"]
+    assert "`s:1` is no dead letter" in gapless.refused("dead", "show", "s:1")

@@ -168,3 +168,27 @@ async def test_show_names_the_module_that_a_worker_lacks(sqlite_gapless: Command
 @pytest.mark.parametrize("slots", ["2", "default=1,backlog=1"])
 async def test_forms_of_slots(sqlite_gapless: Commands, slots: str) -> None:
     sqlite_gapless(*QUICK, "--slots", slots, "--until-idle")
+
+
+async def test_a_job_may_fork_and_end_its_children(sqlite_gapless: Commands) -> None:
+    """The signal that ends a child is not for the worker, which drains at it, or ignores it."""
+    gapless = sqlite_gapless
+    gapless.start("forking", "--id", "p", "--range", "0:49")
+
+    worker = gapless.json(*QUICK, "--until-idle", "--processes", "2")
+
+    assert worker == {"completed": 50, "failed": 0, "given_back": 0, "lease_lost": 0}
+    assert gapless.show("p")["state"] == "SUCCEEDED"
+
+
+async def test_a_thread_that_hangs_costs_neither_the_worker_nor_its_exit_code(
+    sqlite_gapless: Commands,
+) -> None:
+    gapless = sqlite_gapless
+    start = ("backfill", "start", "--job", "jobs:hung", "--range", "0:9", "--id", "h")
+    failed = gapless(*start, "--timeout", "100ms", "--retry-limit", "0", code=1)
+
+    assert "RunTimeout: the run took longer than 0.1 s" in failed.stderr
+    assert gapless.show("h")["timeout"] == 0.1
+    (attempt,) = gapless.json("dead", "show", "h:0")["attempts"]
+    assert "threading.Event().wait()" in attempt["traceback"]

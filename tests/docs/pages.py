@@ -58,6 +58,7 @@ _VARYING = {
     r"[\d.]+[kM]? (blocks|calls)/s": r"PACE \1/s",
     r"calls for this +[\d,]+": "CALLS",
     r"\S+:\d+:[0-9a-f]{6}\b": "WORKER",
+    r'File "\S+/': 'File "/',
     r"fence=\d+": "FENCE",
     r"retry_in=[\d.]+": "DELAY",
     r"[ \t]+": " ",

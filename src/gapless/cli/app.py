@@ -51,7 +51,7 @@ class LazyGroup(click.Group):
         "export": ("gapless.cli.export", "Write stored rows to a file, for other tools."),
         "backfill": ("gapless.cli.backfill", "Start, watch and steer backfills."),
         "worker": ("gapless.cli.worker", "Run chunks of whatever the ledger has."),
-        "dead": ("gapless.cli.dead", "List, retry and purge dead letters."),
+        "dead": ("gapless.cli.dead", "List, show, retry and purge dead letters."),
         "ledger": ("gapless.cli.ledger", "Check, migrate and compact the ledger."),
         "init": ("gapless.cli.init", "Write a configuration to begin with."),
         "doctor": ("gapless.cli.doctor", "Find out what endpoints are good for."),

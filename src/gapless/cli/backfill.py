@@ -52,7 +52,9 @@ async def ls(ledger_url: str, as_json: bool, state: str | None, limit: int) -> N
 
 @backfill.command()
 @click.argument("backfill_id")
-@click.option("--chunk", "chunk_index", type=int, help="Explain this chunk only.")
+@click.option(
+    "--chunk", "chunk_index", type=int, help="Explain this chunk only, and list its failed runs."
+)
 @limit_option(10, "Explain so many chunks.")
 @common
 async def show(
@@ -64,14 +66,20 @@ async def show(
         explained = await Controller(ledger).explain(
             backfill_id, limit=limit, chunk_index=chunk_index
         )
+        attempts = [] if chunk_index is None else await ledger.attempts(backfill_id, chunk_index)
     if as_json:
-        waiting = [data.explanation_json(each) for each in explained]
-        click.echo(data.to_json({**data.backfill_json(found), "waiting": waiting}))
+        shown = data.backfill_json(found)
+        shown["waiting"] = [data.explanation_json(each) for each in explained]
+        if chunk_index is not None:
+            shown["attempts"] = [data.attempt_json(each) for each in attempts]
+        click.echo(data.to_json(shown))
     else:
-        shown = sum(each.chunk_index is not None for each in explained)
+        listed = sum(each.chunk_index is not None for each in explained)
         unended = found.chunks.running + found.chunks.failed + found.chunks.pending
-        hidden = unended - shown if chunk_index is None else 0
+        hidden = unended - listed if chunk_index is None else 0
         click.echo(render.backfill_page(found, explained, hidden=max(hidden, 0)))
+        if attempts:
+            click.echo(f"\n{render.attempts(attempts)}")
         hint(render.next_step(found, explained))
 
 

@@ -10,7 +10,7 @@ import msgspec
 from gapless.cli.figures import moment
 
 if TYPE_CHECKING:
-    from gapless.ledger.records import Backfill, DeadLetter
+    from gapless.ledger.records import Attempt, Backfill, DeadLetter
     from gapless.runtime.explain import Explanation
 
 
@@ -37,6 +37,7 @@ def backfill_json(backfill: Backfill) -> dict[str, Any]:
         "queue": backfill.queue,
         "order": backfill.order,
         "retry": msgspec.structs.asdict(backfill.retry),
+        "timeout": backfill.timeout,
         "chunks": backfill.chunks,
         "progress_pct": backfill.progress_pct,
         "error": backfill.error,
@@ -64,6 +65,10 @@ def dead_json(letter: DeadLetter) -> dict[str, Any]:
         "error_message": letter.error_message,
         "ended_at": _moment(letter.ended_at),
     }
+
+
+def attempt_json(attempt: Attempt) -> dict[str, Any]:
+    return {**msgspec.to_builtins(attempt), "at": _moment(attempt.at)}
 
 
 def outcomes_json(ended: Mapping[str, int]) -> dict[str, int]:

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 @click.group()
 def dead() -> None:
-    """List, retry and purge dead letters: chunks that were given up."""
+    """List, show, retry and purge dead letters: chunks that were given up."""
 
 
 @dead.command()
@@ -38,6 +38,26 @@ async def ls(ledger_url: str, as_json: bool, backfill_id: str | None, limit: int
     _echo(letters[:limit], as_json)
     if len(letters) > limit:
         hint(f"there are more than these {limit}: raise `--limit`")
+
+
+@dead.command()
+@click.argument("chunk_id", metavar="CHUNK")
+@common
+async def show(ledger_url: str, as_json: bool, chunk_id: str) -> None:
+    """Show a dead letter and its failed runs.
+
+    The latest ten, and the traceback of the last one.
+    """
+    async with opened(ledger_url) as ledger:
+        (letter,) = await _chosen(ledger, [chunk_id], everything=False)
+        attempts = await ledger.attempts(letter.backfill_id, letter.chunk_index)
+    if as_json:
+        history = [data.attempt_json(each) for each in attempts]
+        click.echo(data.to_json({**data.dead_json(letter), "attempts": history}))
+        return
+    click.echo(render.dead_page(letter))
+    if attempts:
+        click.echo(f"\n{render.attempts(attempts)}")
 
 
 def _choice(command: Callable[P, T]) -> Callable[P, T]:

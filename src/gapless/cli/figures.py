@@ -57,6 +57,14 @@ def plain(text: str) -> str:
     return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in line)
 
 
+def plain_lines(text: str) -> list[str]:
+    """A stranger's text line by line, indented as it was, with the same precaution."""
+    return [
+        "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in line.rstrip())
+        for line in text.expandtabs().split("\n")
+    ]
+
+
 def cut(text: str, width: int) -> str:
     """The text, its end replaced by `…` where it is too long."""
     return text if len(text) <= width else text[: max(width - 1, 0)] + "…"[:width]

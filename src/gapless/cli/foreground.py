@@ -71,8 +71,9 @@ async def _run(
     report(found, engine.ledger.url)
     if not found.state.ended and render.next_step(found) is None:
         hint(render.worker_needed(found))
-    leave_if_stuck(engine)
-    return exit_code(found) if found.state.ended else INTERRUPTED
+    code = exit_code(found) if found.state.ended else INTERRUPTED
+    leave_if_stuck(engine, code)
+    return code
 
 
 async def _there_already(ledger_url: str, job: Job, request: BackfillRequest) -> Backfill | None:
@@ -194,12 +195,12 @@ def stdout_kept_for_data() -> Iterator[TextIO]:
         os.close(kept)
 
 
-def leave_if_stuck(engine: Engine) -> None:
-    """Leaves at once if a thread does not end: the chunk was given back, nothing is lost."""
+def leave_if_stuck(engine: Engine, code: int = INTERRUPTED) -> None:
+    """Leaves at once if a job does not end: its chunk has an outcome, so nothing is lost."""
     if engine.worker is not None and engine.worker.orphans:
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(INTERRUPTED)
+        os._exit(code)
 
 
 def leave_after_drain(drain: float) -> None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from gapless.cli.figures import counted, cut, duration, moment, plain, short
+from gapless.cli.figures import counted, cut, duration, moment, plain, plain_lines, short
 from gapless.core.backfill import State, describe
 from gapless.core.retry import RetryKind, RetryPolicy
 
 if TYPE_CHECKING:
-    from gapless.ledger.records import Backfill, DeadLetter
+    from gapless.ledger.records import Attempt, Backfill, DeadLetter
     from gapless.runtime.explain import Explanation
 
 BAR = 24
@@ -63,6 +63,8 @@ def backfill_page(
         "retry": retry_text(backfill.retry),
         "created": moment(backfill.created_at),
     }
+    if backfill.timeout is not None:
+        facts["timeout"] = f"{duration(backfill.timeout)} for a run"
     if backfill.ended_at is not None:
         took = duration(backfill.ended_at - (backfill.started_at or backfill.created_at))
         facts["ended"] = f"{moment(backfill.ended_at)} after {took}"
@@ -75,12 +77,34 @@ def backfill_page(
     if backfill.error:
         facts["error"] = backfill.error
     lines = [f"{backfill.id}  {describe(backfill.lifecycle)}  {backfill.progress_pct:.1f}%", ""]
-    lines += [f"  {name:<10}  {plain(value)}" for name, value in facts.items()]
+    lines += _fact_lines(facts)
     if explanations:
         lines += ["", *_explained(explanations, backfill.now)]
     if hidden:
         lines.append(f"  … and {hidden:,} more")
     return "\n".join(lines)
+
+
+def attempts(found: Sequence[Attempt]) -> str:
+    """The failed runs of a chunk, one a line, and the traceback of the last."""
+    lines = ["  failed runs"]
+    for each in found:
+        error = plain(f"{each.error_class}: {each.error_message}")
+        lines.append(f"  {moment(each.at)}  attempt {each.attempt} by {each.worker}: {error}")
+    if found[-1].traceback is not None:
+        lines += ["", *(f"  {line}".rstrip() for line in plain_lines(found[-1].traceback.rstrip()))]
+    return "\n".join(lines)
+
+
+def dead_page(letter: DeadLetter) -> str:
+    """All about one dead letter, except for its history."""
+    facts = {
+        "job": letter.job,
+        "missing": f"{', '.join(letter.partitions)} ({counted(len(letter.missing), 'partition')})",
+        "tries": str(letter.attempts + letter.lost),
+        "since": moment(letter.ended_at),
+    }
+    return "\n".join([letter.chunk_id, "", *_fact_lines(facts)])
 
 
 def plan(backfill: Backfill) -> str:
@@ -112,6 +136,10 @@ def retry_text(policy: RetryPolicy) -> str:
     if policy.kind is RetryKind.BACKOFF:
         end = f"abandoned after {counted(policy.retries, 'retry', 'retries')}"
     return f"{policy.kind} of {delays}, up to {policy.jitter:.0%} more, {end}"
+
+
+def _fact_lines(facts: Mapping[str, str]) -> list[str]:
+    return [f"  {name:<10}  {plain(value)}" for name, value in facts.items()]
 
 
 def _partitions(backfill: Backfill) -> str:

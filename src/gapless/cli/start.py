@@ -14,7 +14,7 @@ from gapless.core.retry import RetryKind, RetryPolicy
 from gapless.core.selector import Explicit, Filter, Range, Selector
 from gapless.runtime.catalog import import_job
 from gapless.runtime.controller import BackfillOptions, Controller, new_id, request_for
-from gapless.runtime.job import Job
+from gapless.runtime.job import SHORTEST_TIMEOUT, Job
 
 _ORDERS = [order.value for order in Order]
 _POLICIES = [kind.value for kind in RetryKind]
@@ -34,6 +34,12 @@ _POLICIES = [kind.value for kind in RetryKind]
     default=Order.OLDEST.value,
     show_default=True,
     help="Which end to begin at.",
+)
+@click.option(
+    "--timeout",
+    "run_timeout",
+    type=Duration(at_least=SHORTEST_TIMEOUT),
+    help="Fail a run that takes longer; the job's own by default.",
 )
 @click.option("--retry", type=click.Choice(_POLICIES), help="The job's own by default.")
 @click.option("--retry-base", type=Duration(), help="First delay of backoff and unbounded.")
@@ -58,6 +64,7 @@ async def start(
     max_concurrent: int,
     queue: str,
     order: str,
+    run_timeout: float | None,
     backfill_id: str | None,
     detach: bool,
     metrics_port: int | None,
@@ -76,6 +83,7 @@ async def start(
         queue=queue,
         order=order,
         retry=retry_policy(job.retry, retry),
+        timeout=run_timeout,
         id=new_id() if backfill_id is None else backfill_id,
     )
     request = request_for(job, selector, options)  # wrong ones end here, before any ledger
