@@ -185,10 +185,15 @@ async def test_a_thread_that_hangs_costs_neither_the_worker_nor_its_exit_code(
     sqlite_gapless: Commands,
 ) -> None:
     gapless = sqlite_gapless
-    start = ("backfill", "start", "--job", "jobs:hung", "--range", "0:9", "--id", "h")
+    start = ("backfill", "start", "--job", "jobs:stuck", "--range", "0:9", "--id", "h")
     failed = gapless(*start, "--timeout", "100ms", "--retry-limit", "0", code=1)
 
     assert "RunTimeout: the run took longer than 0.1 s" in failed.stderr
     assert gapless.show("h")["timeout"] == 0.1
     (attempt,) = gapless.json("dead", "show", "h:0")["attempts"]
-    assert "threading.Event().wait()" in attempt["traceback"]
+    assert "time.sleep(3600)" in attempt["traceback"]
+
+    gapless.start(
+        "stuck", "--id", "w", "--range", "0:9", "--timeout", "100ms", "--retry-limit", "0"
+    )
+    assert gapless.json(*QUICK, "--until-idle")["failed"] == 1

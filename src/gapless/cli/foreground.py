@@ -197,7 +197,8 @@ def stdout_kept_for_data() -> Iterator[TextIO]:
 
 def leave_if_stuck(engine: Engine, code: int = INTERRUPTED) -> None:
     """Leaves at once if a job does not end: its chunk has an outcome, so nothing is lost."""
-    if engine.worker is not None and engine.worker.orphans:
+    worker = engine.worker
+    if worker is not None and (worker.orphans or worker.left_behind):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

@@ -91,8 +91,9 @@ async def worker(
             await foreground.work(engine, stopped, until_idle=until_idle)
             crew.dismiss()
             await engine.drain()
+    assert engine.worker is not None
     if as_json:
-        assert engine.worker is not None
         click.echo(data.to_json(data.outcomes_json(engine.worker.ended + crew.ended)))
-    foreground.leave_if_stuck(engine)
-    return 0
+    code = foreground.INTERRUPTED if engine.worker.left_behind else 0
+    foreground.leave_if_stuck(engine, code)
+    return code
