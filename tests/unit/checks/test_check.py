@@ -11,6 +11,7 @@ from gapless.checks.check import Proof, check_block, check_links
 from gapless.checks.levels import Level, required
 from gapless.core.errors import BadBlock
 from gapless.core.evm import encoding
+from gapless.core.evm.keccak import keccak
 from gapless.core.evm.trie import EMPTY_ROOT, ordered_root
 from gapless.networks import CUSTOM, FULL, NETWORKS, Check, Network, find_network
 from gapless.sources.evm.structs import Block, Receipt
@@ -113,6 +114,17 @@ def test_a_hash_that_is_not_its_transactions_is_refused() -> None:
     it.transactions[0].hash = receipts[0].transaction_hash = it.parent_hash
     with pytest.raises(BadBlock, match="transaction 0 hashes to"):
         check(it, receipts)
+
+
+def test_a_false_transaction_with_a_true_hash_is_refused_by_the_root() -> None:
+    """A careful liar computes the hash of what it says, so that only the root tells."""
+    it, receipts = block()
+    false = it.transactions[1]
+    false.value = "0x2"
+    false.hash = receipts[1].transaction_hash = hexed(keccak(encoding.transaction(false)))
+    check(it, receipts, RECEIPTS)
+    with pytest.raises(BadBlock, match="its 2 transactions have the root"):
+        check(it, receipts, COMMITTED)
 
 
 def test_receipts_that_were_not_asked_for_are_not_missed() -> None:
