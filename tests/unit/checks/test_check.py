@@ -49,6 +49,7 @@ DAMAGES: list[tuple[Check, Level, Damage]] = [
     (Check.PLACES, LINKED, lambda it, _: setattr(it.transactions[0], "block_hash", it.parent_hash)),
     (Check.PLACES, LINKED, lambda _, receipts: setattr(receipts[0], "block_number", "0x8")),
     (Check.PLACES, LINKED, lambda _, receipts: setattr(receipts[0], "transaction_index", "0x1")),
+    (Check.PLACES, LINKED, lambda it, _: setattr(it.transactions[1], "transaction_index", "0x5")),
     (Check.EMPTY, LINKED, lambda it, _: setattr(it, "transactions_root", NOTHING)),
     (Check.EMPTY, LINKED, lambda it, _: setattr(it, "receipts_root", NOTHING)),
     (Check.EMPTY, LINKED, lambda it, _: it.uncles.append(it.parent_hash)),
@@ -124,6 +125,13 @@ def test_a_false_transaction_with_a_true_hash_is_refused_by_the_root() -> None:
     false.hash = receipts[1].transaction_hash = hexed(keccak(encoding.transaction(false)))
     check(it, receipts, RECEIPTS)
     with pytest.raises(BadBlock, match="its 2 transactions have the root"):
+        check(it, receipts, COMMITTED)
+
+
+def test_withdrawals_that_a_sealed_header_does_not_know_are_refused() -> None:
+    it, receipts = block(withdrawals_root=None)
+    check(it, receipts, RECEIPTS)
+    with pytest.raises(BadBlock, match="withdrawals and their root do not come together"):
         check(it, receipts, COMMITTED)
 
 
