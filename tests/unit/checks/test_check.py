@@ -11,6 +11,7 @@ from gapless.checks.check import Proof, check_block, check_links
 from gapless.checks.levels import Level, required
 from gapless.core.errors import BadBlock
 from gapless.core.evm import encoding
+from gapless.core.evm.keccak import keccak
 from gapless.core.evm.trie import EMPTY_ROOT, ordered_root
 from gapless.networks import CUSTOM, FULL, NETWORKS, Check, Network, find_network
 from gapless.sources.evm.structs import Block, Receipt
@@ -48,6 +49,7 @@ DAMAGES: list[tuple[Check, Level, Damage]] = [
     (Check.PLACES, LINKED, lambda it, _: setattr(it.transactions[0], "block_hash", it.parent_hash)),
     (Check.PLACES, LINKED, lambda _, receipts: setattr(receipts[0], "block_number", "0x8")),
     (Check.PLACES, LINKED, lambda _, receipts: setattr(receipts[0], "transaction_index", "0x1")),
+    (Check.PLACES, LINKED, lambda it, _: setattr(it.transactions[1], "transaction_index", "0x5")),
     (Check.EMPTY, LINKED, lambda it, _: setattr(it, "transactions_root", NOTHING)),
     (Check.EMPTY, LINKED, lambda it, _: setattr(it, "receipts_root", NOTHING)),
     (Check.EMPTY, LINKED, lambda it, _: it.uncles.append(it.parent_hash)),
@@ -113,6 +115,24 @@ def test_a_hash_that_is_not_its_transactions_is_refused() -> None:
     it.transactions[0].hash = receipts[0].transaction_hash = it.parent_hash
     with pytest.raises(BadBlock, match="transaction 0 hashes to"):
         check(it, receipts)
+
+
+def test_a_false_transaction_with_a_true_hash_is_refused_by_the_root() -> None:
+    """A careful liar computes the hash of what it says, so that only the root tells."""
+    it, receipts = block()
+    false = it.transactions[1]
+    false.value = "0x2"
+    false.hash = receipts[1].transaction_hash = hexed(keccak(encoding.transaction(false)))
+    check(it, receipts, RECEIPTS)
+    with pytest.raises(BadBlock, match="its 2 transactions have the root"):
+        check(it, receipts, COMMITTED)
+
+
+def test_withdrawals_that_a_sealed_header_does_not_know_are_refused() -> None:
+    it, receipts = block(withdrawals_root=None)
+    check(it, receipts, RECEIPTS)
+    with pytest.raises(BadBlock, match="withdrawals and their root do not come together"):
+        check(it, receipts, COMMITTED)
 
 
 def test_receipts_that_were_not_asked_for_are_not_missed() -> None:
