@@ -32,6 +32,7 @@ from gapless.runtime import blocks
 from gapless.runtime.blocks_spec import BlocksSpec, anchors_of, known_hashes
 from gapless.runtime.branch import abandoned
 from gapless.runtime.counts import Counts
+from gapless.runtime.dates import without_dates
 from gapless.runtime.engine import BackfillHandle, Engine
 from gapless.runtime.fetch import (
     Wish,
@@ -231,12 +232,16 @@ async def open_fetch(
         source = EvmSource(pool, wish.network, receipts=False)
         tip = await survey(source, wish.network, wish.confirmations)
         pool.patience = PATIENCE
-        span = tip.pin(wish.heights)
         assert pool.chain_id is not None
         network = replace(wish.network, chain_id=pool.chain_id)
         known = known_hashes(network, wish.anchors)
         trusted = [anchor.height for anchor in wish.anchors]
         await refuse_wrong_chain(pool, known, tip.final, network.name, trusted)
+        if wish.heights.is_dated:
+            async with _sink_at(config.sink(wish.sink), create=False) as sink:
+                heights = await without_dates(wish.heights, tip, network, source, sink)
+            wish = replace(wish, heights=heights)
+        span = tip.pin(wish.heights)
         async with _sink_at(config.sink(wish.sink), create=create) as sink:
             spec = wish.spec(pool.chain_id, "" if sink is None else sink.id)
             opened = partial(Fetching, wish, ledger_url, providers, pool, absent, tip, span)
