@@ -13,12 +13,13 @@ import click
 
 from gapless.cli import data, exporting
 from gapless.cli.options import common, note
-from gapless.cli.stores import Store, blocks_option, network_option, opened_store, sink_argument
+from gapless.cli.stores import blocks_option, network_option, sink_argument
 from gapless.core.errors import Incomplete, UsageError
 from gapless.core.ranges import Span
 from gapless.export import FORMATS, LAYOUTS, VERSIONS, Export, find_layout, lacking, range_of
 from gapless.export.layout import Layout
 from gapless.export.output import new_file, refuse_unwritable
+from gapless.runtime.stores import Store, opened_store
 
 _STDOUT = "-"
 _TABLES = [*dict.fromkeys(table for layouts in LAYOUTS.values() for table in layouts)]
