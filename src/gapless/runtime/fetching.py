@@ -1,7 +1,5 @@
 """A fetch that is open: its nodes, its sink, and what is missing between them.
 
-    result = await fetch("ethereum", "18M:+5000", rpc=["https://…"], to="eth.db")
-
 Everything that can be wrong is found before anything is made: a wrong wish before a node is asked,
 an unreachable or wrong node before a sink or a ledger is there.
 """
@@ -15,12 +13,11 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Unpack
 
 import msgspec
 
 from gapless.checks.levels import Level, lacking_proofs
-from gapless.config import Config, load
+from gapless.config import Config
 from gapless.core.anchors import Anchor
 from gapless.core.backfill import State
 from gapless.core.errors import Damaged, LedgerError, Orphaned, SinkUnusable
@@ -44,12 +41,10 @@ from gapless.runtime.holding import Holding, discard_damaged, holding
 from gapless.runtime.plane import (
     Plane,
     endpoints_of,
-    keep_profiles,
     kept_profiles,
     plane_with,
 )
-from gapless.runtime.process import DEFAULT_LEDGER, actor
-from gapless.runtime.wishes import FetchOptions, wish_for
+from gapless.runtime.process import actor
 from gapless.runtime.worker import WorkerOptions
 from gapless.sinks import Access, Request, Sink, Stored
 from gapless.sinks.location import open_sink
@@ -325,28 +320,3 @@ async def _sink_at(target: str, *, create: bool) -> AsyncIterator[Sink | None]:
         return
     async with sink:
         yield sink
-
-
-async def fetch(
-    network: str,
-    heights: str,
-    *,
-    rpc: Sequence[str] = (),
-    to: str | None = None,
-    ledger: str | None = None,
-    **options: Unpack[FetchOptions],
-) -> FetchResult:
-    """Fetches blocks into a sink, to the end; what is stored already is not asked for again."""
-    config = load()
-    url = ledger or config.ledger or DEFAULT_LEDGER
-    wish, places = wish_for(config, network, heights, rpc, to, options)
-    async with open_fetch(wish, places.config, url) as fetching:
-        if not fetching.missing:
-            return await fetching.result()
-        began = time.monotonic()
-        with fetching.plane() as plane:
-            engine, wanted = await fetching.engine()
-            async with engine:
-                ended = await (await start(engine, plane, wanted)).wait()
-                await keep_profiles(engine.ledger, wish.network.name, fetching.pool)
-            return await fetching.result(plane.counts, ended, time.monotonic() - began)
