@@ -4,7 +4,7 @@ Times never fall from block to block, so a moment divides a chain in two. The pl
 two blocks around it, as if the chain had kept one pace between them. A real chain strays from that
 line like a random walk, so a guess is off by about the square root of its distance. It is moved
 that far beyond, as seen from the nearer block: mostly the moment then lies in the small space
-between the two. Twenty million blocks of Ethereum take about eight guesses.
+between the two. Among twenty million blocks with Ethereum's pace that takes about eight guesses.
 
 A block that no endpoint keeps any more is older than whatever is looked for; if it lies next to
 the place in question, nobody can tell, and that is an error.
