@@ -9,6 +9,10 @@ NODES := .tools/nodes/.installed
 # Tests that show how well core and ledger are covered; tracing would slow down all others for
 # nothing. Those others mostly wait, for processes and servers: more of them run at once.
 COVERING := $(wildcard tests/unit/test_*.py) tests/unit/evm tests/conformance/ledger tests/conformance/engine
+# In words that even the oldest Python understands.
+REFUSE_OLD_PYTHON := import sys; sys.exit(None if sys.version_info >= (3, 11) else \
+	"Gapless needs Python 3.11 or newer; $(PYTHON) is %d.%d.%d. Set PYTHON=python3.11 or newer." \
+	% sys.version_info[:3])
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 
 # Compiled once, and not by each of hundreds of processes, whatever the caller's environment says.
@@ -27,6 +31,7 @@ help: ## Show this list
 install: $(STAMP) ## Create .venv with the locked dependencies and gapless itself
 
 $(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c '$(REFUSE_OLD_PYTHON)'
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --require-hashes -r requirements.lock
 	$(PIP) install --no-deps --no-build-isolation -e .

@@ -2,6 +2,9 @@
 
 import gapless
 
+gapless.fetch_sync("ethereum", "18M:+5000", rpc="https://…", to="eth.db")
+assert gapless.verify_sync("eth.db").complete
+
 @gapless.job(partitions=gapless.blocks())
 async def my_job(chunk, context): ...
 
@@ -20,8 +23,18 @@ if TYPE_CHECKING:
     from gapless.core.selector import Explicit, Filter, Range
     from gapless.runtime.context import BlockingContext, Context
     from gapless.runtime.engine import BackfillHandle, Engine
-    from gapless.runtime.fetching import FetchResult, fetch
+    from gapless.runtime.fetching import FetchResult
+    from gapless.runtime.functions import (
+        FetchProgress,
+        fetch,
+        fetch_sync,
+        verify,
+        verify_sync,
+    )
     from gapless.runtime.job import Chunk, Job, job
+    from gapless.verification import Report
+
+    __version__: str
 
 __all__ = [
     "BackfillHandle",
@@ -30,22 +43,28 @@ __all__ = [
     "Context",
     "Engine",
     "Explicit",
+    "FetchProgress",
     "FetchResult",
     "Filter",
     "GaplessError",
     "Job",
     "PermanentError",
     "Range",
+    "Report",
     "RetryPolicy",
     "TransientError",
+    "__version__",
     "blocks",
     "daily",
     "epochs",
     "fetch",
+    "fetch_sync",
     "hourly",
     "job",
     "monthly",
     "static",
+    "verify",
+    "verify_sync",
 ]
 
 _HOMES = {
@@ -55,15 +74,31 @@ _HOMES = {
     "gapless.core.selector": ("Explicit", "Filter", "Range"),
     "gapless.runtime.context": ("BlockingContext", "Context"),
     "gapless.runtime.engine": ("BackfillHandle", "Engine"),
-    "gapless.runtime.fetching": ("FetchResult", "fetch"),
+    "gapless.runtime.fetching": ("FetchResult",),
+    "gapless.runtime.functions": (
+        "FetchProgress",
+        "fetch",
+        "fetch_sync",
+        "verify",
+        "verify_sync",
+    ),
     "gapless.runtime.job": ("Chunk", "Job", "job"),
+    "gapless.verification": ("Report",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     """Imports a public name when it is first used: the command line must start fast."""
-    if name not in _HOME_OF:
+    if name == "__version__":
+        value: Any = importlib.import_module("importlib.metadata").version("gapless")
+    elif name in _HOME_OF:
+        value = getattr(importlib.import_module(_HOME_OF[name]), name)
+    else:
         raise AttributeError(f"module `gapless` has no `{name}`")
-    value = globals()[name] = getattr(importlib.import_module(_HOME_OF[name]), name)
+    globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -7,8 +7,10 @@ import csv
 import io
 import json
 import os
+import resource
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,8 +53,8 @@ def gapless(
     return run
 
 
-async def _fill(*holes: tuple[int, int]) -> None:
-    async with await open_sink("blocks.db") as sink:
+async def _fill(*holes: tuple[int, int], place: str = "blocks.db") -> None:
+    async with await open_sink(place) as sink:
         await sink.write(batch(5, HEAD), 3)
         for hole in holes:
             await sink.retract(CHAIN_ID, Span(*hole), 4)
@@ -161,6 +163,75 @@ def test_who_reads_may_have_enough(gapless: Gapless, monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(sys, "stdout", stdout)
         told = gapless("export", "blocks.db", "--table", "transactions")
     assert (told.code, told.stderr) == (1, "")
+
+
+@contextmanager
+def no_room_for(size: int) -> Iterator[None]:
+    """Files of this process cannot grow beyond so many bytes, as if a disk were full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("format_name", ["csv", "json", "parquet"])
+@pytest.mark.parametrize("room", [500, 3000])  # the messages themselves fit
+def test_a_full_disk_leaves_nothing(
+    gapless: Gapless, tmp_path: Path, format_name: str, room: int
+) -> None:
+    arguments = ("--table", "transactions", "--format", format_name, "--output", "x.out")
+    with no_room_for(room):
+        told = gapless("export", "blocks.db", *arguments)
+    assert (told.code, told.stdout) == (1, b"")
+    assert told.stderr == (
+        "error: `x.out` cannot be written: file too large\n\n"
+        "hint: make room, or name a file on another disk\n"
+    )
+    assert listed(tmp_path) == ["blocks.db"]
+    assert gapless("export", "blocks.db", *arguments).code == 0
+
+
+def test_a_full_disk_behind_stdout_is_told(
+    gapless: Gapless, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open("/dev/full", "w") as full:  # noqa: PTH123 - not a file of this test
+        monkeypatch.setattr(sys, "stdout", full)
+        told = gapless("export", "blocks.db", "--table", "transactions")
+    assert told.code == 1
+    assert told.stderr.startswith("error: `stdout` cannot be written: no space left on device\n\n")
+
+
+@pytest.mark.parametrize(
+    ("output_name", "code", "complaint"),
+    [
+        ("/proc/x.csv", 1, "`/proc/x.csv` cannot be written: "),
+        (f"{'x' * 300}.csv", 1, "cannot be written: file name too long"),
+        ("blocks.db/x.csv", 2, "there is no folder `blocks.db`"),
+        (".", 2, "`.` is there already"),
+    ],
+)
+def test_whatever_is_in_the_way_of_a_file_is_told(
+    gapless: Gapless, tmp_path: Path, output_name: str, code: int, complaint: str
+) -> None:
+    told = gapless("export", "blocks.db", "--table", "logs", "--output", output_name)
+    assert (told.code, told.stdout) == (code, b"")
+    assert complaint in told.stderr
+    assert "\n\nhint: " in told.stderr
+    assert "Traceback" not in told.stderr
+    assert listed(tmp_path) == ["blocks.db"]
+
+
+def test_damaged_rows_are_a_failure_that_repair_mends(gapless: Gapless, tmp_path: Path) -> None:
+    asyncio.run(_fill(place="blocks/"))
+    (file,) = (tmp_path / f"blocks/{CHAIN_ID}/logs").glob("*.parquet")
+    file.write_bytes(file.read_bytes()[:200])
+    told = gapless("export", "blocks/", "--table", "logs", "--output", "x.csv")
+    assert (told.code, told.stdout) == (1, b"")
+    assert told.stderr.startswith(f"error: `blocks/{CHAIN_ID}/logs/{file.name}` ")
+    assert told.stderr.endswith("\n\nhint: `gapless repair blocks/` replaces what is damaged\n")
+    assert not (tmp_path / "x.csv").exists()
 
 
 def test_a_file_has_its_name_only_when_it_is_whole(tmp_path: Path) -> None:

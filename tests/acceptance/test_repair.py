@@ -234,6 +234,24 @@ async def test_rows_that_nobody_asked_for_are_removed(
     assert await contents(f"{sqlite_gapless.folder}/chain.db") == truth(chain, Span(0, LAST))
 
 
+async def test_a_file_that_nobody_lists_is_left_to_a_person(
+    sqlite_gapless: Commands, chain: Chain, tmp_path: Path
+) -> None:
+    """`verify` and `repair` say the same about it, and none of them removes it."""
+    async with DevNode(chain) as node:
+        await fetch(sqlite_gapless, node, "chain/")
+        listed = min((tmp_path / "chain/1337/blocks").glob("*.parquet"))
+        copy = listed.with_name("copy.parquet")
+        copy.write_bytes(listed.read_bytes())
+        for command in (("verify", "chain/"), ("repair", "chain/", "--rpc", node.url)):
+            told = await run(sqlite_gapless, *command, code=1)
+            assert "the file `1337/blocks/copy.parquet` is not listed" in told.stdout + told.stderr
+            assert "\nhint: remove it by hand, or move it out of the folder" in told.stderr
+        assert copy.exists()
+        copy.unlink()
+        await run(sqlite_gapless, "verify", "chain/")
+
+
 @pytest.mark.parametrize("sink", ["chain.db", "chain/"])
 async def test_an_abandoned_branch_is_replaced_on_request_only(
     sqlite_gapless: Commands, chain: Chain, sink: str

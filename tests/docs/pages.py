@@ -5,12 +5,13 @@ A fenced block says after its language what a test does with it:
     ```python file=jobs.py    written to that file
     ```sh run                 run by bash, with exit code 0 or the one of `exit=1`
     ```sh background          started like that, ready with its first line, ended with the page
+    ```sh node                the node that all pages call `ETH_RPC`; one is started for all of them
     ```python run             run as a script
     ```text output            what the block before has printed, ids, times and pids aside
 
-All blocks of a page share one folder, and run in their order. `ETH_RPC` is the URL of an honest
-node. Pages write its port as 8545, and those of nodes that they start as 8546 and so on; what runs
-gets free ports instead, so that pages can run side by side.
+All blocks of a page share one folder, and run in their order. Pages write the port of `ETH_RPC` as
+8545, and those of nodes that they start as 8546 and so on; what runs gets free ports instead, so
+that pages can run side by side.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ POSTGRES_PAGES = [
     ROOT / "docs/how-to/run-on-postgresql.md",
 ]
 
+NODE = "gapless devnode"
+"""What a person starts to follow a page."""
 _BLOCK = re.compile(r"^```([^\n`]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -73,6 +76,7 @@ class Block:
     words: tuple[str, ...]
     text: str
     line: int
+    before: str  # the paragraph that leads to it
 
     def word(self, name: str) -> str | None:
         """The value of `name=value`."""
@@ -90,7 +94,12 @@ def name(page: Path) -> str:
 def blocks(page: Path) -> list[Block]:
     text = page.read_text()
     return [
-        Block(*_info(found[1]), found[2], text.count("\n", 0, found.start()) + 1)
+        Block(
+            *_info(found[1]),
+            found[2],
+            text.count("\n", 0, found.start()) + 1,
+            text[: found.start()].rstrip().rpartition("\n\n")[2],
+        )
         for found in _BLOCK.finditer(text)
     ]
 
@@ -116,8 +125,7 @@ def normal(output: str) -> list[str]:
 @contextmanager
 def honest_node() -> Iterator[str]:
     """The node that pages call `ETH_RPC`; yields its port."""
-    command = "gapless devnode --port 0 --blocks 664 --seed 7"
-    with _started(command, Path.cwd(), {**os.environ, "PATH": _path()}) as url:
+    with _started(f"{NODE} --port 0", Path.cwd(), {**os.environ, "PATH": _path()}) as url:
         yield url.rpartition(":")[2]
 
 

@@ -53,6 +53,25 @@ def assert_true(page: Path, runner: pages.Runner) -> None:
         assert pages.normal(printed) == pages.normal(block.text), f"line {block.line}"
 
 
+@pytest.mark.parametrize("page", [*RUNNABLE, *pages.POSTGRES_PAGES], ids=pages.name)
+def test_a_page_shows_how_to_start_the_node_that_it_runs_against(page: Path) -> None:
+    blocks = pages.blocks(page)
+    nodes = [at for at, block in enumerate(blocks) if "node" in block.words]
+    users = [at for at, it in enumerate(blocks) if "ETH_RPC" in it.text and it.words]
+    assert [blocks[at].text.strip() for at in nodes] == [pages.NODE] * bool(users)
+    assert nodes[:1] <= users[:1]
+
+
+@pytest.mark.parametrize("page", pages.PAGES, ids=pages.name)
+def test_a_page_says_what_to_save_where_and_what_needs_a_terminal(page: Path) -> None:
+    """Whoever reads a rendered page does not see the words after a block's language."""
+    for block in pages.blocks(page):
+        if file := block.word("file"):
+            assert f"`{file}`" in block.before, f"line {block.line}"
+        if {"background", "node"} & {*block.words}:
+            assert "terminal" in block.before, f"line {block.line}"
+
+
 def test_the_pages_that_must_run_do() -> None:
     folders = (pages.ROOT / "docs/how-to", pages.ROOT / "docs/tutorial")
     wanted = {pages.name(page) for folder in folders for page in folder.glob("*.md")}

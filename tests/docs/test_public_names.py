@@ -1,13 +1,31 @@
 """The public interface changes on purpose, or not at all."""
 
+import subprocess
+import sys
+
 import gapless
 
 NAMES = """
-BackfillHandle BlockingContext Chunk Context Engine Explicit FetchResult Filter GaplessError Job
-PermanentError Range RetryPolicy TransientError blocks daily epochs fetch hourly job monthly static
+BackfillHandle BlockingContext Chunk Context Engine Explicit FetchProgress FetchResult Filter
+GaplessError Job PermanentError Range Report RetryPolicy TransientError __version__ blocks daily
+epochs fetch fetch_sync hourly job monthly static verify verify_sync
 """
 
 
 def test_these_are_the_public_names() -> None:
     assert gapless.__all__ == NAMES.split()
     assert all(getattr(gapless, name) for name in gapless.__all__)
+
+
+def test_they_are_listed_before_they_are_imported() -> None:
+    """`dir`, and so the completion of a shell, does not need to load anything."""
+    code = "import gapless, sys; print(*dir(gapless)); assert 'gapless.runtime' not in sys.modules"
+    listed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=True, text=True
+    )
+    assert {*gapless.__all__} <= {*listed.stdout.split()}
+
+
+def test_a_function_is_not_hidden_by_a_package_of_its_name() -> None:
+    code = "import gapless.cli.verify, gapless; assert callable(gapless.verify), gapless.verify"
+    subprocess.run([sys.executable, "-c", code], check=True)

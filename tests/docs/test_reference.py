@@ -22,7 +22,7 @@ from gapless.sinks.sqlite import ranges
 from gapless.sources.reactions import Reaction
 from gapless.telemetry.actions import ACTIONS
 from gapless.telemetry.metrics import METRICS, Kind
-from gapless.verify import Coverage, Finding, Report
+from gapless.verification import Coverage, Finding, Report
 from scripts import data_reference
 from tests.conformance.fetch.test_fault_matrix import MATRIX
 from tests.docs import pages
@@ -194,7 +194,7 @@ def test_every_field_of_the_json_of_a_verification() -> None:
     wanted = {*found, *found["tables"][0], *found["findings"][0]}
     assert [name for name in sorted(wanted) if f"`{name}`" not in text] == []
     told = re.findall(
-        r'Finding\(\s*"(\w+)"', "".join(f.read_text() for f in SOURCES.glob("verify/*.py"))
+        r'Finding\(\s*"(\w+)"', "".join(f.read_text() for f in SOURCES.glob("verification/*.py"))
     )
     assert [check for check in sorted({*told}) if f"| `{check}` |" not in text] == []
 

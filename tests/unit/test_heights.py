@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from gapless.core.errors import BadSelector
-from gapless.core.heights import Heights, Tag, Tip
+from gapless.core.heights import Count, Heights, Moment, Tag, Tip, text_of
 from gapless.core.ranges import Span
 
 
@@ -28,8 +30,106 @@ def test_the_grammar(text: str, expected: Heights) -> None:
     assert Heights.parse(text) == expected
 
 
+def day(text: str) -> Moment:
+    begins = int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())
+    return Moment(text, begins, begins + 86_400)
+
+
+def second(text: str) -> Moment:
+    at = int(datetime.fromisoformat(text).timestamp())
+    return Moment(text, at, at + 1)
+
+
 @pytest.mark.parametrize(
-    "text", ["", ":", "latest", "latest:5", "9:3", "5:+0", "a:b", "1:2:3", "-5:9"]
+    ("text", "expected"),
+    [
+        ("2024-01-01:2024-01-31", Heights(day("2024-01-01"), day("2024-01-31"))),
+        ("2024-02-29", Heights(day("2024-02-29"), day("2024-02-29"))),
+        ("2024-01-01:latest", Heights(day("2024-01-01"), Tag.LATEST)),
+        ("2024-01-01:", Heights(day("2024-01-01"), Tag.FINALIZED)),
+        (":2024-01-01", Heights(0, day("2024-01-01"))),
+        ("18M:2024-01-01", Heights(18_000_000, day("2024-01-01"))),
+        ("2024-01-01 : 18M", Heights(day("2024-01-01"), 18_000_000)),
+        ("2024-01-01:+5k", Heights(day("2024-01-01"), Count(5000))),
+        (
+            "2024-01-01T12:00:00Z:2024-01-01T12:30Z",
+            Heights(second("2024-01-01T12:00:00Z"), second("2024-01-01T12:30Z")),
+        ),
+        (
+            "2024-01-01T12:00:00Z:2024-01-01",
+            Heights(second("2024-01-01T12:00:00Z"), day("2024-01-01")),
+        ),
+    ],
+)
+def test_dates_are_days_or_instants_in_utc(text: str, expected: Heights) -> None:
+    heights = Heights.parse(text)
+    assert heights == expected
+    assert heights.is_dated
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint", "hint"),
+    [
+        ("0-10", "`0-10` is not a height", "write a range as `0:10`"),
+        ("0..10", "`0..10` is not a height", "write a range as `0:10`"),
+        ("18M - latest", "`18M - latest` is not a height", "write a range as `18M:latest`"),
+        (
+            "2024-01-01..2024-01-31",
+            "`2024-01-01..2024-01-31` is not a height",
+            "write a range as `2024-01-01:2024-01-31`",
+        ),
+        ("2024-01", "`2024-01` is not a day", "write `2024-01-01`"),
+        (
+            "2024-02-30:latest",
+            "there is no day `2024-02-30`",
+            "write `2024-01-31` or `2024-01-31T12:00:00Z`",
+        ),
+        (
+            "9999-12-31",
+            "there is no day `9999-12-31`",
+            "write `2024-01-31` or `2024-01-31T12:00:00Z`",
+        ),
+        (
+            "2024-01-01T12:00:00:latest",
+            "`2024-01-01T12:00:00` names no time zone",
+            "for UTC, write `2024-01-01T12:00:00Z`",
+        ),
+        (
+            "2024-01-31:2024-01-01",
+            "`2024-01-31:2024-01-01` ends before it begins",
+            "write `2024-01-01:2024-01-31`, or `2024-01-31:+N`",
+        ),
+    ],
+)
+def test_what_is_written_otherwise_is_explained(text: str, complaint: str, hint: str) -> None:
+    with pytest.raises(BadSelector) as refused:
+        Heights.parse(text)
+    assert (str(refused.value), refused.value.hint) == (complaint, hint)
+
+
+def test_programs_may_give_a_range_or_a_pair() -> None:
+    assert text_of("18M:+5") == "18M:+5"
+    assert text_of(range(100, 200)) == "100:199"
+    assert text_of((100, 200)) == "100:200"
+    for nothing in (range(5, 5), range(0, 100, 2)):
+        with pytest.raises(BadSelector, match="consecutive"):
+            text_of(nothing)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        ":",
+        "latest",
+        "latest:5",
+        "9:3",
+        "5:+0",
+        "a:b",
+        "1:2:3",
+        "-5:9",
+        "2024-01-01T12:00:00+02:00",
+    ],
 )
 def test_what_is_no_range(text: str) -> None:
     with pytest.raises(BadSelector):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,12 +12,13 @@ import click
 
 from gapless.cli import data, exporting
 from gapless.cli.options import common, note
-from gapless.cli.stores import Store, blocks_option, network_option, opened_store, sink_argument
-from gapless.core.errors import Incomplete, UsageError
+from gapless.cli.stores import blocks_option, network_option, sink_argument
+from gapless.core.errors import Damaged, Incomplete, UsageError
 from gapless.core.ranges import Span
 from gapless.export import FORMATS, LAYOUTS, VERSIONS, Export, find_layout, lacking, range_of
 from gapless.export.layout import Layout
-from gapless.export.output import new_file, refuse_unwritable
+from gapless.export.output import new_file, refuse_unwritable, stdout
+from gapless.runtime.stores import Store, opened_store
 
 _STDOUT = "-"
 _TABLES = [*dict.fromkeys(table for layouts in LAYOUTS.values() for table in layouts)]
@@ -63,8 +63,8 @@ async def export(
 ) -> int:
     """Write stored rows to a file, for other tools.
 
-    All rows of the range, or none: exit code 1 if blocks of it are missing, and then nothing is
-    written. A file has its name only when it is whole.
+    All rows of the range, or none: exit code 1 if blocks of it are missing or damaged, and then
+    nothing is written. A file has its name only when it is whole.
     """
     layout = find_layout(schema, table_name)
     _refuse_output(output, format_name, as_json=as_json)
@@ -74,12 +74,10 @@ async def export(
             job = Export(store.sink, store.chain_id, layout, span)
             with _opened(output) as file:
                 rows = await job.write_to(FORMATS[format_name](layout, file))
-        except Incomplete as missing:
-            note(f"error: {missing}")
-            note(f"\nhint: {missing.hint}")
-            return 1
+        except Damaged as damaged:
+            damaged.hint = exporting.replace_damage(store.shown)
+            raise
         except BrokenPipeError:  # whoever reads has enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 1
     if as_json:
         told = exporting.export_json(store.network, span, rows, schema, output)
@@ -122,5 +120,4 @@ def _opened(output: str) -> Iterator[BinaryIO]:
         with new_file(Path(output)) as file:
             yield file
     else:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+        yield stdout(sys.stdout.fileno())

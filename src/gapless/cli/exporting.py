@@ -40,6 +40,11 @@ def gaps_text(gaps: Mapping[str, RangeSet]) -> str:
     return "; ".join(parts)
 
 
+def replace_damage(sink: str) -> str:
+    """The command that replaces what cannot be read."""
+    return f"`gapless repair {shlex.quote(sink)}` replaces what is damaged"
+
+
 def repair(gaps: Mapping[str, RangeSet], network: str, sink: str) -> str:
     """The command that brings what is missing."""
     heights = RangeSet(span for each in gaps.values() for span in each.spans)

@@ -88,8 +88,9 @@ async def fetch(
 ) -> int:
     """Fetch blocks of a network, prove them, store them.
 
-    From A to B, both included, written as `18M:18.005M`, `18000000:+5000`, `18M:latest` or
-    `:finalized`. The same command again goes on where it was, or finds that nothing is left to do.
+    From A to B, both included, written as `18M:18.005M`, `18000000:+5000`, `18M:latest`,
+    `:finalized` or `2024-01-01:2024-01-31`, in UTC. The same command again goes on where it was, or
+    finds that nothing is left to do.
 
     A node or a sink may also be named as in gapless.toml, or as `env:VARIABLE`. URLs hold keys:
     they are never stored or shown.

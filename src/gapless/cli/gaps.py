@@ -8,7 +8,8 @@ import click
 
 from gapless.cli import data, verifying
 from gapless.cli.options import common, note
-from gapless.cli.stores import blocks_option, network_option, opened_store, sink_argument
+from gapless.cli.stores import blocks_option, network_option, sink_argument
+from gapless.runtime.stores import opened_store
 
 
 @click.command()

@@ -15,23 +15,16 @@ from gapless.cli.figures import counted
 from gapless.cli.foreground import INTERRUPTED
 from gapless.cli.metrics import metrics_page
 from gapless.cli.options import anchor_option, common, hint, note
-from gapless.cli.stores import (
-    Store,
-    blocks_option,
-    network_option,
-    opened_store,
-    place_of,
-    sink_argument,
-    span_of,
-)
+from gapless.cli.stores import blocks_option, network_option, sink_argument
 from gapless.cli.verify import RowProgress, rows_of
 from gapless.config import Config, load
 from gapless.core.ranges import RangeSet, Span
 from gapless.runtime.fetch import Wish
 from gapless.runtime.fetching import FetchResult
+from gapless.runtime.stores import Store, opened_store, place_of, span_of
 from gapless.runtime.wishes import FetchOptions, wish_for
 from gapless.sinks import Access, Request, open_sink
-from gapless.verify import Report
+from gapless.verification import Report
 
 
 @click.command()
@@ -113,20 +106,20 @@ class Plan:
 
     heights: RangeSet  # to be fetched, in place of what is there
     strays: RangeSet  # rows that nobody asked for and no record knows
-    files: tuple[str, ...]  # of a folder, that no manifest lists
+    files: tuple[str, ...]  # what is said of those that the manifest does not list
     elsewhere: RangeSet  # blocks that contradict a known hash
 
     @classmethod
     def of(cls, report: Report) -> Plan:
         stray = [it for it in report.findings if it.check == "stray"]
-        files = tuple(it.words for it in stray if it.words.startswith("the file"))
-        rows = RangeSet(it.span for it in stray if it.words not in files)
+        files = tuple(it.words for it in stray if it.file is not None)
+        rows = RangeSet(it.span for it in stray if it.file is None)
         wrong = report.gaps | report.damaged | rows
         elsewhere = RangeSet(it.span for it in report.findings if it.check == "anchor")
         return cls(wrong & report.asked, wrong - report.asked, files, elsewhere)
 
     def text(self, *, replace_branch: bool) -> str:
-        lines = [f"{words}; remove it by hand if nobody needs it" for words in self.files]
+        lines = [f"{words}; {verifying.BY_HAND}" for words in self.files]
         if self.strays:
             lines.append(f"to remove: rows of {verifying.spans_text(self.strays)}, never asked for")
         if self.heights:

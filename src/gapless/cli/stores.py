@@ -1,33 +1,10 @@
-"""The stored chain that a command is about.
-
-It is named by its sink (a path, a name or a variable) and a network, or by the backfill that has
-filled it: then the blocks in question are those that the backfill was asked for.
-"""
+"""How a command is told which stored chain it is about; see `runtime.stores`."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
-
 import click
 
-from gapless.cli.options import opened
-from gapless.config import Config, load
-from gapless.core.anchors import Anchor
-from gapless.core.errors import BadSelector, Incomplete, UsageError
-from gapless.core.heights import Heights
-from gapless.core.ranges import Span
-from gapless.core.redaction import redact
-from gapless.ledger.records import Backfill
-from gapless.networks import CUSTOM, Network, find_network, network_of_chain
-from gapless.runtime.blocks_spec import anchors_of, known_hashes
-from gapless.sinks import Access, Sink, open_sink
-from gapless.verify import Progress, Report, Verification
-
 sink_argument = click.argument("target", metavar="SINK|BACKFILL")
-_BACKFILL = re.compile(r"bf_[a-z2-7]{10}(-\d+)?")
 network_option = click.option(
     "--network", "network_name", metavar="NAME", help="Which chain, if there are several."
 )
@@ -37,112 +14,3 @@ blocks_option = click.option(
     metavar="A:B",
     help="From A to B, both included. Default: all blocks that were asked for.",
 )
-
-
-@dataclass(frozen=True)
-class Store:
-    """An open sink, and the chain in it that was asked for."""
-
-    sink: Sink
-    target: str = field(repr=False)  # the sink's name, or its path or URL, which may hold a secret
-    shown: str  # the same, as it may be shown
-    chain_id: int
-    facts: Network
-    span: Span | None  # the blocks in question; None: all that was asked for
-
-    @property
-    def network(self) -> str:
-        return _name(self.chain_id)
-
-    async def report(
-        self,
-        known_hashes: Mapping[int, bytes],
-        *,
-        deep: bool = False,
-        progress: Progress = lambda _: None,
-    ) -> Report:
-        """What is wrong with the blocks in question."""
-        looking = Verification(self.sink, self.chain_id, self.facts, known_hashes, deep, progress)
-        found = await looking.report(self.span)
-        if found is None:
-            raise Incomplete(
-                f"`{self.shown}` holds no block of {self.network}",
-                hint=f"fetch some: `gapless fetch {self.network} A:B --to {self.shown}`",
-            )
-        return found
-
-    async def known_hashes(self, anchors: Sequence[str] = ()) -> dict[int, bytes]:
-        """Hashes of the network, of the fetches into this sink, and of the person, by height."""
-        recorded = await anchors_of(self.sink, self.chain_id)
-        return known_hashes(self.facts, [*map(Anchor.parse, anchors), *recorded])
-
-
-@asynccontextmanager
-async def opened_store(
-    ledger_url: str, target: str, network_name: str | None, blocks_text: str | None
-) -> AsyncIterator[Store]:
-    """The sink, which must be there; a name of `gapless.toml` comes before a path."""
-    config, span = load(), span_of(blocks_text)
-    wanted = None if network_name is None else find_network(network_name)
-    if target not in config.sinks and _BACKFILL.fullmatch(target):
-        async with opened(ledger_url) as ledger:
-            backfill = await ledger.backfill(target)
-        target, wanted, asked = _filled_by(backfill)
-        span = span or asked
-    async with await open_sink(place_of(config, target), Access.READ) as sink:
-        shown = redact(target)
-        chain_id = _chosen(shown, await sink.chains(), wanted)
-        yield Store(sink, target, shown, chain_id, _facts(wanted, chain_id), span)
-
-
-def _facts(wanted: Network | None, chain_id: int) -> Network:
-    """What is known of the chain. A private one may have a public one's id: `custom` says so."""
-    return network_of_chain(chain_id) if wanted is None else replace(wanted, chain_id=chain_id)
-
-
-def place_of(config: Config, target: str) -> str:
-    """Where a sink is that goes by its name, its variable or its path."""
-    named = target in config.sinks or target.startswith("env:")
-    return config.sink(target) if named else target
-
-
-def _filled_by(backfill: Backfill) -> tuple[str, Network, Span]:
-    """The sink, the network and the blocks of a backfill."""
-    if backfill.job != "blocks":
-        raise UsageError(
-            f"backfill `{backfill.id}` runs `{backfill.job}`, and fills no sink",
-            hint=f"`gapless backfill show {backfill.id}` tells about it",
-        )
-    network = find_network(str(backfill.spec["network"]))
-    network = replace(network, chain_id=int(backfill.spec["chain_id"]))
-    asked = Span(int(backfill.selector["start"]), int(backfill.selector["end"]))
-    return str(backfill.spec["sink"]), network, asked
-
-
-def span_of(text: str | None) -> Span | None:
-    """The range of `--blocks`. There is no head here to count from, only what is stored."""
-    if text is None:
-        return None
-    heights = Heights.parse(text)
-    if not isinstance(heights.last, int):
-        raise BadSelector(f"`{text}` has no end", hint="write `18M:18.005M` or `18000000:+5000`")
-    return Span(heights.first, heights.last)
-
-
-def _chosen(shown: str, chains: list[int], wanted: Network | None) -> int:
-    if wanted is not None and wanted.chain_id is not None:
-        return wanted.chain_id
-    if len(chains) == 1:
-        return chains[0]
-    if not chains:
-        raise UsageError(f"`{shown}` holds no blocks", hint="`gapless fetch` brings some")
-    raise UsageError(
-        f"`{shown}` holds several chains: {', '.join(map(_name, chains))}",
-        hint="choose one with `--network NAME`",
-    )
-
-
-def _name(chain_id: int) -> str:
-    """The network's name, or its chain id, as commands take it."""
-    name = network_of_chain(chain_id).name
-    return str(chain_id) if name == CUSTOM.name else name

@@ -12,17 +12,12 @@ import click
 from gapless.cli import data, verifying
 from gapless.cli.display import CLEAR, LINE_EVERY
 from gapless.cli.options import anchor_option, common, note
-from gapless.cli.stores import (
-    Store,
-    blocks_option,
-    network_option,
-    opened_store,
-    sink_argument,
-)
+from gapless.cli.stores import blocks_option, network_option, sink_argument
 from gapless.config import load
+from gapless.runtime.stores import Store, opened_store
 from gapless.schema import BLOCKS
-from gapless.verify import Report, compare
-from gapless.verify.against import sampled
+from gapless.verification import Report, compare
+from gapless.verification.against import sampled
 
 _SAMPLES = 32
 _PATIENCE = 20.0

@@ -10,8 +10,10 @@ from gapless.cli.figures import counted, duration, short
 from gapless.cli.render import table
 from gapless.core.ranges import RangeSet, Span
 from gapless.schema import TABLES
-from gapless.verify import Coverage, Finding, Report
+from gapless.verification import Coverage, Finding, Report
 
+BY_HAND = "remove it by hand, or move it out of the folder"
+"""What to do about a file that the manifest does not list: nobody knows whose it is."""
 _MOST = 20  # findings that a person wants to read; JSON has all
 
 
@@ -59,13 +61,15 @@ def verdict(report: Report) -> str:
 
 def repair(report: Report, network: str, sink: str) -> str:
     """The command that brings what is missing, or replaces what is wrong."""
-    checks = {finding.check for finding in report.findings}
+    checks = {finding.check for finding in report.findings if finding.file is None}
     if checks & {"anchor", "hash"}:
         branch = f"`gapless repair {shlex.quote(sink)} --replace-branch`"
         return f"these blocks are of another chain or branch; if your node is right: {branch}"
     if checks:
         return f"replace what is wrong: `gapless repair {shlex.quote(sink)}`"
-    return f"fill the gaps: `{_fetch(report, network, report.gaps, sink)}`"
+    if report.gaps:
+        return f"fill the gaps: `{_fetch(report, network, report.gaps, sink)}`"
+    return f"{BY_HAND}: whoever reads `*.parquet` there reads it too"
 
 
 def _fetch(report: Report, network: str, heights: RangeSet, sink: str) -> str:

@@ -21,10 +21,11 @@
     ├── SinkError             a sink cannot take what it is given
     │   ├── FencedOff         a newer run has touched the range: nothing was written
     │   ├── BrokenSeam        a stored neighbour is of another branch: nothing was written
-    │   ├── Damaged           stored rows cannot be read: the range has to be fetched again
+    │   ├── Damaged           stored rows cannot be read: repair the range; exit code 1
     │   ├── Incomplete        it does not hold all that was asked of it: exit code 1
     │   ├── Orphaned          its blocks are not on the node's chain: repair it; exit code 1
     │   └── SinkUnusable      it is no sink, or not one for this
+    ├── OutputError           the file that is to be written cannot be: exit code 1
     └── JobError              raised by a job, or about one
         ├── TransientError    trying again later may help: the retry policy decides
         ├── PermanentError    trying again cannot help: the run goes on without the culprit
@@ -199,6 +200,12 @@ class Orphaned(SinkError):
 
 class SinkUnusable(SinkError):
     """It is no sink, or not one for this."""
+
+
+class OutputError(GaplessError):
+    """A file cannot be written."""
+
+    exit_code = 1
 
 
 class JobError(GaplessError):

@@ -1,18 +1,23 @@
 """Ranges of heights as people write them, and what they mean on a chain with a head.
 
-    18M:18.005M       from 18,000,000 to 18,005,000, both included
-    18000000:+5000    5,000 blocks
-    18M:latest        to the head; `18M:finalized`, or `18M:`, to the last block that is final
-    :latest           from the first block
-    18M               one block
+    18M:18.005M             from 18,000,000 to 18,005,000, both included
+    18000000:+5000          5,000 blocks
+    18M:latest              to the head; `18M:finalized`, or `18M:`, to the last block that is final
+    :latest                 from the first block
+    18M                     one block
+    2024-01-01:2024-01-31   all blocks of January, by their times in UTC
+    2024-01-01T12:00:00Z:   from the first block at or after noon
 
-A tag is pinned once, when the backfill is created. What is not final may still change, so an end
-beyond that is clipped, and the person is told.
+Both ends are included, whatever they are: a day that ends a range is in it until midnight. A date
+and a tag are resolved once, when the backfill is created. What is not final may still change, so an
+end beyond that is clipped, and the person is told.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from gapless.core.errors import BadSelector
@@ -20,7 +25,12 @@ from gapless.core.ranges import Span, parse_number
 
 HIGHEST = 2**63 - 1
 """No height is above it: databases count no further."""
-_GRAMMAR = "write `18M:18.005M`, `18000000:+5000`, `18M:latest` or `:finalized`"
+_GRAMMAR = "write `18M:18.005M`, `18000000:+5000`, `18M:latest` or `2024-01-01:2024-01-31`"
+_DAY = r"\d{4}-\d\d-\d\d"
+_END = rf"{_DAY}(?:T\d\d:\d\d(?::\d\d)?Z?)?|[^:]*"
+_RANGE = re.compile(rf"(?P<first>{_END}?)\s*(?:(?P<colon>:)\s*(?P<last>{_END}))?")
+_SIMPLE = rf"{_DAY}|\d[\d_,]*(?:\.\d+)?[kKmMbB]?"
+_WITHOUT_COLON = re.compile(rf"({_SIMPLE})\s*(?:\.\.+|-)\s*({_SIMPLE}|latest|finalized)")
 
 
 class Tag(StrEnum):
@@ -29,33 +39,116 @@ class Tag(StrEnum):
 
 
 @dataclass(frozen=True)
-class Heights:
-    """From a height to another, or to a tag."""
+class Moment:
+    """A day or a second in UTC, by seconds since 1970: from `begins` on, and before `ends`."""
 
-    first: int
-    last: int | Tag
+    text: str
+    begins: int
+    ends: int
+
+    @classmethod
+    def parse(cls, text: str) -> Moment:
+        is_day = "T" not in text
+        if not is_day and not text.endswith("Z"):
+            raise BadSelector(f"`{text}` names no time zone", hint=f"for UTC, write `{text}Z`")
+        try:
+            begins = datetime.fromisoformat(text.removesuffix("Z")).replace(tzinfo=UTC)
+            ends = begins + (timedelta(days=1) if is_day else timedelta(seconds=1))
+        except (ValueError, OverflowError):
+            kind = "day" if is_day else "time"
+            raise BadSelector(
+                f"there is no {kind} `{text}`", hint="write `2024-01-31` or `2024-01-31T12:00:00Z`"
+            ) from None
+        return cls(text, int(begins.timestamp()), int(ends.timestamp()))
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Count:
+    """So many blocks, from a first one whose height is not known yet."""
+
+    blocks: int
+
+    def __str__(self) -> str:
+        return f"+{self.blocks}"
+
+
+@dataclass(frozen=True)
+class Heights:
+    """From a height or a moment to another, or to a tag."""
+
+    first: int | Moment
+    last: int | Moment | Count | Tag
 
     @classmethod
     def parse(cls, text: str) -> Heights:
-        start, colon, end = (part.strip() for part in text.partition(":"))
+        found = _RANGE.fullmatch(text.strip())
+        start, end = (found["first"], found["last"]) if found else ("", "")
         if not (start or end) or start in set(Tag):
-            raise BadSelector(f"`{text}` is no range of blocks", hint=_GRAMMAR)
-        first = _height(start) if start else 0
-        if not colon:
-            return cls(first, first)
+            raise BadSelector(f"`{text}` is not a range of blocks", hint=_GRAMMAR)
+        assert found is not None
+        if found["colon"] is None:
+            only = _end(start)
+            return cls(only, only)
+        first = _end(start) if start else 0
         if end in set(Tag) or not end:
             return cls(first, Tag(end or Tag.FINALIZED))
         if end.startswith("+"):
             count = parse_number(end[1:])
             if count < 1:
                 raise BadSelector(f"`{text}` selects no block", hint="`+N` counts from 1")
+            if isinstance(first, Moment):
+                return cls(first, Count(count))
             return cls(first, _height(str(first + count - 1)))
-        last = _height(end)
-        if last < first:
+        last = _end(end)
+        if _is_before(last, first):
             raise BadSelector(
                 f"`{text}` ends before it begins", hint=f"write `{last}:{first}`, or `{first}:+N`"
             )
         return cls(first, last)
+
+    @property
+    def is_dated(self) -> bool:
+        """Whether heights are still to be found for its dates."""
+        return isinstance(self.first, Moment) or isinstance(self.last, Moment)
+
+    def __str__(self) -> str:
+        return f"{self.first}:{self.last}"
+
+
+def text_of(heights: str | range | tuple[int, int]) -> str:
+    """A range as it is written; a pair includes both of its heights, as all ranges here do."""
+    if isinstance(heights, str):
+        return heights
+    if not isinstance(heights, range):
+        first, last = heights
+        return f"{first}:{last}"
+    if heights.step != 1 or not heights:
+        raise BadSelector(
+            f"`{heights}` is not a range of consecutive blocks", hint="write `range(100, 200)`"
+        )
+    return f"{heights[0]}:{heights[-1]}"
+
+
+def _end(text: str) -> int | Moment:
+    if re.fullmatch(rf"{_DAY}(T.*)?", text):
+        return Moment.parse(text)
+    if re.fullmatch(r"\d{4}-\d\d", text):
+        raise BadSelector(f"`{text}` is not a day", hint=f"write `{text}-01`")
+    if found := _WITHOUT_COLON.fullmatch(text):
+        raise BadSelector(
+            f"`{text}` is not a height", hint=f"write a range as `{found[1]}:{found[2]}`"
+        )
+    return _height(text)
+
+
+def _is_before(last: int | Moment, first: int | Moment) -> bool:
+    """Whether an end is sure to lie before a beginning; of a date and a height nobody knows yet."""
+    if isinstance(last, Moment) and isinstance(first, Moment):
+        return last.ends <= first.begins
+    return isinstance(last, int) and isinstance(first, int) and last < first
 
 
 def _height(text: str) -> int:
@@ -74,7 +167,8 @@ class Tip:
     by_depth: bool  # the node has no tag for it: so many blocks below the head
 
     def pin(self, heights: Heights) -> Span:
-        """The heights as numbers, clipped to what is final."""
+        """The heights as numbers, clipped to what is final. Its dates have to be resolved."""
+        assert isinstance(heights.first, int)
         last = heights.last if isinstance(heights.last, int) else self.head
         if heights.first > self.final:
             raise BadSelector(

@@ -18,7 +18,7 @@ from gapless.export.layout import Layout, Window
 from gapless.export.writers import Writer
 from gapless.schema import BLOCKS, LOGS, TABLES, table
 from gapless.sinks import Sink, Stored
-from gapless.verify.windows import COUNTS
+from gapless.verification.windows import COUNTS
 
 _WINDOW = 100  # blocks, unless the sink keeps more together
 _PIECE = 5_000  # rows that are made into text at once

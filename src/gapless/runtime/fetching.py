@@ -1,7 +1,5 @@
 """A fetch that is open: its nodes, its sink, and what is missing between them.
 
-    result = await fetch("ethereum", "18M:+5000", rpc=["https://…"], to="eth.db")
-
 Everything that can be wrong is found before anything is made: a wrong wish before a node is asked,
 an unreachable or wrong node before a sink or a ledger is there.
 """
@@ -15,12 +13,11 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Unpack
 
 import msgspec
 
 from gapless.checks.levels import Level, lacking_proofs
-from gapless.config import Config, load
+from gapless.config import Config
 from gapless.core.anchors import Anchor
 from gapless.core.backfill import State
 from gapless.core.errors import Damaged, LedgerError, Orphaned, SinkUnusable
@@ -32,6 +29,7 @@ from gapless.runtime import blocks
 from gapless.runtime.blocks_spec import BlocksSpec, anchors_of, known_hashes
 from gapless.runtime.branch import abandoned
 from gapless.runtime.counts import Counts
+from gapless.runtime.dates import without_dates
 from gapless.runtime.engine import BackfillHandle, Engine
 from gapless.runtime.fetch import (
     Wish,
@@ -43,12 +41,10 @@ from gapless.runtime.holding import Holding, discard_damaged, holding
 from gapless.runtime.plane import (
     Plane,
     endpoints_of,
-    keep_profiles,
     kept_profiles,
     plane_with,
 )
-from gapless.runtime.process import DEFAULT_LEDGER, actor
-from gapless.runtime.wishes import FetchOptions, wish_for
+from gapless.runtime.process import actor
 from gapless.runtime.worker import WorkerOptions
 from gapless.sinks import Access, Request, Sink, Stored
 from gapless.sinks.location import open_sink
@@ -231,12 +227,16 @@ async def open_fetch(
         source = EvmSource(pool, wish.network, receipts=False)
         tip = await survey(source, wish.network, wish.confirmations)
         pool.patience = PATIENCE
-        span = tip.pin(wish.heights)
         assert pool.chain_id is not None
         network = replace(wish.network, chain_id=pool.chain_id)
         known = known_hashes(network, wish.anchors)
         trusted = [anchor.height for anchor in wish.anchors]
         await refuse_wrong_chain(pool, known, tip.final, network.name, trusted)
+        if wish.heights.is_dated:
+            async with _sink_at(config.sink(wish.sink), create=False) as sink:
+                heights = await without_dates(wish.heights, tip, network, source, sink)
+            wish = replace(wish, heights=heights)
+        span = tip.pin(wish.heights)
         async with _sink_at(config.sink(wish.sink), create=create) as sink:
             spec = wish.spec(pool.chain_id, "" if sink is None else sink.id)
             opened = partial(Fetching, wish, ledger_url, providers, pool, absent, tip, span)
@@ -320,28 +320,3 @@ async def _sink_at(target: str, *, create: bool) -> AsyncIterator[Sink | None]:
         return
     async with sink:
         yield sink
-
-
-async def fetch(
-    network: str,
-    heights: str,
-    *,
-    rpc: Sequence[str] = (),
-    to: str | None = None,
-    ledger: str | None = None,
-    **options: Unpack[FetchOptions],
-) -> FetchResult:
-    """Fetches blocks into a sink, to the end; what is stored already is not asked for again."""
-    config = load()
-    url = ledger or config.ledger or DEFAULT_LEDGER
-    wish, places = wish_for(config, network, heights, rpc, to, options)
-    async with open_fetch(wish, places.config, url) as fetching:
-        if not fetching.missing:
-            return await fetching.result()
-        began = time.monotonic()
-        with fetching.plane() as plane:
-            engine, wanted = await fetching.engine()
-            async with engine:
-                ended = await (await start(engine, plane, wanted)).wait()
-                await keep_profiles(engine.ledger, wish.network.name, fetching.pool)
-            return await fetching.result(plane.counts, ended, time.monotonic() - began)

@@ -41,6 +41,7 @@ ACTIONS = (
     "ledger_unreachable",
     "ledger_recovered",
     "backfill_unreadable",
+    "progress_failed",
 )
 
 _LOGGER = logging.getLogger("gapless")

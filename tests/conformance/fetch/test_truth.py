@@ -17,7 +17,7 @@ from gapless.devnode import Chain, DevNode, Parameters, simulated
 from gapless.devnode.wire import Reply
 from gapless.networks import network_of_chain
 from gapless.sinks import Access, open_sink
-from gapless.verify import Report, Verification
+from gapless.verification import Report, Verification
 from tests.conformance.fetch.stage import contents, truth
 from tests.conformance.sink.conftest import target_of
 from tests.unit.rpc.nodes import Outspoken

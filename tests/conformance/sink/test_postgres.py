@@ -14,7 +14,7 @@ from gapless.networks import CUSTOM
 from gapless.schema import TABLES, TRANSACTIONS
 from gapless.sinks import Access, open_sink
 from gapless.sinks.postgres import PostgresSink, database, locks
-from gapless.verify import Verification
+from gapless.verification import Verification
 from tests.conformance.sink.stage import (
     CHAIN_ID,
     HEADERS_OF_TEN,

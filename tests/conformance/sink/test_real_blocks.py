@@ -15,7 +15,7 @@ from gapless.schema.digest import digest
 from gapless.sinks import Batch, Sink
 from gapless.sources.evm.decode import decode_blocks
 from gapless.sources.evm.structs import parse_block, parse_receipts
-from gapless.verify import Verification
+from gapless.verification import Verification
 from tests.conformance.sink.stage import within
 from tests.data.recorded import real_blocks, real_chain, with_blocks, with_chains
 

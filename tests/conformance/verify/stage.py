@@ -14,7 +14,7 @@ from gapless.schema import BLOCKS, TABLES, table
 from gapless.schema.arrow import Tables
 from gapless.schema.digest import digest
 from gapless.sinks import Access, Batch, Request, Sink, Stored, open_sink
-from gapless.verify import Report, Verification
+from gapless.verification import Report, Verification
 from tests.conformance.sink.stage import within
 from tests.conformance.verify.places import Place
 from tests.conformance.verify.signed import CHAIN_ID

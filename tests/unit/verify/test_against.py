@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from gapless.core.ranges import RangeSet, Span
 from gapless.sinks import Sink
-from gapless.verify import Finding, compare
-from gapless.verify.against import sampled
+from gapless.verification import Finding, compare
+from gapless.verification.against import sampled
 from tests.conformance.sink.stage import CHAIN_ID, FORK, batch, rows_of
 
 

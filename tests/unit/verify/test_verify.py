@@ -16,8 +16,8 @@ from gapless.networks import network_of_chain
 from gapless.schema import TABLES, table
 from gapless.schema.digest import digest
 from gapless.sinks import Request, Sink, open_sink
-from gapless.verify import Finding, Report, Verification, check
-from gapless.verify import deep as deep_look
+from gapless.verification import Finding, Report, Verification, check
+from gapless.verification import deep as deep_look
 from tests.conformance.sink.stage import CHAIN_ID, FORK, HEADERS, PROVEN, batch, rows_of
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from gapless.cli.stores import span_of
 from gapless.cli.verifying import repair, report_text, spans_text, verdict
 from gapless.core.errors import BadSelector
 from gapless.core.ranges import RangeSet, Span
-from gapless.verify import Anchored, Coverage, Finding, Report, Reproven
+from gapless.runtime.stores import span_of
+from gapless.verification import Anchored, Coverage, Finding, Report, Reproven
 
 WHOLE = RangeSet.of((0, 1999))
 GAPS = RangeSet.of(*((at, at + 1) for at in range(0, 100, 10)))
@@ -69,8 +69,23 @@ def test_headers_alone_stay_alone(stored: RangeSet, option: str) -> None:
     assert repair(report, "ethereum", "x.db") == command
 
 
+def test_a_file_that_nobody_lists_is_for_a_person_to_remove() -> None:
+    stray = Finding("stray", "blocks", Span(0, 9), "the file `x` is not listed", file="x")
+    whole = (Coverage("blocks", WHOLE, WHOLE),)
+    alone = Report(1, Span(0, 1999), whole, (stray,))
+    assert repair(alone, "ethereum", "x/") == (
+        "remove it by hand, or move it out of the folder: whoever reads `*.parquet` there reads"
+        " it too"
+    )
+    rows = Finding("stray", "blocks", Span(3000, 3000), "there, but not recorded as stored")
+    both = Report(1, Span(0, 1999), whole, (stray, rows))
+    assert repair(both, "ethereum", "x/") == "replace what is wrong: `gapless repair x/`"
+
+
 def test_a_range_has_two_ends() -> None:
     assert span_of(None) is None
     assert span_of("1k:+10") == (1000, 1009)
     with pytest.raises(BadSelector, match="`5:latest` has no end"):
         span_of("5:latest")
+    with pytest.raises(BadSelector, match="`2024-01-01` names dates"):
+        span_of("2024-01-01")

@@ -100,7 +100,7 @@ class StoredRows:
                 f"`{path}` {error}",
                 dataset=entry.dataset,
                 span=entry.span,
-                hint=f"restore the file, or fetch blocks {entry.first}-{entry.last} again",
+                hint="restore the file, or replace it: `gapless repair SINK`",
             ) from error
 
 

@@ -25,14 +25,14 @@ from gapless.networks import Check, Network
 from gapless.schema import BLOCKS, LOGS, TABLES, TRANSACTIONS, table
 from gapless.sinks import Request, Sink, Stored
 from gapless.sinks.records import overlap
-from gapless.verify.anchored import anchored, contradictions
-from gapless.verify.deep import DeepLook, Progress
-from gapless.verify.edges import Edges, record_findings
-from gapless.verify.expected import expected, extent
-from gapless.verify.report import Coverage, Finding, Report, Reproven, joined
-from gapless.verify.strays import stray_files
-from gapless.verify.tally import Tally
-from gapless.verify.windows import (
+from gapless.verification.anchored import anchored, contradictions
+from gapless.verification.deep import DeepLook, Progress
+from gapless.verification.edges import Edges, record_findings
+from gapless.verification.expected import expected, extent
+from gapless.verification.report import Coverage, Finding, Report, Reproven, joined
+from gapless.verification.strays import stray_files
+from gapless.verification.tally import Tally
+from gapless.verification.windows import (
     COLUMNS,
     COUNTS,
     blocks_findings,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gapless.core.ranges import RangeSet, Span
 
@@ -18,6 +18,7 @@ class Finding:
     dataset: str
     span: Span
     words: str
+    file: str | None = None  # the name of a stray one, which nothing but a person may remove
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ def joined(findings: Iterable[Finding]) -> list[Finding]:
             and each.span.first <= before.span.last + 1
         ):
             span = Span(before.span.first, max(before.span.last, each.span.last))
-            found[-1] = Finding(each.check, each.dataset, span, each.words)
+            found[-1] = replace(each, span=span)
         else:
             found.append(each)
     return sorted(found, key=lambda it: (it.span, it.dataset, it.check))

@@ -8,7 +8,7 @@ from random import Random
 from gapless.core.ranges import RangeSet, Span
 from gapless.schema import BLOCKS
 from gapless.sinks import Sink
-from gapless.verify.report import Finding, joined
+from gapless.verification.report import Finding, joined
 
 HashOf = Callable[[int], Awaitable[bytes]]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gapless.core.ranges import RangeSet, Span
 from gapless.schema import BLOCKS, LOGS, TRANSACTIONS, WITHDRAWALS
 from gapless.schema.digest import one_array
-from gapless.verify.report import Finding
+from gapless.verification.report import Finding
 
 COUNTS = {
     TRANSACTIONS.name: "transaction_count",

@@ -14,8 +14,8 @@ import pyarrow as pa
 from gapless.core.ranges import Span
 from gapless.sinks import Stored
 from gapless.sinks.records import overlap
-from gapless.verify.report import Finding
-from gapless.verify.windows import numbers
+from gapless.verification.report import Finding
+from gapless.verification.windows import numbers
 
 
 class Tally:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from gapless.core.ranges import RangeSet, Span
 from gapless.schema import BLOCKS
 from gapless.sinks import Sink
-from gapless.verify.report import Anchored, Finding
+from gapless.verification.report import Anchored, Finding
 
 
 async def contradictions(

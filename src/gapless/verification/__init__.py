@@ -6,10 +6,10 @@ row again; `anchored` tells of which chain they are; `against` compares with a n
 contract of a sink is used, and rows pass through in windows: memory does not grow with the range.
 """
 
-from gapless.verify.against import compare
-from gapless.verify.check import Verification
-from gapless.verify.deep import Progress
-from gapless.verify.report import Anchored, Coverage, Finding, Report, Reproven
+from gapless.verification.against import compare
+from gapless.verification.check import Verification
+from gapless.verification.deep import Progress
+from gapless.verification.report import Anchored, Coverage, Finding, Report, Reproven
 
 __all__ = [
     "Anchored",

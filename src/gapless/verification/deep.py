@@ -25,8 +25,8 @@ from gapless.schema.digest import MODULUS, digest
 from gapless.sinks import Sink, Stored
 from gapless.sinks.admission import ascending
 from gapless.sinks.records import overlap
-from gapless.verify.report import Finding, Reproven
-from gapless.verify.windows import halves, numbers
+from gapless.verification.report import Finding, Reproven
+from gapless.verification.windows import halves, numbers
 
 _WINDOW = 250  # blocks that are read at once, unless the sink keeps more together
 _PROOF_WINDOW = 50  # blocks that are restored at once

@@ -14,8 +14,8 @@ from gapless.core.ranges import RangeSet
 from gapless.schema import BLOCKS
 from gapless.schema.digest import one_array
 from gapless.sinks import Stored
-from gapless.verify.report import Finding
-from gapless.verify.windows import numbers
+from gapless.verification.report import Finding
+from gapless.verification.windows import numbers
 
 
 def record_findings(

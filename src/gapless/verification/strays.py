@@ -7,7 +7,7 @@ from pathlib import PurePath
 
 from gapless.core.ranges import Span
 from gapless.sinks import Sink
-from gapless.verify.report import Finding
+from gapless.verification.report import Finding
 
 _NAME = re.compile(r"(?:.*/)?(?P<table>[a-z_]+)/(?P<first>\d+)-(?P<last>\d+)\.")
 
@@ -20,5 +20,5 @@ async def stray_files(sink: Sink, whole: Span) -> list[Finding]:
         span = Span(int(parts["first"]), int(parts["last"])) if parts else whole
         dataset = parts["table"] if parts else PurePath(name).parent.name
         words = f"the file `{name}` is not listed in the manifest"
-        found.append(Finding("stray", dataset, span, words))
+        found.append(Finding("stray", dataset, span, words, file=name))
     return found

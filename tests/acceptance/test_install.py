@@ -1,0 +1,39 @@
+"""`make install` says at once what keeps it from working."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PRETENDING = "import sys; sys.version_info = (3, 9, 2, 'final', 0); exec(sys.argv[1])"
+
+
+@pytest.mark.parametrize("chosen", [[], ["PYTHON=python3.9"]], ids=["default", "chosen"])
+def test_an_old_python_is_named_before_anything_is_made(tmp_path: Path, chosen: list[str]) -> None:
+    for name in ("Makefile", "requirements.lock", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    for name in ("python3", "python3.9"):
+        old = tmp_path / name
+        old.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{PRETENDING}" "$2"\n')
+        old.chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    told = subprocess.run(
+        ["make", "install", *chosen],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    name = "python3.9" if chosen else "python3"
+    assert told.returncode != 0
+    assert told.stderr.splitlines()[0] == (
+        f"Gapless needs Python 3.11 or newer; {name} is 3.9.2. Set PYTHON=python3.11 or newer."
+    )
+    assert not (tmp_path / ".venv").exists()
