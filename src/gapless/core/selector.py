@@ -63,6 +63,17 @@ class Filter(msgspec.Struct, frozen=True, tag="filter", tag_field="kind"):
 
 Selector = Range | Explicit | Filter
 
+
+class ExplicitSummary(msgspec.Struct, frozen=True, tag="explicit", tag_field="kind"):
+    """The first of some explicit partitions, and how many more there are."""
+
+    keys: list[str]
+    more: int
+
+
+Summary = Range | ExplicitSummary | Filter
+"""A selector in the small form that events and backfills hold."""
+
 _SMALL = 400  # bytes of a selector within an event that must stay under a kilobyte
 
 
@@ -172,10 +183,14 @@ def summary(selector: Selector) -> dict[str, Any]:
         shown = [key[:64] for key in selector.keys[:3]]
         while len(msgspec.json.encode(shown)) > _SMALL:
             shown.pop()
-        return {"kind": "explicit", "keys": shown, "more": len(selector.keys) - len(shown)}
-    form: dict[str, Any] = msgspec.to_builtins(selector)
-    if len(msgspec.json.encode(form)) > _SMALL:
+        return _form(ExplicitSummary(shown, len(selector.keys) - len(shown)))
+    if len(msgspec.json.encode(selector)) > _SMALL:
         raise BadSelector("the selector's text is too long", hint="use fewer or shorter tags")
+    return _form(selector)
+
+
+def _form(small: Summary) -> dict[str, Any]:
+    form: dict[str, Any] = msgspec.to_builtins(small)
     return form
 
 

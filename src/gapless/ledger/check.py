@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from gapless.core.backfill import Lifecycle
 from gapless.core.chunk import planned_indices
-from gapless.core.errors import LedgerError, Unreadable
+from gapless.core.errors import LedgerError
 from gapless.core.events import BackfillCompacted
 from gapless.core.projection import Projection, digest
 from gapless.ledger import control, views
@@ -41,10 +41,8 @@ async def check(tx: Transaction, backfill_id: str) -> list[str]:
 
 
 async def _selection_holds(tx: Transaction, digest: str) -> bool:
-    try:
-        return (await views.selection(tx, digest)).digest == digest
-    except Unreadable:  # or it is gone
-        return False
+    found = await views.selection_if_readable(tx, digest)
+    return found is not None and found.digest == digest
 
 
 async def compactable(tx: Transaction) -> list[str]:

@@ -33,6 +33,7 @@ from gapless.ledger.records import (
     claim_from_row,
     decoded,
     lifecycle_from_row,
+    order_of,
 )
 
 PLAN_AHEAD = 256
@@ -212,7 +213,7 @@ async def _plan(tx: Transaction, backfill_id: str, locked: _Locked, count: int) 
     count = min(count, locked.chunk_total - locked.planned)
     if count <= 0:
         return 0
-    if Order(locked.run_order) is Order.OLDEST:
+    if order_of(backfill_id, locked.run_order) is Order.OLDEST:
         low, direction = locked.planned, 1
     else:
         low, direction = locked.chunk_total - locked.planned - count, -1

@@ -15,7 +15,7 @@ import msgspec
 from gapless.core import backfill as machine
 from gapless.core.backfill import Command, Lifecycle, State, Stop, Tally
 from gapless.core.chunk import Status
-from gapless.core.errors import Conflict, NotFound, Unreadable, WrongState
+from gapless.core.errors import Conflict, NotFound, WrongState
 from gapless.core.events import BackfillCreated, ChunkEnded, Codec, Event
 from gapless.core.spec import encode_spec
 from gapless.ledger import views
@@ -207,9 +207,9 @@ async def _first_error(tx: Transaction, backfill_id: str) -> str | None:
     if row is None:
         return None
     index, error_class, message, *place = row
-    try:
-        selection = await views.selection(tx, (await views.backfill(tx, backfill_id)).selection)
-    except Unreadable:
+    digest = (await views.backfill(tx, backfill_id)).selection
+    selection = await views.selection_if_readable(tx, digest)
+    if selection is None:
         return f"{error_class}: {message} (chunk {index})"
     keys = ", ".join(selection.describe(missing_of_row(place)))
     return f"{error_class}: {message} (chunk {index}, partitions {keys})"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -320,8 +321,19 @@ class WorkerRow:
 
 def decoded(backfill_id: str, what: str, text: Any, kind: type[T]) -> T:
     """What a row of a backfill says in JSON; raises if it makes no sense."""
-    try:
+    with _readable(backfill_id, what):
         return msgspec.json.decode(text, type=kind)
+
+
+def order_of(backfill_id: str, text: str) -> Order:
+    with _readable(backfill_id, "order"):
+        return Order(text)
+
+
+@contextmanager
+def _readable(backfill_id: str, what: str) -> Iterator[None]:
+    try:
+        yield
     except (msgspec.MsgspecError, UsageError, TypeError, ValueError) as error:
         raise Unreadable(
             f"the {what} of backfill `{backfill_id}` cannot be read: {error}",

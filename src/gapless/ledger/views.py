@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -14,7 +14,7 @@ from gapless.core.events import AnyEvent, Codec
 from gapless.core.projection import ChunkFacts
 from gapless.core.ranges import Span
 from gapless.core.retry import RetryPolicy
-from gapless.core.selector import Selection
+from gapless.core.selector import ExplicitSummary, Selection, Summary
 from gapless.ledger.database import Row, Transaction, one
 from gapless.ledger.records import (
     Attempt,
@@ -27,6 +27,7 @@ from gapless.ledger.records import (
     decoded,
     lifecycle_from_row,
     missing_of_row,
+    order_of,
 )
 
 T = TypeVar("T")
@@ -59,6 +60,13 @@ async def selection(tx: Transaction, digest: str) -> Selection:
         raise Unreadable(f"the selection `{digest:.16}` cannot be read: {error}") from error
 
 
+async def selection_if_readable(tx: Transaction, digest: str) -> Selection | None:
+    try:
+        return await selection(tx, digest)
+    except Unreadable:
+        return None
+
+
 async def chunks(
     tx: Transaction, backfill_id: str, low: int = 0, high: int = EVERYTHING, limit: int = PAGE
 ) -> list[ChunkRow]:
@@ -87,13 +95,14 @@ async def dead(
 ) -> list[DeadLetter]:
     """Dead letters that nobody has purged or retried."""
     letters = []
-    selections: dict[str, Selection] = {}
+    selections: dict[str, Selection | None] = {}
     for row in await tx.fetch("dead", id=backfill_id, limit=limit):
         owner, job, digest, index, first, last, attempts, lost, processed, holes, *rest = row
         if digest not in selections:
-            selections[digest] = await selection(tx, digest)
+            selections[digest] = await selection_if_readable(tx, digest)
         positions = missing_of_row((first, last, processed, holes))
-        partitions = tuple(selections[digest].describe(positions))
+        selected = selections[digest]
+        partitions = tuple(selected.describe(positions)) if selected else ("unreadable",)
         letters.append(DeadLetter(owner, job, index, positions, partitions, attempts, lost, *rest))
     return letters
 
@@ -159,26 +168,27 @@ def _backfill(row: Sequence[Any]) -> Backfill:
     pending = planned - running - failed - complete - abandoned - cancelled  # maybe a million
     problems: list[str] = []
 
-    def readable(what: str, text: Any, kind: type[T], otherwise: T) -> T:
+    def readable(otherwise: T, read: Callable[..., T], *arguments: Any) -> T:
         try:
-            return decoded(id, what, text, kind)
+            return read(id, *arguments)
         except Unreadable as error:
             problems.append(str(error))
             return otherwise
 
+    form = readable(ExplicitSummary([], partitions), decoded, "selector", selector, Summary)
     return Backfill(
         id,
         job,
         job_version,
-        readable("spec", spec, dict[str, Any], {}),
-        readable("selector", selector, dict[str, Any], {"kind": "unreadable"}),
+        readable({}, decoded, "spec", spec, dict[str, Any]),
+        msgspec.to_builtins(form),
         digest,
         partitions,
         chunk_size,
         max_concurrent_runs,
         queue,
-        Order(run_order),
-        readable("retry policy", retry, RetryPolicy, RetryPolicy()),
+        readable(Order.OLDEST, order_of, run_order),
+        readable(RetryPolicy(), decoded, "retry policy", retry, RetryPolicy),
         lease_seconds,
         timeout,
         lifecycle_from_row(id, state, state_version, stopping),

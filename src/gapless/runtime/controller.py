@@ -14,7 +14,7 @@ from typing import Any, TypedDict
 import msgspec
 
 from gapless.core.chunk import Order
-from gapless.core.errors import BadSelector, UsageError
+from gapless.core.errors import BadSelector, Unreadable, UsageError
 from gapless.core.partitions import Scheme, checked_text
 from gapless.core.retry import RetryPolicy
 from gapless.core.selector import Selection, Selector, resolve, summary
@@ -108,10 +108,12 @@ class Controller:
         return [*found, unplanned] if unplanned else found
 
     async def _cheap_selection(self, backfill: Backfill) -> Selection | None:
-        """The selection, unless reading all its keys would take long."""
+        """The selection, unless reading all its keys would take long, or they cannot be read."""
         if backfill.selector["kind"] != "range" and backfill.partitions > CHEAP:
             return None
-        return await self._ledger.selection(backfill.selection)
+        with suppress(Unreadable):
+            return await self._ledger.selection(backfill.selection)
+        return None
 
 
 def new_id() -> str:

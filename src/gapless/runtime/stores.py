@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from gapless.config import Config, load
 from gapless.core.anchors import Anchor
-from gapless.core.errors import BadSelector, Incomplete, UsageError
+from gapless.core.errors import BadSelector, Incomplete, Unreadable, UsageError
 from gapless.core.heights import Heights
 from gapless.core.ranges import Span
 from gapless.core.redaction import redact
@@ -108,6 +108,8 @@ def _filled_by(backfill: Backfill) -> tuple[str, Network, Span]:
             f"backfill `{backfill.id}` runs `{backfill.job}`, and fills no sink",
             hint=f"`gapless backfill show {backfill.id}` tells about it",
         )
+    if backfill.unreadable:
+        raise Unreadable(backfill.unreadable, hint="name the sink and `--blocks` instead")
     network = find_network(str(backfill.spec["network"]))
     network = replace(network, chain_id=int(backfill.spec["chain_id"]))
     asked = Span(int(backfill.selector["start"]), int(backfill.selector["end"]))
