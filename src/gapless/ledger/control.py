@@ -211,7 +211,7 @@ async def _first_error(tx: Transaction, backfill_id: str) -> str | None:
     selection = await views.selection_if_readable(tx, digest)
     if selection is None:
         return f"{error_class}: {message} (chunk {index})"
-    keys = ", ".join(selection.describe(missing_of_row(place)))
+    keys = ", ".join(selection.describe(missing_of_row(place))).replace("\0", r"\x00")
     return f"{error_class}: {message} (chunk {index}, partitions {keys})"
 
 

@@ -14,9 +14,10 @@ from typing import Any
 
 import msgspec
 
-from gapless.core.errors import Conflict, Unreadable
+from gapless.core.errors import Conflict, Unreadable, UsageError
 from gapless.core.retry import RetryPolicy
 from gapless.core.selector import Range, Selection, summary
+from gapless.core.spec import encode_spec
 from gapless.ledger import control
 from gapless.ledger.database import Transaction, one
 from gapless.ledger.records import Backfill, BackfillRequest, decoded
@@ -68,7 +69,8 @@ async def _start(tx: Transaction, backfill_id: str, epoch: int, stored: str) -> 
     problem = None
     try:
         hook = decoded(backfill_id, "hook", stored, Hook)
-    except Unreadable as error:
+        encode_spec(hook.spec)
+    except (Unreadable, UsageError) as error:
         hook, problem = UNREADABLE, str(error)
     created = await control.create(
         tx,

@@ -6,8 +6,9 @@ import pytest
 
 from gapless.core.chunk import Status
 from gapless.core.errors import Conflict, Unreadable
+from gapless.core.selector import Selection
 from gapless.ledger import Ledger
-from tests.conformance.ledger.test_groups import join
+from tests.conformance.ledger.test_groups import HOOK, join
 from tests.support import Home, claim, claim_one, complete, create, fail, finish, state, statuses
 
 
@@ -111,3 +112,25 @@ async def test_a_hook_that_cannot_be_read_fails_where_it_is_seen(
     assert hook.state == "FAILED"
     assert "the hook of backfill `drained-wallets-1` cannot be read" in str(hook.error)
     assert await ledger.close_epochs() == []
+
+
+async def test_a_hook_whose_spec_cannot_be_kept_fails_where_it_is_seen(
+    ledger: Ledger, home: Home
+) -> None:
+    await join(ledger, "a")
+    await finish(ledger)
+    table = "groups" if home.url.startswith("sqlite") else "gapless.groups"
+    spoiled = HOOK.replace('"main"', '"https://user:pw@node.example/KEY"')
+    await home.run(f"UPDATE {table} SET hook = '{spoiled}'")
+    await ledger.close_epochs()
+    assert await state(ledger, "drained-wallets-1") == "FAILED"
+
+
+async def test_a_key_with_a_nul_is_named_all_the_same(ledger: Ledger) -> None:
+    """No scheme has such keys any more, but a ledger may hold some."""
+    keys = Selection("static", keys=("a\0b",))
+    await create(ledger, selection=keys)
+    await fail(ledger, await claim_one(ledger), permanent=True)
+    await ledger.settle()
+    found = await ledger.backfill("bf")
+    assert (found.state, found.error) == ("FAILED", r"Boom: it broke (chunk 0, partitions a\x00b)")
