@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,7 +16,7 @@ from gapless.core.ranges import RangeSet, Span
 from gapless.networks import network_of_chain
 from gapless.schema import TABLES, table
 from gapless.schema.digest import digest
-from gapless.sinks import Request, Sink, open_sink
+from gapless.sinks import Access, Request, Sink, open_sink
 from gapless.verification import Finding, Report, Verification, check
 from gapless.verification import deep as deep_look
 from tests.conformance.sink.stage import CHAIN_ID, FORK, HEADERS, PROVEN, batch, rows_of
@@ -248,6 +249,18 @@ async def test_rows_that_are_there_twice_are_found(tmp_path: Path) -> None:
     height = rows_of("logs", Span(0, 9))["block_number"][2].as_py()
     assert twice == {("blocks", (2, 2)), ("logs", (height, height))}
     assert {it.check for it in report.findings} == {"damaged", "duplicate", "digest"}
+
+
+async def test_a_block_that_is_there_twice_is_found_at_first_sight(tmp_path: Path) -> None:
+    target = f"{tmp_path}/twice.duckdb"
+    async with await open_sink(target) as sink:
+        await sink.write(batch(0, 9), 5)
+    with duckdb.connect(target) as connection:
+        connection.execute("INSERT INTO blocks SELECT * FROM blocks WHERE block_number = 6")
+    async with await open_sink(target, Access.READ) as sink:
+        report = await report_of(sink)
+    twice = Finding("duplicate", "blocks", Span(6, 6), "there more than once")
+    assert twice in report.findings
 
 
 async def test_a_page_that_nothing_else_reads_is_found_by_a_deep_look(tmp_path: Path) -> None:
