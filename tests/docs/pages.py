@@ -48,7 +48,7 @@ _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _PORT = re.compile(r"\b854\d\b")
 _VARYING = {
-    r"^\S+ +[━╸─]{8,}.*\n": "",  # progress, which only a slow run tells of
+    r"^\S+ +([━╸─]{8,}|[\d.]+%).*\n": "",  # progress, which only a slow run tells of
     r"^[\d,]+ rows read in .*\n": "",  # likewise
     r"\bbf_[a-z2-7]{10}\b": "ID",
     r"\d{4}-\d\d-\d\d(T|\s)\d\d:\d\d:\d\d(Z|,\d{3})": "TIME",
@@ -57,7 +57,7 @@ _VARYING = {
     r"^calls: .*$": "CALLS",
     r"^written: .*$": "WRITTEN",
     r"\bseconds=[\d.]+": "SECONDS",
-    r"\b(?:\d+m)?\d+(\.\d)?s\b": "SECONDS",
+    r"\b((?:\d+m)?\d+(\.\d)?s|\d+h\d\dm)\b": "SECONDS",
     r"[\d.]+[kM]? (blocks|calls)/s": r"PACE \1/s",
     r"calls for this +[\d,]+": "CALLS",
     r"\S+:\d+:[0-9a-f]{6}\b": "WORKER",
