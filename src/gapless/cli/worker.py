@@ -23,9 +23,8 @@ from gapless.sources.rpc import Providers, Share
 @click.command()
 @click.option(
     "--slots",
-    default="default=4",
-    show_default=True,
     metavar="QUEUE=N,…",
+    show_default="default=4",
     help="How many chunks of which queues at once; each slot takes `priority` first.",
 )
 @click.option("--until-idle", is_flag=True, help="Stop when no backfill is left to run.")
@@ -50,7 +49,7 @@ from gapless.sources.rpc import Providers, Share
 async def worker(
     ledger_url: str,
     as_json: bool,
-    slots: str,
+    slots: str | None,
     until_idle: bool,
     poll: float,
     drain: float,
@@ -65,13 +64,14 @@ async def worker(
     Jobs are imported as backfills ask for them, from the current folder or the environment.
     The log goes to stderr, with --json as JSON; how the runs ended goes to stdout then.
     """
-    parsed = parse_slots(slots)
+    config = load()
+    parsed = parse_slots(config.slots if slots is None else slots)
     share = Share(0, processes)
     errands = [
         WorkErrand(ledger_url, parsed, poll, drain, as_json, verbose, each)
         for each in share.others()
     ]
-    providers = Providers(load().fetch.workers, share=share)
+    providers = Providers(config.fetch.workers, share=share)
     engine = Engine(
         ledger_url,
         slots=parsed,
