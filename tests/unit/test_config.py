@@ -185,6 +185,17 @@ def test_a_key_that_resembles_none_comes_with_all_of_them() -> None:
     assert refused.value.hint == "known are base, max_delay, jitter, limit, schedule"
 
 
+def test_a_file_in_another_folder_is_named_by_its_path(tmp_path: Path) -> None:
+    file = tmp_path / "gapless.toml"
+    file.write_text("ledgr = 'x.db'")
+    with pytest.raises(UsageError) as refused:
+        config.load({}, tmp_path)
+    assert str(refused.value) == f"`{file}`: unknown key `ledgr`"
+    file.write_bytes(b"\xff")
+    with pytest.raises(UsageError, match="cannot read"):
+        config.load({}, tmp_path)
+
+
 def test_a_misspelled_endpoint_or_sink_comes_with_the_right_one(tmp_path: Path) -> None:
     found = config.parse(TEXT)
     with pytest.raises(UsageError, match="no endpoint `archiv`") as refused:

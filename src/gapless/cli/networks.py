@@ -72,8 +72,13 @@ def finality(network: Network) -> str:
 
 
 def _known_blocks(network: Network) -> str:
-    heights = [each.height for each in network.anchors]
-    return f"{len(heights)}, up to {heights[-1]:,}" if heights else ""
+    match [each.height for each in network.anchors]:
+        case []:
+            return ""
+        case [0]:
+            return "genesis"
+        case [*heights]:
+            return f"{len(heights)}, up to {heights[-1]:,}"
 
 
 def not_proven(network: Network) -> Iterator[str]:

@@ -57,13 +57,10 @@ def by_process(works: Sequence[Work], seconds: float) -> list[str]:
     """What each process has done, a line for each; nothing, if there is only one."""
     if len(works) == 1:
         return []
+    fetches = any(work.blocks for work in works)
     return [
         f"process {nth}: {counted(work.chunks, 'chunk')}, "
-        + (
-            f"{_written(work)}, {short(_rate(work.blocks, seconds))} blocks/s"
-            if work.blocks
-            else counted(work.partitions, "partition")
-        )
+        + (_fetched(work, seconds) if fetches else counted(work.partitions, "partition"))
         for nth, work in enumerate(works, 1)
     ]
 
@@ -77,6 +74,10 @@ def work_json(work: Work, ended: Mapping[str, int], seconds: float) -> dict[str,
         "seconds": round(seconds, 3),
         "partitions_per_second": round(_rate(work.partitions, seconds), 1),
     }
+
+
+def _fetched(work: Work, seconds: float) -> str:
+    return f"{_written(work)}, {short(_rate(work.blocks, seconds))} blocks/s"
 
 
 def _written(work: Work) -> str:

@@ -28,7 +28,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gapless.config.environment import overridden
-from gapless.config.file import anchored, find, parse
+from gapless.config.file import find, parse, read
 from gapless.config.settings import (
     FILE,
     Config,
@@ -63,5 +63,5 @@ def load(environment: Mapping[str, str] | None = None, folder: Path | None = Non
     """The configuration of this process."""
     environment = os.environ if environment is None else environment
     path = find(environment, folder or Path.cwd())
-    config = Config() if path is None else anchored(parse(path.read_text(), path.name), path.parent)
+    config = Config() if path is None else read(path)
     return sound(overridden(config, environment))

@@ -38,6 +38,16 @@ def find(environment: Mapping[str, str], folder: Path) -> Path | None:
     )
 
 
+def read(path: Path) -> Config:
+    """The configuration of a file, which an error names so that it can be found."""
+    name = path.name if path.parent == Path.cwd() else str(path)
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read `{name}`: {error}") from None
+    return _anchored(parse(text, name), path.parent)
+
+
 def parse(text: str, name: str = FILE) -> Config:
     """The configuration that a file says."""
     try:
@@ -53,7 +63,7 @@ def parse(text: str, name: str = FILE) -> Config:
         raise UsageError(f"`{name}`: {error}", hint=error.hint) from None
 
 
-def anchored(config: Config, folder: Path) -> Config:
+def _anchored(config: Config, folder: Path) -> Config:
     """The configuration with its relative paths below the folder of the file, not of the caller."""
     if folder == Path.cwd():
         return config

@@ -31,9 +31,13 @@ def test_a_summary_names_chunks_partitions_blocks_batches_and_rate() -> None:
 
 def test_each_process_has_a_line_if_there_are_several() -> None:
     assert by_process([WORK], 10.0) == []
-    assert by_process([WORK, Work(1, 10)], 10.0) == [
+    assert by_process([WORK, Work()], 10.0) == [
         "process 1: 12 chunks, 1,300 blocks written in 13 batches, 130 blocks/s",
-        "process 2: 1 chunk, 10 partitions",
+        "process 2: 0 chunks, 0 blocks written in 0 batches, 0 blocks/s",
+    ]
+    assert by_process([Work(1, 10), Work(2, 15)], 10.0) == [
+        "process 1: 1 chunk, 10 partitions",
+        "process 2: 2 chunks, 15 partitions",
     ]
 
 
