@@ -81,5 +81,5 @@ async def test_a_choice_and_a_limit(gapless: Commands, ledger: Ledger) -> None:
 def test_nothing_is_planned_yet(sqlite_gapless: Commands) -> None:
     sqlite_gapless.start("copy", "--id", "b")
     none = sqlite_gapless("backfill", "chunks", "b")
-    assert (none.stdout, none.stderr) == ("", "no chunk is planned yet\n")
+    assert (none.stdout, none.stderr) == ("", "5 chunks not planned yet\n")
     assert "there is no backfill `x`" in sqlite_gapless.refused("backfill", "chunks", "x")

@@ -10,6 +10,7 @@ import click
 from gapless.cli import data, render
 from gapless.cli.app import LazyGroup
 from gapless.cli.display import ChunkLine, ProgressDisplay
+from gapless.cli.figures import counted
 from gapless.cli.options import Duration, common, hint, limit_option, note, opened
 from gapless.cli.report import exit_code, report
 from gapless.core.backfill import State
@@ -34,7 +35,9 @@ def backfill() -> None:
     type=click.Choice([state.value for state in State], case_sensitive=False),
     help="Only those in this state.",
 )
-@click.option("--all", "everything", is_flag=True, help="Also list hooks of drained groups.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Also list hooks of groups that have not failed."
+)
 @limit_option(50, "List at most this many.")
 @common
 async def ls(
@@ -122,11 +125,13 @@ async def chunks(
         click.echo(data.to_json([data.chunk_json(it, selection, backfill_id) for it in shown]))
     elif shown:
         click.echo(render.chunk_table(shown, selection, backfill_id, found.now))
-    else:
-        chosen = f"no chunks in status {' or '.join(statuses)}"
-        note(chosen if statuses else "no chunk is planned yet")
+    elif statuses:
+        note(f"no chunks in status {' or '.join(statuses)}")
+    unplanned = found.chunks.total - found.chunks.planned
     if len(listed) > limit:
         hint(f"there are more than these {limit}: raise `--limit`")
+    elif unplanned and not statuses:
+        note(f"{counted(unplanned, 'chunk')} not planned yet")
 
 
 @backfill.command()

@@ -53,7 +53,10 @@ async def backfill(tx: Transaction, backfill_id: str) -> Backfill:
 async def backfills(
     tx: Transaction, *, state: str | None = None, hooks: bool = True, limit: int
 ) -> list[Backfill]:
-    """The newest backfills, of one state or of all, with the hooks of groups or without."""
+    """The newest backfills, of one state or of all.
+
+    Without hooks, those of groups are left out unless they have failed.
+    """
     without = None if hooks else RESERVED
     rows = await tx.fetch("backfills", state=state, without=without, limit=limit)
     return [_backfill(row) for row in rows]

@@ -85,13 +85,16 @@ async def test_chunks_are_listed_by_status(ledger: Ledger) -> None:
     assert [it.chunk_index for it in await ledger.chunks("bf", limit=2)] == [0, 1]
 
 
-async def test_hooks_of_groups_are_left_out_on_demand(ledger: Ledger) -> None:
+async def test_hooks_of_groups_are_left_out_unless_they_fail(ledger: Ledger) -> None:
     hook = msgspec.json.encode(Hook("hook", 1, "default", RetryPolicy())).decode()
     await create(ledger, "mine", partitions=1, group="g", hook=hook)
     await finish(ledger, only="mine")
     (started,) = await ledger.close_epochs()
     assert {each.id for each in await ledger.backfills()} == {"mine", started.id}
     assert [each.id for each in await ledger.backfills(hooks=False, limit=1)] == ["mine"]
+    await fail(ledger, (await claim(ledger, jobs=(("hook", 1),)))[0], permanent=True)
+    await ledger.settle()
+    assert {each.id for each in await ledger.backfills(hooks=False)} == {"mine", started.id}
 
 
 async def test_the_counts_add_up_in_every_state(ledger: Ledger) -> None:

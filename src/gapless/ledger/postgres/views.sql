@@ -30,7 +30,8 @@ WHERE b.id = :id
 SELECT @backfill_columns
 FROM gapless.backfills b
 WHERE (:state::text IS NULL OR b.state = :state)
-  AND (:without::text IS NULL OR substr(b.id, 1, length(:without)) <> :without)
+  AND (:without::text IS NULL OR b.state = 'FAILED'
+       OR substr(b.id, 1, length(:without)) <> :without)
 ORDER BY b.created_at DESC, b.id DESC
 LIMIT :limit
 

@@ -27,7 +27,8 @@ WHERE b.id = :id
 SELECT @backfill_columns
 FROM backfills b
 WHERE (:state IS NULL OR b.state = :state)
-  AND (:without IS NULL OR substr(b.id, 1, length(:without)) <> :without)
+  AND (:without IS NULL OR b.state = 'FAILED'
+       OR substr(b.id, 1, length(:without)) <> :without)
 ORDER BY b.created_at DESC, b.id DESC
 LIMIT :limit
 
