@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from gapless.networks import ALIASES, FULL, NETWORKS, Check, Network
+from gapless.cli.networks import aliases, finality, not_proven
+from gapless.networks import NETWORKS, Check, Network
 from gapless.schema.reference import reference
 
+_NAMES = re.compile(rf"\b({'|'.join(Check)}|root)\b")
 FOLDER = Path(__file__).resolve().parents[1] / "docs/reference"
 _WRITTEN = "Written by `make docs` from the definitions themselves; do not edit it.\n"
 _TABLES = f"""# Tables
@@ -20,8 +23,9 @@ A block is stored with all its rows, or not at all. Bytes are stored as bytes; d
 _NETWORKS = f"""# Networks
 
 {_WRITTEN}
-A network is named by its name, an alias, or its chain id. One that is not listed is `custom`: its
-chain id is whatever the node says, and it is held against all checks.
+`gapless networks` prints the same. A network is named by its name, an alias, or its chain id. One
+that is not listed is `custom`: its chain id is whatever the node says, and it is held against all
+checks.
 
 **Final** is what the node calls `finalized`; where it tells nothing, the depth counts. **Not
 proven** are the checks that honest blocks of this network cannot pass, or were not seen to: what is
@@ -46,33 +50,15 @@ def _lines() -> Iterator[str]:
 
 
 def _row(network: Network) -> str:
-    chain = "any" if network.chain_id is None else str(network.chain_id)
-    aliases = ", ".join(f"`{alias}`" for alias, name in ALIASES.items() if name == network.name)
-    depth = network.finality.depth
-    final = f"`{network.finality.tag}`, or {depth}" if network.finality.tag else f"{depth}"
-    blocks = "block" if depth == 1 else "blocks"
-    cells = (f"`{network.name}`", chain, aliases, f"{final} {blocks} deep", _not_proven(network))
-    known = ", ".join(f"{each.height:,}" for each in network.anchors) or "—"
-    return f"| {' | '.join((*cells, known))} |"
-
-
-def _not_proven(network: Network) -> str:
-    """What the latest blocks lack, and what earlier ones did."""
-    *earlier, latest = network.eras
-    parts = [_listed(FULL - latest.checks)]
-    if network.byzantium:
-        parts.append(f"below {network.byzantium:,} `receipts_root`, if the node lacks `root`")
-    if network.sprint:
-        parts.append(f"`state_sync` in every {network.sprint}th block")
-    for era, behind in zip(earlier, network.eras[1:], strict=True):
-        parts.append(f"below {behind.start:,} {_listed(FULL - era.checks)}")
-    return "; ".join(filter(None, parts)) or "—"
-
-
-def _listed(checks: frozenset[Check]) -> str:
-    few = checks if len(checks) <= len(FULL) // 2 else FULL - checks
-    names = ", ".join(f"`{check}`" for check in Check if check in few)
-    return names if few is checks else f"all but {names}"
+    cells = (
+        f"`{network.name}`",
+        "any" if network.chain_id is None else str(network.chain_id),
+        ", ".join(f"`{alias}`" for alias in aliases(network)),
+        finality(network).replace("finalized", "`finalized`"),
+        _NAMES.sub(r"`\1`", "; ".join(not_proven(network))) or "—",
+        ", ".join(f"{each.height:,}" for each in network.anchors) or "—",
+    )
+    return f"| {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -28,6 +27,7 @@ from gapless.core.anchors import Anchor
 from gapless.core.errors import UsageError
 from gapless.core.evm.checkpoints import CHECKPOINTS
 from gapless.core.evm.header import HeaderForm
+from gapless.core.similar import did_you_mean
 
 
 class Check(StrEnum):
@@ -234,7 +234,5 @@ def network_of_chain(chain_id: int) -> Network:
 
 
 def _suggestion(name: str) -> str:
-    similar = get_close_matches(name, [*NETWORKS, *ALIASES], n=2)
-    if similar:
-        return f"did you mean {' or '.join(f'`{each}`' for each in similar)}?"
-    return f"`custom` takes any EVM chain; known are {', '.join(sorted(NETWORKS))}"
+    similar = did_you_mean(name, [*NETWORKS, *ALIASES])
+    return similar or "`gapless networks` lists them; `custom` takes any EVM chain"

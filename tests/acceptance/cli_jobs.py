@@ -35,6 +35,11 @@ async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
     note(chunk.id)
 
 
+@gapless.job(partitions=BLOCKS, chunk_size=10, retry=gapless.RetryPolicy.backoff(base=1, retries=7))
+async def patient(chunk: gapless.Chunk, context: gapless.Context) -> None:
+    note(chunk.id)
+
+
 @gapless.job(partitions=gapless.daily("2024-01-01", "2024-12-31"))
 def days(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
     for day in chunk:

@@ -76,7 +76,7 @@ class Commands:
 
     @contextmanager
     def running(
-        self, *arguments: str, command: Path | None = None
+        self, *arguments: str, command: Path | None = None, env: Mapping[str, str] | None = None
     ) -> Iterator[subprocess.Popen[str]]:
         """A command in the background, which does not outlive the test.
 
@@ -90,7 +90,7 @@ class Commands:
             subprocess.Popen(
                 [command, *arguments],
                 cwd=self.folder,
-                env=self.environment(),
+                env=self.environment(env),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
@@ -107,7 +107,7 @@ class Commands:
         return (self.folder / "stderr").read_text()
 
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
-        dropped = ("COLUMNS", "PYTHONDONTWRITEBYTECODE")
+        dropped = ("COLUMNS", "ETH_RPC_URL", "PYTHONDONTWRITEBYTECODE")
         return {
             **{name: value for name, value in os.environ.items() if name not in dropped},
             "GAPLESS_LEDGER": self.home.url,

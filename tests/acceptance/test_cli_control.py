@@ -62,7 +62,7 @@ async def test_ls_lists_the_newest_first(sqlite_gapless: Commands) -> None:
     listed = gapless("backfill", "ls")
     assert listed.stderr == ""
     head, *rows = listed.stdout.splitlines()
-    assert head.split() == ["id", "state", "progress", "chunks", "failing", "job", "created"]
+    assert head.split() == ["id", "state", "progress", "chunks", "failing", "created", "what"]
     assert [row.split()[:2] for row in rows] == [
         ["third", "PENDING"],
         ["second", "CANCELLED"],
@@ -80,7 +80,13 @@ async def test_an_empty_ledger_has_nothing_to_list(gapless: Commands) -> None:
 
     assert gapless.json("backfill", "ls") == []
     nothing = gapless("backfill", "ls")
-    assert (nothing.stdout, nothing.stderr) == ("", "no backfills\n")
+    assert nothing.stdout == ""
+    assert nothing.stderr == (
+        f"no backfills yet in {gapless.home.url}\n\n"
+        "hint: `gapless fetch` and `gapless backfill start` make them\n"
+    )
+    failed = gapless("backfill", "ls", "--state", "failed")
+    assert (failed.stdout, failed.stderr) == ("", "no backfills in state FAILED\n")
 
 
 class TestWait:

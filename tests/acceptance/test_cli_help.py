@@ -11,9 +11,9 @@ from gapless.cli.app import gapless as command_line
 from tests.acceptance.commands import Commands
 
 COMMANDS = {  # those that work on a ledger
-    "backfill start", "backfill ls", "backfill show", "backfill wait", "backfill pause",
-    "backfill resume", "backfill cancel", "backfill retry-failed", "worker", "dead ls",
-    "dead retry", "dead purge", "ledger check", "ledger migrate", "ledger compact",
+    "backfill start", "backfill ls", "backfill show", "backfill chunks", "backfill wait",
+    "backfill pause", "backfill resume", "backfill cancel", "backfill retry-failed", "worker",
+    "dead ls", "dead retry", "dead purge", "ledger check", "ledger migrate", "ledger compact",
 }  # fmt: skip
 
 

@@ -26,6 +26,7 @@ BAD_STARTS = [
     ("--job jobs --range 0:9", "`jobs` does not name a job"),
     ("--job no_such:copy --range 0:9", "cannot import `no_such`: No module named 'no_such'"),
     ("--job jobs:no_such --range 0:9", "module `jobs` has no `no_such`"),
+    ("--job jobs:copi --range 0:9", "hint: did you mean `copy`?"),
     ("--job jobs:not_a_job --range 0:9", "`jobs:not_a_job` is no job"),
     ("--job raises:job --range 0:9", "importing `raises` failed: RuntimeError: no configuration"),
     ("--job leaves:job --range 0:9", "importing `leaves` failed: SystemExit: 3"),
@@ -207,6 +208,7 @@ class TestLedgers:
         said = gapless.refused(*command.split(), "--ledger", "missing/ledger.db")
 
         assert "there is no ledger at `missing/ledger.db`" in said
+        assert "hint: `gapless fetch` or `gapless backfill start" in said
         assert not (gapless.folder / "missing").exists()
 
     def test_an_empty_postgres_database(self, postgres_gapless: Commands) -> None:

@@ -69,6 +69,14 @@ async def test_no_worker(gapless: Commands) -> None:
     assert page.stderr == "\nhint: `gapless worker --slots backlog=4` runs it\n"
 
 
+async def test_a_queue_that_is_almost_one_that_is_served(gapless: Commands, ledger: Ledger) -> None:
+    gapless.start("copy", "--id", "b", "--queue", "defualt")
+    await join(ledger)
+
+    detail = "no live worker serves the queue `defualt`; did you mean `default`?"
+    assert why(gapless.show("b")) == {None: ("no_worker", detail)}
+
+
 async def test_leased_no_room_and_unplanned(gapless: Commands, ledger: Ledger) -> None:
     gapless.start("copy", "--id", "b", "--range", "0:9999", "--max-concurrent", "2")
     await join(ledger)

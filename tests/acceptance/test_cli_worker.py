@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
+from typing import Any
 
 import apsw
 import pytest
@@ -15,6 +17,11 @@ from tests.acceptance.fleet import heeds
 from tests.waiting import eventually
 
 QUICK = ("worker", "--poll", "50ms")
+OUTCOMES = ("completed", "failed", "given_back", "lease_lost")
+
+
+def outcomes(summary: dict[str, Any]) -> dict[str, int]:
+    return {name: summary[name] for name in OUTCOMES}
 
 
 async def test_it_picks_up_what_is_started_afterwards(gapless: Commands) -> None:
@@ -51,7 +58,7 @@ async def test_it_serves_only_its_queues(sqlite_gapless: Commands) -> None:
 
     done = gapless.json(*QUICK, "--slots", "backlog=2", "--until-idle")
 
-    assert done == {"completed": 5, "failed": 0, "given_back": 0, "lease_lost": 0}
+    assert outcomes(done) == {"completed": 5, "failed": 0, "given_back": 0, "lease_lost": 0}
     assert gapless.show("other")["state"] == "PENDING"
 
 
@@ -62,7 +69,7 @@ async def test_json_is_on_stdout_and_the_log_is_json_on_stderr(sqlite_gapless: C
 
     done = gapless(*QUICK, "--until-idle", "--json", "--verbose")
 
-    assert done.json == {"completed": 1, "failed": 1, "given_back": 0, "lease_lost": 0}
+    assert outcomes(done.json) == {"completed": 1, "failed": 1, "given_back": 0, "lease_lost": 0}
     said = [line for line in done.stderr.splitlines() if line.startswith("{")]
     log = [json.loads(line) for line in said]
     actions = [line["action"] for line in log if "action" in line]
@@ -134,7 +141,8 @@ async def test_sigterm_drains_a_worker_that_has_not_started_yet(sqlite_gapless: 
         stdout, _ = worker.communicate(timeout=10)
 
     assert worker.returncode == 0
-    assert sum(json.loads(stdout).values()) == gapless.ran().count("h:0")  # drained, not killed
+    ended = outcomes(json.loads(stdout))
+    assert sum(ended.values()) == gapless.ran().count("h:0")  # drained, not killed
     assert gapless.show("h")["chunks"]["running"] == 0
 
 
@@ -163,6 +171,25 @@ async def test_show_names_the_module_that_a_worker_lacks(sqlite_gapless: Command
         (unplanned,) = gapless.show("f")["waiting"]
 
     assert unplanned["detail"].endswith("cannot import `jobs`: No module named 'jobs'")
+
+
+async def test_it_says_at_the_end_what_it_has_done(sqlite_gapless: Commands) -> None:
+    gapless = sqlite_gapless
+    gapless.start("copy", "--id", "c", "--range", "0:49")
+    gapless.start("picky", "--id", "p", "--range", "0:9")
+
+    done = gapless(*QUICK, "--until-idle")
+
+    summary = done.stderr.splitlines()[-1]
+    assert re.fullmatch(
+        r"chunks: 5 completed, 1 failed in \S+; 50 partitions, \S+ partitions/s", summary
+    )
+    nothing = gapless.json(*QUICK, "--until-idle")
+    assert (nothing["partitions"], nothing["blocks"], nothing["batches"]) == (0, 0, 0)
+    assert nothing["partitions_per_second"] == 0
+    assert nothing["seconds"] > 0
+    idle = gapless(*QUICK, "--until-idle").stderr.splitlines()[-1]
+    assert idle.startswith("chunks: none run in ")
 
 
 @pytest.mark.parametrize("slots", ["2", "default=1,backlog=1"])

@@ -133,6 +133,17 @@ def test_endpoints_of_the_configuration(
     assert "env:NODE_URL" in doctor(*named, code=0, folder=tmp_path).stdout
 
 
+def test_the_endpoint_of_the_environment(node: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ETH_RPC_URL", node)
+    (it,) = found()
+    assert (it["endpoint"], it["chain_id"]) == ("env:ETH_RPC_URL", 1337)
+    assert (
+        "`env:ETH_RPC_URL` is on chain 1337, not 1"
+        in doctor("--network", "ethereum", code=2).stderr
+    )
+    assert "there is no endpoint to ask" in doctor("--network", "base", code=2).stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [

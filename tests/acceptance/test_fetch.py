@@ -191,6 +191,70 @@ def test_what_is_wrong_is_refused_with_a_hint_and_nothing_is_made(
     assert sorted(sqlite_gapless.folder.iterdir()) == before
 
 
+def test_the_endpoint_of_the_environment_is_for_ethereum_alone(
+    sqlite_gapless: Commands, url: str
+) -> None:
+    environment = {"ETH_RPC_URL": url}
+    ethereum = sqlite_gapless.refused("fetch", "ethereum", "0:9", "--to", "x.db", env=environment)
+    assert "error: endpoint `env:ETH_RPC_URL` is on chain 1337, not 1\n" in ethereum
+    custom = sqlite_gapless.refused("fetch", "custom", "0:9", "--to", "x.db", env=environment)
+    assert "there is no endpoint for `custom`" in custom
+    assert "hint: `ETH_RPC_URL` is used for `ethereum` only: give `--rpc env:ETH_RPC_URL`" in custom
+    named = ("fetch", "custom", "0:9", "--to", "x.db", "--rpc", "env:ETH_RPC_URL")
+    done = sqlite_gapless(*named, env=environment)
+    assert done.stderr.splitlines()[1] == "endpoint `ETH_RPC_URL`, from the environment"
+    assert "S3CRET" not in ethereum + custom + done.stderr
+
+
+def test_what_is_given_or_configured_goes_before_the_environment(
+    sqlite_gapless: Commands, url: str
+) -> None:
+    (sqlite_gapless.folder / "gapless.toml").write_text(
+        f'[endpoints.mine]\nurl = "{url}"\nnetwork = "ethereum"\n'
+    )
+    fetch = ("fetch", "ethereum", "0:9", "--to", "x.db")
+    environment = {"ETH_RPC_URL": "http://127.0.0.1:1"}
+    assert "`mine` is on chain 1337" in sqlite_gapless.refused(*fetch, env=environment)
+    given = sqlite_gapless.refused(*fetch, "--rpc", url, env=environment)
+    assert "`127.0.0.1:" in given
+    assert "is on chain 1337" in given
+
+
+def test_names_that_are_almost_right(sqlite_gapless: Commands, url: str) -> None:
+    (sqlite_gapless.folder / "gapless.toml").write_text(
+        f'[endpoints.archive]\nurl = "{url}"\nnetwork = "custom"\n[sinks.lake]\nurl = "x.db"\n'
+    )
+    fetch = ("fetch", "custom", "0:9")
+    for arguments, right in (
+        ((*fetch, "--rpc", "archiv"), "archive"),
+        ((*fetch, "--to", "lak"), "lake"),
+        ((*fetch, "--datasets", "blocks,log"), "logs"),
+        (("verify", "lak"), "lake"),
+    ):
+        assert f"hint: did you mean `{right}`?" in sqlite_gapless.refused(*arguments)
+
+
+def test_a_listing_tells_what_is_fetched_and_hides_hooks(
+    sqlite_gapless: Commands, url: str
+) -> None:
+    (sqlite_gapless.folder / "gapless.toml").write_text(
+        f'[endpoints.here]\nurl = "{url}"\nnetwork = "custom"\n[sinks.lake]\nurl = "x.db"\n'
+    )
+    created = sqlite_gapless("fetch", "custom", "10:+100", "--detach").line
+    summary = sqlite_gapless("worker", "--until-idle", "--poll", "50ms").stderr.splitlines()[-1]
+    assert summary.startswith("chunks: 2 completed in ")
+    assert "; 101 partitions, " in summary
+    assert summary.endswith("; 100 blocks written in 1 batch")
+    _, *rows = sqlite_gapless("backfill", "ls").stdout.splitlines()
+    assert [row.split()[0] for row in rows] == [created]
+    assert rows[0].endswith("  custom 10:109 → lake")
+    page = sqlite_gapless("backfill", "show", created).stdout
+    assert "  fetch       custom 10:109 → lake\n" in page
+    _, *rows = sqlite_gapless("backfill", "ls", "--all").stdout.splitlines()
+    told = sorted(row.split("  ")[-1] for row in rows)
+    assert told == ["custom 10:109 → lake", "indexes of lake"]
+
+
 def test_a_key_is_nowhere_to_be_found(sqlite_gapless: Commands, url: str) -> None:
     answers: list[Any] = [
         sqlite_gapless("fetch", "custom", "0:30", "--rpc", url, "--to", "chain.db"),

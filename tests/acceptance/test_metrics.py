@@ -8,6 +8,7 @@ import socket
 from collections.abc import Iterator
 
 import pytest
+from aiohttp import ClientSession
 
 from tests.acceptance.commands import Commands
 from tests.acceptance.test_devnode import devnode
@@ -42,6 +43,13 @@ async def page(gapless: Commands) -> str:
     return found[1]
 
 
+async def health(where: str) -> tuple[int, str]:
+    """What is answered to who asks whether the command can do its work."""
+    page = where.replace("/metrics", "/healthz")
+    async with ClientSession() as session, session.get(page) as answer:
+        return answer.status, await answer.text()
+
+
 async def test_a_worker_tells_what_it_did_and_what_is_left(
     sqlite_gapless: Commands, url: str
 ) -> None:
@@ -58,6 +66,7 @@ async def test_a_worker_tells_what_it_did_and_what_is_left(
         settled_twice = 2  # the fetch, and the finishing of its sink
         await eventually(lambda: gapless.stderr().count("backfill_settled") == settled_twice)
         found = await scraped(where)
+        assert await health(where) == (200, "ok\n")
     assert found["blocks_backfilled_total",] == BLOCKS
     assert found["gapless_batches_written_total",] == 6
     assert found["gapless_rows_written_total", "1337", "blocks"] == BLOCKS
@@ -66,6 +75,8 @@ async def test_a_worker_tells_what_it_did_and_what_is_left(
     assert found["backfill_duration_seconds_count",] == settled_twice
     assert found["backfill_workers",] == 8  # of this process's configuration
     assert found["gapless_actions_total", "chunk_completed"] == 3 + 1
+    assert found["gapless_partitions_completed_total",] == BLOCKS + 1
+    assert found["gapless_stored_height", "1337", "chain"] == BLOCKS - 1
     assert found["gapless_slots", "default"] == 4
     assert found["gapless_chunks_running", "default"] == 0
     assert found["gapless_ledger_backfills", "pending"] == 1
@@ -90,6 +101,8 @@ async def test_a_fetch_tells_how_far_it_is(sqlite_gapless: Commands, url: str) -
             if done:
                 assert 0 < done < 201
                 assert found["backfill_workers",] == 8
+                assert found["gapless_head_height", "1337"] == 300
+                assert found["gapless_stored_height", "1337", "chain.db"] == done - 1
                 assert found["gapless_chunks_running", "foreground"] == 1
                 assert found["gapless_ledger_backfills", "running"] == 1
             return done > 0

@@ -8,6 +8,7 @@ import pytest
 
 from gapless import config
 from gapless.core.errors import UsageError
+from gapless.core.retry import RetryPolicy
 
 TEXT = """
 ledger = "sqlite:///x.db"
@@ -149,3 +150,150 @@ def test_what_may_be_a_url_without_its_scheme_is_not_repeated() -> None:
     with pytest.raises(UsageError, match="neither a URL nor the name of a known endpoint") as told:
         config.Config().endpoint("node.example/v2/S3CRETKEY")
     assert "S3CRETKEY" not in f"{told.value} {told.value.hint}"
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "hint"),
+    [
+        ("[endpoint.main]\nurl = 'http://x'", "unknown key `endpoint`", "`endpoints`"),
+        ("ledgr = 'x.db'", "unknown key `ledgr`", "`ledger`"),
+        ("[fetch]\nwrokers = 1", "unknown key `wrokers` in `[fetch]`", "`workers`"),
+        ("[retry]\nlimits = 1", "unknown key `limits` in `[retry]`", "`limit`"),
+        ("[worker]\nslot = 1", "unknown key `slot` in `[worker]`", "`slots`"),
+        (
+            "[endpoints.main]\nurll = 'http://x/KEY'",
+            "unknown key `urll` in `[endpoints.main]`",
+            "`url`",
+        ),
+        (
+            "[endpoints.main]\nurl = 'http://x'\nnetwork = 'etherium'",
+            "there is no network `etherium` (of the endpoint `main`)",
+            "`ethereum`",
+        ),
+    ],
+)
+def test_a_misspelled_name_comes_with_the_right_one(text: str, error: str, hint: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        config.parse(text)
+    assert str(refused.value) == f"`gapless.toml`: {error}"
+    assert refused.value.hint == f"did you mean {hint}?"
+
+
+def test_a_key_that_resembles_none_comes_with_all_of_them() -> None:
+    with pytest.raises(UsageError, match=r"unknown key `colour` in `\[retry\]`") as refused:
+        config.parse("[retry]\ncolour = 1")
+    assert refused.value.hint == "known are base, max_delay, jitter, limit, schedule"
+
+
+def test_a_file_in_another_folder_is_named_by_its_path(tmp_path: Path) -> None:
+    file = tmp_path / "gapless.toml"
+    file.write_text("ledgr = 'x.db'")
+    with pytest.raises(UsageError) as refused:
+        config.load({}, tmp_path)
+    assert str(refused.value) == f"`{file}`: unknown key `ledgr`"
+    file.write_bytes(b"\xff")
+    with pytest.raises(UsageError, match="cannot read"):
+        config.load({}, tmp_path)
+
+
+def test_a_misspelled_endpoint_or_sink_comes_with_the_right_one(tmp_path: Path) -> None:
+    found = config.parse(TEXT)
+    with pytest.raises(UsageError, match="no endpoint `archiv`") as refused:
+        found.endpoint("archiv")
+    assert refused.value.hint == "did you mean `archive`?"
+    with pytest.raises(UsageError, match="no sink `warehuose`") as refused:
+        found.refuse_misspelled_sink("warehuose")
+    assert refused.value.hint == "did you mean `warehouse`?"
+    for fine in ("warehouse", "warehous.db", f"{tmp_path}", "lake"):
+        found.refuse_misspelled_sink(fine)
+
+
+class TestRetry:
+    TEXT = """
+    [retry]
+    base = "10s"
+    max_delay = 60
+    jitter = 0.1
+    limit = 2
+    schedule = [1, "2m"]
+    """
+
+    @pytest.mark.parametrize(
+        ("policy", "expected"),
+        [
+            (
+                RetryPolicy.backoff(),
+                RetryPolicy.backoff(base=10, max_delay=60, jitter=0.1, retries=2),
+            ),
+            (RetryPolicy.unbounded(), RetryPolicy.unbounded(base=10, max_delay=60, jitter=0.1)),
+            (RetryPolicy.schedule(), RetryPolicy.schedule(1, 120)),
+            (RetryPolicy.halt(), RetryPolicy.halt()),
+        ],
+    )
+    def test_each_policy_takes_its_own_numbers(
+        self, policy: RetryPolicy, expected: RetryPolicy
+    ) -> None:
+        assert config.parse(self.TEXT).retry.applied(policy) == expected
+
+    def test_the_environment_wins_over_the_file(self, tmp_path: Path) -> None:
+        (tmp_path / "gapless.toml").write_text(self.TEXT)
+        variables = {
+            "GAPLESS_RETRY_BASE": "1s",
+            "GAPLESS_RETRY_MAX_DELAY": "2m",
+            "GAPLESS_RETRY_JITTER": "0.5",
+            "GAPLESS_RETRY_LIMIT": "9",
+            "GAPLESS_RETRY_SCHEDULE": "3s,1h",
+        }
+        found = config.load(variables, tmp_path).retry
+        backoff = RetryPolicy.backoff(base=1, max_delay=120, jitter=0.5, retries=9)
+        assert found.applied(RetryPolicy.backoff()) == backoff
+        assert found.applied(RetryPolicy.schedule()) == RetryPolicy.schedule(3, 3600)
+
+    def test_a_long_base_raises_the_longest_delay(self) -> None:
+        found = config.parse("[retry]\nbase = '2h'").retry
+        assert found.applied(RetryPolicy.backoff()).max_delay == 7200
+
+    @pytest.mark.parametrize(
+        ("text", "error"),
+        [
+            ("base = 'soon'", "`gapless.toml`: `soon` is no duration"),
+            ("max_delay = 1", "max_delay must not be below base"),
+            ("jitter = 2", "jitter must lie between 0 and 1"),
+            ("schedule = []", "a schedule needs delays"),
+            ("limit = 'many'", "Expected `int | null`, got `str` - at `retry.limit`"),
+        ],
+    )
+    def test_numbers_that_make_no_sense(self, text: str, error: str) -> None:
+        with pytest.raises(UsageError) as refused:
+            config.parse(f"[retry]\n{text}")
+        assert error in str(refused.value)
+
+    def test_a_variable_that_makes_no_sense_is_named(self, tmp_path: Path) -> None:
+        with pytest.raises(UsageError, match="`GAPLESS_RETRY_BASE`: `soon` is no duration"):
+            config.load({"GAPLESS_RETRY_BASE": "soon"}, tmp_path)
+        with pytest.raises(UsageError, match="`GAPLESS_RETRY_JITTER` is `much`"):
+            config.load({"GAPLESS_RETRY_JITTER": "much"}, tmp_path)
+
+
+class TestSlotsAndQueue:
+    @pytest.mark.parametrize(
+        ("text", "slots"),
+        [
+            ("", "default=4"),
+            ("queue = 'backlog'", "backlog=4"),
+            ("worker.slots = {backlog = 13, priority = 1}", "backlog=13,priority=1"),
+            ("worker.slots = 'backlog=2'", "backlog=2"),
+            ("worker.slots = 7", "7"),
+        ],
+    )
+    def test_forms_of_slots(self, text: str, slots: str) -> None:
+        assert config.parse(text).slots == slots
+
+    def test_the_environment_wins_over_the_file(self, tmp_path: Path) -> None:
+        (tmp_path / "gapless.toml").write_text("queue = 'a'\nworker.slots = {a = 1}\n")
+        found = config.load({"GAPLESS_SLOTS": "b=2", "GAPLESS_QUEUE": "b"}, tmp_path)
+        assert (found.queue, found.slots) == ("b", "b=2")
+
+    def test_a_queue_needs_a_name(self) -> None:
+        with pytest.raises(UsageError, match=r"`gapless\.toml`: `queue` is `a b`"):
+            config.parse("queue = 'a b'")

@@ -140,5 +140,5 @@ def test_a_policy_is_known_by_its_name(kind: RetryKind) -> None:
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UsageError, match="no retry policy `never`") as error:
         RetryPolicy.named("never")
-    assert error.value.hint == "choose of backoff, unbounded, schedule, halt"
+    assert error.value.hint == "known are backoff, unbounded, schedule, halt"
     assert len(DEFAULT_SCHEDULE) == 9

@@ -13,8 +13,9 @@ import click
 
 from gapless.core.errors import GaplessError
 from gapless.core.redaction import Secrets, urls_in
+from gapless.core.similar import did_you_mean
 
-_OURS = ("GAPLESS_", "BACKFILL_")
+_OURS = ("GAPLESS_", "BACKFILL_", "ETH_RPC_URL")
 
 
 class LazyGroup(click.Group):
@@ -53,6 +54,7 @@ class LazyGroup(click.Group):
         "worker": ("gapless.cli.worker", "Run chunks of whatever the ledger has."),
         "dead": ("gapless.cli.dead", "List, show, retry and purge dead letters."),
         "ledger": ("gapless.cli.ledger", "Check, migrate and compact the ledger."),
+        "networks": ("gapless.cli.networks", "List the networks that Gapless knows."),
         "init": ("gapless.cli.init", "Write a configuration to begin with."),
         "doctor": ("gapless.cli.doctor", "Find out what endpoints are good for."),
         "devnode": ("gapless.cli.devnode", "Run a node with a simulated or recorded chain."),
@@ -94,23 +96,17 @@ def main() -> None:
 def in_our_words(error: click.ClickException) -> tuple[str, str | None]:
     """Click's complaint in the style of all other messages, and a hint."""
     context = error.ctx if isinstance(error, click.UsageError) else None
-    complaint, similar = error.format_message(), []
+    complaint, similar = error.format_message(), None
     if isinstance(error, click.NoSuchOption):
-        complaint, similar = error.message, list(error.possibilities or ())
+        complaint = error.message
+        similar = did_you_mean(error.option_name, error.possibilities or ())
     elif isinstance(error, click.exceptions.NoSuchCommand) and context is not None:
-        complaint, similar = error.message, _similar_commands(error.command_name, context)
+        assert isinstance(context.command, click.Group)
+        complaint = error.message
+        similar = did_you_mean(error.command_name, context.command.list_commands(context))
     complaint = re.sub(r"'([^']*)'", r"`\1`", " ".join(complaint.split())).rstrip(".")
     hint = f"see `{context.command_path} --help`" if context else None
-    if similar:
-        hint = f"did you mean {' or '.join(f'`{each}`' for each in similar[:2])}?"
-    return complaint[:1].lower() + complaint[1:], hint
-
-
-def _similar_commands(name: str, context: click.Context) -> list[str]:
-    from difflib import get_close_matches
-
-    assert isinstance(context.command, click.Group)
-    return get_close_matches(name, context.command.list_commands(context))
+    return complaint[:1].lower() + complaint[1:], similar or hint
 
 
 def _say(error: str, hint: str | None) -> None:

@@ -10,9 +10,11 @@ import click
 from gapless.cli import data, render
 from gapless.cli.app import LazyGroup
 from gapless.cli.display import ChunkLine, ProgressDisplay
+from gapless.cli.figures import counted
 from gapless.cli.options import Duration, common, hint, limit_option, note, opened
 from gapless.cli.report import exit_code, report
 from gapless.core.backfill import State
+from gapless.core.chunk import Status
 from gapless.ledger import Ledger
 from gapless.ledger.records import Backfill
 from gapless.runtime.controller import Controller
@@ -33,19 +35,27 @@ def backfill() -> None:
     type=click.Choice([state.value for state in State], case_sensitive=False),
     help="Only those in this state.",
 )
-@limit_option(50, "At most so many.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Also list hooks of groups that have not failed."
+)
+@limit_option(50, "List at most this many.")
 @common
-async def ls(ledger_url: str, as_json: bool, state: str | None, limit: int) -> None:
+async def ls(
+    ledger_url: str, as_json: bool, state: str | None, everything: bool, limit: int
+) -> None:
     """List backfills, the newest first."""
     async with opened(ledger_url) as ledger:
-        found = await ledger.backfills(state=state, limit=limit + 1)
+        found = await ledger.backfills(state=state, hooks=everything, limit=limit + 1)
     shown = found[:limit]
     if as_json:
         click.echo(data.to_json([data.backfill_json(each) for each in shown]))
     elif shown:
         click.echo(render.backfill_table(shown))
+    elif state is not None:
+        note(f"no backfills in state {state}")
     else:
-        note("no backfills")
+        note(f"no backfills yet in {ledger.url}")
+        hint("`gapless fetch` and `gapless backfill start` make them")
     if len(found) > limit:
         hint(f"there are more than these {limit}: raise `--limit`")
 
@@ -81,6 +91,47 @@ async def show(
         if attempts:
             click.echo(f"\n{render.attempts(attempts)}")
         hint(render.next_step(found, explained))
+
+
+@backfill.command()
+@click.argument("backfill_id")
+@click.option(
+    "--status",
+    "statuses",
+    type=click.Choice([status.value for status in Status], case_sensitive=False),
+    multiple=True,
+    help="Only those of this status; repeatable.",
+)
+@limit_option(100, "List at most this many.")
+@common
+async def chunks(
+    ledger_url: str, as_json: bool, backfill_id: str, statuses: tuple[str, ...], limit: int
+) -> None:
+    """List the chunks of a backfill.
+
+    By index; with --status, running ones by the end of their lease, failed ones by when they are
+    retried.
+    """
+    wanted = [Status(each) for each in statuses]
+    async with opened(ledger_url) as ledger:
+        found = await ledger.backfill(backfill_id)
+        selection = await ledger.selection(found.selection)
+        if wanted:
+            listed = await ledger.chunks_with(backfill_id, wanted, limit + 1)
+        else:
+            listed = await ledger.chunks(backfill_id, limit=limit + 1)
+    shown = listed[:limit]
+    if as_json:
+        click.echo(data.to_json([data.chunk_json(it, selection, backfill_id) for it in shown]))
+    elif shown:
+        click.echo(render.chunk_table(shown, selection, backfill_id, found.now))
+    elif statuses:
+        note(f"no chunks in status {' or '.join(statuses)}")
+    unplanned = found.chunks.total - found.chunks.planned
+    if len(listed) > limit:
+        hint(f"there are more than these {limit}: raise `--limit`")
+    elif unplanned and not statuses:
+        note(f"{counted(unplanned, 'chunk')} not planned yet")
 
 
 @backfill.command()

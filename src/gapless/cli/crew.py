@@ -18,6 +18,7 @@ from typing import Self
 import msgspec
 
 from gapless.cli.errands import Errand, News, Report
+from gapless.cli.work import Work
 from gapless.core.redaction import redact
 from gapless.runtime.counts import Counts
 from gapless.sources.rpc.providers import Providers, Rests
@@ -54,6 +55,12 @@ class Crew:
     def ended(self) -> Counter[str]:
         """How their runs ended."""
         return sum((Counter(report.ended) for report in self._reports), Counter())
+
+    def works(self, ended_here: Counter[str]) -> list[Work]:
+        """What each process has done: the command itself, then its helpers."""
+        helpers = [Work.of(report.ended, report.metrics) for report in self._reports]
+        together = Work.of(ended_here + self.ended, metrics.snapshot())
+        return [together.without(Work.total(helpers)), *helpers]
 
     async def __aenter__(self) -> Self:
         for at, errand in enumerate(self._errands):

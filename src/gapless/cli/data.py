@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from gapless.cli.figures import moment
+from gapless.core.chunk import chunk_id
+from gapless.core.ranges import RangeSet
 
 if TYPE_CHECKING:
-    from gapless.ledger.records import Attempt, Backfill, DeadLetter
+    from gapless.core.selector import Selection
+    from gapless.ledger.records import Attempt, Backfill, ChunkRow, DeadLetter
     from gapless.runtime.explain import Explanation
 
 
@@ -52,6 +54,25 @@ def explanation_json(explanation: Explanation) -> dict[str, Any]:
     return {**msgspec.to_builtins(explanation), "until": _moment(explanation.until)}
 
 
+def chunk_json(chunk: ChunkRow, selection: Selection, backfill_id: str) -> dict[str, Any]:
+    return {
+        "chunk_id": chunk_id(backfill_id, chunk.chunk_index),
+        "chunk_index": chunk.chunk_index,
+        "partitions": selection.describe(RangeSet.of(chunk.span)),
+        "count": chunk.span.size,
+        "done": chunk.done,
+        "progress_pct": chunk.progress_pct,
+        "status": chunk.status,
+        "attempts": chunk.tries.attempts,
+        "lost": chunk.tries.lost,
+        "fence": chunk.fence,
+        "owner": chunk.owner,
+        "due": _moment(chunk.due),
+        "error_class": chunk.error_class,
+        "error_message": chunk.error_message,
+    }
+
+
 def dead_json(letter: DeadLetter) -> dict[str, Any]:
     return {
         "chunk_id": letter.chunk_id,
@@ -69,13 +90,6 @@ def dead_json(letter: DeadLetter) -> dict[str, Any]:
 
 def attempt_json(attempt: Attempt) -> dict[str, Any]:
     return {**msgspec.to_builtins(attempt), "at": _moment(attempt.at)}
-
-
-def outcomes_json(ended: Mapping[str, int]) -> dict[str, int]:
-    """How often the runs of a worker ended how."""
-    kinds = {"completed": "completed", "failure": "failed", "givenback": "given_back"}
-    kinds["dropped"] = "lease_lost"
-    return {name: ended.get(kind, 0) for kind, name in kinds.items()}
 
 
 def _moment(seconds: float | None) -> str | None:

@@ -17,7 +17,7 @@ from gapless.config import Config, load
 from gapless.core.anchors import Anchor
 from gapless.core.errors import GaplessError, UsageError
 from gapless.networks import Network, find_network, network_of_chain
-from gapless.runtime.places import host_of
+from gapless.runtime.places import host_of, usual_endpoints
 from gapless.sources.evm.probe import Findings, probe
 from gapless.sources.rpc import EndpointSpec
 
@@ -51,8 +51,9 @@ def doctor(rpcs: tuple[str, ...], name: str | None, anchors: tuple[str, ...], as
     """Find out what endpoints are good for.
 
     Asks each one for its chain, history, receipts, limits and speed, and says what that means for
-    a fetch. Without --rpc, all endpoints of gapless.toml are asked. It costs each some hundred
-    calls and takes some seconds. Exit code 1: some cannot be used; 2: none can.
+    a fetch. Without --rpc, all endpoints of gapless.toml are asked, or else that of ETH_RPC_URL.
+    It costs each some hundred calls and takes some seconds. Exit code 1: some cannot be used; 2:
+    none can.
     """
     network = None if name is None else find_network(name)
     specs = [*_specs(load(), rpcs, network)]
@@ -75,8 +76,13 @@ def doctor(rpcs: tuple[str, ...], name: str | None, anchors: tuple[str, ...], as
 
 def _specs(config: Config, rpcs: Sequence[str], network: Network | None) -> Iterator[EndpointSpec]:
     """The endpoints that were given, or all that the configuration has for the network."""
+    configured = [
+        name
+        for name, each in config.endpoints.items()
+        if network is None or each.network in (None, network.name)
+    ]
     taken: set[str] = set()
-    for text in rpcs or config.endpoints:
+    for text in rpcs or configured or usual_endpoints(network or find_network("ethereum")):
         if "://" in text:
             name = host_of(text)
             while name in taken:
@@ -84,8 +90,6 @@ def _specs(config: Config, rpcs: Sequence[str], network: Network | None) -> Iter
             yield EndpointSpec(name, text)
         else:
             known = config.endpoint(text)
-            if not rpcs and network is not None and known.network not in (None, network.name):
-                continue
             name = text
             yield EndpointSpec(name, known.url, known.rps)
         taken.add(name)

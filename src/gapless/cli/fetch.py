@@ -21,6 +21,7 @@ from gapless.cli.errands import FetchErrand
 from gapless.cli.logs import log_to_nobody, log_to_stderr
 from gapless.cli.metrics import MetricsPage, metrics_option, metrics_page
 from gapless.cli.options import anchor_option, common, hint, note, opened, processes_option
+from gapless.cli.work import by_process
 from gapless.config import Config, load
 from gapless.core.backfill import State
 from gapless.core.chunk import Order
@@ -180,9 +181,14 @@ class Run:
                     if not as_json:
                         click.echo(handle.id, file=stdout)
                     enough = asyncio.create_task(_stop_when_used_up(plane, interrupted, display))
-                    async with self._crew(engine, handle.id, display) as line.crew:
+                    async with self._crew(engine, handle.id, display) as crew:
+                        line.crew = crew
                         await foreground.run_to_the_end(engine, handle, display, interrupted)
                     enough.cancel()
+                    assert engine.worker is not None
+                    works = crew.works(engine.worker.ended)
+                    for text in by_process(works, time.monotonic() - began):
+                        display.say(text)
                     ended = await handle.progress()
                     await keep_profiles(engine.ledger, fetch.spec.network, fetch.pool)
             return await fetch.result(line.counts, ended, time.monotonic() - began)

@@ -14,6 +14,7 @@ from gapless.ledger import redacted
 from gapless.postgres.url import split
 from gapless.runtime.fetch import calls_for
 from gapless.runtime.fetching import Fetching, FetchResult
+from gapless.runtime.places import USUAL, USUAL_VARIABLE
 from gapless.schema.ddl import quoted
 from gapless.sources.rpc import Served
 
@@ -38,6 +39,8 @@ def where(fetch: Fetching) -> str:
     text = f"{chain}: head {tip.head:,}, final {tip.final:,} {rule}"
     if isinstance(wish.heights.last, int) and wish.heights.last > fetch.span.last:
         text += f"\nblocks after {fetch.span.last:,} are not final yet, and left out"
+    if USUAL in wish.endpoints:
+        text += f"\nendpoint `{USUAL_VARIABLE}`, from the environment"
     return text
 
 

@@ -37,6 +37,13 @@ batch_size = 100        # blocks in one write
 chunk_size = 1000       # blocks in one chunk
 verify = "auto"         # off, links, auto or roots
 retry = "backoff"       # backoff, unbounded, schedule or halt
+
+# [retry]
+# base = "2m"           # first delay of backoff and unbounded, which doubles up to max_delay
+# limit = 5             # retries of backoff before a chunk is abandoned
+
+# [worker]
+# slots = {{default = 4}} # chunks that `gapless worker` runs at once, by queue
 """
 
 

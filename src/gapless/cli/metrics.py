@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
@@ -15,12 +16,15 @@ from gapless.runtime.readings import forget_gauges, read_gauges
 metrics_option = click.option(
     "--metrics-port",
     type=click.IntRange(0, 65535),
-    help="Serve /metrics at this port; 0 is any that is free.",
+    help="Serve /metrics and /healthz at this port; 0 is any that is free.",
 )
 
 
+LATELY = 30.0  # seconds: three heartbeats
+
+
 class MetricsPage:
-    """What is read anew for each scrape."""
+    """What is read anew for each request."""
 
     def __init__(self) -> None:
         self._engine: Engine | None = None
@@ -39,6 +43,13 @@ class MetricsPage:
         if self._engine is not None:
             await read_gauges(self._engine)
 
+    def trouble(self) -> str | None:
+        """Why no chunk can be run here; None if the ledger was reached lately."""
+        if self._engine is None:
+            return "the worker is starting or has stopped"
+        silence = time.monotonic() - self._engine.ledger.reached_at
+        return f"the ledger was last reached {silence:.0f} s ago" if silence > LATELY else None
+
 
 @asynccontextmanager
 async def metrics_page(port: int | None, *, works: bool = True) -> AsyncIterator[MetricsPage]:
@@ -54,6 +65,6 @@ async def metrics_page(port: int | None, *, works: bool = True) -> AsyncIterator
         return
     from gapless.telemetry.exposition import served  # and with it, what serves it
 
-    async with served(config.metrics_host, port, page.refresh) as taken:
+    async with served(config.metrics_host, port, page.refresh, page.trouble) as taken:
         note(f"metrics: http://{config.metrics_host}:{taken}/metrics")
         yield page

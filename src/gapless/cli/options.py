@@ -17,7 +17,8 @@ import click
 from click.core import ParameterSource
 
 from gapless.config import load
-from gapless.core.errors import GaplessError
+from gapless.core.durations import parse_duration
+from gapless.core.errors import GaplessError, UsageError
 from gapless.ledger import Ledger, open_ledger, redacted
 from gapless.runtime.process import DEFAULT_LEDGER, actor
 
@@ -109,10 +110,6 @@ def _usage_hint() -> str:
     return f"see `{click.get_current_context().command_path} --help`"
 
 
-_UNITS = {"": 1, "ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
-_LONGEST = 100 * 365.0 * 86400
-
-
 class Duration(click.ParamType[float]):
     """Seconds, or a number with a unit: `90`, `2m`, `1.5h`."""
 
@@ -126,13 +123,10 @@ class Duration(click.ParamType[float]):
     ) -> float:
         if isinstance(value, int | float):
             return float(value)
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)", value.strip())
-        if match is None:
-            self.fail(f"`{value}` is no duration: write `90`, `2m` or `1.5h`", param, ctx)
-        seconds = float(match[1]) * _UNITS[match[2]]
-        if not self._at_least <= seconds <= _LONGEST:
-            self.fail(f"`{value}` is not between {self._at_least:g} s and 100 years", param, ctx)
-        return seconds
+        try:
+            return parse_duration(value, self._at_least)
+        except UsageError as error:
+            self.fail(f"{error}: {error.hint}" if error.hint else str(error), param, ctx)
 
 
 class Durations(click.ParamType[tuple[float, ...]]):

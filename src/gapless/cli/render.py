@@ -9,13 +9,18 @@ import msgspec
 
 from gapless.cli.figures import counted, cut, duration, moment, plain, plain_lines, short
 from gapless.core.backfill import State, describe
+from gapless.core.chunk import chunk_id
+from gapless.core.ranges import RangeSet
+from gapless.core.redaction import redact
 from gapless.core.retry import RetryKind, RetryPolicy
 
 if TYPE_CHECKING:
-    from gapless.ledger.records import Attempt, Backfill, DeadLetter
+    from gapless.core.selector import Selection
+    from gapless.ledger.records import Attempt, Backfill, ChunkRow, DeadLetter
     from gapless.runtime.explain import Explanation
 
 BAR = 24
+FETCH = "blocks"  # the job of a fetch
 WIDEST_CELL = 60
 WIDEST_END = 200
 
@@ -34,7 +39,7 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def backfill_table(backfills: Sequence[Backfill]) -> str:
-    head = ("id", "state", "progress", "chunks", "failing", "job", "created")
+    head = ("id", "state", "progress", "chunks", "failing", "created", "what")
     return table([head, *(_row(backfill) for backfill in backfills)])
 
 
@@ -46,16 +51,33 @@ def _row(backfill: Backfill) -> tuple[str, ...]:
         f"{backfill.progress_pct:.1f}%",
         f"{chunks.complete:,}/{chunks.total:,}",
         f"{chunks.failed + chunks.abandoned:,}",
-        backfill.job,
         moment(backfill.created_at),
+        subject(backfill),
     )
+
+
+def subject(backfill: Backfill) -> str:
+    """What a backfill is about: the blocks of a fetch and where they go, or a job's partitions."""
+    sink = redact(str(backfill.spec.get("sink", "")))
+    if backfill.job == FETCH:
+        return f"{backfill.spec.get('network')} {_heights(backfill.selector)} → {sink}"
+    if backfill.job == "finish":
+        return f"indexes of {sink}"
+    return f"{backfill.job} {selector_text(backfill.selector)}"
+
+
+def _heights(selector: dict[str, Any]) -> str:
+    if selector["kind"] != "range":
+        return selector_text(selector)
+    return f"{int(selector['start']):,}:{int(selector['end']):,}"
 
 
 def backfill_page(
     backfill: Backfill, explanations: Sequence[Explanation], *, hidden: int = 0
 ) -> str:
     """All about one backfill, ending with what its chunks wait for, but for some hidden ones."""
-    facts = {
+    facts = {"fetch": subject(backfill)} if backfill.job == FETCH else {}
+    facts |= {
         "job": f"{backfill.job} (version {backfill.job_version})",
         "selection": f"{selector_text(backfill.selector)} ({_partitions(backfill)})",
         "chunks": _plan_text(backfill),
@@ -245,6 +267,32 @@ def worker_needed(backfill: Backfill) -> str:
     """The worker that would run this backfill, as a hint."""
     slots = f" --slots {backfill.queue}={backfill.max_concurrent_runs}"
     return f"`gapless worker{'' if backfill.queue == 'default' else slots}` runs it"
+
+
+def chunk_table(
+    chunks: Sequence[ChunkRow], selection: Selection, backfill_id: str, now: float
+) -> str:
+    head = ("chunk", "partitions", "status", "tries", "done", "owner", "due", "error")
+    rows = [
+        (
+            chunk_id(backfill_id, chunk.chunk_index),
+            ", ".join(selection.describe(RangeSet.of(chunk.span))),
+            chunk.status,
+            str(chunk.tries.attempts + chunk.tries.lost),
+            f"{chunk.progress_pct:g}%",
+            chunk.owner or "",
+            _due(chunk.due, now),
+            f"{chunk.error_class}: {chunk.error_message}" if chunk.error_class else "",
+        )
+        for chunk in chunks
+    ]
+    return table([head, *rows])
+
+
+def _due(due: float | None, now: float) -> str:
+    if due is None:
+        return ""
+    return f"in {duration(due - now)}" if due > now else "now"
 
 
 def dead_table(letters: Sequence[DeadLetter]) -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
-import msgspec
 
 from gapless.cli import data, foreground, render
 from gapless.cli.metrics import metrics_option
 from gapless.cli.options import Duration, Durations, common, hint, note, opened
+from gapless.config import Retry, load
 from gapless.core.chunk import Order
 from gapless.core.errors import UsageError
-from gapless.core.retry import RetryKind, RetryPolicy
+from gapless.core.retry import NUMBERS, RetryKind, RetryPolicy
 from gapless.core.selector import Explicit, Filter, Range, Selector
 from gapless.runtime.catalog import import_job
 from gapless.runtime.controller import BackfillOptions, Controller, new_id, request_for
@@ -27,7 +29,7 @@ _POLICIES = [kind.value for kind in RetryKind]
 @click.option("--filter", "filters", multiple=True, metavar="TAG=VALUE", help="By tag; repeatable.")
 @click.option("--chunk-size", type=int, help="Partitions in a chunk; the job's own by default.")
 @click.option("--max-concurrent", type=int, default=4, show_default=True, help="Chunks at once.")
-@click.option("--queue", default="default", show_default=True, help="Whose slots may run it.")
+@click.option("--queue", help="Queue whose slots may run it.  [default: default]")
 @click.option(
     "--order",
     type=click.Choice(_ORDERS),
@@ -62,27 +64,28 @@ async def start(
     filters: tuple[str, ...],
     chunk_size: int | None,
     max_concurrent: int,
-    queue: str,
+    queue: str | None,
     order: str,
     run_timeout: float | None,
     backfill_id: str | None,
     detach: bool,
     metrics_port: int | None,
-    **retry: object,
+    **retry: Any,
 ) -> int:
     """Start a backfill, here or for workers.
 
     Runs it here to its end, or with --detach leaves it to workers; prints its id. Started again
     with the same id, it goes on. Durations are in seconds, or have a unit: 90, 2m, 1.5h.
     """
+    config = load()
     selector = selector_of(range_text, keys, filters)
     job = _imported(job_name)
     options = BackfillOptions(
         chunk_size=chunk_size,
         max_concurrent_runs=max_concurrent,
-        queue=queue,
+        queue=queue or config.queue,
         order=order,
-        retry=retry_policy(job.retry, retry),
+        retry=retry_policy(job.retry, config.retry, retry),
         timeout=run_timeout,
         id=new_id() if backfill_id is None else backfill_id,
     )
@@ -131,29 +134,29 @@ def selector_of(range_text: str | None, keys: str | None, filters: tuple[str, ..
 
 
 _NUMBERS = {
-    "retry_base": ("base", {RetryKind.BACKOFF, RetryKind.UNBOUNDED}),
-    "retry_max_delay": ("max_delay", {RetryKind.BACKOFF, RetryKind.UNBOUNDED}),
-    "retry_jitter": ("jitter", {RetryKind.BACKOFF, RetryKind.UNBOUNDED}),
-    "retry_limit": ("retries", {RetryKind.BACKOFF}),
-    "retry_schedule": ("delays", {RetryKind.SCHEDULE}),
+    "retry_base": "base",
+    "retry_max_delay": "max_delay",
+    "retry_jitter": "jitter",
+    "retry_limit": "retries",
+    "retry_schedule": "delays",
 }
 
 
-def retry_policy(of_job: RetryPolicy, given: dict[str, object]) -> RetryPolicy:
-    """The job's policy, with what the command line says instead."""
+def retry_policy(of_job: RetryPolicy, configured: Retry, given: dict[str, Any]) -> RetryPolicy:
+    """The job's policy, with what the command line says instead.
+
+    Numbers of the configuration replace the usual ones, not those that a job has chosen.
+    """
     chosen = given.get("retry")
     policy = RetryPolicy.named(str(chosen)) if chosen else of_job
-    changed: dict[str, object] = {}
-    for option, (field, kinds) in _NUMBERS.items():
-        value = given.get(option)
-        if value is None:
-            continue
-        if policy.kind not in kinds:
+    if policy.is_usual:
+        policy = configured.applied(policy)
+    numbers = {field: given[option] for option, field in _NUMBERS.items() if option in given}
+    for option, field in _NUMBERS.items():
+        if given.get(option) is not None and field not in NUMBERS[policy.kind]:
+            fitting = min(kind for kind in RetryKind if field in NUMBERS[kind])
             raise UsageError(
                 f"`--{option.replace('_', '-')}` does not fit the retry policy `{policy.kind}`",
-                hint=f"it belongs to `--retry {min(kinds)}`",
+                hint=f"it belongs to `--retry {fitting}`",
             )
-        changed[field] = value
-    if "base" in changed and "max_delay" not in changed:
-        changed["max_delay"] = max(policy.max_delay, float(str(changed["base"])))
-    return msgspec.structs.replace(policy, **changed)
+    return policy.numbered(**numbers)

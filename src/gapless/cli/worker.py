@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import logging
+import time
 
 import click
 
-from gapless.cli import data, foreground
+from gapless.cli import data, foreground, work
 from gapless.cli.crew import Crew
 from gapless.cli.errands import WorkErrand
 from gapless.cli.logs import log_to_stderr
 from gapless.cli.metrics import metrics_option, metrics_page
 from gapless.cli.options import Duration, common, note, processes_option
+from gapless.cli.supervisor import supervised
+from gapless.cli.work import Work
 from gapless.config import load
 from gapless.runtime.blocks import PROVIDERS
 from gapless.runtime.engine import Engine
@@ -23,9 +26,8 @@ from gapless.sources.rpc import Providers, Share
 @click.command()
 @click.option(
     "--slots",
-    default="default=4",
-    show_default=True,
     metavar="QUEUE=N,…",
+    show_default="default=4",
     help="How many chunks of which queues at once; each slot takes `priority` first.",
 )
 @click.option("--until-idle", is_flag=True, help="Stop when no backfill is left to run.")
@@ -50,7 +52,7 @@ from gapless.sources.rpc import Providers, Share
 async def worker(
     ledger_url: str,
     as_json: bool,
-    slots: str,
+    slots: str | None,
     until_idle: bool,
     poll: float,
     drain: float,
@@ -63,15 +65,17 @@ async def worker(
     SIGTERM or Ctrl-C ends it: what runs may finish, or is given back.
 
     Jobs are imported as backfills ask for them, from the current folder or the environment.
-    The log goes to stderr, with --json as JSON; how the runs ended goes to stdout then.
+    The log goes to stderr, with --json as JSON; what was done goes to stdout then. Under systemd,
+    it tells when it is ready, what it does, and that it lives.
     """
-    parsed = parse_slots(slots)
+    config = load()
+    parsed = parse_slots(config.slots if slots is None else slots)
     share = Share(0, processes)
     errands = [
         WorkErrand(ledger_url, parsed, poll, drain, as_json, verbose, each)
         for each in share.others()
     ]
-    providers = Providers(load().fetch.workers, share=share)
+    providers = Providers(config.fetch.workers, share=share)
     engine = Engine(
         ledger_url,
         slots=parsed,
@@ -80,6 +84,7 @@ async def worker(
         shared={PROVIDERS: providers},
     )
     foreground.import_from_here()
+    began = time.monotonic()
     with foreground.stdout_kept_for_data():
         log_to_stderr(logging.INFO, as_json=as_json, verbose=verbose)
         async with (
@@ -87,13 +92,26 @@ async def worker(
             providers,
             foreground.working(engine, page, drain=drain) as stopped,
             Crew(errands, note, engine.free_dead, providers) as crew,
+            supervised(engine) as supervisor,
         ):
             await foreground.work(engine, stopped, until_idle=until_idle)
+            supervisor.stopping()
             crew.dismiss()
             await engine.drain()
+    _conclude(engine, crew, time.monotonic() - began, as_json=as_json)
     assert engine.worker is not None
-    if as_json:
-        click.echo(data.to_json(data.outcomes_json(engine.worker.ended + crew.ended)))
     code = foreground.INTERRUPTED if engine.worker.left_behind else 0
     foreground.leave_if_stuck(engine, code)
     return code
+
+
+def _conclude(engine: Engine, crew: Crew, seconds: float, *, as_json: bool) -> None:
+    """Says what all processes have done."""
+    assert engine.worker is not None
+    ended, works = engine.worker.ended + crew.ended, crew.works(engine.worker.ended)
+    done = Work.total(works)
+    if as_json:
+        click.echo(data.to_json(work.work_json(done, ended, seconds)))
+        return
+    for line in (*work.by_process(works, seconds), work.summary(done, ended, seconds)):
+        note(line)

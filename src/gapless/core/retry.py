@@ -24,6 +24,7 @@ from enum import StrEnum
 import msgspec
 
 from gapless.core.errors import LedgerError, Unavailable, UsageError
+from gapless.core.similar import known_names
 
 
 class RetryKind(StrEnum):
@@ -33,6 +34,13 @@ class RetryKind(StrEnum):
     HALT = "halt"
 
 
+NUMBERS = {
+    RetryKind.BACKOFF: frozenset({"base", "max_delay", "jitter", "retries"}),
+    RetryKind.UNBOUNDED: frozenset({"base", "max_delay", "jitter"}),
+    RetryKind.SCHEDULE: frozenset({"delays"}),
+    RetryKind.HALT: frozenset[str](),
+}
+"""The numbers that each policy uses."""
 BLAMELESS = (LedgerError, Unavailable)
 DEFAULT_SCHEDULE = (5.0, 10.0, 30.0, 60.0, 180.0, 300.0, 600.0, 1800.0, 3600.0)
 LOST_BASE = 1.0
@@ -94,10 +102,26 @@ class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
         """The policy of this name with its usual numbers."""
         if kind not in set(RetryKind):
             raise UsageError(
-                f"there is no retry policy `{kind}`", hint=f"choose of {', '.join(RetryKind)}"
+                f"there is no retry policy `{kind}`", hint=known_names(kind, RetryKind)
             )
         policy: RetryPolicy = getattr(cls, kind)()
         return policy
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether it has the usual numbers, so that nobody has chosen others."""
+        return self == RetryPolicy.named(self.kind)
+
+    def numbered(self, **numbers: float | tuple[float, ...] | None) -> RetryPolicy:
+        """The policy with those of these numbers that it uses; None leaves one as it is."""
+        used = {
+            name: value
+            for name, value in numbers.items()
+            if value is not None and name in NUMBERS[self.kind]
+        }
+        if "base" in used and "max_delay" not in used:
+            used["max_delay"] = max(self.max_delay, used["base"])
+        return msgspec.structs.replace(self, **used)
 
     def delay(self, failures: int, chance: float) -> float | None:
         """Seconds to wait after this many failures in a row, or None to give up.

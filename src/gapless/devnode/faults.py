@@ -15,11 +15,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from enum import StrEnum
 from types import MappingProxyType
 
 from gapless.core.errors import UsageError
+from gapless.core.similar import known_names
 
 
 class Fault(StrEnum):
@@ -138,9 +138,7 @@ def _fault(name: str) -> Fault:
     try:
         return Fault(name.lower().replace("_", "-"))
     except ValueError:
-        similar = get_close_matches(name, list(Fault), n=1)
-        known = f"did you mean `{similar[0]}`?" if similar else f"known are {', '.join(Fault)}"
-        raise UsageError(f"there is no fault `{name}`", hint=known) from None
+        raise UsageError(f"there is no fault `{name}`", hint=known_names(name, Fault)) from None
 
 
 def _chance(text: str, item: str) -> float:

@@ -20,7 +20,7 @@ from gapless.core.selector import Range, Selection, summary
 from gapless.core.spec import encode_spec
 from gapless.ledger import control
 from gapless.ledger.database import Transaction, one
-from gapless.ledger.records import Backfill, BackfillRequest, decoded
+from gapless.ledger.records import RESERVED, Backfill, BackfillRequest, decoded
 
 
 class Hook(msgspec.Struct, frozen=True):
@@ -35,9 +35,6 @@ class Hook(msgspec.Struct, frozen=True):
 
 
 UNREADABLE = Hook("unreadable", 1, "default", RetryPolicy())
-
-RESERVED = "drained-"
-"""How the ids of hooks begin, and those of no other backfill."""
 
 
 def epoch_id(group: str, epoch: int) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from types import MappingProxyType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from gapless.core.backfill import Command
-from gapless.core.chunk import Verdict
+from gapless.core.chunk import Status, Verdict
 from gapless.core.errors import LeaseLost, LedgerBusy
 from gapless.core.events import AnyEvent
 from gapless.core.selector import Selection
@@ -24,7 +25,14 @@ from gapless.ledger import (
     views,
     workers,
 )
-from gapless.ledger.database import PERSON_SECONDS, Database, Row, Transaction
+from gapless.ledger.database import (
+    PERSON_SECONDS,
+    WORKER_SECONDS,
+    Body,
+    Database,
+    Row,
+    Transaction,
+)
 from gapless.ledger.records import (
     Attempt,
     Backfill,
@@ -54,6 +62,7 @@ class Ledger:
         self.url = url
         self._database = database
         self._chance = chance
+        self.reached_at = time.monotonic()
 
     # Backfills
 
@@ -204,16 +213,27 @@ class Ledger:
     async def backfill(self, backfill_id: str) -> Backfill:
         return await self._read(views.backfill, backfill_id)
 
-    async def backfills(self, *, state: str | None = None, limit: int = 100) -> list[Backfill]:
-        return await self._look(views.backfills, state=state, limit=limit)
+    async def backfills(
+        self, *, state: str | None = None, hooks: bool = True, limit: int = 100
+    ) -> list[Backfill]:
+        return await self._look(views.backfills, state=state, hooks=hooks, limit=limit)
 
     async def selection(self, digest: str) -> Selection:
         return await self._read(views.selection, digest)
 
     async def chunks(
-        self, backfill_id: str, low: int = 0, high: int = views.EVERYTHING
+        self,
+        backfill_id: str,
+        low: int = 0,
+        high: int = views.EVERYTHING,
+        limit: int = views.PAGE,
     ) -> list[ChunkRow]:
-        return await self._look(views.chunks, backfill_id, low, high)
+        return await self._look(views.chunks, backfill_id, low, high, limit)
+
+    async def chunks_with(
+        self, backfill_id: str, statuses: Sequence[Status], limit: int
+    ) -> list[ChunkRow]:
+        return await self._look(views.chunks_with, backfill_id, statuses, limit)
 
     async def open_chunks(self, backfill_id: str, limit: int) -> list[ChunkRow]:
         return await self._look(views.open_chunks, backfill_id, limit)
@@ -259,21 +279,26 @@ class Ledger:
     # What a worker does, and what a person asks for, which may take longer
 
     async def _read(self, operation: Operation[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-        return await self._database.transact(
-            lambda tx: operation(tx, *arguments, **named), write=False
-        )
+        return await self._reach(lambda tx: operation(tx, *arguments, **named), write=False)
 
     async def _write(self, operation: Operation[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-        return await self._database.transact(lambda tx: operation(tx, *arguments, **named))
+        return await self._reach(lambda tx: operation(tx, *arguments, **named))
 
     async def _look(self, operation: Operation[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-        return await self._database.transact(
+        return await self._reach(
             lambda tx: operation(tx, *arguments, **named), write=False, within=PERSON_SECONDS
         )
 
     async def _command(
         self, operation: Operation[P, T], *arguments: P.args, **named: P.kwargs
     ) -> T:
-        return await self._database.transact(
+        return await self._reach(
             lambda tx: operation(tx, *arguments, **named), within=PERSON_SECONDS
         )
+
+    async def _reach(
+        self, body: Body[T], *, write: bool = True, within: float = WORKER_SECONDS
+    ) -> T:
+        found = await self._database.transact(body, write=write, within=within)
+        self.reached_at = time.monotonic()
+        return found

@@ -83,7 +83,8 @@ def _require_version(version: int | None, newest: int, shown: str) -> None:
     if version is None:
         raise LedgerUnreachable(
             f"there is no ledger at `{shown}`",
-            hint="give its place with `--ledger` or `GAPLESS_LEDGER`",
+            hint="`gapless fetch` or `gapless backfill start` makes one; or give its place with"
+            " `--ledger` or `GAPLESS_LEDGER`",
         )
     if version > newest:
         raise SchemaMismatch(

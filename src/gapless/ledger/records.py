@@ -25,6 +25,8 @@ CLASS_LIMIT = 200  # characters that are kept of an error's class, message and t
 MESSAGE_LIMIT = 2_000
 TRACEBACK_LIMIT = 4_000
 KEPT_ATTEMPTS = 10  # failed runs that are remembered of each chunk, the latest
+RESERVED = "drained-"
+"""How the ids of hooks begin, and those of no other backfill."""
 
 
 @dataclass(frozen=True)
@@ -279,11 +281,14 @@ class ChunkRow:
     error_message: str | None
 
     @property
+    def done(self) -> int:
+        """How many of its partitions are done."""
+        left = missing(self.span, self.progress.last_processed, self.progress.holes)
+        return self.span.size - len(left)
+
+    @property
     def progress_pct(self) -> float:
-        done = self.span.size - len(
-            missing(self.span, self.progress.last_processed, self.progress.holes)
-        )
-        return round(100 * done / self.span.size, 2)
+        return round(100 * self.done / self.span.size, 2)
 
 
 @dataclass(frozen=True)

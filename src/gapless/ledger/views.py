@@ -17,6 +17,7 @@ from gapless.core.retry import RetryPolicy
 from gapless.core.selector import ExplicitSummary, Selection, Summary
 from gapless.ledger.database import Row, Transaction, one
 from gapless.ledger.records import (
+    RESERVED,
     Attempt,
     Backfill,
     ChunkCounts,
@@ -33,6 +34,12 @@ from gapless.ledger.records import (
 T = TypeVar("T")
 PAGE = 10_000
 EVERYTHING = 2**53
+_PAGES = {
+    Status.RUNNING: "chunks_running_page",
+    Status.FAILED: "chunks_failed_page",
+    Status.PENDING: "chunks_pending_page",
+    Status.ABANDONED: "chunks_abandoned_page",
+}
 
 
 async def backfill(tx: Transaction, backfill_id: str) -> Backfill:
@@ -44,9 +51,15 @@ async def backfill(tx: Transaction, backfill_id: str) -> Backfill:
     return _backfill(row)
 
 
-async def backfills(tx: Transaction, *, state: str | None = None, limit: int) -> list[Backfill]:
-    """The newest backfills, of one state or of all."""
-    rows = await tx.fetch("backfills", state=state, limit=limit)
+async def backfills(
+    tx: Transaction, *, state: str | None = None, hooks: bool = True, limit: int
+) -> list[Backfill]:
+    """The newest backfills, of one state or of all.
+
+    Without hooks, those of groups are left out unless they have failed.
+    """
+    without = None if hooks else RESERVED
+    rows = await tx.fetch("backfills", state=state, without=without, limit=limit)
     return [_backfill(row) for row in rows]
 
 
@@ -75,13 +88,26 @@ async def chunks(
     return [_chunk(row) for row in rows]
 
 
-async def open_chunks(tx: Transaction, backfill_id: str, limit: int) -> list[ChunkRow]:
-    """Chunks that have not ended: running ones first, then failed ones by due, then pending."""
+async def chunks_with(
+    tx: Transaction, backfill_id: str, statuses: Sequence[Status], limit: int
+) -> list[ChunkRow]:
+    """Planned chunks of these statuses, one status after the other.
+
+    Running ones come by the end of their lease, failed ones by when they are due, pending ones in
+    the order of their runs, all others by index.
+    """
     found: list[ChunkRow] = []
-    for page in ("chunks_running_page", "chunks_failed_page", "chunks_pending_page"):
-        rows = await tx.fetch(page, id=backfill_id, limit=limit - len(found))
+    for status in statuses:
+        page = _PAGES.get(status, "chunks_done_page")
+        rows = await tx.fetch(page, id=backfill_id, status=status, limit=limit - len(found))
         found += [_chunk(row) for row in rows]
     return found
+
+
+async def open_chunks(tx: Transaction, backfill_id: str, limit: int) -> list[ChunkRow]:
+    """Chunks that have not ended: running ones first, then failed ones by due, then pending."""
+    unended = (Status.RUNNING, Status.FAILED, Status.PENDING)
+    return await chunks_with(tx, backfill_id, unended, limit)
 
 
 async def attempts(tx: Transaction, backfill_id: str, chunk_index: int) -> list[Attempt]:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 
 from gapless.core.errors import UnknownJob
+from gapless.core.similar import did_you_mean
 from gapless.runtime.error_text import message_of, name_of
 from gapless.runtime.job import Job
 
@@ -99,13 +100,15 @@ def import_job(name: str) -> Job:
 
 
 def _job_of(found: object, module: str, attribute: str) -> Job:
+    jobs = [name for name, each in vars(found).items() if isinstance(each, Job)]
     try:
         for part in attribute.split("."):
             found = getattr(found, part)
     except AttributeError:
         raise UnknownJob(
             f"module `{module}` has no `{attribute}`",
-            hint="name a function that `@gapless.job(partitions=…)` decorates",
+            hint=did_you_mean(attribute, jobs)
+            or "name a function that `@gapless.job(partitions=…)` decorates",
         ) from None
     if not isinstance(found, Job):
         raise UnknownJob(

@@ -19,8 +19,8 @@ from gapless.core.partitions import Scheme, checked_text
 from gapless.core.retry import RetryPolicy
 from gapless.core.selector import Selection, Selector, resolve, summary
 from gapless.ledger import Ledger
-from gapless.ledger.groups import RESERVED, Hook
-from gapless.ledger.records import Backfill, BackfillRequest
+from gapless.ledger.groups import Hook
+from gapless.ledger.records import RESERVED, Backfill, BackfillRequest
 from gapless.runtime.explain import Explanation, explain_chunk, explain_unplanned
 from gapless.runtime.job import SHORTEST_TIMEOUT, Job, at_least
 

@@ -9,6 +9,7 @@ from gapless.core.backfill import State, Stop
 from gapless.core.chunk import Status
 from gapless.core.ranges import RangeSet
 from gapless.core.selector import Selection
+from gapless.core.similar import did_you_mean
 from gapless.ledger.records import Backfill, ChunkRow, WorkerRow
 from gapless.runtime.catalog import versioned
 from gapless.runtime.slots import serves
@@ -90,7 +91,10 @@ def _held_back(backfill: Backfill, workers: Sequence[WorkerRow]) -> tuple[str, s
         if any(serves(slot, backfill.queue, backfill.id) for slot in worker.slots)
     ]
     if not serving:
-        return "no_worker", f"no live worker serves the queue `{backfill.queue}`"
+        served = {slot for worker in workers for slot in worker.slots if "@" not in slot}
+        similar = did_you_mean(backfill.queue, sorted(served))
+        detail = f"no live worker serves the queue `{backfill.queue}`"
+        return "no_worker", f"{detail}; {similar}" if similar else detail
     obstacles = [_obstacle(backfill, worker) for worker in serving]
     if all(obstacles):
         return "job_unresolved", f"worker {serving[0].id}: {obstacles[0]}"

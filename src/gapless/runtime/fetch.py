@@ -26,6 +26,7 @@ from gapless.core.partitions import blocks
 from gapless.core.ranges import RangeSet, Span
 from gapless.core.retry import RetryPolicy
 from gapless.core.selector import Range, Selection, summary
+from gapless.core.similar import known_names
 from gapless.ledger import Ledger
 from gapless.ledger.records import Backfill, BackfillRequest
 from gapless.networks import Network
@@ -48,7 +49,7 @@ def datasets_of(text: str | None) -> tuple[str, ...]:
     names = {each.strip() for each in (text or ",".join(DATASETS)).split(",") if each.strip()}
     if unknown := names - set(DATASETS):
         raise UsageError(
-            f"there is no dataset `{min(unknown)}`", hint=f"known are {', '.join(DATASETS)}"
+            f"there is no dataset `{min(unknown)}`", hint=known_names(min(unknown), DATASETS)
         )
     return tuple(name for name in DATASETS if name in names | {"blocks"})
 

@@ -60,6 +60,7 @@ from gapless.sources.rpc import (
     Served,
     Share,
 )
+from gapless.telemetry import metrics
 
 FIRST_PATIENCE, PATIENCE = 8.0, 60.0  # seconds with endpoints: while a person waits, and later
 
@@ -259,6 +260,7 @@ async def open_fetch(
             elif stale:
                 spec = msgspec.structs.replace(spec, refetch=True)
             held = await holding(sink, spec, span)
+            _measure(spec, tip, held)
             missing = RangeSet.of(span) if wish.refetch else held.left(span)
             missing = (missing if wish.only is None else wish.only) | (stale & RangeSet.of(span))
             if create:
@@ -267,6 +269,14 @@ async def open_fetch(
                 datasets, checks = frozenset(spec.datasets), frozenset[str](spec.checks)
                 await sink.request(spec.chain_id, Request(span, datasets, checks, anchors))
             yield opened(spec, sink, held, missing)
+
+
+def _measure(spec: BlocksSpec, tip: Tip, held: Holding) -> None:
+    """Tells the metrics how far the chain and the sink are."""
+    chain = str(spec.chain_id)
+    metrics.HEAD_HEIGHT.set(tip.head, chain)
+    if held.done:
+        metrics.STORED_HEIGHT.raise_to(held.done.spans[-1].last, chain, spec.sink)
 
 
 def _texts(known: Mapping[int, bytes]) -> tuple[str, ...]:

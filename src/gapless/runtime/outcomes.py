@@ -19,7 +19,7 @@ from gapless.core.errors import LedgerBusy
 from gapless.ledger import Ledger
 from gapless.ledger.records import Claim, Failure
 from gapless.runtime.run import Completed, Dropped, GivenBack, Outcome
-from gapless.telemetry import log
+from gapless.telemetry import log, metrics
 
 ASIDE_SECONDS = 10.0
 
@@ -89,6 +89,7 @@ class Outcomes:
             if claim.chunk_id in lost:
                 _log_lost(claim)
             else:
+                metrics.PARTITIONS.add(claim.span.size)
                 log(logging.DEBUG, "chunk_completed", chunk=claim.chunk_id, fence=claim.fence)
 
     async def _fail(self, failure: Failure) -> None:

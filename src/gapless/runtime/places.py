@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,7 +11,11 @@ import msgspec
 from gapless.config import Config, Endpoint, SinkTarget, is_name
 from gapless.core.errors import UsageError
 from gapless.core.redaction import STRUCK, redact
+from gapless.core.similar import did_you_mean
 from gapless.networks import Network, find_network
+
+USUAL_VARIABLE = "ETH_RPC_URL"
+USUAL = f"env:{USUAL_VARIABLE}"
 
 
 @dataclass(frozen=True)
@@ -27,18 +32,17 @@ def places_of(
     config: Config, network: Network, rpcs: Sequence[str], target: str | None, rps: float | None
 ) -> Places:
     """The endpoints and the sink that were given, or that the configuration has."""
-    names = tuple(rpcs) or tuple(
-        name for name, each in config.endpoints.items() if _is_of(each, network)
-    )
+    configured = (name for name, each in config.endpoints.items() if _is_of(each, network))
+    names = tuple(rpcs) or tuple(configured) or usual_endpoints(network)
     if not names:
         raise UsageError(
-            f"there is no endpoint for `{network.name}`",
-            hint="give one with `--rpc URL`, or in `gapless.toml` (`gapless init` writes one)",
+            f"there is no endpoint for `{network.name}`", hint=_where_to_get_one(network)
         )
     if target is None and len(config.sinks) == 1:
         target = next(iter(config.sinks))
     if not target:
         raise UsageError("where should it go?", hint="give `--to chain.db` or `--to folder/`")
+    config.refuse_misspelled_sink(target)
     endpoints = dict(config.endpoints)
     chosen = tuple(_named(endpoints, each) for each in names)
     if rps is not None:
@@ -55,6 +59,24 @@ def places_of(
         sink,
         all(_is_name(config, each) for each in names) and sink not in sinks.keys() - config.sinks,
     )
+
+
+def usual_endpoints(network: Network) -> tuple[str, ...]:
+    """The endpoint of a network that neither a person nor the configuration names.
+
+    Other tools read the same variable. It is taken for that of Ethereum alone: whose chain's node
+    it is elsewhere, nobody can know.
+    """
+    return (USUAL,) if network.name == "ethereum" and os.environ.get(USUAL_VARIABLE) else ()
+
+
+def _where_to_get_one(network: Network) -> str:
+    if os.environ.get(USUAL_VARIABLE):
+        return (
+            f"`{USUAL_VARIABLE}` is used for `ethereum` only: give `--rpc {USUAL}` if it is a node"
+            f" of `{network.name}`"
+        )
+    return "give one with `--rpc URL`, or in `gapless.toml` (`gapless init` writes one)"
 
 
 def _is_of(endpoint: Endpoint, network: Network) -> bool:
@@ -83,7 +105,8 @@ def _named(endpoints: dict[str, Endpoint], text: str) -> str:
     if "://" not in text:
         raise UsageError(
             "`--rpc` is neither a URL nor the name of an endpoint",
-            hint="write `--rpc https://…`, or name it in `gapless.toml`",
+            hint=did_you_mean(text, endpoints)
+            or "write `--rpc https://…`, or name it in `gapless.toml`",
         )
     host = host_of(text)
     if is_name(host):  # such as `localhost`: a port tells it from a name of the configuration

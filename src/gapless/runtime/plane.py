@@ -181,6 +181,7 @@ class Plane:
         self.batches += 1
         metrics.BLOCKS.add(span.size)
         metrics.BATCHES.add(1)
+        metrics.STORED_HEIGHT.raise_to(span.last, str(self.spec.chain_id), self.spec.sink)
         if span.last < last:
             context.progress(span.last)
         else:

@@ -97,6 +97,7 @@ def _facts(wanted: Network | None, chain_id: int) -> Network:
 
 def place_of(config: Config, target: str) -> str:
     """Where a sink is that goes by its name, its variable or its path."""
+    config.refuse_misspelled_sink(target)
     named = target in config.sinks or target.startswith("env:")
     return config.sink(target) if named else target
 

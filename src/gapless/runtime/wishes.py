@@ -79,8 +79,8 @@ def wish_for(
         anchors=_anchors(chain, options.get("anchors") or ()),
         refetch=options.get("refetch") or False,
         order=_one_of(Order, "order", options.get("order") or Order.OLDEST),
-        retry=RetryPolicy.named(_one_of(RetryKind, "retry", numbers.retry)),
-        queue="default" if places.shared else FOREGROUND,
+        retry=config.retry.applied(RetryPolicy.named(_one_of(RetryKind, "retry", numbers.retry))),
+        queue=config.queue if places.shared else FOREGROUND,
         confirmations=options.get("confirmations"),
         processes=processes,
     ), places

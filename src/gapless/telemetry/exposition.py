@@ -1,6 +1,6 @@
-"""The numbers of this process in the formats of Prometheus, and a page for them.
+"""The numbers of this process in the formats of Prometheus, and pages for them and its health.
 
-    async with served("127.0.0.1", 9464, refresh) as port: ...
+    async with served("127.0.0.1", 9464, refresh, trouble) as port: ...
 
 An application that has a registry of its own registers `Numbers()` there instead.
 """
@@ -8,8 +8,10 @@ An application that has a registry of its own registers `Numbers()` there instea
 from __future__ import annotations
 
 import errno
+import platform
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 
 from aiohttp import web
 from prometheus_client.core import (
@@ -23,7 +25,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from gapless.core.errors import UsageError
-from gapless.telemetry.metrics import METRICS, Histogram, Kind, Series
+from gapless.telemetry.metrics import BUILD, METRICS, Histogram, Kind, Series
 
 _PATIENCE = 1.0  # seconds for a scrape that is under way when the page is closed
 
@@ -32,6 +34,7 @@ class Numbers(Collector):
     """All metrics as they are at the moment of a scrape."""
 
     def collect(self) -> Iterator[Metric]:
+        BUILD.set(1, version("gapless"), platform.python_version())
         for metric in METRICS:
             yield _histogram(metric) if isinstance(metric, Histogram) else _series(metric)
 
@@ -53,19 +56,31 @@ def _histogram(histogram: Histogram) -> Metric:
 
 @asynccontextmanager
 async def served(
-    host: str, port: int, refresh: Callable[[], Awaitable[None]]
+    host: str,
+    port: int,
+    refresh: Callable[[], Awaitable[None]],
+    trouble: Callable[[], str | None] = lambda: None,
 ) -> AsyncIterator[int]:
-    """Serves `/metrics`, refreshed before each scrape; yields the port, which is free if 0."""
+    """Serves `/metrics` and `/healthz`; yields the port, which is a free one if 0 is given.
+
+    `refresh` is awaited before each scrape. `trouble` says why the process cannot do its work, or
+    None if it can.
+    """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Numbers())
 
-    async def answer(request: web.Request) -> web.Response:
+    async def metrics(request: web.Request) -> web.Response:
         await refresh()
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         return web.Response(body=encode(registry), headers={"Content-Type": content_type})
 
+    async def health(_request: web.Request) -> web.Response:
+        reason = trouble()
+        return web.Response(text=f"{reason or 'ok'}\n", status=503 if reason else 200)
+
     application = web.Application()
-    application.router.add_get("/metrics", answer)
+    application.router.add_get("/metrics", metrics)
+    application.router.add_get("/healthz", health)
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=_PATIENCE)
     await runner.setup()
     try:

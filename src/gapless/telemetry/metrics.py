@@ -39,6 +39,7 @@ class Series:
     kind: Kind
     help: str
     labels: tuple[str, ...] = ()
+    highest: bool = False  # a gauge of the highest value, over all processes of a command
     values: dict[tuple[str, ...], float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -68,6 +69,10 @@ class Series:
     def absorb(self, labels: tuple[str, ...], more: list[float]) -> None:
         """What another process has counted."""
         self.add(more[0], *labels)
+
+    def raise_to(self, value: float, *labels: str) -> None:
+        """A gauge of the highest value so far."""
+        self.values[labels] = max(value, self.values.get(labels, value))
 
     def replace(self, values: Mapping[tuple[str, ...], float]) -> None:
         """A gauge, as it was just read from somewhere."""
@@ -127,7 +132,7 @@ class Histogram:
 
 Metric = Series | Histogram
 Snapshot = dict[str, list[tuple[tuple[str, ...], list[float]]]]
-"""Counters and histograms by name, as numbers for each combination of label values."""
+"""Counters, histograms and highest values by name, as numbers for each combination of labels."""
 
 _SHORT = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _LONG = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0, 604800.0)
@@ -184,6 +189,24 @@ ROWS = Series(
     "gapless_rows_written_total", Kind.COUNTER, "Rows written to a sink.", ("chain", "dataset")
 )
 WRITE_SECONDS = Histogram("gapless_sink_write_seconds", "Of a write to a sink.", _SHORT)
+STORED_HEIGHT = Series(
+    "gapless_stored_height",
+    Kind.GAUGE,
+    "Highest block that a sink is known to hold; blocks below it may be missing.",
+    ("chain", "sink"),
+    highest=True,
+)
+HEAD_HEIGHT = Series(
+    "gapless_head_height",
+    Kind.GAUGE,
+    "Head of the chain when a fetch last asked for it.",
+    ("chain",),
+)
+PARTITIONS = Series(
+    "gapless_partitions_completed_total",
+    Kind.COUNTER,
+    "Partitions of chunks that were completed here.",
+)
 SLOTS = Series("gapless_slots", Kind.GAUGE, "Chunks that may run here at once.", ("queue",))
 RUNNING = Series("gapless_chunks_running", Kind.GAUGE, "Chunks that run here.", ("queue",))
 BACKFILLS = Series(
@@ -194,6 +217,13 @@ CHUNKS = Series(
     Kind.GAUGE,
     "Chunks of backfills that have not ended, of all workers.",
     ("status",),
+)
+
+BUILD = Series(
+    "gapless_build_info",
+    Kind.GAUGE,
+    "Always 1; the labels tell which Gapless runs on which Python.",
+    ("version", "python"),
 )
 
 METRICS: tuple[Metric, ...] = (
@@ -211,22 +241,26 @@ METRICS: tuple[Metric, ...] = (
     BATCHES,
     ROWS,
     WRITE_SECONDS,
+    STORED_HEIGHT,
+    HEAD_HEIGHT,
+    PARTITIONS,
     SLOTS,
     RUNNING,
     BACKFILLS,
     CHUNKS,
+    BUILD,
 )
 
 
 def snapshot() -> Snapshot:
-    """What this process has counted, to be added to another's; gauges are each one's own."""
+    """What this process has counted, to be added to another's; other gauges are each one's own."""
     found: Snapshot = {}
     for metric in METRICS:
         if isinstance(metric, Histogram):
             found[metric.name] = [
                 (labels, [*counts, metric.sums[labels]]) for labels, counts in metric.counts.items()
             ]
-        elif metric.kind is Kind.COUNTER:
+        elif metric.kind is Kind.COUNTER or metric.highest:
             found[metric.name] = [(labels, [value]) for labels, value in metric.values.items()]
     return found
 
@@ -236,6 +270,9 @@ def absorb(now: Snapshot, before: Snapshot) -> None:
     for metric in METRICS:
         earlier = dict(before.get(metric.name, []))
         for labels, values in now.get(metric.name, []):
+            if isinstance(metric, Series) and metric.highest:
+                metric.raise_to(values[0], *labels)
+                continue
             more = [
                 value - known
                 for value, known in zip(

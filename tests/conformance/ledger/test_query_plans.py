@@ -51,6 +51,7 @@ HOT = [
     "add_attempt",
     "attempts",
     "dead",
+    "chunks_abandoned_page",
     "purge_dead",
     "purge_all_dead",
     "first_error",

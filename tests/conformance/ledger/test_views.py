@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from gapless.core.chunk import Status
+from gapless.core.retry import RetryPolicy
 from gapless.ledger import Ledger, views
+from gapless.ledger.groups import Hook
 from tests.support import Clock, claim, complete, create, done, fail, finish
 
 
@@ -60,6 +63,38 @@ async def test_open_chunks_come_running_first_then_failed_by_due_then_pending(
         (7, Status.PENDING),
     ]
     assert len(await ledger.open_chunks("bf", 3)) == 3
+
+
+async def test_chunks_are_listed_by_status(ledger: Ledger) -> None:
+    await create(ledger, partitions=9, max_concurrent_runs=9)
+    claims = await claim(ledger, 6)
+    await complete(ledger, claims[0], claims[1])
+    await fail(ledger, claims[4])
+    await fail(ledger, claims[3], permanent=True)
+
+    async def listed(*statuses: Status, limit: int = 100) -> list[int]:
+        return [it.chunk_index for it in await ledger.chunks_with("bf", statuses, limit)]
+
+    assert await listed(Status.COMPLETE) == [0, 1]
+    assert await listed(Status.RUNNING) == [2, 5]
+    assert await listed(Status.ABANDONED) == [3]
+    assert await listed(Status.FAILED) == [4]
+    assert await listed(Status.PENDING) == [6, 7, 8]
+    assert await listed(Status.CANCELLED) == []
+    assert await listed(Status.FAILED, Status.ABANDONED, Status.COMPLETE, limit=3) == [4, 3, 0]
+    assert [it.chunk_index for it in await ledger.chunks("bf", limit=2)] == [0, 1]
+
+
+async def test_hooks_of_groups_are_left_out_unless_they_fail(ledger: Ledger) -> None:
+    hook = msgspec.json.encode(Hook("hook", 1, "default", RetryPolicy())).decode()
+    await create(ledger, "mine", partitions=1, group="g", hook=hook)
+    await finish(ledger, only="mine")
+    (started,) = await ledger.close_epochs()
+    assert {each.id for each in await ledger.backfills()} == {"mine", started.id}
+    assert [each.id for each in await ledger.backfills(hooks=False, limit=1)] == ["mine"]
+    await fail(ledger, (await claim(ledger, jobs=(("hook", 1),)))[0], permanent=True)
+    await ledger.settle()
+    assert {each.id for each in await ledger.backfills(hooks=False)} == {"mine", started.id}
 
 
 async def test_the_counts_add_up_in_every_state(ledger: Ledger) -> None:

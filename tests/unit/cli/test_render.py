@@ -126,8 +126,25 @@ class TestTable:
         shown = render.backfill_table([backfill(chunks=counts(complete=7, failed=1, abandoned=2))])
         row = shown.splitlines()[1]
         assert row.split() == [
-            "bf_7k2", "RUNNING", "70.0%", "7/10", "3", "jobs:copy", "2023-11-14T22:13:20Z",
+            "bf_7k2", "RUNNING", "70.0%", "7/10", "3", "2023-11-14T22:13:20Z",
+            "jobs:copy", "0:9999",
         ]  # fmt: skip
+
+    def test_a_fetch_is_told_by_network_range_and_sink(self) -> None:
+        spec = {"network": "ethereum", "sink": "postgresql://reader:S3CRET@db.example/eth"}
+        selector = {"kind": "range", "start": "18000000", "end": "18005000"}
+        found = backfill(job="blocks", spec=spec, selector=selector)
+        told = "ethereum 18,000,000:18,005,000 → postgresql://db.example/…"
+        assert render.backfill_table([found]).endswith(told)
+        assert f"  fetch       {told}\n" in render.backfill_page(found, [])
+
+    def test_keys_that_are_no_heights_are_told_as_they_are(self) -> None:
+        days = {"kind": "range", "start": "2024-01-01", "end": "2024-02-01"}
+        assert render.subject(backfill(selector=days)) == "jobs:copy 2024-01-01:2024-02-01"
+
+    def test_the_hook_of_a_sink(self) -> None:
+        found = backfill(job="finish", spec={"network": "custom", "sink": "chain.db"})
+        assert render.subject(found) == "indexes of chain.db"
 
     def test_dead_letters(self) -> None:
         letter = DeadLetter(
@@ -356,11 +373,3 @@ class TestJson:
     def test_times_may_be_missing(self) -> None:
         assert data.backfill_json(backfill(started_at=None))["started_at"] is None
         assert data.explanation_json(Explanation(1, "PENDING", "paused", ""))["until"] is None
-
-    def test_outcomes_have_all_kinds(self) -> None:
-        assert data.outcomes_json({"completed": 3, "givenback": 1}) == {
-            "completed": 3,
-            "failed": 0,
-            "given_back": 1,
-            "lease_lost": 0,
-        }

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import socket
 from collections.abc import AsyncIterator
+from importlib.metadata import version
 
 import pytest
 from aiohttp import ClientSession
@@ -60,7 +62,8 @@ def test_what_another_process_counted_is_added_once() -> None:
     first = metrics.snapshot()
     metrics.REFUSALS.add(1, endpoint, "slow_down")
     second = metrics.snapshot()
-    assert not set(second) & {each.name for each in METRICS if each.kind is Kind.GAUGE}
+    gauges = [each for each in METRICS if isinstance(each, Series) and each.kind is Kind.GAUGE]
+    assert not set(second) & {each.name for each in gauges if not each.highest}
 
     metrics.absorb(first, {})
     metrics.absorb(second, first)
@@ -68,6 +71,16 @@ def test_what_another_process_counted_is_added_once() -> None:
     assert metrics.REFUSALS.values[endpoint, "slow_down"] == 3 + 3
     assert metrics.REQUEST_SECONDS.buckets((endpoint,))[-1] == ("+Inf", 1 + 1)
     assert metrics.REQUEST_SECONDS.sums[endpoint,] == 1.0
+
+
+def test_the_highest_value_is_that_of_all_processes() -> None:
+    labels = ("1", "told-by-another")
+    metrics.STORED_HEIGHT.raise_to(7, *labels)
+    metrics.STORED_HEIGHT.raise_to(5, *labels)
+    assert metrics.STORED_HEIGHT.values[labels] == 7
+    metrics.absorb({"gapless_stored_height": [(labels, [9.0])]}, {})
+    metrics.absorb({"gapless_stored_height": [(labels, [8.0])]}, {})
+    assert metrics.STORED_HEIGHT.values[labels] == 9
 
 
 def test_names_follow_the_rules() -> None:
@@ -111,6 +124,23 @@ async def test_open_metrics_are_spoken_too(page: str) -> None:
     async with ClientSession() as session, session.get(page, headers=wanted) as answer:
         assert answer.content_type == "application/openmetrics-text"
         assert (await answer.text()).endswith("# EOF\n")
+
+
+async def test_it_tells_which_build_runs(page: str) -> None:
+    here = (platform.python_version(), version("gapless"))  # labels come by name
+    assert (await scraped(page))["gapless_build_info", *here] == 1
+
+
+async def test_health_is_told_beside_it() -> None:
+    trouble: list[str | None] = [None, "the ledger was last reached 45 s ago"]
+    async with served("127.0.0.1", 0, nothing, lambda: trouble.pop(0)) as port:
+        page = f"http://127.0.0.1:{port}/healthz"
+        async with ClientSession() as session:
+            async with session.get(page) as well:
+                assert (well.status, await well.text()) == (200, "ok\n")
+            async with session.get(page) as ill:
+                told = "the ledger was last reached 45 s ago\n"
+                assert (ill.status, await ill.text()) == (503, told)
 
 
 async def test_there_is_nothing_else(page: str) -> None:

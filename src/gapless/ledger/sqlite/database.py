@@ -116,7 +116,8 @@ class SqliteDatabase:
         if not self._create and (not self._path.exists() or not self._path.stat().st_size):
             raise LedgerUnreachable(
                 f"there is no ledger at `{self._path}`",
-                hint="give its place with `--ledger` or `GAPLESS_LEDGER`",
+                hint="`gapless fetch` or `gapless backfill start` makes one; or give its place with"
+                " `--ledger` or `GAPLESS_LEDGER`",
             )
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)

@@ -14,6 +14,10 @@ b.id, b.job, b.job_version, b.spec, b.selector, b.selection, b.partitions, b.chu
        coalesce((SELECT sum(cancelled) FROM counts n WHERE n.backfill_id = b.id), 0),
        @now
 
+-- part: chunk_columns
+chunk_index, rank, first, last, status, attempts, lost, fence, owner, due,
+       last_processed, holes, error_class, error_message
+
 -- name: backfill
 SELECT @backfill_columns
 FROM backfills b
@@ -23,39 +27,52 @@ WHERE b.id = :id
 SELECT @backfill_columns
 FROM backfills b
 WHERE (:state IS NULL OR b.state = :state)
+  AND (:without IS NULL OR b.state = 'FAILED'
+       OR substr(b.id, 1, length(:without)) <> :without)
 ORDER BY b.created_at DESC, b.id DESC
 LIMIT :limit
 
 -- name: chunk_page
-SELECT chunk_index, rank, first, last, status, attempts, lost, fence, owner, due,
-       last_processed, holes, error_class, error_message
+SELECT @chunk_columns
 FROM chunks
 WHERE backfill_id = :id AND chunk_index >= :low AND chunk_index <= :high
 ORDER BY chunk_index
 LIMIT :limit
 
 -- name: chunks_running_page
-SELECT chunk_index, rank, first, last, status, attempts, lost, fence, owner, due,
-       last_processed, holes, error_class, error_message
+SELECT @chunk_columns
 FROM chunks INDEXED BY chunks_running
 WHERE backfill_id = :id AND status = 'RUNNING'
 ORDER BY due
 LIMIT :limit
 
 -- name: chunks_failed_page
-SELECT chunk_index, rank, first, last, status, attempts, lost, fence, owner, due,
-       last_processed, holes, error_class, error_message
+SELECT @chunk_columns
 FROM chunks INDEXED BY chunks_failed
 WHERE backfill_id = :id AND status = 'FAILED'
 ORDER BY due
 LIMIT :limit
 
 -- name: chunks_pending_page
-SELECT chunk_index, rank, first, last, status, attempts, lost, fence, owner, due,
-       last_processed, holes, error_class, error_message
+SELECT @chunk_columns
 FROM chunks INDEXED BY chunks_pending
 WHERE backfill_id = :id AND status = 'PENDING'
 ORDER BY rank
+LIMIT :limit
+
+-- name: chunks_abandoned_page
+SELECT @chunk_columns
+FROM chunks INDEXED BY chunks_dead
+WHERE backfill_id = :id AND status = 'ABANDONED'
+ORDER BY chunk_index
+LIMIT :limit
+
+-- name: chunks_done_page
+-- Complete or cancelled: most chunks are, so there is no index of them.
+SELECT @chunk_columns
+FROM chunks
+WHERE backfill_id = :id AND status = :status
+ORDER BY chunk_index
 LIMIT :limit
 
 -- name: attempts

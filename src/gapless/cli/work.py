@@ -1,0 +1,89 @@
+"""What the processes of a command have done, for its last lines. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from operator import sub
+from typing import Any, NamedTuple
+
+from gapless.cli.figures import counted, duration, short
+from gapless.telemetry import metrics
+from gapless.telemetry.metrics import Snapshot
+
+OUTCOMES = {
+    "completed": "completed",
+    "failure": "failed",
+    "givenback": "given_back",
+    "dropped": "lease_lost",
+}
+"""How a run may end, as the worker counts it and as it is shown."""
+
+
+class Work(NamedTuple):
+    """Chunks completed, their partitions, and the blocks written in how many batches."""
+
+    chunks: int = 0
+    partitions: int = 0
+    blocks: int = 0
+    batches: int = 0
+
+    @classmethod
+    def of(cls, ended: Mapping[str, int], numbers: Snapshot) -> Work:
+        """The work of a process, from how its runs ended and what it has counted."""
+        counters = (metrics.PARTITIONS, metrics.BLOCKS, metrics.BATCHES)
+        totals = (sum(value for _, (value,) in numbers.get(it.name, ())) for it in counters)
+        return cls(ended.get("completed", 0), *map(int, totals))
+
+    @classmethod
+    def total(cls, works: Iterable[Work]) -> Work:
+        return cls(*map(sum, zip(cls(), *works, strict=True)))
+
+    def without(self, other: Work) -> Work:
+        return Work(*map(sub, self, other))
+
+
+def summary(work: Work, ended: Mapping[str, int], seconds: float) -> str:
+    """What came of a worker, in one line."""
+    counts = [f"{ended[kind]:,} {name}" for kind, name in OUTCOMES.items() if ended.get(kind)]
+    runs = ", ".join(counts).replace("_", " ") or "none run"
+    text = f"chunks: {runs} in {duration(seconds)}"
+    if work.partitions:
+        rate = short(_rate(work.partitions, seconds))
+        text += f"; {counted(work.partitions, 'partition')}, {rate} partitions/s"
+    return f"{text}; {_written(work)}" if work.blocks else text
+
+
+def by_process(works: Sequence[Work], seconds: float) -> list[str]:
+    """What each process has done, a line for each; nothing, if there is only one."""
+    if len(works) == 1:
+        return []
+    fetches = any(work.blocks for work in works)
+    return [
+        f"process {nth}: {counted(work.chunks, 'chunk')}, "
+        + (_fetched(work, seconds) if fetches else counted(work.partitions, "partition"))
+        for nth, work in enumerate(works, 1)
+    ]
+
+
+def work_json(work: Work, ended: Mapping[str, int], seconds: float) -> dict[str, Any]:
+    return {
+        **{name: ended.get(kind, 0) for kind, name in OUTCOMES.items()},
+        "partitions": work.partitions,
+        "blocks": work.blocks,
+        "batches": work.batches,
+        "seconds": round(seconds, 3),
+        "partitions_per_second": round(_rate(work.partitions, seconds), 1),
+    }
+
+
+def _fetched(work: Work, seconds: float) -> str:
+    return f"{_written(work)}, {short(_rate(work.blocks, seconds))} blocks/s"
+
+
+def _written(work: Work) -> str:
+    batches = counted(work.batches, "batch", "batches")
+    return f"{counted(work.blocks, 'block')} written in {batches}"
+
+
+def _rate(count: int, seconds: float) -> float:
+    return count / seconds if seconds else 0.0

@@ -1,0 +1,122 @@
+"""The file `gapless.toml`: where it is, and what it says. A key that is not known is an error."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gapless.config.settings import (
+    FILE,
+    Config,
+    Endpoint,
+    Fetch,
+    Retry,
+    SinkTarget,
+    Worker,
+    is_name,
+    sound,
+)
+from gapless.core.errors import UsageError
+from gapless.core.similar import known_names
+
+_SECTIONS: dict[str, type[msgspec.Struct]] = {"fetch": Fetch, "retry": Retry, "worker": Worker}
+_SECTIONS_BY_NAME: dict[str, type[msgspec.Struct]] = {"endpoints": Endpoint, "sinks": SinkTarget}
+
+
+def find(environment: Mapping[str, str], folder: Path) -> Path | None:
+    """The configuration file, if there is one."""
+    if named := environment.get("GAPLESS_CONFIG"):
+        if not Path(named).is_file():
+            raise UsageError(f"`GAPLESS_CONFIG` names no file: `{named}`")
+        return Path(named)
+    return next(
+        (each / FILE for each in (folder, *folder.parents) if (each / FILE).is_file()), None
+    )
+
+
+def read(path: Path) -> Config:
+    """The configuration of a file, which an error names so that it can be found."""
+    name = path.name if path.parent == Path.cwd() else str(path)
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read `{name}`: {error}") from None
+    return _anchored(parse(text, name), path.parent)
+
+
+def parse(text: str, name: str = FILE) -> Config:
+    """The configuration that a file says."""
+    try:
+        given = tomllib.loads(text)
+        _refuse_unknown_keys(given)
+        config = msgspec.convert(given, Config)
+        _refuse_wrong_names(config)
+        return sound(config)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        told = str(error).replace("`$.", "`")
+        raise UsageError(f"`{name}`: {told}", hint="`gapless init` writes an example") from None
+    except UsageError as error:
+        raise UsageError(f"`{name}`: {error}", hint=error.hint) from None
+
+
+def _anchored(config: Config, folder: Path) -> Config:
+    """The configuration with its relative paths below the folder of the file, not of the caller."""
+    if folder == Path.cwd():
+        return config
+    sinks = {name: SinkTarget(_below(folder, sink.url)) for name, sink in config.sinks.items()}
+    ledger = config.ledger and _below(folder, config.ledger)
+    return msgspec.structs.replace(config, sinks=sinks, ledger=ledger)
+
+
+def _below(folder: Path, target: str) -> str:
+    scheme, separator, path = target.rpartition(":///")
+    elsewhere = ":" in target and scheme != "sqlite"  # `env:NAME`, or a URL of another kind
+    if path.startswith("/") or elsewhere:
+        return target
+    return f"{scheme}{separator}{folder}/{path}"
+
+
+def _refuse_unknown_keys(given: Mapping[str, Any]) -> None:
+    for where, section, kind in _sections(given):
+        known = [field.name for field in msgspec.structs.fields(kind)]
+        for key in section if isinstance(section, Mapping) else ():
+            if key not in known:
+                place = f" in `[{where}]`" if where else ""
+                raise UsageError(f"unknown key `{key}`{place}", hint=known_names(key, known))
+
+
+def _sections(given: Mapping[str, Any]) -> Iterator[tuple[str, Any, type[msgspec.Struct]]]:
+    """Every section with its heading, and what it should be."""
+    yield "", given, Config
+    for name, kind in _SECTIONS.items():
+        yield name, given.get(name), kind
+    for group, kind in _SECTIONS_BY_NAME.items():
+        named = given.get(group)
+        for name, section in named.items() if isinstance(named, Mapping) else ():
+            yield f"{group}.{name}", section, kind
+
+
+def _refuse_wrong_names(config: Config) -> None:
+    for kind, names in (("endpoint", config.endpoints), ("sink", config.sinks)):
+        for each in names:
+            if not is_name(each):
+                raise UsageError(
+                    f"`{each}` is no name of a {kind}",
+                    hint="use up to 40 letters, digits, `-` and `_`",
+                )
+    for name, endpoint in config.endpoints.items():
+        if endpoint.network is not None:
+            _refuse_unknown_network(name, endpoint.network)
+
+
+def _refuse_unknown_network(endpoint: str, network: str) -> None:
+    from gapless.networks import find_network  # which most commands do without
+
+    try:
+        find_network(network)
+    except UsageError as error:
+        raise UsageError(f"{error} (of the endpoint `{endpoint}`)", hint=error.hint) from None

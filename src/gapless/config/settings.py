@@ -1,0 +1,195 @@
+"""What can be set outside of a command, each section as a frozen value."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from gapless.core.durations import parse_duration
+from gapless.core.errors import UsageError
+from gapless.core.retry import RetryKind, RetryPolicy
+from gapless.core.similar import did_you_mean, known_names
+
+FILE = "gapless.toml"
+DEFAULT_SLOTS = 4
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
+_QUEUE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+class Endpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a network's blocks are asked for."""
+
+    url: str
+    network: str | None = None
+    rps: float | None = None
+
+    def __repr__(self) -> str:
+        return f"Endpoint(network={self.network!r}, rps={self.rps})"
+
+
+class SinkTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where records are stored."""
+
+    url: str
+
+    def __repr__(self) -> str:
+        return "SinkTarget()"
+
+
+class Fetch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How blocks are fetched, unless a command says otherwise."""
+
+    workers: int = 8
+    batch_size: int = 100
+    chunk_size: int = 1000
+    max_concurrent: int = 4
+    verify: str = "auto"
+    retry: str = "backoff"
+    start_height: int | None = None
+    end_height: int | None = None
+
+
+class Retry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Numbers of retry policies. What is left out keeps its usual number.
+
+    A duration is a number of seconds, or a text with a unit such as `"2m"`.
+    """
+
+    base: float | str | None = None
+    max_delay: float | str | None = None
+    jitter: float | None = None
+    limit: int | None = None
+    schedule: tuple[float | str, ...] | None = None
+
+    def applied(self, policy: RetryPolicy) -> RetryPolicy:
+        """The policy with those of these numbers that it uses."""
+        return policy.numbered(
+            base=None if self.base is None else _seconds(self.base),
+            max_delay=None if self.max_delay is None else _seconds(self.max_delay),
+            jitter=self.jitter,
+            retries=self.limit,
+            delays=None if self.schedule is None else tuple(map(_seconds, self.schedule)),
+        )
+
+
+class Worker(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a worker runs, unless its command says otherwise."""
+
+    slots: dict[str, int] | int | str | None = None  # as `--slots` takes it, or as a table
+
+
+class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Everything that can be set outside of a command."""
+
+    ledger: str | None = None
+    queue: str = "default"
+    endpoints: dict[str, Endpoint] = {}
+    sinks: dict[str, SinkTarget] = {}
+    fetch: Fetch = Fetch()
+    retry: Retry = Retry()
+    worker: Worker = Worker()
+    metrics_port: int | None = None  # 0: any that is free
+    metrics_host: str = "127.0.0.1"
+
+    @property
+    def slots(self) -> str:
+        """The slots of a worker, as `--slots` takes them."""
+        match self.worker.slots:
+            case None:
+                return f"{self.queue}={DEFAULT_SLOTS}"
+            case dict(table):
+                return ",".join(f"{queue}={count}" for queue, count in table.items())
+            case said:
+                return str(said)
+
+    def endpoint(self, name: str) -> Endpoint:
+        """An endpoint by its name, or by `env:VARIABLE`."""
+        found = self.endpoints.get(name)
+        if found is None and name.startswith("env:"):
+            found = Endpoint(name)
+        if found is None:
+            raise _unknown("endpoint", name, self.endpoints)
+        return msgspec.structs.replace(found, url=resolved(found.url))
+
+    def urls(self) -> list[str]:
+        """All URLs of this configuration, as far as their variables are set."""
+        known = [each.url for each in self.endpoints.values()]
+        known += [each.url for each in self.sinks.values()]
+        found = []
+        for url in known if self.ledger is None else [*known, self.ledger]:
+            with suppress(UsageError):
+                found.append(resolved(url))
+        return found
+
+    def sink(self, name: str) -> str:
+        """The target of a sink by its name, or by `env:VARIABLE`."""
+        if name.startswith("env:"):
+            return resolved(name)
+        try:
+            return resolved(self.sinks[name].url)
+        except KeyError:
+            raise _unknown("sink", name, self.sinks) from None
+
+    def refuse_misspelled_sink(self, target: str) -> None:
+        """Raises if this can only be a sink's name, and is not quite the one of any."""
+        if target in self.sinks or not is_name(target) or Path(target).exists():
+            return
+        if hint := did_you_mean(target, self.sinks):
+            raise UsageError(f"there is no sink `{target}` in the configuration", hint=hint)
+
+
+def is_name(text: str) -> bool:
+    """Whether this can be a name in the file; a host with its port or domain never is."""
+    return _NAME.fullmatch(text) is not None
+
+
+def resolved(value: str) -> str:
+    """The value, or what the environment variable holds that `env:NAME` refers to."""
+    if not value.startswith("env:"):
+        return value
+    variable = value.removeprefix("env:")
+    if not (found := os.environ.get(variable)):
+        raise UsageError(f"`{variable}` is not set", hint=f"set it: `export {variable}=…`")
+    return found
+
+
+def sound(config: Config) -> Config:
+    """The configuration, if all its values make sense."""
+    checked(config.fetch)
+    port = config.metrics_port
+    if port is not None and not 0 <= port <= 65535:
+        raise UsageError(f"`metrics_port` is {port}", hint="it must be from 0 to 65535")
+    if not _QUEUE.fullmatch(config.queue):
+        raise UsageError(
+            f"`queue` is `{config.queue}`", hint="use letters, digits, `_`, `.` and `-`"
+        )
+    for kind in RetryKind:
+        config.retry.applied(RetryPolicy.named(kind))
+    return config
+
+
+def checked(fetch: Fetch) -> Fetch:
+    """The numbers, if they make sense."""
+    for field in ("workers", "batch_size", "chunk_size", "max_concurrent"):
+        if not 1 <= (value := getattr(fetch, field)) <= 1_000_000:
+            raise UsageError(f"`{field}` is {value}", hint="it must be from 1 to 1,000,000")
+    return fetch
+
+
+def _seconds(value: float | str) -> float:
+    return parse_duration(value) if isinstance(value, str) else value
+
+
+def _unknown(what: str, name: str, known: Iterable[str]) -> UsageError:
+    names = sorted(known)
+    hint = known_names(name, names) if names else f"name it in `{FILE}`"
+    if not is_name(name):  # perhaps a URL without its scheme, which may hold a key
+        return UsageError(
+            f"what was given is neither a URL nor the name of a known {what}", hint=hint
+        )
+    return UsageError(f"there is no {what} `{name}` in the configuration", hint=hint)
