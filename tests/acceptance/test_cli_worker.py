@@ -204,7 +204,7 @@ async def test_a_job_may_fork_and_end_its_children(sqlite_gapless: Commands) -> 
 
     worker = gapless.json(*QUICK, "--until-idle", "--processes", "2")
 
-    assert worker == {"completed": 50, "failed": 0, "given_back": 0, "lease_lost": 0}
+    assert (worker["completed"], worker["given_back"]) == (50, 0)
     assert gapless.show("p")["state"] == "SUCCEEDED"
 
 
