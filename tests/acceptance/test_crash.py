@@ -254,19 +254,22 @@ async def test_a_job_without_reports_is_finished_within_the_drain_time(
 
 
 @pytest.mark.parametrize(
-    ("job", "reached"), [(jobs.deaf, None), (jobs.commits_late, 2)], ids=["deaf", "commits late"]
+    ("job", "reached"),
+    [(jobs.deaf, {None}), (jobs.commits_late, {1, 2})],
+    ids=["deaf", "commits late"],
 )
 async def test_a_thread_that_does_not_listen_is_left_behind(
-    fleet: Fleet, stage: Stage, job: Job, reached: int | None
+    fleet: Fleet, stage: Stage, job: Job, reached: set[int | None]
 ) -> None:
-    """What it has committed by then, or commits in its last moment, is not done again."""
+    """What it has committed is not done again. An open transaction is rolled back, unless the job
+    is quicker."""
     backfill = await stage.create(job, 20, max_concurrent_runs=1)
     worker = await fleet.started_worker("--drain", "1s")
     await fleet.flag("midway")
     assert await worker.drained() == INTERRUPTED
     chunk = await stage.chunk(backfill)
     assert (chunk.status, chunk.tries) == (Status.PENDING, Tries())
-    assert chunk.progress.last_processed == reached
+    assert chunk.progress.last_processed in reached
 
     assert await fleet.worker("--until-idle").exit_code() == 0
     await stage.assert_exactly_once(backfill, 20)

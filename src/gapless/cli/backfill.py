@@ -195,7 +195,10 @@ async def resume(ledger_url: str, as_json: bool, backfill_id: str) -> None:
 @click.option("--force", is_flag=True, help="Do not wait for what runs: end its leases.")
 @common
 async def cancel(ledger_url: str, as_json: bool, backfill_id: str, force: bool) -> None:
-    """End a backfill once what runs has finished."""
+    """End a backfill, and stop what runs of it.
+
+    Running chunks stop at their next sign of progress, or are interrupted after ten seconds.
+    """
     async with opened(ledger_url) as ledger:
         await _echo(ledger, await ledger.cancel(backfill_id, force=force), as_json)
 

@@ -61,7 +61,7 @@ class BackfillHandle:
         return backfill
 
     async def cancel(self, *, force: bool = False) -> Backfill:
-        """Ends it once what runs has finished; with force, without waiting for that."""
+        """Ends it once what runs has stopped; with force, without waiting for that."""
         return await self._engine.ledger.cancel(self.id, force=force)
 
     async def retry_failed(self, request_id: str | None = None) -> BackfillHandle:
