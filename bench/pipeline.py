@@ -15,6 +15,7 @@ from bench.report import Row, at_least, median, per_second
 from gapless.checks.check import Proof
 from gapless.core.ranges import Span
 from gapless.pipeline.flow import Flow
+from gapless.pipeline.stop import Stop
 from gapless.pipeline.unit import Unit
 from gapless.schema import TABLES
 from gapless.schema.arrow import Tables, arrow_schema
@@ -80,7 +81,8 @@ async def measure() -> AsyncIterator[Row]:
 
 async def _rate(units: ReadyUnits) -> float:
     sink = Nowhere()
-    flow = Flow(units, cast("Sink", sink), 1, _reported)
+    stop = Stop(asyncio.get_running_loop().create_future())
+    flow = Flow(units, cast("Sink", sink), 1, _reported, stop)
     began = time.perf_counter()
     await flow.run(Span(1, BLOCKS))
     taken = time.perf_counter() - began

@@ -6,14 +6,16 @@ import asyncio
 import json
 import re
 import signal
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
 
-from gapless.cli.foreground import INTERRUPTED, ONE_WISH
+from gapless.cli.app import INTERRUPTED
+from gapless.cli.foreground import ONE_WISH
 from tests.acceptance.commands import GAPLESS, Commands
-from tests.acceptance.fleet import heeds
 from tests.waiting import eventually
 
 QUICK = ("worker", "--poll", "50ms")
@@ -126,6 +128,12 @@ async def test_a_second_signal_ends_a_worker_at_once(sqlite_gapless: Commands) -
     assert gapless.show("d")["chunks"]["running"] == 1  # its lease runs out
 
 
+def has_open(pid: int, path: Path) -> bool:
+    with suppress(FileNotFoundError):
+        return any(each.samefile(path) for each in Path(f"/proc/{pid}/fd").iterdir())
+    return False
+
+
 async def test_sigterm_drains_a_worker_that_has_not_started_yet(sqlite_gapless: Commands) -> None:
     """It waits for the ledger, which another process has locked."""
     gapless = sqlite_gapless
@@ -134,7 +142,7 @@ async def test_sigterm_drains_a_worker_that_has_not_started_yet(sqlite_gapless: 
     lock.execute("BEGIN IMMEDIATE")
 
     with gapless.running("worker", "--json", command=GAPLESS) as worker:
-        await eventually(lambda: heeds(worker.pid, signal.SIGTERM))
+        await eventually(lambda: has_open(worker.pid, gapless.folder / "ledger.db"))
         worker.send_signal(signal.SIGTERM)
         assert "worker_started" not in gapless.stderr()
         lock.close()

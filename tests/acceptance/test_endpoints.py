@@ -46,9 +46,12 @@ async def test_a_dead_endpoint(sqlite_gapless: Commands, chain: Chain, processes
     assert {**first, "calls": 0} == {"name": dead, "calls": 0, **trouble}
     assert first["calls"] + second["calls"] == sum(done["calls"].values())
     assert (second["name"], second["trouble"], second["usable"]) == (good, None, True)
-    warning = f"warning: endpoint `{dead}` cannot be used: HTTP 401 no. Is the API key still valid?"
-    assert said.startswith(warning)
-    assert f"\nendpoint {dead}: HTTP 401 no\n" in said
+    first_line = json.loads(said.splitlines()[0])
+    assert first_line["level"] == "warning"
+    assert first_line["message"] == (
+        f"endpoint `{dead}` cannot be used: HTTP 401 no. Is the API key still valid?"
+    )
+    assert f"\\nendpoint {dead}: HTTP 401 no" in said
     assert f"endpoint {good}" not in said
 
 
@@ -59,9 +62,10 @@ async def test_a_lying_endpoint(sqlite_gapless: Commands, chain: Chain) -> None:
     refused = {each["name"]: each["refused"] for each in done["endpoints"]}
     assert refused == {liar: done["refused"], good: 0}
     assert done["refused"] > 3
-    (line,) = (line for line in said.splitlines() if "WARNING endpoint_distrusted" in line)
-    assert f" endpoint={liar} " in line
-    assert f"\nendpoint {liar}: {done['refused']} answers refused\n" in said
+    lines = [json.loads(line) for line in said.splitlines()]
+    (distrusted,) = (it for it in lines if it.get("action") == "endpoint_distrusted")
+    assert (distrusted["level"], distrusted["endpoint"]) == ("warning", liar)
+    assert f"\\nendpoint {liar}: {done['refused']} answers refused" in said
 
 
 async def test_no_endpoint_at_all(sqlite_gapless: Commands, chain: Chain) -> None:

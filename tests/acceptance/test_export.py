@@ -100,17 +100,17 @@ def test_the_version_of_a_copied_schema_is_named(gapless: Gapless) -> None:
         (
             ["--table", "logs"],
             "3 blocks missing: 10-12",
-            "`gapless fetch 1337 10:12 --to blocks.db` brings them",
+            "`gapless fetch 1337 10:12 --rpc … --to blocks.db` brings them",
         ),
         (
             ["--table", "blocks", "--blocks", "20:50"],
             "10 blocks missing: 41-50",
-            "`gapless fetch 1337 41:50 --to blocks.db` brings them",
+            "`gapless fetch 1337 41:50 --rpc … --to blocks.db` brings them",
         ),
         (
             ["--table", "blocks", "--network", "ethereum"],
             "`blocks.db` holds no blocks of ethereum",
-            "`gapless fetch ethereum A:B --to blocks.db` brings some",
+            "`gapless fetch ethereum A:B --rpc … --to blocks.db` brings some",
         ),
     ],
 )
@@ -138,7 +138,6 @@ def test_gaps_are_named_and_nothing_is_written(
             "`ethereum-etl` has no table `withdrawals`",
         ),
         (["blocks.db", "--table", "logs", "--format", "parquet"], "Parquet cannot go to stdout"),
-        (["blocks.db", "--table", "logs", "--json"], "stdout has no room for a summary"),
         (["blocks.db", "--table", "logs", "--blocks", "9:3"], "`9:3` ends before it begins"),
         (["blocks.db", "--table", "logs", "--blocks", "9:latest"], "`9:latest` has no end"),
         (["blocks.db", "--table", "logs", "--output", "blocks.db"], "`blocks.db` is there already"),
@@ -230,7 +229,9 @@ def test_damaged_rows_are_a_failure_that_repair_mends(gapless: Gapless, tmp_path
     told = gapless("export", "blocks/", "--table", "logs", "--output", "x.csv")
     assert (told.code, told.stdout) == (1, b"")
     assert told.stderr.startswith(f"error: `blocks/{CHAIN_ID}/logs/{file.name}` ")
-    assert told.stderr.endswith("\n\nhint: `gapless repair blocks/` replaces what is damaged\n")
+    assert told.stderr.endswith(
+        "\n\nhint: `gapless repair blocks/ --rpc …` replaces what is damaged\n"
+    )
     assert not (tmp_path / "x.csv").exists()
 
 

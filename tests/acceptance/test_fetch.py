@@ -75,7 +75,15 @@ def test_a_dry_run_makes_nothing(sqlite_gapless: Commands, url: str) -> None:
         "fetch", "custom", "0:1k", "--rpc", url, "--to", "chain.db", "--dry-run"
     )
     calls = {"eth_getBlockByNumber": 337, "eth_getBlockReceipts": 337}
-    assert planned == {"first": 0, "last": 336, "missing": 337, "to_prove_again": 0, "calls": calls}
+    assert planned == {
+        "first": 0,
+        "last": 336,
+        "requested": [0, 1000],
+        "final": 336,
+        "missing": 337,
+        "to_prove_again": 0,
+        "calls": calls,
+    }
     assert sorted(sqlite_gapless.folder.iterdir()) == before
 
 
@@ -129,7 +137,8 @@ def test_what_is_interrupted_goes_on(sqlite_gapless: Commands, url: str) -> None
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=30)
     assert process.returncode == 130, said
-    assert "hint: the same command goes on where it was" in said
+    assert "INTERRUPTED: custom 0 to 336" in said
+    assert "hint: resume with `gapless fetch custom 0:336 --rpc … --to chain.db" in said
     assert sqlite_gapless.show(backfill)["state"] in ("PENDING", "RUNNING")
     again = sqlite_gapless(*command[:-2], *numbers)
     assert again.line == backfill

@@ -76,7 +76,7 @@ def test_gaps_are_named_and_can_be_filled(sqlite_gapless: Commands) -> None:
     assert "complete" not in missing.stdout
     assert missing.stderr == (
         "error: 4 blocks missing: 10-12, 20\n\n"
-        f"hint: fill the gaps: `gapless fetch 1337 10:20 --to {sink}`\n"
+        f"hint: fill the gaps: `gapless fetch 1337 10:20 --rpc … --to {sink}`\n"
     )
     assert sqlite_gapless("gaps", sink, code=1).stdout == "10:12\n20:20\n"
     wider = sqlite_gapless("gaps", sink, "--blocks", "11:+40", code=1)
@@ -102,7 +102,10 @@ def test_damage_is_named(sqlite_gapless: Commands) -> None:
     assert lines[0].startswith("transactions 15")
     assert ": the block promises 99, there are " in lines[0]
     assert damaged.stderr.startswith("error: ")
-    assert " findings\n\nhint: replace what is wrong: `gapless repair blocks.db`" in damaged.stderr
+    assert (
+        " findings\n\nhint: replace what is wrong: `gapless repair blocks.db --rpc …`"
+        in damaged.stderr
+    )
     told = sqlite_gapless.json("verify", sink, code=1)
     assert {(each["check"], each["table"]) for each in told["findings"]} == {
         ("count", "transactions")
@@ -125,7 +128,7 @@ def test_a_deleted_log_is_named(sqlite_gapless: Commands, name: str) -> None:
     assert named.stdout == "12:14\n"
     assert named.stderr == (
         "damaged: 12-14; `gapless verify` tells what is wrong\n\n"
-        f"hint: fetch them again: `gapless repair {sink}`\n"
+        f"hint: fetch them again: `gapless repair {sink} --rpc …`\n"
     )
     missing = sqlite_gapless.json("gaps", sink, code=1)
     assert (missing["gaps"], missing["damaged"], missing["blocks"]) == ([], [[12, 14]], 3)
@@ -249,7 +252,9 @@ def test_blocks_below_a_trusted_hash_are_shown(sqlite_gapless: Commands, name: s
     assert told["anchored"] == [{"height": 20, "blocks": [[5, 20]]}]
     wrong = sqlite_gapless("verify", sink, "--anchor", f"21:{hash_at(20)}", code=1)
     assert "\nblocks 21: not the block whose hash is known there, 0x" in wrong.stdout
-    assert f"if your node is right: `gapless repair {sink} --replace-branch`" in wrong.stderr
+    assert (
+        f"if your node is right: `gapless repair {sink} --replace-branch --rpc …`" in wrong.stderr
+    )
 
 
 def test_hashes_that_earlier_fetches_trusted_are_remembered(sqlite_gapless: Commands) -> None:

@@ -16,6 +16,7 @@ from gapless.core.ranges import Span
         ("eth.duckdb", 'duckdb -readonly eth.duckdb "SELECT block_number,'),
         ("duckdb:///eth.x", 'duckdb -readonly eth.x "SELECT block_number,'),
         ("postgresql://me:secret@host/db?schema=x", "psql postgresql://me@host/db -c 'SELECT "),
+        ("parquet:eth", "duckdb -c \"FROM 'eth/**/blocks/*.parquet'"),
         ("eth/", "duckdb -c \"FROM 'eth/**/blocks/*.parquet'"),
     ],
 )

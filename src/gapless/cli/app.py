@@ -11,10 +11,13 @@ from contextlib import suppress
 
 import click
 
+from gapless.cli import speech
+from gapless.cli.signals import sigterm_as_ctrl_c
 from gapless.core.errors import GaplessError
 from gapless.core.redaction import Secrets, urls_in
 from gapless.core.similar import did_you_mean
 
+INTERRUPTED = 130
 _OURS = ("GAPLESS_", "BACKFILL_", "ETH_RPC_URL")
 
 
@@ -34,6 +37,12 @@ class LazyGroup(click.Group):
         module = importlib.import_module(self._lazy[cmd_name][0])
         command: click.Command = getattr(module, cmd_name)
         return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:  # which Click would answer with an empty line of its own
+            raise click.Abort from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         about = {name: text for name, (_, text) in self._lazy.items()}
@@ -66,29 +75,33 @@ def gapless() -> None:
     """A durable backfill engine: every partition once, and proof that none is missing.
 
     Data goes to stdout, everything else to stderr. Exit codes: 0 done, 1 finished with failures
-    or gaps, 2 wrong usage or unusable ledger, 130 interrupted and resumable.
+    or gaps, 2 wrong usage or unusable ledger, 130 interrupted (by Ctrl-C or SIGTERM) and resumable.
     """
 
 
 def main() -> None:
     """Runs the command line, and turns errors into messages with a hint."""
     try:
-        code = gapless(standalone_mode=False)
-    except (click.exceptions.Abort, KeyboardInterrupt):
-        sys.exit(130)
+        with sigterm_as_ctrl_c():
+            code = gapless(standalone_mode=False)
+    except (click.Abort, KeyboardInterrupt):
+        speech.say("interrupted")
+        _print_error("interrupted", "run the same command again", "interrupted")
+        sys.exit(INTERRUPTED)
     except click.exceptions.Exit as wanted:
         sys.exit(wanted.exit_code)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         sys.exit(2)
     except click.ClickException as error:
-        _say(*in_our_words(error))
+        _say(*in_our_words(error), "usage_error")
         sys.exit(2)
     except GaplessError as error:
-        _say(str(error), error.hint)
+        _say(str(error), error.hint, _code(error))
         sys.exit(error.exit_code)
-    except Exception:  # noqa: BLE001 - a fault of ours: say where, as Python would
-        click.echo(_known_secrets().struck(traceback.format_exc()), err=True)
+    except Exception as error:  # noqa: BLE001 - a fault of ours: say where, as Python would
+        speech.say(_known_secrets().struck(traceback.format_exc()))
+        _print_error(_known_secrets().struck(f"{type(error).__name__}: {error}"), None, "internal")
         sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)
 
@@ -109,11 +122,26 @@ def in_our_words(error: click.ClickException) -> tuple[str, str | None]:
     return complaint[:1].lower() + complaint[1:], similar or hint
 
 
-def _say(error: str, hint: str | None) -> None:
+def _say(error: str, hint: str | None, code: str) -> None:
+    """Says why the command ends, on stderr and, to programs, on stdout as well."""
     secrets = _known_secrets()
-    click.echo(f"error: {secrets.struck_alone(error)}", err=True)
+    error, hint = secrets.struck_alone(error), hint and secrets.struck_alone(hint)
+    speech.say(error, "error")
     if hint:
-        click.echo(f"\nhint: {secrets.struck_alone(hint)}", err=True)
+        speech.suggest(hint)
+    _print_error(error, hint, code)
+
+
+def _print_error(error: str, hint: str | None, code: str) -> None:
+    if speech.wants_json():
+        from gapless.cli.data import to_json
+
+        click.echo(to_json({"error": {"code": code, "message": error, "hint": hint}}))
+
+
+def _code(error: GaplessError) -> str:
+    """The kind of an error for programs: `not_found` for `NotFound`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", type(error).__name__).lower()
 
 
 def _known_secrets() -> Secrets:

@@ -17,6 +17,7 @@ from typing import Self
 
 import msgspec
 
+from gapless.cli import speech
 from gapless.cli.errands import Errand, News, Report
 from gapless.cli.work import Work
 from gapless.core.redaction import redact
@@ -120,7 +121,8 @@ class Crew:
         await saying
         if await process.wait() != 0:
             code = process.returncode
-            self._say(f"warning: a helper process ended with code {code}; the others go on")
+            lost = f"a helper process ended with code {code}; the others go on"
+            self._say(speech.spoken(lost, "warning"))
             await self._on_loss()
 
     async def _repeat(self, process: Process) -> None:

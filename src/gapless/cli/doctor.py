@@ -11,7 +11,7 @@ import msgspec
 
 from gapless.cli.data import to_json
 from gapless.cli.figures import counted, duration, short
-from gapless.cli.options import anchor_option, json_option, note
+from gapless.cli.options import anchor_option, complain, json_option
 from gapless.cli.render import table
 from gapless.config import Config, load
 from gapless.core.anchors import Anchor
@@ -67,9 +67,9 @@ def doctor(rpcs: tuple[str, ...], name: str | None, anchors: tuple[str, ...], as
         click.echo(_page(found))
     for each in outcomes:
         if isinstance(each, Failure):
-            note(f"error: {each.error}\n\nhint: {each.hint}")
+            complain(str(each.error), each.hint)
     if _are_apart(found):
-        note("error: these endpoints are on different chains: no fetch can use them together")
+        complain("these endpoints are on different chains: no fetch can use them together")
         return 1
     return 0 if len(found) == len(outcomes) else 1 if found else 2
 

@@ -27,6 +27,7 @@ class FetchErrand(msgspec.Struct, frozen=True, tag="fetch"):
     workers: int  # requests in flight to each endpoint, of all processes together
     share: Share
     max_calls: int | None
+    as_json: bool  # what it logs
 
 
 class WorkErrand(msgspec.Struct, frozen=True, tag="work"):

@@ -19,6 +19,7 @@ from gapless.export import FORMATS, LAYOUTS, VERSIONS, Export, find_layout, lack
 from gapless.export.layout import Layout
 from gapless.export.output import new_file, refuse_unwritable, stdout
 from gapless.runtime.stores import Store, opened_store
+from gapless.runtime.suggestions import fetch_command
 
 _STDOUT = "-"
 _TABLES = [*dict.fromkeys(table for layouts in LAYOUTS.values() for table in layouts)]
@@ -75,7 +76,7 @@ async def export(
             with _opened(output) as file:
                 rows = await job.write_to(FORMATS[format_name](layout, file))
         except Damaged as damaged:
-            damaged.hint = exporting.replace_damage(store.shown)
+            damaged.hint = exporting.replace_damage(store.shown, store.rpc)
             raise
         except BrokenPipeError:  # whoever reads has enough
             return 1
@@ -93,11 +94,12 @@ async def _span(store: Store, layout: Layout) -> Span:
     if span is None:
         raise Incomplete(
             f"`{store.shown}` holds no {layout.table.name} of {store.network}",
-            hint=f"`gapless fetch {store.network} A:B --to {store.shown}` brings some",
+            hint=f"`{fetch_command(store.network, 'A:B', store.shown, store.rpc)}` brings some",
         )
     if gaps := await lacking(store.sink, store.chain_id, layout, span):
         raise Incomplete(
-            exporting.gaps_text(gaps), hint=exporting.repair(gaps, store.network, store.shown)
+            exporting.gaps_text(gaps),
+            hint=exporting.repair(gaps, store.network, store.shown, store.rpc),
         )
     return span
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +9,7 @@ from gapless.cli.figures import counted
 from gapless.cli.verifying import spans_text
 from gapless.core.ranges import RangeSet, Span
 from gapless.export import VERSIONS
+from gapless.runtime.suggestions import fetch_command, repair_command
 from gapless.schema import BLOCKS
 
 
@@ -40,15 +40,15 @@ def gaps_text(gaps: Mapping[str, RangeSet]) -> str:
     return "; ".join(parts)
 
 
-def replace_damage(sink: str) -> str:
+def replace_damage(sink: str, rpc: str) -> str:
     """The command that replaces what cannot be read."""
-    return f"`gapless repair {shlex.quote(sink)}` replaces what is damaged"
+    return f"`{repair_command(sink, rpc)}` replaces what is damaged"
 
 
-def repair(gaps: Mapping[str, RangeSet], network: str, sink: str) -> str:
+def repair(gaps: Mapping[str, RangeSet], network: str, sink: str, rpc: str) -> str:
     """The command that brings what is missing."""
     heights = RangeSet(span for each in gaps.values() for span in each.spans)
     first, last = heights.spans[0].first, heights.spans[-1].last
     everything = BLOCKS.name in gaps
-    some = "" if everything else f" --datasets {','.join([BLOCKS.name, *gaps])}"
-    return f"`gapless fetch {network} {first}:{last} --to {shlex.quote(sink)}{some}` brings them"
+    some = [] if everything else ["--datasets", ",".join([BLOCKS.name, *gaps])]
+    return f"`{fetch_command(network, f'{first}:{last}', sink, rpc, *some)}` brings them"

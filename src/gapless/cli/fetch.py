@@ -14,22 +14,31 @@ import click
 import msgspec
 
 from gapless.checks.levels import Level
-from gapless.cli import data, fetching, foreground, render
+from gapless.cli import data, fetching, foreground, render, speech
+from gapless.cli.app import INTERRUPTED
 from gapless.cli.crew import Crew
-from gapless.cli.display import Pace, ProgressDisplay
+from gapless.cli.display import ProgressDisplay
 from gapless.cli.errands import FetchErrand
 from gapless.cli.logs import log_to_nobody, log_to_stderr
 from gapless.cli.metrics import MetricsPage, metrics_option, metrics_page
-from gapless.cli.options import anchor_option, common, hint, note, opened, processes_option
+from gapless.cli.options import (
+    anchor_option,
+    common,
+    complain,
+    hint,
+    note,
+    opened,
+    processes_option,
+    warn,
+)
+from gapless.cli.progress import FetchLine
 from gapless.cli.work import by_process
 from gapless.config import Config, load
-from gapless.core.backfill import State
 from gapless.core.chunk import Order
 from gapless.core.errors import UsageError
 from gapless.core.retry import RetryKind
 from gapless.ledger import redacted
-from gapless.ledger.records import Backfill, BackfillRequest
-from gapless.runtime.counts import Counts
+from gapless.ledger.records import BackfillRequest
 from gapless.runtime.engine import Engine
 from gapless.runtime.fetch import Wish, calls_for
 from gapless.runtime.fetching import (
@@ -40,6 +49,7 @@ from gapless.runtime.fetching import (
 )
 from gapless.runtime.finishing import finished_by_workers
 from gapless.runtime.plane import Plane, keep_profiles
+from gapless.runtime.suggestions import same_command
 from gapless.runtime.wishes import FetchOptions, wish_for
 from gapless.sources.rpc import Share
 
@@ -63,14 +73,27 @@ _ORDERS = [order.value for order in Order]
 @click.option("--verify", type=click.Choice(_LEVELS), help="How much to prove.  [default: auto]")
 @anchor_option
 @click.option("--refetch", is_flag=True, help="Fetch and replace what is stored already.")
-@click.option("--retry", type=click.Choice(_POLICIES), help="What a failed chunk means.")
-@click.option("--rps", type=click.FloatRange(0, min_open=True), help="Calls a second, to each.")
-@click.option("--confirmations", type=click.IntRange(0), help="Final is so far below the head.")
-@click.option("--max-requests", type=click.IntRange(1), help="Stop after so many calls.")
-@click.option("--order", type=click.Choice(_ORDERS), help="Which end to begin at.")
+@click.option("--retry", type=click.Choice(_POLICIES), help="What to do when a chunk fails.")
+@click.option(
+    "--rps", type=click.FloatRange(0, min_open=True), help="Most calls per second to each node."
+)
+@click.option(
+    "--confirmations",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Treat blocks at least N below the head as final.",
+)
+@click.option("--max-requests", type=click.IntRange(1), help="Stop after this many calls.")
+@click.option("--order", type=click.Choice(_ORDERS), help="Which end to start at.")
+@click.option(
+    "--allow-partial",
+    is_flag=True,
+    help="Exit with 0 although the range ends beyond what is final.",
+)
 @processes_option
-@click.option("--dry-run", is_flag=True, help="Only say what would be done, and its price.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be done, and its price.")
 @click.option("--detach", is_flag=True, help="Only create the backfill; workers run it.")
+@click.option("-q", "--quiet", is_flag=True, help="Only print errors and the summary.")
 @metrics_option
 @common
 async def fetch(
@@ -81,24 +104,32 @@ async def fetch(
     rpcs: tuple[str, ...],
     target: str | None,
     max_requests: int | None,
+    allow_partial: bool,
     processes: int,
     dry_run: bool,
     detach: bool,
+    quiet: bool,
     metrics_port: int | None,
     **options: Any,
 ) -> int:
     """Fetch blocks of a network, prove them, store them.
 
     From A to B, both included, written as `18M:18.005M`, `18000000:+5000`, `18M:latest`,
-    `:finalized` or `2024-01-01:2024-01-31`, in UTC. The same command again goes on where it was, or
-    finds that nothing is left to do.
+    `:finalized` or `2024-01-01:2024-01-31`, in UTC. The same command again resumes where it
+    stopped, or finds that nothing is left to do. Blocks that are not final yet are left out: exit
+    code 1, unless --allow-partial is given.
+
+    Ctrl-C or SIGTERM stores what was fetched, and exits with 130. With --json, stderr has a JSON
+    object on each line.
 
     A node or a sink may also be named as in gapless.toml, or as `env:VARIABLE`. URLs hold keys:
     they are never stored or shown.
     """
     processes = min(processes, max_requests or processes)  # each asks at least once
     wanted = FetchOptions(**options)  # type: ignore[typeddict-item]
-    wish, places = wish_for(load(), network, blocks, rpcs, target, wanted, processes)
+    wish, places = wish_for(
+        load(), network, blocks, rpcs, target, wanted, processes, detached=detach
+    )
     if detach and not places.shared:
         raise UsageError(
             "`--detach` needs endpoints and a sink that workers know by name",
@@ -108,18 +139,26 @@ async def fetch(
     opening = opened_fetch(wish, places.config, ledger_url, max_calls=max_calls, create=not dry_run)
     serving = metrics_page(metrics_port, works=not (dry_run or detach))
     async with serving as page, opening as fetch:
-        note(fetching.where(fetch))
-        note(fetching.plan(fetch))
+        if not quiet or dry_run:
+            note(fetching.where(fetch))
+            note(fetching.plan(fetch))
+        for unchecked in fetching.unchecked_anchors(fetch):
+            warn(unchecked)
         if dry_run:
             return _dry_run(fetch, as_json=as_json)
         if detach and fetch.missing:
-            return await _leave_to_workers(fetch, as_json=as_json)
-        run = Run(fetch, places.config, max_calls)
+            return await _leave_to_workers(fetch, as_json=as_json, allow_partial=allow_partial)
+        run = Run(fetch, places.config, max_calls, quiet=quiet)
         result = await (run(page, as_json=as_json) if fetch.missing else fetch.result())
     if as_json:
-        click.echo(data.to_json(fetching.result_json(result, ledger_url)))
-    note(fetching.summary(result))
-    return _conclude(result, ledger_url, places.config.sink(wish.sink))
+        shown = fetching.result_json(result, ledger_url, allow_partial=allow_partial)
+        click.echo(data.to_json(shown))
+    note(fetching.summary(result, allow_partial=allow_partial))
+    if not quiet and result.id is not None:
+        note(f"ledger: {redacted(ledger_url)}")
+    return _conclude(
+        result, places.config.sink(wish.sink), allow_partial=allow_partial, quiet=quiet
+    )
 
 
 @asynccontextmanager
@@ -135,7 +174,7 @@ async def opened_fetch(
     log_to_nobody()
     async with open_fetch(wish, config, ledger_url, max_calls=max_calls, create=create) as fetch:
         for absent in fetch.absent:
-            note(f"warning: {absent}. {absent.hint}" if absent.hint else f"warning: {absent}")
+            warn(f"{absent}. {absent.hint}" if absent.hint else f"{absent}")
         yield fetch
 
 
@@ -143,20 +182,27 @@ def _dry_run(fetch: Fetching, *, as_json: bool) -> int:
     if as_json:
         weak = len(fetch.held.weak & fetch.missing)
         count = len(fetch.missing) - weak
-        found = {"first": fetch.span.first, "last": fetch.span.last, "missing": count}
-        found |= {"to_prove_again": weak}
-        click.echo(data.to_json({**found, "calls": calls_for(count, fetch.spec)}))
+        found = {
+            "first": fetch.span.first,
+            "last": fetch.span.last,
+            "requested": fetch.requested,
+            "final": fetch.tip.final,
+            "missing": count,
+            "to_prove_again": weak,
+            "calls": calls_for(count, fetch.spec),
+        }
+        click.echo(data.to_json(found))
     return 0
 
 
-async def _leave_to_workers(fetch: Fetching, *, as_json: bool) -> int:
+async def _leave_to_workers(fetch: Fetching, *, as_json: bool, allow_partial: bool) -> int:
     async with opened(fetch.ledger_url, create=True) as ledger:
         found = await fetch.wanted(ledger)
         if isinstance(found, BackfillRequest):
             found = await ledger.create(finished_by_workers(found))
     click.echo(data.to_json(data.backfill_json(found)) if as_json else found.id)
     hint(render.worker_needed(found))
-    return 0
+    return 0 if allow_partial or fetch.requested == fetch.span else 1
 
 
 @dataclass(frozen=True)
@@ -166,6 +212,7 @@ class Run:
     fetch: Fetching
     config: Config
     max_calls: int | None  # of each process
+    quiet: bool = False
 
     async def __call__(self, page: MetricsPage, *, as_json: bool) -> FetchResult:
         """Runs it to its end, or until someone interrupts it."""
@@ -174,8 +221,12 @@ class Run:
         with fetch.plane() as plane:
             engine, wanted = await fetch.engine()
             line = FetchLine(fetch, plane)
-            with ProgressDisplay(line) as display, foreground.stdout_kept_for_data() as stdout:
-                log_to_stderr(logging.WARNING, say=display.say)
+            with (
+                ProgressDisplay(line, quiet=self.quiet) as display,
+                foreground.stdout_kept_for_data() as stdout,
+            ):
+                level = logging.ERROR if self.quiet else logging.WARNING
+                log_to_stderr(level, as_json=speech.wants_json(), say=display.write_line)
                 async with foreground.working(engine, page) as interrupted:
                     handle = await start(engine, plane, wanted)
                     if not as_json:
@@ -183,7 +234,9 @@ class Run:
                     enough = asyncio.create_task(_stop_when_used_up(plane, interrupted, display))
                     async with self._crew(engine, handle.id, display) as crew:
                         line.crew = crew
+                        leaving = asyncio.create_task(_dismiss_when(interrupted, crew))
                         await foreground.run_to_the_end(engine, handle, display, interrupted)
+                    leaving.cancel()
                     enough.cancel()
                     assert engine.worker is not None
                     works = crew.works(engine.worker.ended)
@@ -207,6 +260,7 @@ class Run:
                 workers=fetch.wish.numbers.workers,
                 share=share,
                 max_calls=self.max_calls,
+                as_json=speech.wants_json(),
             )
             for share in Share(0, fetch.wish.processes).others()
         ]
@@ -221,46 +275,21 @@ async def _stop_when_used_up(
     interrupted.set()
 
 
-def _conclude(result: FetchResult, ledger_url: str, target: str) -> int:
+async def _dismiss_when(interrupted: asyncio.Event, crew: Crew) -> None:
+    """Lets all processes stop at the same time."""
+    await interrupted.wait()
+    crew.dismiss()
+
+
+def _conclude(result: FetchResult, target: str, *, allow_partial: bool, quiet: bool) -> int:
     """Says what to do next; the exit code says the same."""
-    if result.id is not None:
-        note(f"ledger: {redacted(ledger_url)}")
-    if not result.state.ended:
-        hint("the same command goes on where it was")
-        return foreground.INTERRUPTED
-    if result.gaps:
-        note(f"error: {fetching.gaps_error(result)}")
-        hint("the same command tries them again; one more `--rpc` gives a second opinion")
+    remedy = fetching.remedy(result, same_command())
+    if result.interrupted:
+        hint(remedy)
+        return INTERRUPTED
+    if failure := fetching.failure(result, allow_partial=allow_partial):
+        complain(failure, remedy)
         return 1
-    note(f"\ntry: {fetching.query(target, result.span)}")
-    return 0 if result.state is State.SUCCEEDED else 1
-
-
-class FetchLine:
-    """The live line of a fetch: blocks and calls a second, not chunks."""
-
-    def __init__(self, fetch: Fetching, plane: Plane) -> None:
-        self._fetch, self._plane = fetch, plane
-        self._blocks, self._calls = Pace(), Pace()
-        self.crew: Crew | None = None
-
-    @property
-    def counts(self) -> Counts:
-        """What all processes have done."""
-        own = self._plane.counts
-        return own if self.crew is None else own + self.crew.counts
-
-    def __call__(self, backfill: Backfill, now: float, width: int) -> str:
-        fetch, counts, total = self._fetch, self.counts, self._fetch.span.size
-        standing = fetching.Standing(
-            network=fetch.spec.network,
-            total=total,
-            done=min(total, total - len(fetch.missing) + counts.blocks + counts.reproven),
-            blocks_per_second=self._blocks.after(now, counts.blocks),
-            calls_per_second=self._calls.after(now, sum(counts.calls.values())),
-            retries=counts.retries,
-            refused=counts.refused,
-            waiting=backfill.chunks.failed,
-            endpoints=counts.endpoints,
-        )
-        return fetching.progress_line(standing, width)
+    if not quiet:
+        note(f"\ntry: {fetching.query(target, result.span)}")
+    return 0

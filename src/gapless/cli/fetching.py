@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from gapless.cli.figures import counted, cut, duration, moment, plain, short
-from gapless.cli.render import BAR, bar
+from gapless.core.backfill import State
+from gapless.core.heights import Tag
 from gapless.core.ranges import RangeSet, Span
 from gapless.ledger import redacted
 from gapless.postgres.url import split
@@ -16,6 +16,7 @@ from gapless.runtime.fetch import calls_for
 from gapless.runtime.fetching import Fetching, FetchResult
 from gapless.runtime.places import USUAL, USUAL_VARIABLE
 from gapless.schema.ddl import quoted
+from gapless.sinks.location import kind_of
 from gapless.sources.rpc import Served
 
 _TROUBLE = 60  # characters
@@ -37,11 +38,36 @@ def where(fetch: Fetching) -> str:
         rule = f"with {counted(wish.confirmations, 'confirmation')}"
     chain = f"{wish.network.name} (chain {fetch.spec.chain_id})"
     text = f"{chain}: head {tip.head:,}, final {tip.final:,} {rule}"
-    if isinstance(wish.heights.last, int) and wish.heights.last > fetch.span.last:
-        text += f"\nblocks after {fetch.span.last:,} are not final yet, and left out"
+    if wish.heights.last is Tag.FINALIZED:
+        text += f"\nfinalized = {fetch.span.last:,}"
+    elif wish.heights.last is Tag.LATEST:
+        text += f"\nlatest = {tip.head:,}; blocks up to {fetch.span.last:,} are final"
+    elif fetch.requested.last > fetch.span.last:
+        text += f"\n{_not_final_text(Span(tip.final + 1, fetch.requested.last))}"
     if USUAL in wish.endpoints:
         text += f"\nendpoint `{USUAL_VARIABLE}`, from the environment"
     return text
+
+
+def unchecked_anchors(fetch: Fetching) -> list[str]:
+    """What is not compared with the anchors that a person gave."""
+    found = []
+    for height in fetch.unchecked_anchors:
+        if height > fetch.tip.final:
+            why = f"it is above the last final block, {fetch.tip.final:,}"
+        else:
+            why = "it is outside the range, so only the endpoints are compared with it"
+        found.append(f"the anchor at {height:,} is not checked: {why}")
+    return found
+
+
+def _not_final_text(span: Span) -> str:
+    blocks = f"block {span.first:,} is" if span.size == 1 else f"blocks {_heights(span)} are"
+    return f"{blocks} not final yet, and left out"
+
+
+def _heights(span: Span) -> str:
+    return f"{span.first:,} to {span.last:,}"
 
 
 def plan(fetch: Fetching) -> str:
@@ -64,52 +90,38 @@ def plan(fetch: Fetching) -> str:
     return text
 
 
-@dataclass(frozen=True)
-class Standing:
-    """How far a fetch is."""
-
-    network: str
-    total: int
-    done: int
-    blocks_per_second: float
-    calls_per_second: float
-    retries: int
-    refused: int
-    waiting: int  # chunks in backoff
-    endpoints: Mapping[str, Served] = field(default_factory=dict)
+INTERRUPTED, PARTIAL = "INTERRUPTED", "PARTIAL"
 
 
-def progress_line(at: Standing, width: int = 120) -> str:
-    """One line that fits the width: bar, blocks, pace, time left, trouble."""
-    share = at.done / at.total
-    parts = [f"{100 * share:.1f}%", f"{short(at.done)}/{short(at.total)} blocks"]
-    if at.blocks_per_second:
-        parts.append(f"{short(at.blocks_per_second)}/s")
-        parts.append(f"{short(at.calls_per_second)} calls/s")
-        parts.append(f"eta {duration((at.total - at.done) / at.blocks_per_second)}")
-    waiting = "chunk waiting" if at.waiting == 1 else "chunks waiting"
-    troubles = ((at.retries, "retried"), (at.refused, "refused"), (at.waiting, waiting))
-    parts += [f"{short(count)} {what}" for count, what in troubles if count]
-    parts += [f"{name}: {trouble}" for name, trouble in endpoint_troubles(at.endpoints)]
-    room = width - len("  ".join([at.network, *parts])) - 2
-    drawn = [bar(share, min(room, BAR))] if room >= BAR // 3 else []
-    return cut("  ".join([at.network, *drawn, *parts]), width)
+def state(result: FetchResult, *, allow_partial: bool = False) -> str:
+    """What became of a fetch: how its backfill stands, unless that is not all there is to say."""
+    if result.interrupted:
+        return INTERRUPTED
+    if result.state is State.SUCCEEDED and result.not_final and not allow_partial:
+        return PARTIAL
+    return result.state
 
 
-def result_json(result: FetchResult, ledger_url: str) -> dict[str, Any]:
+def result_json(
+    result: FetchResult, ledger_url: str, *, allow_partial: bool = False
+) -> dict[str, Any]:
     return {
         "id": result.id,
-        "state": result.state,
+        "state": state(result, allow_partial=allow_partial),
         "error": result.error,
         "network": result.spec.network,
         "chain_id": result.spec.chain_id,
         "first": result.span.first,
         "last": result.span.last,
         "blocks": result.span.size,
+        "requested": result.requested,
+        "final": result.final,
+        "stored": result.stored.spans,
         "fetched": result.fetched,
         "batches": result.batches,
         "rows": dict(result.rows),
-        "gaps": [list(span) for span in result.gaps.spans],
+        "gaps": result.gaps.spans,
+        "unproven": result.unproven.spans,
         "verify": result.spec.verify,
         "not_proven": sorted(result.not_proven),
         "reproven": result.reproven,
@@ -149,10 +161,11 @@ def endpoint_troubles(endpoints: Mapping[str, Served]) -> list[tuple[str, str]]:
     return found
 
 
-def summary(result: FetchResult) -> str:
+def summary(result: FetchResult, *, allow_partial: bool = False) -> str:
     """What came of a fetch, in a few lines."""
-    heights = f"{result.span.first:,} to {result.span.last:,}"
-    line = f"{result.state.lower()}: {result.spec.network} {heights}"
+    outcome = state(result, allow_partial=allow_partial)
+    shown = outcome if result.interrupted else outcome.lower()
+    line = f"{shown}: {result.spec.network} {_heights(result.span)}"
     line += f", {counted(result.fetched, 'block')} fetched"
     if result.fetched:
         line += f" in {duration(result.seconds)}, {short(result.blocks_per_second)} blocks/s"
@@ -177,29 +190,51 @@ def summary(result: FetchResult) -> str:
     return "\n".join(lines)
 
 
-def gaps_error(result: FetchResult) -> str:
-    """What is missing, and why if that is known."""
-    text = f"{counted(len(result.gaps), 'block')} missing: {spans_text(result.gaps.spans)}"
-    return f"{text} ({plain(result.error)})" if result.error else text
+def failure(result: FetchResult, *, allow_partial: bool = False) -> str | None:
+    """What is not as it was asked for, and why if that is known; None if all is."""
+    parts = []
+    if result.gaps:
+        parts.append(f"{counted(len(result.gaps), 'block')} missing: {_spans(result.gaps)}")
+    if result.unproven:
+        count = counted(len(result.unproven), "block")
+        parts.append(f"{count} stored, but not proven as asked: {_spans(result.unproven)}")
+    if not parts and result.state is State.SUCCEEDED:
+        if result.not_final is None or allow_partial:
+            return None
+        return _not_final_text(result.not_final)
+    reason = f" ({plain(result.error)})" if result.error else ""
+    return ("; ".join(parts) or f"the backfill is {result.state}") + reason
+
+
+def _spans(heights: RangeSet) -> str:
+    return spans_text(heights.spans)
+
+
+def remedy(result: FetchResult, command: str) -> str:
+    """What to do about a fetch that has not brought all that was asked for."""
+    if result.interrupted:
+        return f"resume with `{command}`"
+    if result.gaps or result.unproven or result.state is not State.SUCCEEDED:
+        return f"`{command}` tries again; one more `--rpc` gives a second opinion"
+    return "run it again later, or give `--allow-partial` if what is final is enough"
 
 
 def query(target: str, span: Span) -> str:
     """A command that shows what was stored."""
-    if target.endswith("/"):
-        statement = f"FROM '{target}**/blocks/*.parquet' ORDER BY block_number LIMIT 5"
-        return f"duckdb -c {_quoted(statement)}"
     words = "SELECT block_number, block_time, transaction_count, hash FROM"
     where = f"WHERE block_number >= {span.first} LIMIT 5"
     statement = f"{words} blocks_hex {where}"
-    if target.startswith(("postgresql:", "postgres:")):
+    kind, path = kind_of(target)
+    if kind == "postgresql":
         schema = split(target, ["schema"])[1].get("schema", "public")
         statement = f"{words} {quoted(schema)}.blocks_hex {where}"
         return f"psql {shlex.quote(redacted(target))} -c {_quoted(statement)}"
-    if target.startswith("duckdb:") or target.endswith(".duckdb"):
-        path = target.removeprefix("duckdb:").removeprefix("///")
-        return f"duckdb -readonly {shlex.quote(path)} {_quoted(statement)}"
-    path = target.removeprefix("sqlite:///").partition("?")[0]
-    return f"sqlite3 -header -column {shlex.quote(path)} {_quoted(statement)}"
+    if kind == "parquet":
+        statement = f"FROM '{path}/**/blocks/*.parquet' ORDER BY block_number LIMIT 5"
+        return f"duckdb -c {_quoted(statement)}"
+    if kind == "duckdb":
+        return f"duckdb -readonly {shlex.quote(str(path))} {_quoted(statement)}"
+    return f"sqlite3 -header -column {shlex.quote(str(path))} {_quoted(statement)}"
 
 
 def _quoted(statement: str) -> str:

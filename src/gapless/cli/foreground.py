@@ -14,20 +14,21 @@ from typing import TextIO
 
 import click
 
-from gapless.cli import data, render
+from gapless.cli import data, render, speech
+from gapless.cli.app import INTERRUPTED
 from gapless.cli.display import ProgressDisplay
 from gapless.cli.logs import log_to_stderr
 from gapless.cli.metrics import MetricsPage, metrics_page
 from gapless.cli.options import hint, note, opened
 from gapless.cli.report import exit_code, report
 from gapless.cli.signals import ENDING, protect_children
+from gapless.cli.waiting import standstill
 from gapless.core.errors import LedgerUnreachable, NotFound, WrongState
 from gapless.ledger.records import Backfill, BackfillRequest
 from gapless.runtime.engine import BackfillHandle, Engine
 from gapless.runtime.job import Job
 from gapless.runtime.worker import LEAVING_SECONDS, WorkerOptions
 
-INTERRUPTED = 130
 REDRAW_EVERY = 0.2
 CLOSING_SECONDS = 4.0  # for what a worker has opened, once it has left
 ONE_WISH = 1.0  # `timeout`, terminals and supervisors signal a process and its group: twice
@@ -56,7 +57,7 @@ async def _run(
         options=WorkerOptions(only=request.id),
     )
     with ProgressDisplay() as display, stdout_kept_for_data() as stdout:
-        log_to_stderr(logging.WARNING, say=display.say)
+        log_to_stderr(logging.WARNING, as_json=as_json, say=display.write_line)
         async with working(engine, page) as interrupted:
             handle = await engine.submit(job, request)
             if not as_json:
@@ -132,15 +133,20 @@ async def run_to_the_end(
 ) -> None:
     """Shows how it goes until the backfill has ended, or a signal has drained the engine."""
     stopped = asyncio.create_task(interrupted.wait())
+    trouble = ""
     while not interrupted.is_set():
         try:
             now = await handle.progress()
+            waiting = await standstill(engine.ledger, now)
         except LedgerUnreachable as error:  # the worker keeps trying, and so do we
-            display.say(f"warning: {error}")
+            if trouble != str(error):
+                trouble = str(error)
+                display.write_line(speech.spoken(trouble, "warning"))
         else:
+            trouble = ""
             if now.state.ended:
                 break
-            display.show(now)
+            display.show(now, waiting)
         settled = asyncio.create_task(engine.something_settled())
         await asyncio.wait(
             [stopped, settled], timeout=REDRAW_EVERY, return_when=asyncio.FIRST_COMPLETED
@@ -149,9 +155,18 @@ async def run_to_the_end(
             settled.result()
         settled.cancel()
     else:
-        display.say("draining; once more to leave at once")
-        await engine.drain()
+        await _drain(engine, display)
     stopped.cancel()
+
+
+async def _drain(engine: Engine, display: ProgressDisplay) -> None:
+    """Ends what runs, and shows what that waits for."""
+    draining = asyncio.create_task(engine.drain())
+    display.show_finishing(first=True)
+    while not draining.done():
+        await asyncio.wait([draining], timeout=REDRAW_EVERY)
+        display.show_finishing(first=False)
+    draining.result()
 
 
 @contextmanager
@@ -169,15 +184,16 @@ def on_signals(react: Callable[[], None]) -> Iterator[None]:
             os._exit(INTERRUPTED)
 
     protect_children()
-    for number in ENDING:
+    before = {number: signal.getsignal(number) for number in ENDING}
+    for number in before:
         loop.add_signal_handler(number, handle)
     try:
         yield
     finally:
-        for number in ENDING:
+        for number, handler in before.items():
             loop.remove_signal_handler(number)
-            if first is not None:  # it is leaving: the echo of that signal must not kill it
-                signal.signal(number, signal.SIG_IGN)
+            # Once it is leaving, the echo of that signal must not kill it.
+            signal.signal(number, handler if first is None else signal.SIG_IGN)
 
 
 @contextmanager

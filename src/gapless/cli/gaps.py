@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
-
 import click
 
 from gapless.cli import data, verifying
-from gapless.cli.options import common, note
+from gapless.cli.options import common, hint, note
 from gapless.cli.stores import blocks_option, network_option, sink_argument
 from gapless.runtime.stores import opened_store
+from gapless.runtime.suggestions import repair_command
 
 
 @click.command()
@@ -41,5 +40,5 @@ async def gaps(
         note(
             f"damaged: {verifying.spans_text(report.damaged)}; `gapless verify` tells what is wrong"
         )
-        note(f"\nhint: fetch them again: `gapless repair {shlex.quote(store.shown)}`")
+        hint(f"fetch them again: `{repair_command(store.shown, store.rpc)}`")
     return 1 if report.gaps or report.damaged else 0

@@ -53,7 +53,7 @@ async def help_out(errand: Errand, providers: Providers, enough: asyncio.Event, 
 async def _fetch(
     errand: FetchErrand, providers: Providers, enough: asyncio.Event, say: Say
 ) -> None:
-    log_to_stderr(logging.WARNING)
+    log_to_stderr(logging.WARNING, as_json=errand.as_json)
     spec = msgspec.convert(errand.spec, BlocksSpec)
     options = WorkerOptions(only=errand.backfill)
     async with (

@@ -6,7 +6,7 @@ import click
 
 from gapless.cli import data
 from gapless.cli.figures import counted
-from gapless.cli.options import common, hint, note, opened
+from gapless.cli.options import common, complain, opened
 from gapless.ledger.views import EVERYTHING
 
 
@@ -32,8 +32,10 @@ async def check(ledger_url: str, as_json: bool) -> int:
     else:
         click.echo(f"{counted(count, 'backfill')} checked: events and tables agree")
     if problems:
-        note(f"error: {counted(len(problems), 'problem')} in {counted(count, 'backfill')}")
-        hint("stop the workers and keep a copy of the ledger before anything else")
+        complain(
+            f"{counted(len(problems), 'problem')} in {counted(count, 'backfill')}",
+            "stop the workers and keep a copy of the ledger before anything else",
+        )
     return 1 if problems else 0
 
 

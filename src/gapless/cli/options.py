@@ -1,6 +1,6 @@
 """What all commands share: their options, an open ledger, and how they speak.
 
-Data goes to stdout through `data`, everything else to stderr through `note` and `hint`.
+Data goes to stdout through `data`, everything else to stderr through `speech`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, ParamSpec, TypeVar
 import click
 from click.core import ParameterSource
 
+from gapless.cli import speech
 from gapless.config import load
 from gapless.core.durations import parse_duration
 from gapless.core.errors import GaplessError, UsageError
@@ -48,7 +49,7 @@ processes_option = click.option(
     type=click.IntRange(1, 256),
     default=1,
     show_default=True,
-    help="So many processes, for nodes that are faster than one core.",
+    help="Number of processes. Raise it when the node outpaces one CPU core.",
 )
 
 
@@ -85,13 +86,24 @@ async def opened(
 
 def note(text: str) -> None:
     """Says something that is not data."""
-    click.echo(text, err=True)
+    speech.say(text)
+
+
+def warn(text: str) -> None:
+    """Says that something is not as it should be, although the command goes on."""
+    speech.say(text, "warning")
+
+
+def complain(text: str, hint_text: str | None = None) -> None:
+    """Says what went wrong, and what the person can do about it."""
+    speech.say(text, "error")
+    hint(hint_text)
 
 
 def hint(text: str | None) -> None:
     """Says what the person may want to do next."""
     if text:
-        note(f"\nhint: {runnable(text)}")
+        speech.suggest(runnable(text))
 
 
 _COMMAND = re.compile(r"`(gapless (?:backfill|worker|dead|ledger)\b[^`]*)`")

@@ -10,11 +10,11 @@ import click
 
 from gapless.checks.levels import Level
 from gapless.cli import data, fetching, verifying
+from gapless.cli.app import INTERRUPTED
 from gapless.cli.fetch import Run, opened_fetch
 from gapless.cli.figures import counted
-from gapless.cli.foreground import INTERRUPTED
 from gapless.cli.metrics import metrics_page
-from gapless.cli.options import anchor_option, common, hint, note
+from gapless.cli.options import anchor_option, common, complain, hint, note
 from gapless.cli.stores import blocks_option, network_option, sink_argument
 from gapless.cli.verify import RowProgress, rows_of
 from gapless.config import Config, load
@@ -22,6 +22,7 @@ from gapless.core.ranges import RangeSet, Span
 from gapless.runtime.fetch import Wish
 from gapless.runtime.fetching import FetchResult
 from gapless.runtime.stores import Store, opened_store, place_of, span_of
+from gapless.runtime.suggestions import same_command
 from gapless.runtime.wishes import FetchOptions, wish_for
 from gapless.sinks import Access, Request, open_sink
 from gapless.verification import Report
@@ -77,16 +78,16 @@ async def repair(
         if as_json:
             click.echo(data.to_json(verifying.report_json(before, store.network)))
         if not before.complete:
-            note(f"error: {verifying.verdict(before)}")
-            note(f"\nhint: {verifying.repair(before, store.network, store.shown)}")
+            remedy = verifying.repair(before, store.network, store.shown, store.rpc)
+            complain(verifying.verdict(before), remedy)
         return 0 if before.complete else 1
     await _remove_strays(store, plan.strays)
     asked = combined(requests) or [Request(before.span, frozenset(it.dataset for it in records))]
     for wish, config in _wishes(store, rpcs, asked, plan, anchors, replace_branch):
         result = await _replaced(wish, config, ledger_url)
         note(fetching.summary(result))
-        if not result.state.ended:
-            hint("run the same command again to resume")
+        if result.interrupted:
+            hint(f"resume with `{same_command()}`")
             return INTERRUPTED
     async with opened_store(ledger_url, target, network_name, blocks_text) as store:
         after = await _verified(store, anchors, deep=not shallow)
@@ -95,7 +96,7 @@ async def repair(
     else:
         click.echo(verifying.report_text(after, store.network))
     if not after.complete:
-        note(f"error: {verifying.verdict(after)}")
+        complain(verifying.verdict(after))
         return 1
     return 0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gapless.cli import render
-from gapless.cli.options import hint, note
+from gapless.cli.options import complain, hint, note
 from gapless.core.backfill import State
 from gapless.ledger.records import Backfill
 
@@ -16,5 +16,5 @@ def report(found: Backfill, ledger_url: str) -> None:
     """What a person wants to know at the end beside the data, all of it on stderr."""
     note(f"ledger: {ledger_url}")
     if found.state is State.FAILED:
-        note(f"error: {render.failure(found)}")
+        complain(render.failure(found))
     hint(render.next_step(found))

@@ -12,6 +12,8 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 ENDING = (signal.SIGINT, signal.SIGTERM)
 _protecting = False
@@ -24,6 +26,22 @@ def protect_children() -> None:
     if not _protecting:
         _protecting = True
         os.register_at_fork(before=_block, after_in_parent=_unblock, after_in_child=_restore)
+
+
+@contextmanager
+def sigterm_as_ctrl_c() -> Iterator[None]:
+    """Meanwhile, SIGTERM interrupts as Ctrl-C does, so that whatever runs can clean up."""
+
+    def interrupt(_number: int, _frame: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    protect_children()
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGTERM) is interrupt:  # else its echo is to be ignored
+            signal.signal(signal.SIGTERM, before)
 
 
 def _block() -> None:

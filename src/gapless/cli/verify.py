@@ -9,9 +9,9 @@ from random import Random
 
 import click
 
-from gapless.cli import data, verifying
+from gapless.cli import data, speech, verifying
 from gapless.cli.display import CLEAR, LINE_EVERY
-from gapless.cli.options import anchor_option, common, note
+from gapless.cli.options import anchor_option, common, complain, note
 from gapless.cli.stores import blocks_option, network_option, sink_argument
 from gapless.config import load
 from gapless.runtime.stores import Store, opened_store
@@ -80,7 +80,7 @@ class RowProgress:
 
     def __init__(self, total: int) -> None:
         self._total, self._read = total, 0
-        self._live = sys.stderr.isatty()
+        self._live = sys.stderr.isatty() and not speech.wants_json()
         self._started = self._written_at = time.monotonic()
 
     def advance(self, rows: int) -> None:
@@ -89,7 +89,10 @@ class RowProgress:
         if now - self._written_at >= (_REDRAW_EVERY if self._live else LINE_EVERY):
             self._written_at = now
             line = verifying.progress_line(self._read, self._total, now - self._started)
-            click.echo(f"{CLEAR}{line}" if self._live else line, err=True, nl=not self._live)
+            if self._live:
+                click.echo(f"{CLEAR}{line}", err=True, nl=False)
+            else:
+                note(line)
 
     def end(self) -> None:
         seconds = time.monotonic() - self._started
@@ -125,5 +128,5 @@ def _say(store: Store, report: Report, *, as_json: bool) -> None:
     else:
         click.echo(verifying.report_text(report, store.network))
     if not report.complete:
-        note(f"error: {verifying.verdict(report)}")
-        note(f"\nhint: {verifying.repair(report, store.network, store.shown)}")
+        remedy = verifying.repair(report, store.network, store.shown, store.rpc)
+        complain(verifying.verdict(report), remedy)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gapless.cli.figures import counted, duration, short
 from gapless.cli.render import table
 from gapless.core.ranges import RangeSet, Span
+from gapless.runtime.suggestions import fetch_command, repair_command
 from gapless.schema import TABLES
 from gapless.verification import Coverage, Finding, Report
 
@@ -59,24 +59,20 @@ def verdict(report: Report) -> str:
     return "; ".join(parts)
 
 
-def repair(report: Report, network: str, sink: str) -> str:
+def repair(report: Report, network: str, sink: str, rpc: str) -> str:
     """The command that brings what is missing, or replaces what is wrong."""
     checks = {finding.check for finding in report.findings if finding.file is None}
     if checks & {"anchor", "hash"}:
-        branch = f"`gapless repair {shlex.quote(sink)} --replace-branch`"
+        branch = f"`{repair_command(sink, rpc, '--replace-branch')}`"
         return f"these blocks are of another chain or branch; if your node is right: {branch}"
     if checks:
-        return f"replace what is wrong: `gapless repair {shlex.quote(sink)}`"
-    if report.gaps:
-        return f"fill the gaps: `{_fetch(report, network, report.gaps, sink)}`"
-    return f"{BY_HAND}: whoever reads `*.parquet` there reads it too"
-
-
-def _fetch(report: Report, network: str, heights: RangeSet, sink: str) -> str:
-    first, last = heights.spans[0].first, heights.spans[-1].last
+        return f"replace what is wrong: `{repair_command(sink, rpc)}`"
+    if not report.gaps:
+        return f"{BY_HAND}: whoever reads `*.parquet` there reads it too"
+    first, last = report.gaps.spans[0].first, report.gaps.spans[-1].last
     datasets = [each.dataset for each in report.coverage if each.heights]
-    some = "" if len(datasets) in (0, len(TABLES)) else f" --datasets {','.join(datasets)}"
-    return f"gapless fetch {network} {first}:{last} --to {shlex.quote(sink)}{some}"
+    some = [] if len(datasets) in (0, len(TABLES)) else ["--datasets", ",".join(datasets)]
+    return f"fill the gaps: `{fetch_command(network, f'{first}:{last}', sink, rpc, *some)}`"
 
 
 def report_json(report: Report, network: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import time
 import click
 
 from gapless.cli import data, foreground, work
+from gapless.cli.app import INTERRUPTED
 from gapless.cli.crew import Crew
 from gapless.cli.errands import WorkErrand
 from gapless.cli.logs import log_to_stderr
@@ -100,7 +101,7 @@ async def worker(
             await engine.drain()
     _conclude(engine, crew, time.monotonic() - began, as_json=as_json)
     assert engine.worker is not None
-    code = foreground.INTERRUPTED if engine.worker.left_behind else 0
+    code = INTERRUPTED if engine.worker.left_behind else 0
     foreground.leave_if_stuck(engine, code)
     return code
 

@@ -175,6 +175,12 @@ async def purge(tx: Transaction, backfill_id: str, indices: Sequence[int] | None
     return len(await tx.fetch("purge_dead", id=backfill_id, indices=sorted(set(indices))))
 
 
+async def hasten(tx: Transaction, backfill_id: str) -> int:
+    """Ends the waits of chunks that failed: they are due now. Returns how many waited."""
+    await lock(tx, backfill_id)
+    return len(await tx.fetch("hasten", id=backfill_id))
+
+
 async def note_drift(tx: Transaction, backfill_id: str, drift: str | None) -> None:
     """Notes that the job's catalog has changed since the selection was made."""
     await tx.fetch("note_drift", id=backfill_id, drift=drift)

@@ -95,6 +95,10 @@ class Ledger:
     async def purge(self, backfill_id: str, indices: Sequence[int] | None = None) -> int:
         return await self._command(control.purge, backfill_id, indices)
 
+    async def hasten(self, backfill_id: str) -> int:
+        """Makes chunks that wait after a failure due now; returns how many there were."""
+        return await self._write(control.hasten, backfill_id)
+
     async def note_drift(self, backfill_id: str, drift: str | None) -> None:
         await self._write(control.note_drift, backfill_id, drift)
 

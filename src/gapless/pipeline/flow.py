@@ -7,7 +7,8 @@
 While one batch is written the next is fetched. A height is reported only once its batch is
 durable, so whoever takes over goes on behind it. Nothing is written that does not link: where two
 blocks do not fit, the chain was reorganised (or a node lied), and `mend` asks again, also for what
-is stored already.
+is stored already. However it ends, by an error or because somebody asks it to stop, what arrived
+in order before that is written first, be it less than a batch.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import pyarrow as pa
 from gapless.core.errors import BrokenSeam, FencedOff, PermanentError, TransientError
 from gapless.core.ranges import RangeSet, Span
 from gapless.pipeline.ordering import cells, in_order
+from gapless.pipeline.stop import Stop
 from gapless.pipeline.unit import Unit, batch_of, check_units, cut
 from gapless.schema import BLOCKS, Table
 from gapless.sinks import Batch
@@ -81,22 +83,29 @@ class Flow:
         sink: Target,
         fence: int,
         written: Callable[[Span], Awaitable[None]],
+        stop: Stop,
         sizes: Sizes = Sizes(),  # noqa: B008 - frozen
     ) -> None:
         self._units = units
         self._sink = sink
         self._fence = fence
         self._written = written
+        self._stop = stop
         self._sizes = sizes
+        self.writing: Span | None = None  # what the sink is busy with
         self._next = 0
         self._sampled: int | None = None
         self._kept = False
 
     async def run(self, span: Span) -> None:
-        """Writes every block of the span; each batch that is durable is reported."""
+        """Writes every block of the span; each batch that is durable is reported.
+
+        Raises `StopRequested` if it was stopped before.
+        """
         self._next = span.first
         mended = 0
         while self._next <= span.last:
+            self._stop.check()
             try:
                 await self._stream(Span(self._next, span.last))
             except BrokenSeam as seam:
@@ -125,24 +134,31 @@ class Flow:
                 await writing
 
     async def _batches(self, span: Span) -> AsyncGenerator[list[Unit], None]:
-        """Units in order, as many together as one write takes."""
+        """Units in order, as many together as one write takes; the last may be fewer."""
         blocks = self._sink.batch_blocks or self._sizes.batch_blocks
         spans = cells(span, blocks, self._sink.grid, lambda: self._units.unit)
         batch: list[Unit] = []
-        held = size = 0
+        size = 0
         fetch = partial(self._units.fetch, edges=tuple(span))
-        async with aclosing(in_order(fetch, spans, self._sizes.ahead)) as units:
-            async for unit in units:
-                batch.append(unit)
-                held, size = held + unit.span.size, size + unit.size
-                if (
-                    held >= blocks
-                    or size >= self._sizes.batch_bytes
-                    or unit.span.last == span.last
-                    or (self._sink.grid and (unit.span.last + 1) % self._sink.grid == 0)
-                ):
+        async with aclosing(in_order(fetch, spans, self._sizes.ahead, self._stop)) as units:
+            try:
+                async for unit in units:
+                    batch.append(unit)
+                    size += unit.size
+                    end = unit.span.last + 1
+                    if (
+                        end - batch[0].span.first >= blocks
+                        or size >= self._sizes.batch_bytes
+                        or (self._sink.grid and end % self._sink.grid == 0)
+                    ):
+                        yield batch
+                        batch, size = [], 0
+            except Exception:
+                if batch:
                     yield batch
-                    batch, held, size = [], 0, 0
+                raise
+        if batch:
+            yield batch
 
     def _look_for_keys(self, units: list[Unit]) -> None:
         """Goes back to the last answer that was read in full, once unknown keys have appeared."""
@@ -156,7 +172,11 @@ class Flow:
 
     async def _store(self, batch: Batch) -> None:
         assert batch.span.first <= self._next, "a batch that leaves blocks out"
-        await self._write(batch)
+        self.writing = batch.span
+        try:
+            await self._write(batch)
+        finally:
+            self.writing = None
         self._next = batch.span.last + 1
         await self._written(batch.span)
 
@@ -186,7 +206,7 @@ class Flow:
                 strict=True,
             )
         )
-        now = await self._units.hashes(window)
+        now = await self._stop.limit(self._units.hashes(window))
         stale = [height for height, hash_ in stored.items() if now.get(height) not in (None, hash_)]
         if not stale:
             return  # what was about to be written was: it is asked for again
@@ -198,8 +218,11 @@ class Flow:
             )
         whole = Span(stale[0], stale[-1])
         spans = cells(whole, whole.size, None, lambda: self._units.unit)
-        async with aclosing(in_order(self._units.fetch, spans, self._sizes.ahead)) as found:
+        fetch, ahead = self._units.fetch, self._sizes.ahead
+        async with aclosing(in_order(fetch, spans, ahead, self._stop)) as found:
             units = [unit async for unit in found]
+        if not units or units[-1].span.last < whole.last:
+            self._stop.check()
         check_units(units, None)
         await self._write(batch_of(units, self._units.chain_id, linked=self._sizes.linked))
 

@@ -111,6 +111,7 @@ class Intake:
     ) -> None:
         self.chain_id = wanted.chain_id
         self.reorg_depth = wanted.network.reorg_depth
+        self.fetched = 0  # blocks that were handed on
         self.refused: Counter[str] = Counter()  # answers that did not hold, by endpoint
         self._source = source
         self._headers = headers
@@ -169,6 +170,7 @@ class Intake:
                 blocks = [good[height] for height in range(span.first, span.last + 1)]
                 tables = await self._in_thread(decode, blocks, self._wanted)
                 if isinstance(tables, Tables):
+                    self.fetched += span.size
                     return _unit(span, blocks, tables, kept=keeping, sampled=sampled)
                 findings |= tables
                 left = RangeSet.from_members(tables)

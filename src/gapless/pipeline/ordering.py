@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
 from gapless.core.ranges import Span
+from gapless.pipeline.stop import Stop
 
 T = TypeVar("T")
 
@@ -21,24 +22,30 @@ async def in_order(
     fetch: Callable[[Span], Coroutine[Any, Any, T]],
     spans: Iterable[Span],
     ahead: Callable[[], int],
+    stop: Stop,
 ) -> AsyncGenerator[T, None]:
     """What `fetch` returns for each span, in their order; close it with `aclosing`.
 
     An error comes when its turn comes, after everything before it. `spans` is asked for the next
-    one only when there is room, so that it can follow what was learned meanwhile.
+    one only when there is room, so that it can follow what was learned meanwhile. Once a stop is
+    requested nothing new begins, and the results end with those that arrive within its grace.
     """
     under_way: deque[asyncio.Task[T]] = deque()
+    left = iter(spans)
+    more = True
     try:
-        for span in spans:
-            under_way.append(asyncio.create_task(fetch(span), name=f"gapless-fetch-{span}"))
-            while len(under_way) >= ahead():
-                result = await under_way[0]
-                under_way.popleft()
-                yield result
-        while under_way:
-            result = await under_way[0]
-            under_way.popleft()
-            yield result
+        while more or under_way:
+            while more and len(under_way) < ahead():
+                span = None if stop.requested else next(left, None)
+                if span is None:
+                    more = False
+                else:
+                    task = asyncio.create_task(fetch(span), name=f"gapless-fetch-{span}")
+                    under_way.append(task)
+            if under_way:
+                if not await stop.arrival(under_way[0]):
+                    return
+                yield under_way.popleft().result()
     finally:
         for task in under_way:
             task.cancel()

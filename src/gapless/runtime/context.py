@@ -31,10 +31,11 @@ class RunState(Protocol):
 
     @property
     def stopping(self) -> bool: ...
+    async def stop_requested(self) -> None: ...
     def check(self) -> None: ...
     def advance_to(self, partition: Partition) -> None: ...
     def cover(self, told: Iterable[Coverage]) -> None: ...
-    def transaction(self, done: Partition | None) -> Any: ...
+    def transaction(self, done: Partition | None, *, finishing: bool = False) -> Any: ...
     async def cover_within(self, tx: Transaction, told: Iterable[Coverage]) -> None: ...
     async def shared(self, key: str, open: Opening[T]) -> T: ...  # noqa: A002
 
@@ -85,14 +86,21 @@ class Context(_Context):
         """The ledger that the run belongs to."""
         return self._run.ledger
 
+    async def stop_requested(self) -> None:
+        """Waits until the run should end soon."""
+        await self._run.stop_requested()
+
     @asynccontextmanager
-    async def transaction(self, done: Partition | None = None) -> AsyncIterator[Transaction]:
+    async def transaction(
+        self, done: Partition | None = None, *, finishing: bool = False
+    ) -> AsyncIterator[Transaction]:
         """A transaction on the ledger's database for effects that must happen exactly once.
 
         With `done`, all partitions up to this one count as done once it commits. A run has one
-        transaction at a time.
+        transaction at a time. One that is to stop begins none, unless it is `finishing`: storing
+        what it has at hand.
         """
-        async with self._run.transaction(done) as tx:
+        async with self._run.transaction(done, finishing=finishing) as tx:
             yield tx
 
     async def cover_within(self, tx: Transaction, told: Iterable[Coverage]) -> None:

@@ -10,6 +10,7 @@ from gapless.sources.rpc import Served
 
 
 class Counts(msgspec.Struct, frozen=True):
+    fetched: int = 0  # blocks that are at hand, decoded and checked
     blocks: int = 0  # written
     batches: int = 0
     reproven: int = 0  # blocks that were proven again from their own rows, and not fetched
@@ -21,6 +22,7 @@ class Counts(msgspec.Struct, frozen=True):
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(
+            fetched=self.fetched + other.fetched,
             blocks=self.blocks + other.blocks,
             batches=self.batches + other.batches,
             reproven=self.reproven + other.reproven,

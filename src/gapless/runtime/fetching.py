@@ -23,6 +23,7 @@ from gapless.core.backfill import State
 from gapless.core.errors import Damaged, LedgerError, Orphaned, SinkUnusable
 from gapless.core.heights import Tip
 from gapless.core.ranges import RangeSet, Span
+from gapless.core.retry import RetryKind
 from gapless.ledger import Ledger, open_ledger
 from gapless.ledger.records import Backfill, BackfillRequest
 from gapless.runtime import blocks
@@ -32,6 +33,7 @@ from gapless.runtime.counts import Counts
 from gapless.runtime.dates import without_dates
 from gapless.runtime.engine import BackfillHandle, Engine
 from gapless.runtime.fetch import (
+    FOREGROUND,
     Wish,
     request_for_blocks,
     survey,
@@ -62,7 +64,7 @@ from gapless.sources.rpc import (
 )
 from gapless.telemetry import metrics
 
-FIRST_PATIENCE, PATIENCE = 8.0, 60.0  # seconds with endpoints: while a person waits, and later
+FIRST_PATIENCE, PATIENCE = 8.0, 60.0  # seconds with endpoints: at first contact, and later
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,11 @@ class FetchResult:
     state: State
     error: str | None
     spec: BlocksSpec
-    span: Span
+    requested: Span  # with a tag resolved
+    final: int  # the last block that will not change
+    span: Span  # what of the request is final
+    stored: RangeSet  # of the span
+    unproven: RangeSet  # stored, with fewer proofs than asked for
     gaps: RangeSet  # what is missing of the span
     rows: Mapping[str, int]  # stored, by dataset
     not_proven: frozenset[str]  # checks of the default level, or asked for, that some block lacks
@@ -87,6 +93,17 @@ class FetchResult:
     retries: int  # calls that were sent again
     refused: int  # answers that did not hold
     endpoints: Mapping[str, Served]  # by name
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether it was stopped before its end; the same fetch again resumes it."""
+        return not self.state.ended
+
+    @property
+    def not_final(self) -> Span | None:
+        """What was requested and is not final yet, so that it was left out."""
+        first = max(self.requested.first, self.final + 1)
+        return Span(first, self.requested.last) if first <= self.requested.last else None
 
     @property
     def seconds(self) -> float:
@@ -112,6 +129,18 @@ class Fetching:
     sink: Sink | None  # None: it is not there, and was not to be made
     held: Holding
     missing: RangeSet  # to be fetched, or proven again
+
+    @property
+    def requested(self) -> Span:
+        """The heights as they were asked for; a tag is what it was resolved to."""
+        last = self.wish.heights.last
+        return Span(self.span.first, last if isinstance(last, int) else self.span.last)
+
+    @property
+    def unchecked_anchors(self) -> tuple[int, ...]:
+        """Heights of anchors that no block of the span is compared with."""
+        heights = (anchor.height for anchor in self.wish.anchors)
+        return tuple(it for it in heights if not self.span.first <= it <= self.span.last)
 
     async def wanted(self, ledger: Ledger) -> Backfill | BackfillRequest:
         """The backfill that this fetch has begun before, or what to ask for."""
@@ -152,7 +181,8 @@ class Fetching:
             )
         assert self.sink is not None
         ended_at = time.time()
-        await self.sink.finish()
+        if ended is None or ended.state.ended:  # else whoever resumes it does that
+            await self.sink.finish()
         stored = await self._stored(self.sink)
         rows: Counter[str] = Counter()
         for each in stored:
@@ -163,8 +193,12 @@ class Fetching:
             state=State.SUCCEEDED if ended is None else ended.state,
             error=None if ended is None else ended.error,
             spec=self.spec,
+            requested=self.requested,
+            final=self.tip.final,
             span=self.span,
-            gaps=held.left(self.span),
+            stored=held.done | held.weak,
+            unproven=held.weak,
+            gaps=held.left(self.span) - held.weak,
             rows=rows,
             not_proven=self._not_proven(stored),
             fetched=counts.blocks,
@@ -196,10 +230,14 @@ class Fetching:
 
 
 async def start(engine: Engine, plane: Plane, wanted: Backfill | BackfillRequest) -> BackfillHandle:
-    """Creates the backfill in an engine that is at work, or takes it up."""
+    """Creates the backfill in an engine that is at work, or takes it up.
+
+    Somebody who asks again wants it now: chunks that wait after a failure are due at once.
+    """
     job = blocks.job(plane)
     if isinstance(wanted, BackfillRequest):
         return await engine.submit(job, wanted)
+    await engine.ledger.hasten(wanted.id)
     return await engine.attach(job, wanted.id)
 
 
@@ -227,7 +265,7 @@ async def open_fetch(
         absent = await _introduced(pool)
         source = EvmSource(pool, wish.network, receipts=False)
         tip = await survey(source, wish.network, wish.confirmations)
-        pool.patience = PATIENCE
+        pool.patience = FIRST_PATIENCE if wish.retry.kind is RetryKind.HALT else PATIENCE
         assert pool.chain_id is not None
         network = replace(wish.network, chain_id=pool.chain_id)
         known = known_hashes(network, wish.anchors)
@@ -253,7 +291,7 @@ async def open_fetch(
             stale = found.heights
             if not found.is_reorganisation(network.reorg_depth):
                 if not wish.replace_branch:
-                    raise _orphaned(wish.sink, stale)
+                    raise _orphaned(wish, stale)
                 for part in stale.spans:
                     await sink.retract(spec.chain_id, part, await sink.highest_fence())
                     await sink.withdraw(spec.chain_id, part)  # with anchors of the old branch
@@ -283,14 +321,15 @@ def _texts(known: Mapping[int, bytes]) -> tuple[str, ...]:
     return tuple(str(Anchor(height, hash_)) for height, hash_ in sorted(known.items()))
 
 
-def _orphaned(sink: str, stale: RangeSet) -> Orphaned:
+def _orphaned(wish: Wish, stale: RangeSet) -> Orphaned:
     first, last = stale.spans[0].first, stale.spans[-1].last
+    rpc = " --rpc …" if wish.queue == FOREGROUND else ""
     return Orphaned(
-        f"stored blocks {first:,} to {last:,} of `{sink}` are not on the node's chain: it changed"
-        " deeper than a reorganisation does, or the node is on another chain or branch",
+        f"stored blocks {first:,} to {last:,} of `{wish.sink}` are not on the node's chain:"
+        " it changed deeper than a reorganisation does, or the node is on another chain or branch",
         stale=stale,
         hint="if the node is right, replace the stored branch:"
-        f" `gapless repair {sink} --replace-branch`",
+        f" `gapless repair {wish.sink} --replace-branch{rpc}`",
     )
 
 

@@ -53,7 +53,8 @@ class JoinedWriter:
         # What is written out of turn (a branch that is mended, the rest of a batch that others
         # wrote a part of) is no progress yet.
         in_turn = batch.span.first <= self._next <= batch.span.last
-        async with self._context.transaction(batch.span.last if in_turn else None) as tx:
+        done = batch.span.last if in_turn else None
+        async with self._context.transaction(done, finishing=True) as tx:
             assert isinstance(tx, Lending)
             with tx.lent() as connection:
                 stored = await self._sink.write_within(connection, batch, fence)

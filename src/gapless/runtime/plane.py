@@ -30,6 +30,7 @@ from gapless.ledger.records import Coverage
 from gapless.networks import Check
 from gapless.pipeline.flow import Flow, Sizes, Target
 from gapless.pipeline.intake import Intake
+from gapless.pipeline.stop import Stop, stop_on
 from gapless.runtime.blocks_spec import BlocksSpec
 from gapless.runtime.context import Context
 from gapless.runtime.counts import Counts
@@ -69,12 +70,14 @@ class Plane:
         self.used_up = asyncio.Event()  # set when no more calls are allowed
         self._workers = workers
         self._runs = 0
+        self._flows: set[Flow] = set()
         self._joined: JoiningSink | None = None
         self._asked = False  # whether they are one database
 
     @property
     def counts(self) -> Counts:
         return Counts(
+            fetched=self.intake.fetched,
             blocks=self.blocks,
             batches=self.batches,
             reproven=self.reproven,
@@ -88,8 +91,20 @@ class Plane:
             },
         )
 
+    @property
+    def writing(self) -> RangeSet:
+        """What the sink is busy with."""
+        return RangeSet(flow.writing for flow in self._flows if flow.writing is not None)
+
     async def run(self, chunk: Chunk, context: Context) -> None:
-        """Writes the blocks of a chunk, and tells what is stored of it."""
+        """Writes the blocks of a chunk, and tells what is stored of it.
+
+        A run that is to stop stores what it has at hand, and gives back the rest.
+        """
+        with stop_on(context.stop_requested) as stop:
+            await self._store(chunk, context, stop)
+
+    async def _store(self, chunk: Chunk, context: Context, stop: Stop) -> None:
         sizes = Sizes(
             batch_blocks=self.spec.batch_size,
             ahead=self._ahead,
@@ -105,13 +120,16 @@ class Plane:
                     sink: Target = self.sink
                     if joined is not None:
                         sink = JoinedWriter(joined, context, part.first, self._coverage)
-                    await self._run(Flow(self.intake, sink, context.fence, written, sizes), part)
+                    flow = Flow(self.intake, sink, context.fence, written, stop, sizes)
+                    await self._run(flow, part, stop)
         except Exception as error:
             if joined is None:  # what was written before is stored all the same
                 with suppress(SinkError):  # which may be why
                     await self._cover(chunk, context)
-            if self.pool.used_up:  # no fault of the chunk's
+            if self.pool.used_up:  # whoever limits the calls is told, and stops all runs
                 self.used_up.set()
+                await context.stop_requested()
+            if stop.requested:  # no fault of the chunk's
                 raise StopRequested(str(error)) from error
             raise
         finally:
@@ -166,14 +184,18 @@ class Plane:
             self._asked = True
         return self._joined
 
-    async def _run(self, flow: Flow, span: Span) -> None:
+    async def _run(self, flow: Flow, span: Span, stop: Stop) -> None:
+        self._flows.add(flow)
         try:
             await flow.run(span)
         except MissingHistory as error:
-            last = await self.intake.last_missing(Span(error.height, span.last))
+            left = Span(error.height, span.last)
+            last = await stop.limit(self.intake.last_missing(left))
             raise PermanentError(
                 f"{error}: {error.hint}", partition=error.height, through=last
             ) from error
+        finally:
+            self._flows.discard(flow)
 
     async def _written(self, context: Context, last: int, span: Span) -> None:
         """Reports a batch; the last of a chunk only once its coverage was told."""

@@ -117,7 +117,7 @@ class Run:
         self._reached = Reached(claim, selection)
         self._bisection = Bisection(claim, self._reached, self._raised_by_job, self._ends_run)
         self._told_within = 0
-        self._stopping = False
+        self._stop = asyncio.Event()
         self._timed_out = False
         self._lost = False
         self._in_doubt = False
@@ -153,17 +153,17 @@ class Run:
 
     def stop(self) -> None:
         """Asks the job to end at its next sign of progress."""
-        self._stopping = True
+        self._stop.set()
 
     def cancel(self) -> None:
         """Asks the job to end, and does not wait for long."""
-        if not self._stopping:
+        if not self.stopping:
             self.stop()
             self._later(CANCEL_GRACE, self.interrupt)
 
     def interrupt(self) -> None:
         """Ends an async job at its next await, asks a thread to end; then abandons either."""
-        self._stopping = True
+        self._stop.set()
         if self._call is not None:
             self._call.cancel()
             self._later(INTERRUPT_GRACE, self._abandon)
@@ -206,17 +206,23 @@ class Run:
 
     @property
     def stopping(self) -> bool:
-        return self._stopping
+        return self._stop.is_set()
+
+    async def stop_requested(self) -> None:
+        await self._stop.wait()
 
     def check(self) -> None:
+        self._check_lease()
+        if self.stopping:
+            raise StopRequested(f"chunk `{self.claim.chunk_id}` is to stop")
+
+    def _check_lease(self) -> None:
         # A job that keeps the event loop busy keeps its timers from firing: look at the clock too.
         if self._lost or time.monotonic() > self._deadline:
             self._lost = True
             raise LeaseLost(f"the lease of chunk `{self.claim.chunk_id}` is gone")
         if self._in_doubt:
             raise LedgerUnreachable("nobody answered whether the last transaction was committed")
-        if self._stopping:
-            raise StopRequested(f"chunk `{self.claim.chunk_id}` is to stop")
 
     def advance_to(self, partition: Partition) -> None:
         self._reached.advance(self._reached.position(partition))
@@ -228,8 +234,13 @@ class Run:
         self._reached.covered += more
 
     @asynccontextmanager
-    async def transaction(self, done: Partition | None) -> AsyncIterator[Transaction]:
-        self.check()
+    async def transaction(
+        self, done: Partition | None, *, finishing: bool = False
+    ) -> AsyncIterator[Transaction]:
+        if finishing:
+            self._check_lease()
+        else:
+            self.check()
         if self.in_transaction:
             raise BadJob(
                 f"chunk `{self.claim.chunk_id}` is in a transaction already",
@@ -307,7 +318,7 @@ class Run:
             return Completed(self.claim, self._reached.covered)
         if self._timed_out:
             return self._timeout(error)
-        if self._stopping and all(isinstance(each, _STOPPED) for each in members(error)):
+        if self.stopping and all(isinstance(each, _STOPPED) for each in members(error)):
             return GivenBack(self.claim, self.progress)
         return self._failure(error)
 
@@ -340,7 +351,7 @@ class Run:
 
     def _ends_run(self, error: BaseException) -> bool:
         """Whether an error says that the run must end, and nothing of the partitions."""
-        stops = _STOPPED if self._stopping else (RunStopped,)
+        stops = _STOPPED if self.stopping else (RunStopped,)
         return self._in_doubt or has(error, *stops)
 
     def _failure(self, error: BaseException, *, permanent: bool = False) -> Failure:

@@ -22,6 +22,7 @@ from gapless.ledger.records import Backfill
 from gapless.networks import CUSTOM, Network, find_network, network_of_chain
 from gapless.runtime.blocks_spec import anchors_of, known_hashes
 from gapless.runtime.process import actor
+from gapless.runtime.suggestions import fetch_command, rpc_option
 from gapless.sinks import Access, Sink, open_sink
 from gapless.verification import Progress, Report, Verification
 
@@ -38,6 +39,7 @@ class Store:
     chain_id: int
     facts: Network
     span: Span | None  # the blocks in question; None: all that was asked for
+    rpc: str  # the option that a command needs to ask a node of this chain
 
     @property
     def network(self) -> str:
@@ -56,7 +58,7 @@ class Store:
         if found is None:
             raise Incomplete(
                 f"`{self.shown}` holds no block of {self.network}",
-                hint=f"fetch some: `gapless fetch {self.network} A:B --to {self.shown}`",
+                hint=f"fetch some: `{fetch_command(self.network, 'A:B', self.shown, self.rpc)}`",
             )
         return found
 
@@ -79,7 +81,8 @@ async def opened_store(
     async with await open_sink(place_of(config, target), Access.READ) as sink:
         shown = redact(target)
         chain_id = _chosen(shown, await sink.chains(), wanted)
-        yield Store(sink, target, shown, chain_id, _facts(wanted, chain_id), span)
+        facts = _facts(wanted, chain_id)
+        yield Store(sink, target, shown, chain_id, facts, span, rpc_option(config, facts))
 
 
 async def _backfill(ledger_url: str, backfill_id: str) -> Backfill:

@@ -44,6 +44,9 @@ class FetchOptions(TypedDict, total=False):
     refetch: bool | None  # whether to replace what is stored
 
 
+FOREGROUND_RETRY = RetryPolicy.backoff(base=2.0, max_delay=60.0, retries=30)
+"""While a person waits: seconds at first, and half an hour of trouble before it gives up."""
+
 _NUMBERS = ("workers", "batch_size", "chunk_size", "max_concurrent", "verify", "retry")
 
 
@@ -55,8 +58,13 @@ def wish_for(
     target: str | None,
     options: FetchOptions,
     processes: int = 1,
+    *,
+    detached: bool = False,
 ) -> tuple[Wish, Places]:
-    """The wish, with all that can be wrong about it found before a node is asked."""
+    """The wish, with all that can be wrong about it found before a node is asked.
+
+    One that is `detached` is run by workers, and nobody waits for it.
+    """
     chain = find_network(network)
     said = {name: options.get(name) for name in _NUMBERS if options.get(name) is not None}
     numbers = checked(msgspec.structs.replace(config.fetch, **said))
@@ -79,11 +87,19 @@ def wish_for(
         anchors=_anchors(chain, options.get("anchors") or ()),
         refetch=options.get("refetch") or False,
         order=_one_of(Order, "order", options.get("order") or Order.OLDEST),
-        retry=config.retry.applied(RetryPolicy.named(_one_of(RetryKind, "retry", numbers.retry))),
+        retry=config.retry.applied(
+            _retry(_one_of(RetryKind, "retry", numbers.retry), detached=detached)
+        ),
         queue=config.queue if places.shared else FOREGROUND,
         confirmations=options.get("confirmations"),
         processes=processes,
     ), places
+
+
+def _retry(kind: RetryKind, *, detached: bool) -> RetryPolicy:
+    if detached or kind not in (RetryKind.BACKOFF, RetryKind.UNBOUNDED):
+        return RetryPolicy.named(kind)
+    return msgspec.structs.replace(FOREGROUND_RETRY, kind=kind)
 
 
 def _anchors(network: Network, texts: Sequence[str]) -> tuple[Anchor, ...]:

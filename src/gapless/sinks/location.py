@@ -53,9 +53,14 @@ async def open_sink(target: str, access: Access = Access.CREATE) -> Sink:
 
 def is_shareable(target: str) -> bool:
     """Whether several processes may have the sink open at once."""
+    return kind_of(target)[0] != "duckdb"
+
+
+def kind_of(target: str) -> tuple[str, Path]:
+    """The kind of a sink, and where it is, if that is a path."""
     if target.partition(":")[0] in _POSTGRES:
-        return True
-    return _kind(target.partition("?")[0])[0] != "duckdb"
+        return "postgresql", Path()
+    return _kind(target.partition("?")[0])
 
 
 def _kind(place: str) -> tuple[str, Path]:

@@ -114,8 +114,8 @@ async def test_a_rate_limit_is_not_a_failure(chain: Chain, told: Fetch) -> None:
 
 def test_what_two_processes_know_is_added_up() -> None:
     one = Served(calls=3, refused=1, trouble="HTTP 500")
-    two = Served(calls=4, refused=2, trouble="HTTP 401", resting=True, down=True)
-    both = Served(calls=7, refused=3, trouble="HTTP 401", resting=True, down=True)
+    two = Served(calls=4, refused=2, trouble="HTTP 401", rest=9.0, down=True)
+    both = Served(calls=7, refused=3, trouble="HTTP 401", rest=9.0, down=True)
     assert one + two == two + one == both
     assert Served() + one == one
 

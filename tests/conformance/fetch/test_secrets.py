@@ -86,7 +86,7 @@ async def test_a_provider_that_repeats_the_key(
     assert result.state is State.FAILED
     lines = [formatter(as_json=True).format(each) for each in caplog.records]
     shown = [
-        *(f"{result!r}", texts.summary(result), texts.gaps_error(result), *lines),
+        *(f"{result!r}", texts.summary(result), f"{texts.failure(result)}", *lines),
         msgspec.json.encode(texts.result_json(result, "ledger.db")).decode(),
         msgspec.json.encode(metrics.snapshot()).decode(),
     ]

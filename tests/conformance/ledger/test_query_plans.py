@@ -50,6 +50,7 @@ HOT = [
     "sweep_by_force",
     "add_attempt",
     "attempts",
+    "hasten",
     "dead",
     "chunks_abandoned_page",
     "purge_dead",

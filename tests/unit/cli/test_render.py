@@ -353,7 +353,7 @@ class TestDisplay:
         assert second == "something happened\n"
         assert end == ""
 
-    def test_the_pace_is_that_of_the_last_half_minute(self) -> None:
+    def test_the_pace_of_chunks_is_that_of_the_last_half_minute(self) -> None:
         screen, now = Screen(live=True), [0.0]
         display = ProgressDisplay(stream=screen, clock=lambda: now[0])
         for second, complete in ((0, 5), (10, 6), (100, 6), (110, 7)):

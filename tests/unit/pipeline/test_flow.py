@@ -21,6 +21,7 @@ from gapless.core.errors import (
 )
 from gapless.core.ranges import RangeSet, Span
 from gapless.pipeline.flow import Flow, Sizes
+from gapless.pipeline.stop import Stop
 from gapless.pipeline.unit import Unit
 from gapless.schema import Table
 from gapless.schema.arrow import Tables
@@ -129,7 +130,11 @@ def flow(chain: Chain, sink: MemorySink, sizes: Sizes | None = None) -> tuple[Fl
     async def report(span: Span) -> None:
         reported.append(span)
 
-    return Flow(chain, sink, 1, report, sizes or Sizes(batch_blocks=50)), reported
+    return Flow(chain, sink, 1, report, never(), sizes or Sizes(batch_blocks=50)), reported
+
+
+def never() -> Stop:
+    return Stop(asyncio.get_running_loop().create_future())
 
 
 def stored(sink: MemorySink, chain: Chain) -> bool:
@@ -169,8 +174,51 @@ async def test_what_comes_before_an_error_is_stored_and_reported() -> None:
     run, reported = flow(chain, sink)
     with pytest.raises(Unavailable):
         await run.run(Span(0, 199))
-    assert reported == [(0, 49)]
+    assert reported == [(0, 49), (50, 69)]
     assert len(asyncio.all_tasks()) == 1
+
+
+class Hanging(Chain):
+    """Answers nothing from a height on, and requests a stop as soon as it is asked for that."""
+
+    def __init__(self, height: int, request: asyncio.Future[None]) -> None:
+        super().__init__()
+        self._height, self._request = height, request
+
+    async def fetch(self, span: Span, edges: Collection[int] = ()) -> Unit:
+        unit = await super().fetch(span, edges)
+        if span.last >= self._height:
+            if not self._request.done():
+                self._request.set_result(None)
+            await asyncio.Event().wait()
+        return unit
+
+
+@pytest.mark.parametrize("grid", [None, 1000])
+async def test_a_stop_stores_what_arrived_although_it_fills_no_batch(grid: int | None) -> None:
+    request = asyncio.get_running_loop().create_future()
+    sink, reported = MemorySink(grid), list[Span]()
+
+    async def report(span: Span) -> None:
+        reported.append(span)
+
+    sizes = Sizes(batch_blocks=1000)
+    run = Flow(Hanging(70, request), sink, 1, report, Stop(request, 0.01), sizes)
+    with pytest.raises(StopRequested):
+        await run.run(Span(0, 999))
+    assert reported == [(0, 69)]
+    assert sorted(sink.rows) == list(range(70))
+    assert len(asyncio.all_tasks()) == 1
+
+
+async def test_a_run_that_is_to_stop_asks_for_nothing() -> None:
+    request = asyncio.get_running_loop().create_future()
+    request.set_result(None)
+    chain = Chain()
+    run = Flow(chain, MemorySink(), 1, lambda _: asyncio.sleep(0), Stop(request))
+    with pytest.raises(StopRequested):
+        await run.run(Span(0, 999))
+    assert chain.fetched == []
 
 
 async def test_a_stop_ends_the_run_behind_a_durable_batch() -> None:
@@ -181,7 +229,7 @@ async def test_a_stop_ends_the_run_behind_a_durable_batch() -> None:
         raise StopRequested
 
     with pytest.raises(StopRequested):
-        await Flow(chain, sink, 1, stop, Sizes(batch_blocks=50)).run(Span(0, 999))
+        await Flow(chain, sink, 1, stop, never(), Sizes(batch_blocks=50)).run(Span(0, 999))
     assert len(sink.writes) <= 2
     assert len(asyncio.all_tasks()) == 1
 

@@ -9,14 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gapless.core.errors import StopRequested
 from gapless.core.ranges import Span
 from gapless.pipeline.ordering import cells, in_order
+from gapless.pipeline.stop import Stop
 
 SPANS = [Span(at, at) for at in range(40)]
 
 
 def tasks() -> int:
     return len(asyncio.all_tasks())
+
+
+def request() -> asyncio.Future[None]:
+    """A stop is requested by setting it."""
+    return asyncio.get_running_loop().create_future()
 
 
 @given(st.lists(st.integers(0, 5), min_size=40, max_size=40), st.integers(1, 9))
@@ -33,7 +40,7 @@ async def test_results_come_in_order_however_long_each_takes(turns: list[int], m
         under_way -= 1
         return span
 
-    async with aclosing(in_order(fetch, SPANS, lambda: most)) as results:
+    async with aclosing(in_order(fetch, SPANS, lambda: most, Stop(request()))) as results:
         assert [result async for result in results] == SPANS
     assert peak <= most
 
@@ -48,7 +55,7 @@ async def test_an_error_comes_after_everything_before_it_and_leaves_no_task() ->
     seen: list[int] = []
 
     async def consume() -> None:
-        async with aclosing(in_order(fetch, SPANS, lambda: 6)) as results:
+        async with aclosing(in_order(fetch, SPANS, lambda: 6, Stop(request()))) as results:
             async for result in results:
                 seen.append(result.first)  # noqa: PERF401 - an error comes in between
 
@@ -68,7 +75,7 @@ async def test_cancelling_leaves_no_task() -> None:
         return span
 
     async def consume() -> None:
-        async with aclosing(in_order(fetch, SPANS, lambda: 6)) as results:
+        async with aclosing(in_order(fetch, SPANS, lambda: 6, Stop(request()))) as results:
             async for _ in results:
                 pass
 
@@ -78,6 +85,54 @@ async def test_cancelling_leaves_no_task() -> None:
     consumer.cancel()
     with pytest.raises(asyncio.CancelledError):
         await consumer
+    assert tasks() == before
+
+
+async def test_a_stop_begins_nothing_new_and_waits_for_what_is_under_way() -> None:
+    stop, begun, answer = request(), list[int](), asyncio.Event()
+
+    async def fetch(span: Span) -> Span:
+        begun.append(span.first)
+        if span.first >= 3:
+            if not stop.done():
+                stop.set_result(None)
+            await answer.wait()
+        return span
+
+    asyncio.get_running_loop().call_later(0.01, answer.set)
+    async with aclosing(in_order(fetch, SPANS, lambda: 6, Stop(stop, 20.0))) as results:
+        seen = [result.first async for result in results]
+    assert seen == begun
+    assert 3 < len(seen) <= 9
+
+
+async def test_what_does_not_arrive_within_the_grace_ends_the_results() -> None:
+    stop = request()
+    stop.set_result(None)
+    hangs = asyncio.Event()
+
+    async def fetch(span: Span) -> Span:
+        if span.first == 4:
+            await hangs.wait()
+        return span
+
+    async def spans() -> list[int]:
+        waiting = Stop(asyncio.ensure_future(asyncio.sleep(0.01)), 0.01)
+        async with aclosing(in_order(fetch, SPANS, lambda: 6, waiting)) as results:
+            return [result.first async for result in results]
+
+    before = tasks()
+    assert await spans() == [0, 1, 2, 3]
+    assert tasks() == before
+
+
+async def test_an_answer_that_outlasts_the_grace_is_cut_off() -> None:
+    stop = request()
+    stop.set_result(None)
+    before = tasks()
+    with pytest.raises(StopRequested):
+        await Stop(stop, 0.01).limit(asyncio.sleep(60))
+    assert await Stop(stop, 20.0).limit(asyncio.sleep(0.01, "in time")) == "in time"
     assert tasks() == before
 
 

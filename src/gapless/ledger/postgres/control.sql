@@ -86,6 +86,12 @@ UPDATE gapless.chunks SET status = 'CANCELLED', due = NULL, ended_at = @now
 WHERE backfill_id = :id AND status = 'RUNNING'
 RETURNING chunk_index
 
+-- name: hasten
+-- Makes the chunks that wait after a failure due now.
+UPDATE gapless.chunks SET due = @now
+WHERE backfill_id = :id AND status = 'FAILED' AND due > @now
+RETURNING chunk_index
+
 -- name: count_ended
 INSERT INTO gapless.counts AS n (backfill_id, shard, abandoned, cancelled)
 VALUES (:id, :shard, :abandoned, :cancelled)

@@ -85,6 +85,14 @@ WHERE (backfill_id, chunk_index) IN (
     WHERE backfill_id = :id AND status = 'RUNNING')
 RETURNING chunk_index
 
+-- name: hasten
+-- Makes the chunks that wait after a failure due now.
+UPDATE chunks SET due = @now
+WHERE (backfill_id, chunk_index) IN (
+    SELECT backfill_id, chunk_index FROM chunks INDEXED BY chunks_failed
+    WHERE backfill_id = :id AND status = 'FAILED' AND due > @now)
+RETURNING chunk_index
+
 -- name: count_ended
 INSERT INTO counts (backfill_id, shard, abandoned, cancelled)
 VALUES (:id, :shard, :abandoned, :cancelled)

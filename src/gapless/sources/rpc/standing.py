@@ -26,8 +26,12 @@ class Served(msgspec.Struct, frozen=True, omit_defaults=True):
     calls: int = 0  # that were sent to it
     refused: int = 0  # answers that did not pass the checks
     trouble: str = ""  # the last one
-    resting: bool = False  # whether it must not be asked at the moment
+    rest: float = 0.0  # seconds for which it must not be asked
     down: bool = False
+
+    @property
+    def resting(self) -> bool:
+        return self.rest > 0
 
     def __add__(self, other: Served) -> Served:
         """What it has done for two processes."""
@@ -36,7 +40,7 @@ class Served(msgspec.Struct, frozen=True, omit_defaults=True):
             calls=self.calls + other.calls,
             refused=self.refused + other.refused,
             trouble=worse.trouble,
-            resting=self.resting or other.resting,
+            rest=max(self.rest, other.rest),
             down=self.down or other.down,
         )
 
@@ -62,8 +66,8 @@ class Standing:
 
     def served(self, calls: int, now: float) -> Served:
         endpoint = self._endpoint
-        resting = endpoint.ready_at() > now
-        return Served(calls, trouble=endpoint.trouble, resting=resting, down=self.down)
+        rest = max(0.0, endpoint.ready_at() - now)
+        return Served(calls, trouble=endpoint.trouble, rest=rest, down=self.down)
 
     def _fails(self, heard: Heard, now: float) -> bool:
         if not heard.complaints:  # it was not asked at all

@@ -1,0 +1,139 @@
+"""How far a fetch is: blocks fetched and stored, its pace, the time left, what it waits for.
+
+Fetched blocks are at hand, decoded and checked; stored ones are durable. The pace is that of the
+last seconds. The time left follows it slowly, or it would jump with every batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gapless.cli.crew import Crew
+from gapless.cli.display import Pace, Smoothed
+from gapless.cli.fetching import endpoint_troubles, spans_text
+from gapless.cli.figures import counted, cut, duration, plain, short
+from gapless.cli.render import BAR, bar
+from gapless.cli.waiting import Waiting
+from gapless.ledger.records import Backfill
+from gapless.runtime.counts import Counts
+from gapless.runtime.fetching import Fetching
+from gapless.runtime.plane import Plane
+from gapless.sources.rpc import Served
+
+_WORTH_TELLING = 1.0  # seconds: a shorter wait is over before anybody has read of it
+
+
+@dataclass(frozen=True)
+class FetchStanding:
+    """How far a fetch is."""
+
+    network: str
+    total: int  # blocks
+    stored: int
+    fetched: int
+    blocks_per_second: float = 0.0
+    calls_per_second: float = 0.0
+    seconds_left: float | None = None
+    retries: int = 0
+    refused: int = 0
+    chunks_waiting: int = 0
+    endpoints: Mapping[str, Served] = field(default_factory=dict)
+    waiting: Waiting | None = None
+
+    def text(self, width: int) -> str:
+        """One line that fits the width."""
+        share = self.stored / self.total
+        parts = [f"{100 * share:.1f}%", f"{short(self.stored)}/{short(self.total)} stored"]
+        if self.fetched > self.stored:
+            parts.append(f"{short(self.fetched)} fetched")
+        if self.waiting is not None:
+            parts.append(str(self.waiting))
+        elif self.blocks_per_second:
+            parts.append(f"{short(self.blocks_per_second)}/s")
+            if self.seconds_left is not None:
+                parts.append(f"eta {duration(self.seconds_left)}")
+            parts.append(f"{short(self.calls_per_second)} calls/s")
+        waiting = "chunk waiting" if self.chunks_waiting == 1 else "chunks waiting"
+        troubles = (
+            (self.retries, "retried"),
+            (self.refused, "refused"),
+            (self.chunks_waiting, waiting),
+        )
+        parts += [f"{short(count)} {what}" for count, what in troubles if count]
+        parts += [f"{name}: {trouble}" for name, trouble in endpoint_troubles(self.endpoints)]
+        room = width - len("  ".join([self.network, *parts])) - 2
+        drawn = [bar(share, min(room, BAR))] if room >= BAR // 3 else []
+        return cut("  ".join([self.network, *drawn, *parts]), width)
+
+    def fields(self) -> dict[str, Any]:
+        left = self.seconds_left
+        return {
+            "network": self.network,
+            "total": self.total,
+            "stored": self.stored,
+            "fetched": self.fetched,
+            "blocks_per_second": round(self.blocks_per_second, 1),
+            "calls_per_second": round(self.calls_per_second, 1),
+            "seconds_left": None if left is None else round(left),
+            "retries": self.retries,
+            "refused": self.refused,
+            "chunks_waiting": self.chunks_waiting,
+            "waiting": None if self.waiting is None else self.waiting.json(),
+        }
+
+
+class FetchLine:
+    """The live line of a fetch: blocks and calls a second, not chunks."""
+
+    def __init__(self, fetch: Fetching, plane: Plane) -> None:
+        self._fetch, self._plane = fetch, plane
+        self._blocks, self._calls, self._smoothed = Pace(), Pace(), Smoothed()
+        self.crew: Crew | None = None
+
+    @property
+    def counts(self) -> Counts:
+        """What all processes have done."""
+        own = self._plane.counts
+        return own if self.crew is None else own + self.crew.counts
+
+    def at(self, backfill: Backfill, now: float, waiting: Waiting | None) -> FetchStanding:
+        fetch, counts, total = self._fetch, self.counts, self._fetch.span.size
+        before = total - len(fetch.missing) + counts.reproven
+        stored = min(total, before + counts.blocks)
+        pace = self._blocks.after(now, counts.fetched + counts.reproven)
+        smoothed = self._smoothed.after(now, pace)
+        fetched = min(total, max(stored, before + counts.fetched))
+        return FetchStanding(
+            network=fetch.spec.network,
+            total=total,
+            stored=stored,
+            fetched=fetched,
+            blocks_per_second=pace,
+            calls_per_second=self._calls.after(now, sum(counts.calls.values())),
+            seconds_left=(total - fetched) / smoothed if smoothed else None,
+            retries=counts.retries,
+            refused=counts.refused,
+            chunks_waiting=backfill.chunks.failed,
+            endpoints=counts.endpoints,
+            waiting=waiting or self._resting(counts),
+        )
+
+    def finishing(self) -> str:
+        parts = []
+        if writing := self._plane.writing:
+            parts.append(f"writing blocks {spans_text(writing.spans)}")
+        if in_flight := self._plane.pool.in_flight:
+            parts.append(f"{counted(in_flight, 'request')} in flight")
+        return f"finishing: {', '.join(parts) or 'recording what is stored'}"
+
+    def _resting(self, counts: Counts) -> Waiting | None:
+        """Which endpoint is asked next, if all of them have to be left alone for a while."""
+        served = counts.endpoints
+        if self._plane.pool.in_flight or not served or not all(it.rest for it in served.values()):
+            return None
+        name = min(served, key=lambda each: served[each].rest)
+        if served[name].rest < _WORTH_TELLING:
+            return None
+        return Waiting(f"{name}: {plain(served[name].trouble)}", served[name].rest)

@@ -1,0 +1,203 @@
+"""What a person asked of a fetch, and what was done: in words, in JSON, by the exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import signal
+import sqlite3
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from gapless.core.ranges import Span
+from gapless.devnode import Chain, Parameters, simulated
+from tests.acceptance.beside import Patient, run, run_json, running
+from tests.acceptance.commands import Commands
+from tests.acceptance.test_cli_terminal import terminal
+from tests.conformance.fetch.stage import contents, truth
+
+HEAD, FINAL = 364, 300
+
+
+@pytest.fixture(scope="module")
+def parameters() -> Parameters:
+    return Parameters(blocks=HEAD, txs=6, seed=8)
+
+
+@pytest.fixture
+def chain(parameters: Parameters) -> Chain:
+    return simulated(parameters)
+
+
+@pytest.fixture
+async def node(chain: Chain) -> AsyncIterator[Patient]:
+    async with Patient(chain) as running_node:
+        yield running_node
+
+
+def fetch(node: Patient, heights: str, *options: str, to: str = "chain.db") -> tuple[str, ...]:
+    return ("fetch", "custom", heights, "--rpc", node.url, "--to", to, *options)
+
+
+async def test_a_range_beyond_what_is_final_is_no_success(
+    sqlite_gapless: Commands, node: Patient
+) -> None:
+    partial = await run_json(sqlite_gapless, *fetch(node, "0:5000"), code=1)
+    assert partial["state"] == "PARTIAL"
+    assert (partial["requested"], partial["final"], partial["stored"]) == (
+        [0, 5000],
+        FINAL,
+        [[0, FINAL]],
+    )
+    again = await run(sqlite_gapless, *fetch(node, "0:5000"), code=1)
+    assert "partial: custom 0 to 300" in again.stderr
+    assert "error: blocks 301 to 5,000 are not final yet, and left out" in again.stderr
+    assert "--allow-partial" in again.stderr
+    allowed = await run_json(sqlite_gapless, *fetch(node, "0:5000", "--allow-partial"))
+    assert (allowed["state"], allowed["requested"]) == ("SUCCEEDED", [0, 5000])
+
+
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [("finalized", "finalized = 300"), ("", "finalized = 300"), ("latest", "latest = 364; ")],
+)
+async def test_a_tag_says_what_it_became_and_is_not_partial(
+    sqlite_gapless: Commands, node: Patient, end: str, said: str
+) -> None:
+    done = await run(sqlite_gapless, *fetch(node, f"250:{end}"))
+    assert said in done.stderr
+    again = await run_json(sqlite_gapless, *fetch(node, f"250:{end}"))
+    assert (again["state"], again["requested"]) == ("SUCCEEDED", [250, FINAL])
+
+
+async def test_the_same_command_does_not_wait_for_chunks_in_backoff(
+    sqlite_gapless: Commands, node: Patient
+) -> None:
+    command = fetch(node, f"0:{FINAL}", "--retry", "schedule")
+    async with running(sqlite_gapless, *command, files=700) as first:
+        await first.says("chunk_failed")
+        first.signal()
+        await first.ended(130)
+    await sqlite_gapless.home.run("UPDATE chunks SET due = due + 3000 WHERE status = 'FAILED'")
+    done = await run_json(sqlite_gapless, *command)
+    assert (done["state"], done["gaps"]) == ("SUCCEEDED", [])
+
+
+async def test_a_node_that_is_gone_halts_it_at_once(sqlite_gapless: Commands, chain: Chain) -> None:
+    async with Patient(chain, well_for=100) as node:
+        began = time.monotonic()
+        command = fetch(node, f"0:{FINAL}", "--retry", "halt", "--chunk-size", "100")
+        halted = await run_json(sqlite_gapless, *command, code=1)
+        assert time.monotonic() - began < 60
+    assert halted["state"] == "FAILED"
+    assert "Unavailable: no endpoint answers" in halted["error"]
+    assert halted["stored"]
+
+
+async def test_waiting_shows_the_reason_and_a_countdown(
+    sqlite_gapless: Commands, chain: Chain
+) -> None:
+    async with Patient(chain) as node:
+        node.well_for, node.about = 50, b"Receipt"
+        command = fetch(node, f"0:{FINAL}", "--batch-size", "10")
+
+        def watch() -> str:
+            with terminal(sqlite_gapless, 120, *command) as screen:
+                screen.read_until(lambda shown: "waiting" in shown)
+                screen.process.send_signal(signal.SIGINT)
+                screen.read_to_the_end()
+                return screen.shown
+
+        shown = await asyncio.to_thread(watch)
+    assert re.search(r"stored .*waiting [\d.]+s: 127.0.0.1:\d+: HTTP 500", shown)
+
+
+async def test_a_folder_without_a_slash_gets_a_query_that_works(
+    sqlite_gapless: Commands, node: Patient
+) -> None:
+    (sqlite_gapless.folder / "lake").mkdir()
+    done = await run(sqlite_gapless, *fetch(node, "0:9", to="lake"))
+    assert "try: duckdb -c \"FROM 'lake/**/blocks/*.parquet'" in done.stderr
+
+
+async def test_blocks_that_are_stored_and_unproven_are_not_called_missing(
+    sqlite_gapless: Commands, chain: Chain
+) -> None:
+    async with Patient(chain) as node:
+        await run(sqlite_gapless, *fetch(node, "0:99", "--verify", "links"))
+        with sqlite3.connect(sqlite_gapless.folder / "chain.db") as connection:
+            connection.execute("UPDATE transactions SET nonce = nonce + 1 WHERE block_number = 50")
+        node.well_for, node.about = 0, b'"0x32"'  # which is block 50
+        failed = await run(sqlite_gapless, *fetch(node, "0:99", "--retry", "halt"), code=1)
+    assert "missing" not in failed.stderr
+    assert "stored, but not proven as asked" in failed.stderr
+
+
+@pytest.mark.parametrize(
+    ("height", "said"),
+    [(5000, "it is above the last final block, 300"), (200, "it is outside the range")],
+)
+async def test_an_anchor_that_is_not_checked_is_named(
+    sqlite_gapless: Commands, chain: Chain, node: Patient, height: int, said: str
+) -> None:
+    hash_ = "0x" + "ab" * 32
+    if height <= FINAL:
+        hash_ = json.loads(chain.block(height))["hash"]
+    done = await run(sqlite_gapless, *fetch(node, "0:9", "--anchor", f"{height}:{hash_}"))
+    assert f"warning: the anchor at {height:,} is not checked: {said}" in done.stderr
+
+
+async def test_quiet_prints_the_summary_alone(sqlite_gapless: Commands, node: Patient) -> None:
+    done = await run(sqlite_gapless, *fetch(node, "0:9", "--quiet"))
+    assert done.stderr.startswith("succeeded: custom 0 to 9, 10 blocks fetched")
+    assert "try:" not in done.stderr
+    assert done.line.startswith("bf_")
+
+
+async def test_suggested_commands_have_their_endpoint_and_no_secret(
+    sqlite_gapless: Commands, node: Patient
+) -> None:
+    await run(sqlite_gapless, *fetch(node, "0:9"))
+    missing = await run(sqlite_gapless, "verify", "chain.db", "--blocks", "0:19", code=1)
+    assert "gapless fetch 1337 10:19 --rpc … --to chain.db" in missing.stderr
+    secret = (*fetch(node, "0:5000")[:-3], f"{node.url}/v2/S3CRET", "--to", "chain.db")
+    unproven = await run(sqlite_gapless, *secret, "--max-requests", "60", code=130)
+    assert "resume with `gapless fetch custom 0:5000 --rpc … --to chain.db" in unproven.stderr
+    assert "S3CRET" not in unproven.stderr
+
+
+REFUSED: dict[str, tuple[list[str], int, str]] = {
+    "usage": (["fetch", "--nonsense"], 2, "usage_error"),
+    "network": (["fetch", "etherium", "0:9"], 2, "usage_error"),
+    "no ledger": (["backfill", "show", "bf_none"], 2, "not_found"),
+    "no sink": (["verify", "nothing.db"], 2, "sink_unusable"),
+    "gaps of nothing": (["gaps", "nothing.db"], 2, "sink_unusable"),
+    "export of nothing": (["export", "nothing.db", "--table", "logs"], 2, "usage_error"),
+    "repair of nothing": (["repair", "nothing.db"], 2, "sink_unusable"),
+    "dead": (["dead", "retry", "bf_none:0"], 2, "usage_error"),
+    "doctor": (["doctor", "--rpc", "nonsense"], 2, "usage_error"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_errors_are_json_too(sqlite_gapless: Commands, case: str) -> None:
+    arguments, exit_code, code = REFUSED[case]
+    if case in ("no ledger", "dead"):
+        sqlite_gapless("backfill", "start", "--job", "jobs:copy", "--range", "0:0", "--detach")
+    refused = sqlite_gapless(*arguments, "--json", code=exit_code)
+    error: dict[str, Any] = refused.json["error"]
+    assert error["message"]
+    assert error["code"] == code, error
+    for line in refused.stderr.splitlines():
+        said = json.loads(line)
+        assert said["level"] in ("info", "error")
+
+
+async def test_progress_is_json_too(sqlite_gapless: Commands, node: Patient) -> None:
+    done = await run_json(sqlite_gapless, *fetch(node, "0:99", "--anchor", f"5000:{'ab' * 32}"))
+    assert done["state"] == "SUCCEEDED"
+    assert await contents(f"{sqlite_gapless.folder}/chain.db") == truth(node.chain, Span(0, 99))

@@ -1,0 +1,77 @@
+"""How far a fetch is: blocks fetched and stored, a current pace, a steady time left, the reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gapless.cli.display import Pace, Smoothed
+from gapless.cli.progress import FetchLine, FetchStanding
+from gapless.cli.waiting import Waiting
+from gapless.core.ranges import RangeSet, Span
+from gapless.runtime.counts import Counts
+from gapless.sources.rpc import Served
+
+AT = FetchStanding("custom", 10_000, 4_200, 4_900, 812.0, 1_624.0, 7.1)
+
+
+def test_blocks_fetched_and_stored_pace_and_time_left() -> None:
+    assert AT.text(80) == (
+        "custom  42.0%  4.2k/10.0k stored  4.9k fetched  812/s  eta 7.1s  1.6k calls/s"
+    )
+    assert "━━━━━━━━╸" in AT.text(120)
+
+
+@pytest.mark.parametrize("width", [20, 40, 79, 80, 120])
+def test_it_fits(width: int) -> None:
+    troubled = replace(AT, retries=3, refused=4, waiting=Waiting("x" * 200, 90))
+    assert len(AT.text(width)) <= width
+    assert len(troubled.text(width)) <= width
+
+
+def test_what_it_waits_for_comes_before_its_pace() -> None:
+    waiting = replace(AT, waiting=Waiting("disk full on chain.db", 12.3), chunks_waiting=4)
+    assert waiting.text(120).endswith(
+        "4.9k fetched  waiting 12s: disk full on chain.db  4 chunks waiting"
+    )
+    assert str(Waiting("paused")) == "waiting: paused"
+    assert waiting.fields()["waiting"] == {"reason": "disk full on chain.db", "seconds": 12.3}
+
+
+def test_an_endpoint_that_is_down_is_named() -> None:
+    endpoints = {"a": Served(calls=9), "rpc2": Served(trouble="HTTP 401", down=True)}
+    assert (
+        FetchStanding("custom", 10, 5, 5, endpoints=endpoints)
+        .text(120)
+        .endswith("5/10 stored  rpc2: HTTP 401")
+    )
+
+
+def test_the_live_line_has_what_is_known_of_the_endpoints() -> None:
+    counts = Counts(blocks=5, endpoints={"a": Served(calls=9), "rpc2": Served(refused=3)})
+    plane: Any = SimpleNamespace(counts=counts, pool=SimpleNamespace(in_flight=1))
+    spec = SimpleNamespace(network="custom")
+    fetch: Any = SimpleNamespace(spec=spec, span=Span(0, 9), missing=RangeSet.of((0, 9)))
+    backfill: Any = SimpleNamespace(chunks=SimpleNamespace(failed=0))
+    standing = FetchLine(fetch, plane).at(backfill, 1.0, None)
+    assert standing.text(120).endswith("5/10 stored  rpc2: 3 answers refused")
+
+
+def test_the_pace_is_that_of_the_last_ten_seconds() -> None:
+    pace = Pace()
+    slow = [pace.after(float(second), 10 * second) for second in range(101)]
+    fast = [pace.after(100.0 + second, 1_000 + 500 * second) for second in range(1, 12)]
+    assert (slow[-1], fast[-1]) == (10, 500)
+
+
+def test_the_time_left_does_not_jump() -> None:
+    smoothed, left = Smoothed(), []
+    for step in range(300):
+        bursts = 1_000.0 if step % 10 == 0 else 0.0
+        rate = smoothed.after(step * 0.2, 100.0 if step < 120 else bursts)
+        left.append(10_000 / rate)
+    assert all(abs(after - before) < 0.15 * before for before, after in pairwise(left))
