@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         verify_sync,
     )
     from gapless.runtime.job import Chunk, Job, job
+    from gapless.sources.rpc import Providers
     from gapless.verification import Report
 
     __version__: str
@@ -49,6 +50,7 @@ __all__ = [
     "GaplessError",
     "Job",
     "PermanentError",
+    "Providers",
     "Range",
     "Report",
     "RetryPolicy",
@@ -83,6 +85,7 @@ _HOMES = {
         "verify_sync",
     ),
     "gapless.runtime.job": ("Chunk", "Job", "job"),
+    "gapless.sources.rpc": ("Providers",),
     "gapless.verification": ("Report",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

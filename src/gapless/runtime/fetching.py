@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -249,9 +249,13 @@ async def open_fetch(
     *,
     max_calls: int | None = None,
     create: bool = True,
+    shared: Providers | None = None,
 ) -> AsyncIterator[Fetching]:
-    """Asks the nodes where the chain stands, and the sink what it has."""
-    providers = Providers(wish.numbers.workers, share=Share(0, wish.processes))
+    """Asks the nodes where the chain stands, and the sink what it has.
+
+    With `shared`, providers that are open already and may serve other fetches too.
+    """
+    providers = shared or Providers(wish.numbers.workers, share=Share(0, wish.processes))
     endpoints = endpoints_of(config, wish.endpoints)
     pool = Pool(
         endpoints,
@@ -261,7 +265,7 @@ async def open_fetch(
         profiles=await _known_profiles(ledger_url, wish.network.name, endpoints),
         providers=providers,
     )
-    async with providers, pool:
+    async with nullcontext() if shared else providers, pool:
         absent = await _introduced(pool)
         source = EvmSource(pool, wish.network, receipts=False)
         tip = await survey(source, wish.network, wish.confirmations)

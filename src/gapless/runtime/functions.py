@@ -24,6 +24,7 @@ from gapless.runtime.plane import Plane, keep_profiles
 from gapless.runtime.process import DEFAULT_LEDGER
 from gapless.runtime.stores import opened_store
 from gapless.runtime.wishes import FetchOptions, wish_for
+from gapless.sources.rpc import Providers
 from gapless.telemetry import log
 from gapless.verification import Report
 
@@ -55,15 +56,20 @@ async def fetch(
     to: str | Path | None = None,
     ledger: str | None = None,
     progress: Callable[[FetchProgress], object] | None = None,
+    providers: Providers | None = None,
     **options: Unpack[FetchOptions],
 ) -> FetchResult:
-    """Fetches blocks into a sink, to the end; what is stored already is not asked for again."""
+    """Fetches blocks into a sink, to the end; what is stored already is not asked for again.
+
+    Fetches that run at the same time share each provider's budget if they are given the same
+    `providers`, which must be open.
+    """
     config = load()
     url = ledger or config.ledger or DEFAULT_LEDGER
     endpoints = [rpc] if isinstance(rpc, str) else rpc
     target = None if to is None else _target(to)
     wish, places = wish_for(config, network, text_of(heights), endpoints, target, options)
-    async with open_fetch(wish, places.config, url) as fetching:
+    async with open_fetch(wish, places.config, url, shared=providers) as fetching:
         if not fetching.missing:
             return await fetching.result()
         began = time.monotonic()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 import sys
-from asyncio import create_subprocess_exec, to_thread
+import time
+from asyncio import create_subprocess_exec, gather, to_thread
 from asyncio.subprocess import PIPE
 from collections.abc import Callable
 from pathlib import Path
@@ -37,6 +38,22 @@ async def test_one_url_is_enough_and_paths_are_taken(
     assert (file.span, parquet.span) == (Span(10, 19), Span(10, 19))
     for place in ("chain.db", "chain/"):
         assert await contents(place) == truth(chain, Span(10, 19))
+
+
+async def test_fetches_at_the_same_time_share_one_budget(
+    chain: Chain, node: DevNode, folder: Path
+) -> None:
+    began = time.monotonic()
+    async with gapless.Providers() as providers:
+
+        async def store(first: int, to: str) -> None:
+            shared: dict[str, Any] = {"rps": 60, "providers": providers}
+            span, own = Span(first, first + 79), f"sqlite:///{to}-ledger"
+            await gapless.fetch("custom", span, rpc=node.url, to=to, ledger=own, **shared)
+            assert await contents(to) == truth(chain, span)
+
+        await gather(store(0, "one.db"), store(100, "two.db"))
+    assert sum(node.calls.values()) < 60 * (time.monotonic() - began + 1)
 
 
 async def test_progress_is_told_to_the_end(node: DevNode, fetch: Fetch) -> None:
