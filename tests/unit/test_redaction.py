@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode, urlsafe_b64encode
-from time import perf_counter
+from time import thread_time
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -125,9 +125,9 @@ def test_time_is_in_proportion_to_the_text(piece: str) -> None:
         text = piece * (size // len(piece))
         best = float("inf")
         for _ in range(3):
-            began = perf_counter()
+            began = thread_time()
             secrets.struck(text)
-            best = min(best, perf_counter() - began)
+            best = min(best, thread_time() - began)
         return best
 
     assert seconds(160_000) < 400 * max(seconds(4_000), 1e-5)

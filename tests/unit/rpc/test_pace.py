@@ -8,7 +8,7 @@ from itertools import count
 from math import inf
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gapless.sources.rpc.limits import PROBE_AFTER
@@ -71,6 +71,7 @@ def run(pacer: Pacer, grants: Meter, start: float, end: float) -> tuple[float, f
 )
 @settings(deadline=None, max_examples=30)
 @given(budget=st.integers(10, 2000))
+@example(budget=11)  # was taken for refusals by chance, and then not paced at all
 def test_the_rate_settles_near_the_budget(
     meter: Callable[[float], Meter], share: float, budget: int
 ) -> None:

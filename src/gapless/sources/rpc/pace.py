@@ -28,7 +28,7 @@ LEAST = 0.5  # calls per second
 _REMEMBERED = 4  # epochs
 _MANY, _SOME = 0.3, 0.06  # of the requests: as many are not refused by chance; perhaps not
 _TELLING = 5  # refused requests before anything is concluded from their share
-_STUBBORN = 3  # epochs in a row with some refusals, before an unpaced provider is paced
+_STUBBORN = 3  # epochs in a row with some refusals, or with none, that are not due to chance
 _MUCH_SLOWER = 0.75  # of the rate: as many refusals there as before are due to chance
 _NOISE_HOLDS = 60.0  # seconds
 _DECREASE, _MOST_DECREASE = 0.9, 0.5  # of the rate, for an epoch with refusals
@@ -126,6 +126,8 @@ class Pacer:
             fresh = now - self._ceiling_at < _CEILING_HOLDS
             share = self._rate / self._ceiling if fresh else 0.0
             self._calm += 1
+            if self._calm == _STUBBORN:  # slowing down has helped
+                self._count_from(self._rate)
             near = min(1 + _NEAR_GROWTH * self._calm, _GROWTH[-1][1])
             self._rate *= next((factor for below, factor in _GROWTH if share < below), near)
         if self._rate > _UNPACED_ABOVE:
@@ -167,6 +169,8 @@ class Pacer:
         share = self._slowing_refusals / self._slowing_requests
         if share < _SOME:
             self._count_from(self._rate)
+            return False
+        if self._refusals / self._requests < share:  # fewer than before: it does help
             return False
         self._noise, self._noise_until = share, now + _NOISE_HOLDS
         self._rate = self._ceiling = inf
