@@ -101,6 +101,13 @@ async def defiant(chunk: gapless.Chunk, context: gapless.Context) -> None:
 
 
 @gapless.job(partitions=BLOCKS, chunk_size=10)
+async def selfish(chunk: gapless.Chunk, context: gapless.Context) -> None:
+    """Keeps the event loop for an hour, with everything that is on it."""
+    note(chunk.id)
+    time.sleep(3600)  # noqa: ASYNC251 - that is the point
+
+
+@gapless.job(partitions=BLOCKS, chunk_size=10)
 def stuck(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
     """Keeps its thread for an hour."""
     note(chunk.id)

@@ -42,6 +42,14 @@ async def test_a_job_that_never_ends_is_given_back(gapless: Commands, job: str) 
     assert gapless.show("j")["chunks"]["pending"] == 1
 
 
+async def test_a_job_that_holds_up_the_event_loop(gapless: Commands) -> None:
+    gapless.start("selfish", "--id", "s", "--range", "0:9")
+    with gapless.running(*WORKER, command=GAPLESS) as worker:
+        await eventually(lambda: gapless.ran() == ["s:0"], seconds=60)
+        assert await asyncio.to_thread(leaves, worker) == INTERRUPTED
+    assert gapless.show("s")["chunks"]["running"] == 1  # its lease runs out
+
+
 async def test_a_sqlite_ledger_that_is_locked_for_long(sqlite_gapless: Commands) -> None:
     gapless = sqlite_gapless
     gapless.start("held", "--id", "h", "--range", "0:9")

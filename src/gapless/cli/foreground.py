@@ -8,8 +8,11 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
+from queue import SimpleQueue
 from typing import TextIO
 
 import click
@@ -93,21 +96,13 @@ async def _there_already(ledger_url: str, job: Job, request: BackfillRequest) ->
 
 
 @asynccontextmanager
-async def working(
-    engine: Engine, page: MetricsPage, *, drain: float | None = None
-) -> AsyncIterator[asyncio.Event]:
+async def working(engine: Engine, page: MetricsPage) -> AsyncIterator[asyncio.Event]:
     """The engine at work; the event is set by the first signal, however early it comes.
 
-    With `drain`, the process ends soon after that time, whatever still runs or waits.
+    The process ends soon after the drain time that begins then, whatever still runs or waits.
     """
     interrupted = asyncio.Event()
-
-    def react() -> None:
-        interrupted.set()
-        if drain is not None:
-            leave_after_drain(drain)
-
-    with on_signals(react):
+    with on_signals(interrupted.set, partial(Departure().after, engine.drain_seconds)):
         async with engine:
             with page.of(engine):
                 yield interrupted
@@ -170,28 +165,29 @@ async def _drain(engine: Engine, display: ProgressDisplay) -> None:
 
 
 @contextmanager
-def on_signals(react: Callable[[], None]) -> Iterator[None]:
-    """Reacts to the first SIGINT or SIGTERM; a later one, sent with intent, ends the process."""
+def on_signals(react: Callable[[], None], at_once: Callable[[], None]) -> Iterator[None]:
+    """Reacts to the first SIGINT or SIGTERM; a later one, sent with intent, ends the process.
+
+    `at_once` is called even if a job keeps the event loop from ever reacting.
+    """
     loop = asyncio.get_running_loop()
     first: float | None = None
 
-    def handle() -> None:
+    def handle(_number: int, _frame: object) -> None:
         nonlocal first
         if first is None:
-            first = loop.time()
-            react()
-        elif loop.time() - first > ONE_WISH:
+            first = time.monotonic()
+            at_once()
+            loop.call_soon_threadsafe(react)
+        elif time.monotonic() - first > ONE_WISH:
             os._exit(INTERRUPTED)
 
     protect_children()
-    before = {number: signal.getsignal(number) for number in ENDING}
-    for number in before:
-        loop.add_signal_handler(number, handle)
+    before = {number: signal.signal(number, handle) for number in ENDING}
     try:
         yield
     finally:
         for number, handler in before.items():
-            loop.remove_signal_handler(number)
             # Once it is leaving, the echo of that signal must not kill it.
             signal.signal(number, handler if first is None else signal.SIG_IGN)
 
@@ -220,15 +216,23 @@ def leave_if_stuck(engine: Engine, code: int = INTERRUPTED) -> None:
         os._exit(code)
 
 
-def leave_after_drain(drain: float) -> None:
-    """Leaves soon after the drain time, unless the process has ended by then.
+class Departure:
+    """Ends the process soon after its drain time, unless it has ended by then.
 
-    A thread sees to it: the event loop may be held up by a job, or wait for a server.
+    A thread sees to it: the event loop may be held up by a job, or wait for a server. It waits
+    from the start, because a signal's handler can tell it to go ahead, but could not start it.
     """
-    seconds = drain + LEAVING_SECONDS + CLOSING_SECONDS
-    watch = threading.Timer(seconds, os._exit, [INTERRUPTED])
-    watch.daemon = True
-    watch.start()
+
+    def __init__(self) -> None:
+        self._drain: SimpleQueue[float] = SimpleQueue()
+        threading.Thread(target=self._leave, name="gapless-departure", daemon=True).start()
+
+    def after(self, drain: float) -> None:
+        self._drain.put(drain)
+
+    def _leave(self) -> None:
+        time.sleep(self._drain.get() + LEAVING_SECONDS + CLOSING_SECONDS)
+        os._exit(INTERRUPTED)
 
 
 def import_from_here() -> None:

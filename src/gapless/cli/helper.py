@@ -84,7 +84,7 @@ async def _work(errand: WorkErrand, providers: Providers, enough: asyncio.Event,
     )
     async with engine, _reporting(lambda: say(_report(engine, providers))):
         await foreground.work(engine, enough, until_idle=False)
-        foreground.leave_after_drain(errand.drain)
+        foreground.Departure().after(errand.drain)
         await engine.drain()
     foreground.leave_if_stuck(engine)
 

@@ -91,7 +91,7 @@ async def worker(
         async with (
             metrics_page(metrics_port) as page,
             providers,
-            foreground.working(engine, page, drain=drain) as stopped,
+            foreground.working(engine, page) as stopped,
             Crew(errands, note, engine.free_dead, providers) as crew,
             supervised(engine) as supervisor,
         ):

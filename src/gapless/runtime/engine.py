@@ -97,6 +97,11 @@ class Engine:
         self._working: asyncio.Task[None] | None = None
         self.worker: Worker | None = None
 
+    @property
+    def drain_seconds(self) -> float:
+        """How long its runs may still take once it drains."""
+        return self._options.drain_seconds
+
     async def __aenter__(self) -> Self:
         self.ledger = await open_ledger(self._url, actor=actor())
         self.controller = Controller(self.ledger)
