@@ -73,7 +73,7 @@ async def test_a_choice_and_a_limit(gapless: Commands, ledger: Ledger) -> None:
     wanted = ("--status", "failed", "--status", "abandoned", "--status", "pending")
     short = gapless("backfill", "chunks", "b", *wanted, "--limit", "3", "--json")
     assert [each["chunk_index"] for each in short.json] == [2, 3, 4]
-    assert "hint: there are more than these 3" in short.stderr
+    assert '"hint":"there are more than these 3' in short.stderr
     none = gapless("backfill", "chunks", "b", "--status", "cancelled")
     assert (none.stdout, none.stderr) == ("", "no chunks in status CANCELLED\n")
 

@@ -72,7 +72,7 @@ async def test_ls_lists_the_newest_first(sqlite_gapless: Commands) -> None:
     assert [each["id"] for each in cancelled] == ["second"]
     short = gapless("backfill", "ls", "--limit", "1", "--json")
     assert [each["id"] for each in short.json] == ["third"]
-    assert short.stderr == "\nhint: there are more than these 1: raise `--limit`\n"
+    assert short.stderr.endswith('"hint":"there are more than these 1: raise `--limit`"}\n')
 
 
 async def test_an_empty_ledger_has_nothing_to_list(gapless: Commands) -> None:
@@ -110,7 +110,7 @@ class TestWait:
         failed = gapless("backfill", "wait", "f", "--json", code=1)
 
         assert failed.json["state"] == "FAILED"
-        assert "error: 1 chunk failed: PermanentError: block 3" in failed.stderr
+        assert '"message":"1 chunk failed: PermanentError: block 3' in failed.stderr
 
     def test_a_cancelled_one_exits_with_1(self, gapless: Commands) -> None:
         gapless.start("copy", "--id", "c")

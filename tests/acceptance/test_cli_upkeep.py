@@ -30,7 +30,7 @@ def test_dead_letters_are_listed_retried_and_purged(sqlite_gapless: Commands) ->
     assert letter["error_class"] == "PermanentError"
     short = gapless("dead", "ls", "--limit", "2", "--json")
     assert len(short.json) == 2
-    assert "hint: there are more than these 2" in short.stderr
+    assert '"hint":"there are more than these 2' in short.stderr
 
     preview = gapless.json("dead", "retry", "--all", "--dry-run")
     assert [each["chunk_id"] for each in preview] == ["p:0", "p:10", "q:0"]

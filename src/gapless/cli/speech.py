@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 import click
-import msgspec
 
 Level = Literal["info", "warning", "error"]
 
@@ -41,5 +40,7 @@ def spoken(message: str, level: Level = "info") -> str:
 
 
 def json_line(level: Level, **fields: Any) -> str:
+    import msgspec  # which help does without
+
     now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
     return msgspec.json.encode({"timestamp": now, "level": level, **fields}).decode()
