@@ -200,6 +200,20 @@ async def test_it_says_at_the_end_what_it_has_done(sqlite_gapless: Commands) -> 
     assert idle.startswith("chunks: none run in ")
 
 
+async def test_until_idle_finishes_what_runs_of_a_paused_backfill(
+    sqlite_gapless: Commands,
+) -> None:
+    gapless = sqlite_gapless
+    gapless.start("held", "--id", "h", "--range", "0:9")
+    with gapless.running(*QUICK, "--until-idle", "--json", command=GAPLESS) as worker:
+        await eventually(lambda: gapless.ran() == ["h:0"], seconds=60)
+        gapless("backfill", "pause", "h")
+        await asyncio.sleep(0.5)  # several looks at whether it is idle
+        (gapless.folder / "go").touch()
+        stdout, _ = await asyncio.to_thread(worker.communicate, timeout=60)
+    assert outcomes(json.loads(stdout))["completed"] == 1
+
+
 @pytest.mark.parametrize("slots", ["2", "default=1,backlog=1"])
 async def test_forms_of_slots(sqlite_gapless: Commands, slots: str) -> None:
     sqlite_gapless(*QUICK, "--slots", slots, "--until-idle")

@@ -17,7 +17,7 @@ from gapless.core.ranges import Span
 from gapless.devnode import Chain, Pace, Parameters, simulated
 from tests import forks
 from tests.acceptance.beside import Patient, run, run_json, running
-from tests.acceptance.commands import Commands
+from tests.acceptance.commands import GAPLESS, Commands
 from tests.conformance.fetch.stage import contents, truth
 from tests.conformance.sink.conftest import ALL, target_of
 from tests.waiting import eventually
@@ -163,6 +163,25 @@ async def test_sigterm_interrupts_a_verification(filled: Commands, chain: Chain)
             command.signal(signal.SIGTERM)
             answer = await command.ended(130)
     assert answer.stderr.endswith("interrupted\n")
+
+
+async def test_sigterm_interrupts_what_a_shell_runs_in_the_background(
+    filled: Commands, chain: Chain
+) -> None:
+    """There, Ctrl-C is ignored."""
+    async with Patient(chain, well_for=0) as node:
+        node.hangs = True
+        look = f"'{GAPLESS}' verify chain.db --against {node.url}"
+        shell = await asyncio.create_subprocess_exec(
+            *("bash", "-c", f"trap '' INT; exec {look}"),
+            cwd=filled.folder,
+            env=filled.environment(),
+            stderr=asyncio.subprocess.PIPE,
+        )
+        await node.ill.wait()
+        shell.send_signal(signal.SIGTERM)
+        _, stderr = await shell.communicate()
+    assert (shell.returncode, stderr) == (130, b"interrupted\n")
 
 
 async def test_sigterm_interrupts_an_export(filled: Commands) -> None:

@@ -30,12 +30,17 @@ def protect_children() -> None:
 
 @contextmanager
 def sigterm_as_ctrl_c() -> Iterator[None]:
-    """Meanwhile, SIGTERM interrupts as Ctrl-C does, so that whatever runs can clean up."""
+    """Meanwhile, SIGTERM interrupts as Ctrl-C does, so that whatever runs can clean up.
+
+    A shell lets what it runs in the background ignore Ctrl-C; then SIGTERM would be ignored, too.
+    """
 
     def interrupt(_number: int, _frame: object) -> None:
         signal.raise_signal(signal.SIGINT)
 
     protect_children()
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     before = signal.signal(signal.SIGTERM, interrupt)
     try:
         yield

@@ -174,7 +174,7 @@ class Ledger:
 
     async def raise_fence(self, above: int) -> None:
         """Makes every fence from now on higher than this one, which a sink has seen."""
-        await self._write(claims.raise_fence, above)
+        await self._command(claims.raise_fence, above)
 
     # Sinks and endpoints
 

@@ -16,10 +16,17 @@ from typing import Any
 
 import msgspec
 
+from gapless.core.errors import BadJob
+
 _HEAD = re.compile(r"^-- (name|part): (\w+)\n", re.MULTILINE)
 _COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)
 _PART = re.compile(r"@(\w+)")
 _PARAMETER = re.compile(r"(?<![:\w]):(\w+)")
+_ENDING = re.compile(
+    r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/|;)*"
+    r"(?:BEGIN|START|COMMIT|END|ABORT|PREPARE\s+TRANSACTION|ROLLBACK(?!\b[^;]*\bTO\b))\b",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,15 @@ class Statement:
 
     def values(self, given: Mapping[str, Any]) -> list[Any]:
         return [bindable(given[name]) for name in self.parameters]
+
+
+def refuse_ending(text: str) -> None:
+    """Refuses statements that begin or end a transaction: its progress would not be part of it."""
+    if _ENDING.match(text):
+        raise BadJob(
+            "a job's SQL may not begin or end a transaction",
+            hint="leave the `with` to commit, or raise to roll back; savepoints are fine",
+        )
 
 
 def bindable(value: Any) -> Any:

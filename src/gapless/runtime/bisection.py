@@ -86,7 +86,8 @@ class Bisection:
 
     def _leave_out(self, span: Span, error: BaseException) -> None:
         self._culprits += 1
-        self.culprit = self.culprit or error
+        if self.culprit is None:
+            self.culprit = error
         self._reached.leave_out(span)
 
     def _named_in(self, span: Span, error: BaseException) -> Span | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -137,19 +138,28 @@ class Calls:
 
 
 async def _awaited(function: JobFunction, *arguments: Any) -> Raised:
+    process = os.getpid()
     try:
         _require_finished(await function(*arguments))
     except BaseException as error:  # noqa: BLE001 - a job may raise anything
-        return error
-    return None
+        return _in_process(process, error)
+    return _in_process(process, None)
 
 
 def _called(function: JobFunction, *arguments: Any) -> Raised:
+    process = os.getpid()
     try:
         _require_finished(function(*arguments))
     except BaseException as error:  # noqa: BLE001 - a job may raise anything
-        return error
-    return None
+        return _in_process(process, error)
+    return _in_process(process, None)
+
+
+def _in_process(process: int, raised: Raised) -> Raised:
+    """What the call raised; a child that the job has forked ends here, and is no second worker."""
+    if os.getpid() != process:
+        os._exit(0 if raised is None else 1)
+    return raised
 
 
 def _require_finished(result: object) -> None:

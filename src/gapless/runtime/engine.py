@@ -187,9 +187,12 @@ class Engine:
     async def is_idle(self) -> bool:
         """Whether no backfill is left that this engine could bring to its end by itself.
 
-        Paused ones wait for a person, and those of jobs that it cannot run for another worker.
+        Paused ones wait for a person, but not before what runs of them has finished; and those of
+        jobs that it cannot run wait for another worker.
         """
         assert self.worker is not None
+        if self.worker.running:
+            return False
         if await self.ledger.close_epochs():
             return False
         for state in (State.PENDING, State.RUNNING):

@@ -19,6 +19,7 @@ from typing import Any, ParamSpec, TypeVar, Unpack
 from gapless.config import load
 from gapless.core.errors import UsageError
 from gapless.core.heights import text_of
+from gapless.core.similar import known_names
 from gapless.runtime.fetching import Fetching, FetchResult, open_fetch, start
 from gapless.runtime.plane import Plane, keep_profiles
 from gapless.runtime.process import DEFAULT_LEDGER
@@ -64,6 +65,11 @@ async def fetch(
     Fetches that run at the same time share each provider's budget if they are given the same
     `providers`, which must be open.
     """
+    if unknown := sorted(options.keys() - FetchOptions.__annotations__.keys()):
+        raise UsageError(
+            f"`fetch` has no option `{unknown[0]}`",
+            hint=known_names(unknown[0], FetchOptions.__annotations__),
+        )
     config = load()
     url = ledger or config.ledger or DEFAULT_LEDGER
     endpoints = [rpc] if isinstance(rpc, str) else rpc

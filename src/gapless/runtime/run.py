@@ -118,6 +118,7 @@ class Run:
         self._bisection = Bisection(claim, self._reached, self._raised_by_job, self._ends_run)
         self._told_within = 0
         self._stop = asyncio.Event()
+        self._told_to_end = False  # by an exception that the job can see
         self._timed_out = False
         self._lost = False
         self._in_doubt = False
@@ -165,6 +166,7 @@ class Run:
         """Ends an async job at its next await, asks a thread to end; then abandons either."""
         self._stop.set()
         if self._call is not None:
+            self._told_to_end |= not self.on_thread
             self._call.cancel()
             self._later(INTERRUPT_GRACE, self._abandon)
 
@@ -214,7 +216,11 @@ class Run:
     def check(self) -> None:
         self._check_lease()
         if self.stopping:
-            raise StopRequested(f"chunk `{self.claim.chunk_id}` is to stop")
+            self._told_to_end = True
+            raise self._stop_request()
+
+    def _stop_request(self) -> StopRequested:
+        return StopRequested(f"chunk `{self.claim.chunk_id}` is to stop")
 
     def _check_lease(self) -> None:
         # A job that keeps the event loop busy keeps its timers from firing: look at the clock too.
@@ -313,7 +319,9 @@ class Run:
         if self._lost:
             return Dropped(self.claim)
         if error is None and self._reached.holes:
-            return self._failure(self._bisection.culprit or self._left_before(), permanent=True)
+            culprit = self._bisection.culprit
+            error = self._left_before() if culprit is None else culprit
+            return self._failure(error, permanent=True)
         if error is None:
             return Completed(self.claim, self._reached.covered)
         if self._timed_out:
@@ -344,10 +352,13 @@ class Run:
         self._context = context
         self._call = calls.start(function, chunk, context, on_thread=self.on_thread)
         try:
-            return await self._call.ended
+            raised = await self._call.ended
         finally:
             self._call.cancel()
             self._call = None
+        if raised is None and self._told_to_end:  # and it returned: nobody knows what it has done
+            return self._stop_request()
+        return raised
 
     def _ends_run(self, error: BaseException) -> bool:
         """Whether an error says that the run must end, and nothing of the partitions."""
@@ -375,4 +386,5 @@ class Run:
 
     def _left_before(self) -> PermanentError:
         count = len(self._reached.holes)
-        return PermanentError(f"{count} partitions had failed for good in an earlier run")
+        partitions = "1 partition" if count == 1 else f"{count:,} partitions"
+        return PermanentError(f"{partitions} had failed for good in an earlier run")

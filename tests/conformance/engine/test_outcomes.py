@@ -69,7 +69,16 @@ def odd_names() -> Exception:
     return Odd("text")
 
 
+class Falsy(gapless.PermanentError):
+    def __bool__(self) -> bool:
+        raise ZeroDivisionError
+
+    def __len__(self) -> int:
+        return 0
+
+
 RAISED: dict[str, tuple[Callable[[], BaseException], str, str]] = {
+    "neither true nor false": (lambda: Falsy("x"), "Falsy", "x"),
     "NUL": (lambda: ValueError("a\0b"), "ValueError", r"a\x00b"),
     "surrogate": (lambda: ValueError("a\ud800b"), "ValueError", r"a\ud800b"),
     "no text": (Unspeakable, "Unspeakable", "raised ValueError"),

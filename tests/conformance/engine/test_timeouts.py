@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
 import gapless
+from gapless.core.errors import StopRequested
 from gapless.runtime import run
 from gapless.runtime.engine import Engine
 from gapless.runtime.worker import WorkerOptions
+from tests.conformance.engine.conftest import QUICK
 from tests.support import Home
 from tests.waiting import eventually
 
@@ -167,3 +170,44 @@ async def test_a_run_within_its_time_is_left_alone(engine: Engine) -> None:
 
     handle = await engine.backfill(quick, gapless.Range("0", "9"))
     assert (await asyncio.wait_for(handle.wait(), 30)).state == "SUCCEEDED"
+
+
+async def test_a_job_that_takes_its_cancellation_for_its_end_is_not_complete(
+    engine: Engine,
+) -> None:
+    """It returns, and nobody knows how much of its work it has done."""
+
+    @gapless.job(partitions=gapless.blocks(), retry=ONCE, timeout=0.2)
+    async def hasty(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            return
+
+    handle = await engine.backfill(hasty, ONE)
+    assert (await asyncio.wait_for(handle.wait(), 30)).state == "FAILED"
+    (letter,) = await engine.ledger.dead(handle.id)
+    assert letter.error_class == "RunTimeout"
+
+
+async def test_a_job_that_swallows_a_request_to_stop_is_given_back(home: Home) -> None:
+    reached, stop = asyncio.Event(), asyncio.Event()
+
+    @gapless.job(partitions=gapless.blocks(), chunk_size=10)
+    async def hasty(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        with suppress(StopRequested):
+            for height in chunk:
+                if height == 2:
+                    reached.set()
+                    await stop.wait()
+                context.progress(height)
+
+    async with Engine(home.url, options=QUICK) as engine:
+        handle = await engine.backfill(hasty, gapless.Range("0", "9"))
+        await reached.wait()
+        draining = asyncio.create_task(engine.drain())
+        await asyncio.sleep(0)  # it is told to stop
+        stop.set()
+        await draining
+        (chunk,) = await engine.ledger.chunks(handle.id)
+    assert (chunk.status, chunk.done) == ("PENDING", 3)

@@ -312,3 +312,42 @@ async def test_a_transaction_may_fail_and_leave_the_lease_as_it_was(home: Home) 
         handle = await engine.backfill(careful, ONE)
         assert (await asyncio.wait_for(handle.wait(), 30)).state == "SUCCEEDED"
     assert runs == [1]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["COMMIT", " -- done\n rollback", "/* so */ END;", "BEGIN", "; ABORT", "START TRANSACTION"],
+)
+async def test_a_job_may_not_end_its_transaction_by_sql(engine: Engine, statement: str) -> None:
+    @gapless.job(partitions=gapless.blocks(), retry=ONCE)
+    async def ending(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        async with context.transaction(done=chunk.last) as tx:
+            await tx.execute("SAVEPOINT here")
+            await tx.execute("ROLLBACK TO SAVEPOINT here")
+            await tx.execute(statement)
+
+    handle = await engine.backfill(ending, ONE)
+    assert (await asyncio.wait_for(handle.wait(), 30)).state == "FAILED"
+    (letter,) = await engine.ledger.dead(handle.id)
+    assert letter.error_message == "a job's SQL may not begin or end a transaction"
+
+
+async def test_on_sqlite_a_transaction_that_an_error_has_ended_keeps_no_progress(
+    sqlite_home: SqliteHome,
+) -> None:
+    @gapless.job(partitions=gapless.blocks(), retry=ONCE)
+    async def careless(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        async with context.transaction(done=chunk.last) as tx:
+            await tx.execute("INSERT INTO effects VALUES (0)")
+            with suppress(Exception):
+                await tx.execute("INSERT OR ROLLBACK INTO effects VALUES (-1)")
+
+    async with Engine(sqlite_home.url, options=QUICK) as engine:
+        await sqlite_home.run("CREATE TABLE effects (height INTEGER PRIMARY KEY)")
+        await sqlite_home.run("INSERT INTO effects VALUES (-1)")
+        handle = await engine.backfill(careless, ONE)
+        assert (await asyncio.wait_for(handle.wait(), 30)).state == "FAILED"
+        (letter,) = await engine.ledger.dead(handle.id)
+    assert letter.error_message
+    assert letter.error_message.startswith("the transaction is gone: SQLite has rolled it back")
+    assert await sqlite_home.run("SELECT height FROM effects") == [(-1,)]

@@ -121,7 +121,9 @@ async def test_within_an_event_loop_they_say_what_to_write(node: DevNode) -> Non
 async def test_a_blocking_fetch_can_be_interrupted_and_resumed(chain: Chain, folder: Path) -> None:
     async with DevNode(chain, pace=Pace(latency=0.02)) as node:
         wanted = f'"custom", "0:200", rpc="{node.url}", to="chain.db", batch_size=10'
-        program = f"import gapless; print(gapless.fetch_sync({wanted}).fetched)"
+        # Whoever started the tests may ignore Ctrl-C.
+        heed = "signal.signal(signal.SIGINT, signal.default_int_handler)"
+        program = f"import gapless, signal; {heed}; print(gapless.fetch_sync({wanted}).fetched)"
         running = await create_subprocess_exec(sys.executable, "-c", program, stderr=PIPE)
         try:
             await eventually(lambda: node.calls["eth_getBlockReceipts"] > 60)
@@ -136,3 +138,16 @@ async def test_a_blocking_fetch_can_be_interrupted_and_resumed(chain: Chain, fol
         assert 0 < before < 201
         again = await gapless.fetch("custom", "0:200", rpc=node.url, to="chain.db")
     assert (again.state, again.fetched) == (State.SUCCEEDED, 201 - before)
+
+
+@pytest.mark.parametrize(
+    ("option", "meant"), [("anchor", "`anchors`"), ("verfy", "`verify`"), ("dataset", "`datasets`")]
+)
+async def test_an_option_that_does_not_exist_is_refused(
+    node: DevNode, folder: Path, option: str, meant: str
+) -> None:
+    options: dict[str, Any] = {option: "x"}
+    with pytest.raises(UsageError, match=f"`fetch` has no option `{option}`") as refused:
+        await gapless.fetch("custom", "0:9", rpc=node.url, to="chain.db", **options)
+    assert meant in (refused.value.hint or "")
+    assert not (folder / "chain.db").exists()

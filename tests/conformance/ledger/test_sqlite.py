@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 
 import apsw
@@ -158,3 +159,16 @@ async def test_looking_at_an_empty_file_leaves_it_empty(sqlite_home: SqliteHome)
     with pytest.raises(LedgerUnreachable, match="there is no ledger"):
         await open_ledger(sqlite_home.url, create=False)
     assert sqlite_home.path.stat().st_size == 0
+
+
+async def test_a_file_that_was_removed_is_noticed(sqlite_home: SqliteHome, clock: Clock) -> None:
+    """What is written to it from then on, nobody would ever find."""
+    ledger = await open_at(sqlite_home, clock)
+    await ledger.backfills()
+    os.unlink(sqlite_home.path)  # noqa: PTH108
+    with pytest.raises(LedgerError, match="was removed or replaced while it was in use"):
+        await ledger.backfills()
+    with pytest.raises(LedgerError, match="was removed or replaced"):
+        async with ledger.session():
+            raise AssertionError("it began")
+    await ledger.close()

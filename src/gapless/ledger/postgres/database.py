@@ -135,6 +135,7 @@ class SessionTransaction(PostgresTransaction):
             return await super().fetch(statement, **parameters)
 
     async def execute(self, text: str, **parameters: Any) -> list[Row]:
+        sql.refuse_ending(text)
         with self._telling():
             return await super().execute(text, **parameters)
 

@@ -90,6 +90,7 @@ class SqliteDatabase:
         self._thread = Thread("gapless-ledger")
         self._turn = asyncio.Lock()
         self._connection: apsw.Connection
+        self._file: tuple[int, int] | None = None  # which one is open
 
     @property
     def library(self) -> str:
@@ -151,7 +152,23 @@ class SqliteDatabase:
         async with self._turn:
             return await self._hop(self._run, body, write, within)
 
+    def _require_file(self) -> None:
+        """Refuses to go on with a file that nobody will find any more."""
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            file = None
+        else:
+            file = found.st_dev, found.st_ino
+            self._file = self._file or file
+        if file != self._file:
+            raise LedgerError(
+                f"the ledger `{self._path}` was removed or replaced while it was in use",
+                hint="put it back and start again; what was written since is lost",
+            )
+
     def _run(self, body: Body[T], write: bool, within: float) -> T:
+        self._require_file()
         self._connection.set_busy_timeout(_milliseconds(min(within, LONGEST_WAIT)))
         with _transaction(self._connection, "BEGIN IMMEDIATE" if write else "BEGIN"):
             return drive(body(SqliteTransaction(self._connection, self._bound)))
@@ -163,6 +180,7 @@ class SqliteDatabase:
         session = Session(inner, self._connection, self._hop, self._turn.release)
         try:
             self._connection.set_busy_timeout(_milliseconds(SESSION_WAIT))
+            await self._hop(self._require_file)
             await session.begin(limit)
             yield session
             await session.commit()

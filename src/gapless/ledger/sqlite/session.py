@@ -14,6 +14,7 @@ import apsw
 
 from gapless.core.driving import drive
 from gapless.core.errors import BadJob, GaplessError, TransientError
+from gapless.ledger import sql
 from gapless.ledger.database import OVER, OVER_HINT, Row, Transaction
 
 
@@ -44,6 +45,7 @@ class Session:
         return await self.fetch(statement, **parameters)
 
     async def execute(self, text: str, **parameters: Any) -> list[Row]:
+        sql.refuse_ending(text)
         return await self._rows(self._inner.execute, text, parameters)
 
     async def begin(self, limit: float | None) -> None:
@@ -65,8 +67,17 @@ class Session:
         self, run: Callable[..., Awaitable[list[Row]]], text: str, parameters: dict[str, Any]
     ) -> list[Row]:
         self._require_open()
+
+        def run_within() -> list[Row]:
+            if not self._connection.in_transaction:  # nor would be what the ledger writes of it
+                raise TransientError(
+                    "the transaction is gone: SQLite has rolled it back after an error",
+                    hint="let errors of statements pass; `OR ROLLBACK` ends a transaction",
+                )
+            return drive(run(text, **parameters))
+
         try:
-            rows: list[Row] = await self._hop(lambda: drive(run(text, **parameters)))
+            rows: list[Row] = await self._hop(run_within)
         except apsw.InterruptError:
             self._require_open()
             raise
