@@ -4,6 +4,9 @@ Whatever a function does, its call ends in a value: what it raised, or None. Exc
 future takes (`StopIteration`) and those that would end the event loop (`SystemExit`,
 `KeyboardInterrupt`) are values like all others.
 
+asyncio ends a process with any task that exits. So tasks that a job starts exit with an error
+instead, which fails the job that awaits them.
+
 A call that does not end when it is asked to can be abandoned: nobody waits for it any more. A
 thread cannot be killed, so another one takes its place, and it counts as an orphan until it ends.
 """
@@ -15,13 +18,14 @@ import inspect
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
+from contextvars import ContextVar
 from itertools import count
 from queue import SimpleQueue
 from typing import Any
 
-from gapless.core.errors import BadJob
+from gapless.core.errors import BadJob, JobError
 from gapless.runtime.error_text import stack_of
 from gapless.runtime.job import JobFunction
 
@@ -30,6 +34,61 @@ Raised = BaseException | None
 
 class Abandoned(BaseException):
     """Nobody waits for the call any more."""
+
+
+_within_job = ContextVar("within_job", default=False)
+
+
+class _ExitsContained:
+    """Makes tasks, with a guard around those that a job has started."""
+
+    def __init__(self, make: Any) -> None:
+        self._make = make or _task
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> Any:
+        guarded = _WithoutExit(coroutine) if _within_job.get() else coroutine
+        return self._make(loop, guarded, **options)
+
+
+def contain_exits() -> None:
+    """From now on, no task that a job starts can end the process by `sys.exit`."""
+    loop = asyncio.get_running_loop()
+    make = loop.get_task_factory()
+    if not isinstance(make, _ExitsContained):
+        loop.set_task_factory(_ExitsContained(make))
+
+
+def _task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
+    return asyncio.Task(coroutine, loop=loop, **options)
+
+
+class _WithoutExit(Coroutine[Any, Any, Any]):
+    """A coroutine that raises an error where it would exit."""
+
+    def __init__(self, inner: Coroutine[Any, Any, Any]) -> None:
+        self._inner = inner
+
+    def send(self, value: Any) -> Any:
+        try:
+            return self._inner.send(value)
+        except SystemExit as error:
+            raise _task_exited(error) from error
+
+    def throw(self, *raised: Any) -> Any:
+        try:
+            return self._inner.throw(*raised)
+        except SystemExit as error:
+            raise _task_exited(error) from error
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self._inner.__await__()
+
+
+def _task_exited(error: SystemExit) -> JobError:
+    return JobError(f"a task of the job raised `SystemExit`: {error}")
 
 
 class Call:
@@ -138,6 +197,7 @@ class Calls:
 
 
 async def _awaited(function: JobFunction, *arguments: Any) -> Raised:
+    _within_job.set(True)
     process = os.getpid()
     try:
         _require_finished(await function(*arguments))

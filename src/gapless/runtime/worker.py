@@ -29,7 +29,7 @@ from typing import Any
 from gapless.core.errors import LedgerError, LedgerUnreachable, Unreadable
 from gapless.ledger import Ledger
 from gapless.ledger.records import Claim, ClaimRequest, Progress
-from gapless.runtime.calls import Calls
+from gapless.runtime.calls import Calls, contain_exits
 from gapless.runtime.catalog import Catalog
 from gapless.runtime.heartbeats import Heartbeats
 from gapless.runtime.outage import Outage
@@ -99,6 +99,7 @@ class Worker:
 
     async def run(self) -> None:
         """Works until drained; then closes what the runs have shared."""
+        contain_exits()
         with about(worker=self.id):
             async with self._shared:
                 await self._work()

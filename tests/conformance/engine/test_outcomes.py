@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -260,3 +261,28 @@ async def test_a_worker_keeps_its_slots_whatever_jobs_raise(home: Home) -> None:
         backfill = await asyncio.wait_for(handle.wait(), 30)
         assert backfill.chunks.abandoned == 12
         await eventually(lambda: engine.worker is not None and not engine.worker.running)
+
+
+@pytest.mark.parametrize("together", ["group", "gather", "alone"])
+async def test_a_task_of_a_job_that_exits_fails_the_job(engine: Engine, together: str) -> None:
+    async def leave() -> None:
+        sys.exit("bad config")
+
+    @gapless.job(partitions=gapless.blocks(), retry=ONCE)
+    async def parent(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        if together == "group":
+            async with asyncio.TaskGroup() as group:
+                group.create_task(leave())
+        elif together == "gather":
+            asyncio.create_task(asyncio.sleep(3600)).cancel()  # before it has begun
+            await asyncio.gather(leave(), asyncio.sleep(3600))
+        else:
+            left = asyncio.create_task(leave())
+            await asyncio.wait([left])
+            left.result()
+
+    letter = await dead(engine, parent)
+    assert (letter.error_class, letter.error_message) == (
+        "JobError",
+        "a task of the job raised `SystemExit`: bad config",
+    )
