@@ -23,6 +23,7 @@ from gapless.runtime.plane import Plane
 from gapless.sources.rpc import Served
 
 _WORTH_TELLING = 1.0  # seconds: a shorter wait is over before anybody has read of it
+_SILENCE = 5.0  # seconds without an answer before anybody wonders
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,9 @@ class FetchStanding:
             (self.chunks_waiting, waiting),
         )
         parts += [f"{short(count)} {what}" for count, what in troubles if count]
-        parts += [f"{name}: {trouble}" for name, trouble in endpoint_troubles(self.endpoints)]
+        told = "" if self.waiting is None else self.waiting.reason
+        named = (f"{name}: {trouble}" for name, trouble in endpoint_troubles(self.endpoints))
+        parts += [each for each in named if each not in told]
         room = width - len("  ".join([self.network, *parts])) - 2
         drawn = [bar(share, min(room, BAR))] if room >= BAR // 3 else []
         return cut("  ".join([self.network, *drawn, *parts]), width)
@@ -90,6 +93,8 @@ class FetchLine:
     def __init__(self, fetch: Fetching, plane: Plane) -> None:
         self._fetch, self._plane = fetch, plane
         self._blocks, self._calls, self._smoothed = Pace(), Pace(), Smoothed()
+        self._answers: tuple[int, ...] = ()
+        self._answered_at = 0.0
         self.crew: Crew | None = None
 
     @property
@@ -117,7 +122,7 @@ class FetchLine:
             refused=counts.refused,
             chunks_waiting=backfill.chunks.failed,
             endpoints=counts.endpoints,
-            waiting=waiting or self._resting(counts),
+            waiting=waiting or self._resting(counts) or self._silence(counts, now),
         )
 
     def finishing(self) -> str:
@@ -137,3 +142,13 @@ class FetchLine:
         if served[name].rest < _WORTH_TELLING:
             return None
         return Waiting(f"{name}: {plain(served[name].trouble)}", served[name].rest)
+
+    def _silence(self, counts: Counts, now: float) -> Waiting | None:
+        """How long nothing has come back from any endpoint, although something was asked."""
+        answers = (counts.fetched, counts.reproven, counts.retries, counts.refused)
+        if answers != self._answers:
+            self._answers, self._answered_at = answers, now
+        silent, in_flight = now - self._answered_at, self._plane.pool.in_flight
+        if silent < _SILENCE or not in_flight or self._plane.writing:
+            return None
+        return Waiting(f"no answer to {counted(in_flight, 'request')} for {duration(silent)}")

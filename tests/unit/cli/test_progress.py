@@ -19,6 +19,17 @@ from gapless.sources.rpc import Served
 AT = FetchStanding("custom", 10_000, 4_200, 4_900, 812.0, 1_624.0, 7.1)
 
 
+FETCH: Any = SimpleNamespace(
+    spec=SimpleNamespace(network="custom"), span=Span(0, 9), missing=RangeSet.of((0, 9))
+)
+BACKFILL: Any = SimpleNamespace(chunks=SimpleNamespace(failed=0))
+
+
+def plane_with(counts: Counts) -> Any:
+    pool = SimpleNamespace(in_flight=2)
+    return SimpleNamespace(counts=counts, pool=pool, writing=RangeSet())
+
+
 def test_blocks_fetched_and_stored_pace_and_time_left() -> None:
     assert AT.text(80) == (
         "custom  42.0%  4.2k/10.0k stored  4.9k fetched  812/s  eta 7.1s  1.6k calls/s"
@@ -53,11 +64,7 @@ def test_an_endpoint_that_is_down_is_named() -> None:
 
 def test_the_live_line_has_what_is_known_of_the_endpoints() -> None:
     counts = Counts(blocks=5, endpoints={"a": Served(calls=9), "rpc2": Served(refused=3)})
-    plane: Any = SimpleNamespace(counts=counts, pool=SimpleNamespace(in_flight=1))
-    spec = SimpleNamespace(network="custom")
-    fetch: Any = SimpleNamespace(spec=spec, span=Span(0, 9), missing=RangeSet.of((0, 9)))
-    backfill: Any = SimpleNamespace(chunks=SimpleNamespace(failed=0))
-    standing = FetchLine(fetch, plane).at(backfill, 1.0, None)
+    standing = FetchLine(FETCH, plane_with(counts)).at(BACKFILL, 1.0, None)
     assert standing.text(120).endswith("5/10 stored  rpc2: 3 answers refused")
 
 
@@ -75,3 +82,22 @@ def test_the_time_left_does_not_jump() -> None:
         rate = smoothed.after(step * 0.2, 100.0 if step < 120 else bursts)
         left.append(10_000 / rate)
     assert all(abs(after - before) < 0.15 * before for before, after in pairwise(left))
+
+
+def test_endpoints_that_fall_silent_are_what_it_waits_for() -> None:
+    plane = plane_with(Counts(fetched=5))
+    line = FetchLine(FETCH, plane)
+    assert [line.at(BACKFILL, now, None).waiting for now in (100.0, 104.9)] == [None, None]
+    silent = line.at(BACKFILL, 112.0, None).waiting
+    assert str(silent) == "waiting: no answer to 2 requests for 12s"
+    plane.counts = Counts(fetched=6)
+    assert line.at(BACKFILL, 113.0, None).waiting is None
+    plane.writing = RangeSet.of((0, 5))  # it is the sink that takes so long
+    assert line.at(BACKFILL, 130.0, None).waiting is None
+
+
+def test_the_reason_is_said_once() -> None:
+    endpoints = {"rpc": Served(trouble="HTTP 500", rest=9.0)}
+    waiting = Waiting("rpc: HTTP 500", 9.0)
+    text = FetchStanding("custom", 10, 5, 5, endpoints=endpoints, waiting=waiting).text(120)
+    assert text.count("HTTP 500") == 1
