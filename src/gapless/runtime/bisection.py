@@ -15,7 +15,7 @@ from contextlib import suppress
 from gapless.core.chunk import after_failure
 from gapless.core.errors import BadJob, PermanentError, has, members
 from gapless.core.ranges import Span
-from gapless.core.retry import BLAMELESS, RetryKind
+from gapless.core.retry import BLAMELESS
 from gapless.ledger.records import Claim
 from gapless.runtime.reached import Reached
 
@@ -50,13 +50,15 @@ class Bisection:
         self._last_try = False
 
     async def go(self) -> None:
-        """Resumes after what is done; a policy that never gives up tries the holes again too."""
+        """Resumes after what is done; then tries again what an earlier run has left out.
+
+        That run has not come to its end, or its policy never gives up: so nobody has given up yet.
+        """
         if self._reached.next <= self._claim.span.last:
             await self._process(Span(self._reached.next, self._claim.span.last))
-        if self._claim.backfill.retry.kind is RetryKind.UNBOUNDED:
-            for hole in self._claim.holes.spans:
-                self._reached.heal(hole)
-                await self._process(hole)
+        for hole in self._claim.holes.spans:
+            self._reached.heal(hole)
+            await self._process(hole)
 
     async def _process(self, span: Span) -> None:
         """Runs the job over a span, and if it fails for good, over its halves."""

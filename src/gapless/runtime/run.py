@@ -29,7 +29,6 @@ from gapless.core.errors import (
     LeaseLost,
     LedgerError,
     LedgerUnreachable,
-    PermanentError,
     RunStopped,
     RunTimeout,
     StopRequested,
@@ -319,9 +318,8 @@ class Run:
         if self._lost:
             return Dropped(self.claim)
         if error is None and self._reached.holes:
-            culprit = self._bisection.culprit
-            error = self._left_before() if culprit is None else culprit
-            return self._failure(error, permanent=True)
+            assert self._bisection.culprit is not None, "a hole that nobody left"
+            return self._failure(self._bisection.culprit, permanent=True)
         if error is None:
             return Completed(self.claim, self._reached.covered)
         if self._timed_out:
@@ -383,8 +381,3 @@ class Run:
         message = f"the run took longer than {self.claim.backfill.timeout:g} s"
         at = self._stuck_at or words.traceback
         return Failure(self.claim, self.progress, RunTimeout.__name__, message, traceback=at)
-
-    def _left_before(self) -> PermanentError:
-        count = len(self._reached.holes)
-        partitions = "1 partition" if count == 1 else f"{count:,} partitions"
-        return PermanentError(f"{partitions} had failed for good in an earlier run")

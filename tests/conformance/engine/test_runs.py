@@ -20,10 +20,12 @@ from gapless.core.errors import (
     UsageError,
 )
 from gapless.core.partitions import Window
-from gapless.core.ranges import Span
+from gapless.core.ranges import RangeSet, Span
 from gapless.ledger.records import Backfill, Coverage
 from gapless.runtime.engine import Engine
+from gapless.runtime.worker import WorkerOptions
 from tests.conformance.engine.conftest import sql
+from tests.support import Home
 from tests.waiting import eventually
 
 AT_ONCE = gapless.RetryPolicy.backoff(base=0.0, max_delay=0.0, retries=2)
@@ -302,6 +304,31 @@ async def test_a_transient_error_amid_a_bisection_keeps_the_holes(engine: Engine
     assert letter.partitions == ("2",)
     child = await (await engine.get(ended.id)).retry_failed()
     assert (await child.progress()).partitions == 1
+
+
+async def test_what_an_interrupted_run_has_left_out_is_tried_again(home: Home) -> None:
+    """It was bad then; who starts the backfill again hopes that it is no longer."""
+    bad, reached = [True], asyncio.Event()
+
+    @gapless.job(partitions=gapless.blocks(), chunk_size=10)
+    async def mending(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        for height in chunk:
+            if height == 3 and bad:
+                raise gapless.PermanentError("not yet", partition=height)
+            if height == 7 and bad:
+                reached.set()
+                await asyncio.sleep(3600)
+            context.progress(height)
+
+    async with Engine(home.url, options=WorkerOptions(drain_seconds=0.05)) as engine:
+        handle = await engine.backfill(mending, gapless.Range("0", "9"))
+        await reached.wait()
+    bad.clear()
+    async with Engine(home.url, jobs=[mending]) as engine:
+        (chunk,) = await engine.ledger.chunks(handle.id)
+        again = await engine.attach(mending, handle.id)
+        assert (await asyncio.wait_for(again.wait(), 30)).state == "SUCCEEDED"
+    assert chunk.progress.holes == RangeSet.of((3, 3))
 
 
 async def test_halt_stops_at_the_first_error_and_a_child_covers_the_rest(engine: Engine) -> None:
