@@ -33,7 +33,7 @@ install: $(STAMP) ## Create .venv with the locked dependencies and gapless itsel
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c '$(REFUSE_OLD_PYTHON)'
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) install --require-hashes -r requirements.lock
+	$(PIP) install --no-deps --require-hashes -r requirements.lock
 	$(PIP) install --no-deps --no-build-isolation -e .
 	@$(BIN)/python -m compileall -qq src
 	@touch $@
@@ -74,8 +74,9 @@ docs: install ## Write the generated references and the outputs in the docs
 	$(BIN)/python -m scripts.doc_outputs
 
 .PHONY: lock
+# Extras stay in the lock: without them, pip looks for a newer release that no hash vouches for.
 lock: $(UV) ## Resolve the newest dependencies into requirements.lock
-	$(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	$(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-strip-extras \
 		--system-certs --group dev --custom-compile-command 'make lock' \
 		--output-file requirements.lock pyproject.toml
 
