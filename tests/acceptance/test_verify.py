@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gapless.chains.opening import open_sink
 from gapless.core.ranges import Span
 from gapless.schema.arrow import Tables
-from gapless.sinks import open_sink
 from tests.acceptance.commands import Commands
 from tests.acceptance.test_devnode import devnode
 from tests.conformance.sink.stage import (

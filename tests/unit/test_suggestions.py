@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from gapless.blocks import suggestions
+from gapless.chains import find_network
 from gapless.config import Config, Endpoint
-from gapless.networks import find_network
-from gapless.runtime import suggestions
 
 
 @pytest.mark.parametrize(

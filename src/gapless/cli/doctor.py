@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 import click
 import msgspec
 
+from gapless.blocks.targets import host_of, usual_endpoints
+from gapless.chains import Network, find_network, network_of_chain
+from gapless.chains.evm.probe import Findings, probe
 from gapless.cli.data import to_json
 from gapless.cli.figures import counted, duration, short
 from gapless.cli.options import anchor_option, complain, json_option
@@ -16,10 +19,7 @@ from gapless.cli.render import table
 from gapless.config import Config, load
 from gapless.core.anchors import Anchor
 from gapless.core.errors import GaplessError, UsageError
-from gapless.networks import Network, find_network, network_of_chain
-from gapless.runtime.places import host_of, usual_endpoints
-from gapless.sources.evm.probe import Findings, probe
-from gapless.sources.rpc import EndpointSpec
+from gapless.providers import EndpointSpec
 
 _MANY = 1_000_000  # blocks
 

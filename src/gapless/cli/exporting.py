@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gapless.blocks.suggestions import fetch_command, repair_command
 from gapless.cli.figures import counted
 from gapless.cli.verifying import spans_text
 from gapless.core.ranges import RangeSet, Span
-from gapless.export import VERSIONS
-from gapless.runtime.suggestions import fetch_command, repair_command
-from gapless.schema import BLOCKS
+from gapless.export import layout_sets
 
 
 def summary(network: str, span: Span, rows: int, table: str) -> str:
@@ -25,15 +24,15 @@ def export_json(network: str, span: Span, rows: int, schema: str, output: str) -
         "last": span.last,
         "rows": rows,
         "schema": schema,
-        "schema_version": VERSIONS[schema],
+        "schema_version": layout_sets()[schema].version,
         "output": output,
     }
 
 
-def gaps_text(gaps: Mapping[str, RangeSet]) -> str:
+def gaps_text(gaps: Mapping[str, RangeSet], anchor: str) -> str:
     """Which blocks are missing, and which lack rows of another table."""
     parts = [
-        f"{'' if name == BLOCKS.name else f'{name} of '}{counted(len(heights), 'block')} missing: "
+        f"{'' if name == anchor else f'{name} of '}{counted(len(heights), 'block')} missing: "
         f"{spans_text(heights)}"
         for name, heights in gaps.items()
     ]
@@ -45,10 +44,10 @@ def replace_damage(sink: str, rpc: str) -> str:
     return f"`{repair_command(sink, rpc)}` replaces what is damaged"
 
 
-def repair(gaps: Mapping[str, RangeSet], network: str, sink: str, rpc: str) -> str:
+def repair(gaps: Mapping[str, RangeSet], anchor: str, network: str, sink: str, rpc: str) -> str:
     """The command that brings what is missing."""
     heights = RangeSet(span for each in gaps.values() for span in each.spans)
     first, last = heights.spans[0].first, heights.spans[-1].last
-    everything = BLOCKS.name in gaps
-    some = [] if everything else ["--datasets", ",".join([BLOCKS.name, *gaps])]
+    everything = anchor in gaps
+    some = [] if everything else ["--datasets", ",".join([anchor, *gaps])]
     return f"`{fetch_command(network, f'{first}:{last}', sink, rpc, *some)}` brings them"

@@ -13,7 +13,13 @@ from typing import Any
 import click
 import msgspec
 
-from gapless.checks.levels import Level
+from gapless.blocks.block_pipeline import Plane, keep_profiles
+from gapless.blocks.finish_job import finished_by_workers
+from gapless.blocks.plan import Wish
+from gapless.blocks.request import FetchOptions, wish_for
+from gapless.blocks.session import Fetching, FetchResult, open_fetch, start
+from gapless.blocks.suggestions import same_command
+from gapless.chains import Level
 from gapless.cli import data, fetching, foreground, render, speech
 from gapless.cli.app import INTERRUPTED
 from gapless.cli.crew import Crew
@@ -39,19 +45,8 @@ from gapless.core.errors import UsageError
 from gapless.core.retry import RetryKind
 from gapless.ledger import redacted
 from gapless.ledger.records import BackfillRequest
+from gapless.providers import Share
 from gapless.runtime.engine import Engine
-from gapless.runtime.fetch import Wish, calls_for
-from gapless.runtime.fetching import (
-    Fetching,
-    FetchResult,
-    open_fetch,
-    start,
-)
-from gapless.runtime.finishing import finished_by_workers
-from gapless.runtime.plane import Plane, keep_profiles
-from gapless.runtime.suggestions import same_command
-from gapless.runtime.wishes import FetchOptions, wish_for
-from gapless.sources.rpc import Share
 
 _LEVELS = [level.value for level in Level]
 _POLICIES = [kind.value for kind in RetryKind]
@@ -189,7 +184,7 @@ def _dry_run(fetch: Fetching, *, as_json: bool) -> int:
             "final": fetch.tip.final,
             "missing": count,
             "to_prove_again": weak,
-            "calls": calls_for(count, fetch.spec),
+            "calls": fetch.spec.family.calls(count, fetch.spec.datasets),
         }
         click.echo(data.to_json(found))
     return 0

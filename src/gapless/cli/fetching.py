@@ -6,18 +6,17 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from gapless.blocks.session import Fetching, FetchResult
+from gapless.blocks.targets import USUAL, USUAL_VARIABLE
 from gapless.cli.figures import counted, cut, duration, moment, plain, short
 from gapless.core.backfill import State
 from gapless.core.heights import Tag
 from gapless.core.ranges import RangeSet, Span
 from gapless.ledger import redacted
 from gapless.postgres.url import split
-from gapless.runtime.fetch import calls_for
-from gapless.runtime.fetching import Fetching, FetchResult
-from gapless.runtime.places import USUAL, USUAL_VARIABLE
+from gapless.providers import Served
 from gapless.schema.ddl import quoted
 from gapless.sinks.location import kind_of
-from gapless.sources.rpc import Served
 
 _TROUBLE = 60  # characters
 
@@ -85,7 +84,9 @@ def plan(fetch: Fetching) -> str:
     if weak:
         text += f"\nto prove again from stored rows: {counted(len(weak), 'block')}"
     if left := len(missing) - len(weak):
-        calls = ", ".join(f"{count:,} {name}" for name, count in calls_for(left, spec).items())
+        calls = ", ".join(
+            f"{count:,} {name}" for name, count in spec.family.calls(left, spec.datasets).items()
+        )
         text += f"\nto fetch: {counted(left, 'block')}, at least {calls}"
     return text
 

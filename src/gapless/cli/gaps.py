@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
+from gapless.blocks.stores import opened_store
+from gapless.blocks.suggestions import repair_command
 from gapless.cli import data, verifying
 from gapless.cli.options import common, hint, note
 from gapless.cli.stores import blocks_option, network_option, sink_argument
-from gapless.runtime.stores import opened_store
-from gapless.runtime.suggestions import repair_command
 
 
 @click.command()

@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gapless.blocks.block_pipeline import Plane
+from gapless.blocks.counts import Counts
+from gapless.blocks.session import Fetching
 from gapless.cli.crew import Crew
 from gapless.cli.display import Pace, Smoothed
 from gapless.cli.fetching import endpoint_troubles, spans_text
@@ -17,10 +20,7 @@ from gapless.cli.figures import counted, cut, duration, plain, short
 from gapless.cli.render import BAR, bar
 from gapless.cli.waiting import Waiting
 from gapless.ledger.records import Backfill
-from gapless.runtime.counts import Counts
-from gapless.runtime.fetching import Fetching
-from gapless.runtime.plane import Plane
-from gapless.sources.rpc import Served
+from gapless.providers import Served
 
 _WORTH_TELLING = 1.0  # seconds: a shorter wait is over before anybody has read of it
 _SILENCE = 5.0  # seconds without an answer before anybody wonders

@@ -8,7 +8,13 @@ from itertools import pairwise
 
 import click
 
-from gapless.checks.levels import Level
+from gapless.blocks.plan import Wish
+from gapless.blocks.request import FetchOptions, wish_for
+from gapless.blocks.session import FetchResult
+from gapless.blocks.stores import Store, opened_store, place_of, span_of
+from gapless.blocks.suggestions import same_command
+from gapless.chains import Level, Network, family_of
+from gapless.chains.opening import open_sink
 from gapless.cli import data, fetching, verifying
 from gapless.cli.app import INTERRUPTED
 from gapless.cli.fetch import Run, opened_fetch
@@ -19,12 +25,7 @@ from gapless.cli.stores import blocks_option, network_option, sink_argument
 from gapless.cli.verify import RowProgress, rows_of
 from gapless.config import Config, load
 from gapless.core.ranges import RangeSet, Span
-from gapless.runtime.fetch import Wish
-from gapless.runtime.fetching import FetchResult
-from gapless.runtime.stores import Store, opened_store, place_of, span_of
-from gapless.runtime.suggestions import same_command
-from gapless.runtime.wishes import FetchOptions, wish_for
-from gapless.sinks import Access, Request, open_sink
+from gapless.sinks import Access, Request
 from gapless.verification import Report
 
 
@@ -179,7 +180,7 @@ def _wishes(
             continue
         options = FetchOptions(
             datasets=",".join(sorted(request.datasets)),
-            verify=_level(request),
+            verify=_level(request, store.facts),
             anchors=anchors,
             refetch=True,
         )
@@ -211,11 +212,13 @@ def combined(requests: Sequence[Request]) -> list[Request]:
     return found
 
 
-def _level(request: Request) -> Level:
+def _level(request: Request, network: Network) -> Level:
     """The lowest level that makes all checks of a request; without any, the default."""
     if not request.checks:
         return Level.AUTO
-    return next((level for level in Level if request.checks <= level.checks), Level.AUTO)
+    family = family_of(network)
+    checks = ((level, family.level(level, request.datasets)) for level in Level)
+    return next((level for level, made in checks if request.checks <= made), Level.AUTO)
 
 
 async def _replaced(wish: Wish, config: Config, ledger_url: str) -> FetchResult:

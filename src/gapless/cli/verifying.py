@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from gapless.blocks.suggestions import fetch_command, repair_command
+from gapless.chains import family_of, network_of_chain
 from gapless.cli.figures import counted, duration, short
 from gapless.cli.render import table
 from gapless.core.ranges import RangeSet, Span
-from gapless.runtime.suggestions import fetch_command, repair_command
-from gapless.schema import TABLES
 from gapless.verification import Coverage, Finding, Report
 
 BY_HAND = "remove it by hand, or move it out of the folder"
@@ -71,7 +71,8 @@ def repair(report: Report, network: str, sink: str, rpc: str) -> str:
         return f"{BY_HAND}: whoever reads `*.parquet` there reads it too"
     first, last = report.gaps.spans[0].first, report.gaps.spans[-1].last
     datasets = [each.dataset for each in report.coverage if each.heights]
-    some = [] if len(datasets) in (0, len(TABLES)) else ["--datasets", ",".join(datasets)]
+    every = len(family_of(network_of_chain(report.chain_id)).tables)
+    some = [] if len(datasets) in (0, every) else ["--datasets", ",".join(datasets)]
     return f"fill the gaps: `{fetch_command(network, f'{first}:{last}', sink, rpc, *some)}`"
 
 

@@ -37,6 +37,11 @@ class Span(NamedTuple):
     def size(self) -> int:
         return self.last - self.first + 1
 
+    def overlap(self, other: Span) -> Span | None:
+        """What two spans have in common."""
+        first, last = max(self.first, other.first), min(self.last, other.last)
+        return Span(first, last) if first <= last else None
+
     def windows(self, size: int) -> Iterator[Span]:
         """The span in pieces, each of which ends where a multiple of the size does."""
         first = self.first

@@ -20,12 +20,7 @@ from gapless.core.events import BackfillCreated, ChunkEnded, Codec, Event
 from gapless.core.spec import encode_spec
 from gapless.ledger import views
 from gapless.ledger.database import Transaction, one
-from gapless.ledger.records import (
-    Backfill,
-    BackfillRequest,
-    lifecycle_from_row,
-    missing_of_row,
-)
+from gapless.ledger.records import Backfill, BackfillRequest, lifecycle_from_row, missing_of_row
 
 
 async def create(tx: Transaction, request: BackfillRequest) -> Backfill:

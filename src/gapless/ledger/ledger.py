@@ -25,14 +25,7 @@ from gapless.ledger import (
     views,
     workers,
 )
-from gapless.ledger.database import (
-    PERSON_SECONDS,
-    WORKER_SECONDS,
-    Body,
-    Database,
-    Row,
-    Transaction,
-)
+from gapless.ledger.database import PERSON_SECONDS, WORKER_SECONDS, Body, Database, Row, Transaction
 from gapless.ledger.records import (
     Attempt,
     Backfill,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from gapless.blocks.stores import span_of
 from gapless.cli.verifying import repair, report_text, spans_text, verdict
 from gapless.core.errors import BadSelector
 from gapless.core.ranges import RangeSet, Span
-from gapless.runtime.stores import span_of
 from gapless.verification import Anchored, Coverage, Finding, Report, Reproven
 
 WHOLE = RangeSet.of((0, 1999))

@@ -19,7 +19,7 @@ from uuid import uuid4
 import apsw
 
 from gapless.core.errors import SinkError, SinkUnusable
-from gapless.schema import TABLES, Column, Table
+from gapless.schema import Column, Schema, Table
 from gapless.schema.sqlite import add_column, create_view, drop_view
 from gapless.sinks import requests
 from gapless.sinks.sink import Access
@@ -38,7 +38,12 @@ _LEDGER = {"backfills", "chunks"}
 
 
 def connect(
-    path: Path, access: Access, *, foreign_keys: bool = True, immutable: bool = False
+    path: Path,
+    schema: Schema,
+    access: Access,
+    *,
+    foreign_keys: bool = True,
+    immutable: bool = False,
 ) -> apsw.Connection:
     """Opens the sink in a file; an empty file becomes one, if it may.
 
@@ -64,7 +69,7 @@ def connect(
         # A name in quotes is a column or an error, never a text.
         connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
         connection.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
-        _recognise(connection, path, access)
+        _recognise(connection, path, schema, access)
         if access.writes:
             connection.pragma("journal_mode", "WAL")
             connection.pragma("synchronous", "FULL")
@@ -165,12 +170,12 @@ def in_our_words(path: Path) -> Iterator[None]:
         raise SinkError(f"`{path}` failed: {error}", hint="check the disk and the file") from error
 
 
-def _recognise(connection: apsw.Connection, path: Path, access: Access) -> None:
+def _recognise(connection: apsw.Connection, path: Path, schema: Schema, access: Access) -> None:
     if "_gapless_sink" not in names(connection):
         if access is not Access.CREATE:
             raise SinkUnusable(f"`{path}` is no sink of Gapless", hint="check the path")
         with transaction(connection):
-            _found(connection, path)
+            _create_schema(connection, path, schema)
     version = connection.execute("SELECT version FROM _gapless_sink").get
     if version != VERSION:
         raise SinkUnusable(
@@ -179,7 +184,7 @@ def _recognise(connection: apsw.Connection, path: Path, access: Access) -> None:
     if access.writes and requests.TABLE not in names(connection):
         with transaction(connection):
             connection.execute(ranges.CREATE_REQUESTS)
-    for table in TABLES:
+    for table in schema.tables:
         if lacking(connection, path, table) and access.writes:
             with transaction(connection):
                 _extend(connection, path, table)
@@ -213,7 +218,7 @@ def _extend(connection: apsw.Connection, path: Path, table: Table) -> None:
     connection.execute(create_view(table))
 
 
-def _found(connection: apsw.Connection, path: Path) -> None:
+def _create_schema(connection: apsw.Connection, path: Path, schema: Schema) -> None:
     """Makes a sink of a file, unless another process just did or the file is somebody else's."""
     there = names(connection)
     if "_gapless_sink" in there:
@@ -222,7 +227,7 @@ def _found(connection: apsw.Connection, path: Path) -> None:
         raise SinkUnusable(
             f"`{path}` is a ledger: records need a file of their own", hint="name a new file"
         )
-    if taken := sorted(there & {table.name for table in TABLES}):
+    if taken := sorted(there & schema.keys()):
         raise SinkUnusable(
             f"`{path}` has a table `{taken[0]}` that is not of Gapless", hint="name a new file"
         )

@@ -15,6 +15,7 @@ from typing import ParamSpec, Self, TypeVar
 import apsw
 
 from gapless.core.errors import SinkUnusable
+from gapless.schema import Schema
 from gapless.sinks.database_file import DatabaseFileSink
 from gapless.sinks.sink import Access
 from gapless.sinks.sqlite import file
@@ -28,20 +29,28 @@ T = TypeVar("T")
 class SqliteSink(DatabaseFileSink):
     """A sink in a file. Open it with `open`."""
 
-    def __init__(self, path: Path, thread: Thread, access: Access, *, foreign_keys: bool) -> None:
+    def __init__(
+        self, path: Path, thread: Thread, schema: Schema, access: Access, *, foreign_keys: bool
+    ) -> None:
+        self._schema = schema
         self._quiet = None if access.writes else file.quiet(path)
         self._connection = file.connect(
-            path, access, foreign_keys=foreign_keys, immutable=self._quiet is not None
+            path, schema, access, foreign_keys=foreign_keys, immutable=self._quiet is not None
         )
-        tables = SqliteTables(self._connection)
+        tables = SqliteTables(self._connection, schema)
         super().__init__(file.identity(self._connection), thread, path, access, tables)
 
     @classmethod
     async def open(
-        cls, path: Path, access: Access = Access.CREATE, *, foreign_keys: bool = True
+        cls,
+        path: Path,
+        schema: Schema,
+        access: Access = Access.CREATE,
+        *,
+        foreign_keys: bool = True,
     ) -> Self:
         return await cls._opened(
-            "sqlite", lambda thread: cls(path, thread, access, foreign_keys=foreign_keys)
+            "sqlite", lambda thread: cls(path, thread, schema, access, foreign_keys=foreign_keys)
         )
 
     async def _run(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
@@ -63,10 +72,10 @@ class SqliteSink(DatabaseFileSink):
             if file.quiet(self._path) == self._quiet:
                 return answer
         self._connection.close()
-        self._connection = file.connect(self._path, self._access)
+        self._connection = file.connect(self._path, self._schema, self._access)
         if file.identity(self._connection) != self.id:
             raise SinkUnusable(f"`{self._path}` was replaced by another sink", hint="try again")
-        self._quiet, self._tables = None, SqliteTables(self._connection)
+        self._quiet, self._tables = None, SqliteTables(self._connection, self._schema)
         return function()
 
     def _telling(self) -> AbstractContextManager[None]:

@@ -1,0 +1,12 @@
+"""Sinks that may hold the tables of every chain family."""
+
+from __future__ import annotations
+
+from gapless import sinks
+from gapless.chains import schema
+from gapless.sinks import Access, Sink
+
+
+async def open_sink(target: str, access: Access = Access.CREATE) -> Sink:
+    """Opens the sink that a person names."""
+    return await sinks.open_sink(target, schema(), access)
