@@ -31,11 +31,13 @@ def report_text(report: Report, network: str) -> str:
     lines = [head, *(f"  {line}" for line in _tables(report)), *_proofs(report)]
     lines += (f"  {line}" for line in _anchored(report))
     lines += _findings(report.findings)
+    lacking = f"not proven: {_by_check(report.not_proven, report)}" if report.not_proven else ""
     if report.complete:
         how = "digests, links, counts and proofs" if report.deep else "links and counts"
-        lines.append(f"complete: nothing is missing, and {how} agree")
-        if report.not_proven:
-            lines[-1] += f"; not proven: {_by_check(report.not_proven, report)}"
+        complete = f"complete: nothing is missing, and {how} agree"
+        lines.append("; ".join(filter(None, (complete, lacking))))
+    elif lacking:
+        lines.append(lacking)
     return "\n".join(lines)
 
 
