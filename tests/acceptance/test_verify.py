@@ -259,6 +259,15 @@ def test_blocks_below_a_trusted_hash_are_shown(sqlite_gapless: Commands, name: s
     )
 
 
+def test_a_trusted_hash_that_is_not_checked_is_named(sqlite_gapless: Commands) -> None:
+    sink = fill(sqlite_gapless, "blocks.db")
+    given = ("--anchor", f"5000:{hash_at(20)}", "--anchor", f"20:{hash_at(20)}")
+    told = sqlite_gapless("verify", sink, *given).stderr
+    reason = "it is not among the stored blocks in question"
+    assert told == f"warning: the anchor at 5,000 is not checked: {reason}\n"
+    assert "anchor at 20 " in sqlite_gapless("verify", sink, "--blocks", "30:40", *given).stderr
+
+
 def test_hashes_that_earlier_fetches_trusted_are_remembered(sqlite_gapless: Commands) -> None:
     sink = fill(sqlite_gapless, "blocks.db")
     sql = apsw.Connection(str(sqlite_gapless.folder / sink))

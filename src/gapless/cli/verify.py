@@ -11,9 +11,10 @@ import click
 
 from gapless.cli import data, speech, verifying
 from gapless.cli.display import CLEAR, LINE_EVERY
-from gapless.cli.options import anchor_option, common, complain, note
+from gapless.cli.options import anchor_option, common, complain, note, warn
 from gapless.cli.stores import blocks_option, network_option, sink_argument
 from gapless.config import load
+from gapless.core.anchors import Anchor
 from gapless.runtime.stores import Store, opened_store
 from gapless.schema import BLOCKS
 from gapless.verification import Report, compare
@@ -59,6 +60,8 @@ async def verify(
         progress.end()
         if against is not None:
             report = await _compared(store, report, against)
+    for unchecked in verifying.unchecked_anchors(map(Anchor.parse, anchors), report):
+        warn(unchecked)
     _say(store, report, as_json=as_json)
     return 0 if report.complete else 1
 

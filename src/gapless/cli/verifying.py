@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gapless.cli.figures import counted, duration, short
 from gapless.cli.render import table
+from gapless.core.anchors import Anchor
 from gapless.core.ranges import RangeSet, Span
 from gapless.runtime.suggestions import fetch_command, repair_command
 from gapless.schema import TABLES
@@ -103,6 +104,15 @@ def report_json(report: Report, network: str) -> dict[str, Any]:
             for each in report.findings
         ],
     }
+
+
+def unchecked_anchors(given: Iterable[Anchor], report: Report) -> list[str]:
+    """Which of the anchors that a person gave no stored block was compared with."""
+    return [
+        f"the anchor at {it.height:,} is not checked: it is not among the stored blocks in question"
+        for it in given
+        if it.height not in report.coverage[0].heights
+    ]
 
 
 def gaps_json(report: Report, network: str) -> dict[str, Any]:
