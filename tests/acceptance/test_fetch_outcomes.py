@@ -21,6 +21,7 @@ from tests.acceptance.test_cli_terminal import terminal
 from tests.conformance.fetch.stage import contents, truth
 
 HEAD, FINAL = 364, 300
+NOBODY = "http://127.0.0.1:1"
 
 
 @pytest.fixture(scope="module")
@@ -195,6 +196,26 @@ def test_errors_are_json_too(sqlite_gapless: Commands, case: str) -> None:
     for line in refused.stderr.splitlines():
         said = json.loads(line)
         assert said["level"] in ("info", "error")
+
+
+def test_an_endpoint_that_is_gone_is_told_of_in_json(sqlite_gapless: Commands) -> None:
+    gone = sqlite_gapless("doctor", "--rpc", NOBODY, "--json", code=2)
+    assert [json.loads(line)["level"] for line in gone.stderr.splitlines()] == ["error", "info"]
+    assert not gone.json[0]["usable"]
+    plain = sqlite_gapless("doctor", "--rpc", NOBODY, code=2)
+    assert plain.stderr.startswith("error: no endpoint answers")
+
+
+async def test_a_comparison_tells_in_json_why_it_waits(
+    sqlite_gapless: Commands, node: Patient
+) -> None:
+    await run(sqlite_gapless, *fetch(node, "0:9"))
+    look = ("verify", "chain.db", "--against", NOBODY, "--json")
+    async with running(sqlite_gapless, *look) as command:
+        told = json.loads(await command.says("endpoint_failed"))
+        command.signal()
+        await command.ended(130)
+    assert (told["level"], told["endpoint"]) == ("warning", "against")
 
 
 async def test_progress_is_json_too(sqlite_gapless: Commands, node: Patient) -> None:

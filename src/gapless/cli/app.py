@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import re
 import sys
 import traceback
 from contextlib import suppress
+from typing import NoReturn
 
 import click
 
@@ -18,6 +20,7 @@ from gapless.core.redaction import Secrets, urls_in
 from gapless.core.similar import did_you_mean
 
 INTERRUPTED = 130
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _OURS = ("GAPLESS_", "BACKFILL_", "ETH_RPC_URL")
 
 
@@ -100,10 +103,27 @@ def main() -> None:
         _say(str(error), error.hint, _code(error))
         sys.exit(error.exit_code)
     except Exception as error:  # noqa: BLE001 - a fault of ours: say where, as Python would
+        if reason := _why_stdout_is_full(error):
+            speech.say(reason, "error")
+            speech.suggest("make room, or send the output elsewhere")
+            _leave_without_flushing(1)
         speech.say(_known_secrets().struck(traceback.format_exc()))
         _print_error(_known_secrets().struck(f"{type(error).__name__}: {error}"), None, "internal")
         sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _why_stdout_is_full(error: Exception) -> str | None:
+    """What is wrong with stdout if that is why a command ends; files have names of their own."""
+    if not isinstance(error, OSError) or error.filename is not None or error.errno not in _NO_ROOM:
+        return None
+    return f"`stdout` cannot be written: {os.strerror(error.errno).lower()}"
+
+
+def _leave_without_flushing(code: int) -> NoReturn:
+    """Leaves at once: Python would try again to write what is left, and complain itself."""
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def in_our_words(error: click.ClickException) -> tuple[str, str | None]:
@@ -136,7 +156,8 @@ def _print_error(error: str, hint: str | None, code: str) -> None:
     if speech.wants_json():
         from gapless.cli.data import to_json
 
-        click.echo(to_json({"error": {"code": code, "message": error, "hint": hint}}))
+        with suppress(OSError):  # stderr has it as well
+            click.echo(to_json({"error": {"code": code, "message": error, "hint": hint}}))
 
 
 def _code(error: GaplessError) -> str:
