@@ -62,6 +62,31 @@ async def test_a_range_beyond_what_is_final_is_no_success(
     assert (allowed["state"], allowed["requested"]) == ("SUCCEEDED", [0, 5000])
 
 
+async def test_what_is_left_to_workers_says_what_is_left_out(
+    sqlite_gapless: Commands, node: Patient
+) -> None:
+    (sqlite_gapless.folder / "gapless.toml").write_text(
+        f'[endpoints.here]\nurl = "{node.url}"\nnetwork = "custom"\n'
+        '[sinks.chain]\nurl = "chain.db"\n'
+    )
+    created = await run(sqlite_gapless, "fetch", "custom", "0:5000", "--detach", code=1)
+    assert created.line.startswith("bf_")
+    assert "error: blocks 301 to 5,000 are not final yet, and left out\n\nhint: " in created.stderr
+    assert "--allow-partial" in created.stderr
+    await run(sqlite_gapless, "fetch", "custom", "0:5000", "--detach", "--allow-partial")
+
+
+async def test_a_full_disk_is_told_with_what_is_stored(
+    sqlite_gapless: Commands, node: Patient
+) -> None:
+    command = fetch(node, f"0:{FINAL}", "--retry", "halt", "--batch-size", "20")
+    async with running(sqlite_gapless, *command, files=700) as halted:
+        answer = await halted.ended(1)
+    assert "failed: custom 0 to 300, " in answer.stderr
+    assert "hint: check the disk and the sink, then `gapless fetch custom" in answer.stderr
+    assert "--rpc` gives a second opinion" not in answer.stderr
+
+
 @pytest.mark.parametrize(
     ("end", "said"),
     [("finalized", "finalized = 300"), ("", "finalized = 300"), ("latest", "latest = 364; ")],
