@@ -62,6 +62,15 @@ async def test_a_range_beyond_what_is_final_is_no_success(
     assert (allowed["state"], allowed["requested"]) == ("SUCCEEDED", [0, 5000])
 
 
+async def test_a_day_that_is_not_all_final_is_no_success(
+    sqlite_gapless: Commands, node: Patient
+) -> None:
+    day = "2023-11-14"  # of all its blocks
+    partial = await run_json(sqlite_gapless, *fetch(node, f"{day}:{day}"), code=1)
+    assert (partial["state"], partial["requested"]) == ("PARTIAL", [0, HEAD])
+    assert partial["stored"] == [[0, FINAL]]
+
+
 async def test_what_is_left_to_workers_says_what_is_left_out(
     sqlite_gapless: Commands, node: Patient
 ) -> None:

@@ -109,6 +109,16 @@ def test_endpoints_that_fall_silent_are_what_it_waits_for() -> None:
     assert line.at(BACKFILL, 130.0, None).waiting is None
 
 
+def test_an_interrupted_fetch_says_what_it_waits_for() -> None:
+    plane = plane_with(Counts())
+    line = FetchLine(FETCH, plane)
+    assert line.finishing() == "finishing: 2 requests in flight"
+    plane.writing = RangeSet.of((0, 99), (200, 299))
+    assert line.finishing() == "finishing: writing blocks 0-99, 200-299, 2 requests in flight"
+    plane.pool.in_flight, plane.writing = 0, RangeSet()
+    assert line.finishing() == "finishing: recording what is stored"
+
+
 def test_the_reason_is_said_once() -> None:
     endpoints = {"rpc": Served(trouble="HTTP 500", rest=9.0)}
     waiting = Waiting("rpc: HTTP 500", 9.0)
