@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import importlib
 import os
 import re
@@ -20,7 +19,6 @@ from gapless.core.redaction import Secrets, urls_in
 from gapless.core.similar import did_you_mean
 
 INTERRUPTED = 130
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _OURS = ("GAPLESS_", "BACKFILL_", "ETH_RPC_URL")
 
 
@@ -103,7 +101,7 @@ def main() -> None:
         _say(str(error), error.hint, _code(error))
         sys.exit(error.exit_code)
     except Exception as error:  # noqa: BLE001 - a fault of ours: say where, as Python would
-        if reason := _why_stdout_is_full(error):
+        if reason := _why_stdout_fails(error):
             speech.say(reason, "error")
             speech.suggest("make room, or send the output elsewhere")
             _leave_without_flushing(1)
@@ -113,11 +111,12 @@ def main() -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _why_stdout_is_full(error: Exception) -> str | None:
-    """What is wrong with stdout if that is why a command ends; files have names of their own."""
-    if not isinstance(error, OSError) or error.filename is not None or error.errno not in _NO_ROOM:
+def _why_stdout_fails(error: Exception) -> str | None:
+    """What is wrong with stdout, if printing to it is what has failed."""
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    if not isinstance(error, OSError) or where.name != click.echo.__name__:
         return None
-    return f"`stdout` cannot be written: {os.strerror(error.errno).lower()}"
+    return f"`stdout` cannot be written: {(error.strerror or str(error)).lower()}"
 
 
 def _leave_without_flushing(code: int) -> NoReturn:
