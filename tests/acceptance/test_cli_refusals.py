@@ -287,6 +287,11 @@ def test_usage_errors_of_the_first_level(gapless: Commands) -> None:
         ("networks", 1, "`stdout` cannot be written: no space left on device"),
         ("networks --json", 1, "`stdout` cannot be written: no space left on device"),
         ("backfill ls --json", 1, "`stdout` cannot be written: no space left on device"),
+        (
+            "backfill start --job jobs:copy --range 0:9",
+            1,
+            "`stdout` cannot be written: no space left on device",
+        ),
         ("backfill show none --json", 2, "there is no backfill `none`"),
     ],
 )

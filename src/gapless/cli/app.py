@@ -112,11 +112,17 @@ def main() -> None:
 
 
 def _why_stdout_fails(error: Exception) -> str | None:
-    """What is wrong with stdout, if printing to it is what has failed."""
-    where = traceback.extract_tb(error.__traceback__)[-1]
-    if not isinstance(error, OSError) or where.name != click.echo.__name__:
+    """What is wrong with stdout, if printing to it is what has failed.
+
+    Closing it afterwards fails as well, so the first error counts.
+    """
+    first: BaseException = error
+    while first.__context__ is not None:
+        first = first.__context__
+    where = traceback.extract_tb(first.__traceback__)[-1]
+    if not isinstance(first, OSError) or where.name != click.echo.__name__:
         return None
-    return f"`stdout` cannot be written: {(error.strerror or str(error)).lower()}"
+    return f"`stdout` cannot be written: {(first.strerror or str(first)).lower()}"
 
 
 def _leave_without_flushing(code: int) -> NoReturn:
