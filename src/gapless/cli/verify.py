@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from dataclasses import replace
@@ -11,6 +12,7 @@ import click
 
 from gapless.cli import data, speech, verifying
 from gapless.cli.display import CLEAR, LINE_EVERY
+from gapless.cli.logs import log_to_stderr
 from gapless.cli.options import anchor_option, common, complain, note, warn
 from gapless.cli.stores import blocks_option, network_option, sink_argument
 from gapless.config import load
@@ -110,6 +112,7 @@ async def _compared(store: Store, report: Report, against: str) -> Report:
     from gapless.sources.evm.source import EvmSource
     from gapless.sources.rpc import EndpointSpec, Pool
 
+    log_to_stderr(logging.WARNING, as_json=speech.wants_json())  # what keeps it waiting
     known = None if "://" in against else load().endpoint(against)
     spec = EndpointSpec("against", known.url if known else against)
     async with Pool([spec], chain_id=store.chain_id, patience=_PATIENCE) as pool:
