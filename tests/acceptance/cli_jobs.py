@@ -83,6 +83,13 @@ async def stubborn(chunk: gapless.Chunk, context: gapless.Context) -> None:
 
 
 @gapless.job(partitions=BLOCKS, chunk_size=10)
+async def hopeful(chunk: gapless.Chunk, context: gapless.Context) -> None:
+    """Fails until the file `go` is there."""
+    if not may_go():
+        raise ConnectionError("not yet")
+
+
+@gapless.job(partitions=BLOCKS, chunk_size=10)
 def noisy(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
     """Prints where only data belongs."""
     print("printed by a job")

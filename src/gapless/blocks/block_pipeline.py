@@ -77,6 +77,7 @@ class Plane:
     def counts(self) -> Counts:
         return Counts(
             fetched=self.reader.fetched,
+            at_hand=sum(flow.at_hand for flow in self._flows),
             blocks=self.blocks,
             batches=self.batches,
             reproven=self.reproven,

@@ -63,6 +63,8 @@ async def _run(
         log_to_stderr(logging.WARNING, as_json=as_json, say=display.write_line)
         async with working(engine, page) as interrupted:
             handle = await engine.submit(job, request)
+            if wanted is not request:  # somebody asks again, and does not want to wait
+                await engine.ledger.hasten(handle.id)
             if not as_json:
                 click.echo(handle.id, file=stdout)
             display.say(render.plan(await handle.progress()))
