@@ -121,6 +121,22 @@ def stuck(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
     time.sleep(3600)
 
 
+@gapless.job(partitions=BLOCKS, chunk_size=10)
+async def lending(chunk: gapless.Chunk, context: gapless.Context) -> None:
+    """Keeps a thread of the event loop for an hour."""
+    await asyncio.to_thread(time.sleep, 3600)
+
+
+@gapless.job(partitions=BLOCKS, chunk_size=10)
+async def divided(chunk: gapless.Chunk, context: gapless.Context) -> None:
+    """Forks a child that returns to the event loop, as if it were the worker."""
+    child = os.fork()
+    await asyncio.sleep(0)
+    note("parent" if child else "child")
+    if child:
+        os.waitpid(child, 0)  # noqa: ASYNC222 - there is nothing else to do
+
+
 @gapless.job(partitions=BLOCKS, chunk_size=1)
 def forking(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
     """Forks children and ends them by a signal; now and then, as a pool does it."""
