@@ -158,7 +158,7 @@ async def test_a_disk_that_is_full_for_a_while(
 ) -> None:
     outage = Outage(sqlite_home.url, caplog)
 
-    @gapless.job(partitions=gapless.blocks(), chunk_size=1)
+    @gapless.job(partitions=gapless.block_heights(), chunk_size=1)
     async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None: ...
 
     async with Engine(sqlite_home.url, options=QUICK) as engine:

@@ -328,7 +328,7 @@ async def test_a_task_of_a_job_tells_how_far_it_is(engine: Engine) -> None:
     """As anyio asks of every task of a group that it cancels."""
     states: list[str] = []
 
-    @gapless.job(partitions=gapless.blocks(), retry=ONCE)
+    @gapless.job(partitions=gapless.block_heights(), retry=ONCE)
     async def parent(chunk: gapless.Chunk, context: gapless.Context) -> None:
         task = asyncio.create_task(asyncio.sleep(0.01))
         for _ in range(2):
@@ -344,7 +344,7 @@ async def test_a_permanent_error_of_a_class_that_never_called_its_base(engine: E
         def __init__(self, why: str) -> None:
             self.why = why
 
-    @gapless.job(partitions=gapless.blocks(), chunk_size=10)
+    @gapless.job(partitions=gapless.block_heights(), chunk_size=10)
     async def lazy(chunk: gapless.Chunk, context: gapless.Context) -> None:
         if 7 in chunk:
             raise Lazy("bad block")

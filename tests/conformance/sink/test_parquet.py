@@ -236,7 +236,7 @@ async def test_a_job_may_change_the_folder_of_its_process(
 ) -> None:
     monkeypatch.chdir(path.parent)
     (path.parent / "elsewhere").mkdir()
-    async with await ParquetSink.open(Path(path.name)) as sink:
+    async with await ParquetSink.open(Path(path.name), SCHEMA) as sink:
         monkeypatch.chdir("elsewhere")
         await sink.write(batch(0, 9), 5)
     assert names(path) == ["0-9.5.parquet"]
