@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 from functools import partial, reduce
 from itertools import groupby
 from operator import and_
-from random import random
 from typing import ParamSpec, Protocol, TypeVar
 
 import pyarrow as pa
@@ -54,6 +53,7 @@ from gapless.sources.evm.structs import (
 )
 from gapless.sources.rpc.limits import delay
 from gapless.sources.together import together
+from gapless.system import SYSTEM, System
 from gapless.telemetry import log, metrics
 
 P = ParamSpec("P")
@@ -107,7 +107,12 @@ class Intake:
     """The units of one network, shared by all runs of a process."""
 
     def __init__(
-        self, source: Answers, headers: Answers, wanted: Wanted, threads: Executor
+        self,
+        source: Answers,
+        headers: Answers,
+        wanted: Wanted,
+        threads: Executor,
+        system: System = SYSTEM,
     ) -> None:
         self.chain_id = wanted.chain_id
         self.reorg_depth = wanted.network.reorg_depth
@@ -117,6 +122,7 @@ class Intake:
         self._headers = headers
         self._wanted = wanted
         self._threads = threads
+        self._system = system
         self._keeping = False
         self._known: set[str] = set()  # endpoints of which an answer was read in full
 
@@ -151,7 +157,7 @@ class Intake:
         for _ in range(OPINIONS):
             keeping = self._keeping
             if refusals > 1:  # once may be a whim; whoever lags behind needs time
-                await asyncio.sleep(delay(refusals - 1, random()))
+                await asyncio.sleep(delay(refusals - 1, self._system.chance()))
             avoid = frozenset(suspects)
             asking = [self._source.fetch(part, avoid=avoid) for part in left.spans]
             for raws in await together(asking):

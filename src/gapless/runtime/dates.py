@@ -9,7 +9,6 @@ Every header must hold, as it must for blocks that are stored.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -33,9 +32,9 @@ async def without_dates(
 ) -> Heights:
     """The range with a height for each of its dates."""
     assert network.chain_id is not None
-    with ThreadPoolExecutor(1, thread_name_prefix="gapless-dates") as threads:
+    with source.system.executor(1, "gapless-dates") as threads:
         wanted = Wanted(network, network.chain_id, _CHECKS, frozenset({BLOCKS.name}))
-        intake = Intake(source, source, wanted, threads)
+        intake = Intake(source, source, wanted, threads, source.system)
         times = _Times(intake, sink, await _stored(sink, network.chain_id, tip.final))
         edges = {height for span in times.stored.spans for height in span}
         timeline = Timeline(times.time_of, tip.final, network.block_time, edges)

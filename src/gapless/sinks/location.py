@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl
 from gapless.core.errors import SinkUnusable
 from gapless.core.redaction import redact
 from gapless.sinks.sink import Access, Sink
+from gapless.system import SYSTEM, System
 
 _SQLITE = (".db", ".sqlite", ".sqlite3")
 _POSTGRES = ("postgresql", "postgres")
@@ -25,7 +26,9 @@ _HINT = (
 _LATER = ("redis", "s3")
 
 
-async def open_sink(target: str, access: Access = Access.CREATE) -> Sink:
+async def open_sink(
+    target: str, access: Access = Access.CREATE, *, system: System = SYSTEM
+) -> Sink:
     """Opens the sink that a person names."""
     if target.partition(":")[0] in _POSTGRES:
         from gapless.sinks.postgres import PostgresSink
@@ -39,16 +42,16 @@ async def open_sink(target: str, access: Access = Access.CREATE) -> Sink:
 
         foreign_keys = _switch(options, "fk", default=True)
         _refuse_unknown(options, kind)
-        return await SqliteSink.open(path, access, foreign_keys=foreign_keys)
+        return await SqliteSink.open(path, access, foreign_keys=foreign_keys, system=system)
     if kind == "duckdb":
         from gapless.sinks.duckdb import DuckdbSink
 
         _refuse_unknown(options, kind)
-        return await DuckdbSink.open(path, access)
+        return await DuckdbSink.open(path, access, system=system)
     from gapless.sinks.parquet import ParquetSink
 
     _refuse_unknown(options, kind)
-    return await ParquetSink.open(path, access)
+    return await ParquetSink.open(path, access, system=system)
 
 
 def is_shareable(target: str) -> bool:

@@ -7,7 +7,6 @@ few its rows are, so writes are large.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -21,7 +20,8 @@ from gapless.sinks.database_file import DatabaseFileSink
 from gapless.sinks.duckdb import file
 from gapless.sinks.duckdb.tables import DuckdbTables
 from gapless.sinks.sink import Access, Batch
-from gapless.threads import Thread
+from gapless.system import SYSTEM, System
+from gapless.threads import SerialThread
 
 if TYPE_CHECKING:
     import duckdb
@@ -33,17 +33,26 @@ class DuckdbSink(DatabaseFileSink):
     batch_blocks: int | None = 1000
 
     def __init__(
-        self, path: Path, thread: Thread, access: Access, connection: duckdb.DuckDBPyConnection
+        self,
+        path: Path,
+        thread: SerialThread,
+        access: Access,
+        connection: duckdb.DuckDBPyConnection,
+        system: System = SYSTEM,
     ) -> None:
         tables = DuckdbTables(connection, file.columns(connection))
         super().__init__(file.identity(connection), thread, path, access, tables)
         self._connection = connection
-        self._digester = ThreadPoolExecutor(1, "gapless-duckdb-digests")
+        self._digester = system.executor(1, "gapless-duckdb-digests")
 
     @classmethod
-    async def open(cls, path: Path, access: Access = Access.CREATE) -> Self:
+    async def open(
+        cls, path: Path, access: Access = Access.CREATE, *, system: System = SYSTEM
+    ) -> Self:
         return await cls._opened(
-            "duckdb", lambda thread: cls(path, thread, access, file.connect(path, access))
+            "duckdb",
+            lambda thread: cls(path, thread, access, file.connect(path, access, system), system),
+            system,
         )
 
     def _telling(self) -> AbstractContextManager[None]:

@@ -8,7 +8,6 @@ count is the manifest's word, and a change of it is the commit; see `folder`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -33,7 +32,8 @@ from gapless.sinks.parquet.stored import StoredRows
 from gapless.sinks.revision import revised
 from gapless.sinks.sink import Access, Batch, Damage, Request, Stored
 from gapless.sinks.threaded import ThreadedSink
-from gapless.threads import Thread
+from gapless.system import SYSTEM, System
+from gapless.threads import SerialThread
 
 
 class ParquetSink(ThreadedSink):
@@ -42,15 +42,23 @@ class ParquetSink(ThreadedSink):
     batch_blocks: int | None = CELL
     grid: int | None = CELL
 
-    def __init__(self, folder: Folder, thread: Thread, access: Access) -> None:
+    def __init__(
+        self, folder: Folder, thread: SerialThread, access: Access, system: System = SYSTEM
+    ) -> None:
         super().__init__(folder.manifest().id, thread, folder.path, access)
         self._folder = folder
-        self._writer = ThreadPoolExecutor(1, "gapless-parquet-files")
+        self._writer = system.executor(1, "gapless-parquet-files")
 
     @classmethod
-    async def open(cls, path: Path, access: Access = Access.CREATE) -> Self:
+    async def open(
+        cls, path: Path, access: Access = Access.CREATE, *, system: System = SYSTEM
+    ) -> Self:
         with _in_our_words(path):
-            return await cls._opened("parquet", lambda it: cls(Folder(path, access), it, access))
+            return await cls._opened(
+                "parquet",
+                lambda thread: cls(Folder(path, access, system), thread, access, system),
+                system,
+            )
 
     def _telling(self) -> AbstractContextManager[None]:
         return _in_our_words(self._path)

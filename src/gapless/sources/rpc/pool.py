@@ -69,7 +69,8 @@ class Pool:
         if providers is None:
             providers = self._owned = Providers(workers, timeouts=timeouts)
         self._providers = providers
-        self._clock, self._chance = self._providers.clock, self._providers.chance
+        self.system = providers.system
+        self._clock, self._chance = self.system.clock, self.system.chance
         known = profiles or {}
         found = [self._providers.endpoint(spec, known.get(spec.name, Profile())) for spec in specs]
         self._endpoints = list(dict.fromkeys(found))  # two names may stand for one URL
