@@ -24,7 +24,7 @@ import msgspec
 from gapless.core.errors import UsageError
 from gapless.sources.reactions import Reaction, Refusal
 from gapless.sources.rpc.choice import choose
-from gapless.sources.rpc.contact import TLS_HINT, Absent, meet, speaks_tls
+from gapless.sources.rpc.contact import TLS_HINT, Absent, meet
 from gapless.sources.rpc.endpoint import Endpoint, EndpointSpec
 from gapless.sources.rpc.envelope import Call, Complaint, Heard
 from gapless.sources.rpc.errand import Answers, Errand
@@ -259,7 +259,7 @@ class Pool:
             trouble, hint = endpoint.trouble, last.hint if last else ""
             if last is not None and last.lasting:
                 return Absent(name, trouble, hint)
-            if failures == 1 and await speaks_tls(endpoint.spec.url):
+            if failures == 1 and await self._providers.http.speaks_tls(endpoint.spec.url):
                 return Absent(name, trouble, TLS_HINT)
             now = self._clock()
             at = max(now + delay(failures, self._chance()), endpoint.ready_at())
