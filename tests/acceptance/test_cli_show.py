@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gapless.ledger import Ledger
-from gapless.ledger.workers import Process
+from gapless.system import Process
 from tests.acceptance.commands import Commands
 from tests.support import claim, claim_one, fail, open_at
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 
@@ -241,9 +241,9 @@ class Plane:
 @contextmanager
 def plane_with(spec: BlocksSpec, pool: Pool, sink: Sink, workers: int) -> Iterator[Plane]:
     """The plane between endpoints and a sink that are open."""
-    with ThreadPoolExecutor(1, thread_name_prefix="gapless-decode") as threads:
+    with pool.system.executor(1, "gapless-decode") as threads:
         source = spec.family.source(pool, spec.chain, spec.datasets, spec.checks)
-        reader = BlockReader(spec.family, source, spec.wanted, threads)
+        reader = BlockReader(spec.family, source, spec.wanted, threads, pool.system)
         yield Plane(spec, pool, reader, sink, workers, threads)
 
 
@@ -266,7 +266,8 @@ async def open_plane(
         max_calls=max_calls,
         profiles=await kept_profiles(ledger, spec.network, endpoints),
     )
-    async with await open_sink(config.sink(spec.sink), Access.WRITE) as sink, pool:
+    opened = open_sink(config.sink(spec.sink), Access.WRITE, system=providers.system)
+    async with await opened as sink, pool:
         if sink.id != spec.sink_id:
             raise UsageError(
                 f"the sink `{spec.sink}` is not the one that this backfill was made for",

@@ -9,7 +9,6 @@ Every header must hold, as it must for blocks that are stored.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,21 +21,27 @@ from gapless.core.heights import Count, Heights, Moment, Tip
 from gapless.core.ranges import RangeSet, Span
 from gapless.pipeline.block_reader import BlockReader
 from gapless.sinks import Sink
+from gapless.system import System
 
 _TIME = "block_timestamp"
 
 
 async def without_dates(
-    heights: Heights, tip: Tip, network: Network, source: Source, sink: Sink | None
+    heights: Heights,
+    tip: Tip,
+    network: Network,
+    source: Source,
+    sink: Sink | None,
+    system: System,
 ) -> Heights:
     """The range with a height for each of its dates."""
     assert network.chain_id is not None
-    with ThreadPoolExecutor(1, thread_name_prefix="gapless-dates") as threads:
+    with system.executor(1, "gapless-dates") as threads:
         family = family_of(network)
         datasets = frozenset({family.tables[0].name})
         checks = family.level(Level.AUTO, datasets)
         wanted = Wanted(network, network.chain_id, checks, datasets)
-        reader = BlockReader(family, source, wanted, threads)
+        reader = BlockReader(family, source, wanted, threads, system)
         times = _Times(reader, sink, await _stored(reader, sink, tip.final))
         edges = {height for span in times.stored.spans for height in span}
         timeline = Timeline(times.time_of, tip.final, network.block_time, edges)

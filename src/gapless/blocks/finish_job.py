@@ -28,7 +28,8 @@ NAME, VERSION = "finish", 1
 def job() -> Job:
     async def finish(_chunk: Chunk, context: Context) -> None:
         spec = msgspec.convert(context.spec, BlocksSpec)
-        async with await open_sink(load().sink(spec.sink), Access.WRITE) as sink:
+        opened = open_sink(load().sink(spec.sink), Access.WRITE, system=context.system)
+        async with await opened as sink:
             if sink.id == spec.sink_id:  # another one is not ours to finish
                 await sink.finish()
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -78,13 +77,14 @@ async def fetch(
     async with open_fetch(wish, places.config, url, shared=providers) as fetching:
         if not fetching.missing:
             return await fetching.result()
-        began = time.monotonic()
+        clock = fetching.providers.system.clock
+        began = clock()
         with fetching.plane() as plane:
             engine, wanted = await fetching.engine()
             async with engine, _reporting(progress, fetching, plane, began):
                 ended = await (await start(engine, plane, wanted)).wait()
                 await keep_profiles(engine.ledger, wish.network.name, fetching.pool)
-            return await fetching.result(plane.counts, ended, time.monotonic() - began)
+            return await fetching.result(plane.counts, ended, clock() - began)
 
 
 async def verify(
@@ -121,13 +121,14 @@ async def _reporting(
     if progress is None:
         yield
         return
+    clock = fetching.providers.system.clock
     total, before = fetching.span.size, fetching.span.size - len(fetching.missing)
 
     def report() -> bool:
         counts = plane.counts
         stored = min(total, before + counts.blocks + counts.reproven)
         try:
-            progress(FetchProgress(counts.blocks, stored, total, time.monotonic() - began))
+            progress(FetchProgress(counts.blocks, stored, total, clock() - began))
         except Exception as error:  # noqa: BLE001 - whatever it is, blocks are still coming in
             log(logging.WARNING, "progress_failed", error=f"{type(error).__name__}: {error}")
             return False

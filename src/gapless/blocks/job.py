@@ -39,5 +39,7 @@ async def _plane_of(context: Context) -> Plane:
     """The plane that all runs of this backfill share in this process."""
     spec = msgspec.convert(context.spec, BlocksSpec)
     key = msgspec.json.encode(spec).decode()
-    providers = await context.shared(PROVIDERS, lambda: Providers(load().fetch.workers))
+    providers = await context.shared(
+        PROVIDERS, lambda: Providers(load().fetch.workers, system=context.system)
+    )
     return await context.shared(key, lambda: open_plane(spec, load(), context.ledger, providers))

@@ -7,7 +7,6 @@ an unreachable or wrong node before a sink or a ledger is there.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
@@ -42,6 +41,7 @@ from gapless.runtime.engine import BackfillHandle, Engine
 from gapless.runtime.process import actor
 from gapless.runtime.worker import WorkerOptions
 from gapless.sinks import Access, Request, Sink, Stored
+from gapless.system import System
 from gapless.telemetry import metrics
 
 FIRST_PATIENCE, PATIENCE = 8.0, 60.0  # seconds with endpoints: at first contact, and later
@@ -136,14 +136,15 @@ class Fetching:
 
         Of several processes, each has its share of the chunks that run at once.
         """
-        ledger = await open_ledger(self.ledger_url, actor=actor())
+        system = self.providers.system
+        ledger = await open_ledger(self.ledger_url, actor=actor(), system=system)
         try:
             wanted = await self.wanted(ledger)
         finally:
             await ledger.close()
         options = WorkerOptions(only=wanted.id)
         slots = {wanted.queue: max(1, wanted.max_concurrent_runs // self.wish.processes)}
-        return Engine(self.ledger_url, slots=slots, options=options), wanted
+        return Engine(self.ledger_url, slots=slots, options=options, system=system), wanted
 
     def plane(self) -> AbstractContextManager[Plane]:
         assert self.sink is not None
@@ -160,7 +161,7 @@ class Fetching:
                 endpoints=self.pool.served(),
             )
         assert self.sink is not None
-        ended_at = time.time()
+        ended_at = self.providers.system.wall_clock()
         if ended is None or ended.state is State.SUCCEEDED:
             await self.sink.finish()
         elif ended.state.ended:  # else whoever resumes it does that
@@ -239,7 +240,7 @@ async def open_fetch(
     With `shared`, providers that are open already and may serve other fetches too.
     """
     providers = shared or Providers(wish.numbers.workers, share=Share(0, wish.processes))
-    endpoints = endpoints_of(config, wish.endpoints)
+    endpoints, system = endpoints_of(config, wish.endpoints), providers.system
     family = family_of(wish.network)
     pool = Pool(
         endpoints,
@@ -247,7 +248,7 @@ async def open_fetch(
         chain_id=wish.network.chain_id,
         max_calls=max_calls,
         patience=FIRST_PATIENCE,
-        profiles=await _known_profiles(ledger_url, wish.network.name, endpoints),
+        profiles=await _known_profiles(ledger_url, wish.network.name, endpoints, system),
         providers=providers,
     )
     async with nullcontext() if shared else providers, pool:
@@ -262,11 +263,11 @@ async def open_fetch(
         trusted = [anchor.height for anchor in wish.anchors]
         await refuse_wrong_chain(source, pool.names, known, tip.final, network.name, trusted)
         if wish.heights.is_dated:
-            async with _sink_at(config.sink(wish.sink), create=False) as sink:
-                heights = await without_dates(wish.heights, tip, network, source, sink)
+            async with _sink_at(config.sink(wish.sink), system, create=False) as sink:
+                heights = await without_dates(wish.heights, tip, network, source, sink, system)
             wish = replace(wish, heights=heights)
         span = tip.pin(wish.heights)
-        async with _sink_at(config.sink(wish.sink), create=create) as sink:
+        async with _sink_at(config.sink(wish.sink), system, create=create) as sink:
             spec = wish.spec(pool.chain_id, "" if sink is None else sink.id)
             opened = partial(Fetching, wish, ledger_url, providers, pool, absent, tip, span)
             if sink is None:
@@ -335,11 +336,11 @@ async def _introduced(pool: Pool, head: Call) -> list[Absent]:
 
 
 async def _known_profiles(
-    ledger_url: str, network: str, endpoints: Sequence[EndpointSpec]
+    ledger_url: str, network: str, endpoints: Sequence[EndpointSpec], system: System
 ) -> dict[str, Profile]:
     """What the ledger knows of the endpoints, if there is a ledger."""
     with suppress(LedgerError):
-        ledger = await open_ledger(ledger_url, create=False)
+        ledger = await open_ledger(ledger_url, create=False, system=system)
         try:
             return await kept_profiles(ledger, network, endpoints)
         finally:
@@ -348,10 +349,10 @@ async def _known_profiles(
 
 
 @asynccontextmanager
-async def _sink_at(target: str, *, create: bool) -> AsyncIterator[Sink | None]:
+async def _sink_at(target: str, system: System, *, create: bool) -> AsyncIterator[Sink | None]:
     """The sink; None if it is not there and may not be created."""
     try:
-        sink = await open_sink(target, Access.CREATE if create else Access.READ)
+        sink = await open_sink(target, Access.CREATE if create else Access.READ, system=system)
     except SinkUnusable:
         if create:
             raise

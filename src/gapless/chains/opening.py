@@ -5,8 +5,11 @@ from __future__ import annotations
 from gapless import sinks
 from gapless.chains import schema
 from gapless.sinks import Access, Sink
+from gapless.system import SYSTEM, System
 
 
-async def open_sink(target: str, access: Access = Access.CREATE) -> Sink:
+async def open_sink(
+    target: str, access: Access = Access.CREATE, *, system: System = SYSTEM
+) -> Sink:
     """Opens the sink that a person names."""
-    return await sinks.open_sink(target, schema(), access)
+    return await sinks.open_sink(target, schema(), access, system=system)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from types import MappingProxyType
@@ -40,7 +39,7 @@ from gapless.ledger.records import (
     Signal,
     WorkerRow,
 )
-from gapless.ledger.workers import Process
+from gapless.system import SYSTEM, Process, System
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -51,11 +50,11 @@ NO_COVERAGE: Mapping[str, tuple[Coverage, ...]] = MappingProxyType({})
 class Ledger:
     """The durable truth of one set of backfills."""
 
-    def __init__(self, database: Database, url: str, chance: Callable[[], float]) -> None:
+    def __init__(self, database: Database, url: str, system: System = SYSTEM) -> None:
         self.url = url
         self._database = database
-        self._chance = chance
-        self.reached_at = time.monotonic()
+        self._clock, self._chance = system.clock, system.chance
+        self.reached_at = self._clock()
 
     # Backfills
 
@@ -297,5 +296,5 @@ class Ledger:
         self, body: Body[T], *, write: bool = True, within: float = WORKER_SECONDS
     ) -> T:
         found = await self._database.transact(body, write=write, within=within)
-        self.reached_at = time.monotonic()
+        self.reached_at = self._clock()
         return found

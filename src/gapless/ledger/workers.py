@@ -13,16 +13,9 @@ import msgspec
 from gapless.core.errors import LibraryMismatch
 from gapless.ledger.database import Transaction
 from gapless.ledger.records import WorkerRow
+from gapless.system import Process
 
 LIVE_WITHIN = 60.0
-
-
-class Process(msgspec.Struct, frozen=True):
-    """A process as its host knows it: `started` tells it from a later one with the same pid."""
-
-    host: str
-    pid: int
-    started: str
 
 
 async def register(

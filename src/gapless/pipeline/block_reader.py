@@ -20,7 +20,6 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from operator import and_
-from random import random
 
 import pyarrow as pa
 
@@ -31,6 +30,7 @@ from gapless.pipeline.unit import Unit
 from gapless.providers.limits import delay
 from gapless.providers.together import together
 from gapless.schema.arrow import Tables
+from gapless.system import SYSTEM, System
 from gapless.telemetry import log, metrics
 
 OPINIONS = 6
@@ -41,7 +41,14 @@ SAMPLE_EVERY = 1000
 class BlockReader:
     """The units of one network, shared by all runs of a process."""
 
-    def __init__(self, family: Family, source: Source, wanted: Wanted, threads: Executor) -> None:
+    def __init__(
+        self,
+        family: Family,
+        source: Source,
+        wanted: Wanted,
+        threads: Executor,
+        system: System = SYSTEM,
+    ) -> None:
         self.chain_id = wanted.chain_id
         self.reorg_depth = wanted.network.reorg_depth
         self.anchor = family.tables[0]
@@ -51,6 +58,7 @@ class BlockReader:
         self._source = source
         self._wanted = wanted
         self._threads = threads
+        self._system = system
         self._whole = False  # whether answers are read with all their keys
         self._known: set[str] = set()  # endpoints of which an answer was read in full
 
@@ -80,7 +88,7 @@ class BlockReader:
         for _ in range(OPINIONS):
             whole = self._whole
             if progress.refusals > 1:  # once may be a whim; whoever lags behind needs time
-                await asyncio.sleep(delay(progress.refusals - 1, random()))
+                await asyncio.sleep(delay(progress.refusals - 1, self._system.chance()))
             avoid = frozenset(progress.suspects)
             asking = [self._source.fetch(part, avoid=avoid) for part in progress.left.spans]
             for raws in await together(asking):

@@ -8,14 +8,11 @@ no other endpoint has answered, it may take all the time that a request may take
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 from gapless.core.errors import Unavailable
 
-_TLS_PATIENCE = 1.0  # seconds
 TLS_HINT = "Does this port expect `https://`?"
 
 
@@ -65,19 +62,3 @@ def nobody(absent: Sequence[Absent]) -> Unavailable:
     told = ", ".join(f"`{each.endpoint}` ({each.trouble})" for each in absent)
     hints = " ".join(f"`{each.endpoint}`: {each.hint}" for each in absent if each.hint)
     return Unavailable(f"no endpoint can be used: {told}", hint=hints or None)
-
-
-async def speaks_tls(url: str) -> bool:
-    """Whether the port of a plain URL takes secure connections; nothing is sent over one."""
-    parts = urlsplit(url)
-    if parts.scheme != "http" or parts.hostname is None:
-        return False
-    anyone = ssl.create_default_context()
-    anyone.check_hostname, anyone.verify_mode = False, ssl.CERT_NONE
-    try:
-        async with asyncio.timeout(_TLS_PATIENCE):
-            _, writer = await asyncio.open_connection(parts.hostname, parts.port or 80, ssl=anyone)
-    except (OSError, TimeoutError):
-        return False
-    writer.close()
-    return True

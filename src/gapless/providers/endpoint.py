@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from math import inf
-from time import time
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -24,6 +23,7 @@ from gapless.providers.offer import Offer
 from gapless.providers.pace import Pacer
 from gapless.providers.profile import Learned, Profile
 from gapless.providers.provider_errors import Reaction
+from gapless.system import SYSTEM, System
 
 FIRST_BATCH, LARGEST_BATCH = 20, 100  # calls
 MOST_BYTES, LEAST_BYTES = 16 << 20, 1 << 20
@@ -80,9 +80,9 @@ class Endpoint:
         spec: EndpointSpec,
         workers: int,
         known: Profile,
-        now: float,
-        chance: Callable[[], float],
+        system: System = SYSTEM,
     ) -> None:
+        now = system.clock()
         self.spec = spec
         self.concurrency = Concurrency(workers)
         self.gate = Gate(lambda: self.concurrency.allowed)
@@ -94,13 +94,13 @@ class Endpoint:
         self.chain_id: int | None = None
         self.answers = 0  # requests that brought results
         self._trouble = ""
-        self._chance = chance
+        self._chance = system.chance
         self._rests_until = -inf
         self._limited = Rest()
         self._streaks: dict[Reaction, int] = {}  # of the same trouble, without a success
         self._failed_at = -inf
         self._head = (0, -inf)
-        self._epoch = time() - now  # what to add to a moment, for the time on the wall
+        self._epoch = system.wall_clock() - now  # what to add to a moment, for the time on the wall
         self._restore(known, now)
 
     @property

@@ -7,14 +7,17 @@ without end, packed or not, is given up before it fills the memory.
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import NamedTuple, Self
+from urllib.parse import urlsplit
 
 import aiohttp
 from isal import isal_zlib
@@ -27,6 +30,7 @@ _HEADERS = {
 MOST_BYTES = 512 << 20  # of a body; the largest known block has 21 MB of receipts
 _GZIP = 31  # window bits that stand for it
 _CALLS_PER_READ = 100  # a batch so large gets twice the time
+_TLS_PATIENCE = 1.0  # seconds
 _TOO_LARGE = f"the answer is larger than {MOST_BYTES >> 20} MiB"
 
 
@@ -98,6 +102,22 @@ class Http:
         headers = response.headers
         encoding = headers.get("Content-Encoding", "").lower()
         return Response(response.status, packed, encoding, _retry_after(headers))
+
+    async def speaks_tls(self, url: str) -> bool:
+        """Whether the port of a plain URL takes secure connections; nothing is sent over one."""
+        parts = urlsplit(url)
+        if parts.scheme != "http" or parts.hostname is None:
+            return False
+        anyone = ssl.create_default_context()
+        anyone.check_hostname, anyone.verify_mode = False, ssl.CERT_NONE
+        port = parts.port or 80
+        try:
+            async with asyncio.timeout(_TLS_PATIENCE):
+                _, writer = await asyncio.open_connection(parts.hostname, port, ssl=anyone)
+        except (OSError, TimeoutError):
+            return False
+        writer.close()
+        return True
 
     def _session(self, *, force_close: bool) -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(limit=0, force_close=force_close)

@@ -21,7 +21,7 @@ from typing import NoReturn, Self
 
 from gapless.core.errors import UsageError
 from gapless.providers.choice import choose
-from gapless.providers.contact import TLS_HINT, Absent, meet, speaks_tls
+from gapless.providers.contact import TLS_HINT, Absent, meet
 from gapless.providers.endpoint import Endpoint, EndpointSpec
 from gapless.providers.envelope import BatchReply, Call, CallError
 from gapless.providers.exchange import Exchange
@@ -68,7 +68,8 @@ class Pool:
             providers = self._owned = Providers(workers, timeouts=timeouts)
         self._providers = providers
         self._queries = queries
-        self._clock, self._chance = self._providers.clock, self._providers.chance
+        self.system = providers.system
+        self._clock, self._chance = self.system.clock, self.system.chance
         known = profiles or {}
         found = [self._providers.endpoint(spec, known.get(spec.name, Profile())) for spec in specs]
         self._endpoints = list(dict.fromkeys(found))  # two names may stand for one URL
@@ -264,7 +265,7 @@ class Pool:
             trouble, hint = endpoint.trouble, last.hint if last else ""
             if last is not None and last.lasting:
                 return Absent(name, trouble, hint)
-            if failures == 1 and await speaks_tls(endpoint.spec.url):
+            if failures == 1 and await self._providers.http.speaks_tls(endpoint.spec.url):
                 return Absent(name, trouble, TLS_HINT)
             now = self._clock()
             at = max(now + delay(failures, self._chance()), endpoint.ready_at())

@@ -16,11 +16,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from random import random
-from time import monotonic
 from types import TracebackType
 from typing import Self
 
@@ -31,6 +29,7 @@ from gapless.providers.http import Http, Timeouts
 from gapless.providers.pace import Pacer
 from gapless.providers.profile import Profile
 from gapless.providers.standing import Standing
+from gapless.system import SYSTEM, System
 from gapless.telemetry import metrics
 
 _THREADS = 2
@@ -76,13 +75,14 @@ class Providers:
         *,
         share: Share = Share(),  # noqa: B008 - frozen
         timeouts: Timeouts | None = None,
-        clock: Callable[[], float] = monotonic,
-        chance: Callable[[], float] = random,
+        system: System = SYSTEM,
+        connect: Callable[[Timeouts], Http] = Http,
     ) -> None:
+        """`connect` makes what carries requests; a simulation replaces the network by it."""
         self.workers = share.of_places(workers)
         self._share = share
         self._timeouts = timeouts or Timeouts()
-        self.clock, self.chance = clock, chance
+        self.system, self._connect = system, connect
         self._endpoints: dict[str, Endpoint] = {}
         self._standings: dict[Endpoint, Standing] = {}
         self._heard: Rests = {}  # also of endpoints that nobody here has asked yet
@@ -92,8 +92,8 @@ class Providers:
         self.threads: Executor
 
     async def __aenter__(self) -> Self:
-        self.http = await self._stack.enter_async_context(Http(self._timeouts))
-        self.threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="gapless-rpc")
+        self.http = await self._stack.enter_async_context(self._connect(self._timeouts))
+        self.threads = self.system.executor(_THREADS, "gapless-rpc")
         self._stack.callback(self.threads.shutdown)
         self._is_open = True
         for endpoint in self._endpoints.values():
@@ -122,7 +122,7 @@ class Providers:
         key = fingerprint(spec.url)
         found = self._endpoints.get(key)
         if found is None:
-            found = Endpoint(mine, self.workers, known, self.clock(), self.chance)
+            found = Endpoint(mine, self.workers, known, self.system)
             self._endpoints[key] = found
             self._standings[found] = Standing(found)
             if self._is_open:
@@ -138,7 +138,7 @@ class Providers:
 
     def rests(self) -> Rests:
         """The rests that other processes should keep to as well, with those that they told of."""
-        now = self.clock()
+        now = self.system.clock()
         self._heard = {key: each for key, each in self._heard.items() if each.until > now}
         for key, endpoint in self._endpoints.items():
             until = endpoint.ready_at()

@@ -18,7 +18,7 @@ from gapless.sinks import sql
 from gapless.sinks.admission import admit
 from gapless.sinks.sink import Access, Batch, Request, Stored
 from gapless.sinks.threaded import ThreadedSink
-from gapless.threads import Thread
+from gapless.threads import SerialThread
 
 
 class FileTables(sql.Transaction, Protocol):
@@ -37,7 +37,7 @@ class DatabaseFileSink(ThreadedSink):
     """The contract, kept by the tables of a file and its transactions."""
 
     def __init__(
-        self, id_: str, thread: Thread, path: Path, access: Access, tables: FileTables
+        self, id_: str, thread: SerialThread, path: Path, access: Access, tables: FileTables
     ) -> None:
         super().__init__(id_, thread, path, access)
         self._tables = tables

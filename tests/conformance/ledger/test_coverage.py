@@ -11,6 +11,7 @@ from gapless.core.ranges import Span
 from gapless.ledger import Ledger
 from gapless.ledger.database import Database
 from gapless.ledger.records import Claim, Coverage, Failure, Progress
+from gapless.system import System
 from tests.conformance.ledger.test_lost_replies import LosesReplies
 from tests.support import (
     Chance,
@@ -69,7 +70,9 @@ async def mine(ledger: Ledger) -> Claim:
 
 @pytest.fixture
 def flaky(ledger: Ledger) -> Ledger:
-    return Ledger(cast(Database, LosesReplies(database_of(ledger))), ledger.url, Chance())
+    return Ledger(
+        cast(Database, LosesReplies(database_of(ledger))), ledger.url, System(chance=Chance())
+    )
 
 
 async def test_what_was_told_comes_back_to_the_letter(ledger: Ledger, mine: Claim) -> None:

@@ -171,7 +171,7 @@ async def test_many_may_create_it_at_once(path: Path) -> None:
 
 
 async def test_a_lock_that_lasts_is_an_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file, "BUSY_MS", 20)
+    monkeypatch.setattr(file, "BUSY_SECONDS", 0.02)
     async with await SqliteSink.open(path, SCHEMA) as sink:
         holder = apsw.Connection(str(path))
         holder.execute("BEGIN IMMEDIATE")

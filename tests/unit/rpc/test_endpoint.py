@@ -13,6 +13,7 @@ from gapless.providers.endpoint import LONGEST_REST, Endpoint
 from gapless.providers.envelope import CallError
 from gapless.providers.limits import PROBE_AFTER
 from gapless.providers.provider_errors import Reaction, Refusal
+from gapless.system import System
 
 RECEIPTS = "eth_getBlockReceipts"
 BLOCK = "eth_getBlockByNumber"
@@ -20,7 +21,7 @@ BLOCK = "eth_getBlockByNumber"
 
 def endpoint(known: Profile | None = None) -> Endpoint:
     spec = EndpointSpec("a", "https://host/key")
-    return Endpoint(spec, 8, known or Profile(), now=0.0, chance=lambda: 0.0)
+    return Endpoint(spec, 8, known or Profile(), System(clock=lambda: 0.0, chance=lambda: 0.0))
 
 
 def complaint(reaction: Reaction, wait: float | None = None, *, denied: bool = False) -> CallError:
@@ -145,7 +146,8 @@ def test_a_volley_of_failures_is_one() -> None:
 
 def test_a_key_is_in_no_trouble_however_it_came_about() -> None:
     url = "https://node.example/v2/S3CRETKEY"
-    endpoint = Endpoint(EndpointSpec("a", url), 8, Profile(), 0.0, lambda: 0.5)
+    system = System(clock=lambda: 0.0, chance=lambda: 0.5)
+    endpoint = Endpoint(EndpointSpec("a", url), 8, Profile(), system)
     endpoint.shrank("internal error for S3CRETKEY")
     assert endpoint.trouble == "internal error for …"
     endpoint.failed("no such key: s3cretkey", 0.0, 1.0)

@@ -9,6 +9,7 @@ from gapless.core.errors import UsageError
 from gapless.devnode import Chain, DevNode
 from gapless.providers import Call, EndpointSpec, Pool, Profile, Providers, Share
 from gapless.providers.registry import Rested, fingerprint
+from gapless.system import System
 from gapless.telemetry import metrics
 from tests.unit.rpc.nodes import Outspoken, error, first
 
@@ -86,7 +87,7 @@ async def test_a_rest_reaches_another_process_and_does_not_grow_on_the_way(chain
 
 async def test_short_and_past_rests_are_not_passed_on() -> None:
     now = 100.0
-    providers = Providers(clock=lambda: now)
+    providers = Providers(system=System(clock=lambda: now))
     endpoint = providers.endpoint(EndpointSpec("a", "https://host/key"), Profile())
     endpoint.rest(now, 0.5)
     assert providers.rests() == {}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from time import monotonic
 
 import msgspec
 from msgspec import Raw, Struct
@@ -81,12 +80,12 @@ class LogRanges:
                 raise
             self._shrink(part, refused.refusal)
             return None
-        self._step.confirm(part.size, monotonic())
+        self._step.confirm(part.size, self._pool.system.clock())
         return answers
 
     def _shrink(self, part: Span, refusal: Refusal) -> None:
         if refusal.most is not None and refusal.most < part.size:
-            self._step.refused(part.size, monotonic(), refusal.most)
+            self._step.refused(part.size, self._pool.system.clock(), refusal.most)
             return
         fits = part.size // 2
         if refusal.suggested is not None:

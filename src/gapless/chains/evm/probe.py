@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
-from time import monotonic
 from types import MappingProxyType
 
 import msgspec
@@ -212,7 +211,7 @@ async def _logs_range(pool: Pool, head: int, earliest: int) -> int | None:
 
 async def _rate(pool: Pool, source: EvmSource, head: int, earliest: int) -> Rate | None:
     """Fetches blocks for a short while, as fast as a fetch would."""
-    before, again, start = pool.calls.total(), pool.retries, monotonic()
+    before, again, start = pool.calls.total(), pool.retries, pool.system.clock()
     spans = iter(
         Span(first, first + _RATE_BLOCKS - 1)
         for first in range(max(earliest, head - 10_000), head - _RATE_BLOCKS, _RATE_BLOCKS)
@@ -225,14 +224,14 @@ async def _rate(pool: Pool, source: EvmSource, head: int, earliest: int) -> Rate
             fetched = await source.fetch(span)
             blocks += len(fetched)
             spent = pool.calls.total() - before
-            if spent >= _RATE_CALLS or monotonic() - start >= _RATE_SECONDS:
+            if spent >= _RATE_CALLS or pool.system.clock() - start >= _RATE_SECONDS:
                 return
 
     try:
         await asyncio.gather(*(fetch_on() for _ in range(_WORKERS)))
     except SourceError:
         return None
-    seconds = monotonic() - start
+    seconds = pool.system.clock() - start
     answered = pool.calls.total() - before - (pool.retries - again)
     (profile,) = pool.profiles().values()
     return Rate(

@@ -20,7 +20,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from random import random
 
 import msgspec
 from msgspec import Raw, Struct
@@ -103,6 +102,7 @@ class EvmSource:
         self, pool: Pool, network: Network, *, receipts: bool, second_opinions: bool = False
     ) -> None:
         self._pool, self._network, self._receipts = pool, network, receipts
+        self.system = pool.system
         self._second_opinions = second_opinions
         self._logs = LogRanges(pool)
         self._head = -1  # the highest that any endpoint has shown
@@ -205,7 +205,7 @@ class EvmSource:
                 attempts, spotty = max(attempts, _MORE_TIMES), True
             if times >= attempts:
                 break
-            wait = _SOON if times == 1 else delay(times, random(), _FIRST_WAIT)
+            wait = _SOON if times == 1 else delay(times, self.system.chance(), _FIRST_WAIT)
             await asyncio.sleep(min(wait, _LONGEST_WAIT) if spotty else wait)
         raise self._nothing_at(wanted[0], spotty=spotty)
 

@@ -20,7 +20,7 @@ from gapless.core.errors import LedgerError, LedgerUnreachable, LibraryMismatch
 from gapless.ledger import sql
 from gapless.ledger.database import WORKER_SECONDS, Body, Row, Transaction
 from gapless.ledger.sqlite.session import Session
-from gapless.threads import Thread
+from gapless.system import SYSTEM, System
 
 T = TypeVar("T")
 
@@ -82,13 +82,18 @@ class SqliteDatabase:
     """A ledger in a file of its own."""
 
     def __init__(
-        self, path: Path, bound: Callable[[], dict[str, Any]], *, create: bool = True
+        self,
+        path: Path,
+        bound: Callable[[], dict[str, Any]],
+        *,
+        create: bool = True,
+        system: System = SYSTEM,
     ) -> None:
         self._path = path
         self._place = path.absolute()  # a job may change the folder of its process
         self._bound = bound
         self._create = create
-        self._thread = Thread("gapless-ledger")
+        self._thread = system.serial_thread("gapless-ledger")
         self._turn = asyncio.Lock()
         self._connection: apsw.Connection
         self._file: tuple[int, int] | None = None  # which one is open
@@ -124,7 +129,7 @@ class SqliteDatabase:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             connection = apsw.Connection(str(self._path))
-            connection.set_busy_timeout(_milliseconds(LONGEST_WAIT))
+            self._thread.wait_for_locks(connection, LONGEST_WAIT)
             # In this order: whoever creates a ledger writes both at once, maybe in between.
             if (
                 connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
@@ -175,7 +180,7 @@ class SqliteDatabase:
 
     def _run(self, body: Body[T], write: bool, within: float) -> T:
         self._require_file()
-        self._connection.set_busy_timeout(_milliseconds(min(within, LONGEST_WAIT)))
+        self._thread.wait_for_locks(self._connection, min(within, LONGEST_WAIT))
         with _transaction(self._connection, "BEGIN IMMEDIATE" if write else "BEGIN"):
             return drive(body(SqliteTransaction(self._connection, self._bound)))
 
@@ -185,7 +190,7 @@ class SqliteDatabase:
         inner = SqliteTransaction(self._connection, self._bound)
         session = Session(inner, self._connection, self._hop, self._turn.release)
         try:
-            self._connection.set_busy_timeout(_milliseconds(SESSION_WAIT))
+            self._thread.wait_for_locks(self._connection, SESSION_WAIT)
             await self._hop(self._require_file)
             await session.begin(limit)
             yield session
@@ -200,7 +205,7 @@ class SqliteDatabase:
 
     async def migrate(self) -> None:
         def apply() -> None:
-            self._connection.set_busy_timeout(_milliseconds(LONGEST_WAIT))
+            self._thread.wait_for_locks(self._connection, LONGEST_WAIT)
             with _transaction(self._connection):
                 done = self._connection.pragma("user_version")
                 for number, script in sql.migrations(__package__):
@@ -255,7 +260,3 @@ class SqliteDatabase:
                 f"the ledger `{self._path}` failed: {error}",
                 hint="restore it from a backup",
             ) from error
-
-
-def _milliseconds(seconds: float) -> int:
-    return round(seconds * 1000)

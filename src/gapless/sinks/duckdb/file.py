@@ -13,13 +13,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 from gapless.core.errors import SinkError, SinkUnusable
 from gapless.schema import Column, Schema, Table
 from gapless.schema.duckdb import add_column, create_table, create_view
 from gapless.sinks import requests
 from gapless.sinks.sink import Access
+from gapless.system import System
 
 if TYPE_CHECKING:
     import duckdb
@@ -56,14 +56,16 @@ _turns: defaultdict[Path, Lock] = defaultdict(Lock)
 """Of the files that are open: DuckDB would let two inserts of one range pass."""
 
 
-def connect(path: Path, schema: Schema, access: Access) -> duckdb.DuckDBPyConnection:
+def connect(
+    path: Path, schema: Schema, access: Access, system: System
+) -> duckdb.DuckDBPyConnection:
     """Opens the sink in a file, a new one if it may."""
     if access is not Access.CREATE and not path.is_file():
         raise SinkUnusable(f"there is no sink at `{path}`", hint="check the path")
     connection = _connected(path, access)
     try:
         with in_our_words(path):
-            _recognise(connection, path, schema, access)
+            _recognise(connection, path, schema, access, system)
     except BaseException:
         connection.close()
         raise
@@ -141,14 +143,18 @@ def in_our_words(path: Path) -> Iterator[None]:
 
 
 def _recognise(
-    connection: duckdb.DuckDBPyConnection, path: Path, schema: Schema, access: Access
+    connection: duckdb.DuckDBPyConnection,
+    path: Path,
+    schema: Schema,
+    access: Access,
+    system: System,
 ) -> None:
     there = columns(connection)
     if "_gapless_sink" not in there:
         if access is not Access.CREATE:
             raise SinkUnusable(f"`{path}` is no sink of Gapless", hint="check the path")
         with transaction(connection, path):
-            _create_schema(connection, path, schema)
+            _create_schema(connection, path, schema, system)
             connection.execute(_CREATE_REQUESTS)
         return
     version = _one(connection, "SELECT version FROM _gapless_sink")
@@ -171,7 +177,9 @@ def _recognise(
                 _extend(connection, table, lacking)
 
 
-def _create_schema(connection: duckdb.DuckDBPyConnection, path: Path, schema: Schema) -> None:
+def _create_schema(
+    connection: duckdb.DuckDBPyConnection, path: Path, schema: Schema, system: System
+) -> None:
     """Makes a sink of a file, unless this process just did or the file is somebody else's."""
     there = columns(connection)
     if "_gapless_sink" in there:
@@ -181,7 +189,7 @@ def _create_schema(connection: duckdb.DuckDBPyConnection, path: Path, schema: Sc
             f"`{path}` has a table `{taken[0]}` that is not of Gapless", hint="name a new file"
         )
     connection.execute(_CREATE)
-    connection.execute("INSERT INTO _gapless_sink VALUES (?, ?)", [str(uuid4()), VERSION])
+    connection.execute("INSERT INTO _gapless_sink VALUES (?, ?)", [system.uuid(), VERSION])
     for table in schema.tables:
         _create_table(connection, table)
 

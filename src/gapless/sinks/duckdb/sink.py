@@ -7,7 +7,6 @@ few its rows are, so writes are large.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -21,7 +20,8 @@ from gapless.sinks.database_file import DatabaseFileSink
 from gapless.sinks.duckdb import file
 from gapless.sinks.duckdb.tables import DuckdbTables
 from gapless.sinks.sink import Access, Batch
-from gapless.threads import Thread
+from gapless.system import SYSTEM, System
+from gapless.threads import SerialThread
 
 if TYPE_CHECKING:
     import duckdb
@@ -35,21 +35,31 @@ class DuckdbSink(DatabaseFileSink):
     def __init__(
         self,
         path: Path,
-        thread: Thread,
+        thread: SerialThread,
         schema: Schema,
         access: Access,
         connection: duckdb.DuckDBPyConnection,
+        system: System = SYSTEM,
     ) -> None:
         tables = DuckdbTables(connection, schema, file.columns(connection))
         super().__init__(file.identity(connection), thread, path, access, tables)
         self._connection = connection
-        self._digester = ThreadPoolExecutor(1, "gapless-duckdb-digests")
+        self._digester = system.executor(1, "gapless-duckdb-digests")
 
     @classmethod
-    async def open(cls, path: Path, schema: Schema, access: Access = Access.CREATE) -> Self:
+    async def open(
+        cls,
+        path: Path,
+        schema: Schema,
+        access: Access = Access.CREATE,
+        *,
+        system: System = SYSTEM,
+    ) -> Self:
+        def connect() -> duckdb.DuckDBPyConnection:
+            return file.connect(path, schema, access, system)
+
         return await cls._opened(
-            "duckdb",
-            lambda it: cls(path, it, schema, access, file.connect(path, schema, access)),
+            "duckdb", lambda it: cls(path, it, schema, access, connect(), system), system
         )
 
     def _telling(self) -> AbstractContextManager[None]:

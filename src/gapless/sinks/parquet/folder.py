@@ -29,7 +29,6 @@ from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
-from uuid import uuid4
 
 import msgspec
 
@@ -38,6 +37,7 @@ from gapless.schema import Schema
 from gapless.sinks.parquet.files import sync_folder
 from gapless.sinks.parquet.manifest import Chain, Manifest, decoded
 from gapless.sinks.sink import Access
+from gapless.system import SYSTEM, System
 
 _STAGED = re.compile(r"(\d+-\d+\.\d+\.parquet)\.(\d+)\.staged")
 _UNSETTLED = b"unsettled"
@@ -46,9 +46,10 @@ _UNSETTLED = b"unsettled"
 class Folder:
     """The files of a sink, and the manifest that says which of them count."""
 
-    def __init__(self, path: Path, schema: Schema, access: Access) -> None:
+    def __init__(self, path: Path, schema: Schema, access: Access, system: System = SYSTEM) -> None:
         self.path = path.absolute()  # a job may change the folder of its process
         self.schema = schema
+        self._system = system
         self._access = access
         self._own = self.path / "_gapless"
         self._read: tuple[BinaryIO, Manifest] | None = None
@@ -98,7 +99,7 @@ class Folder:
         """
         path = self._own / "manifest.json"
         if self._access is Access.CREATE and not path.exists():
-            self._replace(Manifest(str(uuid4())))
+            self._replace(Manifest(self._system.uuid()))
         if self._read is None or not os.path.samestat(
             os.fstat(self._read[0].fileno()), path.stat()
         ):

@@ -8,7 +8,6 @@ count is the manifest's word, and a change of it is the commit; see `folder`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +31,8 @@ from gapless.sinks.parquet.stored import StoredRows
 from gapless.sinks.revision import revised
 from gapless.sinks.sink import Access, Batch, Damage, Request, Stored
 from gapless.sinks.threaded import ThreadedSink
-from gapless.threads import Thread
+from gapless.system import SYSTEM, System
+from gapless.threads import SerialThread
 
 
 class ParquetSink(ThreadedSink):
@@ -41,17 +41,28 @@ class ParquetSink(ThreadedSink):
     batch_blocks: int | None = CELL
     grid: int | None = CELL
 
-    def __init__(self, folder: Folder, thread: Thread, access: Access) -> None:
+    def __init__(
+        self, folder: Folder, thread: SerialThread, access: Access, system: System = SYSTEM
+    ) -> None:
         super().__init__(folder.manifest().id, thread, folder.path, access)
         self._folder = folder
         self._schema = folder.schema
-        self._writer = ThreadPoolExecutor(1, "gapless-parquet-files")
+        self._writer = system.executor(1, "gapless-parquet-files")
 
     @classmethod
-    async def open(cls, path: Path, schema: Schema, access: Access = Access.CREATE) -> Self:
+    async def open(
+        cls,
+        path: Path,
+        schema: Schema,
+        access: Access = Access.CREATE,
+        *,
+        system: System = SYSTEM,
+    ) -> Self:
         with _in_our_words(path):
             return await cls._opened(
-                "parquet", lambda it: cls(Folder(path, schema, access), it, access)
+                "parquet",
+                lambda it: cls(Folder(path, schema, access, system), it, access, system),
+                system,
             )
 
     def _telling(self) -> AbstractContextManager[None]:
