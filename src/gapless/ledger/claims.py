@@ -185,7 +185,7 @@ async def _recover(tx: Transaction, shared: Claimed, chance: Chance) -> tuple[in
     rows = await tx.fetch("expired", id=shared.backfill_id)
     ended = [claim_from_row(shared, claim_id, owner, row) for *row, claim_id, owner in rows]
     done = [each for each in ended if not missing(each.span, each.last_processed, each.holes)]
-    await leases.complete(tx, done, {})  # their workers died before they could say so
+    await leases.complete(tx, done)  # their workers died before they could say so
     halted = False
     for lost in ended:
         if lost in done:

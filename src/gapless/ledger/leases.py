@@ -3,14 +3,11 @@
 Every statement names the chunk's fence and claim id. If it changes no row, the lease has gone to
 someone else, unless an earlier try of the same statement had already taken effect: then the row
 still carries our claim id and the outcome we wanted, and that is success.
-
-What a run tells of sinks goes into the coverage with its progress or its outcome, in the same
-transaction, and only if the lease still holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any
@@ -20,7 +17,7 @@ from gapless.core.chunk import Status, Verdict, after_failure, after_loss
 from gapless.core.events import ChunkEnded, ChunkFailed
 from gapless.core.retry import RetryKind
 from gapless.core.text import head, storable, tail
-from gapless.ledger import control, coverage, views
+from gapless.ledger import control, views
 from gapless.ledger.database import Transaction, one
 from gapless.ledger.records import (
     CLASS_LIMIT,
@@ -28,7 +25,6 @@ from gapless.ledger.records import (
     MESSAGE_LIMIT,
     TRACEBACK_LIMIT,
     Claim,
-    Coverage,
     Failure,
     Progress,
     Signal,
@@ -47,9 +43,6 @@ async def heartbeat(tx: Transaction, beats: Sequence[tuple[Claim, Progress]]) ->
             for at in (progress[claim.fence],)
         ]
         held = {row[0] for row in await tx.fetch("heartbeat", id=backfill_id, items=items)}
-        for claim in claims:
-            if claim.chunk_index in held:
-                await coverage.add(tx, claim, progress[claim.fence].covered)
         state, stopping = (await tx.fetch("signals", id=backfill_id))[0]
         for claim in claims:
             extended = claim.chunk_index in held
@@ -64,18 +57,14 @@ async def heartbeat(tx: Transaction, beats: Sequence[tuple[Claim, Progress]]) ->
     return signals
 
 
-async def complete(
-    tx: Transaction, claims: Sequence[Claim], covered: Mapping[str, tuple[Coverage, ...]]
-) -> set[str]:
+async def complete(tx: Transaction, claims: Sequence[Claim]) -> set[str]:
     """Completes chunks; returns the ids of those that were no longer ours."""
     lost: set[str] = set()
     for backfill_id, ours in _by_backfill(claims):
         items = [_item(claim) for claim in ours]
         done = {row[0] for row in await tx.fetch("complete", id=backfill_id, items=items)}
         for claim in ours:
-            if claim.chunk_index in done:
-                await coverage.add(tx, claim, covered.get(claim.chunk_id, ()))
-            elif not await _took_effect(tx, claim, Status.COMPLETE):
+            if claim.chunk_index not in done and not await _took_effect(tx, claim, Status.COMPLETE):
                 lost.add(claim.chunk_id)
     return lost
 
@@ -116,10 +105,7 @@ async def release(tx: Transaction, claim: Claim, progress: Progress) -> bool:
         holes=encode_holes(progress.holes),
         **claim.name,
     )
-    if row is None:
-        return await _took_effect(tx, claim, Status.PENDING)
-    await coverage.add(tx, claim, progress.covered)
-    return True
+    return row is not None or await _took_effect(tx, claim, Status.PENDING)
 
 
 async def hold(tx: Transaction, claim: Claim) -> bool:
@@ -153,7 +139,6 @@ async def end_run(
     )
     if row is None:
         return False
-    await coverage.add(tx, claim, progress.covered)
     await tx.fetch(
         "add_attempt",
         id=claim.backfill_id,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from types import MappingProxyType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from gapless.core.backfill import Command
@@ -17,7 +16,6 @@ from gapless.ledger import (
     check,
     claims,
     control,
-    coverage,
     endpoints,
     groups,
     leases,
@@ -40,7 +38,6 @@ from gapless.ledger.records import (
     ChunkRow,
     Claim,
     ClaimRequest,
-    Coverage,
     DeadLetter,
     Failure,
     Progress,
@@ -52,7 +49,6 @@ from gapless.ledger.workers import Process
 P = ParamSpec("P")
 T = TypeVar("T")
 Operation = Callable[Concatenate[Transaction, P], Awaitable[T]]
-NO_COVERAGE: Mapping[str, tuple[Coverage, ...]] = MappingProxyType({})
 
 
 class Ledger:
@@ -131,11 +127,9 @@ class Ledger:
     async def heartbeat(self, beats: Sequence[tuple[Claim, Progress]]) -> dict[str, Signal]:
         return await self._write(leases.heartbeat, beats)
 
-    async def complete(
-        self, done: Sequence[Claim], covered: Mapping[str, tuple[Coverage, ...]] = NO_COVERAGE
-    ) -> set[str]:
-        """Completes chunks, with what is covered by their ids; returns those no longer ours."""
-        return await self._write(leases.complete, done, covered)
+    async def complete(self, done: Sequence[Claim]) -> set[str]:
+        """Completes chunks; returns the ids of those whose lease this worker has lost."""
+        return await self._write(leases.complete, done)
 
     async def fail(self, failure: Failure) -> Verdict | None:
         return await self._write(leases.fail, failure, self._chance())
@@ -176,13 +170,7 @@ class Ledger:
         """Makes every fence from now on higher than this one, which a sink has seen."""
         await self._command(claims.raise_fence, above)
 
-    # Sinks and endpoints
-
-    async def coverage(
-        self, sink_id: str, network: str, dataset: str | None = None
-    ) -> list[Coverage]:
-        """What a sink holds of a network, by dataset and ascending; nothing of it overlaps."""
-        return await self._read(coverage.held, sink_id, network, dataset)
+    # Endpoints
 
     async def profiles(self, network: str) -> dict[str, Any]:
         """What was learned of each endpoint of a network, by its name."""

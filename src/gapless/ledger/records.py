@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -126,55 +126,11 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Coverage:
-    """A range of one dataset that a sink holds, and what can be said of it.
-
-    `fence` is that of the run whose rows are there. The digest is a sum over the rows, so it says
-    nothing of a part: what is cut has neither digest nor number of rows, and no hash where it was
-    cut.
-    """
-
-    sink_id: str
-    network: str
-    dataset: str
-    span: Span
-    fence: int
-    first_parent_hash: bytes | None
-    last_hash: bytes | None
-    rows: int | None
-    digest: int | None
-    checks: frozenset[str]  # that held for each block
-    unproven: frozenset[str]  # checks that were asked for and could not be made
-    endpoint: str | None = None
-
-    @property
-    def is_cut(self) -> bool:
-        return None in (self.first_parent_hash, self.last_hash, self.rows, self.digest)
-
-    def cut(self, span: Span) -> Coverage:
-        """The part of it within a span."""
-        if span == self.span:
-            return self
-        return replace(
-            self,
-            span=span,
-            first_parent_hash=self.first_parent_hash if span.first == self.span.first else None,
-            last_hash=self.last_hash if span.last == self.span.last else None,
-            rows=None,
-            digest=None,
-        )
-
-
-@dataclass(frozen=True)
 class Progress:
-    """How far a run has come: done up to `last_processed`, but for the holes.
-
-    `covered` is all that the run has told of sinks so far, in the order of telling.
-    """
+    """How far a run has come: done up to `last_processed`, but for the holes."""
 
     last_processed: int | None = None
     holes: RangeSet = field(default_factory=RangeSet)
-    covered: tuple[Coverage, ...] = ()
 
 
 @dataclass(frozen=True)

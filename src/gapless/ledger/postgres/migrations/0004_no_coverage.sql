@@ -1,0 +1,3 @@
+-- The records of a sink are the truth about what it holds: the ledger keeps no copy of them.
+
+DROP TABLE gapless.coverage;
