@@ -21,7 +21,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Thread:
+class SerialThread:
     def __init__(self, name: str) -> None:
         self._wishes: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)

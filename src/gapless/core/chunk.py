@@ -81,25 +81,25 @@ def missing(span: Span, last_processed: int | None, holes: RangeSet) -> RangeSet
 
 
 @dataclass(frozen=True)
-class Tries:
+class FailureCounts:
     """How often a chunk failed, or lost its worker, in a row."""
 
     attempts: int = 0
     lost: int = 0
 
-    def failed(self, *, progressed: bool) -> Tries:
+    def failed(self, *, progressed: bool) -> FailureCounts:
         """One more failure; progress since the last one makes it the first again."""
-        return Tries(1 if progressed else self.attempts + 1, 0)
+        return FailureCounts(1 if progressed else self.attempts + 1, 0)
 
-    def lost_worker(self, *, progressed: bool) -> Tries:
-        return Tries(0 if progressed else self.attempts, 1 if progressed else self.lost + 1)
+    def lost_worker(self, *, progressed: bool) -> FailureCounts:
+        return FailureCounts(0 if progressed else self.attempts, 1 if progressed else self.lost + 1)
 
 
 @dataclass(frozen=True)
 class Verdict:
     """What becomes of a chunk after a failure: a delay until it may be claimed, or None."""
 
-    tries: Tries
+    failures: FailureCounts
     delay: float | None
 
     @property
@@ -108,15 +108,22 @@ class Verdict:
 
 
 def after_failure(
-    policy: RetryPolicy, tries: Tries, *, progressed: bool, permanent: bool, chance: float
+    policy: RetryPolicy,
+    failures: FailureCounts,
+    *,
+    progressed: bool,
+    permanent: bool,
+    chance: float,
 ) -> Verdict:
     """The verdict on a run that ended in an error; `unbounded` takes no error for the last."""
-    now = tries.failed(progressed=progressed and not permanent)
+    now = failures.failed(progressed=progressed and not permanent)
     final = permanent and policy.kind is not RetryKind.UNBOUNDED
     return Verdict(now, None if final else policy.delay(now.attempts, chance))
 
 
-def after_loss(policy: RetryPolicy, tries: Tries, *, progressed: bool, chance: float) -> Verdict:
+def after_loss(
+    policy: RetryPolicy, failures: FailureCounts, *, progressed: bool, chance: float
+) -> Verdict:
     """The verdict on a run whose lease ended without a word."""
-    now = tries.lost_worker(progressed=progressed)
+    now = failures.lost_worker(progressed=progressed)
     return Verdict(now, policy.delay_after_loss(now.lost, chance))

@@ -27,7 +27,7 @@ from gapless.ledger import control, leases
 from gapless.ledger.database import Row, Transaction, one
 from gapless.ledger.records import (
     Claim,
-    Claimed,
+    ClaimedBackfill,
     ClaimRequest,
     Progress,
     claim_from_row,
@@ -62,7 +62,7 @@ class _Locked(msgspec.Struct, frozen=True):
     has_expired: bool
     has_due: bool
 
-    def shared(self, backfill_id: str) -> Claimed:
+    def shared(self, backfill_id: str) -> ClaimedBackfill:
         return _claimed(
             backfill_id,
             self.job,
@@ -126,7 +126,7 @@ async def raise_fence(tx: Transaction, above: int) -> None:
 
 async def _lock_candidate(
     tx: Transaction, request: ClaimRequest, queue: str, tried: Sequence[str]
-) -> Claimed | None:
+) -> ClaimedBackfill | None:
     """Locks a backfill with work: one that is free at once if possible, else the next to be."""
     wanted = {"queue": queue, "jobs": request.jobs, "only": request.only, "tried": list(tried)}
     rows = await tx.fetch("lock_candidate", **wanted)
@@ -140,7 +140,7 @@ async def _inspect(tx: Transaction, backfill_id: str) -> _Locked:
 
 
 async def _take(
-    tx: Transaction, request: ClaimRequest, shared: Claimed, chance: Chance
+    tx: Transaction, request: ClaimRequest, shared: ClaimedBackfill, chance: Chance
 ) -> list[Claim]:
     """Mostly, pending chunks are all there is to take, and one statement does it."""
     lease = {
@@ -152,12 +152,12 @@ async def _take(
     rows = await tx.fetch("take_pending", k=request.count, guarded=True, **lease)
     if len(rows) < request.count:
         left = request.count - len(rows)
-        rows += await _take_what_else_there_is(tx, left, shared, lease, chance)
+        rows += await _recover_and_plan(tx, left, shared, lease, chance)
     return _claims(shared, request, sorted(rows, key=lambda row: row[1]))
 
 
-async def _take_what_else_there_is(
-    tx: Transaction, count: int, shared: Claimed, lease: dict[str, Any], chance: Chance
+async def _recover_and_plan(
+    tx: Transaction, count: int, shared: ClaimedBackfill, lease: dict[str, Any], chance: Chance
 ) -> list[Row]:
     """Recovers leases that have ended, takes failed chunks that are due, and plans new ones."""
     locked = await _inspect(tx, shared.backfill_id)
@@ -180,7 +180,7 @@ async def _take_what_else_there_is(
     return rows
 
 
-async def _recover(tx: Transaction, shared: Claimed, chance: Chance) -> tuple[int, bool]:
+async def _recover(tx: Transaction, shared: ClaimedBackfill, chance: Chance) -> tuple[int, bool]:
     """Ends the runs whose leases are over; says how many, and whether that halts the backfill."""
     rows = await tx.fetch("expired", id=shared.backfill_id)
     ended = [claim_from_row(shared, claim_id, owner, row) for *row, claim_id, owner in rows]
@@ -192,8 +192,8 @@ async def _recover(tx: Transaction, shared: Claimed, chance: Chance) -> tuple[in
             continue
         verdict = after_loss(
             shared.retry,
-            lost.tries,
-            progressed=lost.last_processed != lost.failed_behind,
+            lost.failures,
+            progressed=lost.last_processed != lost.last_failure_position,
             chance=chance(),
         )
         await leases.end_run(
@@ -233,14 +233,14 @@ def _claimed(
     lease_seconds: float,
     group: str | None,
     timeout: float | None,
-) -> Claimed:
+) -> ClaimedBackfill:
     """From the columns of the statement `lock_candidate`."""
     policy = decoded(backfill_id, "retry policy", retry, RetryPolicy)
     told = decoded(backfill_id, "spec", spec, dict[str, Any])
-    return Claimed(
+    return ClaimedBackfill(
         backfill_id, job, job_version, told, selection, policy, lease_seconds, group, timeout
     )
 
 
-def _claims(shared: Claimed, request: ClaimRequest, rows: list[Row]) -> list[Claim]:
+def _claims(shared: ClaimedBackfill, request: ClaimRequest, rows: list[Row]) -> list[Claim]:
     return [claim_from_row(shared, request.claim_id, request.owner, row) for row in rows]

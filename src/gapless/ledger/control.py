@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from gapless.core import backfill as machine
-from gapless.core.backfill import Command, Lifecycle, State, Stop, Tally
+from gapless.core.backfill import Command, Lifecycle, OpenWork, State, Stop
 from gapless.core.chunk import Status
 from gapless.core.errors import Conflict, NotFound, WrongState
 from gapless.core.events import BackfillCreated, ChunkEnded, Codec, Event
@@ -124,8 +124,8 @@ async def settle(tx: Transaction, backfill_id: str) -> State:
     lifecycle = await lock(tx, backfill_id)
     if lifecycle.stopping and not lifecycle.state.ended:
         await _sweep(tx, backfill_id)
-    tally = Tally(*(await tx.fetch("tally", id=backfill_id))[0])
-    events = machine.settle(lifecycle, tally)
+    open_work = OpenWork(*(await tx.fetch("open_work", id=backfill_id))[0])
+    events = machine.settle(lifecycle, open_work)
     return (await record(tx, lifecycle, events)).state
 
 

@@ -75,13 +75,13 @@ async def fail(tx: Transaction, failure: Failure, chance: float) -> Verdict | No
     if policy.kind is RetryKind.HALT:  # the backfill's lock comes before its chunks', as everywhere
         await tx.fetch("lock_backfill", id=claim.backfill_id)
     progress = await _known_progress(tx, claim, failure.progress)
-    progressed = progress.last_processed != claim.failed_behind
+    progressed = progress.last_processed != claim.last_failure_position
     if failure.ledger_lost:
-        verdict = after_loss(policy, claim.tries, progressed=progressed, chance=chance)
+        verdict = after_loss(policy, claim.failures, progressed=progressed, chance=chance)
     else:
         verdict = after_failure(
             policy,
-            claim.tries,
+            claim.failures,
             progressed=progressed,
             permanent=failure.permanent,
             chance=chance,
@@ -128,8 +128,8 @@ async def end_run(
         tx,
         "fail",
         status=verdict.status.value,
-        attempts=verdict.tries.attempts,
-        lost=verdict.tries.lost,
+        attempts=verdict.failures.attempts,
+        lost=verdict.failures.lost,
         delay=verdict.delay,
         last_processed=progress.last_processed,
         holes=encode_holes(progress.holes),
@@ -156,8 +156,8 @@ async def end_run(
             claim.backfill_id,
             claim.chunk_index,
             claim.fence,
-            verdict.tries.attempts,
-            verdict.tries.lost,
+            verdict.failures.attempts,
+            verdict.failures.lost,
             error_class,
             error_message,
             claim.owner,

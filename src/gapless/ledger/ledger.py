@@ -185,8 +185,8 @@ class Ledger:
     async def register(self, worker_id: str, process: Process, slots: dict[str, int]) -> None:
         await self._write(workers.register, worker_id, process, self._database.library, slots)
 
-    async def see_worker(self, worker_id: str, unresolved: dict[str, str]) -> None:
-        await self._write(workers.see, worker_id, unresolved)
+    async def touch_worker(self, worker_id: str, unresolved: dict[str, str]) -> None:
+        await self._write(workers.touch, worker_id, unresolved)
 
     async def end_worker(self, worker_id: str) -> None:
         await self._write(workers.end, worker_id)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from gapless.core.backfill import Lifecycle, State, Stop
-from gapless.core.chunk import Order, Status, Tries, chunk_id, chunk_total, missing
+from gapless.core.chunk import FailureCounts, Order, Status, chunk_id, chunk_total, missing
 from gapless.core.errors import Unreadable, UsageError
 from gapless.core.ranges import RangeSet, Span
 from gapless.core.retry import RetryPolicy
@@ -20,7 +20,7 @@ from gapless.core.spec import encode_spec
 
 T = TypeVar("T")
 NO_HOLES = RangeSet()
-FIRST_TRY = Tries()
+FIRST_TRY = FailureCounts()
 CLASS_LIMIT = 200  # characters that are kept of an error's class, message and traceback
 MESSAGE_LIMIT = 2_000
 TRACEBACK_LIMIT = 4_000
@@ -72,7 +72,7 @@ class ClaimRequest:
 
 
 @dataclass(frozen=True)
-class Claimed:
+class ClaimedBackfill:
     """What all claims on one backfill share."""
 
     backfill_id: str
@@ -90,15 +90,15 @@ class Claimed:
 class Claim:
     """A chunk under lease: who holds it is proven by fence and claim id."""
 
-    backfill: Claimed
+    backfill: ClaimedBackfill
     chunk_index: int
     span: Span
     fence: int
     claim_id: str
     owner: str  # the worker
-    tries: Tries
+    failures: FailureCounts
     last_processed: int | None
-    failed_behind: int | None
+    last_failure_position: int | None
     holes: RangeSet
 
     @property
@@ -112,7 +112,7 @@ class Claim:
     @property
     def attempt(self) -> int:
         """1 for the first run of the chunk; progress since the last failure makes it 1 again."""
-        return self.tries.attempts + self.tries.lost + 1
+        return self.failures.attempts + self.failures.lost + 1
 
     @property
     def name(self) -> dict[str, Any]:
@@ -228,7 +228,7 @@ class ChunkRow:
     rank: int
     span: Span
     status: Status
-    tries: Tries
+    failures: FailureCounts
     fence: int | None
     owner: str | None
     due: float | None
@@ -324,9 +324,11 @@ def missing_of_row(row: Sequence[Any]) -> RangeSet:
     return missing(Span(first, last), last_processed, decode_holes(holes))
 
 
-def claim_from_row(backfill: Claimed, claim_id: str, owner: str, row: Sequence[Any]) -> Claim:
+def claim_from_row(
+    backfill: ClaimedBackfill, claim_id: str, owner: str, row: Sequence[Any]
+) -> Claim:
     """A claim from the columns that the statements of `claims.sql` return."""
-    index, _, first, last, fence, attempts, lost, last_processed, failed_behind, holes = row
+    index, _, first, last, fence, attempts, lost, last_processed, last_failure_position, holes = row
     return Claim(
         backfill,
         index,
@@ -334,9 +336,9 @@ def claim_from_row(backfill: Claimed, claim_id: str, owner: str, row: Sequence[A
         fence,
         claim_id,
         owner,
-        Tries(attempts, lost) if attempts or lost else FIRST_TRY,
+        FailureCounts(attempts, lost) if attempts or lost else FIRST_TRY,
         last_processed,
-        failed_behind,
+        last_failure_position,
         decode_holes(holes, backfill.backfill_id) if holes else NO_HOLES,
     )
 

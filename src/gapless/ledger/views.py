@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gapless.core.chunk import Order, Status, Tries
+from gapless.core.chunk import FailureCounts, Order, Status
 from gapless.core.errors import NotFound, Unreadable
 from gapless.core.events import AnyEvent, Codec
 from gapless.core.projection import ChunkFacts
@@ -239,7 +239,7 @@ def _chunk(row: Sequence[Any]) -> ChunkRow:
         rank,
         Span(first, last),
         Status(status),
-        Tries(attempts, lost),
+        FailureCounts(attempts, lost),
         fence,
         owner,
         due,

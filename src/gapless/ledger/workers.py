@@ -49,9 +49,11 @@ async def register(
     )
 
 
-async def see(tx: Transaction, worker_id: str, unresolved: dict[str, str]) -> None:
+async def touch(tx: Transaction, worker_id: str, unresolved: dict[str, str]) -> None:
     """Records that the worker lives, and which jobs it cannot run and why."""
-    await tx.fetch("see_worker", id=worker_id, unresolved=msgspec.json.encode(unresolved).decode())
+    await tx.fetch(
+        "touch_worker", id=worker_id, unresolved=msgspec.json.encode(unresolved).decode()
+    )
 
 
 async def end(tx: Transaction, worker_id: str) -> None:

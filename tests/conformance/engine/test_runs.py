@@ -480,6 +480,6 @@ async def test_nobody_searches_for_a_culprit_when_a_server_is_gone(
         assert len(calls) == (1 if retry == "halt" else 3)
     else:  # the chunk is not to blame: it is tried again, even by a policy that halts
         (chunk,) = await engine.ledger.chunks(handle.id)
-        assert chunk.tries.attempts == 0
+        assert chunk.failures.attempts == 0
         await handle.cancel(force=True)
     assert set(calls) == {(0, 99)}

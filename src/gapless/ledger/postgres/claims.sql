@@ -81,7 +81,7 @@ FOR NO KEY UPDATE
 -- name: expired
 -- Leases that ended, or that a clock which jumped back has put out of reach.
 SELECT c.chunk_index, c.rank, c.first, c.last, c.fence, c.attempts, c.lost, c.last_processed,
-       c.failed_behind, c.holes, c.claim_id, c.owner
+       c.last_failure_position, c.holes, c.claim_id, c.owner
 FROM gapless.chunks c
 WHERE c.backfill_id = :id AND c.status = 'RUNNING'
   AND NOT (c.due > @now AND c.due <= @now + 1 + (SELECT b.lease_seconds FROM gapless.backfills b
@@ -115,7 +115,7 @@ FROM next
 WHERE (c.backfill_id, c.chunk_index) BETWEEN (:id, next.chunk_index) AND (:id, next.chunk_index)
   AND c.status || '' = 'FAILED'
 RETURNING c.chunk_index, c.rank, c.first, c.last, c.fence, c.attempts, c.lost, c.last_processed,
-          c.failed_behind, c.holes
+          c.last_failure_position, c.holes
 
 -- name: take_pending
 -- As many as there is room for; if `guarded`, none while ended leases or due failures come before.
@@ -135,12 +135,12 @@ FROM next
 WHERE (c.backfill_id, c.chunk_index) BETWEEN (:id, next.chunk_index) AND (:id, next.chunk_index)
   AND c.status || '' = 'PENDING'
 RETURNING c.chunk_index, c.rank, c.first, c.last, c.fence, c.attempts, c.lost, c.last_processed,
-          c.failed_behind, c.holes
+          c.last_failure_position, c.holes
 
 -- name: claimed_before
 -- What an earlier try of this claim took, if its reply was lost.
 SELECT backfill_id, chunk_index, rank, first, last, fence, attempts, lost, last_processed,
-       failed_behind, holes
+       last_failure_position, holes
 FROM gapless.chunks
 WHERE status = 'RUNNING' AND claim_id = :claim_id
 

@@ -32,7 +32,7 @@ RETURNING id
 -- name: lock_backfill
 SELECT id, state, state_version, stopping FROM gapless.backfills WHERE id = :id FOR NO KEY UPDATE
 
--- name: tally
+-- name: open_work
 -- What is left of a locked backfill: running chunks, whether any wait, unplanned and dead ones.
 SELECT (SELECT count(*) FROM (SELECT FROM gapless.chunks c
                               WHERE c.backfill_id = b.id AND c.status = 'RUNNING'

@@ -131,21 +131,21 @@ class SessionTransaction(PostgresTransaction):
         self._over = True
 
     async def fetch(self, statement: str, **parameters: Any) -> list[Row]:
-        with self._telling():
+        with self._translate_errors():
             return await super().fetch(statement, **parameters)
 
     async def execute(self, text: str, **parameters: Any) -> list[Row]:
         sql.refuse_ending(text)
-        with self._telling():
+        with self._translate_errors():
             return await super().execute(text, **parameters)
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[asyncpg.Connection]:
-        with self._telling():
+        with self._translate_errors():
             yield self._connection.raw
 
     @contextlib.contextmanager
-    def _telling(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         if self._over:
             raise BadJob(OVER, hint=OVER_HINT)
         try:

@@ -57,7 +57,7 @@ SELECT chunk_index FROM ended
 -- Ends a run in an error: FAILED until `delay` is over, or ABANDONED.
 UPDATE gapless.chunks
 SET status = :status::text, attempts = :attempts, lost = :lost, due = @now + :delay::float8,
-    last_processed = :last_processed::bigint, failed_behind = :last_processed::bigint,
+    last_processed = :last_processed::bigint, last_failure_position = :last_processed::bigint,
     holes = :holes, error_class = :error_class, error_message = :error_message,
     ended_at = CASE :status WHEN 'ABANDONED' THEN @now END
 WHERE backfill_id = :id AND chunk_index = :chunk_index AND status || '' = 'RUNNING'

@@ -4,7 +4,7 @@
 INSERT INTO gapless.workers (id, host, pid, process_started, library, slots, unresolved, started_at, seen_at)
 VALUES (:id, :host, :pid, :process_started, :library, :slots, '{}', @now, @now)
 
--- name: see_worker
+-- name: touch_worker
 UPDATE gapless.workers SET seen_at = @now, unresolved = :unresolved, ended_at = NULL WHERE id = :id
 
 -- name: end_worker

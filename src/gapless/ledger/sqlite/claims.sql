@@ -61,7 +61,7 @@ WHERE false
 -- name: expired
 -- Leases that ended, or that a clock which jumped back has put out of reach.
 SELECT c.chunk_index, c.rank, c.first, c.last, c.fence, c.attempts, c.lost, c.last_processed,
-       c.failed_behind, c.holes, c.claim_id, c.owner
+       c.last_failure_position, c.holes, c.claim_id, c.owner
 FROM backfills b
 JOIN chunks c INDEXED BY chunks_running ON c.backfill_id = b.id
 WHERE b.id = :id AND c.status = 'RUNNING'
@@ -87,7 +87,7 @@ FROM (SELECT chunk_index, row_number() OVER () AS nth
             WHERE backfill_id = :id AND status = 'FAILED' AND due > @now + :longest + 1
             LIMIT :k)) AS due_now
 WHERE backfill_id = :id AND chunks.chunk_index = due_now.chunk_index
-RETURNING chunk_index, rank, first, last, fence, attempts, lost, last_processed, failed_behind,
+RETURNING chunk_index, rank, first, last, fence, attempts, lost, last_processed, last_failure_position,
           holes;
 UPDATE fence SET value = value + changes() WHERE changes() > 0
 
@@ -105,14 +105,14 @@ FROM (SELECT chunk_index, row_number() OVER () AS nth
                    FROM backfills b
                    WHERE b.id = :id))) AS next
 WHERE backfill_id = :id AND chunks.chunk_index = next.chunk_index
-RETURNING chunk_index, rank, first, last, fence, attempts, lost, last_processed, failed_behind,
+RETURNING chunk_index, rank, first, last, fence, attempts, lost, last_processed, last_failure_position,
           holes;
 UPDATE fence SET value = value + changes() WHERE changes() > 0
 
 -- name: claimed_before
 -- What an earlier try of this claim took, if its reply was lost.
 SELECT backfill_id, chunk_index, rank, first, last, fence, attempts, lost, last_processed,
-       failed_behind, holes
+       last_failure_position, holes
 FROM chunks INDEXED BY chunks_running
 WHERE status = 'RUNNING' AND claim_id = :claim_id
 

@@ -15,12 +15,12 @@ from typing import Any, TypeVar
 
 import apsw
 
-from gapless.core.driving import drive
+from gapless.core.coroutines import run_sync
 from gapless.core.errors import LedgerError, LedgerUnreachable, LibraryMismatch
 from gapless.ledger import sql
 from gapless.ledger.database import WORKER_SECONDS, Body, Row, Transaction
 from gapless.ledger.sqlite.session import Session
-from gapless.threads import Thread
+from gapless.threads import SerialThread
 
 T = TypeVar("T")
 
@@ -87,7 +87,7 @@ class SqliteDatabase:
         self._path = path
         self._bound = bound
         self._create = create
-        self._thread = Thread("gapless-ledger")
+        self._thread = SerialThread("gapless-ledger")
         self._turn = asyncio.Lock()
         self._connection: apsw.Connection
         self._file: tuple[int, int] | None = None  # which one is open
@@ -171,7 +171,7 @@ class SqliteDatabase:
         self._require_file()
         self._connection.set_busy_timeout(_milliseconds(min(within, LONGEST_WAIT)))
         with _transaction(self._connection, "BEGIN IMMEDIATE" if write else "BEGIN"):
-            return drive(body(SqliteTransaction(self._connection, self._bound)))
+            return run_sync(body(SqliteTransaction(self._connection, self._bound)))
 
     @asynccontextmanager
     async def session(self, limit: float | None = None) -> AsyncIterator[Transaction]:

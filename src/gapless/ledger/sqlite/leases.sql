@@ -50,7 +50,7 @@ ON CONFLICT DO UPDATE SET complete = complete + excluded.complete
 -- Ends a run in an error: FAILED until `delay` is over, or ABANDONED.
 UPDATE chunks
 SET status = :status, attempts = :attempts, lost = :lost, due = @now + :delay,
-    last_processed = :last_processed, failed_behind = :last_processed, holes = :holes,
+    last_processed = :last_processed, last_failure_position = :last_processed, holes = :holes,
     error_class = :error_class, error_message = :error_message,
     ended_at = CASE :status WHEN 'ABANDONED' THEN @now END
 WHERE backfill_id = :id AND chunk_index = :chunk_index AND status = 'RUNNING'

@@ -12,7 +12,7 @@ from typing import Any
 
 import apsw
 
-from gapless.core.driving import drive
+from gapless.core.coroutines import run_sync
 from gapless.core.errors import BadJob, GaplessError, TransientError
 from gapless.ledger import sql
 from gapless.ledger.database import OVER, OVER_HINT, Row, Transaction
@@ -74,7 +74,7 @@ class Session:
                     "the transaction is gone: SQLite has rolled it back after an error",
                     hint="let errors of statements pass; `OR ROLLBACK` ends a transaction",
                 )
-            return drive(run(text, **parameters))
+            return run_sync(run(text, **parameters))
 
         try:
             rows: list[Row] = await self._hop(run_within)

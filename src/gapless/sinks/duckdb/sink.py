@@ -21,7 +21,7 @@ from gapless.sinks.database_file import DatabaseFileSink
 from gapless.sinks.duckdb import file
 from gapless.sinks.duckdb.tables import DuckdbTables
 from gapless.sinks.sink import Access, Batch
-from gapless.threads import Thread
+from gapless.threads import SerialThread
 
 if TYPE_CHECKING:
     import duckdb
@@ -33,7 +33,11 @@ class DuckdbSink(DatabaseFileSink):
     batch_blocks: int | None = 1000
 
     def __init__(
-        self, path: Path, thread: Thread, access: Access, connection: duckdb.DuckDBPyConnection
+        self,
+        path: Path,
+        thread: SerialThread,
+        access: Access,
+        connection: duckdb.DuckDBPyConnection,
     ) -> None:
         tables = DuckdbTables(connection, file.columns(connection))
         super().__init__(file.identity(connection), thread, path, access, tables)

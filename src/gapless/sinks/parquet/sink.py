@@ -33,7 +33,7 @@ from gapless.sinks.parquet.stored import StoredRows
 from gapless.sinks.revision import revised
 from gapless.sinks.sink import Access, Batch, Damage, Request, Stored
 from gapless.sinks.threaded import ThreadedSink
-from gapless.threads import Thread
+from gapless.threads import SerialThread
 
 
 class ParquetSink(ThreadedSink):
@@ -42,7 +42,7 @@ class ParquetSink(ThreadedSink):
     batch_blocks: int | None = CELL
     grid: int | None = CELL
 
-    def __init__(self, folder: Folder, thread: Thread, access: Access) -> None:
+    def __init__(self, folder: Folder, thread: SerialThread, access: Access) -> None:
         super().__init__(folder.manifest().id, thread, folder.path, access)
         self._folder = folder
         self._writer = ThreadPoolExecutor(1, "gapless-parquet-files")

@@ -19,7 +19,7 @@ from gapless.sinks.database_file import DatabaseFileSink
 from gapless.sinks.sink import Access
 from gapless.sinks.sqlite import file
 from gapless.sinks.sqlite.tables import SqliteTables
-from gapless.threads import Thread
+from gapless.threads import SerialThread
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -28,7 +28,9 @@ T = TypeVar("T")
 class SqliteSink(DatabaseFileSink):
     """A sink in a file. Open it with `open`."""
 
-    def __init__(self, path: Path, thread: Thread, access: Access, *, foreign_keys: bool) -> None:
+    def __init__(
+        self, path: Path, thread: SerialThread, access: Access, *, foreign_keys: bool
+    ) -> None:
         self._quiet = None if access.writes else file.quiet(path)
         self._connection = file.connect(
             path, access, foreign_keys=foreign_keys, immutable=self._quiet is not None
