@@ -5,16 +5,21 @@
        └─────release─────┘ ├─────> ABANDONED   a dead letter; its holes name the culprits
                            └─────> CANCELLED
 
-Boundaries follow from the number of partitions and the chunk size alone, both fixed when the
-backfill is created, so planning an index twice gives the same chunk. A run resumes behind
-`last_processed`; positions that failed for good are kept as holes, so that a chunk's missing
-part is always `holes + (last_processed, last]`.
+Bounds follow from the number of partitions and the chunk size alone, both fixed when the backfill
+is created, so planning an index twice gives the same chunk. A run resumes after `last_processed`;
+positions that failed permanently are kept as holes, so that the missing part of a chunk is always
+`holes + (last_processed, last]`.
+
+`bounds` and `rank` only use arithmetic, so they also work on expressions: the ledger's SQL is
+generated from them (`gapless.ledger.fragments`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any, Protocol, Self, TypeVar
 
 from gapless.core.ranges import RangeSet, Span
 from gapless.core.retry import RetryKind, RetryPolicy
@@ -40,20 +45,54 @@ class Order(StrEnum):
     OLDEST = "oldest"
     NEWEST = "newest"
 
+    @property
+    def direction(self) -> int:
+        return 1 if self is Order.OLDEST else -1
+
+
+class Number(Protocol):
+    """An integer, or an expression that stands for one."""
+
+    def __add__(self, other: Any, /) -> Self: ...
+    def __sub__(self, other: Any, /) -> Self: ...
+    def __mul__(self, other: Any, /) -> Self: ...
+
+
+N = TypeVar("N", bound=Number)
+
 
 def chunk_total(partitions: int, chunk_size: int) -> int:
     return -(-partitions // chunk_size)
 
 
+def bounds(index: N, partitions: N, chunk_size: N, least: Callable[[N, N], N]) -> tuple[N, N]:
+    """The first and the last position of chunk `index`; `least` is `min` of two numbers."""
+    first = index * chunk_size
+    return first, least(first + chunk_size, partitions) - 1
+
+
 def boundaries(index: int, partitions: int, chunk_size: int) -> Span:
     """The positions of chunk `index`."""
-    first = index * chunk_size
-    return Span(first, min(first + chunk_size, partitions) - 1)
+    return Span(*bounds(index, partitions, chunk_size, min))
+
+
+def rank(index: N, direction: N) -> N:
+    """The place of a chunk among the pending ones, which are claimed in ascending order."""
+    return index * direction
 
 
 def planned_indices(order: Order, total: int, planned: int) -> range:
     """The indices of the first `planned` chunks in planning order, ascending."""
     return range(planned) if order is Order.OLDEST else range(total - planned, total)
+
+
+def next_indices(order: Order, total: int, planned: int, count: int) -> range:
+    """The indices of the next `count` chunks to plan, ascending; fewer if fewer are left."""
+    before = planned_indices(order, total, planned)
+    after = planned_indices(order, total, min(planned + count, total))
+    if order is Order.OLDEST:
+        return range(before.stop, after.stop)
+    return range(after.start, before.start)
 
 
 def unplanned_positions(order: Order, partitions: int, chunk_size: int, planned: int) -> RangeSet:

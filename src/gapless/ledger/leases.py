@@ -28,8 +28,10 @@ from gapless.ledger.records import (
     Failure,
     Progress,
     Signal,
-    encode_holes,
 )
+from gapless.ledger.rows.backfill import Signals
+from gapless.ledger.rows.chunk import Beat, HeldChunk
+from gapless.ledger.rows.texts import encode_holes
 
 
 async def heartbeat(tx: Transaction, beats: Sequence[tuple[Claim, Progress]]) -> dict[str, Signal]:
@@ -37,23 +39,20 @@ async def heartbeat(tx: Transaction, beats: Sequence[tuple[Claim, Progress]]) ->
     signals: dict[str, Signal] = {}
     progress = {claim.fence: progress for claim, progress in beats}
     for backfill_id, claims in _by_backfill(claim for claim, _ in beats):
-        items = [
-            [*_item(claim), at.last_processed, encode_holes(at.holes)]
-            for claim in claims
-            for at in (progress[claim.fence],)
-        ]
+        items = [_beat(claim, progress[claim.fence]) for claim in claims]
         held = {row[0] for row in await tx.fetch("heartbeat", id=backfill_id, items=items)}
-        state, stopping = (await tx.fetch("signals", id=backfill_id))[0]
+        (now,) = await tx.fetch_as(Signals, "signals", id=backfill_id)
         for claim in claims:
             extended = claim.chunk_index in held
             if not extended and not await _took_effect(tx, claim, Status.RUNNING):
                 signals[claim.chunk_id] = Signal.LOST
-            elif stopping == Stop.CANCEL:
+            elif now.stopping == Stop.CANCEL:
                 signals[claim.chunk_id] = Signal.STOP
             elif not extended:
                 signals[claim.chunk_id] = Signal.HELD
             else:
-                signals[claim.chunk_id] = Signal.PAUSE if state == State.PAUSED else Signal.GO_ON
+                paused = now.state == State.PAUSED
+                signals[claim.chunk_id] = Signal.PAUSE if paused else Signal.GO_ON
     return signals
 
 
@@ -61,7 +60,7 @@ async def complete(tx: Transaction, claims: Sequence[Claim]) -> set[str]:
     """Completes chunks; returns the ids of those that were no longer ours."""
     lost: set[str] = set()
     for backfill_id, ours in _by_backfill(claims):
-        items = [_item(claim) for claim in ours]
+        items = [HeldChunk(*_lease(claim)) for claim in ours]
         done = {row[0] for row in await tx.fetch("complete", id=backfill_id, items=items)}
         for claim in ours:
             if claim.chunk_index not in done and not await _took_effect(tx, claim, Status.COMPLETE):
@@ -194,8 +193,12 @@ async def _took_effect(tx: Transaction, claim: Claim, status: Status) -> bool:
     return row is not None and row[0] == status
 
 
-def _item(claim: Claim) -> list[Any]:
-    return [claim.chunk_index, claim.fence, claim.claim_id]
+def _lease(claim: Claim) -> tuple[int, int, str]:
+    return claim.chunk_index, claim.fence, claim.claim_id
+
+
+def _beat(claim: Claim, progress: Progress) -> Beat:
+    return Beat(*_lease(claim), progress.last_processed, encode_holes(progress.holes))
 
 
 def _by_backfill(claims: Iterable[Claim]) -> Iterable[tuple[str, list[Claim]]]:

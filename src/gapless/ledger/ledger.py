@@ -28,7 +28,6 @@ from gapless.ledger.database import (
     WORKER_SECONDS,
     Body,
     Database,
-    Row,
     Transaction,
 )
 from gapless.ledger.records import (
@@ -44,6 +43,7 @@ from gapless.ledger.records import (
     Signal,
     WorkerRow,
 )
+from gapless.ledger.rows.event import StoredEvent
 from gapless.ledger.workers import Process
 
 P = ParamSpec("P")
@@ -237,7 +237,7 @@ class Ledger:
     async def dead(self, backfill_id: str | None = None, limit: int = 1000) -> list[DeadLetter]:
         return await self._look(views.dead, backfill_id, limit)
 
-    async def events(self, backfill_id: str) -> list[tuple[AnyEvent, Row]]:
+    async def events(self, backfill_id: str) -> list[tuple[AnyEvent, StoredEvent]]:
         return await self._look(views.event_list, backfill_id)
 
     # Upkeep
