@@ -53,7 +53,14 @@ async def create(url: str) -> Created:
     started = time.perf_counter()
     selector = Range("0", str(PARTITIONS - 1))
     selection = resolve(selector, block_heights())
-    request = BackfillRequest("big", *JOB, summary(selector), selection, CHUNK_SIZE)
+    request = BackfillRequest(
+        id="big",
+        job=JOB[0],
+        job_version=JOB[1],
+        selector=summary(selector),
+        selection=selection,
+        chunk_size=CHUNK_SIZE,
+    )
     backfill = await ledger.create(request)
     taken = time.perf_counter() - started
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before

@@ -25,7 +25,7 @@ import msgspec
 
 from gapless.chains import network_of_chain
 from gapless.chains.evm.tables import TABLES
-from gapless.core.driving import drive
+from gapless.core.coroutines import run_sync
 from gapless.core.ranges import RangeSet, Span
 from gapless.core.selector import Selection
 from gapless.devnode import Chain
@@ -153,7 +153,7 @@ class Laws(Watch):
     def _selection(self, eyes: apsw.Connection, hash_: str) -> Selection:
         if hash_ not in self._selections:
             tx = SqliteTransaction(eyes, lambda: {"now": 0.0, "actor": "", "shard": 0})
-            self._selections[hash_] = drive(views.selection(tx, hash_))
+            self._selections[hash_] = run_sync(views.selection(tx, hash_))
         return self._selections[hash_]
 
     def _require_lease(self, process: Process, batch: Batch, fence: int) -> None:

@@ -3,7 +3,7 @@
     python -m tests.soak.one_transaction --rounds 200 [--seed N]
 
 In each round a fetch goes on where the last one died, until it is killed with -9, or the server is
-stopped with `-m immediate` under it. Then rows, records, progress and coverage must agree. A range
+stopped with `-m immediate` under it. Then rows, records and progress must agree. A range
 that is done is compared with the chain itself, and a new one begins.
 """
 

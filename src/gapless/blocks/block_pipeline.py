@@ -23,18 +23,10 @@ from gapless.blocks.spec import BlocksSpec
 from gapless.chains.identity import refuse_wrong_chain
 from gapless.chains.opening import open_sink
 from gapless.config import Config, is_name
-from gapless.core.errors import (
-    Damaged,
-    MissingHistory,
-    PermanentError,
-    SinkError,
-    StopRequested,
-    UsageError,
-)
+from gapless.core.errors import Damaged, MissingHistory, PermanentError, StopRequested, UsageError
 from gapless.core.proof import LINK
 from gapless.core.ranges import RangeSet, Span
 from gapless.ledger import Ledger
-from gapless.ledger.records import Coverage
 from gapless.pipeline.block_reader import BlockReader
 from gapless.pipeline.flow import Flow, Sizes, Target
 from gapless.pipeline.stop import Stop, stop_on
@@ -43,7 +35,7 @@ from gapless.providers.registry import fingerprint
 from gapless.runtime.context import Context
 from gapless.runtime.job import Chunk
 from gapless.schema import Table
-from gapless.sinks import Access, JoiningSink, Sink, Stored
+from gapless.sinks import Access, JoiningSink, Sink
 from gapless.telemetry import metrics
 
 
@@ -97,7 +89,7 @@ class Plane:
         return RangeSet(flow.writing for flow in self._flows if flow.writing is not None)
 
     async def run(self, chunk: Chunk, context: Context) -> None:
-        """Writes the blocks of a chunk, and tells what is stored of it.
+        """Writes the blocks of a chunk.
 
         A run that is to stop stores what it has at hand, and gives back the rest.
         """
@@ -111,7 +103,7 @@ class Plane:
             linked=LINK in self.spec.checks,
         )
         last = chunk.whole_spans[-1].last
-        written = partial(self._written, context, last)
+        written = partial(self._written, context)
         joined = await self._joins(context.ledger)
         self._runs += 1
         try:
@@ -119,13 +111,10 @@ class Plane:
                 for part in (await self._missing(span, context)).spans:
                     sink: Target = self.sink
                     if joined is not None:
-                        sink = JoinedWriter(joined, context, part.first, self._coverage)
+                        sink = JoinedWriter(joined, context, part.first)
                     flow = Flow(self.reader, sink, context.fence, written, stop, sizes)
                     await self._run(flow, part, stop)
         except Exception as error:
-            if joined is None:  # what was written before is stored all the same
-                with suppress(SinkError):  # which may be why
-                    await self._cover(chunk, context)
             if self.pool.used_up:  # whoever limits the calls is told, and stops all runs
                 self.used_up.set()
                 await context.stop_requested()
@@ -134,7 +123,6 @@ class Plane:
             raise
         finally:
             self._runs -= 1
-        await self._cover(chunk, context)
         if chunk.spans[-1].last == last:
             context.progress(last)
 
@@ -201,41 +189,18 @@ class Plane:
         finally:
             self._flows.discard(flow)
 
-    async def _written(self, context: Context, last: int, span: Span) -> None:
-        """Reports a batch; the last of a chunk only once its coverage was told."""
+    async def _written(self, context: Context, span: Span) -> None:
+        """Reports a batch that the sink holds."""
         self.blocks += span.size
         self.batches += 1
         metrics.BLOCKS.add(span.size)
         metrics.BATCHES.add(1)
         metrics.STORED_HEIGHT.raise_to(span.last, str(self.spec.chain_id), self.spec.sink)
-        if span.last < last:
-            context.progress(span.last)
-        else:
-            context.check()
-
-    async def _cover(self, chunk: Chunk, context: Context) -> None:
-        for span in chunk.whole_spans:
-            stored = await self.sink.stored(self.spec.chain_id, span)
-            context.cover([self._coverage(each) for each in stored])
+        context.progress(span.last)
 
     def _ahead(self) -> int:
         """How many units of a run may be under way or wait: twice the workers, for all runs."""
         return max(2, 2 * self._workers // self._runs)
-
-    def _coverage(self, stored: Stored) -> Coverage:
-        return Coverage(
-            sink_id=self.sink.id,
-            network=self.spec.network,
-            dataset=stored.dataset,
-            span=stored.span,
-            first_parent_hash=stored.parent_hash,
-            last_hash=stored.last_hash,
-            rows=stored.rows,
-            digest=stored.digest,
-            checks=stored.proven,
-            unproven=stored.unproven,
-            fence=stored.fence,
-        )
 
 
 @contextmanager

@@ -1,24 +1,23 @@
-"""One transaction for rows, progress and coverage, where ledger and sink are one database.
+"""One transaction for rows and progress, where ledger and sink are one database.
 
 Elsewhere a batch is durable first and the ledger hears of it later: a crash in between makes the
 next run ask the sink what it holds. Here the run's own transaction on the ledger, which holds the
-chunk's row under its fence, also takes the rows: after a crash at any moment the tables, the
-chunk's progress and the coverage say the same.
+chunk's row under its fence, also takes the rows: after a crash at any moment the tables and the
+chunk's progress say the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 import pyarrow as pa
 
 from gapless.core.ranges import Span
 from gapless.ledger import Ledger
 from gapless.ledger.database import Lending
-from gapless.ledger.records import Coverage
 from gapless.runtime.context import Context
 from gapless.schema import Table
-from gapless.sinks import Batch, JoiningSink, Sink, Stored
+from gapless.sinks import Batch, JoiningSink, Sink
 
 
 async def joining(sink: Sink, ledger: Ledger) -> JoiningSink | None:
@@ -35,19 +34,12 @@ async def joining(sink: Sink, ledger: Ledger) -> JoiningSink | None:
 class JoinedWriter:
     """A sink as the flow of one run sees it: each write is a transaction of the run."""
 
-    def __init__(
-        self,
-        sink: JoiningSink,
-        context: Context,
-        first: int,
-        coverage: Callable[[Stored], Coverage],
-    ) -> None:
+    def __init__(self, sink: JoiningSink, context: Context, first: int) -> None:
         self.batch_blocks = sink.batch_blocks
         self.grid = sink.grid
         self._sink = sink
         self._context = context
         self._next = first  # all below it is done
-        self._coverage = coverage
 
     async def write(self, batch: Batch, fence: int) -> None:
         # What is written out of turn (a branch that is mended, the rest of a batch that others
@@ -57,8 +49,7 @@ class JoinedWriter:
         async with self._context.transaction(done, finishing=True) as tx:
             assert isinstance(tx, Lending)
             with tx.lent() as connection:
-                stored = await self._sink.write_within(connection, batch, fence)
-            await self._context.cover_within(tx, map(self._coverage, stored))
+                await self._sink.write_within(connection, batch, fence)
         if in_turn:
             self._next = batch.span.last + 1
 

@@ -278,7 +278,7 @@ def chunk_table(
             chunk_id(backfill_id, chunk.chunk_index),
             ", ".join(selection.describe(RangeSet.of(chunk.span))),
             chunk.status,
-            str(chunk.tries.attempts + chunk.tries.lost),
+            str(chunk.failures.attempts + chunk.failures.lost),
             f"{chunk.progress_pct:g}%",
             chunk.owner or "",
             _due(chunk.due, now),

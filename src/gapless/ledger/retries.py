@@ -18,7 +18,8 @@ from gapless.core.ranges import RangeSet
 from gapless.core.selector import Explicit, Selection, summary
 from gapless.ledger import control, views
 from gapless.ledger.database import Transaction, one
-from gapless.ledger.records import Backfill, BackfillRequest, missing_of_row
+from gapless.ledger.records import Backfill, BackfillRequest
+from gapless.ledger.rows.chunk import ChunkProgress
 
 
 async def retry_failed(
@@ -36,8 +37,8 @@ async def retry_failed(
             f"backfill `{parent_id}` is {parent.state}: only an ended one can be retried",
             hint=f"`gapless backfill wait {parent_id}`, or cancel it first",
         )
-    rows = await tx.fetch("incomplete", id=parent_id)
-    left = [span for row in rows for span in missing_of_row(row[1:]).spans]
+    incomplete = await tx.fetch_as(ChunkProgress, "incomplete", id=parent_id)
+    left = [span for chunk in incomplete for span in chunk.missing().spans]
     missing = RangeSet(left) | unplanned_positions(
         parent.order, parent.partitions, parent.chunk_size, parent.chunks.planned
     )
@@ -104,21 +105,11 @@ async def _child(
         tx,
         BackfillRequest(
             id=child_id,
-            job=parent.job,
-            job_version=parent.job_version,
-            spec=parent.spec,
             selector=_selector(selection),
             selection=selection,
-            chunk_size=parent.chunk_size,
-            max_concurrent_runs=parent.max_concurrent_runs,
-            queue=parent.queue,
-            order=parent.order,
-            retry=parent.retry,
-            lease_seconds=parent.lease_seconds,
-            timeout=parent.timeout,
             parent_backfill_id=parent.id,
             retry_request_id=request_id,
-            group=parent.group,
+            **parent.inherited(),
         ),
     )
 

@@ -212,7 +212,7 @@ async def test_a_group_of_stops_gives_the_chunk_back(home: Home) -> None:
         await started.wait()
     async with Engine(home.url, slots=None) as later:
         (chunk,) = await later.ledger.chunks(handle.id)
-    assert (chunk.status, chunk.tries.attempts, chunk.error_class) == ("PENDING", 0, None)
+    assert (chunk.status, chunk.failures.attempts, chunk.error_class) == ("PENDING", 0, None)
 
 
 def wrapped(*_: object) -> Any:

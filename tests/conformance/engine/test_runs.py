@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import threading
 from collections import Counter
 from typing import Any
 
-import numpy as np
 import pytest
 
 import gapless
 from gapless.core.errors import BadSelector, LedgerError, LedgerUnreachable, Unavailable, UsageError
 from gapless.core.partitions import Window
-from gapless.core.ranges import RangeSet, Span
-from gapless.ledger.records import Backfill, Coverage
+from gapless.core.ranges import RangeSet
+from gapless.ledger.records import Backfill
 from gapless.runtime.engine import Engine
 from gapless.runtime.worker import WorkerOptions
 from tests.conformance.engine.conftest import sql
@@ -56,46 +54,6 @@ async def test_a_job_sees_the_spec_of_its_backfill_and_so_does_the_retry(engine:
     child = await (await engine.get(ended.id)).retry_failed()
     assert (await child.wait()).state == "SUCCEEDED"
     assert seen == [spec, spec]
-
-
-async def test_what_a_run_tells_of_a_sink_is_kept_with_its_outcome(engine: Engine) -> None:
-    told: dict[object, Coverage] = {}
-
-    @gapless.job(partitions=gapless.block_heights(), retry=AT_ONCE)
-    async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
-        (whole,) = chunk.whole_spans
-        if context.attempt == 1:
-            context.progress(whole.first + 3)
-            raise TimeoutError("once")
-        assert chunk.first == whole.first + 4
-        hashes = bytes(32), bytes(32)
-        checks = frozenset({"header_hash"})
-        stored = Coverage(
-            "sink", "ethereum", "blocks", whole, context.fence, *hashes, 10, 7, checks, frozenset()
-        )
-        assert await context.ledger.coverage("sink", "base") == []
-        context.cover([stored])
-        told[chunk.index] = stored
-
-    await finish(engine, copy, gapless.Range("0", "19"), chunk_size=10)
-    assert await engine.ledger.coverage("sink", "ethereum") == [told[0], told[1]]
-
-
-@pytest.mark.parametrize(
-    ("rows", "digest", "problem"),
-    [(None, None, "nobody counted"), (np.int64(10), 7, "cannot be kept: .*int64")],
-)
-async def test_coverage_that_cannot_be_kept_is_the_jobs_error(
-    engine: Engine, rows: Any, digest: int | None, problem: str
-) -> None:
-    @gapless.job(partitions=gapless.block_heights(), retry="halt")
-    async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
-        hashes, nothing = (bytes(32), bytes(32)), frozenset[str]()
-        where = "sink", "ethereum", "blocks", Span(0, 9), 1
-        context.cover([Coverage(*where, *hashes, rows, digest, nothing, nothing)])
-
-    ended = await finish(engine, copy, gapless.Range("0", "0"))
-    assert re.search(problem, str(ended.error))
 
 
 async def test_a_plain_job_runs_on_a_thread_of_its_own(engine: Engine) -> None:
@@ -516,6 +474,6 @@ async def test_nobody_searches_for_a_culprit_when_a_server_is_gone(
         assert len(calls) == (1 if retry == "halt" else 3)
     else:  # the chunk is not to blame: it is tried again, even by a policy that halts
         (chunk,) = await engine.ledger.chunks(handle.id)
-        assert chunk.tries.attempts == 0
+        assert chunk.failures.attempts == 0
         await handle.cancel(force=True)
     assert set(calls) == {(0, 99)}

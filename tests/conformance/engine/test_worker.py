@@ -118,7 +118,7 @@ async def test_draining_gives_a_chunk_back_with_its_progress(home: Home) -> None
     assert chunk.status == "PENDING"
     assert chunk.progress.last_processed is not None
     assert chunk.progress.last_processed >= 20
-    assert chunk.tries.attempts == 0
+    assert chunk.failures.attempts == 0
 
 
 async def test_draining_interrupts_what_does_not_listen(home: Home) -> None:

@@ -8,25 +8,33 @@ Writers begin immediate, so whatever they read holds until they commit.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import apsw
 
-from gapless.core.driving import drive
+from gapless.core.coroutines import run_sync
 from gapless.core.errors import LedgerError, LedgerUnreachable, LibraryMismatch
 from gapless.ledger import sql
-from gapless.ledger.database import WORKER_SECONDS, Body, Row, Transaction
+from gapless.ledger.database import WORKER_SECONDS, Body, Row, Transaction, named
+from gapless.ledger.fragments import Dialect
 from gapless.ledger.sqlite.session import Session
 from gapless.system import SYSTEM, System
 
 T = TypeVar("T")
 
+
+def _items(parameter: str, types: Mapping[str, type]) -> str:
+    columns = ", ".join(f"value ->> '{name}' AS {name}" for name in types)
+    return f"SELECT {columns} FROM json_each(:{parameter})"  # noqa: S608 - our own names
+
+
+DIALECT = Dialect(now="coalesce(:now, unixepoch('subsec'))", least="min", items=_items)
 STEPS = {
     name: tuple(map(sql.Statement.parse, statement.text.split(";\n")))
-    for name, statement in sql.load(__package__, now="coalesce(:now, unixepoch('subsec'))").items()
+    for name, statement in sql.load(__package__, DIALECT).items()
 }
 """Statements by their steps; to a later one, `:returned` is the first column of what came back."""
 APPLICATION_ID = 0x6761706C  # "gapl"
@@ -64,18 +72,35 @@ class SqliteTransaction:
         for step in STEPS[statement]:
             if "returned" in step.parameters:
                 given["returned"] = [row[0] for row in rows]
-            rows += self._run(step, given)
+            rows += self._run(step, given).fetchall()
         return rows
 
-    async def fetch_if_free(self, statement: str, **parameters: Any) -> list[Row]:
-        return await self.fetch(statement, **parameters)  # the whole ledger is locked already
+    async def fetch_as(self, kind: type[T], statement: str, **parameters: Any) -> list[T]:
+        given = {**self._bound(), **parameters}
+        first, *others = STEPS[statement]
+        cursor = self._run(first, given)
+        found = named(kind, _names(cursor), cursor.fetchall())
+        for step in others:
+            self._run(step, given)
+        return found
+
+    async def fetch_if_free(self, kind: type[T], statement: str, **parameters: Any) -> list[T]:
+        return await self.fetch_as(kind, statement, **parameters)  # the whole ledger is locked
 
     async def execute(self, text: str, **parameters: Any) -> list[Row]:
-        return self._run(sql.Statement.parse(text), parameters)
+        return self._run(sql.Statement.parse(text), parameters).fetchall()
 
-    def _run(self, statement: sql.Statement, given: dict[str, Any]) -> list[Row]:
+    def _run(self, statement: sql.Statement, given: dict[str, Any]) -> apsw.Cursor:
         values = dict(zip(statement.parameters, statement.values(given), strict=True))
-        return self._connection.execute(statement.text, values).fetchall()
+        return self._connection.execute(statement.text, values)
+
+
+def _names(cursor: apsw.Cursor) -> list[str]:
+    """The names of the columns of a statement that has run; none if it has returned no row."""
+    try:
+        return [name for name, _ in cursor.get_description()]
+    except apsw.ExecutionCompleteError:
+        return []
 
 
 class SqliteDatabase:
@@ -182,7 +207,7 @@ class SqliteDatabase:
         self._require_file()
         self._thread.wait_for_locks(self._connection, min(within, LONGEST_WAIT))
         with _transaction(self._connection, "BEGIN IMMEDIATE" if write else "BEGIN"):
-            return drive(body(SqliteTransaction(self._connection, self._bound)))
+            return run_sync(body(SqliteTransaction(self._connection, self._bound)))
 
     @asynccontextmanager
     async def session(self, limit: float | None = None) -> AsyncIterator[Transaction]:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from gapless.core.driving import drive
+from gapless.core.coroutines import run_sync
 
 
 async def test_it_returns_what_the_coroutine_returns() -> None:
@@ -16,7 +16,7 @@ async def test_it_returns_what_the_coroutine_returns() -> None:
     async def one() -> int:
         return 1
 
-    assert drive(two()) == 2
+    assert run_sync(two()) == 2
 
 
 async def test_it_raises_what_the_coroutine_raises() -> None:
@@ -24,7 +24,7 @@ async def test_it_raises_what_the_coroutine_raises() -> None:
         raise KeyError("rows")
 
     with pytest.raises(KeyError, match="rows"):
-        drive(broken())
+        run_sync(broken())
 
 
 async def test_it_refuses_to_wait() -> None:
@@ -32,4 +32,4 @@ async def test_it_refuses_to_wait() -> None:
         await asyncio.sleep(0)
 
     with pytest.raises(RuntimeError, match="must not wait"):
-        drive(waiting())
+        run_sync(waiting())

@@ -12,7 +12,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def drive(coroutine: Awaitable[T]) -> T:
+def run_sync(coroutine: Awaitable[T]) -> T:
     """Runs a coroutine that never suspends."""
     step = coroutine.__await__()
     try:
