@@ -11,7 +11,7 @@ import msgspec
 
 from gapless import config
 from gapless.checks.levels import Level
-from gapless.cli import fetching, verifying
+from gapless.cli import render_fetch, render_verify
 from gapless.config.environment import VARIABLES
 from gapless.core.backfill import State
 from gapless.core.ranges import RangeSet, Span
@@ -192,13 +192,13 @@ def test_every_field_of_the_json_of_a_fetch() -> None:
         for row in rows(REFERENCE / "json.md", "Fetch")
         for name in re.findall(r"`(\w+)`", row[0])
     }
-    assert shown == fetching.result_json(result, "sqlite:///x.db").keys()
+    assert shown == render_fetch.result_json(result, "sqlite:///x.db").keys()
 
 
 def test_every_field_of_the_json_of_a_verification() -> None:
     finding = Finding("link", "blocks", Span(1, 1), "")
     report = Report(1, Span(0, 1), (Coverage("blocks", RangeSet(), RangeSet()),), (finding,))
-    found = verifying.report_json(report, "custom")
+    found = render_verify.report_json(report, "custom")
     text = (REFERENCE / "json.md").read_text().partition("## Verify")[2].partition("## Gaps")[0]
     wanted = {*found, *found["tables"][0], *found["findings"][0]}
     assert [name for name in sorted(wanted) if f"`{name}`" not in text] == []

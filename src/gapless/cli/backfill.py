@@ -10,7 +10,6 @@ import click
 from gapless.cli import data, render
 from gapless.cli.app import LazyGroup
 from gapless.cli.display import ChunkLine, ProgressDisplay
-from gapless.cli.figures import counted
 from gapless.cli.options import Duration, common, hint, limit_option, note, opened
 from gapless.cli.report import exit_code, report
 from gapless.core.backfill import State
@@ -18,6 +17,7 @@ from gapless.core.chunk import Status
 from gapless.ledger import Ledger
 from gapless.ledger.records import Backfill
 from gapless.runtime.controller import Controller
+from gapless.views.figures import counted
 
 LOOK_EVERY = 0.25
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from gapless.cli.figures import moment
 from gapless.core.chunk import chunk_id
 from gapless.core.ranges import RangeSet
+from gapless.views.figures import moment
 
 if TYPE_CHECKING:
     from gapless.core.selector import Selection

@@ -8,13 +8,13 @@ from typing import ParamSpec, TypeVar
 import click
 
 from gapless.cli import data, render
-from gapless.cli.figures import counted
 from gapless.cli.options import common, hint, limit_option, note, opened
 from gapless.core.errors import UsageError
 from gapless.ledger import Ledger
 from gapless.ledger.records import DeadLetter
 from gapless.ledger.views import EVERYTHING
 from gapless.runtime.controller import Controller
+from gapless.views.figures import counted
 
 P = ParamSpec("P")
 T = TypeVar("T")

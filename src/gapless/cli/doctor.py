@@ -10,7 +10,6 @@ import click
 import msgspec
 
 from gapless.cli.data import to_json
-from gapless.cli.figures import counted, duration, short
 from gapless.cli.options import anchor_option, complain, json_option
 from gapless.cli.render import table
 from gapless.config import Config, load
@@ -20,6 +19,7 @@ from gapless.networks import Network, find_network, network_of_chain
 from gapless.runtime.places import host_of, usual_endpoints
 from gapless.sources.evm.probe import Findings, probe
 from gapless.sources.rpc import EndpointSpec
+from gapless.views.figures import counted, duration, short
 
 _MANY = 1_000_000  # blocks
 

@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 import click
 
-from gapless.cli import data, exporting
+from gapless.cli import data, render_export
 from gapless.cli.options import common, note
 from gapless.cli.stores import blocks_option, network_option, sink_argument
 from gapless.core.errors import Damaged, Incomplete, UsageError
@@ -76,15 +76,15 @@ async def export(
             with _opened(output) as file:
                 rows = await job.write_to(FORMATS[format_name](layout, file))
         except Damaged as damaged:
-            damaged.hint = exporting.replace_damage(store.shown, store.rpc)
+            damaged.hint = render_export.replace_damage(store.shown, store.rpc)
             raise
         except BrokenPipeError:  # whoever reads has enough
             return 1
     if as_json:
-        told = exporting.export_json(store.network, span, rows, schema, output)
+        told = render_export.export_json(store.network, span, rows, schema, output)
         click.echo(data.to_json(told))
     else:
-        note(exporting.summary(store.network, span, rows, table_name))
+        note(render_export.summary(store.network, span, rows, table_name))
     return 0
 
 
@@ -98,8 +98,8 @@ async def _span(store: Store, layout: Layout) -> Span:
         )
     if gaps := await lacking(store.sink, store.chain_id, layout, span):
         raise Incomplete(
-            exporting.gaps_text(gaps),
-            hint=exporting.repair(gaps, store.network, store.shown, store.rpc),
+            render_export.gaps_text(gaps),
+            hint=render_export.repair(gaps, store.network, store.shown, store.rpc),
         )
     return span
 

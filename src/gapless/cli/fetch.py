@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from gapless.checks.levels import Level
-from gapless.cli import data, fetching, foreground, render, speech
+from gapless.cli import data, foreground, render, render_fetch, speech
 from gapless.cli.app import INTERRUPTED
 from gapless.cli.crew import Crew
 from gapless.cli.display import ProgressDisplay
@@ -140,9 +140,9 @@ async def fetch(
     serving = metrics_page(metrics_port, works=not (dry_run or detach))
     async with serving as page, opening as fetch:
         if not quiet or dry_run:
-            note(fetching.where(fetch))
-            note(fetching.plan(fetch))
-        for unchecked in fetching.unchecked_anchors(fetch):
+            note(render_fetch.where(fetch))
+            note(render_fetch.plan(fetch))
+        for unchecked in render_fetch.unchecked_anchors(fetch):
             warn(unchecked)
         if dry_run:
             return _dry_run(fetch, as_json=as_json)
@@ -151,9 +151,9 @@ async def fetch(
         run = Run(fetch, places.config, max_calls, quiet=quiet)
         result = await (run(page, as_json=as_json) if fetch.missing else fetch.result())
     if as_json:
-        shown = fetching.result_json(result, ledger_url, allow_partial=allow_partial)
+        shown = render_fetch.result_json(result, ledger_url, allow_partial=allow_partial)
         click.echo(data.to_json(shown))
-    note(fetching.summary(result, allow_partial=allow_partial))
+    note(render_fetch.summary(result, allow_partial=allow_partial))
     if not quiet and result.id is not None:
         note(f"ledger: {redacted(ledger_url)}")
     return _conclude(
@@ -283,13 +283,13 @@ async def _dismiss_when(interrupted: asyncio.Event, crew: Crew) -> None:
 
 def _conclude(result: FetchResult, target: str, *, allow_partial: bool, quiet: bool) -> int:
     """Says what to do next; the exit code says the same."""
-    remedy = fetching.remedy(result, same_command())
+    remedy = render_fetch.remedy(result, same_command())
     if result.interrupted:
         hint(remedy)
         return INTERRUPTED
-    if failure := fetching.failure(result, allow_partial=allow_partial):
+    if failure := render_fetch.failure(result, allow_partial=allow_partial):
         complain(failure, remedy)
         return 1
     if not quiet:
-        note(f"\ntry: {fetching.query(target, result.span)}")
+        note(f"\ntry: {render_fetch.query(target, result.span)}")
     return 0

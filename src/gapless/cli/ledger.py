@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from gapless.cli import data
-from gapless.cli.figures import counted
 from gapless.cli.options import common, complain, opened
 from gapless.ledger.views import EVERYTHING
+from gapless.views.figures import counted
 
 
 @click.group()

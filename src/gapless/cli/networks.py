@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from gapless.cli.data import to_json
-from gapless.cli.figures import counted
 from gapless.cli.options import json_option
 from gapless.cli.render import table
 from gapless.networks import ALIASES, FULL, NETWORKS, Check, Network
+from gapless.views.figures import counted
 
 
 @click.command()

@@ -12,15 +12,15 @@ from typing import Any
 
 from gapless.cli.crew import Crew
 from gapless.cli.display import Pace, Smoothed
-from gapless.cli.fetching import endpoint_troubles, spans_text
-from gapless.cli.figures import counted, cut, duration, plain, short
 from gapless.cli.render import BAR, bar
+from gapless.cli.render_fetch import endpoint_troubles, spans_text
 from gapless.cli.waiting import Waiting
 from gapless.ledger.records import Backfill
 from gapless.runtime.counts import Counts
 from gapless.runtime.fetching import Fetching
 from gapless.runtime.plane import Plane
 from gapless.sources.rpc import Served
+from gapless.views.figures import counted, cut, duration, plain, short
 
 _WORTH_TELLING = 1.0  # seconds: a shorter wait is over before anybody has read of it
 _SILENCE = 5.0  # seconds without an answer before anybody wonders

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from gapless.cli.figures import counted, cut, duration, moment, plain, plain_lines, short
 from gapless.core.backfill import State, describe
 from gapless.core.chunk import chunk_id
 from gapless.core.ranges import RangeSet
 from gapless.core.redaction import redact
 from gapless.core.retry import RetryKind, RetryPolicy
+from gapless.views.figures import counted, cut, duration, moment, plain, plain_lines, short
 
 if TYPE_CHECKING:
     from gapless.core.selector import Selection

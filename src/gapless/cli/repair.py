@@ -9,10 +9,9 @@ from itertools import pairwise
 import click
 
 from gapless.checks.levels import Level
-from gapless.cli import data, fetching, verifying
+from gapless.cli import data, render_fetch, render_verify
 from gapless.cli.app import INTERRUPTED
 from gapless.cli.fetch import Run, opened_fetch
-from gapless.cli.figures import counted
 from gapless.cli.metrics import metrics_page
 from gapless.cli.options import anchor_option, common, complain, hint, note
 from gapless.cli.stores import blocks_option, network_option, sink_argument
@@ -26,6 +25,7 @@ from gapless.runtime.suggestions import same_command
 from gapless.runtime.wishes import FetchOptions, wish_for
 from gapless.sinks import Access, Request, open_sink
 from gapless.verification import Report
+from gapless.views.figures import counted
 
 
 @click.command()
@@ -76,27 +76,27 @@ async def repair(
     note(plan.text(replace_branch=replace_branch))
     if dry_run or not (plan.heights or plan.strays or replace_branch):
         if as_json:
-            click.echo(data.to_json(verifying.report_json(before, store.network)))
+            click.echo(data.to_json(render_verify.report_json(before, store.network)))
         if not before.complete:
-            remedy = verifying.repair(before, store.network, store.shown, store.rpc)
-            complain(verifying.verdict(before), remedy)
+            remedy = render_verify.repair(before, store.network, store.shown, store.rpc)
+            complain(render_verify.verdict(before), remedy)
         return 0 if before.complete else 1
     await _remove_strays(store, plan.strays)
     asked = combined(requests) or [Request(before.span, frozenset(it.dataset for it in records))]
     for wish, config in _wishes(store, rpcs, asked, plan, anchors, replace_branch):
         result = await _replaced(wish, config, ledger_url)
-        note(fetching.summary(result))
+        note(render_fetch.summary(result))
         if result.interrupted:
             hint(f"resume with `{same_command()}`")
             return INTERRUPTED
     async with opened_store(ledger_url, target, network_name, blocks_text) as store:
         after = await _verified(store, anchors, deep=not shallow)
     if as_json:
-        click.echo(data.to_json(verifying.report_json(after, store.network)))
+        click.echo(data.to_json(render_verify.report_json(after, store.network)))
     else:
-        click.echo(verifying.report_text(after, store.network))
+        click.echo(render_verify.report_text(after, store.network))
     if not after.complete:
-        complain(verifying.verdict(after))
+        complain(render_verify.verdict(after))
         return 1
     return 0
 
@@ -120,14 +120,16 @@ class Plan:
         return cls(wrong & report.asked, wrong - report.asked, files, elsewhere)
 
     def text(self, *, replace_branch: bool) -> str:
-        lines = [f"{words}; {verifying.BY_HAND}" for words in self.files]
+        lines = [f"{words}; {render_verify.BY_HAND}" for words in self.files]
         if self.strays:
-            lines.append(f"to remove: rows of {verifying.spans_text(self.strays)}, never asked for")
+            lines.append(
+                f"to remove: rows of {render_verify.spans_text(self.strays)}, never asked for"
+            )
         if self.heights:
             count = counted(len(self.heights), "block")
-            lines.append(f"to replace: {count}: {verifying.spans_text(self.heights)}")
+            lines.append(f"to replace: {count}: {render_verify.spans_text(self.heights)}")
         if self.elsewhere:
-            spans = verifying.spans_text(self.elsewhere)
+            spans = render_verify.spans_text(self.elsewhere)
             lines.append(f"of another chain or branch: {spans}; `--replace-branch` replaces them")
         if replace_branch:
             lines.append("to replace: also whatever is not on the node's chain, once it is asked")

@@ -9,7 +9,7 @@ from random import Random
 
 import click
 
-from gapless.cli import data, speech, verifying
+from gapless.cli import data, render_verify, speech
 from gapless.cli.display import CLEAR, LINE_EVERY
 from gapless.cli.options import anchor_option, common, complain, note
 from gapless.cli.stores import blocks_option, network_option, sink_argument
@@ -88,7 +88,7 @@ class RowProgress:
         now = time.monotonic()
         if now - self._written_at >= (_REDRAW_EVERY if self._live else LINE_EVERY):
             self._written_at = now
-            line = verifying.progress_line(self._read, self._total, now - self._started)
+            line = render_verify.progress_line(self._read, self._total, now - self._started)
             if self._live:
                 click.echo(f"{CLEAR}{line}", err=True, nl=False)
             else:
@@ -99,7 +99,7 @@ class RowProgress:
         if self._live and self._read:
             click.echo(CLEAR, err=True, nl=False)
         if self._read and seconds >= _WORTH_TELLING:
-            note(verifying.rate_line(self._read, seconds))
+            note(render_verify.rate_line(self._read, seconds))
 
 
 async def _compared(store: Store, report: Report, against: str) -> Report:
@@ -124,9 +124,9 @@ async def _compared(store: Store, report: Report, against: str) -> Report:
 
 def _say(store: Store, report: Report, *, as_json: bool) -> None:
     if as_json:
-        click.echo(data.to_json(verifying.report_json(report, store.network)))
+        click.echo(data.to_json(render_verify.report_json(report, store.network)))
     else:
-        click.echo(verifying.report_text(report, store.network))
+        click.echo(render_verify.report_text(report, store.network))
     if not report.complete:
-        remedy = verifying.repair(report, store.network, store.shown, store.rpc)
-        complain(verifying.verdict(report), remedy)
+        remedy = render_verify.repair(report, store.network, store.shown, store.rpc)
+        complain(render_verify.verdict(report), remedy)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from gapless.cli.figures import duration, plain
 from gapless.core.backfill import State
 from gapless.core.chunk import Status
 from gapless.ledger import Ledger
 from gapless.ledger.records import Backfill
+from gapless.views.figures import duration, plain
 
 
 class Waiting(NamedTuple):

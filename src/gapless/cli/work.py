@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import sub
 from typing import Any, NamedTuple
 
-from gapless.cli.figures import counted, duration, short
 from gapless.telemetry import metrics
 from gapless.telemetry.metrics import Snapshot
+from gapless.views.figures import counted, duration, short
 
 OUTCOMES = {
     "completed": "completed",

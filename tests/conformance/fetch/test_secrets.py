@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 import gapless
-from gapless.cli import fetching as texts
+from gapless.cli import render_fetch as texts
 from gapless.cli.logs import formatter
 from gapless.config import Config
 from gapless.core.backfill import State

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from gapless.cli import data, render
 from gapless.cli.display import CLEAR, ProgressDisplay
-from gapless.cli.figures import counted, cut, duration, moment, plain, short
 from gapless.core.backfill import Lifecycle, State, Stop
 from gapless.core.chunk import Order
 from gapless.core.ranges import RangeSet
 from gapless.core.retry import RetryPolicy
 from gapless.ledger.records import Backfill, ChunkCounts, DeadLetter
 from gapless.runtime.explain import Explanation
+from gapless.views.figures import counted, cut, duration, moment, plain, short
 
 NOON = 1_700_000_000.0
 

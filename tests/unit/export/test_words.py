@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gapless.cli.exporting import gaps_text, repair
+from gapless.cli.render_export import gaps_text, repair
 from gapless.core.ranges import RangeSet
 
 

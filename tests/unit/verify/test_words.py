@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gapless.cli.verifying import repair, report_text, spans_text, verdict
+from gapless.cli.render_verify import repair, report_text, spans_text, verdict
 from gapless.core.errors import BadSelector
 from gapless.core.ranges import RangeSet, Span
 from gapless.runtime.stores import span_of

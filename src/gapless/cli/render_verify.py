@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from gapless.cli.figures import counted, duration, short
 from gapless.cli.render import table
 from gapless.core.ranges import RangeSet, Span
 from gapless.runtime.suggestions import fetch_command, repair_command
 from gapless.schema import TABLES
 from gapless.verification import Coverage, Finding, Report
+from gapless.views.figures import counted, duration, short
 
 BY_HAND = "remove it by hand, or move it out of the folder"
 """What to do about a file that the manifest does not list: nobody knows whose it is."""

@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gapless.cli.figures import counted, cut, duration, moment, plain, short
 from gapless.core.backfill import State
 from gapless.core.heights import Tag
 from gapless.core.ranges import RangeSet, Span
@@ -18,6 +17,7 @@ from gapless.runtime.places import USUAL, USUAL_VARIABLE
 from gapless.schema.ddl import quoted
 from gapless.sinks.location import kind_of
 from gapless.sources.rpc import Served
+from gapless.views.figures import counted, cut, duration, moment, plain, short
 
 _TROUBLE = 60  # characters
 

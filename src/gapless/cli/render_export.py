@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gapless.cli.figures import counted
-from gapless.cli.verifying import spans_text
+from gapless.cli.render_verify import spans_text
 from gapless.core.ranges import RangeSet, Span
 from gapless.export import VERSIONS
 from gapless.runtime.suggestions import fetch_command, repair_command
 from gapless.schema import BLOCKS
+from gapless.views.figures import counted
 
 
 def summary(network: str, span: Span, rows: int, table: str) -> str:

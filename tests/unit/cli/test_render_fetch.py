@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gapless.cli.fetching import endpoint_troubles
+from gapless.cli.render_fetch import endpoint_troubles
 from gapless.sources.rpc import Served
 
 WELL = Served(calls=9, trouble="HTTP 500")  # it had some trouble, and has recovered
