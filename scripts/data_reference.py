@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from gapless.cli.networks import aliases, finality, not_proven
+from gapless.cli.networks import finality, not_proven
 from gapless.networks import NETWORKS, Check, Network
 from gapless.schema.reference import reference
+from gapless.views.networks import network_view
 
 _NAMES = re.compile(rf"\b({'|'.join(Check)}|root)\b")
 FOLDER = Path(__file__).resolve().parents[1] / "docs/reference"
@@ -50,13 +51,14 @@ def _lines() -> Iterator[str]:
 
 
 def _row(network: Network) -> str:
+    shown = network_view(network)
     cells = (
-        f"`{network.name}`",
-        "any" if network.chain_id is None else str(network.chain_id),
-        ", ".join(f"`{alias}`" for alias in aliases(network)),
-        finality(network).replace("finalized", "`finalized`"),
+        f"`{shown.name}`",
+        "any" if shown.chain_id is None else str(shown.chain_id),
+        ", ".join(f"`{alias}`" for alias in shown.aliases),
+        finality(shown.finality).replace("finalized", "`finalized`"),
         _NAMES.sub(r"`\1`", "; ".join(not_proven(network))) or "—",
-        ", ".join(f"{each.height:,}" for each in network.anchors) or "—",
+        ", ".join(f"{each.height:,}" for each in shown.known_blocks) or "—",
     )
     return f"| {' | '.join(cells)} |"
 

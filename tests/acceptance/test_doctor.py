@@ -91,7 +91,10 @@ def test_a_poor_node(poor_node: str) -> None:
     assert (it["receipts_by_block"], it["receipts_by_transaction"]) == (False, True)
     assert (it["batch_calls"], it["logs_range"]) == (10, 20)
     assert "history begins at 30: older blocks need an archive endpoint" in it["meaning"]
-    assert "finality is not told: what is 64 blocks deep counts as final" in it["meaning"]
+    finality = (
+        "the node reports no finalized block: blocks at least 64 below the head count as final"
+    )
+    assert finality in it["meaning"]
 
 
 def test_a_table_for_people(node: str, poor_node: str) -> None:

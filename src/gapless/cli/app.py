@@ -134,9 +134,10 @@ def _say(error: str, hint: str | None, code: str) -> None:
 
 def _print_error(error: str, hint: str | None, code: str) -> None:
     if speech.wants_json():
-        from gapless.cli.data import to_json
+        from gapless.cli.output import print_json  # and with it, what help does without
+        from gapless.views.errors import ErrorFacts, ErrorView
 
-        click.echo(to_json({"error": {"code": code, "message": error, "hint": hint}}))
+        print_json(ErrorView(ErrorFacts(code=code, message=error, hint=hint)))
 
 
 def _code(error: GaplessError) -> str:

@@ -10,8 +10,9 @@ from typing import BinaryIO
 
 import click
 
-from gapless.cli import data, render_export
+from gapless.cli import render_export
 from gapless.cli.options import common, note
+from gapless.cli.output import print_json
 from gapless.cli.stores import blocks_option, network_option, sink_argument
 from gapless.core.errors import Damaged, Incomplete, UsageError
 from gapless.core.ranges import Span
@@ -20,6 +21,7 @@ from gapless.export.layout import Layout
 from gapless.export.output import new_file, refuse_unwritable, stdout
 from gapless.runtime.stores import Store, opened_store
 from gapless.runtime.suggestions import fetch_command
+from gapless.views.export import export_view
 
 _STDOUT = "-"
 _TABLES = [*dict.fromkeys(table for layouts in LAYOUTS.values() for table in layouts)]
@@ -80,11 +82,11 @@ async def export(
             raise
         except BrokenPipeError:  # whoever reads has enough
             return 1
+    shown = export_view(store.network, span, rows, schema, output)
     if as_json:
-        told = render_export.export_json(store.network, span, rows, schema, output)
-        click.echo(data.to_json(told))
+        print_json(shown)
     else:
-        note(render_export.summary(store.network, span, rows, table_name))
+        note(render_export.summary(shown, table_name))
     return 0
 
 

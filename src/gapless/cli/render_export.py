@@ -3,38 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from gapless.cli.render_verify import spans_text
 from gapless.core.ranges import RangeSet, Span
-from gapless.export import VERSIONS
 from gapless.runtime.suggestions import fetch_command, repair_command
 from gapless.schema import BLOCKS
-from gapless.views.figures import counted
+from gapless.views.export import ExportView
+from gapless.views.figures import counted, span_text, spans_text
 
 
-def summary(network: str, span: Span, rows: int, table: str) -> str:
-    blocks = spans_text(RangeSet.of(span))
-    return f"{network}: {counted(rows, 'row')} of {table}, blocks {blocks}"
-
-
-def export_json(network: str, span: Span, rows: int, schema: str, output: str) -> dict[str, Any]:
-    return {
-        "network": network,
-        "first": span.first,
-        "last": span.last,
-        "rows": rows,
-        "schema": schema,
-        "schema_version": VERSIONS[schema],
-        "output": output,
-    }
+def summary(export: ExportView, table: str) -> str:
+    blocks = span_text(Span(export.first, export.last))
+    return f"{export.network}: {counted(export.rows, 'row')} of {table}, blocks {blocks}"
 
 
 def gaps_text(gaps: Mapping[str, RangeSet]) -> str:
     """Which blocks are missing, and which lack rows of another table."""
     parts = [
         f"{'' if name == BLOCKS.name else f'{name} of '}{counted(len(heights), 'block')} missing: "
-        f"{spans_text(heights)}"
+        f"{spans_text(heights.spans)}"
         for name, heights in gaps.items()
     ]
     return "; ".join(parts)

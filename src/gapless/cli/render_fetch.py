@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from gapless.core.backfill import State
 from gapless.core.heights import Tag
@@ -12,22 +11,22 @@ from gapless.core.ranges import RangeSet, Span
 from gapless.ledger import redacted
 from gapless.postgres.url import split
 from gapless.runtime.fetch import calls_for
-from gapless.runtime.fetching import Fetching, FetchResult
+from gapless.runtime.fetching import Fetching
 from gapless.runtime.places import USUAL, USUAL_VARIABLE
 from gapless.schema.ddl import quoted
 from gapless.sinks.location import kind_of
-from gapless.sources.rpc import Served
-from gapless.views.figures import counted, cut, duration, moment, plain, short
+from gapless.views.fetch import PARTIAL, EndpointView, FetchView
+from gapless.views.figures import (
+    counted,
+    cut,
+    duration,
+    plain,
+    short,
+    spans_text,
+    time_text,
+)
 
 _TROUBLE = 60  # characters
-
-
-def spans_text(spans: Iterable[Span], most: int = 3) -> str:
-    """Spans for people: `0-99, 200-299 and 4 more`."""
-    listed = list(spans)
-    texts = [f"{first:,}-{last:,}" if first < last else f"{first:,}" for first, last in listed]
-    more = f" and {len(listed) - most:,} more" if len(listed) > most else ""
-    return ", ".join(texts[:most]) + more
 
 
 def where(fetch: Fetching) -> str:
@@ -90,131 +89,68 @@ def plan(fetch: Fetching) -> str:
     return text
 
 
-INTERRUPTED, PARTIAL = "INTERRUPTED", "PARTIAL"
-
-
-def state(result: FetchResult, *, allow_partial: bool = False) -> str:
-    """What became of a fetch: how its backfill stands, unless that is not all there is to say."""
-    if result.interrupted:
-        return INTERRUPTED
-    if result.state is State.SUCCEEDED and result.not_final and not allow_partial:
-        return PARTIAL
-    return result.state
-
-
-def result_json(
-    result: FetchResult, ledger_url: str, *, allow_partial: bool = False
-) -> dict[str, Any]:
-    return {
-        "id": result.id,
-        "state": state(result, allow_partial=allow_partial),
-        "error": result.error,
-        "network": result.spec.network,
-        "chain_id": result.spec.chain_id,
-        "first": result.span.first,
-        "last": result.span.last,
-        "blocks": result.span.size,
-        "requested": result.requested,
-        "final": result.final,
-        "stored": result.stored.spans,
-        "fetched": result.fetched,
-        "batches": result.batches,
-        "rows": dict(result.rows),
-        "gaps": result.gaps.spans,
-        "unproven": result.unproven.spans,
-        "verify": result.spec.verify,
-        "not_proven": sorted(result.not_proven),
-        "reproven": result.reproven,
-        "started_at": moment(result.started_at),
-        "ended_at": moment(result.ended_at),
-        "seconds": round(result.seconds, 3),
-        "blocks_per_second": round(result.blocks_per_second, 1),
-        "calls": dict(sorted(result.calls.items())),
-        "requests": result.requests,
-        "retries": result.retries,
-        "refused": result.refused,
-        "endpoints": [_endpoint_json(name, it) for name, it in result.endpoints.items()],
-        "sink": result.spec.sink,
-        "ledger": redacted(ledger_url),
-    }
-
-
-def _endpoint_json(name: str, served: Served) -> dict[str, Any]:
-    return {
-        "name": name,
-        "calls": served.calls,
-        "refused": served.refused,
-        "trouble": served.trouble or None,
-        "resting": served.resting,
-        "usable": not served.down,
-    }
-
-
-def endpoint_troubles(endpoints: Mapping[str, Served]) -> list[tuple[str, str]]:
-    """The endpoints that are down, or whose answers did not hold, and what is wrong with them."""
+def endpoint_troubles(endpoints: Iterable[EndpointView]) -> list[tuple[str, str]]:
+    """The endpoints that are down, or whose answers failed the checks, and what is wrong."""
     found = []
-    for name, served in endpoints.items():
-        refused = f"{counted(served.refused, 'answer')} refused" if served.refused else ""
-        trouble = cut(plain(served.trouble), _TROUBLE) if served.down else ""
+    for each in endpoints:
+        refused = f"{counted(each.refused, 'answer')} refused" if each.refused else ""
+        trouble = "" if each.usable else cut(plain(each.trouble or ""), _TROUBLE)
         if said := ", ".join(filter(None, (trouble, refused))):
-            found.append((name, said))
+            found.append((each.name, said))
     return found
 
 
-def summary(result: FetchResult, *, allow_partial: bool = False) -> str:
+def summary(fetch: FetchView) -> str:
     """What came of a fetch, in a few lines."""
-    outcome = state(result, allow_partial=allow_partial)
-    shown = outcome if result.interrupted else outcome.lower()
-    line = f"{shown}: {result.spec.network} {_heights(result.span)}"
-    line += f", {counted(result.fetched, 'block')} fetched"
-    if result.fetched:
-        line += f" in {duration(result.seconds)}, {short(result.blocks_per_second)} blocks/s"
-    rows = ", ".join(f"{count:,} {name}" for name, count in result.rows.items())
-    calls = ", ".join(f"{count:,} {name}" for name, count in sorted(result.calls.items()))
+    shown = fetch.state if fetch.interrupted else fetch.state.lower()
+    line = f"{shown}: {fetch.network} {_heights(Span(fetch.first, fetch.last))}"
+    line += f", {counted(fetch.fetched, 'block')} fetched"
+    if fetch.fetched:
+        line += f" in {duration(fetch.seconds)}, {short(fetch.blocks_per_second)} blocks/s"
+    rows = ", ".join(f"{count:,} {name}" for name, count in fetch.rows.items())
+    calls = ", ".join(f"{count:,} {name}" for name, count in fetch.calls.items())
     lines = [line]
-    if result.reproven:
-        lines.append(f"proven again from stored rows: {counted(result.reproven, 'block')}")
-    if result.fetched:
-        times = f"from {moment(result.started_at)} to {moment(result.ended_at)}"
-        lines.append(f"written: {counted(result.batches, 'batch', 'batches')} {times}")
+    if fetch.reproven:
+        lines.append(f"proven again from stored rows: {counted(fetch.reproven, 'block')}")
+    if fetch.fetched:
+        times = f"from {time_text(fetch.started_at)} to {time_text(fetch.ended_at)}"
+        lines.append(f"written: {counted(fetch.batches, 'batch', 'batches')} {times}")
     lines.append(f"stored: {rows or 'nothing'}")
-    lines.append(f"calls: {calls}, in {counted(result.requests, 'request')}")
-    if result.retries:
-        lines[-1] += f"; {counted(result.retries, 'call')} sent again"
-    if result.refused:
-        lines[-1] += f"; {counted(result.refused, 'answer')} refused"
-    for name, trouble in endpoint_troubles(result.endpoints):
+    lines.append(f"calls: {calls}, in {counted(fetch.requests, 'request')}")
+    if fetch.retries:
+        lines[-1] += f"; {counted(fetch.retries, 'call')} sent again"
+    if fetch.refused:
+        lines[-1] += f"; {counted(fetch.refused, 'answer')} refused"
+    for name, trouble in endpoint_troubles(fetch.endpoints):
         lines.append(f"endpoint {name}: {trouble}")
-    if result.not_proven and result.rows:
-        lines.append(f"not proven: {', '.join(sorted(result.not_proven))}")
+    if fetch.not_proven and fetch.rows:
+        lines.append(f"not proven: {', '.join(fetch.not_proven)}")
     return "\n".join(lines)
 
 
-def failure(result: FetchResult, *, allow_partial: bool = False) -> str | None:
-    """What is not as it was asked for, and why if that is known; None if all is."""
+def failure(fetch: FetchView) -> str | None:
+    """What differs from what was asked for, and why if that is known; None if nothing does."""
     parts = []
-    if result.gaps:
-        parts.append(f"{counted(len(result.gaps), 'block')} missing: {_spans(result.gaps)}")
-    if result.unproven:
-        count = counted(len(result.unproven), "block")
-        parts.append(f"{count} stored, but not proven as asked: {_spans(result.unproven)}")
-    if not parts and result.state is State.SUCCEEDED:
-        if result.not_final is None or allow_partial:
+    if fetch.gaps:
+        count = counted(len(RangeSet(fetch.gaps)), "block")
+        parts.append(f"{count} missing: {spans_text(fetch.gaps)}")
+    if fetch.unproven:
+        count = counted(len(RangeSet(fetch.unproven)), "block")
+        parts.append(f"{count} stored, but not proven as asked: {spans_text(fetch.unproven)}")
+    if not parts:
+        if fetch.state == State.SUCCEEDED:
             return None
-        return _not_final_text(result.not_final)
-    reason = f" ({plain(result.error)})" if result.error else ""
-    return ("; ".join(parts) or f"the backfill is {result.state}") + reason
+        if fetch.state == PARTIAL and fetch.not_final is not None:
+            return _not_final_text(fetch.not_final)
+    reason = f" ({plain(fetch.error)})" if fetch.error else ""
+    return ("; ".join(parts) or f"the backfill is {fetch.state}") + reason
 
 
-def _spans(heights: RangeSet) -> str:
-    return spans_text(heights.spans)
-
-
-def remedy(result: FetchResult, command: str) -> str:
+def remedy(fetch: FetchView, command: str) -> str:
     """What to do about a fetch that has not brought all that was asked for."""
-    if result.interrupted:
+    if fetch.interrupted:
         return f"resume with `{command}`"
-    if result.gaps or result.unproven or result.state is not State.SUCCEEDED:
+    if fetch.gaps or fetch.unproven or fetch.state not in (State.SUCCEEDED, PARTIAL):
         return f"`{command}` tries again; one more `--rpc` gives a second opinion"
     return "run it again later, or give `--allow-partial` if what is final is enough"
 

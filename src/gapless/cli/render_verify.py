@@ -2,40 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from gapless.cli.render import table
 from gapless.core.ranges import RangeSet, Span
 from gapless.runtime.suggestions import fetch_command, repair_command
 from gapless.schema import TABLES
-from gapless.verification import Coverage, Finding, Report
-from gapless.views.figures import counted, duration, short
+from gapless.verification import Report
+from gapless.views.figures import counted, duration, short, span_text, spans_text
+from gapless.views.verify import FindingView, ReportView, SpansByCheck
 
 BY_HAND = "remove it by hand, or move it out of the folder"
 """What to do about a file that the manifest does not list: nobody knows whose it is."""
 _MOST = 20  # findings that a person wants to read; JSON has all
 
 
-def spans_text(heights: RangeSet, most: int = 4) -> str:
-    """Ranges for people, the first few of them."""
-    shown = [_span(span) for span in heights.spans[:most]]
-    more = len(heights.spans) - most
-    return ", ".join([*shown, f"{more:,} more"] if more > 0 else shown)
-
-
-def report_text(report: Report, network: str) -> str:
+def report_text(report: ReportView) -> str:
     """What was looked at, what is there, and what is wrong."""
-    asked = report.coverage[0].heights | report.coverage[0].gaps
-    head = f"{network}: blocks {spans_text(asked)} ({counted(len(asked), 'block')})"
-    lines = [head, *(f"  {line}" for line in _tables(report)), *_proofs(report)]
-    lines += (f"  {line}" for line in _anchored(report))
-    lines += _findings(report.findings)
+    blocks = report.tables[0]
+    asked = RangeSet(blocks.stored) | RangeSet(blocks.gaps)
+    lines = [
+        f"{report.network}: blocks {spans_text(asked.spans)} ({counted(len(asked), 'block')})",
+        *(f"  {line}" for line in _tables(report)),
+        *_proofs(report),
+        *_anchored(report),
+        *_findings(report.findings),
+    ]
     if report.complete:
         how = "digests, links, counts and proofs" if report.deep else "links and counts"
         lines.append(f"complete: nothing is missing, and {how} agree")
         if report.not_proven:
-            lines[-1] += f"; not proven: {_by_check(report.not_proven, report)}"
+            lines[-1] += f"; not proven: {_by_check(report.not_proven, blocks.stored)}"
     return "\n".join(lines)
 
 
@@ -53,7 +50,8 @@ def verdict(report: Report) -> str:
     """What is wrong, in one line."""
     parts = []
     if report.gaps:
-        parts.append(f"{counted(len(report.gaps), 'block')} missing: {spans_text(report.gaps)}")
+        count = counted(len(report.gaps), "block")
+        parts.append(f"{count} missing: {spans_text(report.gaps.spans)}")
     if report.findings:
         parts.append(counted(len(report.findings), "finding"))
     return "; ".join(parts)
@@ -75,106 +73,45 @@ def repair(report: Report, network: str, sink: str, rpc: str) -> str:
     return f"fill the gaps: `{fetch_command(network, f'{first}:{last}', sink, rpc, *some)}`"
 
 
-def report_json(report: Report, network: str) -> dict[str, Any]:
-    return {
-        "network": network,
-        "chain_id": report.chain_id,
-        "first": report.span.first,
-        "last": report.span.last,
-        "complete": report.complete,
-        "deep": report.deep,
-        "not_proven": _spans(report.not_proven),
-        "anchored": [{"height": it.height, "blocks": it.heights.spans} for it in report.anchored],
-        "reproven": None if report.reproven is None else _spans(report.reproven.proven),
-        "not_reproven": None if report.reproven is None else _spans(report.reproven.not_again),
-        "tables": [
-            _coverage_json(each, report.damaged_in(each.dataset)) for each in report.coverage
-        ],
-        "findings": [
-            {
-                "check": each.check,
-                "table": each.dataset,
-                "first": each.span.first,
-                "last": each.span.last,
-                "message": each.words,
-            }
-            for each in report.findings
-        ],
-    }
-
-
-def gaps_json(report: Report, network: str) -> dict[str, Any]:
-    return {
-        "network": network,
-        "chain_id": report.chain_id,
-        "gaps": report.gaps.spans,
-        "damaged": report.damaged.spans,
-        "blocks": len(report.gaps | report.damaged),
-    }
-
-
-def _spans(of: Mapping[str, RangeSet]) -> dict[str, Sequence[Span]]:
-    return {check: heights.spans for check, heights in of.items()}
-
-
-def _coverage_json(coverage: Coverage, damaged: RangeSet) -> dict[str, Any]:
-    return {
-        "table": coverage.dataset,
-        "rows": coverage.rows,
-        "stored": coverage.heights.spans,
-        "gaps": coverage.gaps.spans,
-        "damaged": damaged.spans,
-        "proven": _spans(coverage.proven),
-        "unproven": _spans(coverage.unproven),
-    }
-
-
-def _tables(report: Report) -> list[str]:
+def _tables(report: ReportView) -> list[str]:
     rows = [("table", "blocks", "rows", "missing or damaged")]
-    for it in report.coverage:
-        wrong = it.gaps | report.damaged_in(it.dataset)
-        rows.append(
-            (it.dataset, f"{len(it.heights):,}", f"{it.rows:,}", spans_text(wrong) or "none")
-        )
+    for each in report.tables:
+        wrong = (RangeSet(each.gaps) | RangeSet(each.damaged)).spans
+        blocks = len(RangeSet(each.stored))
+        rows.append((each.table, f"{blocks:,}", f"{each.rows:,}", spans_text(wrong) or "none"))
     return table(rows).splitlines()
 
 
-def _proofs(report: Report) -> Iterator[str]:
+def _proofs(report: ReportView) -> Iterator[str]:
     """Which checks held for all blocks when they were stored, and which the rows still prove."""
-    blocks = report.coverage[0]
-    if not blocks.heights:
+    blocks = report.tables[0]
+    if not blocks.stored:
         return
-    everywhere = [check for check, heights in blocks.proven.items() if heights == blocks.heights]
+    everywhere = [check for check, spans in blocks.proven.items() if spans == blocks.stored]
     yield f"  proven: {', '.join(everywhere) or 'nothing for all blocks'}"
-    for check, heights in blocks.proven.items():
-        if heights != blocks.heights:
-            yield f"  proven in part: {check} at {spans_text(heights)}"
-    if report.reproven is not None and report.reproven.not_again:
-        found = _by_check(report.reproven.not_again, report)
+    for check, spans in blocks.proven.items():
+        if spans != blocks.stored:
+            yield f"  proven in part: {check} at {spans_text(spans)}"
+    if report.not_reproven:
+        found = _by_check(report.not_reproven, blocks.stored)
         yield f"  recorded as proven, but rows alone cannot show it again: {found}"
 
 
-def _anchored(report: Report) -> Iterator[str]:
+def _anchored(report: ReportView) -> Iterator[str]:
     for each in report.anchored:
-        yield f"anchored at {each.height:,}: blocks {spans_text(each.heights)}"
+        yield f"  anchored at {each.height:,}: blocks {spans_text(each.blocks)}"
 
 
-def _by_check(found: Mapping[str, RangeSet], report: Report) -> str:
+def _by_check(found: SpansByCheck, every: tuple[Span, ...]) -> str:
     """Checks by name, with the blocks where it is not all of them."""
-    every = report.coverage[0].heights
     return ", ".join(
-        check if heights == every else f"{check} at {spans_text(heights)}"
-        for check, heights in found.items()
+        check if spans == every else f"{check} at {spans_text(spans)}"
+        for check, spans in found.items()
     )
 
 
-def _findings(findings: Sequence[Finding]) -> Iterator[str]:
+def _findings(findings: Sequence[FindingView]) -> Iterator[str]:
     for each in findings[:_MOST]:
-        yield f"{each.dataset} {_span(each.span)}: {each.words}"
+        yield f"{each.table} {span_text(Span(each.first, each.last))}: {each.message}"
     if len(findings) > _MOST:
         yield f"and {len(findings) - _MOST:,} more; `--json` lists all"
-
-
-def _span(span: Span) -> str:
-    first, last = span
-    return f"{first:,}" if first == last else f"{first:,}-{last:,}"

@@ -9,15 +9,17 @@ from random import Random
 
 import click
 
-from gapless.cli import data, render_verify, speech
+from gapless.cli import render_verify, speech
 from gapless.cli.display import CLEAR, LINE_EVERY
 from gapless.cli.options import anchor_option, common, complain, note
+from gapless.cli.output import print_json
 from gapless.cli.stores import blocks_option, network_option, sink_argument
 from gapless.config import load
 from gapless.runtime.stores import Store, opened_store
 from gapless.schema import BLOCKS
 from gapless.verification import Report, compare
 from gapless.verification.against import sampled
+from gapless.views.verify import report_view
 
 _SAMPLES = 32
 _PATIENCE = 20.0
@@ -123,10 +125,11 @@ async def _compared(store: Store, report: Report, against: str) -> Report:
 
 
 def _say(store: Store, report: Report, *, as_json: bool) -> None:
+    shown = report_view(report, store.network)
     if as_json:
-        click.echo(data.to_json(render_verify.report_json(report, store.network)))
+        print_json(shown)
     else:
-        click.echo(render_verify.report_text(report, store.network))
+        click.echo(render_verify.report_text(shown))
     if not report.complete:
         remedy = render_verify.repair(report, store.network, store.shown, store.rpc)
         complain(render_verify.verdict(report), remedy)
