@@ -27,6 +27,7 @@ from gapless.core.anchors import Anchor
 from gapless.core.errors import UsageError
 from gapless.core.evm.checkpoints import CHECKPOINTS
 from gapless.core.evm.header import HeaderForm
+from gapless.core.remedies import ListNetworks
 from gapless.core.similar import did_you_mean
 
 
@@ -224,15 +225,12 @@ def find_network(key: str | int) -> Network:
     name = key.strip().lower()
     found = NETWORKS.get(ALIASES.get(name, name))
     if found is None:
-        raise UsageError(f"there is no network `{key}`", hint=_suggestion(name))
+        similar = did_you_mean(name, [*NETWORKS, *ALIASES])
+        remedy = None if similar else ListNetworks()
+        raise UsageError(f"there is no network `{key}`", hint=similar, remedy=remedy)
     return found
 
 
 def network_of_chain(chain_id: int) -> Network:
     """The network of a chain id; one that is not known is `custom`, with that id."""
     return _BY_CHAIN_ID.get(chain_id) or replace(CUSTOM, chain_id=chain_id)
-
-
-def _suggestion(name: str) -> str:
-    similar = did_you_mean(name, [*NETWORKS, *ALIASES])
-    return similar or "`gapless networks` lists them; `custom` takes any EVM chain"

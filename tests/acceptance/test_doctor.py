@@ -110,7 +110,7 @@ def test_one_of_two_is_not_there(node: str) -> None:
     shown = doctor("--rpc", NOBODY, "--rpc", node, code=1)
     assert "earliest block" in shown.stdout
     assert "`127.0.0.1:1` (no connection (connection refused))" in shown.stderr
-    assert "hint: is this the URL of a JSON-RPC node" in shown.stderr
+    assert "hint: Is this the URL of a JSON-RPC node" in shown.stderr
 
 
 def test_none_is_a_node(cache: Path) -> None:
@@ -152,7 +152,7 @@ def test_the_endpoint_of_the_environment(node: str, monkeypatch: pytest.MonkeyPa
     [
         ((), "there is no endpoint to ask"),
         (("--rpc", f"ftp://host/{KEY}"), "endpoint `host` has no usable URL"),
-        (("--rpc", f"http://[{KEY}"), "`--rpc` is not a usable URL"),
+        (("--rpc", f"http://[{KEY}"), "the URL of an endpoint is not usable"),
     ],
 )
 def test_what_makes_no_sense_is_refused(

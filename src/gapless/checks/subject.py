@@ -12,6 +12,7 @@ from typing import NamedTuple, NoReturn
 
 from gapless.core.errors import BadBlock
 from gapless.core.evm.keccak import keccak
+from gapless.core.remedies import LowerLevel
 from gapless.networks import Check, Network
 from gapless.sources.evm.structs import Block, Header, LightBlock, Receipt, Transaction
 
@@ -35,10 +36,6 @@ _MEANINGS: dict[Check, str] = {
     Check.ANCHOR: "the node is on another chain, or on an abandoned branch of it",
     Check.AGREED: "one of them leaves logs out, adds or alters some",
 }
-_HINT = (
-    "another endpoint may have the true block; if all agree, the network's rules may have changed:"
-    " a lower `--verify` level stores its blocks, without this proof"
-)
 
 
 class Subject(NamedTuple):
@@ -70,7 +67,7 @@ def refuse(network: Network, height: int, check: Check, finding: str) -> NoRetur
         f"{_MEANINGS[check]}",
         height=height,
         check=check,
-        hint=_HINT,
+        remedy=LowerLevel(),
     )
 
 

@@ -97,7 +97,10 @@ def main() -> None:
         _say(*in_our_words(error), "usage_error")
         sys.exit(2)
     except GaplessError as error:
-        _say(str(error), error.hint, _code(error))
+        from gapless.cli.remedies import hint_of  # which help does without
+        from gapless.cli.suggestions import Commands
+
+        _say(str(error), hint_of(error, Commands()), error.code)
         sys.exit(error.exit_code)
     except Exception as error:  # noqa: BLE001 - a fault of ours: say where, as Python would
         speech.say(_known_secrets().struck(traceback.format_exc()))
@@ -138,11 +141,6 @@ def _print_error(error: str, hint: str | None, code: str) -> None:
         from gapless.views.errors import ErrorFacts, ErrorView
 
         print_json(ErrorView(ErrorFacts(code=code, message=error, hint=hint)))
-
-
-def _code(error: GaplessError) -> str:
-    """The kind of an error for programs: `not_found` for `NotFound`."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", type(error).__name__).lower()
 
 
 def _known_secrets() -> Secrets:

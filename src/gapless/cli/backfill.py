@@ -10,7 +10,7 @@ import click
 from gapless.cli import render
 from gapless.cli.app import LazyGroup
 from gapless.cli.display import ChunkLine, ProgressDisplay
-from gapless.cli.options import Duration, common, hint, limit_option, note, opened
+from gapless.cli.options import Duration, commands, common, hint, limit_option, note, opened
 from gapless.cli.output import print_json
 from gapless.cli.report import exit_code, report
 from gapless.core.backfill import State
@@ -90,7 +90,7 @@ async def show(
         click.echo(render.backfill_page(shown, found.now, hidden=max(hidden, 0)))
         if shown.attempts:
             click.echo(f"\n{render.attempts(shown.attempts)}")
-        hint(render.next_step(shown, shown.waiting))
+        hint(render.next_step(shown, shown.waiting, commands()))
 
 
 @backfill.command()
@@ -225,4 +225,5 @@ async def _echo(ledger: Ledger, found: Backfill, as_json: bool) -> None:
     else:
         click.echo(render.backfill_table([shown]))
         explained = await Controller(ledger).explain(found.id, limit=1)
-        hint(render.next_step(shown, [explanation_view(each) for each in explained]))
+        waiting = [explanation_view(each) for each in explained]
+        hint(render.next_step(shown, waiting, commands()))

@@ -8,7 +8,7 @@ from typing import ParamSpec, TypeVar
 import click
 
 from gapless.cli import render
-from gapless.cli.options import common, hint, limit_option, note, opened
+from gapless.cli.options import commands, common, hint, limit_option, note, opened
 from gapless.cli.output import print_json
 from gapless.core.errors import UsageError
 from gapless.ledger import Ledger
@@ -126,10 +126,14 @@ async def purge(
 
 async def _chosen(ledger: Ledger, chunk_ids: Sequence[str], everything: bool) -> list[DeadLetter]:
     if bool(chunk_ids) == everything:
-        raise UsageError("name dead letters, or give `--all`", hint="`gapless dead ls` lists them")
+        raise UsageError(
+            "name dead letters, or give `--all`", hint=f"{commands()('dead', 'ls')} lists them"
+        )
     letters = {letter.chunk_id: letter for letter in await ledger.dead(limit=EVERYTHING)}
     if unknown := [chunk_id for chunk_id in chunk_ids if chunk_id not in letters]:
-        raise UsageError(f"`{unknown[0]}` is no dead letter", hint="`gapless dead ls` lists them")
+        raise UsageError(
+            f"`{unknown[0]}` is not a dead letter", hint=f"{commands()('dead', 'ls')} lists them"
+        )
     return [letters[chunk_id] for chunk_id in chunk_ids] if chunk_ids else list(letters.values())
 
 

@@ -10,7 +10,9 @@ import click
 
 from gapless.cli.options import anchor_option, complain, json_option
 from gapless.cli.output import print_json
+from gapless.cli.remedies import hint_of
 from gapless.cli.render import table
+from gapless.cli.suggestions import Commands
 from gapless.config import Config, load
 from gapless.core.anchors import Anchor
 from gapless.core.errors import GaplessError, UsageError
@@ -35,8 +37,8 @@ class Failure(NamedTuple):
 
     @property
     def hint(self) -> str:
-        told = self.error.hint if isinstance(self.error, UsageError) else None
-        return told or "is this the URL of a JSON-RPC node, and does its key still hold?"
+        hint = hint_of(self.error, Commands()) if isinstance(self.error, UsageError) else None
+        return hint or "Is this the URL of a JSON-RPC node, and is the API key still valid?"
 
 
 @click.command()

@@ -16,11 +16,11 @@ from gapless.cli.output import print_json
 from gapless.cli.stores import blocks_option, network_option, sink_argument
 from gapless.core.errors import Damaged, Incomplete, UsageError
 from gapless.core.ranges import Span
+from gapless.core.remedies import FetchBlocks, RepairBlocks
 from gapless.export import FORMATS, LAYOUTS, VERSIONS, Export, find_layout, lacking, range_of
 from gapless.export.layout import Layout
 from gapless.export.output import new_file, refuse_unwritable, stdout
 from gapless.runtime.stores import Store, opened_store
-from gapless.runtime.suggestions import fetch_command
 from gapless.views.export import export_view
 
 _STDOUT = "-"
@@ -78,7 +78,7 @@ async def export(
             with _opened(output) as file:
                 rows = await job.write_to(FORMATS[format_name](layout, file))
         except Damaged as damaged:
-            damaged.hint = render_export.replace_damage(store.shown, store.rpc)
+            damaged.remedy = RepairBlocks(store.shown, store.has_endpoint)
             raise
         except BrokenPipeError:  # whoever reads has enough
             return 1
@@ -96,12 +96,14 @@ async def _span(store: Store, layout: Layout) -> Span:
     if span is None:
         raise Incomplete(
             f"`{store.shown}` holds no {layout.table.name} of {store.network}",
-            hint=f"`{fetch_command(store.network, 'A:B', store.shown, store.rpc)}` brings some",
+            remedy=FetchBlocks(store.network, store.shown, store.has_endpoint),
         )
     if gaps := await lacking(store.sink, store.chain_id, layout, span):
         raise Incomplete(
             render_export.gaps_text(gaps),
-            hint=render_export.repair(gaps, store.network, store.shown, store.rpc),
+            hint=render_export.repair(
+                gaps, store.network, store.shown, has_endpoint=store.has_endpoint
+            ),
         )
     return span
 

@@ -23,6 +23,7 @@ from gapless.cli.logs import log_to_nobody, log_to_stderr
 from gapless.cli.metrics import MetricsPage, metrics_option, metrics_page
 from gapless.cli.options import (
     anchor_option,
+    commands,
     common,
     complain,
     hint,
@@ -33,6 +34,7 @@ from gapless.cli.options import (
 )
 from gapless.cli.output import print_json
 from gapless.cli.progress import FetchLine
+from gapless.cli.suggestions import same_command
 from gapless.cli.work import by_process
 from gapless.config import Config, load
 from gapless.core.chunk import Order
@@ -50,7 +52,6 @@ from gapless.runtime.fetching import (
 )
 from gapless.runtime.finishing import finished_by_workers
 from gapless.runtime.plane import Plane, keep_profiles
-from gapless.runtime.suggestions import same_command
 from gapless.runtime.wishes import FetchOptions, wish_for
 from gapless.sources.rpc import Share
 from gapless.views.backfills import backfill_view
@@ -195,7 +196,7 @@ async def _leave_to_workers(fetch: Fetching, *, as_json: bool, allow_partial: bo
         print_json(shown)
     else:
         click.echo(shown.id)
-    hint(render.worker_needed(shown))
+    hint(render.worker_needed(shown, commands()))
     return 0 if allow_partial or fetch.requested == fetch.span else 1
 
 

@@ -22,7 +22,7 @@ from gapless.cli.app import INTERRUPTED
 from gapless.cli.display import ProgressDisplay
 from gapless.cli.logs import log_to_stderr
 from gapless.cli.metrics import MetricsPage, metrics_page
-from gapless.cli.options import hint, note, opened
+from gapless.cli.options import commands, hint, note, opened
 from gapless.cli.output import print_json
 from gapless.cli.report import exit_code, report
 from gapless.cli.signals import ENDING, protect_children
@@ -76,8 +76,8 @@ async def _run(
         note(render.outcome(found))
     report(found, engine.ledger.url)
     shown = backfill_view(found)
-    if not found.state.ended and render.next_step(shown) is None:
-        hint(render.worker_needed(shown))
+    if not found.state.ended and render.next_step(shown, (), commands()) is None:
+        hint(render.worker_needed(shown, commands()))
     code = exit_code(found) if found.state.ended else INTERRUPTED
     leave_if_stuck(engine, code)
     return code

@@ -7,8 +7,8 @@ import click
 from gapless.cli.options import common, hint, note
 from gapless.cli.output import print_json
 from gapless.cli.stores import blocks_option, network_option, sink_argument
+from gapless.cli.suggestions import repair_command
 from gapless.runtime.stores import opened_store
-from gapless.runtime.suggestions import repair_command
 from gapless.views.figures import spans_text
 from gapless.views.verify import gaps_view
 
@@ -41,5 +41,5 @@ async def gaps(
     if report.damaged:
         damaged = spans_text(report.damaged.spans)
         note(f"damaged: {damaged}; `gapless verify` tells what is wrong")
-        hint(f"fetch them again: `{repair_command(store.shown, store.rpc)}`")
+        hint(f"fetch them again: `{repair_command(store.shown, has_endpoint=store.has_endpoint)}`")
     return 1 if report.gaps or report.damaged else 0

@@ -12,6 +12,7 @@ from gapless.core.retry import RetryKind
 from gapless.views.figures import counted, cut, duration, plain, plain_lines, short, time_text
 
 if TYPE_CHECKING:
+    from gapless.cli.suggestions import Commands
     from gapless.ledger.records import Backfill
     from gapless.views.backfills import (
         AttemptView,
@@ -254,26 +255,30 @@ def failure(backfill: BackfillView) -> str:
     return ", ".join(parts) + (f": {plain(backfill.error)}" if backfill.error else "")
 
 
-def next_step(backfill: BackfillView, explanations: Sequence[ExplanationView] = ()) -> str | None:
+def next_step(
+    backfill: BackfillView, explanations: Sequence[ExplanationView], commands: Commands
+) -> str | None:
     """What a person may want to do about a backfill, as a hint."""
+    its = backfill.id
     if backfill.state is State.FAILED:
-        listed = f"`gapless dead ls {backfill.id}` lists what failed"
-        return f"{listed}, `gapless backfill retry-failed {backfill.id}` retries it"
+        listed = f"{commands('dead', 'ls', its)} lists what failed"
+        return f"{listed}, {commands('backfill', 'retry-failed', its)} retries it"
     if backfill.state is State.CANCELLED and backfill.chunks.complete < backfill.chunks.total:
-        return f"`gapless backfill retry-failed {backfill.id}` runs what is left"
+        return f"{commands('backfill', 'retry-failed', its)} runs what is left"
     if backfill.state is State.PAUSED and not backfill.stopping:
-        return f"`gapless backfill resume {backfill.id}` goes on"
+        return f"{commands('backfill', 'resume', its)} resumes it"
     if backfill.phase == "cancelling":
-        return f"what runs may finish; `gapless backfill cancel --force {backfill.id}` ends it now"
+        forced = commands("backfill", "cancel", "--force", its)
+        return f"running chunks may finish; {forced} ends them now"
     if any(each.reason == "no_worker" for each in explanations):
-        return worker_needed(backfill)
+        return worker_needed(backfill, commands)
     return None
 
 
-def worker_needed(backfill: BackfillView) -> str:
+def worker_needed(backfill: BackfillView, commands: Commands) -> str:
     """The worker that would run this backfill, as a hint."""
-    slots = f" --slots {backfill.queue}={backfill.max_concurrent_runs}"
-    return f"`gapless worker{'' if backfill.queue == 'default' else slots}` runs it"
+    slots = ("--slots", f"{backfill.queue}={backfill.max_concurrent_runs}")
+    return f"{commands('worker', *(() if backfill.queue == 'default' else slots))} runs it"
 
 
 def chunk_table(chunks: Sequence[ChunkView], now: float) -> str:

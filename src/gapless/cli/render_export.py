@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gapless.cli.suggestions import fetch_command
 from gapless.core.ranges import RangeSet, Span
-from gapless.runtime.suggestions import fetch_command, repair_command
 from gapless.schema import BLOCKS
 from gapless.views.export import ExportView
 from gapless.views.figures import counted, span_text, spans_text
@@ -26,15 +26,12 @@ def gaps_text(gaps: Mapping[str, RangeSet]) -> str:
     return "; ".join(parts)
 
 
-def replace_damage(sink: str, rpc: str) -> str:
-    """The command that replaces what cannot be read."""
-    return f"`{repair_command(sink, rpc)}` replaces what is damaged"
-
-
-def repair(gaps: Mapping[str, RangeSet], network: str, sink: str, rpc: str) -> str:
+def repair(gaps: Mapping[str, RangeSet], network: str, sink: str, *, has_endpoint: bool) -> str:
     """The command that brings what is missing."""
     heights = RangeSet(span for each in gaps.values() for span in each.spans)
     first, last = heights.spans[0].first, heights.spans[-1].last
     everything = BLOCKS.name in gaps
     some = [] if everything else ["--datasets", ",".join([BLOCKS.name, *gaps])]
-    return f"`{fetch_command(network, f'{first}:{last}', sink, rpc, *some)}` brings them"
+    heights_text = f"{first}:{last}"
+    command = fetch_command(network, heights_text, sink, *some, has_endpoint=has_endpoint)
+    return f"`{command}` fetches them"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gapless.cli.render import table
+from gapless.cli.suggestions import fetch_command, repair_command
 from gapless.core.ranges import RangeSet, Span
-from gapless.runtime.suggestions import fetch_command, repair_command
 from gapless.schema import TABLES
 from gapless.verification import Report
 from gapless.views.figures import counted, duration, short, span_text, spans_text
@@ -57,20 +57,23 @@ def verdict(report: Report) -> str:
     return "; ".join(parts)
 
 
-def repair(report: Report, network: str, sink: str, rpc: str) -> str:
+def repair(report: Report, network: str, sink: str, *, has_endpoint: bool) -> str:
     """The command that brings what is missing, or replaces what is wrong."""
     checks = {finding.check for finding in report.findings if finding.file is None}
     if checks & {"anchor", "hash"}:
-        branch = f"`{repair_command(sink, rpc, '--replace-branch')}`"
+        command = repair_command(sink, "--replace-branch", has_endpoint=has_endpoint)
+        branch = f"`{command}`"
         return f"these blocks are of another chain or branch; if your node is right: {branch}"
     if checks:
-        return f"replace what is wrong: `{repair_command(sink, rpc)}`"
+        return f"replace what is wrong: `{repair_command(sink, has_endpoint=has_endpoint)}`"
     if not report.gaps:
         return f"{BY_HAND}: whoever reads `*.parquet` there reads it too"
     first, last = report.gaps.spans[0].first, report.gaps.spans[-1].last
     datasets = [each.dataset for each in report.coverage if each.heights]
     some = [] if len(datasets) in (0, len(TABLES)) else ["--datasets", ",".join(datasets)]
-    return f"fill the gaps: `{fetch_command(network, f'{first}:{last}', sink, rpc, *some)}`"
+    heights = f"{first}:{last}"
+    command = fetch_command(network, heights, sink, *some, has_endpoint=has_endpoint)
+    return f"fill the gaps: `{command}`"
 
 
 def _tables(report: ReportView) -> list[str]:

@@ -16,13 +16,13 @@ from gapless.cli.metrics import metrics_page
 from gapless.cli.options import anchor_option, common, complain, hint, note
 from gapless.cli.output import print_json
 from gapless.cli.stores import blocks_option, network_option, sink_argument
+from gapless.cli.suggestions import same_command
 from gapless.cli.verify import RowProgress, rows_of
 from gapless.config import Config, load
 from gapless.core.ranges import RangeSet, Span
 from gapless.runtime.fetch import Wish
 from gapless.runtime.fetching import FetchResult
 from gapless.runtime.stores import Store, opened_store, place_of, span_of
-from gapless.runtime.suggestions import same_command
 from gapless.runtime.wishes import FetchOptions, wish_for
 from gapless.sinks import Access, Request, open_sink
 from gapless.verification import Report
@@ -81,7 +81,9 @@ async def repair(
         if as_json:
             print_json(report_view(before, store.network))
         if not before.complete:
-            remedy = render_verify.repair(before, store.network, store.shown, store.rpc)
+            remedy = render_verify.repair(
+                before, store.network, store.shown, has_endpoint=store.has_endpoint
+            )
             complain(render_verify.verdict(before), remedy)
         return 0 if before.complete else 1
     await _remove_strays(store, plan.strays)

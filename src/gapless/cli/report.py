@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gapless.cli import render
-from gapless.cli.options import complain, hint, note
+from gapless.cli.options import commands, complain, hint, note
 from gapless.core.backfill import State
 from gapless.ledger.records import Backfill
 from gapless.views.backfills import backfill_view
@@ -19,4 +19,4 @@ def report(found: Backfill, ledger_url: str) -> None:
     note(f"ledger: {ledger_url}")
     if shown.state is State.FAILED:
         complain(render.failure(shown))
-    hint(render.next_step(shown))
+    hint(render.next_step(shown, (), commands()))

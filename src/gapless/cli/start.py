@@ -8,7 +8,7 @@ import click
 
 from gapless.cli import foreground, render
 from gapless.cli.metrics import metrics_option
-from gapless.cli.options import Duration, Durations, common, hint, note, opened
+from gapless.cli.options import Duration, Durations, commands, common, hint, note, opened
 from gapless.cli.output import print_json
 from gapless.config import Retry, load
 from gapless.core.chunk import Order
@@ -105,7 +105,8 @@ async def start(
     else:
         click.echo(shown.id)
     note(render.plan(shown))
-    hint(render.next_step(shown, [explanation_view(each) for each in explained]))
+    waiting = [explanation_view(each) for each in explained]
+    hint(render.next_step(shown, waiting, commands()))
     return 0
 
 

@@ -131,5 +131,7 @@ def _say(store: Store, report: Report, *, as_json: bool) -> None:
     else:
         click.echo(render_verify.report_text(shown))
     if not report.complete:
-        remedy = render_verify.repair(report, store.network, store.shown, store.rpc)
+        remedy = render_verify.repair(
+            report, store.network, store.shown, has_endpoint=store.has_endpoint
+        )
         complain(render_verify.verdict(report), remedy)

@@ -17,6 +17,7 @@ from gapless.core.backfill import Command, Lifecycle, State, Stop, Tally
 from gapless.core.chunk import Status
 from gapless.core.errors import Conflict, NotFound, WrongState
 from gapless.core.events import BackfillCreated, ChunkEnded, Codec, Event
+from gapless.core.remedies import ListBackfills
 from gapless.core.spec import encode_spec
 from gapless.ledger import views
 from gapless.ledger.database import Transaction, one
@@ -190,9 +191,7 @@ async def lock(tx: Transaction, backfill_id: str) -> Lifecycle:
     """Locks a backfill's row; what is read of it from here on stays so until the commit."""
     row = await one(tx, "lock_backfill", id=backfill_id)
     if row is None:
-        raise NotFound(
-            f"there is no backfill `{backfill_id}`", hint="`gapless backfill ls` lists them"
-        )
+        raise NotFound(f"there is no backfill `{backfill_id}`", remedy=ListBackfills())
     return lifecycle_from_row(*row)
 
 

@@ -13,6 +13,7 @@ from gapless.core.errors import NotFound, Unreadable
 from gapless.core.events import AnyEvent, Codec
 from gapless.core.projection import ChunkFacts
 from gapless.core.ranges import Span
+from gapless.core.remedies import ListBackfills
 from gapless.core.retry import RetryPolicy
 from gapless.core.selector import ExplicitSummary, Selection, Summary
 from gapless.ledger.database import Row, Transaction, one
@@ -45,9 +46,7 @@ _PAGES = {
 async def backfill(tx: Transaction, backfill_id: str) -> Backfill:
     row = await one(tx, "backfill", id=backfill_id)
     if row is None:
-        raise NotFound(
-            f"there is no backfill `{backfill_id}`", hint="`gapless backfill ls` lists them"
-        )
+        raise NotFound(f"there is no backfill `{backfill_id}`", remedy=ListBackfills())
     return _backfill(row)
 
 

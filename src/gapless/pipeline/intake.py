@@ -30,6 +30,7 @@ from gapless.checks.check import Proof, check_anchor, check_block, check_range_l
 from gapless.checks.completion import complete
 from gapless.core.errors import BadAnswer, MissingHistory, PermanentError
 from gapless.core.ranges import RangeSet, Span
+from gapless.core.remedies import AddEndpoint
 from gapless.networks import Check, Network
 from gapless.pipeline.unit import Unit
 from gapless.schema.arrow import Tables
@@ -226,7 +227,7 @@ def _quarantine(
         f"block {height} is in quarantine: {OPINIONS} answers were refused"
         f" (asked {asked}): {findings.get(height)}",
         partition=height,
-        hint="ask another endpoint with one more `--rpc`, then retry it",
+        remedy=AddEndpoint(),
     )
 
 

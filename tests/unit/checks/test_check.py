@@ -13,6 +13,7 @@ from gapless.core.errors import BadBlock
 from gapless.core.evm import encoding
 from gapless.core.evm.keccak import keccak
 from gapless.core.evm.trie import EMPTY_ROOT, ordered_root
+from gapless.core.remedies import LowerLevel
 from gapless.networks import CUSTOM, FULL, NETWORKS, Check, Network, find_network
 from gapless.sources.evm.structs import Block, Receipt
 from tests.unit.checks.blocks import BOB, HEIGHT, block, hexed
@@ -195,8 +196,7 @@ def test_neighbours_are_linked_by_hash() -> None:
 
 
 def test_a_refusal_survives_its_way_to_another_process() -> None:
-    error = BadBlock("what happened", height=7, check=Check.GAS, hint="what to do")
+    error = BadBlock("what happened", height=7, check=Check.GAS, remedy=LowerLevel())
     again = pickle.loads(pickle.dumps(error))
-    assert (str(again), again.height, again.check, again.hint) == (
-        *("what happened", 7, "gas", "what to do"),
-    )
+    assert (str(again), again.height, again.check) == ("what happened", 7, "gas")
+    assert (again.remedy, again.hint) == (error.remedy, str(LowerLevel()))

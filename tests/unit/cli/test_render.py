@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from gapless.cli import render
 from gapless.cli.display import CLEAR, ProgressDisplay
 from gapless.cli.output import to_json
+from gapless.cli.suggestions import Commands
 from gapless.core.backfill import Lifecycle, State, Stop
 from gapless.core.chunk import Order
 from gapless.core.ranges import RangeSet
@@ -296,14 +297,14 @@ class TestOutcome:
     def test_success(self) -> None:
         done = backfill(State.SUCCEEDED, chunks=counts(complete=10))
         assert render.outcome(done) == "bf_7k2 SUCCEEDED in 3m04s: 10 of 10 chunks complete"
-        assert render.next_step(backfill_view(done)) is None
+        assert render.next_step(backfill_view(done), (), Commands()) is None
 
     def test_failure(self) -> None:
         failed = shown(
             State.FAILED, chunks=counts(complete=7, abandoned=3), error="Boom: x (chunk 1)"
         )
         assert render.failure(failed) == "3 chunks failed: Boom: x (chunk 1)"
-        assert render.next_step(failed) == (
+        assert render.next_step(failed, (), Commands()) == (
             "`gapless dead ls bf_7k2` lists what failed,"
             " `gapless backfill retry-failed bf_7k2` retries it"
         )
@@ -313,21 +314,22 @@ class TestOutcome:
         assert render.failure(halted) == "1 chunk failed, 5 never completed"
 
     def test_what_to_do_with_one_that_has_not_ended(self) -> None:
-        assert render.next_step(shown()) is None
+        assert render.next_step(shown(), (), Commands()) is None
         assert render.outcome(backfill()).startswith("bf_7k2 RUNNING after 3m19s: ")
-        assert render.next_step(shown(State.PAUSED)) == "`gapless backfill resume bf_7k2` goes on"
-        cancelling = render.next_step(shown(State.PAUSED, Stop.CANCEL))
+        paused = render.next_step(shown(State.PAUSED), (), Commands())
+        assert paused == "`gapless backfill resume bf_7k2` resumes it"
+        cancelling = render.next_step(shown(State.PAUSED, Stop.CANCEL), (), Commands())
         assert cancelling is not None
-        assert "`gapless backfill cancel --force bf_7k2` ends it now" in cancelling
+        assert "`gapless backfill cancel --force bf_7k2` ends them now" in cancelling
         cancelled = shown(State.CANCELLED, Stop.CANCEL)
-        assert render.next_step(cancelled) == (
+        assert render.next_step(cancelled, (), Commands()) == (
             "`gapless backfill retry-failed bf_7k2` runs what is left"
         )
 
     def test_a_worker_is_asked_for_where_none_is(self) -> None:
         lonely = [explanation_view(Explanation(None, "10 UNPLANNED", "no_worker", ""))]
-        assert render.next_step(shown(), lonely) == "`gapless worker` runs it"
-        assert render.next_step(shown(queue="backlog"), lonely) == (
+        assert render.next_step(shown(), lonely, Commands()) == "`gapless worker` runs it"
+        assert render.next_step(shown(queue="backlog"), lonely, Commands()) == (
             "`gapless worker --slots backlog=4` runs it"
         )
 

@@ -61,27 +61,28 @@ def test_the_hint_brings_the_tables_that_are_stored() -> None:
     coverage = tuple(Coverage(name, WHOLE - GAPS, WHOLE) for name in ("blocks", "logs"))
     report = Report(1, Span(0, 1999), coverage, ())
     command = "gapless fetch ethereum 0:91 --rpc … --to 'my sink.db' --datasets blocks,logs"
-    assert repair(report, "ethereum", "my sink.db", "--rpc …") == f"fill the gaps: `{command}`"
+    hint = repair(report, "ethereum", "my sink.db", has_endpoint=False)
+    assert hint == f"fill the gaps: `{command}`"
 
 
 @pytest.mark.parametrize(("stored", "option"), [(WHOLE, " --datasets blocks"), (RangeSet(), "")])
 def test_headers_alone_stay_alone(stored: RangeSet, option: str) -> None:
     report = Report(1, Span(0, 1999), (Coverage("blocks", stored - GAPS, stored | GAPS),), ())
     command = f"fill the gaps: `gapless fetch ethereum 0:91 --to x.db{option}`"
-    assert repair(report, "ethereum", "x.db", "") == command
+    assert repair(report, "ethereum", "x.db", has_endpoint=True) == command
 
 
 def test_a_file_that_nobody_lists_is_for_a_person_to_remove() -> None:
     stray = Finding("stray", "blocks", Span(0, 9), "the file `x` is not listed", file="x")
     whole = (Coverage("blocks", WHOLE, WHOLE),)
     alone = Report(1, Span(0, 1999), whole, (stray,))
-    assert repair(alone, "ethereum", "x/", "") == (
+    assert repair(alone, "ethereum", "x/", has_endpoint=True) == (
         "remove it by hand, or move it out of the folder: whoever reads `*.parquet` there reads"
         " it too"
     )
     rows = Finding("stray", "blocks", Span(3000, 3000), "there, but not recorded as stored")
     both = Report(1, Span(0, 1999), whole, (stray, rows))
-    assert repair(both, "ethereum", "x/", "--rpc …") == (
+    assert repair(both, "ethereum", "x/", has_endpoint=False) == (
         "replace what is wrong: `gapless repair x/ --rpc …`"
     )
 

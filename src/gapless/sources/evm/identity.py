@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from gapless.core.errors import SourceError, UsageError
+from gapless.core.remedies import CheckAnchor
 from gapless.sources.evm.structs import UNREADABLE, is_given
 from gapless.sources.rpc import Call, Pool
 from gapless.sources.together import together
@@ -71,7 +72,7 @@ async def refuse_wrong_chain(
             raise UsageError(
                 f"endpoint `{wrong.endpoint}` is not on the chain `{network}`: its block"
                 f" {wrong.height:,} is 0x{wrong.hash.hex()}, not 0x{known[wrong.height].hex()}",
-                hint="check the URL of the endpoint, and the hash if you gave it with `--anchor`",
+                remedy=CheckAnchor(),
             )
         assert pair is not None
         one, other = pair

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gapless.core.errors import MissingHistory, Unavailable
+from gapless.core.remedies import ExamineEndpoint
 from gapless.sources.reactions import Reaction, Refusal
 from gapless.sources.rpc.endpoint import Endpoint
 from gapless.sources.rpc.errand import Errand
@@ -47,7 +48,7 @@ def unavailable(endpoints: Sequence[Endpoint], errand: Errand) -> Unavailable:
     told = ", ".join(f"`{each.name}` ({each.trouble or 'resting'})" for each in endpoints)
     return Unavailable(
         f"no endpoint answers {errand}: {told}",
-        hint="try `gapless doctor` on the endpoint, or add another one",
+        remedy=ExamineEndpoint(),
     )
 
 
