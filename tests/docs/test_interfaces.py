@@ -11,7 +11,7 @@ from gapless.cli.app import gapless as cli
 from tests.docs import pages
 
 SOURCES = pages.ROOT / "src/gapless"
-COMMANDS = "|".join(cli._lazy)  # type: ignore[attr-defined]
+COMMANDS = "|".join(cli._lazy)
 NAMED = re.compile(rf"(?<![\w-])--[a-z]|`gapless (?:{COMMANDS})\b")
 QUOTED = {"devnode/limits.py"}  # it imitates what a node says
 
