@@ -9,6 +9,7 @@ from pathlib import Path
 from gapless.chains import Network, families, networks
 from gapless.cli.networks import finality, not_proven
 from gapless.schema.reference import reference
+from gapless.views.networks import network_view
 
 _CHECKS = [check for family in families() for check in family.checks]
 _NAMES = re.compile(rf"\b({'|'.join(_CHECKS)}|root)\b")
@@ -51,13 +52,14 @@ def _lines() -> Iterator[str]:
 
 
 def _row(network: Network) -> str:
+    shown = network_view(network)
     cells = (
-        f"`{network.name}`",
-        "any" if network.chain_id is None else str(network.chain_id),
-        ", ".join(f"`{alias}`" for alias in network.aliases),
-        finality(network).replace("finalized", "`finalized`"),
+        f"`{shown.name}`",
+        "any" if shown.chain_id is None else str(shown.chain_id),
+        ", ".join(f"`{alias}`" for alias in shown.aliases),
+        finality(shown.finality).replace("finalized", "`finalized`"),
         _NAMES.sub(r"`\1`", "; ".join(not_proven(network))) or "—",
-        ", ".join(f"{each.height:,}" for each in network.anchors) or "—",
+        ", ".join(f"{each.height:,}" for each in shown.known_blocks) or "—",
     )
     return f"| {' | '.join(cells)} |"
 

@@ -20,6 +20,7 @@ from gapless.core.anchors import Anchor
 from gapless.core.chunk import Order
 from gapless.core.errors import UsageError
 from gapless.core.heights import Heights
+from gapless.core.remedies import UseOneProcess
 from gapless.core.retry import RetryKind, RetryPolicy
 from gapless.sinks.location import is_shareable
 
@@ -73,7 +74,7 @@ def wish_for(
     if processes > 1 and not is_shareable(places.config.sink(places.sink)):
         raise UsageError(
             f"`{places.sink}` can be open in one process only",
-            hint="leave out `--processes`, or fetch into a sink of another kind",
+            remedy=UseOneProcess(),
         )
     return Wish(
         network=chain,
@@ -119,5 +120,5 @@ def _heights(text: str | None, start: int | None, end: int | None) -> Heights:
     if text is not None:
         return Heights.parse(text)
     if start is None or end is None:
-        raise UsageError("which blocks?", hint="write `18M:+5000` behind the network")
+        raise UsageError("no range of blocks is given", hint="give one, such as `18M:+5000`")
     return Heights.parse(f"{start}:{end}")

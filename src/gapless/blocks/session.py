@@ -33,6 +33,7 @@ from gapless.core.errors import Damaged, LedgerError, Orphaned, SinkError, SinkU
 from gapless.core.heights import Tip
 from gapless.core.proof import lacking_proofs
 from gapless.core.ranges import RangeSet, Span
+from gapless.core.remedies import ReplaceBranch
 from gapless.core.retry import RetryKind
 from gapless.ledger import Ledger, open_ledger
 from gapless.ledger.records import Backfill, BackfillRequest
@@ -314,13 +315,11 @@ def _texts(known: Mapping[int, bytes]) -> tuple[str, ...]:
 
 def _orphaned(wish: Wish, stale: RangeSet) -> Orphaned:
     first, last = stale.spans[0].first, stale.spans[-1].last
-    rpc = " --rpc …" if wish.queue == FOREGROUND else ""
     return Orphaned(
         f"stored blocks {first:,} to {last:,} of `{wish.sink}` are not on the node's chain:"
         " it changed deeper than a reorganisation does, or the node is on another chain or branch",
         stale=stale,
-        hint="if the node is right, replace the stored branch:"
-        f" `gapless repair {wish.sink} --replace-branch{rpc}`",
+        remedy=ReplaceBranch(wish.sink, has_endpoint=wish.queue != FOREGROUND),
     )
 
 

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 from gapless.blocks.spec import anchors_of, known_hashes
-from gapless.blocks.suggestions import fetch_command, rpc_option
+from gapless.blocks.targets import has_endpoint
 from gapless.chains import Network, family_of, find_network, network_name, network_of_chain
 from gapless.chains.opening import open_sink
 from gapless.config import Config, load
@@ -21,6 +21,7 @@ from gapless.core.errors import BadSelector, Incomplete, Unreadable, UsageError
 from gapless.core.heights import Heights
 from gapless.core.ranges import Span
 from gapless.core.redaction import redact
+from gapless.core.remedies import ChooseNetwork, FetchBlocks, GiveBlocks, ResolveDates, ShowBackfill
 from gapless.ledger import open_ledger
 from gapless.ledger.records import Backfill
 from gapless.runtime.process import actor
@@ -41,7 +42,7 @@ class Store:
     chain_id: int
     facts: Network
     span: Span | None  # the blocks in question; None: all that was asked for
-    rpc: str  # the option that a command needs to ask a node of this chain
+    has_endpoint: bool  # whether the configuration names an endpoint of this chain
 
     @property
     def anchor(self) -> Table:
@@ -65,7 +66,7 @@ class Store:
         if found is None:
             raise Incomplete(
                 f"`{self.shown}` holds no block of {self.network}",
-                hint=f"fetch some: `{fetch_command(self.network, 'A:B', self.shown, self.rpc)}`",
+                remedy=FetchBlocks(self.network, self.shown, self.has_endpoint),
             )
         return found
 
@@ -89,7 +90,7 @@ async def opened_store(
         shown = redact(target)
         chain_id = _chosen(shown, await sink.chains(), wanted)
         facts = _facts(wanted, chain_id)
-        yield Store(sink, target, shown, chain_id, facts, span, rpc_option(config, facts))
+        yield Store(sink, target, shown, chain_id, facts, span, has_endpoint(config, facts))
 
 
 async def _backfill(ledger_url: str, backfill_id: str) -> Backfill:
@@ -117,10 +118,10 @@ def _filled_by(backfill: Backfill) -> tuple[str, Network, Span]:
     if backfill.job != "blocks":
         raise UsageError(
             f"backfill `{backfill.id}` runs `{backfill.job}`, and fills no sink",
-            hint=f"`gapless backfill show {backfill.id}` tells about it",
+            remedy=ShowBackfill(backfill.id),
         )
     if backfill.unreadable:
-        raise Unreadable(backfill.unreadable, hint="name the sink and `--blocks` instead")
+        raise Unreadable(backfill.unreadable, remedy=GiveBlocks())
     network = find_network(str(backfill.spec["network"]))
     network = replace(network, chain_id=int(backfill.spec["chain_id"]))
     asked = Span(int(backfill.selector["start"]), int(backfill.selector["end"]))
@@ -128,14 +129,14 @@ def _filled_by(backfill: Backfill) -> tuple[str, Network, Span]:
 
 
 def span_of(text: str | None) -> Span | None:
-    """The range of `--blocks`. There is no head here to count from, only what is stored."""
+    """A range of blocks. There is no head here to count from, only what is stored."""
     if text is None:
         return None
     heights = Heights.parse(text)
     if heights.is_dated:
         raise BadSelector(
             f"`{text}` names dates, and only a fetch knows their heights",
-            hint="`gapless fetch NETWORK A:B --dry-run` says which blocks dates are",
+            remedy=ResolveDates(),
         )
     first, last = heights.first, heights.last
     if not (isinstance(first, int) and isinstance(last, int)):
@@ -149,8 +150,8 @@ def _chosen(shown: str, chains: list[int], wanted: Network | None) -> int:
     if len(chains) == 1:
         return chains[0]
     if not chains:
-        raise UsageError(f"`{shown}` holds no blocks", hint="`gapless fetch` brings some")
+        raise UsageError(f"`{shown}` holds no blocks", hint="fetch some into it first")
     raise UsageError(
         f"`{shown}` holds several chains: {', '.join(map(network_name, chains))}",
-        hint="choose one with `--network NAME`",
+        remedy=ChooseNetwork(),
     )

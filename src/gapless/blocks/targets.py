@@ -12,6 +12,7 @@ from gapless.chains import Network, find_network
 from gapless.config import Config, Endpoint, SinkTarget, is_name
 from gapless.core.errors import UsageError
 from gapless.core.redaction import STRUCK, redact
+from gapless.core.remedies import AllowVariable, GiveEndpoint, GiveSink
 from gapless.core.similar import did_you_mean
 
 USUAL_VARIABLE = "ETH_RPC_URL"
@@ -35,13 +36,11 @@ def places_of(
     configured = (name for name, each in config.endpoints.items() if _is_of(each, network))
     names = tuple(rpcs) or tuple(configured) or usual_endpoints(network)
     if not names:
-        raise UsageError(
-            f"there is no endpoint for `{network.name}`", hint=_where_to_get_one(network)
-        )
+        raise UsageError(f"there is no endpoint for `{network.name}`", remedy=_remedy(network))
     if target is None and len(config.sinks) == 1:
         target = next(iter(config.sinks))
     if not target:
-        raise UsageError("where should it go?", hint="give `--to chain.db` or `--to folder/`")
+        raise UsageError("no sink is given", remedy=GiveSink())
     config.refuse_misspelled_sink(target)
     endpoints = dict(config.endpoints)
     chosen = tuple(_named(endpoints, each) for each in names)
@@ -70,13 +69,16 @@ def usual_endpoints(network: Network) -> tuple[str, ...]:
     return (USUAL,) if network.name == "ethereum" and os.environ.get(USUAL_VARIABLE) else ()
 
 
-def _where_to_get_one(network: Network) -> str:
+def has_endpoint(config: Config, network: Network) -> bool:
+    """Whether a fetch of this network needs to be given no endpoint."""
+    configured = any(_is_of(each, network) for each in config.endpoints.values())
+    return configured or bool(usual_endpoints(network))
+
+
+def _remedy(network: Network) -> GiveEndpoint | AllowVariable:
     if os.environ.get(USUAL_VARIABLE):
-        return (
-            f"`{USUAL_VARIABLE}` is used for `ethereum` only: give `--rpc {USUAL}` if it is a node"
-            f" of `{network.name}`"
-        )
-    return "give one with `--rpc URL`, or in `gapless.toml` (`gapless init` writes one)"
+        return AllowVariable(USUAL_VARIABLE, network.name)
+    return GiveEndpoint()
 
 
 def _is_of(endpoint: Endpoint, network: Network) -> bool:
@@ -92,7 +94,7 @@ def host_of(url: str) -> str:
     host = redact(url).partition("://")[2].removesuffix(f"/{STRUCK}")
     if not host or STRUCK in host:
         raise UsageError(
-            "`--rpc` is not a usable URL",
+            "the URL of an endpoint is not usable",
             hint="write `https://host/path`, with special characters of a password as `%40`",
         )
     return host.lower()
@@ -104,9 +106,9 @@ def _named(endpoints: dict[str, Endpoint], text: str) -> str:
         return text
     if "://" not in text:
         raise UsageError(
-            "`--rpc` is neither a URL nor the name of an endpoint",
-            hint=did_you_mean(text, endpoints)
-            or "write `--rpc https://…`, or name it in `gapless.toml`",
+            "what was given as an endpoint is neither a URL nor the name of one",
+            hint=(similar := did_you_mean(text, endpoints)),
+            remedy=None if similar else GiveEndpoint(),
         )
     host = host_of(text)
     if is_name(host):  # such as `localhost`: a port tells it from a name of the configuration

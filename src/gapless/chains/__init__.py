@@ -14,6 +14,7 @@ from gapless.chains.evm.family import EVM
 from gapless.chains.level import Level
 from gapless.chains.network import Network
 from gapless.core.errors import UsageError
+from gapless.core.remedies import ListNetworks
 from gapless.core.similar import did_you_mean
 from gapless.schema import Schema
 
@@ -70,7 +71,10 @@ def find_network(key: str | int) -> Network:
     for network in networks():
         if name == network.name or name in network.aliases:
             return network
-    raise UsageError(f"there is no network `{key}`", hint=_suggestion(name))
+    known = [each for network in networks() for each in (network.name, *network.aliases)]
+    similar = did_you_mean(name, known)
+    remedy = None if similar else ListNetworks()
+    raise UsageError(f"there is no network `{key}`", hint=similar, remedy=remedy)
 
 
 def network_of_chain(chain_id: int) -> Network:
@@ -84,9 +88,3 @@ def network_name(chain_id: int) -> str:
     network = network_of_chain(chain_id)
     unlisted = family_of(network).networks[-1]
     return str(chain_id) if network.name == unlisted.name else network.name
-
-
-def _suggestion(name: str) -> str:
-    known = [each for network in networks() for each in (network.name, *network.aliases)]
-    similar = did_you_mean(name, known)
-    return similar or "`gapless networks` lists them; `custom` takes any EVM chain"

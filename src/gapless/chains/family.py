@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from gapless.chains.findings import Findings
 from gapless.chains.level import Level
 from gapless.chains.network import Network
 from gapless.core.errors import BadAnswer
@@ -170,5 +171,5 @@ class Family(Protocol):
 
     async def probe(
         self, spec: EndpointSpec, network: Network | None, anchors: Mapping[int, bytes]
-    ) -> Any:
+    ) -> Findings:
         """Finds out what an endpoint is good for, before a fetch depends on it."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from gapless.chains.family import Source
 from gapless.core.errors import UsageError
+from gapless.core.remedies import CheckAnchor
 from gapless.providers.together import together
 
 _TIMES = 3  # that a contradiction must be repeated
@@ -60,7 +61,7 @@ async def refuse_wrong_chain(
             raise UsageError(
                 f"endpoint `{wrong.endpoint}` is not on the chain `{network}`: its block"
                 f" {wrong.height:,} is 0x{wrong.hash.hex()}, not 0x{known[wrong.height].hex()}",
-                hint="check the URL of the endpoint, and the hash if you gave it with `--anchor`",
+                remedy=CheckAnchor(),
             )
         assert pair is not None
         one, other = pair

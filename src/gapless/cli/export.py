@@ -11,15 +11,17 @@ from typing import BinaryIO
 import click
 
 from gapless.blocks.stores import Store, opened_store
-from gapless.blocks.suggestions import fetch_command
-from gapless.cli import data, exporting
+from gapless.cli import render_export
 from gapless.cli.options import common, note
+from gapless.cli.output import print_json
 from gapless.cli.stores import blocks_option, network_option, sink_argument
 from gapless.core.errors import Damaged, Incomplete, UsageError
 from gapless.core.ranges import Span
+from gapless.core.remedies import FetchBlocks, RepairBlocks
 from gapless.export import FORMATS, NATIVE, Export, find_layout, lacking, layout_sets, range_of
 from gapless.export.output import new_file, refuse_unwritable, stdout
 from gapless.schema.layout import Layout
+from gapless.views.export import export_view
 
 _STDOUT = "-"
 _SCHEMAS = layout_sets()
@@ -78,15 +80,15 @@ async def export(
             with _opened(output) as file:
                 rows = await job.write_to(FORMATS[format_name](layout, file))
         except Damaged as damaged:
-            damaged.hint = exporting.replace_damage(store.shown, store.rpc)
+            damaged.remedy = RepairBlocks(store.shown, store.has_endpoint)
             raise
         except BrokenPipeError:  # whoever reads has enough
             return 1
+    shown = export_view(store.network, span, rows, schema, output)
     if as_json:
-        told = exporting.export_json(store.network, span, rows, schema, output)
-        click.echo(data.to_json(told))
+        print_json(shown)
     else:
-        note(exporting.summary(store.network, span, rows, table_name))
+        note(render_export.summary(shown, table_name))
     return 0
 
 
@@ -96,12 +98,18 @@ async def _span(store: Store, layout: Layout) -> Span:
     if span is None:
         raise Incomplete(
             f"`{store.shown}` holds no {layout.table.name} of {store.network}",
-            hint=f"`{fetch_command(store.network, 'A:B', store.shown, store.rpc)}` brings some",
+            remedy=FetchBlocks(store.network, store.shown, store.has_endpoint),
         )
     if gaps := await lacking(store.sink, store.chain_id, layout, span):
         raise Incomplete(
-            exporting.gaps_text(gaps, store.anchor.name),
-            hint=exporting.repair(gaps, store.anchor.name, store.network, store.shown, store.rpc),
+            render_export.gaps_text(gaps, store.anchor.name),
+            hint=render_export.repair(
+                gaps,
+                store.anchor.name,
+                store.network,
+                store.shown,
+                has_endpoint=store.has_endpoint,
+            ),
         )
     return span
 

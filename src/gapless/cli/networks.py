@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any
 
 import click
 
 from gapless.chains import Network, family_of
 from gapless.chains import networks as known_networks
-from gapless.cli.data import to_json
-from gapless.cli.figures import counted
 from gapless.cli.options import json_option
+from gapless.cli.output import print_json
 from gapless.cli.render import table
+from gapless.views.figures import counted
+from gapless.views.networks import FinalityView, NetworkView, network_view
 
 
 @click.command()
@@ -25,7 +25,7 @@ def networks(as_json: bool) -> None:
     compared with, and the checks that its blocks cannot pass. `custom` takes any other EVM chain.
     """
     if as_json:
-        click.echo(to_json([network_json(each) for each in known_networks()]))
+        print_json([network_view(each) for each in known_networks()])
     else:
         click.echo(table([HEAD, *map(_row, known_networks())]))
 
@@ -34,43 +34,26 @@ HEAD = ("network", "chain id", "aliases", "block time", "final", "known blocks",
 
 
 def _row(network: Network) -> tuple[str, ...]:
+    shown = network_view(network)
     return (
-        network.name,
-        "any" if network.chain_id is None else str(network.chain_id),
-        ", ".join(network.aliases),
-        f"{network.block_time:g}s",
-        finality(network),
-        _known_blocks(network),
+        shown.name,
+        "any" if shown.chain_id is None else str(shown.chain_id),
+        ", ".join(shown.aliases),
+        f"{shown.block_time:g}s",
+        finality(shown.finality),
+        _known_blocks(shown),
         "; ".join(not_proven(network)),
     )
 
 
-def network_json(network: Network) -> dict[str, Any]:
-    checks = family_of(network).checks
-    return {
-        "name": network.name,
-        "chain_id": network.chain_id,
-        "aliases": [*network.aliases],
-        "block_time": network.block_time,
-        "finality": {"tag": network.finality.tag, "depth": network.finality.depth},
-        "checks": [
-            {"from": era.start, "checks": [it for it in checks if it in era.checks]}
-            for era in network.eras
-        ],
-        "known_blocks": [
-            {"height": each.height, "hash": f"0x{each.hash.hex()}"} for each in network.anchors
-        ],
-    }
+def finality(rule: FinalityView) -> str:
+    """Which blocks of a network are final."""
+    depth = f"{counted(rule.depth, 'block')} deep"
+    return f"{rule.tag}, or {depth}" if rule.tag else depth
 
 
-def finality(network: Network) -> str:
-    """Which of its blocks are final."""
-    depth = f"{counted(network.finality.depth, 'block')} deep"
-    return f"{network.finality.tag}, or {depth}" if network.finality.tag else depth
-
-
-def _known_blocks(network: Network) -> str:
-    match [each.height for each in network.anchors]:
+def _known_blocks(network: NetworkView) -> str:
+    match [each.height for each in network.known_blocks]:
         case []:
             return ""
         case [0]:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from gapless.chains import schema
 from gapless.core.errors import Incomplete
 from gapless.core.ranges import RangeSet, Span
+from gapless.core.remedies import VerifySink
 from gapless.export.writers import Writer
 from gapless.schema.layout import Layout, Window
 from gapless.sinks import Sink, Stored
@@ -125,4 +126,4 @@ def _refuse_losses(span: Span, window: Window, layout: Layout) -> None:
 
 
 def _lost(words: str) -> Incomplete:
-    return Incomplete(words, hint="`gapless verify SINK` names all that is wrong")
+    return Incomplete(words, remedy=VerifySink())

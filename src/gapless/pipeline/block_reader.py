@@ -26,6 +26,7 @@ import pyarrow as pa
 from gapless.chains.family import Family, RawBlock, ReadBlock, Reading, Source, Wanted
 from gapless.core.errors import BadAnswer, MissingHistory, PermanentError
 from gapless.core.ranges import RangeSet, Span
+from gapless.core.remedies import AddEndpoint
 from gapless.pipeline.unit import Unit
 from gapless.providers.limits import delay
 from gapless.providers.together import together
@@ -180,7 +181,7 @@ class _Progress:
             f"block {height} is in quarantine: {OPINIONS} answers were refused"
             f" (asked {asked}): {self.findings.get(height)}",
             partition=height,
-            hint="ask another endpoint with one more `--rpc`, then retry it",
+            remedy=AddEndpoint(),
         )
 
 

@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from gapless.core.errors import BrokenSeam, FencedOff, PermanentError, TransientError
 from gapless.core.ranges import RangeSet, Span
+from gapless.core.remedies import ReplaceBranch
 from gapless.pipeline.ordering import cells, in_order
 from gapless.pipeline.stop import Stop
 from gapless.pipeline.unit import Unit, batch_of, check_units, cut
@@ -220,7 +221,7 @@ class Flow:
             raise PermanentError(
                 f"the chain changed more than {depth} blocks below {seam.height:,}: the stored"
                 " blocks there are of another branch",
-                hint="if the node is right, `gapless repair SINK --replace-branch` replaces them",
+                remedy=ReplaceBranch(),
             )
         whole = Span(stale[0], stale[-1])
         spans = cells(whole, whole.size, None, lambda: self._units.unit)

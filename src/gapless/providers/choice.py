@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gapless.core.errors import MissingHistory, Unavailable
+from gapless.core.remedies import ExamineEndpoint
 from gapless.providers.endpoint import Endpoint
 from gapless.providers.pending import PendingAsk
 from gapless.providers.provider_errors import Reaction, Refusal
@@ -47,7 +48,7 @@ def unavailable(endpoints: Sequence[Endpoint], pending: PendingAsk) -> Unavailab
     told = ", ".join(f"`{each.name}` ({each.trouble or 'resting'})" for each in endpoints)
     return Unavailable(
         f"no endpoint answers {pending}: {told}",
-        hint="try `gapless doctor` on the endpoint, or add another one",
+        remedy=ExamineEndpoint(),
     )
 
 

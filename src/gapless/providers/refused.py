@@ -9,6 +9,8 @@ from gapless.providers.provider_errors import Refusal
 class Refused(SourceError):
     """An endpoint refuses a call, and asking again in the same way would not help."""
 
+    code = "refused"
+
     def __init__(self, message: str, refusal: Refusal, *, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.refusal = refusal

@@ -20,6 +20,7 @@ import pyarrow as pa
 from gapless.core.errors import Damaged
 from gapless.core.heights import HIGHEST
 from gapless.core.ranges import RangeSet, Span
+from gapless.core.remedies import RepairBlocks
 from gapless.schema import Schema, Table
 from gapless.schema.digest import MODULUS, digest
 from gapless.sinks import records, requests
@@ -42,7 +43,7 @@ def naming_damage(table: Table, span: Span) -> Iterator[None]:
             f"`{table.name}` of blocks {span} cannot be read: {error}",
             dataset=table.name,
             span=span,
-            hint="`gapless repair SINK` replaces these blocks",
+            remedy=RepairBlocks(),
         ) from error
 
 

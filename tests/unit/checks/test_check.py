@@ -17,6 +17,7 @@ from gapless.chains.evm.decode.structs import Block, Receipt
 from gapless.chains.evm.networks import CUSTOM, EvmNetwork
 from gapless.core.errors import BadBlock
 from gapless.core.proof import Proof
+from gapless.core.remedies import LowerLevel
 from tests.evm import checks_of, evm_network
 from tests.unit.checks.blocks import BOB, HEIGHT, block, hexed
 
@@ -191,8 +192,7 @@ def test_where_transactions_may_lack_receipts_the_others_are_still_placed() -> N
 
 
 def test_a_refusal_survives_its_way_to_another_process() -> None:
-    error = BadBlock("what happened", height=7, check=Check.GAS, hint="what to do")
+    error = BadBlock("what happened", height=7, check=Check.GAS, remedy=LowerLevel())
     again = pickle.loads(pickle.dumps(error))
-    assert (str(again), again.height, again.check, again.hint) == (
-        *("what happened", 7, "gas", "what to do"),
-    )
+    assert (str(again), again.height, again.check) == ("what happened", 7, "gas")
+    assert (again.remedy, again.hint) == (error.remedy, str(LowerLevel()))

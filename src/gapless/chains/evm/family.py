@@ -15,9 +15,9 @@ from gapless.chains.evm.networks import NETWORKS
 from gapless.chains.evm.tables import TABLES
 
 if TYPE_CHECKING:
-    from gapless.chains.evm.probe import Findings
     from gapless.chains.evm.source import EvmSource, RawBlock
     from gapless.chains.family import Reading, RowProofs, Wanted
+    from gapless.chains.findings import Findings
     from gapless.chains.level import Level
     from gapless.chains.network import Network
     from gapless.providers import EndpointSpec, NodeQueries, Pool

@@ -18,6 +18,7 @@ from gapless.chains.evm.decode.structs import UNREADABLE, is_given
 from gapless.chains.evm.networks import CUSTOM, NETWORKS
 from gapless.chains.evm.queries import QUERIES
 from gapless.chains.evm.source import EvmSource
+from gapless.chains.findings import Findings, Rate
 from gapless.chains.identity import refuse_wrong_chain
 from gapless.chains.network import Network
 from gapless.core.errors import BadAnswer, MissingHistory, SourceError
@@ -35,34 +36,6 @@ _BLOCKS_LOOKED_AT = 50  # for a transaction to ask about
 _RATE_SECONDS, _RATE_CALLS, _RATE_BLOCKS = 2.0, 400, 5
 _WORKERS = 8
 NO_ANCHORS: Mapping[int, bytes] = MappingProxyType({})
-
-
-class Rate(Struct, frozen=True):
-    """Blocks with their receipts, fetched for a short while."""
-
-    calls_per_second: float
-    blocks_per_second: float
-    limited: bool  # the endpoint asked for less
-
-
-class Findings(Struct, frozen=True):
-    """What an endpoint is, and what it can do."""
-
-    endpoint: str
-    chain_id: int
-    network: str
-    client: str | None
-    head: int
-    finalized: int | None
-    known_block: int | None  # the highest one whose hash is known beforehand, and is the same here
-    genesis: str | None  # the hash of its first block, if it has it
-    earliest_block: int
-    receipts_by_block: bool
-    receipts_by_transaction: bool | None  # None: there was no transaction to ask about
-    batch_calls: int  # answered in one request; no more than a fetch would put there
-    logs_range: int | None  # blocks in one eth_getLogs, of the sizes tried; None: not available
-    rate: Rate | None
-    calls: int  # that it took to find out
 
 
 class _Genesis(Struct, gc=False):
@@ -83,6 +56,9 @@ async def probe(
         source = EvmSource(pool, chain, receipts=True)
         head = await source.head()
         by_block = await _has(pool, Call("eth_getBlockReceipts", (hex(head),), head))
+        earliest = await _earliest(pool, head, receipts=by_block)
+        by_transaction = await _by_transaction(pool, head, earliest)
+        logs_range = await _logs_range(pool, head, earliest)
         return Findings(
             endpoint=spec.name,
             chain_id=pool.chain_id,
@@ -94,14 +70,25 @@ async def probe(
                 source, pool.names, {**dict(chain.anchors), **anchors}, head, chain.name, anchors
             ),
             genesis=await _genesis(pool),
-            earliest_block=(earliest := await _earliest(pool, head, receipts=by_block)),
+            earliest_block=earliest,
             receipts_by_block=by_block,
-            receipts_by_transaction=await _by_transaction(pool, head, earliest),
+            receipts_by_transaction=by_transaction,
             batch_calls=await _batch(pool),
-            logs_range=await _logs_range(pool, head, earliest),
+            logs_range=logs_range,
             rate=await _rate(pool, source, head, earliest),
             calls=pool.calls.total(),
+            cost=_cost(by_block=by_block, by_transaction=by_transaction, logs=bool(logs_range)),
         )
+
+
+def _cost(*, by_block: bool, by_transaction: bool | None, logs: bool) -> str:
+    if by_block:
+        return "a block with its receipts costs 2 calls"
+    if by_transaction:
+        return "a block costs 1 call and 1 more for each of its transactions"
+    if logs:
+        return "receipts are not available: logs are fetched by range, and nothing proves them"
+    return "neither receipts nor logs are available: only blocks can be fetched"
 
 
 def _network_of(chain_id: int) -> Network:

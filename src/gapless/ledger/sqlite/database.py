@@ -17,6 +17,7 @@ import apsw
 
 from gapless.core.coroutines import run_sync
 from gapless.core.errors import LedgerError, LedgerUnreachable, LibraryMismatch
+from gapless.core.remedies import ChooseLedger, CreateLedger
 from gapless.ledger import sql
 from gapless.ledger.database import WORKER_SECONDS, Body, Row, Transaction, named
 from gapless.ledger.fragments import Dialect
@@ -148,8 +149,7 @@ class SqliteDatabase:
         if not self._create and (not self._path.exists() or not self._path.stat().st_size):
             raise LedgerUnreachable(
                 f"there is no ledger at `{self._path}`",
-                hint="`gapless fetch` or `gapless backfill start` makes one; or give its place with"
-                " `--ledger` or `GAPLESS_LEDGER`",
+                remedy=CreateLedger(),
             )
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -163,7 +163,7 @@ class SqliteDatabase:
                 connection.close()
                 raise LedgerUnreachable(
                     f"`{self._path}` is a SQLite database, but not a Gapless ledger",
-                    hint="give another path with `--ledger`",
+                    remedy=ChooseLedger(),
                 )
             connection.pragma("journal_mode", "WAL")
             connection.pragma("synchronous", "FULL")

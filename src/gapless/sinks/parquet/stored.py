@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from gapless.core.errors import Damaged
 from gapless.core.ranges import Span
+from gapless.core.remedies import RepairBlocks
 from gapless.schema import Table
 from gapless.schema.arrow import arrow_schema
 from gapless.schema.digest import digest
@@ -102,7 +103,7 @@ class StoredRows:
                 f"`{path}` {error}",
                 dataset=entry.dataset,
                 span=entry.span,
-                hint="restore the file, or replace it: `gapless repair SINK`",
+                remedy=RepairBlocks(),
             ) from error
 
 

@@ -15,6 +15,7 @@ from gapless.chains.evm.codec.keccak import keccak
 from gapless.chains.evm.decode.structs import Block, Header, LightBlock, Receipt, Transaction
 from gapless.chains.evm.networks import EvmNetwork
 from gapless.core.errors import BadBlock
+from gapless.core.remedies import LowerLevel
 
 _MEANINGS: dict[Check, str] = {
     Check.HEIGHT: "the node answered with another block than the one asked for",
@@ -36,10 +37,6 @@ _MEANINGS: dict[Check, str] = {
     Check.ANCHOR: "the node is on another chain, or on an abandoned branch of it",
     Check.AGREED: "one of them leaves logs out, adds or alters some",
 }
-_HINT = (
-    "another endpoint may have the true block; if all agree, the network's rules may have changed:"
-    " a lower `--verify` level stores its blocks, without this proof"
-)
 
 
 class BlockUnderCheck(NamedTuple):
@@ -71,7 +68,7 @@ def refuse(network: EvmNetwork, height: int, check: Check, finding: str) -> NoRe
         f"{_MEANINGS[check]}",
         height=height,
         check=check,
-        hint=_HINT,
+        remedy=LowerLevel(),
     )
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gapless.blocks import suggestions
+from gapless.blocks.targets import has_endpoint
 from gapless.chains import find_network
+from gapless.cli import suggestions
 from gapless.config import Config, Endpoint
 
 
@@ -27,12 +28,18 @@ def test_the_same_command(typed: list[str], shown: str, monkeypatch: pytest.Monk
 
 def test_an_endpoint_is_asked_for_unless_the_configuration_has_one() -> None:
     network = find_network("ethereum")
-    assert suggestions.rpc_option(Config(), network) == "--rpc …"
+    assert not has_endpoint(Config(), network)
     known = Config(endpoints={"mine": Endpoint("https://node.example", network="ethereum")})
-    assert suggestions.rpc_option(known, network) == ""
-    assert suggestions.fetch_command("ethereum", "0:9", "a b.db", "") == (
+    assert has_endpoint(known, network)
+    assert suggestions.fetch_command("ethereum", "0:9", "a b.db") == (
         "gapless fetch ethereum 0:9 --to 'a b.db'"
     )
-    assert suggestions.repair_command("x.db", "--rpc …", "--replace-branch") == (
+    assert suggestions.repair_command("x.db", "--replace-branch", has_endpoint=False) == (
         "gapless repair x.db --replace-branch --rpc …"
     )
+
+
+def test_a_command_names_the_ledger_that_was_given_without_its_password() -> None:
+    assert suggestions.Commands()("backfill", "ls") == "`gapless backfill ls`"
+    given = suggestions.Commands("postgresql://me:pw@host/my db")
+    assert given("worker") == "`gapless worker --ledger 'postgresql://me@host/my db'`"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gapless.cli.fetching import endpoint_troubles
+from gapless.cli.render_fetch import endpoint_troubles
 from gapless.providers import Served
+from gapless.views.fetch import endpoint_views
 
 WELL = Served(calls=9, trouble="HTTP 500")  # it had some trouble, and has recovered
 
@@ -22,4 +23,4 @@ WELL = Served(calls=9, trouble="HTTP 500")  # it had some trouble, and has recov
 )
 def test_what_is_wrong_with_an_endpoint(served: Served, said: str | None) -> None:
     expected = [] if said is None else [("b", said)]
-    assert endpoint_troubles({"a": WELL, "b": served}) == expected
+    assert endpoint_troubles(endpoint_views({"a": WELL, "b": served})) == expected

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
-_LAST_SECOND = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
+from gapless.core.ranges import Span
+
+LAST_SECOND = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
 
 
 def moment(seconds: float) -> str:
@@ -13,7 +16,12 @@ def moment(seconds: float) -> str:
     >>> moment(1_700_000_000)
     '2023-11-14T22:13:20Z'
     """
-    return datetime.fromtimestamp(min(seconds, _LAST_SECOND), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(min(seconds, LAST_SECOND), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def time_text(at: datetime) -> str:
+    """A time of a view, as `moment` writes it."""
+    return moment(at.timestamp())
 
 
 def duration(seconds: float) -> str:
@@ -44,6 +52,18 @@ def short(number: float) -> str:
             break
         number /= 1000
     return f"{number:.0f}{unit}" if not unit or number >= 99.95 else f"{number:.1f}{unit}"
+
+
+def span_text(span: Span) -> str:
+    """Heights for people: `7`, `1,000-1,999`."""
+    first, last = span
+    return f"{first:,}" if first == last else f"{first:,}-{last:,}"
+
+
+def spans_text(spans: Sequence[Span], most: int = 4) -> str:
+    """The first few of some ranges: `0-99, 200-299 and 4 more`."""
+    more = f" and {len(spans) - most:,} more" if len(spans) > most else ""
+    return ", ".join(map(span_text, spans[:most])) + more
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:
