@@ -28,9 +28,8 @@ from typing import Any
 import apsw
 
 import gapless
-from gapless.blocks.finish_job import finished_by_workers
 from gapless.blocks.job import PROVIDERS
-from gapless.blocks.request import FetchOptions, wish_for
+from gapless.blocks.request import FetchOptions, build_request
 from gapless.blocks.session import open_fetch
 from gapless.chains.opening import open_sink
 from gapless.config import load
@@ -39,7 +38,6 @@ from gapless.core.errors import GaplessError
 from gapless.core.ranges import RangeSet
 from gapless.devnode import Chain, Parameters, simulated
 from gapless.ledger import open_ledger
-from gapless.ledger.records import BackfillRequest
 from gapless.ledger.views import EVERYTHING
 from gapless.providers import Providers
 from gapless.runtime.worker import WorkerOptions
@@ -331,22 +329,16 @@ class World:
     async def _submit(self, member: Member) -> None:
         """What `gapless fetch --detach` does."""
         names = [each.name for each in self.scenario.providers]
-        wish, places = wish_for(
+        request, targets = build_request(
             load(), "custom", self._heights, names, "sink", self._options, detached=True
         )
-        system = member.machine.system
+        request = replace(request, lease_seconds=self.scenario.lease_seconds)
         async with (
             self._providers(member.machine) as providers,
-            open_fetch(wish, places.config, self._url, shared=providers) as fetching,
+            open_fetch(request, targets.config, self._url, shared=providers) as session,
         ):
-            if not fetching.missing:
-                return
-            ledger = await open_ledger(self._url, actor=member.process.name, system=system)
-            wanted = await fetching.wanted(ledger)
-            if isinstance(wanted, BackfillRequest):
-                request = finished_by_workers(wanted)
-                await ledger.create(replace(request, lease_seconds=self.scenario.lease_seconds))
-            await ledger.close()
+            if session.missing:
+                await session.leave_to_workers()
 
     async def _work(self, member: Member) -> None:
         """What `gapless worker` does."""

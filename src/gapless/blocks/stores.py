@@ -15,7 +15,7 @@ from gapless.blocks.spec import anchors_of, known_hashes
 from gapless.blocks.targets import has_endpoint
 from gapless.chains import Network, family_of, find_network, network_name, network_of_chain
 from gapless.chains.opening import open_sink
-from gapless.config import Config, load
+from gapless.config import Config
 from gapless.core.anchors import Anchor
 from gapless.core.errors import BadSelector, Incomplete, Unreadable, UsageError
 from gapless.core.heights import Heights
@@ -78,15 +78,19 @@ class Store:
 
 @asynccontextmanager
 async def opened_store(
-    ledger_url: str, target: str, network_name: str | None, blocks_text: str | None
+    config: Config,
+    ledger_url: str,
+    target: str,
+    network_name: str | None,
+    blocks_text: str | None,
 ) -> AsyncIterator[Store]:
     """The sink, which must be there; a name of `gapless.toml` comes before a path."""
-    config, span = load(), span_of(blocks_text)
+    span = span_of(blocks_text)
     wanted = None if network_name is None else find_network(network_name)
     if target not in config.sinks and _BACKFILL.fullmatch(target):
         target, wanted, asked = _filled_by(await _backfill(ledger_url, target))
         span = span or asked
-    async with await open_sink(place_of(config, target), Access.READ) as sink:
+    async with await open_sink(target_of(config, target), Access.READ) as sink:
         shown = redact(target)
         chain_id = _chosen(shown, await sink.chains(), wanted)
         facts = _facts(wanted, chain_id)
@@ -106,7 +110,7 @@ def _facts(wanted: Network | None, chain_id: int) -> Network:
     return network_of_chain(chain_id) if wanted is None else replace(wanted, chain_id=chain_id)
 
 
-def place_of(config: Config, target: str) -> str:
+def target_of(config: Config, target: str) -> str:
     """Where a sink is that goes by its name, its variable or its path."""
     config.refuse_misspelled_sink(target)
     named = target in config.sinks or target.startswith("env:")

@@ -20,7 +20,7 @@ USUAL = f"env:{USUAL_VARIABLE}"
 
 
 @dataclass(frozen=True)
-class Places:
+class Targets:
     """Endpoints and a sink, all by a name that the configuration beside it knows."""
 
     config: Config
@@ -29,9 +29,9 @@ class Places:
     shared: bool  # whether other processes know these names too
 
 
-def places_of(
+def targets_of(
     config: Config, network: Network, rpcs: Sequence[str], target: str | None, rps: float | None
-) -> Places:
+) -> Targets:
     """The endpoints and the sink that were given, or that the configuration has."""
     configured = (name for name, each in config.endpoints.items() if _is_of(each, network))
     names = tuple(rpcs) or tuple(configured) or usual_endpoints(network)
@@ -52,7 +52,7 @@ def places_of(
     if target not in sinks and not target.startswith("env:"):
         sink = redact(target)
         sinks[sink] = SinkTarget(target)
-    return Places(
+    return Targets(
         msgspec.structs.replace(config, endpoints=endpoints, sinks=sinks),
         chosen,
         sink,

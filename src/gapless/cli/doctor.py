@@ -11,7 +11,6 @@ import click
 from gapless.blocks.targets import host_of, usual_endpoints
 from gapless.chains import Network, families, family_of, find_network
 from gapless.chains.findings import Findings
-from gapless.cli.logs import log_to_nobody
 from gapless.cli.options import anchor_option, complain, json_option
 from gapless.cli.output import print_json
 from gapless.cli.remedies import hint_of
@@ -21,6 +20,7 @@ from gapless.config import Config, load
 from gapless.core.anchors import Anchor
 from gapless.core.errors import GaplessError, UsageError
 from gapless.providers import EndpointSpec
+from gapless.telemetry.lines import log_to_nobody
 from gapless.views.endpoints import (
     UnusableEndpoint,
     UsableEndpoint,

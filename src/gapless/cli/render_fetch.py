@@ -5,43 +5,44 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
-from gapless.blocks.session import Fetching
+from gapless.blocks.session import FetchSession
 from gapless.blocks.targets import USUAL, USUAL_VARIABLE
 from gapless.core.backfill import State
 from gapless.core.errors import SinkError
 from gapless.core.heights import Tag
 from gapless.core.ranges import RangeSet, Span
+from gapless.core.text import plain
 from gapless.ledger import redacted
 from gapless.postgres.url import split
 from gapless.schema.ddl import quoted
 from gapless.sinks.location import kind_of
 from gapless.views.fetch import PARTIAL, EndpointView, FetchView
-from gapless.views.figures import counted, cut, duration, plain, short, spans_text, time_text
+from gapless.views.figures import counted, cut, duration, short, spans_text, time_text
 
 _TROUBLE = 60  # characters
 IF_NOT_FINAL = "run it again later, or give `--allow-partial` if what is final is enough"
 
 
-def where(fetch: Fetching) -> str:
-    """The chain, and what of the wish is final."""
-    wish, tip = fetch.wish, fetch.tip
+def where(fetch: FetchSession) -> str:
+    """The chain, and what of the request is final."""
+    request, tip = fetch.request, fetch.tip
     rule = "by depth, for the node tells of none" if tip.by_depth else "by the node's word"
-    if wish.confirmations is not None:
-        rule = f"with {counted(wish.confirmations, 'confirmation')}"
-    chain = f"{wish.network.name} (chain {fetch.spec.chain_id})"
+    if request.confirmations is not None:
+        rule = f"with {counted(request.confirmations, 'confirmation')}"
+    chain = f"{request.network.name} (chain {fetch.spec.chain_id})"
     text = f"{chain}: head {tip.head:,}, final {tip.final:,} {rule}"
-    if wish.heights.last is Tag.FINALIZED:
+    if request.heights.last is Tag.FINALIZED:
         text += f"\nfinalized = {fetch.span.last:,}"
-    elif wish.heights.last is Tag.LATEST:
+    elif request.heights.last is Tag.LATEST:
         text += f"\nlatest = {tip.head:,}; blocks up to {fetch.span.last:,} are final"
     elif left_out_text := left_out(fetch):
         text += f"\n{left_out_text}"
-    if USUAL in wish.endpoints:
+    if USUAL in request.endpoints:
         text += f"\nendpoint `{USUAL_VARIABLE}`, from the environment"
     return text
 
 
-def unchecked_anchors(fetch: Fetching) -> list[str]:
+def unchecked_anchors(fetch: FetchSession) -> list[str]:
     """What is not compared with the anchors that a person gave."""
     found = []
     for height in fetch.unchecked_anchors:
@@ -53,7 +54,7 @@ def unchecked_anchors(fetch: Fetching) -> list[str]:
     return found
 
 
-def left_out(fetch: Fetching) -> str | None:
+def left_out(fetch: FetchSession) -> str | None:
     """What was asked for and is not going to be fetched, because it is not final yet."""
     if fetch.requested.last <= fetch.span.last:
         return None
@@ -69,7 +70,7 @@ def _heights(span: Span) -> str:
     return f"{span.first:,} to {span.last:,}"
 
 
-def plan(fetch: Fetching) -> str:
+def plan(fetch: FetchSession) -> str:
     """What is going to be done, and what it costs."""
     spec, span, missing = fetch.spec, fetch.span, fetch.missing
     text = f"blocks {span.first:,} to {span.last:,} ({counted(span.size, 'block')})"

@@ -13,12 +13,12 @@ import click
 from gapless.blocks.stores import Store, opened_store
 from gapless.cli import render_verify, speech
 from gapless.cli.display import CLEAR, LINE_EVERY
-from gapless.cli.logs import log_to_stderr
 from gapless.cli.options import anchor_option, common, complain, note, warn
 from gapless.cli.output import print_json
 from gapless.cli.stores import blocks_option, network_option, sink_argument
 from gapless.config import load
 from gapless.core.anchors import Anchor
+from gapless.telemetry.lines import log_to_stderr
 from gapless.verification import Report, compare
 from gapless.verification.against import sampled
 from gapless.views.verify import report_view
@@ -56,7 +56,7 @@ async def verify(
     --deep, header hashes and roots are computed again from the rows. Given a backfill, checks what
     that backfill was asked for. Exit code 1: something is missing or wrong.
     """
-    async with opened_store(ledger_url, target, network_name, blocks_text) as store:
+    async with opened_store(load(), ledger_url, target, network_name, blocks_text) as store:
         known = await store.known_hashes(anchors)
         progress = RowProgress(await rows_of(store) if deep else 0)
         report = await store.report(known, deep=deep, progress=progress.advance)

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 from gapless.cli.options import commands
 from gapless.core.backfill import State
 from gapless.core.chunk import Status
+from gapless.core.text import plain
 from gapless.ledger import Ledger
 from gapless.ledger.records import Backfill
-from gapless.views.figures import duration, plain
+from gapless.views.figures import duration
 
 
 class Waiting(NamedTuple):

@@ -1,4 +1,6 @@
-"""Text from anywhere, made fit to be stored: short, and of characters that every database takes.
+"""Text from anywhere, made fit to be stored or shown.
+
+Stored text is short, and of characters that every database takes.
 
 >>> storable("a\\0b\\ud800")
 'a\\\\x00b\\\\ud800'
@@ -30,3 +32,9 @@ def tail(text: str, limit: int) -> str:
         return text
     start = text.find("\n", len(text) - limit + 2)
     return f"{CUT}\n{text[start + 1 :]}" if start >= 0 else CUT
+
+
+def plain(text: str) -> str:
+    """A stranger's text on one line, without anything that a terminal would obey."""
+    line = " ".join(text.split())
+    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in line)
