@@ -42,7 +42,7 @@ Chance: TypeAlias = "Callable[[], float]"
 async def claim(tx: Transaction, request: ClaimRequest, chance: Chance) -> list[Claim]:
     """Up to `count` chunks of one backfill, now leased to the owner."""
     if tx.again and (taken := await _claimed_before(tx, request.claim_id)):
-        return _claims((await _inspect(tx, taken[0].backfill_id)).claimed(), request, taken)
+        return _claims((await inspect(tx, taken[0].backfill_id)).claimed(), request, taken)
     for queue in request.queues:
         tried: list[str] = []
         while len(tried) < CANDIDATES:
@@ -55,12 +55,27 @@ async def claim(tx: Transaction, request: ClaimRequest, chance: Chance) -> list[
     return []
 
 
-async def plan(tx: Transaction, backfill_id: str, count: int) -> int:
-    """Plans up to `count` more chunks of a backfill, and says how many; none once it stands."""
-    lifecycle = await control.lock(tx, backfill_id)
+async def inspect(tx: Transaction, backfill_id: str) -> InspectedBackfill:
+    """A backfill whose row is locked, and what may be taken of it."""
+    (found,) = await tx.fetch_as(InspectedBackfill, "inspect", id=backfill_id)
+    return found
+
+
+async def plan(tx: Transaction, locked: LockedBackfill, count: int) -> int:
+    """Plans up to `count` more chunks, and returns how many; none of a backfill that stands still.
+
+    The first chunks that are planned start the backfill.
+    """
+    lifecycle, order = locked.lifecycle(), locked.order
     if lifecycle.stopping or lifecycle.state not in (State.PENDING, State.RUNNING):
         return 0
-    return await _plan(tx, await _inspect(tx, backfill_id), count)
+    indices = next_indices(order, locked.chunk_total, locked.planned, count)
+    if not indices:
+        return 0
+    low, high = indices[0], indices[-1]
+    await tx.fetch("plan", id=locked.id, low=low, high=high, direction=order.direction)
+    await control.record(tx, lifecycle, decide(lifecycle, Command.START))
+    return len(indices)
 
 
 async def seconds_until_due(tx: Transaction, queues: tuple[str, ...], since: float) -> float | None:
@@ -103,11 +118,6 @@ async def _claimed_before(tx: Transaction, claim_id: str) -> list[ReclaimedChunk
     return await tx.fetch_as(ReclaimedChunk, "claimed_before", claim_id=claim_id)
 
 
-async def _inspect(tx: Transaction, backfill_id: str) -> InspectedBackfill:
-    (found,) = await tx.fetch_as(InspectedBackfill, "inspect", id=backfill_id)
-    return found
-
-
 async def _take(
     tx: Transaction, request: ClaimRequest, shared: ClaimedBackfill, chance: Chance
 ) -> list[Claim]:
@@ -135,7 +145,7 @@ async def _recover_and_plan(
     tx: Transaction, count: int, shared: ClaimedBackfill, lease: dict[str, Any], chance: Chance
 ) -> list[LeasedChunk]:
     """Recovers leases that have ended, takes failed chunks that are due, and plans new ones."""
-    locked = await _inspect(tx, shared.backfill_id)
+    locked = await inspect(tx, shared.backfill_id)
     room = locked.room
     if locked.has_expired:
         recovered, halted = await _recover(tx, shared, chance)
@@ -151,7 +161,7 @@ async def _recover_and_plan(
         taken += await tx.fetch_as(LeasedChunk, "take_failed", k=count, longest=longest, **lease)
         if len(taken) < count:
             taken += await _take_pending(tx, count - len(taken), lease, guarded=False)
-    if len(taken) < count and await _plan(tx, locked, max(PLAN_AHEAD, count)):
+    if len(taken) < count and await plan(tx, locked, max(PLAN_AHEAD, count)):
         taken += await _take_pending(tx, count - len(taken), lease, guarded=False)
     return taken
 
@@ -183,18 +193,6 @@ async def _recover(tx: Transaction, shared: ClaimedBackfill, chance: Chance) -> 
     if halted:
         await control.request_stop(tx, shared.backfill_id, Stop.HALT)
     return len(rows), halted
-
-
-async def _plan(tx: Transaction, locked: LockedBackfill, count: int) -> int:
-    order = locked.order
-    indices = next_indices(order, locked.chunk_total, locked.planned, count)
-    if not indices:
-        return 0
-    low, high = indices[0], indices[-1]
-    await tx.fetch("plan", id=locked.id, low=low, high=high, direction=order.direction)
-    lifecycle = locked.lifecycle()
-    await control.record(tx, lifecycle, decide(lifecycle, Command.START))
-    return len(indices)
 
 
 def _claims(

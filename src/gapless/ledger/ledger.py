@@ -156,10 +156,6 @@ class Ledger:
         """A transaction on the ledger's database that holds nothing of it."""
         return self._database.session()
 
-    async def plan(self, backfill_id: str, count: int) -> int:
-        """Plans chunks ahead of any claim; returns how many there were to plan."""
-        return await self._write(claims.plan, backfill_id, count)
-
     async def seconds_until_due(self, queues: tuple[str, ...], since: float = 0.0) -> float | None:
         return await self._read(claims.seconds_until_due, queues, since)
 

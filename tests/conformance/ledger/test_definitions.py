@@ -14,7 +14,7 @@ from gapless.core.chunk import Order, Status, boundaries, chunk_total, rank
 from gapless.core.events import BackfillChunkPlanned, ChunkEnded, Event
 from gapless.ledger import Ledger, fragments
 from gapless.ledger.rows.event import NewEvent
-from tests.support import Home, claim, complete, create, finish
+from tests.support import Home, claim, complete, create, finish, plan
 
 SHAPES = [(1, 1), (10, 1), (10, 3), (10, 10), (10, 99), (1000, 7), (3 * 2**40 + 1, 2**40)]
 ID = 'it\'s {a} "test": 100% é'
@@ -40,7 +40,7 @@ async def test_planned_chunks_and_their_events(
 ) -> None:
     await create(ledger, ID, partitions=partitions, chunk_size=size, order=order)
     total = chunk_total(partitions, size)
-    assert await ledger.plan(ID, total + 1) == total
+    assert await plan(ledger, ID, total + 1) == total
     spans = [boundaries(index, partitions, size) for index in range(total)]
     ranks = [rank(index, order.direction) for index in range(total)]
     rows = await home.run("SELECT first, last, rank FROM chunks ORDER BY chunk_index")

@@ -8,6 +8,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from gapless import sqlite
 from gapless.core.errors import (
     GaplessError,
     LedgerUnreachable,
@@ -15,7 +16,6 @@ from gapless.core.errors import (
     UsageError,
 )
 from gapless.ledger import open_ledger, redacted
-from gapless.ledger.sqlite import database as sqlite_database
 from tests.support import SqliteHome, create, finish, state
 
 SECRET = "s3cret"
@@ -93,7 +93,7 @@ async def test_an_unknown_scheme_is_refused() -> None:
 async def test_a_sqlite_that_can_corrupt_a_shared_ledger_is_refused(
     sqlite_home: SqliteHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_database, "SAFE_SQLITE", (99, 0, 0))
+    monkeypatch.setattr(sqlite, "SAFE", (99, 0, 0))
     with pytest.raises(LibraryMismatch, match="can corrupt a ledger") as error:
         await open_ledger(sqlite_home.url)
     assert error.value.hint == "install apsw 3.51.3 or newer"

@@ -23,6 +23,7 @@ from tests.support import (
     done,
     finish,
     open_at,
+    plan,
     state,
 )
 
@@ -144,7 +145,7 @@ def damage(home: SqliteHome) -> None:
 async def test_damage_to_the_file_is_found(sqlite_home: SqliteHome) -> None:
     ledger = await open_at(sqlite_home)
     await create(ledger, partitions=2000)
-    await ledger.plan("bf", 2000)
+    await plan(ledger, "bf", 2000)
     await ledger.close()
     damage(sqlite_home)
     ledger = await open_at(sqlite_home)

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import apsw
 
+from gapless import sqlite
 from gapless.core.coroutines import run_sync
 from gapless.core.errors import LedgerError, LedgerUnreachable, LibraryMismatch
 from gapless.ledger import sql
@@ -38,7 +39,6 @@ STEPS = {
 }
 """Statements by their steps; to a later one, `:returned` is the first column of what came back."""
 APPLICATION_ID = 0x6761706C  # "gapl"
-SAFE_SQLITE = (3, 51, 3)  # older ones can corrupt a WAL that several processes use
 UNABLE = (apsw.IOError, apsw.FullError, apsw.ReadOnlyError, apsw.CantOpenError)
 """What time or a person can mend: a full disk, a file that may not be written."""
 BROKEN = (apsw.CorruptError, apsw.NotADBError)
@@ -134,10 +134,9 @@ class SqliteDatabase:
         return self
 
     def _connect(self) -> apsw.Connection:
-        if tuple(map(int, apsw.sqlite_lib_version().split("."))) < SAFE_SQLITE:
+        if (version := sqlite.unsafe_version()) is not None:
             raise LibraryMismatch(
-                f"SQLite {apsw.sqlite_lib_version()} can corrupt a ledger shared by processes",
-                hint="install apsw 3.51.3 or newer",
+                f"SQLite {version} can corrupt a ledger shared by processes", hint=sqlite.UPGRADE
             )
         if not self._create and (not self._path.exists() or not self._path.stat().st_size):
             raise LedgerUnreachable(
