@@ -202,7 +202,10 @@ async def _leave_to_workers(fetch: Fetching, *, as_json: bool, allow_partial: bo
             found = await ledger.create(finished_by_workers(found))
     click.echo(data.to_json(data.backfill_json(found)) if as_json else found.id)
     hint(render.worker_needed(found))
-    return 0 if allow_partial or fetch.requested == fetch.span else 1
+    if allow_partial or not (left_out := fetching.left_out(fetch)):
+        return 0
+    complain(left_out, fetching.IF_NOT_FINAL)
+    return 1
 
 
 @dataclass(frozen=True)

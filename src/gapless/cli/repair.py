@@ -96,7 +96,8 @@ async def repair(
     else:
         click.echo(verifying.report_text(after, store.network))
     if not after.complete:
-        complain(verifying.verdict(after))
+        remedy = verifying.repair(after, store.network, store.shown, store.rpc)
+        complain(verifying.verdict(after), remedy)
         return 1
     return 0
 

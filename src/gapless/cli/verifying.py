@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gapless.cli.figures import counted, duration, short
 from gapless.cli.render import table
+from gapless.core.anchors import Anchor
 from gapless.core.ranges import RangeSet, Span
 from gapless.runtime.suggestions import fetch_command, repair_command
 from gapless.schema import TABLES
@@ -31,11 +32,13 @@ def report_text(report: Report, network: str) -> str:
     lines = [head, *(f"  {line}" for line in _tables(report)), *_proofs(report)]
     lines += (f"  {line}" for line in _anchored(report))
     lines += _findings(report.findings)
+    lacking = f"not proven: {_by_check(report.not_proven, report)}" if report.not_proven else ""
     if report.complete:
         how = "digests, links, counts and proofs" if report.deep else "links and counts"
-        lines.append(f"complete: nothing is missing, and {how} agree")
-        if report.not_proven:
-            lines[-1] += f"; not proven: {_by_check(report.not_proven, report)}"
+        complete = f"complete: nothing is missing, and {how} agree"
+        lines.append("; ".join(filter(None, (complete, lacking))))
+    elif lacking:
+        lines.append(lacking)
     return "\n".join(lines)
 
 
@@ -101,6 +104,15 @@ def report_json(report: Report, network: str) -> dict[str, Any]:
             for each in report.findings
         ],
     }
+
+
+def unchecked_anchors(given: Iterable[Anchor], report: Report) -> list[str]:
+    """Which of the anchors that a person gave no stored block was compared with."""
+    return [
+        f"the anchor at {it.height:,} is not checked: it is not among the stored blocks in question"
+        for it in given
+        if it.height not in report.coverage[0].heights
+    ]
 
 
 def gaps_json(report: Report, network: str) -> dict[str, Any]:

@@ -41,6 +41,7 @@ An error says what happened, and its `hint` what the person can do about it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -53,6 +54,7 @@ class GaplessError(Exception):
     """Something went wrong in Gapless."""
 
     exit_code = 2  # of a command that ends with it
+    hint: str | None = None  # also of a class of a job's own that does not call `__init__`
 
     def __init__(self, message: str = "", *, hint: str | None = None) -> None:
         super().__init__(message or self.__doc__ or type(self).__name__)
@@ -223,6 +225,9 @@ class PermanentError(JobError):
     `through` names the last one, if all from the one to the other are.
     """
 
+    partition: Partition | None = None
+    through: Partition | None = None
+
     def __init__(
         self,
         message: str = "",
@@ -256,6 +261,11 @@ class LeaseLost(RunStopped):
     """The chunk belongs to someone else by now."""
 
 
+_grouped: Callable[[BaseException], tuple[BaseException, ...]]
+_grouped = vars(BaseExceptionGroup)["exceptions"].__get__
+"""What a group was made of, whatever its class makes of that: never nothing, and never itself."""
+
+
 def members(error: BaseException) -> list[BaseException]:
     """The errors that a group stands for, however deep it is nested; of any other, itself."""
     found: list[BaseException] = []
@@ -263,7 +273,7 @@ def members(error: BaseException) -> list[BaseException]:
     while left:
         each = left.pop()
         if isinstance(each, BaseExceptionGroup):
-            left += reversed(each.exceptions)
+            left += reversed(_grouped(each))
         else:
             found.append(each)
     return found

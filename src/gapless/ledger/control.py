@@ -9,13 +9,14 @@ completion and its settling does no harm.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 import msgspec
 
 from gapless.core import backfill as machine
 from gapless.core.backfill import Command, Lifecycle, OpenWork, State, Stop
 from gapless.core.chunk import Status
-from gapless.core.errors import Conflict, NotFound, WrongState
+from gapless.core.errors import Conflict, NotFound, Unreadable, WrongState
 from gapless.core.events import BackfillCreated, ChunkEnded, Event
 from gapless.core.spec import encode_spec
 from gapless.ledger import views
@@ -185,10 +186,12 @@ async def _first_error(tx: Transaction, backfill_id: str) -> str | None:
     error = f"{chunk.error_class}: {chunk.error_message}"
     digest = (await views.backfill(tx, backfill_id)).selection
     selection = await views.selection_if_readable(tx, digest)
-    if selection is None:
-        return f"{error} (chunk {chunk.chunk_index})"
-    keys = ", ".join(selection.describe(chunk.missing())).replace("\0", r"\x00")
-    return f"{error} (chunk {chunk.chunk_index}, partitions {keys})"
+    where = f"chunk {chunk.chunk_index}"
+    if selection is not None:
+        with suppress(Unreadable):  # a backfill must end even if its rows cannot be read
+            keys = ", ".join(selection.describe(chunk.missing())).replace("\0", r"\x00")
+            where += f", partitions {keys}"
+    return f"{error} ({where})"
 
 
 def _created(request: BackfillRequest, row: NewBackfill) -> BackfillCreated:
