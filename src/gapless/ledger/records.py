@@ -221,10 +221,20 @@ class ChunkRow:
     failures: FailureCounts
     fence: int | None
     owner: str | None
-    due: float | None
+    due: float | None  # one column for two moments: see `lease_until` and `retry_at`
     progress: Progress
     error_class: str | None
     error_message: str | None
+
+    @property
+    def lease_until(self) -> float | None:
+        """When the lease of a running chunk ends."""
+        return self.due if self.status is Status.RUNNING else None
+
+    @property
+    def retry_at(self) -> float | None:
+        """When a failed chunk may be claimed again."""
+        return self.due if self.status is Status.FAILED else None
 
     @property
     def done(self) -> int:
