@@ -76,7 +76,7 @@ async def test_a_dead_letter_can_be_retried_while_its_backfill_runs(ledger: Ledg
 @pytest.mark.parametrize("indices", [[2], [0, 99]])
 async def test_what_is_no_dead_letter_cannot_be_retried(ledger: Ledger, indices: list[int]) -> None:
     await kill(ledger)
-    with pytest.raises(UsageError, match=f"chunk {indices[-1]} of `bf` is no dead letter"):
+    with pytest.raises(UsageError, match=f"chunk {indices[-1]} of `bf` is not a dead letter"):
         await ledger.retry_dead("bf", "child", indices)
 
 

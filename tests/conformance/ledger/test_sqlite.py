@@ -195,7 +195,7 @@ async def test_a_folder_that_cannot_be_entered_for_a_while_is_waited_for(
     ledger = await open_at(sqlite_home, clock)
     away = folder.rename(folder.with_name("away"))
     folder.symlink_to(folder)
-    with pytest.raises(LedgerUnreachable, match="cannot be looked at"):
+    with pytest.raises(LedgerUnreachable, match="cannot be accessed"):
         await ledger.backfills()
     folder.unlink()
     away.rename(folder)
