@@ -58,12 +58,12 @@ BAD_STARTS = [
     ("--job jobs:copy --range 0:9 --id a/b", "`a/b` is no id"),
     ("--job jobs:copy --range 0:9 --retry never", "`never` is not one of `backoff`, "),
     ("--job jobs:copy --range 0:9 --retry-limit -1", "retries must not be negative"),
-    ("--job jobs:copy --range 0:9 --retry-base soon", "`soon` is no duration"),
+    ("--job jobs:copy --range 0:9 --retry-base soon", "`soon` is not a duration"),
     ("--job jobs:copy --range 0:9 --retry-base 2m --retry-max-delay 1", "must not be below base"),
     ("--job jobs:copy --range 0:9 --retry-base 99999999d", "is not between 0 s and 100 years"),
     ("--job jobs:copy --range 0:9 --retry halt --retry-base 1", "`--retry-base` does not fit"),
     ("--job jobs:copy --range 0:9 --retry unbounded --retry-limit 1", "`--retry-limit` does not"),
-    ("--job jobs:copy --range 0:9 --retry schedule --retry-schedule 5,,6", "`` is no duration"),
+    ("--job jobs:copy --range 0:9 --retry schedule --retry-schedule 5,,6", "`` is not a duration"),
     ("--job jobs:copy --range 0:9 --retires 3", "no such option `--retires`"),
 ]
 
@@ -103,7 +103,7 @@ def test_a_bad_start_makes_no_ledger(gapless: Commands, arguments: str, complain
         ("backfill resume cancelled", "backfill `cancelled` is CANCELLED: cannot resume it"),
         ("backfill ls --state gone", "`gone` is not one of"),
         ("backfill show", "missing argument `BACKFILL_ID`"),
-        ("backfill wait open --timeout never", "`never` is no duration"),
+        ("backfill wait open --timeout never", "`never` is not a duration"),
         ("backfill start --job jobs:copy --range 0:8 --id open", "belongs to another backfill"),
         ("backfill start --job jobs:days --keys 2024-01-01 --id open --detach", "another backfill"),
     ],
@@ -226,7 +226,7 @@ class TestSchemas:
         start = f"backfill start {' '.join(BLOCKS)}"
         for command in ("backfill ls", start, "worker", "ledger migrate"):
             said = gapless.refused(*command.split())
-            assert "has schema 99, this Gapless knows 3" in said
+            assert "has schema 99, this Gapless knows 4" in said
             assert "hint: upgrade Gapless" in said
         assert set((await gapless.rows()).values()) == {0}
 
@@ -235,7 +235,7 @@ class TestSchemas:
         gapless("ledger", "migrate")
         await gapless.home.run("UPDATE schema_version SET version = 99 RETURNING version")
 
-        assert "has schema 99, this Gapless knows 3" in gapless.refused("backfill", "ls")
+        assert "has schema 99, this Gapless knows 4" in gapless.refused("backfill", "ls")
         gapless.refused("backfill", "start", *BLOCKS, "--detach")
         assert set((await gapless.rows()).values()) == {0}
 

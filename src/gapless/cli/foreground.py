@@ -18,11 +18,7 @@ from gapless.core.errors import NotFound, WrongState
 from gapless.ledger.records import Backfill, BackfillRequest
 from gapless.runtime.engine import Engine
 from gapless.runtime.job import Job
-from gapless.runtime.process_control import (
-    leave_if_stuck,
-    stdout_kept_for_data,
-    working,
-)
+from gapless.runtime.process_control import leave_if_stuck, stdout_kept_for_data, working
 from gapless.runtime.signals import INTERRUPTED
 from gapless.runtime.watching import watch
 from gapless.runtime.worker import WorkerOptions
