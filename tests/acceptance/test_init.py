@@ -46,6 +46,12 @@ def test_what_makes_no_sense_writes_nothing(tmp_path: Path, arguments: list[str]
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_folder_that_cannot_be_written_to_comes_with_a_hint() -> None:
+    done = init(Path("/proc"), code=2)
+    assert done.stderr.startswith("error: cannot write `gapless.toml`: ")
+    assert "\n\nhint: run it in a folder that you may write to\n" in done.stderr
+
+
 @pytest.mark.parametrize("network", NETWORKS)
 def test_every_network_can_be_named(network: str) -> None:
     text = f"[endpoints.{network}]\nurl = 'http://x'\nnetwork = '{network}'\n"

@@ -117,7 +117,9 @@ def test_numbers_are_read_as_people_write_them(text: str, number: int) -> None:
     assert parse_number(text) == number
 
 
-@pytest.mark.parametrize("text", ["", "M", "-1", "1e6", "1.2.3", "0x10", "1.0005k", "ten"])
+@pytest.mark.parametrize(
+    "text", ["", "M", "-1", "1e6", "1.2.3", "0x10", "1.0005k", "ten", "0,10", "1,00", "1,0000"]
+)
 def test_what_is_no_whole_number_is_refused(text: str) -> None:
     with pytest.raises(BadSelector, match=f"`{text}` is not a"):
         parse_number(text)

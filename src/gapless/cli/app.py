@@ -8,6 +8,7 @@ import re
 import sys
 import traceback
 from contextlib import suppress
+from typing import NoReturn
 
 import click
 
@@ -103,10 +104,34 @@ def main() -> None:
         _say(str(error), hint_of(error, Commands()), error.code)
         sys.exit(error.exit_code)
     except Exception as error:  # noqa: BLE001 - a fault of ours: say where, as Python would
+        if reason := _why_stdout_fails(error):
+            speech.say(reason, "error")
+            speech.suggest("make room, or send the output elsewhere")
+            _leave_without_flushing(1)
         speech.say(_known_secrets().struck(traceback.format_exc()))
         _print_error(_known_secrets().struck(f"{type(error).__name__}: {error}"), None, "internal")
         sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _why_stdout_fails(error: Exception) -> str | None:
+    """What is wrong with stdout, if printing to it is what has failed.
+
+    Closing it afterwards fails as well, so the first error counts.
+    """
+    first: BaseException = error
+    while first.__context__ is not None:
+        first = first.__context__
+    where = traceback.extract_tb(first.__traceback__)[-1]
+    if not isinstance(first, OSError) or where.name != click.echo.__name__:
+        return None
+    return f"`stdout` cannot be written: {(first.strerror or str(first)).lower()}"
+
+
+def _leave_without_flushing(code: int) -> NoReturn:
+    """Leaves at once: Python would try again to write what is left, and complain itself."""
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def in_our_words(error: click.ClickException) -> tuple[str, str | None]:
@@ -140,7 +165,8 @@ def _print_error(error: str, hint: str | None, code: str) -> None:
         from gapless.cli.output import print_json  # and with it, what help does without
         from gapless.views.errors import ErrorFacts, ErrorView
 
-        print_json(ErrorView(ErrorFacts(code=code, message=error, hint=hint)))
+        with suppress(OSError):  # stderr has it as well
+            print_json(ErrorView(ErrorFacts(code=code, message=error, hint=hint)))
 
 
 def _known_secrets() -> Secrets:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import click
 
+from gapless.cli.logs import log_to_nobody
 from gapless.cli.options import anchor_option, complain, json_option
 from gapless.cli.output import print_json
 from gapless.cli.remedies import hint_of
@@ -64,6 +65,7 @@ def doctor(rpcs: tuple[str, ...], name: str | None, anchors: tuple[str, ...], as
     specs = [*_specs(load(), rpcs, network)]
     if not specs:
         raise UsageError("there is no endpoint to ask", hint="give one with `--rpc URL`")
+    log_to_nobody()  # whatever is wrong with an endpoint is among its outcome
     outcomes = asyncio.run(_examined(specs, network, dict(map(Anchor.parse, anchors))))
     found = [each for each in outcomes if isinstance(each, Findings)]
     if as_json:

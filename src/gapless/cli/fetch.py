@@ -197,7 +197,10 @@ async def _leave_to_workers(fetch: Fetching, *, as_json: bool, allow_partial: bo
     else:
         click.echo(shown.id)
     hint(render.worker_needed(shown, commands()))
-    return 0 if allow_partial or fetch.requested == fetch.span else 1
+    if allow_partial or not (left_out := render_fetch.left_out(fetch)):
+        return 0
+    complain(left_out, render_fetch.IF_NOT_FINAL)
+    return 1
 
 
 @dataclass(frozen=True)

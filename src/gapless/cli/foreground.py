@@ -65,6 +65,8 @@ async def _run(
         log_to_stderr(logging.WARNING, as_json=as_json, say=display.write_line)
         async with working(engine, page) as interrupted:
             handle = await engine.submit(job, request)
+            if wanted is not request:  # somebody asks again, and does not want to wait
+                await engine.ledger.hasten(handle.id)
             if not as_json:
                 click.echo(handle.id, file=stdout)
             display.say(render.plan(backfill_view(await handle.progress())))
@@ -211,12 +213,17 @@ def stdout_kept_for_data() -> Iterator[TextIO]:
 
 
 def leave_if_stuck(engine: Engine, code: int = INTERRUPTED) -> None:
-    """Leaves at once if a job does not end: its chunk has an outcome, so nothing is lost."""
+    """Leaves at once if a job does not end: its chunk has an outcome, so nothing is lost.
+
+    What a job has left behind that nobody can see, such as a call of `asyncio.to_thread` that was
+    cancelled, has the drain time to end. Python would wait for it for ever.
+    """
     worker = engine.worker
     if worker is not None and (worker.orphans or worker.left_behind):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+    Departure(code).after(engine.drain_seconds)
 
 
 class Departure:
@@ -226,7 +233,8 @@ class Departure:
     from the start, because a signal's handler can tell it to go ahead, but could not start it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, code: int = INTERRUPTED) -> None:
+        self._code = code
         self._drain: SimpleQueue[float] = SimpleQueue()
         threading.Thread(target=self._leave, name="gapless-departure", daemon=True).start()
 
@@ -235,7 +243,7 @@ class Departure:
 
     def _leave(self) -> None:
         time.sleep(self._drain.get() + LEAVING_SECONDS + CLOSING_SECONDS)
-        os._exit(INTERRUPTED)
+        os._exit(self._code)
 
 
 def import_from_here() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, MutableMapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -35,7 +36,8 @@ class _Lines(logging.Handler):
         try:
             self._say(self.format(record))
         except Exception:  # noqa: BLE001 - a log that cannot be written must not end a run
-            self.handleError(record)
+            with suppress(ValueError):  # a job has closed `sys.stderr`: nobody can be told
+                self.handleError(record)
 
 
 def log_to_nobody() -> None:

@@ -1,6 +1,6 @@
 """How far a fetch is: blocks fetched and stored, its pace, the time left, what it waits for.
 
-Fetched blocks are at hand, decoded and checked; stored ones are durable. The pace is that of the
+Fetched blocks are stored, or at hand and checked; stored ones are durable. The pace is that of the
 last seconds. The time left follows it slowly, or it would jump with every batch.
 """
 
@@ -111,7 +111,7 @@ class FetchLine:
         stored = min(total, before + counts.blocks)
         pace = self._blocks.after(now, counts.fetched + counts.reproven)
         smoothed = self._smoothed.after(now, pace)
-        fetched = min(total, max(stored, before + counts.fetched))
+        fetched = min(total, stored + counts.at_hand)
         return FetchStanding(
             network=fetch.spec.network,
             total=total,

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable
 
 from gapless.core.backfill import State
+from gapless.core.errors import SinkError
 from gapless.core.heights import Tag
 from gapless.core.ranges import RangeSet, Span
 from gapless.ledger import redacted
@@ -27,6 +28,7 @@ from gapless.views.figures import (
 )
 
 _TROUBLE = 60  # characters
+IF_NOT_FINAL = "run it again later, or give `--allow-partial` if what is final is enough"
 
 
 def where(fetch: Fetching) -> str:
@@ -41,8 +43,8 @@ def where(fetch: Fetching) -> str:
         text += f"\nfinalized = {fetch.span.last:,}"
     elif wish.heights.last is Tag.LATEST:
         text += f"\nlatest = {tip.head:,}; blocks up to {fetch.span.last:,} are final"
-    elif fetch.requested.last > fetch.span.last:
-        text += f"\n{_not_final_text(Span(tip.final + 1, fetch.requested.last))}"
+    elif left_out_text := left_out(fetch):
+        text += f"\n{left_out_text}"
     if USUAL in wish.endpoints:
         text += f"\nendpoint `{USUAL_VARIABLE}`, from the environment"
     return text
@@ -58,6 +60,13 @@ def unchecked_anchors(fetch: Fetching) -> list[str]:
             why = "it is outside the range, so only the endpoints are compared with it"
         found.append(f"the anchor at {height:,} is not checked: {why}")
     return found
+
+
+def left_out(fetch: Fetching) -> str | None:
+    """What was asked for and is not going to be fetched, because it is not final yet."""
+    if fetch.requested.last <= fetch.span.last:
+        return None
+    return _not_final_text(Span(fetch.tip.final + 1, fetch.requested.last))
 
 
 def _not_final_text(span: Span) -> str:
@@ -151,8 +160,10 @@ def remedy(fetch: FetchView, command: str) -> str:
     if fetch.interrupted:
         return f"resume with `{command}`"
     if fetch.gaps or fetch.unproven or fetch.state not in (State.SUCCEEDED, PARTIAL):
+        if (fetch.error or "").startswith(SinkError.__name__):
+            return f"check the disk and the sink, then `{command}` tries again"
         return f"`{command}` tries again; one more `--rpc` gives a second opinion"
-    return "run it again later, or give `--allow-partial` if what is final is enough"
+    return IF_NOT_FINAL
 
 
 def query(target: str, span: Span) -> str:

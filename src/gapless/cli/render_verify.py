@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from gapless.cli.render import table
 from gapless.cli.suggestions import fetch_command, repair_command
+from gapless.core.anchors import Anchor
 from gapless.core.ranges import RangeSet, Span
 from gapless.schema import TABLES
 from gapless.verification import Report
@@ -28,12 +29,25 @@ def report_text(report: ReportView) -> str:
         *_anchored(report),
         *_findings(report.findings),
     ]
+    lacking = ""
+    if report.not_proven:
+        lacking = f"not proven: {_by_check(report.not_proven, blocks.stored)}"
     if report.complete:
         how = "digests, links, counts and proofs" if report.deep else "links and counts"
-        lines.append(f"complete: nothing is missing, and {how} agree")
-        if report.not_proven:
-            lines[-1] += f"; not proven: {_by_check(report.not_proven, blocks.stored)}"
+        complete = f"complete: nothing is missing, and {how} agree"
+        lines.append("; ".join(filter(None, (complete, lacking))))
+    elif lacking:
+        lines.append(lacking)
     return "\n".join(lines)
+
+
+def unchecked_anchors(given: Iterable[Anchor], report: Report) -> list[str]:
+    """Which of the anchors that a person gave no stored block was compared with."""
+    return [
+        f"the anchor at {it.height:,} is not checked: it is not among the stored blocks in question"
+        for it in given
+        if it.height not in report.coverage[0].heights
+    ]
 
 
 def progress_line(read: int, total: int, seconds: float) -> str:

@@ -81,10 +81,7 @@ async def repair(
         if as_json:
             print_json(report_view(before, store.network))
         if not before.complete:
-            remedy = render_verify.repair(
-                before, store.network, store.shown, has_endpoint=store.has_endpoint
-            )
-            complain(render_verify.verdict(before), remedy)
+            complain(render_verify.verdict(before), _remedy(store, before))
         return 0 if before.complete else 1
     await _remove_strays(store, plan.strays)
     asked = combined(requests) or [Request(before.span, frozenset(it.dataset for it in records))]
@@ -102,7 +99,7 @@ async def repair(
     else:
         click.echo(render_verify.report_text(shown))
     if not after.complete:
-        complain(render_verify.verdict(after))
+        complain(render_verify.verdict(after), _remedy(store, after))
         return 1
     return 0
 
@@ -147,6 +144,10 @@ async def _verified(store: Store, anchors: Sequence[str], *, deep: bool) -> Repo
         return await store.report(known, deep=deep, progress=progress.advance)
     finally:
         progress.end()
+
+
+def _remedy(store: Store, report: Report) -> str:
+    return render_verify.repair(report, store.network, store.shown, has_endpoint=store.has_endpoint)
 
 
 async def _withdraw(store: Store, span: Span, *, dry_run: bool, as_json: bool) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from dataclasses import replace
@@ -11,10 +12,12 @@ import click
 
 from gapless.cli import render_verify, speech
 from gapless.cli.display import CLEAR, LINE_EVERY
-from gapless.cli.options import anchor_option, common, complain, note
+from gapless.cli.logs import log_to_stderr
+from gapless.cli.options import anchor_option, common, complain, note, warn
 from gapless.cli.output import print_json
 from gapless.cli.stores import blocks_option, network_option, sink_argument
 from gapless.config import load
+from gapless.core.anchors import Anchor
 from gapless.runtime.stores import Store, opened_store
 from gapless.schema import BLOCKS
 from gapless.verification import Report, compare
@@ -61,6 +64,8 @@ async def verify(
         progress.end()
         if against is not None:
             report = await _compared(store, report, against)
+    for unchecked in render_verify.unchecked_anchors(map(Anchor.parse, anchors), report):
+        warn(unchecked)
     _say(store, report, as_json=as_json)
     return 0 if report.complete else 1
 
@@ -109,6 +114,7 @@ async def _compared(store: Store, report: Report, against: str) -> Report:
     from gapless.sources.evm.source import EvmSource
     from gapless.sources.rpc import EndpointSpec, Pool
 
+    log_to_stderr(logging.WARNING, as_json=speech.wants_json())  # what keeps it waiting
     known = None if "://" in against else load().endpoint(against)
     spec = EndpointSpec("against", known.url if known else against)
     async with Pool([spec], chain_id=store.chain_id, patience=_PATIENCE) as pool:

@@ -43,6 +43,7 @@ its own for that, `remedy` has the advice as a value.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -57,6 +58,9 @@ class GaplessError(Exception):
 
     code = "gapless_error"
     exit_code = 2  # of a command that ends with it
+    # Also of a class of a job's own that does not call `__init__`.
+    hint: str | None = None
+    remedy: AnyRemedy | None = None
 
     def __init__(
         self, message: str = "", *, hint: str | None = None, remedy: AnyRemedy | None = None
@@ -290,6 +294,8 @@ class PermanentError(JobError):
     """
 
     code = "permanent_error"
+    partition: Partition | None = None
+    through: Partition | None = None
 
     def __init__(
         self,
@@ -329,6 +335,11 @@ class LeaseLost(RunStopped):
     """The chunk belongs to someone else by now."""
 
 
+_grouped: Callable[[BaseException], tuple[BaseException, ...]]
+_grouped = vars(BaseExceptionGroup)["exceptions"].__get__
+"""What a group was made of, whatever its class makes of that: never nothing, and never itself."""
+
+
 def members(error: BaseException) -> list[BaseException]:
     """The errors that a group stands for, however deep it is nested; of any other, itself."""
     found: list[BaseException] = []
@@ -336,7 +347,7 @@ def members(error: BaseException) -> list[BaseException]:
     while left:
         each = left.pop()
         if isinstance(each, BaseExceptionGroup):
-            left += reversed(each.exceptions)
+            left += reversed(_grouped(each))
         else:
             found.append(each)
     return found

@@ -178,12 +178,15 @@ def topmost(layers: Sequence[Span]) -> list[tuple[Span, int]]:
 
 
 _INFINITY = float("inf")
-_NUMBER = re.compile(r"(\d[\d_,]*(?:\.\d+)?)\s*([kKmMbB]?)")
+_NUMBER = re.compile(r"((?:\d{1,3}(?:,\d{3})+|\d[\d_]*)(?:\.\d+)?)\s*([kKmMbB]?)")
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9}
 
 
 def parse_number(text: str) -> int:
-    """A count or height as people write it: `18000000`, `18_000_000`, `18M`, `18.005M`."""
+    """A count or height as people write it: `18000000`, `18,000,000`, `18M`, `18.005M`.
+
+    A comma separates thousands and nothing else: `0,10` is two numbers, and not a ten.
+    """
     match = _NUMBER.fullmatch(text.strip())
     if match is None:
         raise BadSelector(

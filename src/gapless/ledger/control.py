@@ -9,13 +9,14 @@ completion and its settling does no harm.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 import msgspec
 
 from gapless.core import backfill as machine
 from gapless.core.backfill import Command, Lifecycle, State, Stop, Tally
 from gapless.core.chunk import Status
-from gapless.core.errors import Conflict, NotFound, WrongState
+from gapless.core.errors import Conflict, NotFound, Unreadable, WrongState
 from gapless.core.events import BackfillCreated, ChunkEnded, Codec, Event
 from gapless.core.remedies import ListBackfills
 from gapless.core.spec import encode_spec
@@ -214,10 +215,12 @@ async def _first_error(tx: Transaction, backfill_id: str) -> str | None:
     index, error_class, message, *place = row
     digest = (await views.backfill(tx, backfill_id)).selection
     selection = await views.selection_if_readable(tx, digest)
-    if selection is None:
-        return f"{error_class}: {message} (chunk {index})"
-    keys = ", ".join(selection.describe(missing_of_row(place))).replace("\0", r"\x00")
-    return f"{error_class}: {message} (chunk {index}, partitions {keys})"
+    where = f"chunk {index}"
+    if selection is not None:
+        with suppress(Unreadable):  # a backfill must end, whatever its rows have become
+            keys = ", ".join(selection.describe(missing_of_row(place))).replace("\0", r"\x00")
+            where += f", partitions {keys}"
+    return f"{error_class}: {message} ({where})"
 
 
 def _created(request: BackfillRequest, retry: str, spec: str) -> BackfillCreated:

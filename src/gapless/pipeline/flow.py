@@ -94,6 +94,7 @@ class Flow:
         self._stop = stop
         self._sizes = sizes
         self.writing: Span | None = None  # what the sink is busy with
+        self.at_hand = 0  # blocks that were fetched and are not stored yet
         self._next = 0
         self._sampled: int | None = None
         self._kept = False
@@ -120,6 +121,7 @@ class Flow:
     async def _stream(self, span: Span) -> None:
         before: str | None = None
         writing: asyncio.Task[None] | None = None
+        self.at_hand = 0  # whatever an earlier stream had is gone with it
         try:
             async with aclosing(self._batches(span)) as batches:
                 async for units in batches:
@@ -140,7 +142,7 @@ class Flow:
         spans = cells(span, blocks, self._sink.grid, lambda: self._units.unit)
         batch: list[Unit] = []
         size = 0
-        fetch = partial(self._units.fetch, edges=tuple(span))
+        fetch = partial(self._fetch, edges=tuple(span))
         async with aclosing(in_order(fetch, spans, self._sizes.ahead, self._stop)) as units:
             try:
                 async for unit in units:
@@ -161,6 +163,11 @@ class Flow:
         if batch:
             yield batch
 
+    async def _fetch(self, span: Span, edges: Collection[int]) -> Unit:
+        unit = await self._units.fetch(span, edges)
+        self.at_hand += span.size
+        return unit
+
     def _look_for_keys(self, units: list[Unit]) -> None:
         """Goes back to the last answer that was read in full, once unknown keys have appeared."""
         for unit in units:
@@ -179,6 +186,7 @@ class Flow:
         finally:
             self.writing = None
         self._next = batch.span.last + 1
+        self.at_hand -= batch.span.size
         await self._written(batch.span)
 
     async def _write(self, batch: Batch) -> None:

@@ -97,9 +97,9 @@ class Bisection:
         for each in members(error):
             if not isinstance(each, PermanentError):
                 continue
-            if each.partition is None or each.through is None:
-                continue
             with suppress(Exception):  # whatever was named, it is not a partition of the chunk
+                if each.partition is None or each.through is None:
+                    continue
                 first, last = map(self._reached.position, (each.partition, each.through))
                 if span.first <= first <= last <= span.last:
                     return Span(first, last)

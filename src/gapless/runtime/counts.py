@@ -10,7 +10,8 @@ from gapless.sources.rpc import Served
 
 
 class Counts(msgspec.Struct, frozen=True):
-    fetched: int = 0  # blocks that are at hand, decoded and checked
+    fetched: int = 0  # blocks that came, decoded and checked; those of a failed run come again
+    at_hand: int = 0  # of them, what is to be written
     blocks: int = 0  # written
     batches: int = 0
     reproven: int = 0  # blocks that were proven again from their own rows, and not fetched
@@ -23,6 +24,7 @@ class Counts(msgspec.Struct, frozen=True):
     def __add__(self, other: Counts) -> Counts:
         return Counts(
             fetched=self.fetched + other.fetched,
+            at_hand=self.at_hand + other.at_hand,
             blocks=self.blocks + other.blocks,
             batches=self.batches + other.batches,
             reproven=self.reproven + other.reproven,

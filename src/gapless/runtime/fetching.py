@@ -20,7 +20,7 @@ from gapless.checks.levels import Level, lacking_proofs
 from gapless.config import Config
 from gapless.core.anchors import Anchor
 from gapless.core.backfill import State
-from gapless.core.errors import Damaged, LedgerError, Orphaned, SinkUnusable
+from gapless.core.errors import Damaged, LedgerError, Orphaned, SinkError, SinkUnusable
 from gapless.core.heights import Tip
 from gapless.core.ranges import RangeSet, Span
 from gapless.core.remedies import ReplaceBranch
@@ -182,8 +182,11 @@ class Fetching:
             )
         assert self.sink is not None
         ended_at = time.time()
-        if ended is None or ended.state.ended:  # else whoever resumes it does that
+        if ended is None or ended.state is State.SUCCEEDED:
             await self.sink.finish()
+        elif ended.state.ended:  # else whoever resumes it does that
+            with suppress(SinkError):  # what has failed is told as it is
+                await self.sink.finish()
         stored = await self._stored(self.sink)
         rows: Counter[str] = Counter()
         for each in stored:

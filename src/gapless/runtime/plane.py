@@ -78,6 +78,7 @@ class Plane:
     def counts(self) -> Counts:
         return Counts(
             fetched=self.intake.fetched,
+            at_hand=sum(flow.at_hand for flow in self._flows),
             blocks=self.blocks,
             batches=self.batches,
             reproven=self.reproven,

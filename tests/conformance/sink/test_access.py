@@ -100,6 +100,14 @@ async def test_a_read_only_file_system_is_enough(place: str) -> None:
         assert refused.value.hint
 
 
+async def test_a_read_only_sqlite_file_is_not_called_useless(tmp_path: Path) -> None:
+    path = tmp_path / "home/blocks.db"
+    await filled(str(path))
+    with read_only(path.parent), pytest.raises(SinkUnusable, match="cannot be written") as refused:
+        await open_sink(str(path), Access.CREATE)
+    assert refused.value.hint == "check that its folder can be written to"
+
+
 async def test_a_read_only_copy_of_a_crashed_sink_can_be_read(tmp_path: Path) -> None:
     """Killed in the midst of changes, then looked at where nothing can be put in order."""
     target = f"{tmp_path}/home/blocks/"

@@ -228,3 +228,15 @@ async def test_a_superseded_file_that_cannot_be_removed_costs_no_row(tmp_path: P
         assert await sink.read(LOGS, CHAIN_ID, Span(0, 9)) == rows_of("logs", Span(0, 9))
     async with await ParquetSink.open(tmp_path / "sink") as sink:
         assert [it.fence for it in await sink.stored(CHAIN_ID)] == [6, 6, 6, 6]
+
+
+async def test_a_job_may_change_the_folder_of_its_process(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(path.parent)
+    (path.parent / "elsewhere").mkdir()
+    async with await ParquetSink.open(Path(path.name)) as sink:
+        monkeypatch.chdir("elsewhere")
+        await sink.write(batch(0, 9), 5)
+    assert names(path) == ["0-9.5.parquet"]
+    assert listed(path.parent / "elsewhere") == []

@@ -138,6 +138,18 @@ def test_a_single_failure_says_nothing_about_the_size() -> None:
     assert cap.value == 20
 
 
+def test_a_size_that_was_answered_before_is_given_up_later() -> None:
+    """Chance may be the reason; but not of a refusal by rate, where every attempt costs."""
+    cap = Cap(20, 100)
+    for now in range(5):
+        cap.held(20, now)
+        assert [cap.failed(20) for _ in range(2)] == [False, False]
+    assert cap.failed(20)
+    assert cap.value == 10
+    cap.held(20, 6)
+    assert [cap.failed(10, limited=True) for _ in range(2)] == [False, True]
+
+
 def test_an_answer_in_part_is_no_failure_of_the_whole() -> None:
     cap = Cap(20, 100)
     for _ in range(9):

@@ -32,6 +32,13 @@ def test_checks_that_held_in_part_are_named() -> None:
     assert text.endswith("; not proven: prices, receipts_root at 1,000-1,999")
 
 
+def test_what_is_not_proven_is_told_also_where_something_is_missing() -> None:
+    blocks = Coverage("blocks", WHOLE - GAPS, WHOLE, 1980)
+    report = Report(1, Span(0, 1999), (blocks,), (), {"transactions_root": WHOLE - GAPS})
+    text = report_text(report_view(report, "ethereum"))
+    assert text.splitlines()[-1] == "not proven: transactions_root"
+
+
 def test_blocks_that_are_linked_to_a_known_one_are_named() -> None:
     blocks = Coverage("blocks", WHOLE, WHOLE, 2000)
     anchored = (Anchored(1500, RangeSet.of((0, 1500))),)

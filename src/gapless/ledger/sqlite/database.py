@@ -86,6 +86,7 @@ class SqliteDatabase:
         self, path: Path, bound: Callable[[], dict[str, Any]], *, create: bool = True
     ) -> None:
         self._path = path
+        self._place = path.absolute()  # a job may change the folder of its process
         self._bound = bound
         self._create = create
         self._thread = Thread("gapless-ledger")
@@ -155,9 +156,14 @@ class SqliteDatabase:
     def _require_file(self) -> None:
         """Refuses to go on with a file that nobody will find any more."""
         try:
-            found = self._path.stat()
+            found = self._place.stat()
         except FileNotFoundError:
             file = None
+        except OSError as error:  # as of a disk or a share that is gone for a while
+            raise LedgerUnreachable(
+                f"the ledger `{self._path}` cannot be looked at: {error.strerror}",
+                hint="check its disk and the rights on its file and folder",
+            ) from error
         else:
             file = found.st_dev, found.st_ino
             self._file = self._file or file

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -109,12 +109,15 @@ def transaction(connection: duckdb.DuckDBPyConnection, path: Path) -> Iterator[N
 @contextmanager
 def snapshot(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
     """All or nothing, of one state of the file."""
+    import duckdb
+
     connection.begin()
     try:
         yield
         connection.commit()
     except BaseException:
-        connection.rollback()
+        with suppress(duckdb.Error):  # a commit that fails, as on a full disk, has ended it
+            connection.rollback()
         raise
 
 

@@ -47,9 +47,9 @@ class Folder:
     """The files of a sink, and the manifest that says which of them count."""
 
     def __init__(self, path: Path, access: Access) -> None:
-        self.path = path
+        self.path = path.absolute()  # a job may change the folder of its process
         self._access = access
-        self._own = path / "_gapless"
+        self._own = self.path / "_gapless"
         self._read: tuple[BinaryIO, Manifest] | None = None
         self._lock: int | None = None
         if not (self._own / "manifest.json").exists():

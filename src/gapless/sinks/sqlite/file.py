@@ -69,6 +69,12 @@ def connect(
             connection.pragma("journal_mode", "WAL")
             connection.pragma("synchronous", "FULL")
             connection.pragma("foreign_keys", foreign_keys)
+    except (apsw.CantOpenError, apsw.ReadOnlyError) as error:  # the log beside it, too
+        connection.close()
+        raise SinkUnusable(
+            f"`{path}` cannot be written to: {error}",
+            hint="check that its folder can be written to",
+        ) from error
     except apsw.Error as error:
         connection.close()
         raise SinkUnusable(

@@ -5,7 +5,8 @@
 | `Concurrency` | at the most | by one per window of successes | to half, once per round trip |
 | `Cap`         | at `start`  | when an answer was almost as   | to half, or to what the      |
 |               |             | large: to the double, or by an | provider says; also after    |
-|               |             | eighth near what failed        | two failures in a row        |
+|               |             | eighth near what failed        | two or three failures in a   |
+|               |             |                                | row                          |
 | `Rest`        | at `least`  | to the double, when it was too | to half, after `CALM`        |
 |               |             | short                          | successes in a row           |
 
@@ -19,7 +20,7 @@ from math import inf
 
 PROBE_AFTER = 600.0
 CALM = 20  # requests
-_IN_A_ROW = 2  # failures of whole requests, until less is tried
+_IN_A_ROW = 2  # failures of whole requests, until less is tried; one more, if as much was answered
 _STRIKES = 3  # until what fails again and again is a limit
 
 
@@ -89,9 +90,10 @@ class Cap:
     def failed(self, used: int, *, limited: bool = False) -> bool:
         """A request failed as a whole, for whatever reason; after two in a row, less is tried.
 
-        Says whether less is tried from now on. A limit is concluded only once larger requests have
-        failed several times, and a smaller one was answered; never from those that were `limited`
-        by a rate.
+        As much may have been answered before, and then chance is a likely reason: in small requests
+        it costs more round trips than in failed ones, so it takes three in a row. Says whether less
+        is tried from now on. A limit is concluded only once larger requests have failed several
+        times, and a smaller one was answered; never from those that were `limited` by a rate.
         """
         if used <= self.least:  # the size is not to blame
             self._forget_strikes()
@@ -99,9 +101,10 @@ class Cap:
         if used > self.value:  # it left before there was less
             return False
         self._failures += 1
-        if self._failures < _IN_A_ROW:
+        enough = _IN_A_ROW + (used <= self._proven and not limited)
+        if self._failures < enough:
             return False
-        if self._failures == _IN_A_ROW:
+        if self._failures == enough:
             self._steep_below = max(self.least, used // 2)
         if used > self._proven and not limited:
             self._strikes += self._failures == _IN_A_ROW  # failures in a row are one
