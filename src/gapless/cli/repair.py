@@ -1,4 +1,4 @@
-"""`gapless repair`: replaces what `verify` finds wrong, in place and under a fence."""
+"""`gapless repair`: replace in place, under a fence, what `gapless verify` finds wrong."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ from gapless.views.verify import WithdrawalView, report_view
 
 @click.command()
 @sink_argument
-@click.option("--rpc", "rpcs", multiple=True, metavar="URL", help="A node; repeat it for failover.")
+@click.option(
+    "--rpc", "rpcs", multiple=True, metavar="URL", help="Node to fetch from. Repeat for failover."
+)
 @network_option
 @blocks_option
 @click.option("--shallow", is_flag=True, help="Look for damage without reading every row.")
@@ -45,9 +47,9 @@ from gapless.views.verify import WithdrawalView, report_view
 @click.option(
     "--withdraw",
     metavar="A:B",
-    help="Only record that these blocks are no longer asked for; they stop being gaps.",
+    help="Withdraw the request for these blocks, so that they are no longer gaps, then exit.",
 )
-@click.option("--dry-run", is_flag=True, help="Only list what would be replaced.")
+@click.option("--dry-run", is_flag=True, help="List what would be replaced, then exit.")
 @anchor_option
 @common
 async def repair(
@@ -63,11 +65,11 @@ async def repair(
     dry_run: bool,
     anchors: tuple[str, ...],
 ) -> int:
-    """Replace what is damaged, and fetch what is missing.
+    """Fetch missing blocks and replace damaged ones.
 
-    Verifies the sink as `gapless verify --deep` does, fetches whatever is missing or wrong, writes
-    it in place of what is there, and verifies again. Blocks that are sound are left alone. Exit
-    code 1: something is still wrong.
+    Verifies the sink as `gapless verify --deep` does, fetches what is missing or wrong, writes it
+    in place of what is stored, and verifies again. Correct blocks are not touched. Exit code 1:
+    something is still wrong.
     """
     async with opened_store(ledger_url, target, network_name, blocks_text) as store:
         if (withdrawn := span_of(withdraw)) is not None:
@@ -125,16 +127,17 @@ class Plan:
     def text(self, *, replace_branch: bool) -> str:
         lines = [f"{words}; {render_verify.BY_HAND}" for words in self.files]
         if self.strays:
-            lines.append(f"to remove: rows of {spans_text(self.strays.spans)}, never asked for")
+            spans = spans_text(self.strays.spans)
+            lines.append(f"to remove: rows of blocks {spans}, which were never requested")
         if self.heights:
             count = counted(len(self.heights), "block")
             lines.append(f"to replace: {count}: {spans_text(self.heights.spans)}")
         if self.elsewhere:
             spans = spans_text(self.elsewhere.spans)
-            lines.append(f"of another chain or branch: {spans}; `--replace-branch` replaces them")
+            lines.append(f"on another chain or branch: {spans}; `--replace-branch` replaces them")
         if replace_branch:
-            lines.append("to replace: also whatever is not on the node's chain, once it is asked")
-        return "\n".join(lines) or "nothing to replace: what is stored is sound"
+            lines.append("to replace: also stored blocks that are not on the node's chain")
+        return "\n".join(lines) or "nothing to replace: all stored blocks are correct"
 
 
 async def _verified(store: Store, anchors: Sequence[str], *, deep: bool) -> Report:
@@ -153,11 +156,11 @@ def _remedy(store: Store, report: Report) -> str:
 async def _withdraw(store: Store, span: Span, *, dry_run: bool, as_json: bool) -> int:
     shown = f"blocks {span.first:,} to {span.last:,}"
     if dry_run:
-        note(f"{shown} would no longer be asked for; stored rows would stay")
+        note(f"{shown} would no longer be requested; stored rows would stay")
     else:
         async with await open_sink(place_of(load(), store.target), Access.WRITE) as sink:
             await sink.withdraw(store.chain_id, span)
-        note(f"{shown} are no longer asked for; stored rows stay")
+        note(f"{shown} are no longer requested; stored rows stay")
     if as_json:
         print_json(WithdrawalView(withdrawn=span, dry_run=dry_run))
     return 0

@@ -18,7 +18,7 @@ def parse_duration(text: str, at_least: float = 0.0) -> float:
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)", text.strip())
     if match is None:
-        raise UsageError(f"`{text}` is no duration", hint="write `90`, `2m` or `1.5h`")
+        raise UsageError(f"`{text}` is not a duration", hint="write `90`, `2m` or `1.5h`")
     seconds = float(match[1]) * _UNITS[match[2]]
     if not at_least <= seconds <= _LONGEST:
         raise UsageError(f"`{text}` is not between {at_least:g} s and 100 years")

@@ -182,7 +182,8 @@ class Tip:
         last = heights.last if isinstance(heights.last, int) else self.head
         if heights.first > self.final:
             raise BadSelector(
-                f"block {heights.first:,} is not final: the last that is, is {self.final:,}",
-                hint=f"the head is at {self.head:,}; ask for it later",
+                f"block {heights.first:,} is not final yet; the latest final block is"
+                f" {self.final:,}",
+                hint=f"the head is at {self.head:,}; ask for this block later",
             )
         return Span(heights.first, min(last, self.final))

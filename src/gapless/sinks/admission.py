@@ -24,7 +24,7 @@ def admit(batch: Batch) -> None:
     """Refuses a batch that is not what it says."""
     first, last = batch.span
     if not 0 <= first <= last <= HIGHEST:
-        raise ValueError(f"`{batch.span}` is no range of blocks")
+        raise ValueError(f"`{batch.span}` is not a range of blocks")
     if BLOCKS.name not in batch.tables:
         raise ValueError("a batch holds `blocks`, whatever else it holds")
     for name, rows in batch.tables.items():

@@ -79,7 +79,7 @@ WHERE backfill_id = :id AND chunk_index = :chunk_index
                 ORDER BY a.fence DESC LIMIT 1 OFFSET :kept::bigint - 1)
 
 -- name: release
--- Gives a chunk back as it is; the next run goes on behind what is done.
+-- Gives a chunk back as it is; the next run resumes after what is done.
 UPDATE gapless.chunks
 SET status = 'PENDING', due = NULL, last_processed = :last_processed, holes = :holes
 WHERE backfill_id = :id AND chunk_index = :chunk_index AND status || '' = 'RUNNING'

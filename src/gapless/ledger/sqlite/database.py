@@ -154,7 +154,7 @@ class SqliteDatabase:
             return await self._hop(self._run, body, write, within)
 
     def _require_file(self) -> None:
-        """Refuses to go on with a file that nobody will find any more."""
+        """Refuses to use a file that was removed or replaced."""
         try:
             found = self._place.stat()
         except FileNotFoundError:

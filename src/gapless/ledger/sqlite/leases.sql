@@ -70,7 +70,7 @@ WHERE backfill_id = :id AND chunk_index = :chunk_index
                 ORDER BY fence DESC LIMIT 1 OFFSET :kept)
 
 -- name: release
--- Gives a chunk back as it is; the next run goes on behind what is done.
+-- Gives a chunk back as it is; the next run resumes after what is done.
 UPDATE chunks
 SET status = 'PENDING', due = NULL, last_processed = :last_processed, holes = :holes
 WHERE backfill_id = :id AND chunk_index = :chunk_index AND status = 'RUNNING'

@@ -174,7 +174,7 @@ def in_our_words(path: Path) -> Iterator[None]:
 def _recognise(connection: apsw.Connection, path: Path, access: Access) -> None:
     if "_gapless_sink" not in names(connection):
         if access is not Access.CREATE:
-            raise SinkUnusable(f"`{path}` is no sink of Gapless", hint="check the path")
+            raise SinkUnusable(f"`{path}` is not a Gapless sink", hint="check the path")
         with transaction(connection):
             _found(connection, path)
     version = connection.execute("SELECT version FROM _gapless_sink").get
