@@ -127,7 +127,7 @@ class BlockPipeline:
             context.progress(last)
 
     async def _missing(self, span: Span, context: Context) -> RangeSet:
-        """What must be fetched of a span; whatever can be had from stored rows is had here."""
+        """What must be fetched of a span; what stored rows can provide is taken from them."""
         whole, chain_id = RangeSet.of(span), self.spec.chain_id
         held = await holding(self.sink, self.spec, span)
         for damaged in held.damaged.spans:  # unreadable: nothing of it can be kept

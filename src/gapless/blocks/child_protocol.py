@@ -31,7 +31,7 @@ class FetchTask(msgspec.Struct, frozen=True, tag="fetch"):
 
 
 class WorkTask(msgspec.Struct, frozen=True, tag="work"):
-    """Run chunks of whatever the ledger has."""
+    """Run the backfills of a ledger."""
 
     ledger: str
     slots: dict[str, int]

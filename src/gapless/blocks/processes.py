@@ -2,7 +2,7 @@
 
 Each helper is a worker of its own on the same ledger: it claims chunks under fences, and if it dies
 its chunks are claimed by the others. The command tells it what to do and adds up what it did. What
-a provider told one process to wait for is passed on to all others.
+a provider asked one process to wait for is passed on to all others.
 """
 
 from __future__ import annotations
@@ -96,14 +96,14 @@ class ChildProcesses:
             process.stdin.close()
 
     async def _tell(self) -> None:
-        """Passes on every rest that is new; who told of it hears it too, which does no harm."""
-        told: Rests = {}
+        """Passes on every new rest, also to the process that reported it, which is harmless."""
+        reported: Rests = {}
         while True:
             await asyncio.sleep(_NEWS_EVERY)
             rests = self._providers.rests()
-            if rests.items() <= told.items():
+            if rests.items() <= reported.items():
                 continue
-            told = rests
+            reported = rests
             for process in self._processes:
                 assert process.stdin is not None
                 if process.returncode is not None:

@@ -54,28 +54,28 @@ class LazyGroup(click.Group):
 @click.command(
     cls=LazyGroup,
     lazy={
-        "fetch": ("gapless.cli.fetch", "Fetch blocks of a network, prove them, store them."),
-        "verify": ("gapless.cli.verify", "Prove that what is stored is whole."),
-        "gaps": ("gapless.cli.gaps", "List the blocks that are missing."),
-        "repair": ("gapless.cli.repair", "Replace what is damaged, and fetch what is missing."),
-        "export": ("gapless.cli.export", "Write stored rows to a file, for other tools."),
-        "backfill": ("gapless.cli.backfill", "Start, watch and steer backfills."),
-        "worker": ("gapless.cli.worker", "Run chunks of whatever the ledger has."),
+        "fetch": ("gapless.cli.fetch", "Fetch, verify and store blocks of a network."),
+        "verify": ("gapless.cli.verify", "Check that stored blocks are complete and correct."),
+        "gaps": ("gapless.cli.gaps", "List missing blocks."),
+        "repair": ("gapless.cli.repair", "Fetch missing blocks and replace damaged ones."),
+        "export": ("gapless.cli.export", "Export stored rows to a file."),
+        "backfill": ("gapless.cli.backfill", "Start, inspect and control backfills."),
+        "worker": ("gapless.cli.worker", "Run the backfills of a ledger."),
         "dead": ("gapless.cli.dead", "List, show, retry and purge dead letters."),
         "ledger": ("gapless.cli.ledger", "Check, migrate and compact the ledger."),
-        "networks": ("gapless.cli.networks", "List the networks that Gapless knows."),
-        "init": ("gapless.cli.init", "Write a configuration to begin with."),
-        "doctor": ("gapless.cli.doctor", "Find out what endpoints are good for."),
-        "devnode": ("gapless.cli.devnode", "Run a node with a simulated or recorded chain."),
+        "networks": ("gapless.cli.networks", "List the known networks."),
+        "init": ("gapless.cli.init", "Create a gapless.toml."),
+        "doctor": ("gapless.cli.doctor", "Examine endpoints: chain, history, limits, speed."),
+        "devnode": ("gapless.cli.devnode", "Run a test node with a simulated or recorded chain."),
     },
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="gapless")
 def gapless() -> None:
-    """A durable backfill engine: every partition once, and proof that none is missing.
+    """Backfill blockchains: every block once, and proof that none is missing.
 
-    Data goes to stdout, everything else to stderr. Exit codes: 0 done, 1 finished with failures
-    or gaps, 2 wrong usage or unusable ledger, 130 interrupted (by Ctrl-C or SIGTERM) and resumable.
+    Data goes to stdout, everything else to stderr. Exit codes: 0 success, 1 finished with failures
+    or gaps, 2 wrong usage or unusable ledger, 130 interrupted by Ctrl-C or SIGTERM and resumable.
     """
 
 

@@ -1,4 +1,4 @@
-"""`gapless doctor`: what endpoints are good for, and what that means for a fetch."""
+"""`gapless doctor`: examine endpoints, and say what that means for a fetch."""
 
 from __future__ import annotations
 
@@ -48,23 +48,24 @@ class Failure(NamedTuple):
     "rpcs",
     multiple=True,
     metavar="URL",
-    help="A node, or the name of an endpoint; repeat it for more.",
+    help="Node or named endpoint to examine. Repeatable.",
 )
-@click.option("--network", "name", metavar="NAME", help="The network that it should be of.")
+@click.option(
+    "--network", "name", metavar="NAME", help="Network that the endpoints must belong to."
+)
 @anchor_option
 @json_option
 def doctor(rpcs: tuple[str, ...], name: str | None, anchors: tuple[str, ...], as_json: bool) -> int:
-    """Find out what endpoints are good for.
+    """Examine endpoints: chain, history, limits, speed.
 
-    Asks each one for its chain, history, receipts, limits and speed, and says what that means for
-    a fetch. Without --rpc, all endpoints of gapless.toml are asked, or else that of ETH_RPC_URL.
-    It costs each some hundred calls and takes some seconds. Exit code 1: some cannot be used; 2:
-    none can.
+    Says what the answers mean for a fetch. Without --rpc, examines all endpoints of gapless.toml,
+    or that of ETH_RPC_URL. Takes some seconds and a few hundred calls to each endpoint. Exit code
+    1: some endpoints cannot be used; 2: none can be used.
     """
     network = None if name is None else find_network(name)
     specs = [*_specs(load(), rpcs, network)]
     if not specs:
-        raise UsageError("there is no endpoint to ask", hint="give one with `--rpc URL`")
+        raise UsageError("there is no endpoint to examine", hint="give one with `--rpc URL`")
     log_to_nobody()  # whatever is wrong with an endpoint is among its outcome
     outcomes = asyncio.run(_examined(specs, network, dict(map(Anchor.parse, anchors))))
     found = [each for each in outcomes if isinstance(each, Findings)]
@@ -76,7 +77,7 @@ def doctor(rpcs: tuple[str, ...], name: str | None, anchors: tuple[str, ...], as
         if isinstance(each, Failure):
             complain(str(each.error), each.hint)
     if _are_apart(found):
-        complain("these endpoints are on different chains: no fetch can use them together")
+        complain("these endpoints are on different chains, so no fetch can use them together")
         return 1
     return 0 if len(found) == len(outcomes) else 1 if found else 2
 

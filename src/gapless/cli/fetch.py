@@ -46,21 +46,28 @@ _ORDERS = [order.value for order in Order]
 @click.command()
 @click.argument("network")
 @click.argument("blocks", required=False, metavar="[A:B]")
-@click.option("--rpc", "rpcs", multiple=True, metavar="URL", help="A node; repeat it for failover.")
 @click.option(
-    "--to", "target", metavar="PATH", help="SQLite `x.db`, DuckDB `x.duckdb`, Parquet `x/`."
+    "--rpc", "rpcs", multiple=True, metavar="URL", help="Node to fetch from. Repeat for failover."
 )
-@click.option("--datasets", metavar="D,D,…", help="Of blocks,transactions,logs,withdrawals.")
-@click.option("--workers", type=int, help="Requests in flight, to each node.  [default: 8]")
-@click.option("--batch-size", type=int, help="Blocks in a write.  [default: 100]")
-@click.option("--chunk-size", type=int, help="Blocks in a chunk.  [default: 1000]")
-@click.option("--max-concurrent", type=int, help="Chunks at once.  [default: 4]")
-@click.option("--verify", type=click.Choice(_LEVELS), help="How much to prove.  [default: auto]")
-@anchor_option
-@click.option("--refetch", is_flag=True, help="Fetch and replace what is stored already.")
-@click.option("--retry", type=click.Choice(_POLICIES), help="What to do when a chunk fails.")
 @click.option(
-    "--rps", type=click.FloatRange(0, min_open=True), help="Most calls per second to each node."
+    "--to",
+    "target",
+    metavar="PATH",
+    help="Sink: `x.db` (SQLite), `x.duckdb`, `x/` (Parquet) or a URL.",
+)
+@click.option("--datasets", metavar="D,D,…", help="Tables: blocks,transactions,logs,withdrawals.")
+@click.option("--workers", type=int, help="Concurrent requests to each node.  [default: 8]")
+@click.option("--batch-size", type=int, help="Blocks per write.  [default: 100]")
+@click.option("--chunk-size", type=int, help="Blocks per chunk.  [default: 1000]")
+@click.option("--max-concurrent", type=int, help="Concurrent chunks.  [default: 4]")
+@click.option(
+    "--verify", type=click.Choice(_LEVELS), help="Level of verification.  [default: auto]"
+)
+@anchor_option
+@click.option("--refetch", is_flag=True, help="Fetch blocks again even if they are stored.")
+@click.option("--retry", type=click.Choice(_POLICIES), help="Retry policy for failed chunks.")
+@click.option(
+    "--rps", type=click.FloatRange(0, min_open=True), help="Maximum calls per second to each node."
 )
 @click.option(
     "--confirmations",
@@ -69,16 +76,16 @@ _ORDERS = [order.value for order in Order]
     help="Treat blocks at least N below the head as final.",
 )
 @click.option("--max-requests", type=click.IntRange(1), help="Stop after this many calls.")
-@click.option("--order", type=click.Choice(_ORDERS), help="Which end to start at.")
+@click.option("--order", type=click.Choice(_ORDERS), help="Which blocks to fetch first.")
 @click.option(
     "--allow-partial",
     is_flag=True,
-    help="Exit with 0 although the range ends beyond what is final.",
+    help="Exit with 0 even if the end of the range is not final yet.",
 )
 @processes_option
-@click.option("--dry-run", is_flag=True, help="Only print what would be done, and its price.")
-@click.option("--detach", is_flag=True, help="Only create the backfill; workers run it.")
-@click.option("-q", "--quiet", is_flag=True, help="Only print errors and the summary.")
+@click.option("--dry-run", is_flag=True, help="Print the plan and the number of calls, then exit.")
+@click.option("--detach", is_flag=True, help="Create the backfill and leave it to workers.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only errors and the summary.")
 @metrics_option
 @common
 async def fetch(
@@ -97,18 +104,17 @@ async def fetch(
     metrics_port: int | None,
     **options: Any,
 ) -> int:
-    """Fetch blocks of a network, prove them, store them.
+    """Fetch, verify and store blocks of a network.
 
-    From A to B, both included, written as `18M:18.005M`, `18000000:+5000`, `18M:latest`,
-    `:finalized` or `2024-01-01:2024-01-31`, in UTC. The same command again resumes where it
-    stopped, or finds that nothing is left to do. Blocks that are not final yet are left out: exit
-    code 1, unless --allow-partial is given.
+    A:B is a range with both ends included, such as `18M:18.005M`, `18000000:+5000`, `18M:latest`,
+    `:finalized` or `2024-01-01:2024-01-31` (UTC). Run the same command again to resume it. Blocks
+    that are not final yet are left out, and the exit code is 1 unless --allow-partial is given.
 
-    Ctrl-C or SIGTERM stores what was fetched, and exits with 130. With --json, stderr has a JSON
-    object on each line.
+    Ctrl-C or SIGTERM stores the blocks fetched so far and exits with 130. With --json, each line
+    on stderr is a JSON object.
 
-    A node or a sink may also be named as in gapless.toml, or as `env:VARIABLE`. URLs hold keys:
-    they are never stored or shown.
+    Nodes and sinks can be given as URLs, as names from gapless.toml, or as `env:VARIABLE`. URLs may
+    contain API keys, so they are never stored or shown.
     """
     processes = min(processes, max_requests or processes)  # each asks at least once
     wanted = FetchOptions(**options)  # type: ignore[typeddict-item]
@@ -117,8 +123,8 @@ async def fetch(
     )
     if detach and not targets.shared:
         raise UsageError(
-            "`--detach` needs endpoints and a sink that workers know by name",
-            hint="name them in `gapless.toml`, or give `env:VARIABLE`: URLs are never stored",
+            "`--detach` needs endpoints and a sink that workers can look up by name",
+            hint="name them in `gapless.toml`, or give `env:VARIABLE`; URLs are never stored",
         )
     max_calls = max_requests and max_requests // processes
     opening = opened_fetch(

@@ -52,7 +52,7 @@ class Foreground(DisplayWatcher):
         self._display.say(line)
 
     def out_of_calls(self) -> None:
-        self._display.say("all calls that `--max-requests` allows are used up")
+        self._display.say("stopping: all calls allowed by `--max-requests` are used")
 
     def ended(self, works: list[Work], seconds: float) -> None:
         for text in by_process(works, seconds):

@@ -80,8 +80,8 @@ async def _there_already(ledger_url: str, job: Job, request: BackfillRequest) ->
             if there.job == job.name and there.job_version != job.version:
                 raise WrongState(
                     f"backfill `{there.id}` runs version {there.job_version} of `{job.name}`,"
-                    f" this is version {job.version}",
-                    hint="give another id, or run it where that version is",
+                    f" but this is version {job.version}",
+                    hint="give another id, or run it with that version of the job",
                 )
             return there
     return None

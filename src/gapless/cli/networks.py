@@ -19,10 +19,10 @@ from gapless.views.networks import FinalityView, NetworkView, network_view
 @click.command()
 @json_option
 def networks(as_json: bool) -> None:
-    """List the networks that Gapless knows.
+    """List the known networks.
 
-    Each with its chain id, how its blocks become final, the known blocks that endpoints are
-    compared with, and the checks that its blocks cannot pass. `custom` takes any other EVM chain.
+    Shows the chain id of each, the rule for final blocks, the known blocks that endpoints are
+    compared with, and the checks that cannot be made. Use `custom` for any other EVM chain.
     """
     if as_json:
         print_json([network_view(each) for each in known_networks()])

@@ -1,4 +1,4 @@
-"""`gapless repair`: replaces what `verify` finds wrong, in place and under a fence."""
+"""`gapless repair`: replace in place, under a fence, what `gapless verify` finds wrong."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ from gapless.views.verify import WithdrawalView, report_view
 
 @click.command()
 @sink_argument
-@click.option("--rpc", "rpcs", multiple=True, metavar="URL", help="A node; repeat it for failover.")
+@click.option(
+    "--rpc", "rpcs", multiple=True, metavar="URL", help="Node to fetch from. Repeat for failover."
+)
 @network_option
 @blocks_option
 @click.option("--shallow", is_flag=True, help="Look for damage without reading every row.")
@@ -48,9 +50,9 @@ from gapless.views.verify import WithdrawalView, report_view
 @click.option(
     "--withdraw",
     metavar="A:B",
-    help="Only record that these blocks are no longer asked for; they stop being gaps.",
+    help="Withdraw the request for these blocks, so that they are no longer gaps, then exit.",
 )
-@click.option("--dry-run", is_flag=True, help="Only list what would be replaced.")
+@click.option("--dry-run", is_flag=True, help="List what would be replaced, then exit.")
 @anchor_option
 @common
 async def repair(
@@ -66,11 +68,11 @@ async def repair(
     dry_run: bool,
     anchors: tuple[str, ...],
 ) -> int:
-    """Replace what is damaged, and fetch what is missing.
+    """Fetch missing blocks and replace damaged ones.
 
-    Verifies the sink as `gapless verify --deep` does, fetches whatever is missing or wrong, writes
-    it in place of what is there, and verifies again. Blocks that are sound are left alone. Exit
-    code 1: something is still wrong.
+    Verifies the sink as `gapless verify --deep` does, fetches what is missing or wrong, writes it
+    in place of what is stored, and verifies again. Correct blocks are not touched. Exit code 1:
+    something is still wrong.
     """
     async with opened_store(load(), ledger_url, target, network_name, blocks_text) as store:
         if (withdrawn := span_of(withdraw)) is not None:
@@ -84,10 +86,7 @@ async def repair(
         if as_json:
             print_json(report_view(before, store.network))
         if not before.complete:
-            remedy = render_verify.repair(
-                before, store.network, store.shown, has_endpoint=store.has_endpoint
-            )
-            complain(render_verify.verdict(before), remedy)
+            complain(render_verify.verdict(before), _remedy(store, before))
         return 0 if before.complete else 1
     await _remove_strays(store, plan.strays)
     asked = combined(requests) or [Request(before.span, frozenset(it.dataset for it in records))]
@@ -105,10 +104,7 @@ async def repair(
     else:
         click.echo(render_verify.report_text(shown))
     if not after.complete:
-        remedy = render_verify.repair(
-            after, store.network, store.shown, has_endpoint=store.has_endpoint
-        )
-        complain(render_verify.verdict(after), remedy)
+        complain(render_verify.verdict(after), _remedy(store, after))
         return 1
     return 0
 
@@ -134,16 +130,17 @@ class Plan:
     def text(self, *, replace_branch: bool) -> str:
         lines = [f"{words}; {render_verify.BY_HAND}" for words in self.files]
         if self.strays:
-            lines.append(f"to remove: rows of {spans_text(self.strays.spans)}, never asked for")
+            spans = spans_text(self.strays.spans)
+            lines.append(f"to remove: rows of blocks {spans}, which were never requested")
         if self.heights:
             count = counted(len(self.heights), "block")
             lines.append(f"to replace: {count}: {spans_text(self.heights.spans)}")
         if self.elsewhere:
             spans = spans_text(self.elsewhere.spans)
-            lines.append(f"of another chain or branch: {spans}; `--replace-branch` replaces them")
+            lines.append(f"on another chain or branch: {spans}; `--replace-branch` replaces them")
         if replace_branch:
-            lines.append("to replace: also whatever is not on the node's chain, once it is asked")
-        return "\n".join(lines) or "nothing to replace: what is stored is sound"
+            lines.append("to replace: also stored blocks that are not on the node's chain")
+        return "\n".join(lines) or "nothing to replace: all stored blocks are correct"
 
 
 async def _verified(store: Store, anchors: Sequence[str], *, deep: bool) -> Report:
@@ -155,14 +152,18 @@ async def _verified(store: Store, anchors: Sequence[str], *, deep: bool) -> Repo
         progress.end()
 
 
+def _remedy(store: Store, report: Report) -> str:
+    return render_verify.repair(report, store.network, store.shown, has_endpoint=store.has_endpoint)
+
+
 async def _withdraw(store: Store, span: Span, *, dry_run: bool, as_json: bool) -> int:
     shown = f"blocks {span.first:,} to {span.last:,}"
     if dry_run:
-        note(f"{shown} would no longer be asked for; stored rows would stay")
+        note(f"{shown} would no longer be requested; stored rows would stay")
     else:
         async with await open_sink(target_of(load(), store.target), Access.WRITE) as sink:
             await sink.withdraw(store.chain_id, span)
-        note(f"{shown} are no longer asked for; stored rows stay")
+        note(f"{shown} are no longer requested; stored rows stay")
     if as_json:
         print_json(WithdrawalView(withdrawn=span, dry_run=dry_run))
     return 0

@@ -1,4 +1,4 @@
-"""`gapless worker`: run chunks of whatever the ledger has."""
+"""`gapless worker`: run the backfills of a ledger."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ from gapless.views.worker import worker_view
     "--slots",
     metavar="QUEUE=N,…",
     show_default="default=4",
-    help="How many chunks of which queues at once; each slot takes `priority` first.",
+    help="Concurrent chunks by queue; every slot prefers the queue `priority`.",
 )
-@click.option("--until-idle", is_flag=True, help="Stop when no backfill is left to run.")
+@click.option("--until-idle", is_flag=True, help="Stop when there is nothing left to run.")
 @click.option(
     "--poll",
     type=Duration(at_least=0.01),
     default="1s",
     show_default=True,
-    help="Look at least this often.",
+    help="Longest time between two looks for work.",
 )
 @click.option(
     "--drain",
     type=Duration(),
     default="30s",
     show_default=True,
-    help="Time to finish on SIGTERM.",
+    help="Time for running chunks to finish after SIGTERM or Ctrl-C.",
 )
 @processes_option
 @click.option("-v", "--verbose", is_flag=True, help="Log every completed chunk.")
@@ -65,13 +65,13 @@ async def worker(
     verbose: bool,
     metrics_port: int | None,
 ) -> int:
-    """Run chunks of whatever the ledger has.
+    """Run the backfills of a ledger.
 
-    SIGTERM or Ctrl-C ends it: what runs may finish, or is given back.
+    Jobs are imported when a backfill needs them, from the current folder or the environment. On
+    SIGTERM or Ctrl-C the worker lets running chunks finish, and gives back those that do not.
 
-    Jobs are imported as backfills ask for them, from the current folder or the environment.
-    The log goes to stderr, with --json as JSON; what was done goes to stdout then. Under systemd,
-    it tells when it is ready, what it does, and that it lives.
+    The log goes to stderr. With --json it is JSON, and a summary is printed to stdout at the end.
+    Under systemd the worker reports when it is ready, what it is doing, and that it is alive.
     """
     config = load()
     parsed = parse_slots(config.slots if slots is None else slots)

@@ -5,7 +5,7 @@
     fetch ─┘
 
 While one batch is written the next is fetched. A height is reported only once its batch is
-durable, so whoever takes over goes on behind it. Nothing is written that does not link: where two
+durable, so whoever takes over resumes after it. Nothing is written that does not link: where two
 blocks do not fit, the chain was reorganised (or a node lied), and `mend` asks again, also for what
 is stored already. However it ends, by an error or because somebody asks it to stop, what arrived
 in order before that is written first, be it less than a batch.

@@ -54,7 +54,7 @@ class BackfillHandle:
         return await self._engine.controller.explain(self.id)
 
     async def pause(self) -> Backfill:
-        """Nothing new starts; what runs, finishes."""
+        """Starts no new chunks; running ones finish."""
         return await self._engine.ledger.pause(self.id)
 
     async def resume(self) -> Backfill:

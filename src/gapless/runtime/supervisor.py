@@ -1,4 +1,4 @@
-"""What a service manager is told of a worker, in systemd's protocol of notifications.
+"""What a worker reports to its service manager, in systemd's protocol of notifications.
 
 The manager names a socket in `NOTIFY_SOCKET` and gets datagrams with a `NAME=value` on each line:
 the worker is ready, it is stopping, what it does. If it also sets `WATCHDOG_USEC`, it expects a

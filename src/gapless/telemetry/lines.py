@@ -84,11 +84,11 @@ def _told(_logger: Any, _method: str, line: Line) -> Line:
     message = line.pop("event")
     del line["_from_structlog"]
     if hasattr(record, "action"):
-        told = {"action": record.action, **getattr(record, "fields", {})}
+        reported = {"action": record.action, **getattr(record, "fields", {})}
     else:
-        told = {"logger": record.name, "message": message}
+        reported = {"logger": record.name, "message": message}
     trace = {"exception": line.pop("exception")} if "exception" in line else {}
-    return {**line, **told, **trace}
+    return {**line, **reported, **trace}
 
 
 def _redacted(_logger: Any, _method: str, line: Line) -> Line:

@@ -248,13 +248,13 @@ class TestPage:
         text = page(
             backfill(),
             Explanation(3, "FAILED", "backoff", "late", NOON + 260, "30 to 39"),
-            Explanation(None, "6 UNPLANNED", "paused", "`resume` goes on"),
+            Explanation(None, "6 UNPLANNED", "paused", "the backfill is paused"),
             hidden=1200,
         )
         assert text.splitlines()[-4:] == [
             "  chunk  partitions  status       why",
             "  3      30 to 39    FAILED       backoff  late until 2023-11-14T22:17:40Z (1m00s)",
-            "                     6 UNPLANNED  paused   `resume` goes on",
+            "                     6 UNPLANNED  paused   the backfill is paused",
             "  … and 1,200 more",
         ]
 

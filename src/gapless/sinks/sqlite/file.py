@@ -183,7 +183,7 @@ def _recognise(
 ) -> None:
     if "_gapless_sink" not in names(connection):
         if access is not Access.CREATE:
-            raise SinkUnusable(f"`{path}` is no sink of Gapless", hint="check the path")
+            raise SinkUnusable(f"`{path}` is not a Gapless sink", hint="check the path")
         with transaction(connection):
             _create_schema(connection, path, schema, system)
     version = connection.execute("SELECT version FROM _gapless_sink").get
