@@ -20,14 +20,7 @@ from gapless.core.ranges import RangeSet
 from gapless.core.selector import Selection
 from gapless.ledger import Ledger, open_ledger
 from gapless.ledger.database import Database
-from gapless.ledger.records import (
-    Backfill,
-    BackfillRequest,
-    Claim,
-    ClaimRequest,
-    Failure,
-    Progress,
-)
+from gapless.ledger.records import Backfill, BackfillRequest, Claim, ClaimRequest, Failure, Progress
 from gapless.system import System
 
 JOB = ("copy", 1)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import gapless
 
-BLOCKS = gapless.blocks()
+BLOCKS = gapless.block_heights()
 CHAINS = {
     "ethereum": {"layer": "1", "kind": "evm"},
     "base": {"layer": "2", "kind": "evm"},
@@ -83,6 +83,13 @@ async def stubborn(chunk: gapless.Chunk, context: gapless.Context) -> None:
 
 
 @gapless.job(partitions=BLOCKS, chunk_size=10)
+async def hopeful(chunk: gapless.Chunk, context: gapless.Context) -> None:
+    """Fails until the file `go` is there."""
+    if not may_go():
+        raise ConnectionError("not yet")
+
+
+@gapless.job(partitions=BLOCKS, chunk_size=10)
 def noisy(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
     """Prints where only data belongs."""
     print("printed by a job")
@@ -112,6 +119,22 @@ def stuck(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
     """Keeps its thread for an hour."""
     note(chunk.id)
     time.sleep(3600)
+
+
+@gapless.job(partitions=BLOCKS, chunk_size=10)
+async def lending(chunk: gapless.Chunk, context: gapless.Context) -> None:
+    """Keeps a thread of the event loop for an hour."""
+    await asyncio.to_thread(time.sleep, 3600)
+
+
+@gapless.job(partitions=BLOCKS, chunk_size=10)
+async def divided(chunk: gapless.Chunk, context: gapless.Context) -> None:
+    """Forks a child that returns to the event loop, as if it were the worker."""
+    child = os.fork()
+    await asyncio.sleep(0)
+    note("parent" if child else "child")
+    if child:
+        os.waitpid(child, 0)  # noqa: ASYNC222 - there is nothing else to do
 
 
 @gapless.job(partitions=BLOCKS, chunk_size=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -93,7 +94,7 @@ def test_a_bad_start_makes_no_ledger(gapless: Commands, arguments: str, complain
         ("backfill retry-failed none", "there is no backfill `none`"),
         ("dead ls none", "there is no backfill `none`"),
         ("dead retry", "name dead letters, or give `--all`"),
-        ("dead retry done:0", "`done:0` is no dead letter"),
+        ("dead retry done:0", "`done:0` is not a dead letter"),
         ("backfill pause done", "backfill `done` is SUCCEEDED: cannot pause it"),
         ("backfill resume done", "backfill `done` is SUCCEEDED: cannot resume it"),
         ("backfill cancel done", "backfill `done` is SUCCEEDED: cannot cancel it"),
@@ -278,6 +279,41 @@ def test_usage_errors_of_the_first_level(gapless: Commands) -> None:
     assert gapless.refused("worker", "--verbos") == (
         "error: no such option `--verbos`\n\nhint: did you mean `--verbose`?\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [
+        ("networks", 1, "`stdout` cannot be written: no space left on device"),
+        ("networks --json", 1, "`stdout` cannot be written: no space left on device"),
+        ("backfill ls --json", 1, "`stdout` cannot be written: no space left on device"),
+        (
+            "backfill start --job jobs:copy --range 0:9",
+            1,
+            "`stdout` cannot be written: no space left on device",
+        ),
+        ("backfill show none --json", 2, "there is no backfill `none`"),
+    ],
+)
+def test_a_full_disk_behind_stdout_is_told_without_a_traceback(
+    sqlite_gapless: Commands, command: str, code: int, said: str
+) -> None:
+    sqlite_gapless.start("copy")
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [GAPLESS, *command.split()],
+            cwd=sqlite_gapless.folder,
+            env=sqlite_gapless.environment(),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == code, done.stderr
+    error, *blank, hint = done.stderr.splitlines()
+    assert blank == ([] if "--json" in command else [""])
+    assert said in error
+    assert "hint" in hint
 
 
 def test_a_reader_that_goes_away_is_no_error(gapless: Commands) -> None:

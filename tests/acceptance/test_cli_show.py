@@ -25,7 +25,7 @@ async def ledger(gapless: Commands) -> AsyncIterator[Ledger]:
 async def join(ledger: Ledger, **unresolved: str) -> None:
     """A live worker with default slots joins."""
     await ledger.register("host:1:abc", Process("host", 1, "0"), {"default": 4})
-    await ledger.see_worker(
+    await ledger.touch_worker(
         "host:1:abc", {name.replace("__", ":"): why for name, why in unresolved.items()}
     )
 
@@ -125,7 +125,7 @@ async def test_paused_then_cancelling(gapless: Commands, ledger: Ledger) -> None
     gapless("backfill", "pause", "b")
     paused = why(gapless.show("b"))
     assert paused[0][0] == "leased"
-    assert paused[1] == paused[None] == ("paused", "`gapless backfill resume b` goes on")
+    assert paused[1] == paused[None] == ("paused", "the backfill is paused")
 
     gapless("backfill", "cancel", "b")
     cancelling = gapless("backfill", "show", "b")
@@ -202,4 +202,4 @@ async def test_a_failed_chunk_shows_its_runs_and_where_the_last_one_failed(
         assert "attempt 3 by " in text
     assert letter.startswith("s:0\n\n  job         jobs:stubborn\n  missing     0 to 9 (10 part")
     assert gapless.json("dead", "show", "s:0")["attempts"] == shown["attempts"]
-    assert "`s:1` is no dead letter" in gapless.refused("dead", "show", "s:1")
+    assert "`s:1` is not a dead letter" in gapless.refused("dead", "show", "s:1")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.acceptance import beside
 from tests.acceptance.commands import Commands
 from tests.support import SqliteHome
 
@@ -78,6 +79,18 @@ class TestInTheForeground:
             "backlog",
             2,
         )
+
+    async def test_the_same_id_does_not_wait_for_chunks_in_backoff(self, gapless: Commands) -> None:
+        again = (*START, "jobs:hopeful", "--range", "0:9", "--id", "again")
+        async with beside.running(gapless, *again) as first:
+            assert "retry_in=1" in await first.says("chunk_failed")  # more than 100 seconds
+            first.signal()
+            await first.ended(130)
+        (gapless.folder / "go").touch()
+
+        done = await beside.run_json(gapless, *again)
+
+        assert (done["state"], done["chunks"]["complete"]) == ("SUCCEEDED", 1)
 
     def test_an_ended_backfill_is_not_run_again(self, gapless: Commands) -> None:
         for _ in range(2):

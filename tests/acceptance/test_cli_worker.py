@@ -246,3 +246,20 @@ async def test_a_thread_that_hangs_costs_neither_the_worker_nor_its_exit_code(
         "stuck", "--id", "w", "--range", "0:9", "--timeout", "100ms", "--retry-limit", "0"
     )
     assert gapless.json(*QUICK, "--until-idle")["failed"] == 1
+
+
+async def test_a_call_on_a_thread_that_hangs_does_not_keep_the_worker(
+    sqlite_gapless: Commands,
+) -> None:
+    """The job has ended with its timeout, and only Python knows of the thread."""
+    gapless = sqlite_gapless
+    gapless.start(
+        "lending", "--id", "l", "--range", "0:9", "--timeout", "100ms", "--retry-limit", "0"
+    )
+    assert gapless.json(*QUICK, "--until-idle", "--drain", "0s")["failed"] == 1
+
+
+async def test_a_child_that_a_job_forks_is_no_second_worker(gapless: Commands) -> None:
+    gapless.start("divided", "--id", "d", "--range", "0:9")
+    assert gapless.json(*QUICK, "--until-idle")["completed"] == 1
+    assert gapless.ran() == ["parent"]

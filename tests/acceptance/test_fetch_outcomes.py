@@ -21,6 +21,7 @@ from tests.acceptance.test_cli_terminal import terminal
 from tests.conformance.fetch.stage import contents, truth
 
 HEAD, FINAL = 364, 300
+NOBODY = "http://127.0.0.1:1"
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +60,40 @@ async def test_a_range_beyond_what_is_final_is_no_success(
     assert "--allow-partial" in again.stderr
     allowed = await run_json(sqlite_gapless, *fetch(node, "0:5000", "--allow-partial"))
     assert (allowed["state"], allowed["requested"]) == ("SUCCEEDED", [0, 5000])
+
+
+async def test_a_day_that_is_not_all_final_is_no_success(
+    sqlite_gapless: Commands, node: Patient
+) -> None:
+    day = "2023-11-14"  # of all its blocks
+    partial = await run_json(sqlite_gapless, *fetch(node, f"{day}:{day}"), code=1)
+    assert (partial["state"], partial["requested"]) == ("PARTIAL", [0, HEAD])
+    assert partial["stored"] == [[0, FINAL]]
+
+
+async def test_what_is_left_to_workers_says_what_is_left_out(
+    sqlite_gapless: Commands, node: Patient
+) -> None:
+    (sqlite_gapless.folder / "gapless.toml").write_text(
+        f'[endpoints.here]\nurl = "{node.url}"\nnetwork = "custom"\n'
+        '[sinks.chain]\nurl = "chain.db"\n'
+    )
+    created = await run(sqlite_gapless, "fetch", "custom", "0:5000", "--detach", code=1)
+    assert created.line.startswith("bf_")
+    assert "error: blocks 301 to 5,000 are not final yet, and left out\n\nhint: " in created.stderr
+    assert "--allow-partial" in created.stderr
+    await run(sqlite_gapless, "fetch", "custom", "0:5000", "--detach", "--allow-partial")
+
+
+async def test_a_full_disk_is_told_with_what_is_stored(
+    sqlite_gapless: Commands, node: Patient
+) -> None:
+    command = fetch(node, f"0:{FINAL}", "--retry", "halt", "--batch-size", "20")
+    async with running(sqlite_gapless, *command, files=700) as halted:
+        answer = await halted.ended(1)
+    assert "failed: custom 0 to 300, " in answer.stderr
+    assert "hint: check the disk and the sink, then `gapless fetch custom" in answer.stderr
+    assert "--rpc` gives a second opinion" not in answer.stderr
 
 
 @pytest.mark.parametrize(
@@ -195,6 +230,26 @@ def test_errors_are_json_too(sqlite_gapless: Commands, case: str) -> None:
     for line in refused.stderr.splitlines():
         said = json.loads(line)
         assert said["level"] in ("info", "error")
+
+
+def test_an_endpoint_that_is_gone_is_told_of_in_json(sqlite_gapless: Commands) -> None:
+    gone = sqlite_gapless("doctor", "--rpc", NOBODY, "--json", code=2)
+    assert [json.loads(line)["level"] for line in gone.stderr.splitlines()] == ["error", "info"]
+    assert not gone.json[0]["usable"]
+    plain = sqlite_gapless("doctor", "--rpc", NOBODY, code=2)
+    assert plain.stderr.startswith("error: no endpoint answers")
+
+
+async def test_a_comparison_tells_in_json_why_it_waits(
+    sqlite_gapless: Commands, node: Patient
+) -> None:
+    await run(sqlite_gapless, *fetch(node, "0:9"))
+    look = ("verify", "chain.db", "--against", NOBODY, "--json")
+    async with running(sqlite_gapless, *look) as command:
+        told = json.loads(await command.says("endpoint_failed"))
+        command.signal()
+        await command.ended(130)
+    assert (told["level"], told["endpoint"]) == ("warning", "against")
 
 
 async def test_progress_is_json_too(sqlite_gapless: Commands, node: Patient) -> None:

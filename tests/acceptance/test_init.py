@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gapless import config
-from gapless.networks import NETWORKS
+from gapless.chains.evm.networks import NETWORKS
 from tests import forks
 from tests.acceptance.commands import PATIENCE
 
@@ -44,6 +44,12 @@ def test_it_writes_over_nothing_unless_told(tmp_path: Path) -> None:
 def test_what_makes_no_sense_writes_nothing(tmp_path: Path, arguments: list[str]) -> None:
     init(tmp_path, *arguments, code=2)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_to_comes_with_a_hint() -> None:
+    done = init(Path("/proc"), code=2)
+    assert done.stderr.startswith("error: cannot write `gapless.toml`: ")
+    assert "\n\nhint: run it in a folder that you may write to\n" in done.stderr
 
 
 @pytest.mark.parametrize("network", NETWORKS)

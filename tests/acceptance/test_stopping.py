@@ -118,19 +118,23 @@ async def test_a_signal_ends_it_soon_although_the_only_endpoint_is_ill(
     assert await contents(f"{sqlite_gapless.folder}/chain.db") == truth(chain, Span(0, LAST))
 
 
+@pytest.mark.parametrize(
+    ("file", "reason"), [("chain.db", "disk I/O error"), ("chain.duckdb", "Could not write file")]
+)
 async def test_a_signal_ends_it_although_the_sink_has_an_error(
-    sqlite_gapless: Commands, chain: Chain
+    sqlite_gapless: Commands, chain: Chain, file: str, reason: str
 ) -> None:
     async with Patient(chain) as node:
-        command_line = fetch(node, "chain.db", "--chunk-size", "600")
+        command_line = fetch(node, file, "--chunk-size", "600")
         async with running(sqlite_gapless, *command_line, files=700) as command:
             failed = await command.says("chunk_failed")
-            assert "chain.db" in failed
+            assert f"`{file}` failed: " in failed
+            assert reason in failed
             command.signal()
             answer = await command.ended(130)
         assert "INTERRUPTED" in answer.stderr
         await run(sqlite_gapless, *command_line)
-    assert await contents(f"{sqlite_gapless.folder}/chain.db") == truth(chain, Span(0, LAST))
+    assert await contents(f"{sqlite_gapless.folder}/{file}") == truth(chain, Span(0, LAST))
 
 
 async def test_a_signal_before_the_first_answer_ends_it_too(

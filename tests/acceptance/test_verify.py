@@ -13,15 +13,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gapless.chains.opening import open_sink
 from gapless.core.ranges import Span
 from gapless.schema.arrow import Tables
-from gapless.sinks import open_sink
+from gapless.sinks import Request
 from tests.acceptance.commands import Commands
 from tests.acceptance.test_devnode import devnode
+from tests.conformance.sink.conftest import ALL, target_of
 from tests.conformance.sink.stage import (
     CHAIN_ID,
     FORK,
     HEAD,
+    HEADERS,
     batch,
     read_only,
     rows_of,
@@ -257,6 +260,15 @@ def test_blocks_below_a_trusted_hash_are_shown(sqlite_gapless: Commands, name: s
     )
 
 
+def test_a_trusted_hash_that_is_not_checked_is_named(sqlite_gapless: Commands) -> None:
+    sink = fill(sqlite_gapless, "blocks.db")
+    given = ("--anchor", f"5000:{hash_at(20)}", "--anchor", f"20:{hash_at(20)}")
+    told = sqlite_gapless("verify", sink, *given).stderr
+    reason = "it is not among the stored blocks in question"
+    assert told == f"warning: the anchor at 5,000 is not checked: {reason}\n"
+    assert "anchor at 20 " in sqlite_gapless("verify", sink, "--blocks", "30:40", *given).stderr
+
+
 def test_hashes_that_earlier_fetches_trusted_are_remembered(sqlite_gapless: Commands) -> None:
     sink = fill(sqlite_gapless, "blocks.db")
     sql = apsw.Connection(str(sqlite_gapless.folder / sink))
@@ -266,20 +278,31 @@ def test_hashes_that_earlier_fetches_trusted_are_remembered(sqlite_gapless: Comm
     assert "\n  anchored at 20: blocks 5-20\n" in sqlite_gapless("verify", sink).stdout
 
 
-def test_a_table_that_stops_early_is_missing_to_every_command(sqlite_gapless: Commands) -> None:
-    """Blocks are there to the end, and logs up to 40 of 60."""
-    sink = fill(sqlite_gapless, "blocks.db")
-    sql = apsw.Connection(str(sqlite_gapless.folder / sink))
-    sql.execute("INSERT INTO _gapless_requests VALUES (1337, 5, 40, 'blocks', '', '')")
-    sql.execute("INSERT INTO _gapless_requests VALUES (1337, 5, 60, 'blocks logs', '', '')")
-    sql.close()
-    told = sqlite_gapless.json("verify", sink, code=1)
-    gaps = {each["table"]: each["gaps"] for each in told["tables"]}
-    assert (told["complete"], gaps["logs"]) == (False, [[41, 60]])
-    assert sqlite_gapless("gaps", sink, code=1).stdout == "41:60\n"
+@pytest.mark.parametrize("kind", ALL)
+def test_a_table_that_stops_early_is_missing_to_every_command(
+    sqlite_gapless: Commands, request: pytest.FixtureRequest, kind: str
+) -> None:
+    """Blocks are there to the end, and logs up to 25 of 40."""
+    sink = target_of(request, kind)
+
+    async def write() -> None:
+        async with await open_sink(sink) as opened:
+            await opened.request(CHAIN_ID, Request(Span(5, HEAD), frozenset(HEADERS)))
+            await opened.request(CHAIN_ID, Request(Span(5, HEAD), frozenset({"blocks", "logs"})))
+            await opened.write(batch(5, 25, tables=("blocks", "logs")), 3)
+            await opened.write(batch(26, HEAD, tables=HEADERS), 3)
+
+    asyncio.run(write())
+    for deep in ((), ("--deep",)):
+        told = sqlite_gapless.json("verify", sink, *deep, code=1)
+        gaps = {each["table"]: each["gaps"] for each in told["tables"]}
+        assert (told["complete"], gaps) == (False, {"blocks": [], "logs": [[26, HEAD]]})
+    assert sqlite_gapless("gaps", sink, code=1).stdout == f"26:{HEAD}\n"
     exported = sqlite_gapless("export", sink, "--table", "logs", "--output", "x.csv", code=1)
-    assert exported.stderr.startswith("error: 20 blocks missing: 41-60\n")
+    assert exported.stderr.startswith(f"error: logs of 15 blocks missing: 26-{HEAD}\n")
     assert not (sqlite_gapless.folder / "x.csv").exists()
+    whole = sqlite_gapless("export", sink, "--table", "blocks", "--output", "y.csv")
+    assert "36 rows" in whole.stderr
 
 
 def missing(file: Path) -> None:

@@ -23,15 +23,15 @@ from typing import Any
 import apsw
 import msgspec
 
-from gapless.core.driving import drive
+from gapless.chains import network_of_chain
+from gapless.chains.evm.tables import TABLES
+from gapless.core.coroutines import run_sync
 from gapless.core.ranges import RangeSet, Span
 from gapless.core.selector import Selection
 from gapless.devnode import Chain
 from gapless.ledger import Ledger, views
 from gapless.ledger.records import Backfill
 from gapless.ledger.sqlite.database import SqliteTransaction
-from gapless.networks import network_of_chain
-from gapless.schema import TABLES
 from gapless.sinks import Sink
 from gapless.sinks.sink import Batch
 from gapless.verification import Verification
@@ -153,7 +153,7 @@ class Laws(Watch):
     def _selection(self, eyes: apsw.Connection, hash_: str) -> Selection:
         if hash_ not in self._selections:
             tx = SqliteTransaction(eyes, lambda: {"now": 0.0, "actor": "", "shard": 0})
-            self._selections[hash_] = drive(views.selection(tx, hash_))
+            self._selections[hash_] = run_sync(views.selection(tx, hash_))
         return self._selections[hash_]
 
     def _require_lease(self, process: Process, batch: Batch, fence: int) -> None:

@@ -17,7 +17,7 @@ from typing import NoReturn, Self
 from gapless.devnode import Chain, DevNode, Faults, Limits, parse_faults
 from gapless.devnode.injector import Injector
 from gapless.devnode.wire import Ending, Request
-from gapless.sources.rpc.http import Http, Response, Timeouts, Trouble
+from gapless.providers.http import Http, Response, Timeouts, TransportFailure
 
 _CALLS_PER_READ = 100  # as the real transport has it
 
@@ -64,13 +64,15 @@ class Node:
     async def answer(self, body: bytes) -> Response:
         await asyncio.sleep(self.way())
         if not self.up:
-            raise Trouble("no connection (connection refused)", sent=False)
+            raise TransportFailure("no connection (connection refused)", sent=False)
         reply = self._node.respond(Request("POST", "/", {}, body))
         await asyncio.sleep(self.way())
         if reply.ending is Ending.HANGING:
             await _nothing()
         if reply.ending is Ending.CUT or not self.up:
-            raise Trouble("the answer broke off" if reply.share else "the connection was lost")
+            raise TransportFailure(
+                "the answer broke off" if reply.share else "the connection was lost"
+            )
         retry_after = dict(reply.headers).get("Retry-After")
         return Response(
             reply.status, reply.body, "", None if retry_after is None else float(retry_after)
@@ -95,9 +97,9 @@ class Network:
                 response = await self._nodes[url].answer(body)
         except TimeoutError as error:
             self._said(f"{url} {len(body)} no answer in time")
-            raise Trouble("no answer in time", slow=True) from error
-        except Trouble as trouble:
-            self._said(f"{url} {len(body)} {trouble}")
+            raise TransportFailure("no answer in time", slow=True) from error
+        except TransportFailure as failure:
+            self._said(f"{url} {len(body)} {failure}")
             raise
         self._said(f"{url} {len(body)} {response.status} {len(response.body)}")
         return response

@@ -6,16 +6,16 @@ import asyncio
 from dataclasses import dataclass, field, replace
 
 import gapless
+from gapless.blocks.finish_job import finished_by_workers
+from gapless.blocks.job import PROVIDERS
+from gapless.blocks.request import FetchOptions, wish_for
+from gapless.blocks.session import open_fetch
 from gapless.config import load
 from gapless.core.backfill import State
 from gapless.ledger import open_ledger
 from gapless.ledger.records import BackfillRequest
-from gapless.runtime.blocks import PROVIDERS
-from gapless.runtime.fetching import open_fetch
-from gapless.runtime.finishing import finished_by_workers
-from gapless.runtime.wishes import FetchOptions, wish_for
+from gapless.providers import Providers
 from gapless.runtime.worker import WorkerOptions
-from gapless.sources.rpc import Providers
 from tests.simulation.loop import Process
 from tests.simulation.machine import Machine
 from tests.simulation.network import Network

@@ -1,7 +1,7 @@
 """What happens in a run, drawn from one integer.
 
 A scenario is small, so that ten thousand of them can be run: some dozens of blocks, one to three
-workers, and a handful of troubles in the first minutes. Then all troubles end, and from there on
+workers, and a handful of incidents in the first minutes. Then all incidents end, and from there on
 everything must come right by itself.
 """
 
@@ -38,7 +38,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Trouble:
+class Incident:
     """Something that goes wrong at a time, for a time, to somebody."""
 
     at: float
@@ -67,7 +67,7 @@ class Scenario:
     poll_seconds: float
     providers: tuple[Provider, ...]
     disk: Disk
-    troubles: tuple[Trouble, ...]
+    incidents: tuple[Incident, ...]
     quiet_at: float  # seconds after the start
 
 
@@ -104,7 +104,7 @@ def drawn(seed: int) -> Scenario:
         poll_seconds=chance.choice((1.0, 3.0)),
         providers=_providers(chance, slow=slow),
         disk=_disk(chance),
-        troubles=_troubles(chance, horizon),
+        incidents=_incidents(chance, horizon),
         quiet_at=horizon * 1.5 + 10,
     )
 
@@ -169,7 +169,7 @@ _SECONDS = {
 _KINDS = (*Kind, Kind.CRASH, Kind.CRASH, Kind.PAUSE, Kind.PAUSE, Kind.LEDGER_LOCK)
 
 
-def _troubles(chance: Random, horizon: float) -> tuple[Trouble, ...]:
+def _incidents(chance: Random, horizon: float) -> tuple[Incident, ...]:
     found = []
     for _ in range(chance.randrange(0, 9)):
         kind = chance.choice(_KINDS)
@@ -177,5 +177,5 @@ def _troubles(chance: Random, horizon: float) -> tuple[Trouble, ...]:
         seconds = low * (high / low) ** chance.random()
         if kind is Kind.CLOCK and chance.random() < 0.5:
             seconds = -seconds
-        found.append(Trouble(horizon * chance.random() ** 2, kind, chance.randrange(8), seconds))
+        found.append(Incident(horizon * chance.random() ** 2, kind, chance.randrange(8), seconds))
     return tuple(sorted(found, key=lambda each: each.at))

@@ -1,8 +1,8 @@
 """Processes, providers, a ledger and a sink on one virtual clock.
 
 The processes are real engines and fetches; only what `System` and the HTTP transport stand for is
-simulated. Troubles come as the scenario says, until it is quiet; then every process gets as long as
-it needs, and at the end the sink is compared with the chain.
+simulated. Incidents come as the scenario says, until it is quiet; then every process gets as long
+as it needs, and at the end the sink is compared with the chain.
 """
 
 from __future__ import annotations
@@ -17,25 +17,26 @@ from typing import Any
 
 import apsw
 
+from gapless.chains.opening import open_sink
 from gapless.core.backfill import State
 from gapless.core.errors import GaplessError
 from gapless.core.ranges import RangeSet
 from gapless.devnode import Chain, Parameters, simulated
 from gapless.ledger import open_ledger
 from gapless.ledger.views import EVERYTHING
-from gapless.sinks import Access, open_sink
+from gapless.sinks import Access
 from gapless.system import Process as Identity
 from tests.simulation import laws
+from tests.simulation.incidents import Incidents
 from tests.simulation.loop import Process, VirtualLoop
 from tests.simulation.machine import Disk, Machine
 from tests.simulation.network import Network, Node
 from tests.simulation.programs import Member, Programs
 from tests.simulation.scenario import HEAD, Front, Scenario
 from tests.simulation.trace import Trace
-from tests.simulation.troubles import Troubles
 
 LONGEST = 12 * 3600.0
-"""Seconds of virtual time, after the last trouble, in which everything must have come right."""
+"""Seconds of virtual time, after the last incident, in which everything must have come right."""
 
 HOSTS = 3
 _LOOK_EVERY = 15.0
@@ -72,7 +73,7 @@ class World:
         self._everyone: list[Process] = []  # also those that are gone
         self._supervisors: list[asyncio.Task[None]] = []
         files = self._ledger, Path(self._sink)
-        self._troubles = Troubles(
+        self._incidents = Incidents(
             self._members, list(nodes.values()), self._chain, files, trace.say
         )
         self._quiet = False
@@ -83,18 +84,18 @@ class World:
         loop.set_exception_handler(self._note_unhandled)
 
     async def run(self) -> None:
-        """Starts everybody, brings the troubles, and waits until all is stored and proven."""
+        """Starts everybody, brings the incidents, and waits until all is stored and proven."""
         front, programs = self.scenario.front, self._programs
         if front is Front.WORKERS:
             self._supervise("client", programs.submit)
         for number in range(self.scenario.processes):
             program = programs.work if front is Front.WORKERS else programs.fetch
             self._supervise(f"{front}{number}", program)
-        troubles = asyncio.create_task(self._troubles.bring(self.scenario.troubles))
+        incidents = asyncio.create_task(self._incidents.bring(self.scenario.incidents))
         await asyncio.sleep(self.scenario.quiet_at)
-        await troubles
+        await incidents
         self._quiet = True
-        self._troubles.end()
+        self._incidents.end()
         await self._until_stored()
         self._over = True
         await self._stop_all()
@@ -118,7 +119,7 @@ class World:
         until, seen = self._loop.time() + LONGEST, 0
         while seen < 2:
             if self._loop.time() > until:
-                raise laws.Broken(f"not done {LONGEST:g} s after the last trouble")
+                raise laws.Broken(f"not done {LONGEST:g} s after the last incident")
             await asyncio.sleep(_LOOK_EVERY)
             seen = seen + 1 if await self._is_stored() else 0
 
@@ -197,7 +198,7 @@ class World:
 
     def _start(self, name: str, program: Program) -> Member:
         machine = self._machine(name, Disk() if self._quiet else self.scenario.disk)
-        machine.offset = self._troubles.offset(machine.identity.host)
+        machine.offset = self._incidents.offset(machine.identity.host)
         member = Member(machine.process, machine)
         self._members.append(member)
         self._say(f"{member.process} starts")

@@ -143,7 +143,7 @@ class Stage(RuleBasedStateMachine):
         return self._run(done())
 
     def refused(self, error: type[BaseException], operation: Callable[[], Work[Any]]) -> None:
-        """Tries something that must be refused, without a trace."""
+        """FailureCounts something that must be refused, without a trace."""
         before = self.tables
         try:
             self.do(Act(Deed.OTHER), operation)

@@ -50,6 +50,14 @@ def test_a_file_above_is_found_and_another_can_be_named(tmp_path: Path) -> None:
         config.load({"GAPLESS_CONFIG": str(tmp_path / "none")}, below)
 
 
+def test_a_folder_that_is_gone_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    tmp_path.rmdir()
+    with pytest.raises(UsageError, match="the current folder is gone") as gone:
+        config.load({})
+    assert gone.value.hint
+
+
 def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
     (tmp_path / "gapless.toml").write_text(TEXT)
     found = config.load(

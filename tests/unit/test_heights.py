@@ -24,6 +24,7 @@ from gapless.core.ranges import Span
         ("5:", Heights(5, Tag.FINALIZED)),
         (":99", Heights(0, 99)),
         (" 1_000 : 2k ", Heights(1000, 2000)),
+        ("1,000:18,000,000", Heights(1000, 18_000_000)),
     ],
 )
 def test_the_grammar(text: str, expected: Heights) -> None:
@@ -72,6 +73,10 @@ def test_dates_are_days_or_instants_in_utc(text: str, expected: Heights) -> None
     [
         ("0-10", "`0-10` is not a height", "write a range as `0:10`"),
         ("0..10", "`0..10` is not a height", "write a range as `0:10`"),
+        ("0,10", "`0,10` is not a height", "write a range as `0:10`"),
+        ("0 10", "`0 10` is not a height", "write a range as `0:10`"),
+        ("1,000,2,000", "`1,000,2,000` is not a height", "write a range as `1,000:2,000`"),
+        ("0:latst", "`latst` is not a height", "did you mean `latest`?"),
         ("18M - latest", "`18M - latest` is not a height", "write a range as `18M:latest`"),
         (
             "2024-01-01..2024-01-31",

@@ -8,6 +8,7 @@ import re
 import sys
 import traceback
 from contextlib import suppress
+from typing import NoReturn
 
 import click
 
@@ -97,13 +98,40 @@ def main() -> None:
         _say(*in_our_words(error), "usage_error")
         sys.exit(2)
     except GaplessError as error:
-        _say(str(error), error.hint, _code(error))
+        from gapless.cli.remedies import hint_of
+        from gapless.cli.suggestions import Commands
+
+        _say(str(error), hint_of(error, Commands()), error.code)
         sys.exit(error.exit_code)
     except Exception as error:  # noqa: BLE001 - a fault of ours: say where, as Python would
+        if reason := _why_stdout_fails(error):
+            speech.say(reason, "error")
+            speech.suggest("make room, or send the output elsewhere")
+            _leave_without_flushing(1)
         speech.say(_known_secrets().struck(traceback.format_exc()))
         _print_error(_known_secrets().struck(f"{type(error).__name__}: {error}"), None, "internal")
         sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _why_stdout_fails(error: Exception) -> str | None:
+    """What is wrong with stdout, if printing to it is what has failed.
+
+    Closing it afterwards fails as well, so the first error counts.
+    """
+    first: BaseException = error
+    while first.__context__ is not None:
+        first = first.__context__
+    where = traceback.extract_tb(first.__traceback__)[-1]
+    if not isinstance(first, OSError) or where.name != click.echo.__name__:
+        return None
+    return f"`stdout` cannot be written: {(first.strerror or str(first)).lower()}"
+
+
+def _leave_without_flushing(code: int) -> NoReturn:
+    """Leaves at once: Python would try again to write what is left, and complain itself."""
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def in_our_words(error: click.ClickException) -> tuple[str, str | None]:
@@ -134,14 +162,11 @@ def _say(error: str, hint: str | None, code: str) -> None:
 
 def _print_error(error: str, hint: str | None, code: str) -> None:
     if speech.wants_json():
-        from gapless.cli.data import to_json
+        from gapless.cli.output import print_json
+        from gapless.views.errors import ErrorFacts, ErrorView
 
-        click.echo(to_json({"error": {"code": code, "message": error, "hint": hint}}))
-
-
-def _code(error: GaplessError) -> str:
-    """The kind of an error for programs: `not_found` for `NotFound`."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", type(error).__name__).lower()
+        with suppress(OSError):  # stderr has it as well
+            print_json(ErrorView(ErrorFacts(code=code, message=error, hint=hint)))
 
 
 def _known_secrets() -> Secrets:

@@ -17,12 +17,13 @@ from typing import TextIO
 
 import click
 
-from gapless.cli import data, render, speech
+from gapless.cli import render, speech
 from gapless.cli.app import INTERRUPTED
 from gapless.cli.display import ProgressDisplay
 from gapless.cli.logs import log_to_stderr
 from gapless.cli.metrics import MetricsPage, metrics_page
-from gapless.cli.options import hint, note, opened
+from gapless.cli.options import commands, hint, note, opened
+from gapless.cli.output import print_json
 from gapless.cli.report import exit_code, report
 from gapless.cli.signals import ENDING, protect_children
 from gapless.cli.waiting import standstill
@@ -31,6 +32,7 @@ from gapless.ledger.records import Backfill, BackfillRequest
 from gapless.runtime.engine import BackfillHandle, Engine
 from gapless.runtime.job import Job
 from gapless.runtime.worker import LEAVING_SECONDS, WorkerOptions
+from gapless.views.backfills import backfill_view
 
 REDRAW_EVERY = 0.2
 CLOSING_SECONDS = 4.0  # for what a worker has opened, once it has left
@@ -63,18 +65,21 @@ async def _run(
         log_to_stderr(logging.WARNING, as_json=as_json, say=display.write_line)
         async with working(engine, page) as interrupted:
             handle = await engine.submit(job, request)
+            if wanted is not request:  # somebody asks again, and does not want to wait
+                await engine.ledger.hasten(handle.id)
             if not as_json:
                 click.echo(handle.id, file=stdout)
-            display.say(render.plan(await handle.progress()))
+            display.say(render.plan(backfill_view(await handle.progress())))
             await run_to_the_end(engine, handle, display, interrupted)
             found = await handle.progress()
     if as_json:
-        click.echo(data.to_json(data.backfill_json(found)))
+        print_json(backfill_view(found))
     else:
         note(render.outcome(found))
     report(found, engine.ledger.url)
-    if not found.state.ended and render.next_step(found) is None:
-        hint(render.worker_needed(found))
+    shown = backfill_view(found)
+    if not found.state.ended and render.next_step(shown, (), commands()) is None:
+        hint(render.worker_needed(shown, commands()))
     code = exit_code(found) if found.state.ended else INTERRUPTED
     leave_if_stuck(engine, code)
     return code
@@ -208,12 +213,17 @@ def stdout_kept_for_data() -> Iterator[TextIO]:
 
 
 def leave_if_stuck(engine: Engine, code: int = INTERRUPTED) -> None:
-    """Leaves at once if a job does not end: its chunk has an outcome, so nothing is lost."""
+    """Leaves at once if a job does not end: its chunk has an outcome, so nothing is lost.
+
+    What a job has left behind that nobody can see, such as a call of `asyncio.to_thread` that was
+    cancelled, has the drain time to end. Python would wait for it for ever.
+    """
     worker = engine.worker
     if worker is not None and (worker.orphans or worker.left_behind):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+    Departure(code).after(engine.drain_seconds)
 
 
 class Departure:
@@ -223,7 +233,8 @@ class Departure:
     from the start, because a signal's handler can tell it to go ahead, but could not start it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, code: int = INTERRUPTED) -> None:
+        self._code = code
         self._drain: SimpleQueue[float] = SimpleQueue()
         threading.Thread(target=self._leave, name="gapless-departure", daemon=True).start()
 
@@ -232,7 +243,7 @@ class Departure:
 
     def _leave(self) -> None:
         time.sleep(self._drain.get() + LEAVING_SECONDS + CLOSING_SECONDS)
-        os._exit(INTERRUPTED)
+        os._exit(self._code)
 
 
 def import_from_here() -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
+from gapless.chains import find_network
 from gapless.cli.options import note
 from gapless.config import FILE, parse
 from gapless.core.errors import UsageError
 from gapless.core.redaction import Secrets
-from gapless.networks import find_network
 
 _TEXT = """\
 # What `gapless` finds here, or in any folder below. An environment variable wins over this file,
@@ -72,7 +72,10 @@ def init(network: str, target: str | None, force: bool) -> None:
     except FileExistsError:
         raise UsageError(f"`{FILE}` is there already", hint="`--force` writes over it") from None
     except OSError as error:
-        raise UsageError(f"cannot write `{FILE}`: {error.strerror}") from None
+        raise UsageError(
+            f"cannot write `{FILE}`: {error.strerror}",
+            hint="run it in a folder that you may write to",
+        ) from None
     click.echo(FILE)
     note(f"next: `export {variable}=https://…`, then `gapless doctor --rpc {name}` and")
     note(f"`gapless fetch {name} 18M:+1000`")

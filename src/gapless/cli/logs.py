@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, MutableMapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
-from gapless.cli.figures import plain
 from gapless.cli.options import note
 from gapless.core.redaction import redact
+from gapless.views.figures import plain
 
 Line = MutableMapping[str, Any]
 
@@ -35,7 +36,8 @@ class _Lines(logging.Handler):
         try:
             self._say(self.format(record))
         except Exception:  # noqa: BLE001 - a log that cannot be written must not end a run
-            self.handleError(record)
+            with suppress(ValueError):  # a job has closed `sys.stderr`: nobody can be told
+                self.handleError(record)
 
 
 def log_to_nobody() -> None:

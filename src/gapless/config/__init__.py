@@ -42,6 +42,7 @@ from gapless.config.settings import (
     resolved,
     sound,
 )
+from gapless.core.errors import UsageError
 
 __all__ = [
     "FILE",
@@ -62,6 +63,13 @@ __all__ = [
 def load(environment: Mapping[str, str] | None = None, folder: Path | None = None) -> Config:
     """The configuration of this process."""
     environment = os.environ if environment is None else environment
-    path = find(environment, folder or Path.cwd())
+    path = find(environment, folder or _here())
     config = Config() if path is None else read(path)
     return sound(overridden(config, environment))
+
+
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise UsageError("the current folder is gone", hint="change to another one") from None

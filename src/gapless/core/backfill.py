@@ -18,6 +18,7 @@ from enum import StrEnum
 
 from gapless.core.errors import WrongState
 from gapless.core.events import BackfillStateChanged, BackfillStopRequested, Event
+from gapless.core.remedies import ChooseCommand
 
 
 class State(StrEnum):
@@ -57,7 +58,7 @@ class Command(StrEnum):
 
 
 @dataclass(frozen=True)
-class Tally:
+class OpenWork:
     """What is left of a backfill, counted under its lock."""
 
     running: int
@@ -84,13 +85,13 @@ def decide(backfill: Lifecycle, command: Command) -> tuple[Event, ...]:
         return ()
     raise WrongState(
         f"backfill `{backfill.backfill_id}` is {describe(backfill)}: cannot {command} it",
-        hint=f"possible now: {', '.join(_possible(backfill))}",
+        remedy=ChooseCommand(_possible(backfill)),
     )
 
 
-def settle(backfill: Lifecycle, tally: Tally) -> tuple[Event, ...]:
+def settle(backfill: Lifecycle, open_work: OpenWork) -> tuple[Event, ...]:
     """The event that ends the backfill, once nothing of it is left to do."""
-    if backfill.state.ended or tally.running:
+    if backfill.state.ended or open_work.running:
         return ()
     if backfill.stopping is Stop.CANCEL:
         return (_change(backfill, State.CANCELLED),)
@@ -98,9 +99,9 @@ def settle(backfill: Lifecycle, tally: Tally) -> tuple[Event, ...]:
         return ()
     if backfill.stopping is Stop.HALT:
         return (_change(backfill, State.FAILED),)
-    if tally.waiting or tally.unplanned:
+    if open_work.waiting or open_work.unplanned:
         return ()
-    return (_change(backfill, State.FAILED if tally.abandoned else State.SUCCEEDED),)
+    return (_change(backfill, State.FAILED if open_work.abandoned else State.SUCCEEDED),)
 
 
 def apply(backfill: Lifecycle, event: Event) -> Lifecycle:
@@ -142,12 +143,12 @@ def _already(backfill: Lifecycle, command: Command) -> bool:
             return True
 
 
-def _possible(backfill: Lifecycle) -> list[str]:
-    """The commands of a person that would be taken now."""
+def _possible(backfill: Lifecycle) -> tuple[str, ...]:
+    """The commands of a person that the state allows."""
     if backfill.state is State.SUCCEEDED:
-        return ["show"]
+        return ("show",)
     if backfill.state.ended:
-        return ["show", "retry-failed"]
+        return ("show", "retry_failed")
     if backfill.stopping is Stop.CANCEL:
-        return ["wait", "cancel --force"]
-    return ["wait", "cancel"] if backfill.stopping else ["pause", "cancel"]
+        return ("wait", "force_cancel")
+    return ("wait", "cancel") if backfill.stopping else ("pause", "cancel")

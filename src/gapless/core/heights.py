@@ -22,6 +22,7 @@ from enum import StrEnum
 
 from gapless.core.errors import BadSelector
 from gapless.core.ranges import Span, parse_number
+from gapless.core.similar import did_you_mean
 
 HIGHEST = 2**63 - 1
 """No height is above it: databases count no further."""
@@ -29,8 +30,9 @@ _GRAMMAR = "write `18M:18.005M`, `18000000:+5000`, `18M:latest` or `2024-01-01:2
 _DAY = r"\d{4}-\d\d-\d\d"
 _END = rf"{_DAY}(?:T\d\d:\d\d(?::\d\d)?Z?)?|[^:]*"
 _RANGE = re.compile(rf"(?P<first>{_END}?)\s*(?:(?P<colon>:)\s*(?P<last>{_END}))?")
-_SIMPLE = rf"{_DAY}|\d[\d_,]*(?:\.\d+)?[kKmMbB]?"
-_WITHOUT_COLON = re.compile(rf"({_SIMPLE})\s*(?:\.\.+|-)\s*({_SIMPLE}|latest|finalized)")
+_SIMPLE = rf"{_DAY}|\d[\d_]*(?:,\d{{3}})*(?:\.\d+)?[kKmMbB]?"
+_BETWEEN = r"\s*(?:\.\.+|[-,])\s*|\s+"
+_WITHOUT_COLON = re.compile(rf"({_SIMPLE})(?:{_BETWEEN})({_SIMPLE}|latest|finalized)")
 
 
 class Tag(StrEnum):
@@ -137,11 +139,19 @@ def _end(text: str) -> int | Moment:
         return Moment.parse(text)
     if re.fullmatch(r"\d{4}-\d\d", text):
         raise BadSelector(f"`{text}` is not a day", hint=f"write `{text}-01`")
+    try:
+        return _height(text)
+    except BadSelector:
+        if meant := _what_was_meant(text):
+            raise BadSelector(f"`{text}` is not a height", hint=meant) from None
+        raise
+
+
+def _what_was_meant(text: str) -> str | None:
+    """What a person may have meant who did not write a height: a range, or a tag."""
     if found := _WITHOUT_COLON.fullmatch(text):
-        raise BadSelector(
-            f"`{text}` is not a height", hint=f"write a range as `{found[1]}:{found[2]}`"
-        )
-    return _height(text)
+        return f"write a range as `{found[1]}:{found[2]}`"
+    return did_you_mean(text, Tag)
 
 
 def _is_before(last: int | Moment, first: int | Moment) -> bool:

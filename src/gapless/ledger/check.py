@@ -13,8 +13,10 @@ from gapless.core.chunk import planned_indices
 from gapless.core.errors import LedgerError
 from gapless.core.events import BackfillCompacted
 from gapless.core.projection import Projection, digest
+from gapless.core.remedies import CheckLedger
 from gapless.ledger import control, views
 from gapless.ledger.database import Transaction
+from gapless.ledger.rows.chunk import EndedCounts
 
 
 async def check(tx: Transaction, backfill_id: str) -> list[str]:
@@ -26,8 +28,8 @@ async def check(tx: Transaction, backfill_id: str) -> list[str]:
         projection.apply(event)
     problems = projection.differences(backfill.lifecycle, facts)
     counts = backfill.chunks
-    counters = (counts.complete, counts.abandoned, counts.cancelled)
-    counted = tuple((await tx.fetch("counted", id=backfill_id))[0])
+    counters = EndedCounts(counts.complete, counts.abandoned, counts.cancelled)
+    (counted,) = await tx.fetch_as(EndedCounts, "counted", id=backfill_id)
     if counters != counted:
         problems.append(f"counters say {counters}, the rows are {counted}")
     planned = planned_indices(backfill.order, counts.total, counts.planned)
@@ -53,9 +55,7 @@ async def compact(tx: Transaction, backfill_id: str) -> int:
     """Replaces the chunk events of an ended backfill; returns how many went."""
     await tx.fetch("lock_backfill", id=backfill_id)
     if problems := await check(tx, backfill_id):
-        raise LedgerError(
-            f"cannot compact: {problems[0]}", hint="`gapless ledger check` shows all problems"
-        )
+        raise LedgerError(f"cannot compact: {problems[0]}", remedy=CheckLedger())
     counts = (await views.backfill(tx, backfill_id)).chunks
     snapshot = digest(await views.chunk_facts(tx, backfill_id))
     gone = len(await tx.fetch("drop_chunk_events", id=backfill_id))

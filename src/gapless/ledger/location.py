@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gapless.core.errors import LedgerUnreachable, SchemaMismatch, UsageError
+from gapless.core.remedies import CreateLedger, MigrateLedger
 from gapless.ledger.database import Database
 from gapless.ledger.ledger import Ledger
 from gapless.system import SYSTEM, System
@@ -83,8 +84,7 @@ def _require_version(version: int | None, newest: int, shown: str) -> None:
     if version is None:
         raise LedgerUnreachable(
             f"there is no ledger at `{shown}`",
-            hint="`gapless fetch` or `gapless backfill start` makes one; or give its place with"
-            " `--ledger` or `GAPLESS_LEDGER`",
+            remedy=CreateLedger(),
         )
     if version > newest:
         raise SchemaMismatch(
@@ -94,5 +94,5 @@ def _require_version(version: int | None, newest: int, shown: str) -> None:
     if version < newest:
         raise SchemaMismatch(
             f"the ledger `{shown}` has schema {version}, this Gapless needs {newest}",
-            hint="stop the workers, then run `gapless ledger migrate`",
+            remedy=MigrateLedger(),
         )

@@ -15,10 +15,12 @@ from gapless.core.backfill import State
 from gapless.core.chunk import unplanned_positions
 from gapless.core.errors import Unreadable, UsageError, WrongState
 from gapless.core.ranges import RangeSet
+from gapless.core.remedies import EndBackfill, ListDeadLetters
 from gapless.core.selector import Explicit, Selection, summary
 from gapless.ledger import control, views
 from gapless.ledger.database import Transaction, one
-from gapless.ledger.records import Backfill, BackfillRequest, missing_of_row
+from gapless.ledger.records import Backfill, BackfillRequest
+from gapless.ledger.rows.chunk import ChunkProgress
 
 
 async def retry_failed(
@@ -34,10 +36,10 @@ async def retry_failed(
     if not parent.state.ended:
         raise WrongState(
             f"backfill `{parent_id}` is {parent.state}: only an ended one can be retried",
-            hint=f"`gapless backfill wait {parent_id}`, or cancel it first",
+            remedy=EndBackfill(parent_id),
         )
-    rows = await tx.fetch("incomplete", id=parent_id)
-    left = [span for row in rows for span in missing_of_row(row[1:]).spans]
+    incomplete = await tx.fetch_as(ChunkProgress, "incomplete", id=parent_id)
+    left = [span for chunk in incomplete for span in chunk.missing().spans]
     missing = RangeSet(left) | unplanned_positions(
         parent.order, parent.partitions, parent.chunk_size, parent.chunks.planned
     )
@@ -63,8 +65,8 @@ async def retry_dead(
     dead = {letter.chunk_index: letter for letter in letters}
     if unknown := [index for index in wanted if index not in dead]:
         raise UsageError(
-            f"chunk {unknown[0]} of `{parent_id}` is no dead letter",
-            hint=f"`gapless dead ls {parent_id}` lists them",
+            f"chunk {unknown[0]} of `{parent_id}` is not a dead letter",
+            remedy=ListDeadLetters(parent_id),
         )
     missing = RangeSet(span for index in wanted for span in dead[index].missing.spans)
     child = await _child(tx, parent, child_id, request_id, missing)
@@ -104,21 +106,11 @@ async def _child(
         tx,
         BackfillRequest(
             id=child_id,
-            job=parent.job,
-            job_version=parent.job_version,
-            spec=parent.spec,
             selector=_selector(selection),
             selection=selection,
-            chunk_size=parent.chunk_size,
-            max_concurrent_runs=parent.max_concurrent_runs,
-            queue=parent.queue,
-            order=parent.order,
-            retry=parent.retry,
-            lease_seconds=parent.lease_seconds,
-            timeout=parent.timeout,
             parent_backfill_id=parent.id,
             retry_request_id=request_id,
-            group=parent.group,
+            **parent.inherited(),
         ),
     )
 

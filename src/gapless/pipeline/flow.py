@@ -24,10 +24,11 @@ import pyarrow as pa
 
 from gapless.core.errors import BrokenSeam, FencedOff, PermanentError, TransientError
 from gapless.core.ranges import RangeSet, Span
+from gapless.core.remedies import ReplaceBranch
 from gapless.pipeline.ordering import cells, in_order
 from gapless.pipeline.stop import Stop
 from gapless.pipeline.unit import Unit, batch_of, check_units, cut
-from gapless.schema import BLOCKS, Table
+from gapless.schema import Table
 from gapless.sinks import Batch
 from gapless.telemetry import metrics
 
@@ -40,6 +41,7 @@ class Units(Protocol):
 
     chain_id: int
     reorg_depth: int
+    anchor: Table
 
     @property
     def unit(self) -> int:
@@ -93,6 +95,7 @@ class Flow:
         self._stop = stop
         self._sizes = sizes
         self.writing: Span | None = None  # what the sink is busy with
+        self.at_hand = 0  # blocks that were fetched and are not stored yet
         self._next = 0
         self._sampled: int | None = None
         self._kept = False
@@ -119,6 +122,7 @@ class Flow:
     async def _stream(self, span: Span) -> None:
         before: str | None = None
         writing: asyncio.Task[None] | None = None
+        self.at_hand = 0  # whatever an earlier stream had is gone with it
         try:
             async with aclosing(self._batches(span)) as batches:
                 async for units in batches:
@@ -139,7 +143,7 @@ class Flow:
         spans = cells(span, blocks, self._sink.grid, lambda: self._units.unit)
         batch: list[Unit] = []
         size = 0
-        fetch = partial(self._units.fetch, edges=tuple(span))
+        fetch = partial(self._fetch, edges=tuple(span))
         async with aclosing(in_order(fetch, spans, self._sizes.ahead, self._stop)) as units:
             try:
                 async for unit in units:
@@ -160,6 +164,11 @@ class Flow:
         if batch:
             yield batch
 
+    async def _fetch(self, span: Span, edges: Collection[int]) -> Unit:
+        unit = await self._units.fetch(span, edges)
+        self.at_hand += span.size
+        return unit
+
     def _look_for_keys(self, units: list[Unit]) -> None:
         """Goes back to the last answer that was read in full, once unknown keys have appeared."""
         for unit in units:
@@ -178,6 +187,7 @@ class Flow:
         finally:
             self.writing = None
         self._next = batch.span.last + 1
+        self.at_hand -= batch.span.size
         await self._written(batch.span)
 
     async def _write(self, batch: Batch) -> None:
@@ -198,14 +208,11 @@ class Flow:
         """Writes again what is stored and is no longer so on the chain, all of it at once."""
         depth = self._units.reorg_depth
         window = Span(max(0, seam.height - depth), seam.height + depth)
-        rows = await self._sink.read(BLOCKS, self._units.chain_id, window, ("block_number", "hash"))
-        stored = dict(
-            zip(
-                rows["block_number"].to_pylist(),
-                ("0x" + value.hex() for value in rows["hash"].to_pylist()),
-                strict=True,
-            )
-        )
+        anchor = self._units.anchor
+        columns = ("block_number", anchor.links.hash)
+        rows = await self._sink.read(anchor, self._units.chain_id, window, columns)
+        heights, hashes = (rows[name].to_pylist() for name in columns)
+        stored = {height: f"0x{it.hex()}" for height, it in zip(heights, hashes, strict=True)}
         now = await self._stop.limit(self._units.hashes(window))
         stale = [height for height, hash_ in stored.items() if now.get(height) not in (None, hash_)]
         if not stale:
@@ -214,7 +221,7 @@ class Flow:
             raise PermanentError(
                 f"the chain changed more than {depth} blocks below {seam.height:,}: the stored"
                 " blocks there are of another branch",
-                hint="if the node is right, `gapless repair SINK --replace-branch` replaces them",
+                remedy=ReplaceBranch(),
             )
         whole = Span(stale[0], stale[-1])
         spans = cells(whole, whole.size, None, lambda: self._units.unit)

@@ -97,9 +97,9 @@ class Bisection:
         for each in members(error):
             if not isinstance(each, PermanentError):
                 continue
-            if each.partition is None or each.through is None:
-                continue
             with suppress(Exception):  # whatever was named, it is not a partition of the chunk
+                if each.partition is None or each.through is None:
+                    continue
                 first, last = map(self._reached.position, (each.partition, each.through))
                 if span.first <= first <= last <= span.last:
                     return Span(first, last)
@@ -111,8 +111,8 @@ class Bisection:
         if not self._last_try:
             verdict = after_failure(
                 self._claim.backfill.retry,
-                self._claim.tries,
-                progressed=self._reached.last != self._claim.failed_behind,
+                self._claim.failures,
+                progressed=self._reached.last != self._claim.last_failure_position,
                 permanent=False,
                 chance=0.0,
             )

@@ -5,7 +5,8 @@ future takes (`StopIteration`) and those that would end the event loop (`SystemE
 `KeyboardInterrupt`) are values like all others.
 
 asyncio ends a process with any task that exits. So tasks that a job starts exit with an error
-instead, which fails the job that awaits them.
+instead, which fails the job that awaits them. A child that a job forks ends where it would return
+to the event loop: that is its parent's, with all other runs and the connections of both.
 
 A call that does not end when it is asked to can be abandoned: nobody waits for it any more. A
 thread cannot be killed, so another one takes its place, and it counts as an orphan until it ends.
@@ -37,6 +38,7 @@ class Abandoned(BaseException):
 
 
 _within_job = ContextVar("within_job", default=False)
+_EXITS = (SystemExit, KeyboardInterrupt)  # what no event loop outlives
 
 
 class _ExitsContained:
@@ -46,12 +48,12 @@ class _ExitsContained:
         self._make = make or _task
 
     def __call__(self, loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> Any:
-        guarded = _WithoutExit(coroutine) if _within_job.get() else coroutine
+        guarded = _OfJob(coroutine) if _within_job.get() else coroutine
         return self._make(loop, guarded, **options)
 
 
 def contain_exits() -> None:
-    """From now on, no task that a job starts can end the process by `sys.exit`."""
+    """From now on, no task that a job starts can end the process by what it raises."""
     loop = asyncio.get_running_loop()
     make = loop.get_task_factory()
     if not isinstance(make, _ExitsContained):
@@ -62,23 +64,31 @@ def _task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> as
     return asyncio.Task(coroutine, loop=loop, **options)
 
 
-class _WithoutExit(Coroutine[Any, Any, Any]):
-    """A coroutine that raises an error where it would exit."""
+class _OfJob(Coroutine[Any, Any, Any]):
+    """A coroutine that raises an error where it would exit, and runs in one process only.
+
+    All else it leaves to the coroutine itself: libraries look there whether a task has begun.
+    """
 
     def __init__(self, inner: Coroutine[Any, Any, Any]) -> None:
         self._inner = inner
+        self._process = os.getpid()
 
     def send(self, value: Any) -> Any:
         try:
             return self._inner.send(value)
-        except SystemExit as error:
+        except _EXITS as error:
             raise _task_exited(error) from error
+        finally:
+            self._end_child()
 
     def throw(self, *raised: Any) -> Any:
         try:
             return self._inner.throw(*raised)
-        except SystemExit as error:
+        except _EXITS as error:
             raise _task_exited(error) from error
+        finally:
+            self._end_child()
 
     def close(self) -> None:
         self._inner.close()
@@ -86,9 +96,16 @@ class _WithoutExit(Coroutine[Any, Any, Any]):
     def __await__(self) -> Generator[Any, Any, Any]:
         return self._inner.__await__()
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
 
-def _task_exited(error: SystemExit) -> JobError:
-    return JobError(f"a task of the job raised `SystemExit`: {error}")
+    def _end_child(self) -> None:
+        if os.getpid() != self._process:
+            os._exit(1)
+
+
+def _task_exited(error: BaseException) -> JobError:
+    return JobError(f"a task of the job raised `{type(error).__name__}`: {error}")
 
 
 class Call:
@@ -119,7 +136,7 @@ class Call:
 class _LoopCall(Call):
     def __init__(self, calls: Calls, function: JobFunction, *arguments: Any) -> None:
         super().__init__(calls)
-        self._task = asyncio.create_task(_awaited(function, *arguments))
+        self._task = asyncio.create_task(_OfJob(_awaited(function, *arguments)))
         self._task.add_done_callback(self._finish)
 
     def cancel(self) -> None:

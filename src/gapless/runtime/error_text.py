@@ -23,6 +23,7 @@ from gapless.ledger.records import CLASS_LIMIT, MESSAGE_LIMIT, TRACEBACK_LIMIT
 _LINE_LIMIT = 1_000  # of one entry of a traceback
 _FRAMES = 30  # of one exception, the innermost
 _MEMBERS = 5  # of a group that are named
+_TRACED = 1_000  # members of a group; of a larger one, only the first is
 _CALLER = "gapless.runtime.calls"  # the frames above the job's function
 
 
@@ -68,10 +69,12 @@ def stack_of(frame: FrameType) -> str | None:
 
 
 def _traceback_of(error: BaseException) -> str | None:
-    frames = _below_the_caller(error.__traceback__)
-    if frames is None and not isinstance(error, BaseExceptionGroup):
-        return None
     try:
+        if len(found := members(error)) > _TRACED:
+            error = found[0]
+        frames = _below_the_caller(error.__traceback__)
+        if frames is None and not isinstance(error, BaseExceptionGroup):
+            return None
         whole = TracebackException(type(error), error, frames, limit=-_FRAMES, compact=True)
         return _clean_lines(list(whole.format()))
     except BaseException as broken:  # noqa: BLE001 - foreign classes are asked for their names

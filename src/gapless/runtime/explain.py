@@ -68,7 +68,7 @@ def _chunk_reason(
                 return "leased", f"leased by {chunk.owner}, {chunk.progress_pct:g}% done,", due
             return "lease_over", f"lease of {chunk.owner} is over; the next claim takes it", due
         case Status.FAILED if (chunk.due or 0.0) > backfill.now:
-            return "backoff", f"after failure {chunk.tries.attempts}: {error}", chunk.due
+            return "backoff", f"after failure {chunk.failures.attempts}: {error}", chunk.due
         case Status.FAILED | Status.PENDING:
             held = _held_back(backfill, workers)
             if held is None and backfill.chunks.running >= backfill.max_concurrent_runs:
@@ -84,7 +84,7 @@ def _held_back(backfill: Backfill, workers: Sequence[WorkerRow]) -> tuple[str, s
     if backfill.lifecycle.stopping is Stop.HALT:
         return "halting", "the backfill halts at its first failure"
     if backfill.state is State.PAUSED:
-        return "paused", f"`gapless backfill resume {backfill.id}` goes on"
+        return "paused", "the backfill is paused"
     serving = [
         worker
         for worker in workers

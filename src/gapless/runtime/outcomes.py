@@ -82,8 +82,7 @@ class Outcomes:
                 assert_never(never)
 
     async def _complete(self, done: Sequence[Completed]) -> None:
-        covered = {each.claim.chunk_id: each.covered for each in done}
-        lost = await self._ledger.complete([each.claim for each in done], covered)
+        lost = await self._ledger.complete([each.claim for each in done])
         for claim in (each.claim for each in done):
             if claim.chunk_id in lost:
                 _log_lost(claim)

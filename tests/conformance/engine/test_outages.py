@@ -1,20 +1,22 @@
-"""A PostgreSQL server that cannot serve for a while: the worker says why, waits, and goes on."""
+"""A ledger that cannot serve for a while: the worker says why, waits, and goes on."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from typing import cast
 
 import pytest
 
 import gapless
 from gapless.core.backfill import State
 from gapless.core.errors import LedgerError
+from gapless.ledger.sqlite import SqliteDatabase
 from gapless.runtime.engine import Engine
 from tests.conformance.engine.conftest import QUICK
 from tests.servers import PostgresServer
-from tests.support import PostgresHome
+from tests.support import PostgresHome, SqliteHome, database_of
 from tests.waiting import eventually
 
 BREAK = (
@@ -63,7 +65,7 @@ class Outage:
     async def survive(self, home: PostgresHome, trouble: str, relief: str) -> None:
         ran: list[object] = []
 
-        @gapless.job(partitions=gapless.blocks(), chunk_size=1)
+        @gapless.job(partitions=gapless.block_heights(), chunk_size=1)
         async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
             ran.append(chunk.first)
             await asyncio.sleep(0.01)
@@ -151,10 +153,30 @@ async def test_a_server_that_refuses_to_write_for_a_while(
     )
 
 
+async def test_a_disk_that_is_full_for_a_while(
+    sqlite_home: SqliteHome, caplog: pytest.LogCaptureFixture
+) -> None:
+    outage = Outage(sqlite_home.url, caplog)
+
+    @gapless.job(partitions=gapless.block_heights(), chunk_size=1)
+    async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None: ...
+
+    async with Engine(sqlite_home.url, options=QUICK) as engine:
+        disk = cast("SqliteDatabase", database_of(engine.ledger))._connection
+        handle = await engine.backfill(copy, gapless.Range("0", "1999"))
+        disk.pragma("max_page_count", disk.pragma("page_count"))
+        await eventually(lambda: bool(outage.told("ledger_unreachable")))
+        assert "disk is full" in outage.told("ledger_unreachable")[0]
+        disk.pragma("max_page_count", 1 << 30)
+        async with asyncio.timeout(60):
+            assert (await handle.wait()).state is State.SUCCEEDED
+    assert outage.told("ledger_recovered")
+
+
 async def test_a_table_that_is_gone_ends_the_worker_with_an_error_that_says_so(
     home: PostgresHome,
 ) -> None:
-    @gapless.job(partitions=gapless.blocks(), chunk_size=1)
+    @gapless.job(partitions=gapless.block_heights(), chunk_size=1)
     async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
         await asyncio.sleep(0.01)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import sys
+import inspect
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -31,7 +31,7 @@ async def dead(engine: Engine, job: gapless.Job) -> DeadLetter:
     backfill = await ended(engine, job)
     assert backfill.state == "FAILED"
 
-    @gapless.job(partitions=gapless.blocks(), name="next")
+    @gapless.job(partitions=gapless.block_heights(), name="next")
     async def following(chunk: gapless.Chunk, context: gapless.Context) -> None: ...
 
     assert (await ended(engine, following)).state == "SUCCEEDED"
@@ -40,7 +40,7 @@ async def dead(engine: Engine, job: gapless.Job) -> DeadLetter:
 
 
 def raising(make: Callable[[], BaseException], *, on_thread: bool) -> gapless.Job:
-    declare = gapless.job(partitions=gapless.blocks(), retry=ONCE, name="raises")
+    declare = gapless.job(partitions=gapless.block_heights(), retry=ONCE, name="raises")
 
     def plain(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
         raise make()
@@ -78,6 +78,34 @@ class Falsy(gapless.PermanentError):
         return 0
 
 
+class Untraceable(Exception):
+    @property
+    def __traceback__(self) -> Any:  # type: ignore[override]
+        raise ZeroDivisionError
+
+
+class Classless(Exception):
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        raise ZeroDivisionError
+
+
+class OddGroup(ExceptionGroup[Exception]):
+    exceptions: Any = ()
+
+
+class Ring(ExceptionGroup[Exception]):
+    @property
+    def exceptions(self) -> Any:
+        return (self,)
+
+
+def in_a_circle() -> Exception:
+    one, other = ValueError("one"), ValueError("other")
+    one.__cause__, other.__cause__ = other, one
+    return one
+
+
 RAISED: dict[str, tuple[Callable[[], BaseException], str, str]] = {
     "neither true nor false": (lambda: Falsy("x"), "Falsy", "x"),
     "NUL": (lambda: ValueError("a\0b"), "ValueError", r"a\x00b"),
@@ -92,6 +120,11 @@ RAISED: dict[str, tuple[Callable[[], BaseException], str, str]] = {
     "a class of its own": (lambda: Custom("x"), "Custom", "x"),
     "a stop that nobody asked for": (lambda: StopRequested("x"), "StopRequested", "x"),
     "a loss that is none": (lambda: LeaseLost("x"), "LeaseLost", "x"),
+    "no traceback": (lambda: Untraceable("x"), "Untraceable", "x"),
+    "no class": (lambda: Classless("x"), "ZeroDivisionError", ""),
+    "a group without members": (lambda: OddGroup("", [KeyError("x")]), "KeyError", "x"),
+    "a group of itself": (lambda: Ring("", [KeyError("x")]), "KeyError", "x"),
+    "causes in a circle": (in_a_circle, "ValueError", "one"),
     "StopAsyncIteration": (lambda: StopAsyncIteration("x"), "StopAsyncIteration", "x"),
 }
 
@@ -112,7 +145,7 @@ async def test_the_end_of_an_iterator_fails_a_plain_job(engine: Engine) -> None:
 
 
 async def test_a_job_that_cancels_itself_fails(engine: Engine) -> None:
-    @gapless.job(partitions=gapless.blocks(), retry=ONCE)
+    @gapless.job(partitions=gapless.block_heights(), retry=ONCE)
     async def cancelled(chunk: gapless.Chunk, context: gapless.Context) -> None:
         task = asyncio.current_task()
         assert task is not None
@@ -123,7 +156,7 @@ async def test_a_job_that_cancels_itself_fails(engine: Engine) -> None:
 
 
 async def test_partition_keys_that_cannot_be_stored_are_the_jobs_error(engine: Engine) -> None:
-    @gapless.job(partitions=gapless.blocks(), retry=ONCE)
+    @gapless.job(partitions=gapless.block_heights(), retry=ONCE)
     async def progresses(chunk: gapless.Chunk, context: gapless.Context) -> None:
         context.progress("\0\ud800")
 
@@ -142,7 +175,7 @@ async def test_one_error_of_a_group_is_told_as_itself(engine: Engine, on_thread:
 async def test_a_group_with_a_permanent_error_is_permanent(engine: Engine) -> None:
     tries: list[int] = []
 
-    @gapless.job(partitions=gapless.blocks(), chunk_size=10)
+    @gapless.job(partitions=gapless.block_heights(), chunk_size=10)
     async def grouped(chunk: gapless.Chunk, context: gapless.Context) -> None:
         tries.append(context.attempt)
         if 7 in chunk:
@@ -162,7 +195,7 @@ async def test_a_group_of_stops_gives_the_chunk_back(home: Home) -> None:
     """As a task group raises it when its tasks report progress while the worker drains."""
     started = asyncio.Event()
 
-    @gapless.job(partitions=gapless.blocks(), name="grouped")
+    @gapless.job(partitions=gapless.block_heights(), name="grouped")
     async def grouped(chunk: gapless.Chunk, context: gapless.Context) -> None:
         async def part() -> None:
             while True:
@@ -179,7 +212,7 @@ async def test_a_group_of_stops_gives_the_chunk_back(home: Home) -> None:
         await started.wait()
     async with Engine(home.url, slots=None) as later:
         (chunk,) = await later.ledger.chunks(handle.id)
-    assert (chunk.status, chunk.tries.attempts, chunk.error_class) == ("PENDING", 0, None)
+    assert (chunk.status, chunk.failures.attempts, chunk.error_class) == ("PENDING", 0, None)
 
 
 def wrapped(*_: object) -> Any:
@@ -238,7 +271,7 @@ async def test_a_job_that_only_begins_its_work_fails_for_good(
         calls.append(len(chunk))
         return await function(chunk, context)
 
-    declare = gapless.job(partitions=gapless.blocks(), chunk_size=10, name="begins")
+    declare = gapless.job(partitions=gapless.block_heights(), chunk_size=10, name="begins")
     job = declare(counted_async if function is nested else counted)
     handle = await engine.backfill(job, gapless.Range("0", "9"))
     assert (await asyncio.wait_for(handle.wait(), 30)).state == "FAILED"
@@ -252,7 +285,7 @@ async def test_a_worker_keeps_its_slots_whatever_jobs_raise(home: Home) -> None:
     """More often than there are slots: each of them would be lost once."""
     kinds = [StopIteration, SystemExit, KeyboardInterrupt, asyncio.CancelledError]
 
-    @gapless.job(partitions=gapless.blocks(), chunk_size=1, retry=ONCE, name="wild")
+    @gapless.job(partitions=gapless.block_heights(), chunk_size=1, retry=ONCE, name="wild")
     def wild(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
         raise kinds[int(chunk.first) % len(kinds)]
 
@@ -263,12 +296,15 @@ async def test_a_worker_keeps_its_slots_whatever_jobs_raise(home: Home) -> None:
         await eventually(lambda: engine.worker is not None and not engine.worker.running)
 
 
+@pytest.mark.parametrize("exit_", [SystemExit, KeyboardInterrupt])
 @pytest.mark.parametrize("together", ["group", "gather", "alone"])
-async def test_a_task_of_a_job_that_exits_fails_the_job(engine: Engine, together: str) -> None:
+async def test_a_task_of_a_job_that_exits_fails_the_job(
+    engine: Engine, together: str, exit_: type[BaseException]
+) -> None:
     async def leave() -> None:
-        sys.exit("bad config")
+        raise exit_("bad config")
 
-    @gapless.job(partitions=gapless.blocks(), retry=ONCE)
+    @gapless.job(partitions=gapless.block_heights(), retry=ONCE)
     async def parent(chunk: gapless.Chunk, context: gapless.Context) -> None:
         if together == "group":
             async with asyncio.TaskGroup() as group:
@@ -284,5 +320,36 @@ async def test_a_task_of_a_job_that_exits_fails_the_job(engine: Engine, together
     letter = await dead(engine, parent)
     assert (letter.error_class, letter.error_message) == (
         "JobError",
-        "a task of the job raised `SystemExit`: bad config",
+        f"a task of the job raised `{exit_.__name__}`: bad config",
     )
+
+
+async def test_a_task_of_a_job_tells_how_far_it_is(engine: Engine) -> None:
+    """As anyio asks of every task of a group that it cancels."""
+    states: list[str] = []
+
+    @gapless.job(partitions=gapless.block_heights(), retry=ONCE)
+    async def parent(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        task = asyncio.create_task(asyncio.sleep(0.01))
+        for _ in range(2):
+            states.append(inspect.getcoroutinestate(task.get_coro()))  # type: ignore[arg-type]
+            await asyncio.sleep(0)
+
+    assert (await ended(engine, parent)).state == "SUCCEEDED"
+    assert states == [inspect.CORO_CREATED, inspect.CORO_SUSPENDED]
+
+
+async def test_a_permanent_error_of_a_class_that_never_called_its_base(engine: Engine) -> None:
+    class Lazy(gapless.PermanentError):
+        def __init__(self, why: str) -> None:
+            self.why = why
+
+    @gapless.job(partitions=gapless.block_heights(), chunk_size=10)
+    async def lazy(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        if 7 in chunk:
+            raise Lazy("bad block")
+
+    handle = await engine.backfill(lazy, gapless.Range("0", "9"))
+    assert (await asyncio.wait_for(handle.wait(), 30)).state == "FAILED"
+    (letter,) = await engine.ledger.dead(handle.id)
+    assert (letter.error_class, letter.partitions) == ("Lazy", ("7",))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from gapless.core.backfill import State
 from gapless.core.errors import UsageError
 from gapless.core.ranges import RangeSet, Span
 from gapless.devnode import Chain, DevNode, Limits, Pace
+from gapless.devnode.wire import Reply, Request
 from tests.conformance.fetch.stage import LAST, contents, truth
 from tests.waiting import eventually
 
@@ -154,6 +156,54 @@ async def test_what_a_provider_does_not_offer_is_had_in_another_way(
         result = await fetch(node, heights="0:120")
     assert (result.state, result.gaps) == (State.SUCCEEDED, RangeSet())
     assert await stored() == truth(chain, Span(0, 120))
+
+
+class Declining(DevNode):
+    """A node that answers some methods with an error in words of its own, and all others."""
+
+    def __init__(self, chain: Chain, methods: set[str], words: str, code: int) -> None:
+        super().__init__(chain)
+        self._methods, self._error = methods, {"code": code, "message": words}
+
+    def respond(self, request: Request) -> Reply:
+        asked = json.loads(request.body)
+        reply = super().respond(request)
+        answers = json.loads(reply.body)
+        calls, found = (asked, answers) if isinstance(asked, list) else ([asked], [answers])
+        declined = {each["id"] for each in calls if each["method"] in self._methods}
+        for each in found:
+            if each["id"] in declined:
+                each.pop("result", None)
+                each["error"] = self._error
+        return Reply(json.dumps(answers).encode())
+
+
+BY_BLOCK, BY_TRANSACTION = "eth_getBlockReceipts", "eth_getTransactionReceipt"
+
+
+@pytest.mark.parametrize("methods", [{BY_BLOCK}, {BY_BLOCK, BY_TRANSACTION}], ids=len)
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("this method is not supported", -32604),
+        ("rpc method is not whitelisted", -32000),
+        ("not available on the Free tier", -32001),
+        ("Bitte wenden Sie sich an den Vertrieb", -32099),
+    ],
+)
+@pytest.mark.parametrize("target", ["sqlite"], indirect=True)
+async def test_a_method_declined_in_any_words_is_replaced_by_another(
+    chain: Chain, fetch: Fetch, stored: Fetch, methods: set[str], words: str, code: int
+) -> None:
+    """Receipts by transaction; without these too, logs by range."""
+    async with Declining(chain, methods, words, code) as node:
+        await fetch(node, heights="0:120")
+        before = node.calls[BY_BLOCK]
+        result = await fetch(node, heights="0:236")
+        assert node.calls[BY_BLOCK] == before, "what was learned is kept"
+    assert (result.state, result.gaps, result.fetched) == (State.SUCCEEDED, RangeSet(), 116)
+    assert ("receipts_root" in result.not_proven) is (BY_TRANSACTION in methods)
+    assert (await stored())["logs"] == truth(chain, Span(0, 236))["logs"]
 
 
 async def test_pruned_history_is_a_gap_with_its_reason(

@@ -11,6 +11,7 @@ from gapless.core.backfill import State
 from gapless.core.chunk import Order
 from gapless.core.errors import Conflict, NotFound
 from gapless.core.events import BackfillCreated
+from gapless.core.remedies import ListBackfills
 from gapless.core.retry import RetryPolicy
 from gapless.core.selector import Selection
 from gapless.ledger import Ledger
@@ -93,7 +94,7 @@ async def test_the_event_tells_the_request(ledger: Ledger) -> None:
         "oldest",
         {},
     )
-    assert (row[4], row[5]) == ("test", NOON)
+    assert (row.actor, row.at) == ("test", NOON)
 
 
 async def test_many_keys_are_stored_once_and_the_event_stays_small(ledger: Ledger) -> None:
@@ -102,7 +103,7 @@ async def test_many_keys_are_stored_once_and_the_event_stays_small(ledger: Ledge
     for name in ("one", "two"):
         await create(ledger, name, selection=selection, selector=small, chunk_size=1000)
     ((_, row),) = await ledger.events("one")
-    assert len(row[3]) < 1024
+    assert len(row.payload) < 1024
     one, two = await ledger.backfills()
     assert one.selection == two.selection == selection.digest
     assert (await ledger.selection(selection.digest)) == selection
@@ -137,4 +138,4 @@ async def test_an_unknown_backfill_is_not_found(
 ) -> None:
     with pytest.raises(NotFound, match="there is no backfill `no`") as error:
         await ask(ledger)
-    assert error.value.hint == "`gapless backfill ls` lists them"
+    assert error.value.remedy == ListBackfills()

@@ -88,7 +88,7 @@ async def test_the_life_of_a_backfill_is_the_same(ledger: Ledger, flaky: Ledger)
     await complete(flaky, first)
     verdict = await fail(flaky, second)
     assert verdict is not None
-    assert verdict.tries.attempts == 1
+    assert verdict.failures.attempts == 1
     assert await fail(flaky, third, permanent=True) is not None
     assert await flaky.release(fourth, done())
     assert (await flaky.pause("bf")).lifecycle.state_version == 2

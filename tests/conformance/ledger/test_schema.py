@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from gapless.core.errors import SchemaMismatch
+from gapless.core.remedies import MigrateLedger
 from gapless.ledger import open_ledger, sql
 from tests.support import Home, PostgresHome, claim_one, create, open_at
 
@@ -57,7 +58,7 @@ async def test_an_older_schema_is_refused_until_it_is_migrated(
         SchemaMismatch, match=f"has schema {NEWEST}, this Gapless needs {NEXT}"
     ) as error:
         await open_at(home)
-    assert error.value.hint == "stop the workers, then run `gapless ledger migrate`"
+    assert error.value.remedy == MigrateLedger()
 
     migrating = await open_ledger(home.url, migrating=True)
     assert await migrating.migrate() == (NEWEST, NEXT)
@@ -114,7 +115,8 @@ async def test_a_backfill_of_before_has_an_empty_spec(home: Home) -> None:
 async def _back_to_the_first_schema(home: Home) -> None:
     back = [
         *(f"ALTER TABLE backfills DROP COLUMN {name}" for name in ("spec", "timeout")),
-        *(f"DROP TABLE {name}" for name in ("coverage", "endpoints", "attempts")),
+        *(f"DROP TABLE {name}" for name in ("endpoints", "attempts")),
+        "ALTER TABLE chunks RENAME COLUMN last_failure_position TO failed_behind",
     ]
     version = "UPDATE schema_version SET version = 1"
     for statement in [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import apsw
 import pytest
@@ -42,7 +43,7 @@ async def test_a_commit_is_on_disk_before_it_is_answered(
         names = ("journal_mode", "synchronous", "user_version")
         return [(await tx.execute(f"PRAGMA {name}"))[0][0] for name in names]
 
-    assert await database_of(ledger).transact(pragmas) == ["wal", 2, 3]
+    assert await database_of(ledger).transact(pragmas) == ["wal", 2, 4]
     assert await sqlite_home.run("PRAGMA application_id") == [(0x6761706C,)]
 
 
@@ -171,4 +172,31 @@ async def test_a_file_that_was_removed_is_noticed(sqlite_home: SqliteHome, clock
     with pytest.raises(LedgerError, match="was removed or replaced"):
         async with ledger.session():
             raise AssertionError("it began")
+    await ledger.close()
+
+
+async def test_a_job_may_change_the_folder_of_its_process(
+    sqlite_home: SqliteHome, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(sqlite_home.path.parent)
+    ledger = await open_at(SqliteHome(Path(sqlite_home.path.name)), clock)
+    await ledger.backfills()
+    monkeypatch.chdir("/")
+    await create(ledger)
+    assert len(await ledger.backfills()) == 1
+    await ledger.close()
+
+
+async def test_a_folder_that_cannot_be_entered_for_a_while_is_waited_for(
+    sqlite_home: SqliteHome, clock: Clock
+) -> None:
+    folder = sqlite_home.path.parent
+    ledger = await open_at(sqlite_home, clock)
+    away = folder.rename(folder.with_name("away"))
+    folder.symlink_to(folder)
+    with pytest.raises(LedgerUnreachable, match="cannot be looked at"):
+        await ledger.backfills()
+    folder.unlink()
+    away.rename(folder)
+    assert await ledger.backfills() == []
     await ledger.close()

@@ -91,6 +91,18 @@ async def test_holes_that_make_no_sense_are_those_of_their_backfill(
     assert error.value.backfill_id == "bad"
 
 
+async def test_holes_that_make_no_sense_keep_no_backfill_from_ending(
+    breakable: Ledger, home: Home
+) -> None:
+    await create(breakable, partitions=2, chunk_size=2)
+    await fail(breakable, await claim_one(breakable), permanent=True)
+    table = "chunks" if home.url.startswith("sqlite") else "gapless.chunks"
+    await home.run(f"UPDATE {table} SET holes = 'no JSON'")
+    assert await breakable.settle() == ["bf"]
+    found = await breakable.backfill("bf")
+    assert (found.state, found.error) == ("FAILED", "Boom: it broke (chunk 0)")
+
+
 async def test_a_hook_whose_id_is_taken_runs_in_the_next_epoch(ledger: Ledger) -> None:
     await create(ledger, "drained-wallets-1", partitions=1)
     await join(ledger, "a")

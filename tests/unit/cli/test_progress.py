@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from gapless.blocks.counts import Counts
 from gapless.cli.display import Pace, Smoothed
 from gapless.cli.progress import FetchLine, FetchStanding
 from gapless.cli.waiting import Waiting
 from gapless.core.ranges import RangeSet, Span
-from gapless.runtime.counts import Counts
-from gapless.sources.rpc import Served
+from gapless.providers import Served
 
 AT = FetchStanding("custom", 10_000, 4_200, 4_900, 812.0, 1_624.0, 7.1)
 
@@ -84,6 +84,19 @@ def test_the_time_left_does_not_jump() -> None:
     assert all(abs(after - before) < 0.15 * before for before, after in pairwise(left))
 
 
+def test_what_a_failed_run_had_at_hand_is_not_fetched() -> None:
+    plane = plane_with(Counts(fetched=8, at_hand=6, blocks=2))
+    line = FetchLine(FETCH, plane)
+    line.at(BACKFILL, 100.0, None)
+    plane.counts = Counts(fetched=9, at_hand=7, blocks=2)
+    assert line.at(BACKFILL, 101.0, None).fetched == 9
+    plane.counts = Counts(fetched=9, at_hand=0, blocks=2)  # the sink has failed
+    failed = line.at(BACKFILL, 102.0, None)
+    assert (failed.stored, failed.fetched) == (2, 2)
+    assert failed.seconds_left is not None
+    assert failed.seconds_left > 8
+
+
 def test_endpoints_that_fall_silent_are_what_it_waits_for() -> None:
     plane = plane_with(Counts(fetched=5))
     line = FetchLine(FETCH, plane)
@@ -94,6 +107,16 @@ def test_endpoints_that_fall_silent_are_what_it_waits_for() -> None:
     assert line.at(BACKFILL, 113.0, None).waiting is None
     plane.writing = RangeSet.of((0, 5))  # it is the sink that takes so long
     assert line.at(BACKFILL, 130.0, None).waiting is None
+
+
+def test_an_interrupted_fetch_says_what_it_waits_for() -> None:
+    plane = plane_with(Counts())
+    line = FetchLine(FETCH, plane)
+    assert line.finishing() == "finishing: 2 requests in flight"
+    plane.writing = RangeSet.of((0, 99), (200, 299))
+    assert line.finishing() == "finishing: writing blocks 0-99, 200-299, 2 requests in flight"
+    plane.pool.in_flight, plane.writing = 0, RangeSet()
+    assert line.finishing() == "finishing: recording what is stored"
 
 
 def test_the_reason_is_said_once() -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pytest
 
-from gapless.checks.check import Proof
+from gapless.chains.evm.tables import BLOCKS
 from gapless.core.errors import (
     BrokenSeam,
     FencedOff,
@@ -19,6 +19,7 @@ from gapless.core.errors import (
     TransientError,
     Unavailable,
 )
+from gapless.core.proof import Proof
 from gapless.core.ranges import RangeSet, Span
 from gapless.pipeline.flow import Flow, Sizes
 from gapless.pipeline.stop import Stop
@@ -41,6 +42,7 @@ class Chain:
     forks: list[tuple[int, int]] = field(default_factory=lambda: [(-1, 0)])
     unit: int = 10
     chain_id: int = 7
+    anchor: Table = BLOCKS
     reorg_depth: int = 16
     fetched: list[Span] = field(default_factory=list)
     fails_at: int | None = None
@@ -152,6 +154,20 @@ async def test_every_block_is_written_once_in_order_in_batches() -> None:
     assert sorted(sink.rows) == list(range(5, 205))
 
 
+async def test_what_came_and_is_not_stored_is_at_hand() -> None:
+    chain, seen = Chain(), list[int]()
+
+    async def report(span: Span) -> None:
+        came = sum(each.size for each in chain.fetched)
+        assert 0 <= run.at_hand <= came - (span.last + 1)
+        seen.append(run.at_hand)
+
+    run = Flow(chain, MemorySink(), 1, report, never(), Sizes(batch_blocks=50))
+    await run.run(Span(0, 499))
+    assert max(seen) >= 50
+    assert seen[-1] == run.at_hand == 0
+
+
 async def test_a_grid_cuts_the_batches() -> None:
     chain = Chain()
     sink = MemorySink(grid=64)
@@ -249,6 +265,7 @@ async def test_a_block_that_does_not_link_is_asked_for_again() -> None:
     run, _ = flow(chain, sink)
     await run.run(Span(0, 199))
     assert sorted(sink.rows) == list(range(200))
+    assert run.at_hand == 0
 
 
 async def test_a_chain_that_never_links_is_given_up() -> None:

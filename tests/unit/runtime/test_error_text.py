@@ -99,6 +99,24 @@ def test_a_text_of_megabytes_is_cut_before_anything_is_done_with_it() -> None:
     assert "raise error" in words.traceback
 
 
+def test_a_group_of_very_many_is_told_by_its_first() -> None:
+    """Each member has a traceback of its own, and making them all would hold up the event loop."""
+    group = ExceptionGroup("", [_caught(ValueError(f"bad {nth}")) for nth in range(50_000)])
+    began = perf_counter()
+    words = raised(group)
+    assert perf_counter() - began < 1
+    assert words.message.endswith("; and 49995 more")
+    assert words.traceback is not None
+    assert words.traceback.endswith("ValueError: bad 0\n")
+
+
+def _caught(error: Exception) -> Exception:
+    try:
+        raise error
+    except Exception as caught:  # noqa: BLE001
+        return caught
+
+
 def test_of_a_deep_recursion_the_end_is_kept() -> None:
     def down(depth: int) -> None:
         if depth == 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import logging
 import subprocess
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from gapless.cli.logs import formatter
+from gapless.cli.logs import _Lines, formatter
 from gapless.telemetry import about, log, metrics
 
 URL = "https://user:S3CRET@node.example:8545/v2/S3CRET?key=S3CRET"
@@ -130,3 +131,13 @@ def test_a_library_sets_up_nothing_and_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert (done.stdout, done.stderr) == (b"[]\n", b"")
+
+
+def test_a_job_that_closes_stderr_does_not_make_logging_fail(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    closed = io.StringIO()
+    closed.close()
+    monkeypatch.setattr(sys, "stderr", closed)
+    handler = _Lines(closed.write, as_json=False)  # type: ignore[arg-type]
+    handler.emit(logging.makeLogRecord({"msg": "unheard"}))

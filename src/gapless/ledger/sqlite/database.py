@@ -8,25 +8,34 @@ Writers begin immediate, so whatever they read holds until they commit.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import apsw
 
-from gapless.core.driving import drive
+from gapless.core.coroutines import run_sync
 from gapless.core.errors import LedgerError, LedgerUnreachable, LibraryMismatch
+from gapless.core.remedies import ChooseLedger, CreateLedger
 from gapless.ledger import sql
-from gapless.ledger.database import WORKER_SECONDS, Body, Row, Transaction
+from gapless.ledger.database import WORKER_SECONDS, Body, Row, Transaction, named
+from gapless.ledger.fragments import Dialect
 from gapless.ledger.sqlite.session import Session
 from gapless.system import SYSTEM, System
 
 T = TypeVar("T")
 
+
+def _items(parameter: str, types: Mapping[str, type]) -> str:
+    columns = ", ".join(f"value ->> '{name}' AS {name}" for name in types)
+    return f"SELECT {columns} FROM json_each(:{parameter})"  # noqa: S608 - our own names
+
+
+DIALECT = Dialect(now="coalesce(:now, unixepoch('subsec'))", least="min", items=_items)
 STEPS = {
     name: tuple(map(sql.Statement.parse, statement.text.split(";\n")))
-    for name, statement in sql.load(__package__, now="coalesce(:now, unixepoch('subsec'))").items()
+    for name, statement in sql.load(__package__, DIALECT).items()
 }
 """Statements by their steps; to a later one, `:returned` is the first column of what came back."""
 APPLICATION_ID = 0x6761706C  # "gapl"
@@ -64,18 +73,35 @@ class SqliteTransaction:
         for step in STEPS[statement]:
             if "returned" in step.parameters:
                 given["returned"] = [row[0] for row in rows]
-            rows += self._run(step, given)
+            rows += self._run(step, given).fetchall()
         return rows
 
-    async def fetch_if_free(self, statement: str, **parameters: Any) -> list[Row]:
-        return await self.fetch(statement, **parameters)  # the whole ledger is locked already
+    async def fetch_as(self, kind: type[T], statement: str, **parameters: Any) -> list[T]:
+        given = {**self._bound(), **parameters}
+        first, *others = STEPS[statement]
+        cursor = self._run(first, given)
+        found = named(kind, _names(cursor), cursor.fetchall())
+        for step in others:
+            self._run(step, given)
+        return found
+
+    async def fetch_if_free(self, kind: type[T], statement: str, **parameters: Any) -> list[T]:
+        return await self.fetch_as(kind, statement, **parameters)  # the whole ledger is locked
 
     async def execute(self, text: str, **parameters: Any) -> list[Row]:
-        return self._run(sql.Statement.parse(text), parameters)
+        return self._run(sql.Statement.parse(text), parameters).fetchall()
 
-    def _run(self, statement: sql.Statement, given: dict[str, Any]) -> list[Row]:
+    def _run(self, statement: sql.Statement, given: dict[str, Any]) -> apsw.Cursor:
         values = dict(zip(statement.parameters, statement.values(given), strict=True))
-        return self._connection.execute(statement.text, values).fetchall()
+        return self._connection.execute(statement.text, values)
+
+
+def _names(cursor: apsw.Cursor) -> list[str]:
+    """The names of the columns of a statement that has run; none if it has returned no row."""
+    try:
+        return [name for name, _ in cursor.get_description()]
+    except apsw.ExecutionCompleteError:
+        return []
 
 
 class SqliteDatabase:
@@ -90,6 +116,7 @@ class SqliteDatabase:
         system: System = SYSTEM,
     ) -> None:
         self._path = path
+        self._place = path.absolute()  # a job may change the folder of its process
         self._bound = bound
         self._create = create
         self._thread = system.serial_thread("gapless-ledger")
@@ -122,8 +149,7 @@ class SqliteDatabase:
         if not self._create and (not self._path.exists() or not self._path.stat().st_size):
             raise LedgerUnreachable(
                 f"there is no ledger at `{self._path}`",
-                hint="`gapless fetch` or `gapless backfill start` makes one; or give its place with"
-                " `--ledger` or `GAPLESS_LEDGER`",
+                remedy=CreateLedger(),
             )
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -137,7 +163,7 @@ class SqliteDatabase:
                 connection.close()
                 raise LedgerUnreachable(
                     f"`{self._path}` is a SQLite database, but not a Gapless ledger",
-                    hint="give another path with `--ledger`",
+                    remedy=ChooseLedger(),
                 )
             connection.pragma("journal_mode", "WAL")
             connection.pragma("synchronous", "FULL")
@@ -160,9 +186,14 @@ class SqliteDatabase:
     def _require_file(self) -> None:
         """Refuses to go on with a file that nobody will find any more."""
         try:
-            found = self._path.stat()
+            found = self._place.stat()
         except FileNotFoundError:
             file = None
+        except OSError as error:  # as of a disk or a share that is gone for a while
+            raise LedgerUnreachable(
+                f"the ledger `{self._path}` cannot be looked at: {error.strerror}",
+                hint="check its disk and the rights on its file and folder",
+            ) from error
         else:
             file = found.st_dev, found.st_ino
             self._file = self._file or file
@@ -176,7 +207,7 @@ class SqliteDatabase:
         self._require_file()
         self._thread.wait_for_locks(self._connection, min(within, LONGEST_WAIT))
         with _transaction(self._connection, "BEGIN IMMEDIATE" if write else "BEGIN"):
-            return drive(body(SqliteTransaction(self._connection, self._bound)))
+            return run_sync(body(SqliteTransaction(self._connection, self._bound)))
 
     @asynccontextmanager
     async def session(self, limit: float | None = None) -> AsyncIterator[Transaction]:

@@ -18,7 +18,7 @@ from urllib.parse import quote
 import apsw
 
 from gapless.core.errors import SinkError, SinkUnusable
-from gapless.schema import TABLES, Column, Table
+from gapless.schema import Column, Schema, Table
 from gapless.schema.sqlite import add_column, create_view, drop_view
 from gapless.sinks import requests
 from gapless.sinks.sink import Access
@@ -40,6 +40,7 @@ _LEDGER = {"backfills", "chunks"}
 
 def connect(
     path: Path,
+    schema: Schema,
     access: Access,
     thread: SerialThread,
     system: System,
@@ -71,11 +72,17 @@ def connect(
         # A name in quotes is a column or an error, never a text.
         connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
         connection.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
-        _recognise(connection, path, access, system)
+        _recognise(connection, path, schema, access, system)
         if access.writes:
             connection.pragma("journal_mode", "WAL")
             connection.pragma("synchronous", "FULL")
             connection.pragma("foreign_keys", foreign_keys)
+    except (apsw.CantOpenError, apsw.ReadOnlyError) as error:  # the log beside it, too
+        connection.close()
+        raise SinkUnusable(
+            f"`{path}` cannot be written to: {error}",
+            hint="check that its folder can be written to",
+        ) from error
     except apsw.Error as error:
         connection.close()
         raise SinkUnusable(
@@ -172,12 +179,14 @@ def in_our_words(path: Path) -> Iterator[None]:
         raise SinkError(f"`{path}` failed: {error}", hint="check the disk and the file") from error
 
 
-def _recognise(connection: apsw.Connection, path: Path, access: Access, system: System) -> None:
+def _recognise(
+    connection: apsw.Connection, path: Path, schema: Schema, access: Access, system: System
+) -> None:
     if "_gapless_sink" not in names(connection):
         if access is not Access.CREATE:
             raise SinkUnusable(f"`{path}` is no sink of Gapless", hint="check the path")
         with transaction(connection):
-            _found(connection, path, system)
+            _create_schema(connection, path, schema, system)
     version = connection.execute("SELECT version FROM _gapless_sink").get
     if version != VERSION:
         raise SinkUnusable(
@@ -186,7 +195,7 @@ def _recognise(connection: apsw.Connection, path: Path, access: Access, system: 
     if access.writes and requests.TABLE not in names(connection):
         with transaction(connection):
             connection.execute(ranges.CREATE_REQUESTS)
-    for table in TABLES:
+    for table in schema.tables:
         if lacking(connection, path, table) and access.writes:
             with transaction(connection):
                 _extend(connection, path, table)
@@ -220,7 +229,7 @@ def _extend(connection: apsw.Connection, path: Path, table: Table) -> None:
     connection.execute(create_view(table))
 
 
-def _found(connection: apsw.Connection, path: Path, system: System) -> None:
+def _create_schema(connection: apsw.Connection, path: Path, schema: Schema, system: System) -> None:
     """Makes a sink of a file, unless another process just did or the file is somebody else's."""
     there = names(connection)
     if "_gapless_sink" in there:
@@ -229,7 +238,7 @@ def _found(connection: apsw.Connection, path: Path, system: System) -> None:
         raise SinkUnusable(
             f"`{path}` is a ledger: records need a file of their own", hint="name a new file"
         )
-    if taken := sorted(there & {table.name for table in TABLES}):
+    if taken := sorted(there & schema.keys()):
         raise SinkUnusable(
             f"`{path}` has a table `{taken[0]}` that is not of Gapless", hint="name a new file"
         )

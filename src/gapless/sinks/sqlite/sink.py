@@ -15,6 +15,7 @@ from typing import ParamSpec, Self, TypeVar
 import apsw
 
 from gapless.core.errors import SinkUnusable
+from gapless.schema import Schema
 from gapless.sinks.database_file import DatabaseFileSink
 from gapless.sinks.sink import Access
 from gapless.sinks.sqlite import file
@@ -33,23 +34,26 @@ class SqliteSink(DatabaseFileSink):
         self,
         path: Path,
         thread: SerialThread,
+        schema: Schema,
         access: Access,
         *,
         foreign_keys: bool,
         system: System = SYSTEM,
     ) -> None:
+        self._schema = schema
         self._quiet = None if access.writes else file.quiet(path)
-        self._connect = partial(file.connect, path, access, thread, system)
+        self._connect = partial(file.connect, path, schema, access, thread, system)
         self._connection = self._connect(
             foreign_keys=foreign_keys, immutable=self._quiet is not None
         )
-        tables = SqliteTables(self._connection)
+        tables = SqliteTables(self._connection, schema)
         super().__init__(file.identity(self._connection), thread, path, access, tables)
 
     @classmethod
     async def open(
         cls,
         path: Path,
+        schema: Schema,
         access: Access = Access.CREATE,
         *,
         foreign_keys: bool = True,
@@ -57,7 +61,7 @@ class SqliteSink(DatabaseFileSink):
     ) -> Self:
         return await cls._opened(
             "sqlite",
-            lambda thread: cls(path, thread, access, foreign_keys=foreign_keys, system=system),
+            lambda it: cls(path, it, schema, access, foreign_keys=foreign_keys, system=system),
             system,
         )
 
@@ -83,7 +87,7 @@ class SqliteSink(DatabaseFileSink):
         self._connection = self._connect()
         if file.identity(self._connection) != self.id:
             raise SinkUnusable(f"`{self._path}` was replaced by another sink", hint="try again")
-        self._quiet, self._tables = None, SqliteTables(self._connection)
+        self._quiet, self._tables = None, SqliteTables(self._connection, self._schema)
         return function()
 
     def _telling(self) -> AbstractContextManager[None]:
