@@ -159,7 +159,7 @@ class Laws(Watch):
     def _require_lease(self, process: Process, batch: Batch, fence: int) -> None:
         renewed_at, until = self._leases.get(fence, (self._clock(), float("inf")))
         late = self._clock() - until
-        if late > 0 and process.paused_at < renewed_at:
+        if late > 0 and process.woke_at < renewed_at:
             self._break(
                 f"{process} begins to write {batch.span} under fence {fence}, {late:.3f} s after"
                 " its lease ended"

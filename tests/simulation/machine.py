@@ -2,9 +2,10 @@
 
 Threads and executors run inline, as callbacks of the virtual loop: each function is one atomic
 step, after a delay that the seed decides. Around that step the disk may fail: the function is not
-run at all (its commit is lost), or it is run and its result never arrives (the reply is lost), or
-the process dies just before or just after it. A lock that another process holds is a real one of
-SQLite; with a busy timeout of zero it is met at once, and waited for on the virtual clock.
+run at all (its commit is lost), or it is run and its result never arrives (the reply is lost). The
+process may die just before or just after it, or be stopped for a while with a write to the sink at
+hand. A lock that another process holds is a real one of SQLite; with a busy timeout of zero it is
+met at once, and waited for on the virtual clock.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ T = TypeVar("T")
 
 NOON = 1_700_000_000.0
 _LOCK_PAUSE = 0.05  # seconds between two tries to get a lock
+_PAUSE = (5.0, 200.0)  # seconds: shorter than a lease, or longer
 _CLOSING = ("close", "_close")  # what is not closed would stay open beyond its process
 _OPENING = "<lambda>"  # of a sink, which tells of its own failures in its own words
 
@@ -45,6 +47,7 @@ class Disk:
     reply_lost: float = 0.0
     crash_before: float = 0.0
     crash_after: float = 0.0
+    pause: float = 0.0  # the whole process stops just before a step of the sink
 
 
 @dataclass
@@ -130,6 +133,11 @@ class InlineThread(SerialThread):
         if fate == "crash before":
             self._die(call, fate)
             return
+        if fate == "pause":
+            machine.watch.done(machine, self._name, call, fate)
+            machine.process.pause(machine.chance.uniform(*_PAUSE))
+            loop.call_soon(self._step)
+            return
         result, error = None, None
         try:
             if fate == "lost":
@@ -164,8 +172,12 @@ class InlineThread(SerialThread):
         if name in _CLOSING or self._waiting_since is not None:
             return ""
         lot = self._machine.chance.random()
-        fates = ("crash before", "crash after", "lost", "reply lost")
-        for fate in fates[:2] if name == _OPENING else fates:
+        fates: tuple[str, ...] = ("crash before", "crash after", "pause", "lost", "reply lost")
+        if "sink" not in self._name:
+            fates = tuple(fate for fate in fates if fate != "pause")
+        elif name == _OPENING:
+            fates = fates[:2]
+        for fate in fates:
             chance: float = getattr(disk, fate.replace(" ", "_"))
             if lot < chance:
                 return fate
