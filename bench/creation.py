@@ -18,7 +18,7 @@ from bench.places import Place
 from bench.report import Row, at_most
 from bench.work import JOB
 from gapless.core.events import Codec
-from gapless.core.partitions import blocks
+from gapless.core.partitions import block_heights
 from gapless.core.selector import Range, resolve, summary
 from gapless.ledger import open_ledger
 from gapless.ledger.records import BackfillRequest
@@ -52,7 +52,7 @@ async def create(url: str) -> Created:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     started = time.perf_counter()
     selector = Range("0", str(PARTITIONS - 1))
-    selection = resolve(selector, blocks())
+    selection = resolve(selector, block_heights())
     request = BackfillRequest(
         id="big",
         job=JOB[0],

@@ -6,11 +6,13 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from gapless.cli.networks import aliases, finality, not_proven
-from gapless.networks import NETWORKS, Check, Network
+from gapless.chains import Network, families, networks
+from gapless.cli.networks import finality, not_proven
 from gapless.schema.reference import reference
+from gapless.views.networks import network_view
 
-_NAMES = re.compile(rf"\b({'|'.join(Check)}|root)\b")
+_CHECKS = [check for family in families() for check in family.checks]
+_NAMES = re.compile(rf"\b({'|'.join(_CHECKS)}|root)\b")
 FOLDER = Path(__file__).resolve().parents[1] / "docs/reference"
 _WRITTEN = "Written by `make docs` from the definitions themselves; do not edit it.\n"
 _TABLES = f"""# Tables
@@ -36,7 +38,7 @@ them. See [the right chain](../concepts/proof.md#the-right-chain).
 
 
 def tables_page() -> str:
-    return f"{_TABLES}\n{reference().rstrip()}\n"
+    return f"{_TABLES}\n{reference(it for family in families() for it in family.tables).rstrip()}\n"
 
 
 def networks_page() -> str:
@@ -46,17 +48,18 @@ def networks_page() -> str:
 def _lines() -> Iterator[str]:
     yield "| network | chain id | aliases | final | not proven | known blocks |"
     yield "|---|---|---|---|---|---|"
-    yield from map(_row, NETWORKS.values())
+    yield from map(_row, networks())
 
 
 def _row(network: Network) -> str:
+    shown = network_view(network)
     cells = (
-        f"`{network.name}`",
-        "any" if network.chain_id is None else str(network.chain_id),
-        ", ".join(f"`{alias}`" for alias in aliases(network)),
-        finality(network).replace("finalized", "`finalized`"),
+        f"`{shown.name}`",
+        "any" if shown.chain_id is None else str(shown.chain_id),
+        ", ".join(f"`{alias}`" for alias in shown.aliases),
+        finality(shown.finality).replace("finalized", "`finalized`"),
         _NAMES.sub(r"`\1`", "; ".join(not_proven(network))) or "—",
-        ", ".join(f"{each.height:,}" for each in network.anchors) or "—",
+        ", ".join(f"{each.height:,}" for each in shown.known_blocks) or "—",
     )
     return f"| {' | '.join(cells)} |"
 

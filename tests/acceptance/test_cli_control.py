@@ -30,14 +30,14 @@ async def test_a_backfill_from_its_start_to_a_retry_of_what_is_left(gapless: Com
     assert (paused["state"], paused["state_version"]) == ("PAUSED", 2)
     again = gapless("backfill", "pause", "one")
     assert again.stdout.splitlines()[1].split()[:4] == ["one", "PAUSED", "40.0%", "2/5"]
-    assert again.stderr == "\nhint: `gapless backfill resume one` goes on\n"
+    assert again.stderr == "\nhint: `gapless backfill resume one` resumes it\n"
 
     assert gapless.json("backfill", "resume", "one")["state"] == "RUNNING"
     assert gapless.json("backfill", "resume", "one")["state_version"] == 3
 
     cancelling = gapless("backfill", "cancel", "one")
     assert "cancelling" in cancelling.stdout
-    assert "`gapless backfill cancel --force one` ends it now" in cancelling.stderr
+    assert "`gapless backfill cancel --force one` ends them now" in cancelling.stderr
     forced = gapless.json("backfill", "cancel", "one", "--force")
     assert forced["state"] == "CANCELLED"
     assert forced["chunks"]["complete"] == 2

@@ -94,7 +94,7 @@ def test_a_bad_start_makes_no_ledger(gapless: Commands, arguments: str, complain
         ("backfill retry-failed none", "there is no backfill `none`"),
         ("dead ls none", "there is no backfill `none`"),
         ("dead retry", "name dead letters, or give `--all`"),
-        ("dead retry done:0", "`done:0` is no dead letter"),
+        ("dead retry done:0", "`done:0` is not a dead letter"),
         ("backfill pause done", "backfill `done` is SUCCEEDED: cannot pause it"),
         ("backfill resume done", "backfill `done` is SUCCEEDED: cannot resume it"),
         ("backfill cancel done", "backfill `done` is SUCCEEDED: cannot cancel it"),

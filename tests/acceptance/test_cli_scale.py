@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from gapless.core.partitions import blocks
+from gapless.core.partitions import block_heights
 from gapless.core.selector import Range
 from gapless.ledger import Ledger
 from gapless.runtime.controller import Controller, request_for
@@ -40,7 +40,7 @@ COUNTED = "INSERT INTO counts (backfill_id, shard, complete) VALUES ('big', 0, {
 PLANNED = "UPDATE backfills SET planned = chunk_total, state = 'RUNNING', started_at = 0"
 
 
-@job(partitions=blocks(), name="jobs:copy")
+@job(partitions=block_heights(), name="jobs:copy")
 async def copy(chunk: object, context: object) -> None: ...
 
 

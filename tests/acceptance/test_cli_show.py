@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gapless.ledger import Ledger
-from gapless.ledger.workers import Process
+from gapless.system import Process
 from tests.acceptance.commands import Commands
 from tests.support import claim, claim_one, fail, open_at
 
@@ -125,7 +125,7 @@ async def test_paused_then_cancelling(gapless: Commands, ledger: Ledger) -> None
     gapless("backfill", "pause", "b")
     paused = why(gapless.show("b"))
     assert paused[0][0] == "leased"
-    assert paused[1] == paused[None] == ("paused", "`gapless backfill resume b` goes on")
+    assert paused[1] == paused[None] == ("paused", "the backfill is paused")
 
     gapless("backfill", "cancel", "b")
     cancelling = gapless("backfill", "show", "b")
@@ -202,4 +202,4 @@ async def test_a_failed_chunk_shows_its_runs_and_where_the_last_one_failed(
         assert "attempt 3 by " in text
     assert letter.startswith("s:0\n\n  job         jobs:stubborn\n  missing     0 to 9 (10 part")
     assert gapless.json("dead", "show", "s:0")["attempts"] == shown["attempts"]
-    assert "`s:1` is no dead letter" in gapless.refused("dead", "show", "s:1")
+    assert "`s:1` is not a dead letter" in gapless.refused("dead", "show", "s:1")

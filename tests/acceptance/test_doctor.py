@@ -91,7 +91,10 @@ def test_a_poor_node(poor_node: str) -> None:
     assert (it["receipts_by_block"], it["receipts_by_transaction"]) == (False, True)
     assert (it["batch_calls"], it["logs_range"]) == (10, 20)
     assert "history begins at 30: older blocks need an archive endpoint" in it["meaning"]
-    assert "finality is not told: what is 64 blocks deep counts as final" in it["meaning"]
+    finality = (
+        "the node reports no finalized block: blocks at least 64 below the head count as final"
+    )
+    assert finality in it["meaning"]
 
 
 def test_a_table_for_people(node: str, poor_node: str) -> None:
@@ -107,7 +110,7 @@ def test_one_of_two_is_not_there(node: str) -> None:
     shown = doctor("--rpc", NOBODY, "--rpc", node, code=1)
     assert "earliest block" in shown.stdout
     assert "`127.0.0.1:1` (no connection (connection refused))" in shown.stderr
-    assert "hint: is this the URL of a JSON-RPC node" in shown.stderr
+    assert "hint: Is this the URL of a JSON-RPC node" in shown.stderr
 
 
 def test_none_is_a_node(cache: Path) -> None:
@@ -149,7 +152,7 @@ def test_the_endpoint_of_the_environment(node: str, monkeypatch: pytest.MonkeyPa
     [
         ((), "there is no endpoint to ask"),
         (("--rpc", f"ftp://host/{KEY}"), "endpoint `host` has no usable URL"),
-        (("--rpc", f"http://[{KEY}"), "`--rpc` is not a usable URL"),
+        (("--rpc", f"http://[{KEY}"), "the URL of an endpoint is not usable"),
     ],
 )
 def test_what_makes_no_sense_is_refused(

@@ -17,10 +17,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from gapless.chains.opening import open_sink
 from gapless.cli.app import main
 from gapless.core.ranges import Span
 from gapless.export import output
-from gapless.sinks import open_sink
 from tests.conformance.sink.stage import CHAIN_ID, HEAD, batch, listed, rows_of
 
 
@@ -100,17 +100,17 @@ def test_the_version_of_a_copied_schema_is_named(gapless: Gapless) -> None:
         (
             ["--table", "logs"],
             "3 blocks missing: 10-12",
-            "`gapless fetch 1337 10:12 --rpc … --to blocks.db` brings them",
+            "`gapless fetch 1337 10:12 --rpc … --to blocks.db` fetches them",
         ),
         (
             ["--table", "blocks", "--blocks", "20:50"],
             "10 blocks missing: 41-50",
-            "`gapless fetch 1337 41:50 --rpc … --to blocks.db` brings them",
+            "`gapless fetch 1337 41:50 --rpc … --to blocks.db` fetches them",
         ),
         (
             ["--table", "blocks", "--network", "ethereum"],
             "`blocks.db` holds no blocks of ethereum",
-            "`gapless fetch ethereum A:B --rpc … --to blocks.db` brings some",
+            "fetch some with `gapless fetch ethereum A:B --rpc … --to blocks.db`",
         ),
     ],
 )

@@ -160,7 +160,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "no sink": (["custom", "0:9", "--rpc", "URL"], "give `--to chain.db`"),
     "kind of sink": (["custom", "0:9", "--rpc", "URL", "--to", "x.csv"], "write `name.db`"),
     "range": (["custom", "9:0", "--rpc", "URL", "--to", "x.db"], "write `0:9`"),
-    "no range": (["custom", "--rpc", "URL", "--to", "x.db"], "write `18M:+5000`"),
+    "no range": (["custom", "--rpc", "URL", "--to", "x.db"], "give one, such as `18M:+5000`"),
     "not final": (["custom", "390:400", "--rpc", "URL", "--to", "x.db"], "fetch it later"),
     "dataset": (
         ["custom", "0:9", "--rpc", "URL", "--to", "x.db", "--datasets", "traces"],
@@ -176,7 +176,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
         "URLs are never stored",
     ),
     "url": (["custom", "0:9", "--rpc", "ftp://x", "--to", "x.db"], "write `https://host/path`"),
-    "name": (["custom", "0:9", "--rpc", "archive", "--to", "x.db"], "write `--rpc https://…`"),
+    "name": (["custom", "0:9", "--rpc", "archive", "--to", "x.db"], "give one with `--rpc URL`"),
     "anchor": (
         ["custom", "0:9", "--rpc", "URL", "--to", "x.db", "--anchor", f"5:0x{'77' * 32}"],
         "check the URL of the endpoint, and the hash if you gave it with `--anchor`",

@@ -23,9 +23,9 @@ from multiprocessing.process import BaseProcess
 import asyncpg
 
 import gapless
+from gapless.blocks.request import FetchOptions
 from gapless.core.ranges import Span
 from gapless.devnode import Chain, DevNode, Parameters, simulated
-from gapless.runtime.wishes import FetchOptions
 from tests.agreement import disagreements
 from tests.conformance.fetch.stage import contents, truth
 from tests.servers import PostgresConfig, PostgresServer

@@ -175,13 +175,13 @@ def test_a_command_repeated_causes_no_events(
     ("backfill", "command", "message", "hint"),
     [
         (Lifecycle("bf", State.SUCCEEDED), Command.PAUSE, "is SUCCEEDED: cannot pause it", "show"),
-        (Lifecycle("bf", State.FAILED), Command.CANCEL, "is FAILED", "show, retry-failed"),
-        (Lifecycle("bf", State.CANCELLED), Command.RESUME, "is CANCELLED", "show, retry-failed"),
+        (Lifecycle("bf", State.FAILED), Command.CANCEL, "is FAILED", "show, retry failed"),
+        (Lifecycle("bf", State.CANCELLED), Command.RESUME, "is CANCELLED", "show, retry failed"),
         (
             Lifecycle("bf", State.RUNNING, 1, Stop.CANCEL),
             Command.PAUSE,
             "is cancelling: cannot pause it",
-            "wait, cancel --force",
+            "wait, force cancel",
         ),
         (
             Lifecycle("bf", State.RUNNING, 1, Stop.HALT),

@@ -10,6 +10,8 @@ import pytest
 
 from gapless.core import errors
 from gapless.core.errors import GaplessError, UsageError
+from gapless.core.remedies import EndBackfill
+from gapless.providers import Refused
 
 
 def _needs_no_words(error: type[GaplessError]) -> bool:
@@ -36,6 +38,54 @@ def test_an_error_without_words_of_its_own_says_what_its_class_says(
 def test_an_error_carries_its_message_and_a_hint() -> None:
     error = UsageError("what happened", hint="what to do")
     assert (str(error), error.hint) == ("what happened", "what to do")
+
+
+def test_a_remedy_is_a_hint_in_plain_words() -> None:
+    error = UsageError("what happened", remedy=EndBackfill("bf_1"))
+    assert error.hint == "wait until `bf_1` has ended, or cancel it first"
+    own = UsageError("what happened", hint="what to do", remedy=EndBackfill("bf_1"))
+    assert (own.hint, own.remedy) == ("what to do", EndBackfill("bf_1"))
+
+
+CODES = {
+    "BadAnswer": "bad_answer",
+    "BadBlock": "bad_block",
+    "BadJob": "bad_job",
+    "BadSelector": "bad_selector",
+    "BrokenSeam": "broken_seam",
+    "Conflict": "conflict",
+    "Damaged": "damaged",
+    "FencedOff": "fenced_off",
+    "GaplessError": "gapless_error",
+    "Incomplete": "incomplete",
+    "JobError": "job_error",
+    "LedgerBusy": "ledger_busy",
+    "LedgerError": "ledger_error",
+    "LedgerUnreachable": "ledger_unreachable",
+    "LibraryMismatch": "library_mismatch",
+    "MissingHistory": "missing_history",
+    "NotFound": "not_found",
+    "Orphaned": "orphaned",
+    "OutputError": "output_error",
+    "PermanentError": "permanent_error",
+    "Refused": "refused",
+    "RunTimeout": "run_timeout",
+    "SchemaMismatch": "schema_mismatch",
+    "SinkError": "sink_error",
+    "SinkUnusable": "sink_unusable",
+    "SourceError": "source_error",
+    "TransientError": "transient_error",
+    "Unavailable": "unavailable",
+    "UnknownJob": "unknown_job",
+    "Unreadable": "unreadable",
+    "UsageError": "usage_error",
+    "WrongState": "wrong_state",
+}
+
+
+def test_codes_are_a_contract() -> None:
+    classes: list[type[GaplessError]] = [*CLASSES, Refused]
+    assert {each.__name__: each.code for each in classes} == CODES
 
 
 def test_an_error_survives_its_way_to_another_process() -> None:

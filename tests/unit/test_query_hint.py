@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gapless.cli.fetching import query
+from gapless.cli.render_fetch import query
 from gapless.core.ranges import Span
 
 

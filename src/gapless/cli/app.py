@@ -98,7 +98,10 @@ def main() -> None:
         _say(*in_our_words(error), "usage_error")
         sys.exit(2)
     except GaplessError as error:
-        _say(str(error), error.hint, _code(error))
+        from gapless.cli.remedies import hint_of
+        from gapless.cli.suggestions import Commands
+
+        _say(str(error), hint_of(error, Commands()), error.code)
         sys.exit(error.exit_code)
     except Exception as error:  # noqa: BLE001 - a fault of ours: say where, as Python would
         if reason := _why_stdout_fails(error):
@@ -159,15 +162,11 @@ def _say(error: str, hint: str | None, code: str) -> None:
 
 def _print_error(error: str, hint: str | None, code: str) -> None:
     if speech.wants_json():
-        from gapless.cli.data import to_json
+        from gapless.cli.output import print_json
+        from gapless.views.errors import ErrorFacts, ErrorView
 
         with suppress(OSError):  # stderr has it as well
-            click.echo(to_json({"error": {"code": code, "message": error, "hint": hint}}))
-
-
-def _code(error: GaplessError) -> str:
-    """The kind of an error for programs: `not_found` for `NotFound`."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", type(error).__name__).lower()
+            print_json(ErrorView(ErrorFacts(code=code, message=error, hint=hint)))
 
 
 def _known_secrets() -> Secrets:

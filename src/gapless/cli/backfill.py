@@ -7,17 +7,20 @@ import time
 
 import click
 
-from gapless.cli import data, render
+from gapless.cli import render
 from gapless.cli.app import LazyGroup
 from gapless.cli.display import ChunkLine, ProgressDisplay
-from gapless.cli.figures import counted
-from gapless.cli.options import Duration, common, hint, limit_option, note, opened
+from gapless.cli.options import Duration, commands, common, hint, limit_option, note, opened
+from gapless.cli.output import print_json
 from gapless.cli.report import exit_code, report
 from gapless.core.backfill import State
 from gapless.core.chunk import Status
 from gapless.ledger import Ledger
 from gapless.ledger.records import Backfill
 from gapless.runtime.controller import Controller
+from gapless.views.backfills import backfill_details, backfill_view, explanation_view
+from gapless.views.chunks import chunk_view
+from gapless.views.figures import counted
 
 LOOK_EVERY = 0.25
 
@@ -46,9 +49,9 @@ async def ls(
     """List backfills, the newest first."""
     async with opened(ledger_url) as ledger:
         found = await ledger.backfills(state=state, hooks=everything, limit=limit + 1)
-    shown = found[:limit]
+    shown = [backfill_view(each) for each in found[:limit]]
     if as_json:
-        click.echo(data.to_json([data.backfill_json(each) for each in shown]))
+        print_json(shown)
     elif shown:
         click.echo(render.backfill_table(shown))
     elif state is not None:
@@ -76,21 +79,18 @@ async def show(
         explained = await Controller(ledger).explain(
             backfill_id, limit=limit, chunk_index=chunk_index
         )
-        attempts = [] if chunk_index is None else await ledger.attempts(backfill_id, chunk_index)
+        attempts = None if chunk_index is None else await ledger.attempts(backfill_id, chunk_index)
+    shown = backfill_details(found, explained, attempts)
     if as_json:
-        shown = data.backfill_json(found)
-        shown["waiting"] = [data.explanation_json(each) for each in explained]
-        if chunk_index is not None:
-            shown["attempts"] = [data.attempt_json(each) for each in attempts]
-        click.echo(data.to_json(shown))
+        print_json(shown)
     else:
         listed = sum(each.chunk_index is not None for each in explained)
         unended = found.chunks.running + found.chunks.failed + found.chunks.pending
         hidden = unended - listed if chunk_index is None else 0
-        click.echo(render.backfill_page(found, explained, hidden=max(hidden, 0)))
-        if attempts:
-            click.echo(f"\n{render.attempts(attempts)}")
-        hint(render.next_step(found, explained))
+        click.echo(render.backfill_page(shown, found.now, hidden=max(hidden, 0)))
+        if shown.attempts:
+            click.echo(f"\n{render.attempts(shown.attempts)}")
+        hint(render.next_step(shown, shown.waiting, commands()))
 
 
 @backfill.command()
@@ -120,11 +120,11 @@ async def chunks(
             listed = await ledger.chunks_with(backfill_id, wanted, limit + 1)
         else:
             listed = await ledger.chunks(backfill_id, limit=limit + 1)
-    shown = listed[:limit]
+    shown = [chunk_view(each, selection, backfill_id) for each in listed[:limit]]
     if as_json:
-        click.echo(data.to_json([data.chunk_json(it, selection, backfill_id) for it in shown]))
+        print_json(shown)
     elif shown:
-        click.echo(render.chunk_table(shown, selection, backfill_id, found.now))
+        click.echo(render.chunk_table(shown, found.now))
     elif statuses:
         note(f"no chunks in status {' or '.join(statuses)}")
     unplanned = found.chunks.total - found.chunks.planned
@@ -157,7 +157,7 @@ async def wait(ledger_url: str, as_json: bool, backfill_id: str, patience: float
                 await asyncio.sleep(LOOK_EVERY)
                 await ledger.settle([backfill_id])  # in case no worker is left that would
     if as_json:
-        click.echo(data.to_json(data.backfill_json(found)))
+        print_json(backfill_view(found))
     else:
         click.echo(render.outcome(found))
     report(found, ledger.url)
@@ -219,9 +219,11 @@ async def retry_failed(
 
 
 async def _echo(ledger: Ledger, found: Backfill, as_json: bool) -> None:
+    shown = backfill_view(found)
     if as_json:
-        click.echo(data.to_json(data.backfill_json(found)))
+        print_json(shown)
     else:
-        click.echo(render.backfill_table([found]))
+        click.echo(render.backfill_table([shown]))
         explained = await Controller(ledger).explain(found.id, limit=1)
-        hint(render.next_step(found, explained))
+        waiting = [explanation_view(each) for each in explained]
+        hint(render.next_step(shown, waiting, commands()))

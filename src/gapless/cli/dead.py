@@ -7,14 +7,17 @@ from typing import ParamSpec, TypeVar
 
 import click
 
-from gapless.cli import data, render
-from gapless.cli.figures import counted
-from gapless.cli.options import common, hint, limit_option, note, opened
+from gapless.cli import render
+from gapless.cli.options import commands, common, hint, limit_option, note, opened
+from gapless.cli.output import print_json
 from gapless.core.errors import UsageError
 from gapless.ledger import Ledger
 from gapless.ledger.records import DeadLetter
 from gapless.ledger.views import EVERYTHING
 from gapless.runtime.controller import Controller
+from gapless.views.backfills import attempt_view, backfill_view
+from gapless.views.chunks import PurgeView, dead_letter_details, dead_letter_view
+from gapless.views.figures import counted
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -52,12 +55,11 @@ async def show(ledger_url: str, as_json: bool, chunk_id: str) -> None:
         (letter,) = await _chosen(ledger, [chunk_id], everything=False)
         attempts = await ledger.attempts(letter.backfill_id, letter.chunk_index)
     if as_json:
-        history = [data.attempt_json(each) for each in attempts]
-        click.echo(data.to_json({**data.dead_json(letter), "attempts": history}))
+        print_json(dead_letter_details(letter, attempts))
         return
-    click.echo(render.dead_page(letter))
+    click.echo(render.dead_page(dead_letter_view(letter)))
     if attempts:
-        click.echo(f"\n{render.attempts(attempts)}")
+        click.echo(f"\n{render.attempts([attempt_view(each) for each in attempts])}")
 
 
 def _choice(command: Callable[P, T]) -> Callable[P, T]:
@@ -87,11 +89,11 @@ async def retry(
             _echo(letters, as_json)
             return
         children = [
-            await Controller(ledger).retry_dead(parent, indices)
+            backfill_view(await Controller(ledger).retry_dead(parent, indices))
             for parent, indices in _by_backfill(letters).items()
         ]
     if as_json:
-        click.echo(data.to_json([data.backfill_json(child) for child in children]))
+        print_json(children)
     elif children:
         click.echo(render.backfill_table(children))
     else:
@@ -117,17 +119,21 @@ async def purge(
         for parent, indices in _by_backfill(letters).items():
             purged += await ledger.purge(parent, indices)
     if as_json:
-        click.echo(data.to_json({"purged": purged}))
+        print_json(PurgeView(purged))
     else:
         click.echo(f"{counted(purged, 'dead letter')} purged")
 
 
 async def _chosen(ledger: Ledger, chunk_ids: Sequence[str], everything: bool) -> list[DeadLetter]:
     if bool(chunk_ids) == everything:
-        raise UsageError("name dead letters, or give `--all`", hint="`gapless dead ls` lists them")
+        raise UsageError(
+            "name dead letters, or give `--all`", hint=f"{commands()('dead', 'ls')} lists them"
+        )
     letters = {letter.chunk_id: letter for letter in await ledger.dead(limit=EVERYTHING)}
     if unknown := [chunk_id for chunk_id in chunk_ids if chunk_id not in letters]:
-        raise UsageError(f"`{unknown[0]}` is no dead letter", hint="`gapless dead ls` lists them")
+        raise UsageError(
+            f"`{unknown[0]}` is not a dead letter", hint=f"{commands()('dead', 'ls')} lists them"
+        )
     return [letters[chunk_id] for chunk_id in chunk_ids] if chunk_ids else list(letters.values())
 
 
@@ -139,9 +145,10 @@ def _by_backfill(letters: Sequence[DeadLetter]) -> dict[str, list[int]]:
 
 
 def _echo(letters: Sequence[DeadLetter], as_json: bool) -> None:
+    shown = [dead_letter_view(each) for each in letters]
     if as_json:
-        click.echo(data.to_json([data.dead_json(letter) for letter in letters]))
-    elif letters:
-        click.echo(render.dead_table(letters))
+        print_json(shown)
+    elif shown:
+        click.echo(render.dead_table(shown))
     else:
         note("no dead letters")

@@ -18,9 +18,9 @@ from types import TracebackType
 from typing import Any, Protocol, Self, TextIO
 
 from gapless.cli import render, speech
-from gapless.cli.figures import counted, cut
 from gapless.cli.waiting import Waiting
 from gapless.ledger.records import Backfill
+from gapless.views.figures import counted, cut
 
 LINE_EVERY = 10.0
 ELSEWHERE = 120  # columns, where there is no terminal to ask

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import click
-import msgspec
 
-from gapless.cli.data import to_json
-from gapless.cli.figures import counted, duration, short
+from gapless.blocks.targets import host_of, usual_endpoints
+from gapless.chains import Network, families, family_of, find_network
+from gapless.chains.findings import Findings
 from gapless.cli.logs import log_to_nobody
 from gapless.cli.options import anchor_option, complain, json_option
+from gapless.cli.output import print_json
+from gapless.cli.remedies import hint_of
 from gapless.cli.render import table
+from gapless.cli.suggestions import Commands
 from gapless.config import Config, load
 from gapless.core.anchors import Anchor
 from gapless.core.errors import GaplessError, UsageError
-from gapless.networks import Network, find_network, network_of_chain
-from gapless.runtime.places import host_of, usual_endpoints
-from gapless.sources.evm.probe import Findings, probe
-from gapless.sources.rpc import EndpointSpec
-
-_MANY = 1_000_000  # blocks
+from gapless.providers import EndpointSpec
+from gapless.views.endpoints import (
+    UnusableEndpoint,
+    UsableEndpoint,
+    unusable_endpoint,
+    usable_endpoint,
+)
+from gapless.views.figures import short
 
 
 class Failure(NamedTuple):
@@ -33,8 +38,8 @@ class Failure(NamedTuple):
 
     @property
     def hint(self) -> str:
-        told = self.error.hint if isinstance(self.error, UsageError) else None
-        return told or "is this the URL of a JSON-RPC node, and does its key still hold?"
+        hint = hint_of(self.error, Commands()) if isinstance(self.error, UsageError) else None
+        return hint or "Is this the URL of a JSON-RPC node, and is the API key still valid?"
 
 
 @click.command()
@@ -64,9 +69,9 @@ def doctor(rpcs: tuple[str, ...], name: str | None, anchors: tuple[str, ...], as
     outcomes = asyncio.run(_examined(specs, network, dict(map(Anchor.parse, anchors))))
     found = [each for each in outcomes if isinstance(each, Findings)]
     if as_json:
-        click.echo(to_json([_json(each) for each in outcomes]))
+        print_json([_view(each) for each in outcomes])
     elif found:
-        click.echo(_page(found))
+        click.echo(_page([usable_endpoint(each) for each in found]))
     for each in outcomes:
         if isinstance(each, Failure):
             complain(str(each.error), each.hint)
@@ -108,32 +113,31 @@ async def _examined(
 ) -> list[Findings | Failure]:
     async def examine(spec: EndpointSpec) -> Findings | Failure:
         try:
-            return await probe(spec, network, anchors)
+            family = families()[0] if network is None else family_of(network)
+            return await family.probe(spec, network, anchors)
         except GaplessError as error:
             return Failure(spec.name, error)
 
     return await asyncio.gather(*map(examine, specs))
 
 
-def _json(outcome: Findings | Failure) -> dict[str, Any]:
+def _view(outcome: Findings | Failure) -> UsableEndpoint | UnusableEndpoint:
     if isinstance(outcome, Failure):
-        error = {"error": str(outcome.error), "hint": outcome.hint}
-        return {"endpoint": outcome.endpoint, "usable": False, **error}
-    found: dict[str, Any] = msgspec.to_builtins(outcome)
-    return {**found, "usable": True, "meaning": [*meaning(outcome)]}
+        return unusable_endpoint(outcome.endpoint, str(outcome.error), outcome.hint)
+    return usable_endpoint(outcome)
 
 
-def _page(found: Sequence[Findings]) -> str:
+def _page(found: Sequence[UsableEndpoint]) -> str:
     """A column for each endpoint, and below what it means."""
     facts = [_facts(each) for each in found]
     rows = [(name, *(each[name] for each in facts)) for name in facts[0]]
     lines = [table(rows)]
     for each in found:
-        lines += ["", f"{each.endpoint} for a fetch:", *(f"  - {it}" for it in meaning(each))]
+        lines += ["", f"{each.endpoint} for a fetch:", *(f"  - {it}" for it in each.meaning)]
     return "\n".join(lines)
 
 
-def _facts(found: Findings) -> dict[str, str]:
+def _facts(found: UsableEndpoint) -> dict[str, str]:
     rate = found.rate
     return {
         "endpoint": found.endpoint,
@@ -152,34 +156,10 @@ def _facts(found: Findings) -> dict[str, str]:
     }
 
 
-def _known(found: Findings) -> str:
+def _known(found: UsableEndpoint) -> str:
     """Whether it has the block whose hash is known beforehand; another one is an error."""
     return "none" if found.known_block is None else f"{found.known_block:,} is the same"
 
 
 def _yes(has: bool | None) -> str:
     return "not tried" if has is None else "yes" if has else "no"
-
-
-def meaning(found: Findings) -> Iterator[str]:
-    """What the findings mean for a fetch, in sentences."""
-    if found.earliest_block:
-        yield f"history begins at {found.earliest_block:,}: older blocks need an archive endpoint"
-    else:
-        yield "the whole history is there"
-    if found.receipts_by_block:
-        yield "a block with its receipts costs 2 calls"
-    elif found.receipts_by_transaction:
-        yield "a block costs 1 call and 1 more for each of its transactions"
-    elif found.logs_range:
-        yield "receipts cannot be had: logs come by range, and nothing proves them"
-    else:
-        yield "neither receipts nor logs can be had: only blocks can be fetched"
-    if found.finalized is None:
-        depth = network_of_chain(found.chain_id).finality.depth
-        yield f"finality is not told: what is {counted(depth, 'block')} deep counts as final"
-    if found.rate is not None and found.rate.blocks_per_second:
-        pace = found.rate.blocks_per_second
-        yield f"about {short(pace)} blocks/s: a million blocks in {duration(_MANY / pace)}"
-        if found.rate.limited:
-            yield "it limits the rate: a fetch slows down by itself, `--rps` spares the refusals"

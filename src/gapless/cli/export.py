@@ -10,19 +10,23 @@ from typing import BinaryIO
 
 import click
 
-from gapless.cli import data, exporting
+from gapless.blocks.stores import Store, opened_store
+from gapless.cli import render_export
 from gapless.cli.options import common, note
+from gapless.cli.output import print_json
 from gapless.cli.stores import blocks_option, network_option, sink_argument
 from gapless.core.errors import Damaged, Incomplete, UsageError
 from gapless.core.ranges import Span
-from gapless.export import FORMATS, LAYOUTS, VERSIONS, Export, find_layout, lacking, range_of
-from gapless.export.layout import Layout
+from gapless.core.remedies import FetchBlocks, RepairBlocks
+from gapless.export import FORMATS, NATIVE, Export, find_layout, lacking, layout_sets, range_of
 from gapless.export.output import new_file, refuse_unwritable, stdout
-from gapless.runtime.stores import Store, opened_store
-from gapless.runtime.suggestions import fetch_command
+from gapless.schema.layout import Layout
+from gapless.views.export import export_view
 
 _STDOUT = "-"
-_TABLES = [*dict.fromkeys(table for layouts in LAYOUTS.values() for table in layouts)]
+_SCHEMAS = layout_sets()
+_TABLES = [*dict.fromkeys(table for each in _SCHEMAS.values() for table in each.tables)]
+_VERSIONS = [f"{name} {each.version}" for name, each in _SCHEMAS.items() if each.version]
 
 
 @click.command()
@@ -32,10 +36,10 @@ _TABLES = [*dict.fromkeys(table for layouts in LAYOUTS.values() for table in lay
 )
 @click.option(
     "--schema",
-    type=click.Choice([*LAYOUTS]),
-    default="native",
+    type=click.Choice([*_SCHEMAS]),
+    default=NATIVE,
     show_default=True,
-    help=f"Columns: our own or ethereum-etl {VERSIONS['ethereum-etl']}.",
+    help=f"Columns: our own or {', '.join(_VERSIONS)}.",
 )
 @click.option(
     "--format",
@@ -76,15 +80,15 @@ async def export(
             with _opened(output) as file:
                 rows = await job.write_to(FORMATS[format_name](layout, file))
         except Damaged as damaged:
-            damaged.hint = exporting.replace_damage(store.shown, store.rpc)
+            damaged.remedy = RepairBlocks(store.shown, store.has_endpoint)
             raise
         except BrokenPipeError:  # whoever reads has enough
             return 1
+    shown = export_view(store.network, span, rows, schema, output)
     if as_json:
-        told = exporting.export_json(store.network, span, rows, schema, output)
-        click.echo(data.to_json(told))
+        print_json(shown)
     else:
-        note(exporting.summary(store.network, span, rows, table_name))
+        note(render_export.summary(shown, table_name))
     return 0
 
 
@@ -94,12 +98,18 @@ async def _span(store: Store, layout: Layout) -> Span:
     if span is None:
         raise Incomplete(
             f"`{store.shown}` holds no {layout.table.name} of {store.network}",
-            hint=f"`{fetch_command(store.network, 'A:B', store.shown, store.rpc)}` brings some",
+            remedy=FetchBlocks(store.network, store.shown, store.has_endpoint),
         )
     if gaps := await lacking(store.sink, store.chain_id, layout, span):
         raise Incomplete(
-            exporting.gaps_text(gaps),
-            hint=exporting.repair(gaps, store.network, store.shown, store.rpc),
+            render_export.gaps_text(gaps, store.anchor.name),
+            hint=render_export.repair(
+                gaps,
+                store.anchor.name,
+                store.network,
+                store.shown,
+                has_endpoint=store.has_endpoint,
+            ),
         )
     return span
 

@@ -13,8 +13,13 @@ from typing import Any
 import click
 import msgspec
 
-from gapless.checks.levels import Level
-from gapless.cli import data, fetching, foreground, render, speech
+from gapless.blocks.block_pipeline import Plane, keep_profiles
+from gapless.blocks.finish_job import finished_by_workers
+from gapless.blocks.plan import Wish
+from gapless.blocks.request import FetchOptions, wish_for
+from gapless.blocks.session import Fetching, FetchResult, open_fetch, start
+from gapless.chains import Level
+from gapless.cli import foreground, render, render_fetch, speech
 from gapless.cli.app import INTERRUPTED
 from gapless.cli.crew import Crew
 from gapless.cli.display import ProgressDisplay
@@ -23,6 +28,7 @@ from gapless.cli.logs import log_to_nobody, log_to_stderr
 from gapless.cli.metrics import MetricsPage, metrics_option, metrics_page
 from gapless.cli.options import (
     anchor_option,
+    commands,
     common,
     complain,
     hint,
@@ -31,27 +37,20 @@ from gapless.cli.options import (
     processes_option,
     warn,
 )
+from gapless.cli.output import print_json
 from gapless.cli.progress import FetchLine
+from gapless.cli.suggestions import same_command
 from gapless.cli.work import by_process
 from gapless.config import Config, load
 from gapless.core.chunk import Order
 from gapless.core.errors import UsageError
+from gapless.core.ranges import Span
 from gapless.core.retry import RetryKind
-from gapless.ledger import redacted
 from gapless.ledger.records import BackfillRequest
+from gapless.providers import Share
 from gapless.runtime.engine import Engine
-from gapless.runtime.fetch import Wish, calls_for
-from gapless.runtime.fetching import (
-    Fetching,
-    FetchResult,
-    open_fetch,
-    start,
-)
-from gapless.runtime.finishing import finished_by_workers
-from gapless.runtime.plane import Plane, keep_profiles
-from gapless.runtime.suggestions import same_command
-from gapless.runtime.wishes import FetchOptions, wish_for
-from gapless.sources.rpc import Share
+from gapless.views.backfills import backfill_view
+from gapless.views.fetch import FetchView, fetch_plan_view, fetch_view
 
 _LEVELS = [level.value for level in Level]
 _POLICIES = [kind.value for kind in RetryKind]
@@ -140,9 +139,9 @@ async def fetch(
     serving = metrics_page(metrics_port, works=not (dry_run or detach))
     async with serving as page, opening as fetch:
         if not quiet or dry_run:
-            note(fetching.where(fetch))
-            note(fetching.plan(fetch))
-        for unchecked in fetching.unchecked_anchors(fetch):
+            note(render_fetch.where(fetch))
+            note(render_fetch.plan(fetch))
+        for unchecked in render_fetch.unchecked_anchors(fetch):
             warn(unchecked)
         if dry_run:
             return _dry_run(fetch, as_json=as_json)
@@ -150,15 +149,13 @@ async def fetch(
             return await _leave_to_workers(fetch, as_json=as_json, allow_partial=allow_partial)
         run = Run(fetch, places.config, max_calls, quiet=quiet)
         result = await (run(page, as_json=as_json) if fetch.missing else fetch.result())
+    shown = fetch_view(result, ledger_url, allow_partial=allow_partial)
     if as_json:
-        shown = fetching.result_json(result, ledger_url, allow_partial=allow_partial)
-        click.echo(data.to_json(shown))
-    note(fetching.summary(result, allow_partial=allow_partial))
-    if not quiet and result.id is not None:
-        note(f"ledger: {redacted(ledger_url)}")
-    return _conclude(
-        result, places.config.sink(wish.sink), allow_partial=allow_partial, quiet=quiet
-    )
+        print_json(shown)
+    note(render_fetch.summary(shown))
+    if not quiet and shown.id is not None:
+        note(f"ledger: {shown.ledger}")
+    return _conclude(shown, places.config.sink(wish.sink), quiet=quiet)
 
 
 @asynccontextmanager
@@ -180,18 +177,7 @@ async def opened_fetch(
 
 def _dry_run(fetch: Fetching, *, as_json: bool) -> int:
     if as_json:
-        weak = len(fetch.held.weak & fetch.missing)
-        count = len(fetch.missing) - weak
-        found = {
-            "first": fetch.span.first,
-            "last": fetch.span.last,
-            "requested": fetch.requested,
-            "final": fetch.tip.final,
-            "missing": count,
-            "to_prove_again": weak,
-            "calls": calls_for(count, fetch.spec),
-        }
-        click.echo(data.to_json(found))
+        print_json(fetch_plan_view(fetch))
     return 0
 
 
@@ -200,11 +186,15 @@ async def _leave_to_workers(fetch: Fetching, *, as_json: bool, allow_partial: bo
         found = await fetch.wanted(ledger)
         if isinstance(found, BackfillRequest):
             found = await ledger.create(finished_by_workers(found))
-    click.echo(data.to_json(data.backfill_json(found)) if as_json else found.id)
-    hint(render.worker_needed(found))
-    if allow_partial or not (left_out := fetching.left_out(fetch)):
+    shown = backfill_view(found)
+    if as_json:
+        print_json(shown)
+    else:
+        click.echo(shown.id)
+    hint(render.worker_needed(shown, commands()))
+    if allow_partial or not (left_out := render_fetch.left_out(fetch)):
         return 0
-    complain(left_out, fetching.IF_NOT_FINAL)
+    complain(left_out, render_fetch.IF_NOT_FINAL)
     return 1
 
 
@@ -284,15 +274,15 @@ async def _dismiss_when(interrupted: asyncio.Event, crew: Crew) -> None:
     crew.dismiss()
 
 
-def _conclude(result: FetchResult, target: str, *, allow_partial: bool, quiet: bool) -> int:
+def _conclude(fetch: FetchView, target: str, *, quiet: bool) -> int:
     """Says what to do next; the exit code says the same."""
-    remedy = fetching.remedy(result, same_command())
-    if result.interrupted:
+    remedy = render_fetch.remedy(fetch, same_command())
+    if fetch.interrupted:
         hint(remedy)
         return INTERRUPTED
-    if failure := fetching.failure(result, allow_partial=allow_partial):
+    if failure := render_fetch.failure(fetch):
         complain(failure, remedy)
         return 1
     if not quiet:
-        note(f"\ntry: {fetching.query(target, result.span)}")
+        note(f"\ntry: {render_fetch.query(target, Span(fetch.first, fetch.last))}")
     return 0

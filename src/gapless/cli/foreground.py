@@ -17,12 +17,13 @@ from typing import TextIO
 
 import click
 
-from gapless.cli import data, render, speech
+from gapless.cli import render, speech
 from gapless.cli.app import INTERRUPTED
 from gapless.cli.display import ProgressDisplay
 from gapless.cli.logs import log_to_stderr
 from gapless.cli.metrics import MetricsPage, metrics_page
-from gapless.cli.options import hint, note, opened
+from gapless.cli.options import commands, hint, note, opened
+from gapless.cli.output import print_json
 from gapless.cli.report import exit_code, report
 from gapless.cli.signals import ENDING, protect_children
 from gapless.cli.waiting import standstill
@@ -31,6 +32,7 @@ from gapless.ledger.records import Backfill, BackfillRequest
 from gapless.runtime.engine import BackfillHandle, Engine
 from gapless.runtime.job import Job
 from gapless.runtime.worker import LEAVING_SECONDS, WorkerOptions
+from gapless.views.backfills import backfill_view
 
 REDRAW_EVERY = 0.2
 CLOSING_SECONDS = 4.0  # for what a worker has opened, once it has left
@@ -67,16 +69,17 @@ async def _run(
                 await engine.ledger.hasten(handle.id)
             if not as_json:
                 click.echo(handle.id, file=stdout)
-            display.say(render.plan(await handle.progress()))
+            display.say(render.plan(backfill_view(await handle.progress())))
             await run_to_the_end(engine, handle, display, interrupted)
             found = await handle.progress()
     if as_json:
-        click.echo(data.to_json(data.backfill_json(found)))
+        print_json(backfill_view(found))
     else:
         note(render.outcome(found))
     report(found, engine.ledger.url)
-    if not found.state.ended and render.next_step(found) is None:
-        hint(render.worker_needed(found))
+    shown = backfill_view(found)
+    if not found.state.ended and render.next_step(shown, (), commands()) is None:
+        hint(render.worker_needed(shown, commands()))
     code = exit_code(found) if found.state.ended else INTERRUPTED
     leave_if_stuck(engine, code)
     return code

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import click
 
-from gapless.cli import data, verifying
+from gapless.blocks.stores import opened_store
 from gapless.cli.options import common, hint, note
+from gapless.cli.output import print_json
 from gapless.cli.stores import blocks_option, network_option, sink_argument
-from gapless.runtime.stores import opened_store
-from gapless.runtime.suggestions import repair_command
+from gapless.cli.suggestions import repair_command
+from gapless.views.figures import spans_text
+from gapless.views.verify import gaps_view
 
 
 @click.command()
@@ -32,13 +34,12 @@ async def gaps(
     async with opened_store(ledger_url, target, network_name, blocks_text) as store:
         report = await store.report(known_hashes={})
     if as_json:
-        click.echo(data.to_json(verifying.gaps_json(report, store.network)))
+        print_json(gaps_view(report, store.network))
     else:
         for first, last in (report.gaps | report.damaged).spans:
             click.echo(f"{first}:{last}")
     if report.damaged:
-        note(
-            f"damaged: {verifying.spans_text(report.damaged)}; `gapless verify` tells what is wrong"
-        )
-        hint(f"fetch them again: `{repair_command(store.shown, store.rpc)}`")
+        damaged = spans_text(report.damaged.spans)
+        note(f"damaged: {damaged}; `gapless verify` tells what is wrong")
+        hint(f"fetch them again: `{repair_command(store.shown, has_endpoint=store.has_endpoint)}`")
     return 1 if report.gaps or report.damaged else 0

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import click
 
-from gapless.cli import data
-from gapless.cli.figures import counted
 from gapless.cli.options import common, complain, opened
+from gapless.cli.output import print_json
 from gapless.ledger.views import EVERYTHING
+from gapless.views.figures import counted
+from gapless.views.ledger import CompactionView, LedgerCheckView, MigrationView
 
 
 @click.group()
@@ -26,7 +27,7 @@ async def check(ledger_url: str, as_json: bool) -> int:
         problems = await found.check()
         count = len(await found.backfills(limit=EVERYTHING))
     if as_json:
-        click.echo(data.to_json({"backfills": count, "problems": problems}))
+        print_json(LedgerCheckView(backfills=count, problems=tuple(problems)))
     elif problems:
         click.echo("\n".join(problems))
     else:
@@ -48,7 +49,7 @@ async def migrate(ledger_url: str, as_json: bool) -> None:
     async with opened(ledger_url):
         pass  # a schema that is newer than ours cannot be migrated: this says so
     if as_json:
-        click.echo(data.to_json({"from": before, "to": after}))
+        print_json(MigrationView(before=before, after=after))
     else:
         click.echo(f"schema {after}" if before == after else f"schema {before} -> {after}")
 
@@ -60,6 +61,6 @@ async def compact(ledger_url: str, as_json: bool) -> None:
     async with opened(ledger_url) as found:
         gone = await found.compact()
     if as_json:
-        click.echo(data.to_json({"events": gone}))
+        print_json(CompactionView(events=gone))
     else:
         click.echo(f"{counted(gone, 'event')} compacted")

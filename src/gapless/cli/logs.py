@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
-from gapless.cli.figures import plain
 from gapless.cli.options import note
 from gapless.core.redaction import redact
+from gapless.views.figures import plain
 
 Line = MutableMapping[str, Any]
 

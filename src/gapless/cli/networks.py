@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any
 
 import click
 
-from gapless.cli.data import to_json
-from gapless.cli.figures import counted
+from gapless.chains import Network, family_of
+from gapless.chains import networks as known_networks
 from gapless.cli.options import json_option
+from gapless.cli.output import print_json
 from gapless.cli.render import table
-from gapless.networks import ALIASES, FULL, NETWORKS, Check, Network
+from gapless.views.figures import counted
+from gapless.views.networks import FinalityView, NetworkView, network_view
 
 
 @click.command()
@@ -24,55 +25,35 @@ def networks(as_json: bool) -> None:
     compared with, and the checks that its blocks cannot pass. `custom` takes any other EVM chain.
     """
     if as_json:
-        click.echo(to_json([network_json(each) for each in NETWORKS.values()]))
+        print_json([network_view(each) for each in known_networks()])
     else:
-        click.echo(table([HEAD, *map(_row, NETWORKS.values())]))
+        click.echo(table([HEAD, *map(_row, known_networks())]))
 
 
 HEAD = ("network", "chain id", "aliases", "block time", "final", "known blocks", "not proven")
 
 
 def _row(network: Network) -> tuple[str, ...]:
+    shown = network_view(network)
     return (
-        network.name,
-        "any" if network.chain_id is None else str(network.chain_id),
-        ", ".join(aliases(network)),
-        f"{network.block_time:g}s",
-        finality(network),
-        _known_blocks(network),
+        shown.name,
+        "any" if shown.chain_id is None else str(shown.chain_id),
+        ", ".join(shown.aliases),
+        f"{shown.block_time:g}s",
+        finality(shown.finality),
+        _known_blocks(shown),
         "; ".join(not_proven(network)),
     )
 
 
-def network_json(network: Network) -> dict[str, Any]:
-    return {
-        "name": network.name,
-        "chain_id": network.chain_id,
-        "aliases": aliases(network),
-        "block_time": network.block_time,
-        "finality": {"tag": network.finality.tag, "depth": network.finality.depth},
-        "checks": [
-            {"from": era.start, "checks": [check for check in Check if check in era.checks]}
-            for era in network.eras
-        ],
-        "known_blocks": [
-            {"height": each.height, "hash": f"0x{each.hash.hex()}"} for each in network.anchors
-        ],
-    }
+def finality(rule: FinalityView) -> str:
+    """Which blocks of a network are final."""
+    depth = f"{counted(rule.depth, 'block')} deep"
+    return f"{rule.tag}, or {depth}" if rule.tag else depth
 
 
-def aliases(network: Network) -> list[str]:
-    return [alias for alias, name in ALIASES.items() if name == network.name]
-
-
-def finality(network: Network) -> str:
-    """Which of its blocks are final."""
-    depth = f"{counted(network.finality.depth, 'block')} deep"
-    return f"{network.finality.tag}, or {depth}" if network.finality.tag else depth
-
-
-def _known_blocks(network: Network) -> str:
-    match [each.height for each in network.anchors]:
+def _known_blocks(network: NetworkView) -> str:
+    match [each.height for each in network.known_blocks]:
         case []:
             return ""
         case [0]:
@@ -83,17 +64,22 @@ def _known_blocks(network: Network) -> str:
 
 def not_proven(network: Network) -> Iterator[str]:
     """What the latest blocks lack, and what earlier ones did."""
-    if lacking := FULL - network.eras[-1].checks:
-        yield _listed(lacking)
-    if network.byzantium:
-        yield f"below {network.byzantium:,} receipts_root, if the node lacks root"
-    if network.sprint:
-        yield f"state_sync in every {network.sprint}th block"
+    every = [it for it in family_of(network).checks if _is_common(network, it)]
+    if lacking := [it for it in every if it not in network.eras[-1].checks]:
+        yield _listed(lacking, every)
+    yield from network.caveats
     for era, following in pairwise(network.eras):
-        yield f"below {following.start:,} {_listed(FULL - era.checks)}"
+        lacking = [it for it in every if it not in era.checks]
+        yield f"below {following.start:,} {_listed(lacking, every)}"
 
 
-def _listed(checks: frozenset[Check]) -> str:
-    few = checks if len(checks) <= len(FULL) // 2 else FULL - checks
-    names = ", ".join(check for check in Check if check in few)
-    return names if few is checks else f"all but {names}"
+def _is_common(network: Network, check: str) -> bool:
+    """Whether the blocks of any network of its kind pass the check."""
+    every = family_of(network).networks
+    return any(check in era.checks for each in every for era in each.eras)
+
+
+def _listed(checks: Sequence[str], every: Sequence[str]) -> str:
+    if len(checks) <= len(every) // 2:
+        return ", ".join(checks)
+    return f"all but {', '.join(it for it in every if it not in checks)}"

@@ -6,8 +6,6 @@ Data goes to stdout through `data`, everything else to stderr through `speech`.
 from __future__ import annotations
 
 import asyncio
-import re
-import shlex
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from functools import wraps
@@ -17,10 +15,13 @@ import click
 from click.core import ParameterSource
 
 from gapless.cli import speech
+from gapless.cli.remedies import hint_of
+from gapless.cli.suggestions import Commands
 from gapless.config import load
 from gapless.core.durations import parse_duration
 from gapless.core.errors import GaplessError, UsageError
-from gapless.ledger import Ledger, open_ledger, redacted
+from gapless.core.redaction import redact
+from gapless.ledger import Ledger, open_ledger
 from gapless.runtime.process import DEFAULT_LEDGER, actor
 
 P = ParamSpec("P")
@@ -66,7 +67,8 @@ def common(command: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
                 named["ledger_url"] = load().ledger or DEFAULT_LEDGER
             return asyncio.run(command(*arguments, **named))
         except GaplessError as error:
-            error.hint = runnable(error.hint or _usage_hint())
+            error.hint = hint_of(error, commands(), _named_sink()) or _usage_hint()
+            error.remedy = None  # the hint has it now, in words for this very command line
             raise
 
     return ledger_option(json_option(run))
@@ -103,19 +105,22 @@ def complain(text: str, hint_text: str | None = None) -> None:
 def hint(text: str | None) -> None:
     """Says what the person may want to do next."""
     if text:
-        speech.suggest(runnable(text))
+        speech.suggest(text)
 
 
-_COMMAND = re.compile(r"`(gapless (?:backfill|worker|dead|ledger)\b[^`]*)`")
+def commands() -> Commands:
+    """Commands about the ledger of this command line, to be suggested to the person."""
+    context = click.get_current_context(silent=True)
+    if context is None:
+        return Commands()
+    given = context.get_parameter_source("ledger_url") is ParameterSource.COMMANDLINE
+    return Commands(context.params["ledger_url"] if given else None)
 
 
-def runnable(text: str) -> str:
-    """The text with every command in it as this person must type it, for this very ledger."""
-    context = click.get_current_context()
-    if context.get_parameter_source("ledger_url") is not ParameterSource.COMMANDLINE:
-        return text
-    url = shlex.quote(redacted(context.params["ledger_url"]))
-    return _COMMAND.sub(lambda command: f"`{command[1]} --ledger {url}`", text)
+def _named_sink() -> str:
+    """The sink that the command line names, without what is secret."""
+    target = click.get_current_context().params.get("target")
+    return redact(target) if isinstance(target, str) else ""
 
 
 def _usage_hint() -> str:

@@ -10,17 +10,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gapless.blocks.block_pipeline import Plane
+from gapless.blocks.counts import Counts
+from gapless.blocks.session import Fetching
 from gapless.cli.crew import Crew
 from gapless.cli.display import Pace, Smoothed
-from gapless.cli.fetching import endpoint_troubles, spans_text
-from gapless.cli.figures import counted, cut, duration, plain, short
 from gapless.cli.render import BAR, bar
+from gapless.cli.render_fetch import endpoint_troubles
 from gapless.cli.waiting import Waiting
 from gapless.ledger.records import Backfill
-from gapless.runtime.counts import Counts
-from gapless.runtime.fetching import Fetching
-from gapless.runtime.plane import Plane
-from gapless.sources.rpc import Served
+from gapless.providers import Served
+from gapless.views.fetch import endpoint_views
+from gapless.views.figures import counted, cut, duration, plain, short, spans_text
 
 _WORTH_TELLING = 1.0  # seconds: a shorter wait is over before anybody has read of it
 _SILENCE = 5.0  # seconds without an answer before anybody wonders
@@ -63,9 +64,10 @@ class FetchStanding:
             (self.chunks_waiting, waiting),
         )
         parts += [f"{short(count)} {what}" for count, what in troubles if count]
-        told = "" if self.waiting is None else self.waiting.reason
-        named = (f"{name}: {trouble}" for name, trouble in endpoint_troubles(self.endpoints))
-        parts += [each for each in named if each not in told]
+        said = "" if self.waiting is None else self.waiting.reason
+        found = endpoint_troubles(endpoint_views(self.endpoints))
+        named = (f"{name}: {trouble}" for name, trouble in found)
+        parts += [each for each in named if each not in said]
         room = width - len("  ".join([self.network, *parts])) - 2
         drawn = [bar(share, min(room, BAR))] if room >= BAR // 3 else []
         return cut("  ".join([self.network, *drawn, *parts]), width)

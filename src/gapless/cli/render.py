@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from gapless.cli.figures import counted, cut, duration, moment, plain, plain_lines, short
 from gapless.core.backfill import State, describe
-from gapless.core.chunk import chunk_id
-from gapless.core.ranges import RangeSet
 from gapless.core.redaction import redact
-from gapless.core.retry import RetryKind, RetryPolicy
+from gapless.core.retry import RetryKind
+from gapless.views.figures import counted, cut, duration, plain, plain_lines, short, time_text
 
 if TYPE_CHECKING:
-    from gapless.core.selector import Selection
-    from gapless.ledger.records import Attempt, Backfill, ChunkRow, DeadLetter
-    from gapless.runtime.explain import Explanation
+    from gapless.cli.suggestions import Commands
+    from gapless.ledger.records import Backfill
+    from gapless.views.backfills import (
+        AttemptView,
+        BackfillDetails,
+        BackfillView,
+        ExplanationView,
+        RetryView,
+    )
+    from gapless.views.chunks import ChunkView, DeadLetterView
 
 BAR = 24
 FETCH = "blocks"  # the job of a fetch
@@ -38,25 +42,25 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def backfill_table(backfills: Sequence[Backfill]) -> str:
+def backfill_table(backfills: Sequence[BackfillView]) -> str:
     head = ("id", "state", "progress", "chunks", "failing", "created", "what")
     return table([head, *(_row(backfill) for backfill in backfills)])
 
 
-def _row(backfill: Backfill) -> tuple[str, ...]:
+def _row(backfill: BackfillView) -> tuple[str, ...]:
     chunks = backfill.chunks
     return (
         backfill.id,
-        describe(backfill.lifecycle),
+        backfill.phase,
         f"{backfill.progress_pct:.1f}%",
         f"{chunks.complete:,}/{chunks.total:,}",
         f"{chunks.failed + chunks.abandoned:,}",
-        moment(backfill.created_at),
+        time_text(backfill.created_at),
         subject(backfill),
     )
 
 
-def subject(backfill: Backfill) -> str:
+def subject(backfill: BackfillView) -> str:
     """What a backfill is about: the blocks of a fetch and where they go, or a job's partitions."""
     sink = redact(str(backfill.spec.get("sink", "")))
     if backfill.job == FETCH:
@@ -72,10 +76,11 @@ def _heights(selector: dict[str, Any]) -> str:
     return f"{int(selector['start']):,}:{int(selector['end']):,}"
 
 
-def backfill_page(
-    backfill: Backfill, explanations: Sequence[Explanation], *, hidden: int = 0
-) -> str:
-    """All about one backfill, ending with what its chunks wait for, but for some hidden ones."""
+def backfill_page(backfill: BackfillDetails, now: float, *, hidden: int = 0) -> str:
+    """Everything about one backfill, and what its chunks wait for, but for some hidden ones.
+
+    `now` is the ledger's time.
+    """
     facts = {"fetch": subject(backfill)} if backfill.job == FETCH else {}
     facts |= {
         "job": f"{backfill.job} (version {backfill.job_version})",
@@ -83,13 +88,13 @@ def backfill_page(
         "chunks": _plan_text(backfill),
         "done": _counts_text(backfill),
         "retry": retry_text(backfill.retry),
-        "created": moment(backfill.created_at),
+        "created": time_text(backfill.created_at),
     }
     if backfill.timeout is not None:
         facts["timeout"] = f"{duration(backfill.timeout)} for a run"
     if backfill.ended_at is not None:
-        took = duration(backfill.ended_at - (backfill.started_at or backfill.created_at))
-        facts["ended"] = f"{moment(backfill.ended_at)} after {took}"
+        took = backfill.ended_at - (backfill.started_at or backfill.created_at)
+        facts["ended"] = f"{time_text(backfill.ended_at)} after {_whole(took.total_seconds())}"
     if backfill.group:
         facts["group"] = backfill.group
     if backfill.parent_backfill_id:
@@ -98,38 +103,38 @@ def backfill_page(
         facts["drift"] = backfill.drift
     if backfill.error:
         facts["error"] = backfill.error
-    lines = [f"{backfill.id}  {describe(backfill.lifecycle)}  {backfill.progress_pct:.1f}%", ""]
+    lines = [f"{backfill.id}  {backfill.phase}  {backfill.progress_pct:.1f}%", ""]
     lines += _fact_lines(facts)
-    if explanations:
-        lines += ["", *_explained(explanations, backfill.now)]
+    if backfill.waiting:
+        lines += ["", *_explained(backfill.waiting, now)]
     if hidden:
         lines.append(f"  … and {hidden:,} more")
     return "\n".join(lines)
 
 
-def attempts(found: Sequence[Attempt]) -> str:
+def attempts(found: Sequence[AttemptView]) -> str:
     """The failed runs of a chunk, one a line, and the traceback of the last."""
     lines = ["  failed runs"]
     for each in found:
         error = plain(f"{each.error_class}: {each.error_message}")
-        lines.append(f"  {moment(each.at)}  attempt {each.attempt} by {each.worker}: {error}")
+        lines.append(f"  {time_text(each.at)}  attempt {each.attempt} by {each.worker}: {error}")
     if found[-1].traceback is not None:
         lines += ["", *(f"  {line}".rstrip() for line in plain_lines(found[-1].traceback.rstrip()))]
     return "\n".join(lines)
 
 
-def dead_page(letter: DeadLetter) -> str:
-    """All about one dead letter, except for its history."""
+def dead_page(letter: DeadLetterView) -> str:
+    """Everything about one dead letter, except for its failed runs."""
     facts = {
         "job": letter.job,
-        "missing": f"{', '.join(letter.partitions)} ({counted(len(letter.missing), 'partition')})",
+        "missing": f"{', '.join(letter.partitions)} ({counted(letter.missing, 'partition')})",
         "tries": str(letter.attempts + letter.lost),
-        "since": moment(letter.ended_at),
+        "since": time_text(letter.ended_at),
     }
     return "\n".join([letter.chunk_id, "", *_fact_lines(facts)])
 
 
-def plan(backfill: Backfill) -> str:
+def plan(backfill: BackfillView) -> str:
     """What a new backfill is going to do, in one line."""
     selection = f"{selector_text(backfill.selector)}: {_partitions(backfill)}"
     chunks = f"{counted(backfill.chunks.total, 'chunk')}, {backfill.max_concurrent_runs} at once"
@@ -147,7 +152,7 @@ def selector_text(selector: dict[str, Any]) -> str:
             return ", ".join([*selector["keys"], *more])
 
 
-def retry_text(policy: RetryPolicy) -> str:
+def retry_text(policy: RetryView) -> str:
     """A policy and the numbers that it uses."""
     if policy.kind is RetryKind.HALT:
         return "halt at the first failure"
@@ -164,31 +169,34 @@ def _fact_lines(facts: Mapping[str, str]) -> list[str]:
     return [f"  {name:<10}  {plain(value)}" for name, value in facts.items()]
 
 
-def _partitions(backfill: Backfill) -> str:
+def _partitions(backfill: BackfillView) -> str:
     return counted(backfill.partitions, "partition")
 
 
-def _plan_text(backfill: Backfill) -> str:
+def _plan_text(backfill: BackfillView) -> str:
     up_to = "up to " if backfill.chunk_size > 1 else ""
     size = f"{backfill.chunks.total:,} of {up_to}{counted(backfill.chunk_size, 'partition')}"
     at_once = f"{backfill.max_concurrent_runs} at once"
     return f"{size}, {backfill.order} first, {at_once}, queue `{backfill.queue}`"
 
 
-def _counts_text(backfill: Backfill) -> str:
-    counts = msgspec.to_builtins(backfill.chunks)
+def _counts_text(backfill: BackfillView) -> str:
+    chunks = backfill.chunks
     names = ("complete", "running", "pending", "failed", "abandoned", "cancelled")
-    unplanned = counts["total"] - counts["planned"]
-    parts = [f"{counts[name]:,} {name}" for name in names if counts[name] or name == "complete"]
+    unplanned = chunks.total - chunks.planned
+    counts = {name: getattr(chunks, name) for name in names}
+    parts = [f"{count:,} {name}" for name, count in counts.items() if count or name == "complete"]
     if unplanned:
         parts.append(f"{unplanned:,} {'never planned' if backfill.state.ended else 'unplanned'}")
     return ", ".join(parts)
 
 
-def _explained(explanations: Sequence[Explanation], now: float) -> list[str]:
+def _explained(explanations: Sequence[ExplanationView], now: float) -> list[str]:
     rows = [("chunk", "partitions", "status", "why", "")]
     for each in explanations:
-        until = f"until {moment(each.until)} ({duration(each.until - now)})" if each.until else ""
+        until = ""
+        if each.until:
+            until = f"until {time_text(each.until)} ({duration(each.until.timestamp() - now)})"
         index = "" if each.chunk_index is None else str(each.chunk_index)
         detail = f"{each.detail} {until}".strip()
         rows.append((index, each.partitions or "", each.status, each.reason, detail))
@@ -238,7 +246,7 @@ def outcome(backfill: Backfill) -> str:
     return f"{backfill.id} {describe(backfill.lifecycle)} {ended} {took}: {done}"
 
 
-def failure(backfill: Backfill) -> str:
+def failure(backfill: BackfillView) -> str:
     """What went wrong with a backfill that has failed."""
     chunks = backfill.chunks
     undone = chunks.total - chunks.complete - chunks.abandoned
@@ -247,38 +255,41 @@ def failure(backfill: Backfill) -> str:
     return ", ".join(parts) + (f": {plain(backfill.error)}" if backfill.error else "")
 
 
-def next_step(backfill: Backfill, explanations: Sequence[Explanation] = ()) -> str | None:
+def next_step(
+    backfill: BackfillView, explanations: Sequence[ExplanationView], commands: Commands
+) -> str | None:
     """What a person may want to do about a backfill, as a hint."""
+    its = backfill.id
     if backfill.state is State.FAILED:
-        listed = f"`gapless dead ls {backfill.id}` lists what failed"
-        return f"{listed}, `gapless backfill retry-failed {backfill.id}` retries it"
+        listed = f"{commands('dead', 'ls', its)} lists what failed"
+        return f"{listed}, {commands('backfill', 'retry-failed', its)} retries it"
     if backfill.state is State.CANCELLED and backfill.chunks.complete < backfill.chunks.total:
-        return f"`gapless backfill retry-failed {backfill.id}` runs what is left"
-    if backfill.state is State.PAUSED and not backfill.lifecycle.stopping:
-        return f"`gapless backfill resume {backfill.id}` goes on"
-    if describe(backfill.lifecycle) == "cancelling":
-        return f"what runs may finish; `gapless backfill cancel --force {backfill.id}` ends it now"
+        return f"{commands('backfill', 'retry-failed', its)} runs what is left"
+    if backfill.state is State.PAUSED and not backfill.stopping:
+        return f"{commands('backfill', 'resume', its)} resumes it"
+    if backfill.phase == "cancelling":
+        forced = commands("backfill", "cancel", "--force", its)
+        return f"running chunks may finish; {forced} ends them now"
     if any(each.reason == "no_worker" for each in explanations):
-        return worker_needed(backfill)
+        return worker_needed(backfill, commands)
     return None
 
 
-def worker_needed(backfill: Backfill) -> str:
+def worker_needed(backfill: BackfillView, commands: Commands) -> str:
     """The worker that would run this backfill, as a hint."""
-    slots = f" --slots {backfill.queue}={backfill.max_concurrent_runs}"
-    return f"`gapless worker{'' if backfill.queue == 'default' else slots}` runs it"
+    slots = ("--slots", f"{backfill.queue}={backfill.max_concurrent_runs}")
+    return f"{commands('worker', *(() if backfill.queue == 'default' else slots))} runs it"
 
 
-def chunk_table(
-    chunks: Sequence[ChunkRow], selection: Selection, backfill_id: str, now: float
-) -> str:
+def chunk_table(chunks: Sequence[ChunkView], now: float) -> str:
+    """Chunks; `now` is the ledger's time."""
     head = ("chunk", "partitions", "status", "tries", "done", "owner", "due", "error")
     rows = [
         (
-            chunk_id(backfill_id, chunk.chunk_index),
-            ", ".join(selection.describe(RangeSet.of(chunk.span))),
+            chunk.chunk_id,
+            ", ".join(chunk.partitions),
             chunk.status,
-            str(chunk.failures.attempts + chunk.failures.lost),
+            str(chunk.attempts + chunk.lost),
             f"{chunk.progress_pct:g}%",
             chunk.owner or "",
             _due(chunk.due, now),
@@ -289,20 +300,26 @@ def chunk_table(
     return table([head, *rows])
 
 
-def _due(due: float | None, now: float) -> str:
+def _due(due: datetime | None, now: float) -> str:
     if due is None:
         return ""
-    return f"in {duration(due - now)}" if due > now else "now"
+    left = due.timestamp() - now
+    return f"in {duration(left)}" if left > 0 else "now"
 
 
-def dead_table(letters: Sequence[DeadLetter]) -> str:
+def _whole(seconds: float) -> str:
+    """A difference of times that are known to the second."""
+    return duration(seconds) if seconds >= 10 else f"{seconds:.0f}s"
+
+
+def dead_table(letters: Sequence[DeadLetterView]) -> str:
     head = ("chunk", "partitions", "tries", "since", "error")
     rows = [
         (
             letter.chunk_id,
             ", ".join(letter.partitions),
             str(letter.attempts + letter.lost),
-            moment(letter.ended_at),
+            time_text(letter.ended_at),
             f"{letter.error_class}: {letter.error_message}",
         )
         for letter in letters

@@ -8,24 +8,28 @@ from itertools import pairwise
 
 import click
 
-from gapless.checks.levels import Level
-from gapless.cli import data, fetching, verifying
+from gapless.blocks.plan import Wish
+from gapless.blocks.request import FetchOptions, wish_for
+from gapless.blocks.session import FetchResult
+from gapless.blocks.stores import Store, opened_store, place_of, span_of
+from gapless.chains import Level, Network, family_of
+from gapless.chains.opening import open_sink
+from gapless.cli import render_fetch, render_verify
 from gapless.cli.app import INTERRUPTED
 from gapless.cli.fetch import Run, opened_fetch
-from gapless.cli.figures import counted
 from gapless.cli.metrics import metrics_page
 from gapless.cli.options import anchor_option, common, complain, hint, note
+from gapless.cli.output import print_json
 from gapless.cli.stores import blocks_option, network_option, sink_argument
+from gapless.cli.suggestions import same_command
 from gapless.cli.verify import RowProgress, rows_of
 from gapless.config import Config, load
 from gapless.core.ranges import RangeSet, Span
-from gapless.runtime.fetch import Wish
-from gapless.runtime.fetching import FetchResult
-from gapless.runtime.stores import Store, opened_store, place_of, span_of
-from gapless.runtime.suggestions import same_command
-from gapless.runtime.wishes import FetchOptions, wish_for
-from gapless.sinks import Access, Request, open_sink
+from gapless.sinks import Access, Request
 from gapless.verification import Report
+from gapless.views.fetch import fetch_view
+from gapless.views.figures import counted, spans_text
+from gapless.views.verify import WithdrawalView, report_view
 
 
 @click.command()
@@ -76,28 +80,33 @@ async def repair(
     note(plan.text(replace_branch=replace_branch))
     if dry_run or not (plan.heights or plan.strays or replace_branch):
         if as_json:
-            click.echo(data.to_json(verifying.report_json(before, store.network)))
+            print_json(report_view(before, store.network))
         if not before.complete:
-            remedy = verifying.repair(before, store.network, store.shown, store.rpc)
-            complain(verifying.verdict(before), remedy)
+            remedy = render_verify.repair(
+                before, store.network, store.shown, has_endpoint=store.has_endpoint
+            )
+            complain(render_verify.verdict(before), remedy)
         return 0 if before.complete else 1
     await _remove_strays(store, plan.strays)
     asked = combined(requests) or [Request(before.span, frozenset(it.dataset for it in records))]
     for wish, config in _wishes(store, rpcs, asked, plan, anchors, replace_branch):
         result = await _replaced(wish, config, ledger_url)
-        note(fetching.summary(result))
+        note(render_fetch.summary(fetch_view(result, ledger_url)))
         if result.interrupted:
             hint(f"resume with `{same_command()}`")
             return INTERRUPTED
     async with opened_store(ledger_url, target, network_name, blocks_text) as store:
         after = await _verified(store, anchors, deep=not shallow)
+    shown = report_view(after, store.network)
     if as_json:
-        click.echo(data.to_json(verifying.report_json(after, store.network)))
+        print_json(shown)
     else:
-        click.echo(verifying.report_text(after, store.network))
+        click.echo(render_verify.report_text(shown))
     if not after.complete:
-        remedy = verifying.repair(after, store.network, store.shown, store.rpc)
-        complain(verifying.verdict(after), remedy)
+        remedy = render_verify.repair(
+            after, store.network, store.shown, has_endpoint=store.has_endpoint
+        )
+        complain(render_verify.verdict(after), remedy)
         return 1
     return 0
 
@@ -121,14 +130,14 @@ class Plan:
         return cls(wrong & report.asked, wrong - report.asked, files, elsewhere)
 
     def text(self, *, replace_branch: bool) -> str:
-        lines = [f"{words}; {verifying.BY_HAND}" for words in self.files]
+        lines = [f"{words}; {render_verify.BY_HAND}" for words in self.files]
         if self.strays:
-            lines.append(f"to remove: rows of {verifying.spans_text(self.strays)}, never asked for")
+            lines.append(f"to remove: rows of {spans_text(self.strays.spans)}, never asked for")
         if self.heights:
             count = counted(len(self.heights), "block")
-            lines.append(f"to replace: {count}: {verifying.spans_text(self.heights)}")
+            lines.append(f"to replace: {count}: {spans_text(self.heights.spans)}")
         if self.elsewhere:
-            spans = verifying.spans_text(self.elsewhere)
+            spans = spans_text(self.elsewhere.spans)
             lines.append(f"of another chain or branch: {spans}; `--replace-branch` replaces them")
         if replace_branch:
             lines.append("to replace: also whatever is not on the node's chain, once it is asked")
@@ -153,7 +162,7 @@ async def _withdraw(store: Store, span: Span, *, dry_run: bool, as_json: bool) -
             await sink.withdraw(store.chain_id, span)
         note(f"{shown} are no longer asked for; stored rows stay")
     if as_json:
-        click.echo(data.to_json({"withdrawn": span, "dry_run": dry_run}))
+        print_json(WithdrawalView(withdrawn=span, dry_run=dry_run))
     return 0
 
 
@@ -180,7 +189,7 @@ def _wishes(
             continue
         options = FetchOptions(
             datasets=",".join(sorted(request.datasets)),
-            verify=_level(request),
+            verify=_level(request, store.facts),
             anchors=anchors,
             refetch=True,
         )
@@ -212,11 +221,13 @@ def combined(requests: Sequence[Request]) -> list[Request]:
     return found
 
 
-def _level(request: Request) -> Level:
+def _level(request: Request, network: Network) -> Level:
     """The lowest level that makes all checks of a request; without any, the default."""
     if not request.checks:
         return Level.AUTO
-    return next((level for level in Level if request.checks <= level.checks), Level.AUTO)
+    family = family_of(network)
+    checks = ((level, family.level(level, request.datasets)) for level in Level)
+    return next((level for level, made in checks if request.checks <= made), Level.AUTO)
 
 
 async def _replaced(wish: Wish, config: Config, ledger_url: str) -> FetchResult:

@@ -6,9 +6,10 @@ from typing import Any
 
 import click
 
-from gapless.cli import data, foreground, render
+from gapless.cli import foreground, render
 from gapless.cli.metrics import metrics_option
-from gapless.cli.options import Duration, Durations, common, hint, note, opened
+from gapless.cli.options import Duration, Durations, commands, common, hint, note, opened
+from gapless.cli.output import print_json
 from gapless.config import Retry, load
 from gapless.core.chunk import Order
 from gapless.core.errors import UsageError
@@ -17,6 +18,7 @@ from gapless.core.selector import Explicit, Filter, Range, Selector
 from gapless.runtime.catalog import import_job
 from gapless.runtime.controller import BackfillOptions, Controller, new_id, request_for
 from gapless.runtime.job import SHORTEST_TIMEOUT, Job
+from gapless.views.backfills import backfill_view, explanation_view
 
 _ORDERS = [order.value for order in Order]
 _POLICIES = [kind.value for kind in RetryKind]
@@ -97,9 +99,14 @@ async def start(
     async with opened(ledger_url, create=True) as ledger:
         created = await ledger.create(request)
         explained = await Controller(ledger).explain(created.id, limit=1)
-    click.echo(data.to_json(data.backfill_json(created)) if as_json else created.id)
-    note(render.plan(created))
-    hint(render.next_step(created, explained))
+    shown = backfill_view(created)
+    if as_json:
+        print_json(shown)
+    else:
+        click.echo(shown.id)
+    note(render.plan(shown))
+    waiting = [explanation_view(each) for each in explained]
+    hint(render.next_step(shown, waiting, commands()))
     return 0
 
 

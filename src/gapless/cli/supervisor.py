@@ -14,8 +14,8 @@ import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 
-from gapless.cli.figures import counted
 from gapless.runtime.engine import Engine
+from gapless.views.figures import counted
 
 STATUS_EVERY = 10.0  # seconds
 

@@ -10,17 +10,18 @@ from random import Random
 
 import click
 
-from gapless.cli import data, speech, verifying
+from gapless.blocks.stores import Store, opened_store
+from gapless.cli import render_verify, speech
 from gapless.cli.display import CLEAR, LINE_EVERY
 from gapless.cli.logs import log_to_stderr
 from gapless.cli.options import anchor_option, common, complain, note, warn
+from gapless.cli.output import print_json
 from gapless.cli.stores import blocks_option, network_option, sink_argument
 from gapless.config import load
 from gapless.core.anchors import Anchor
-from gapless.runtime.stores import Store, opened_store
-from gapless.schema import BLOCKS
 from gapless.verification import Report, compare
 from gapless.verification.against import sampled
+from gapless.views.verify import report_view
 
 _SAMPLES = 32
 _PATIENCE = 20.0
@@ -62,7 +63,7 @@ async def verify(
         progress.end()
         if against is not None:
             report = await _compared(store, report, against)
-    for unchecked in verifying.unchecked_anchors(map(Anchor.parse, anchors), report):
+    for unchecked in render_verify.unchecked_anchors(map(Anchor.parse, anchors), report):
         warn(unchecked)
     _say(store, report, as_json=as_json)
     return 0 if report.complete else 1
@@ -93,7 +94,7 @@ class RowProgress:
         now = time.monotonic()
         if now - self._written_at >= (_REDRAW_EVERY if self._live else LINE_EVERY):
             self._written_at = now
-            line = verifying.progress_line(self._read, self._total, now - self._started)
+            line = render_verify.progress_line(self._read, self._total, now - self._started)
             if self._live:
                 click.echo(f"{CLEAR}{line}", err=True, nl=False)
             else:
@@ -104,35 +105,39 @@ class RowProgress:
         if self._live and self._read:
             click.echo(CLEAR, err=True, nl=False)
         if self._read and seconds >= _WORTH_TELLING:
-            note(verifying.rate_line(self._read, seconds))
+            note(render_verify.rate_line(self._read, seconds))
 
 
 async def _compared(store: Store, report: Report, against: str) -> Report:
     """The report, and which of some stored blocks a node has otherwise."""
-    from gapless.sources.evm.source import EvmSource
-    from gapless.sources.rpc import EndpointSpec, Pool
+    from gapless.chains import family_of
+    from gapless.providers import EndpointSpec, Pool
 
+    family = family_of(store.facts)
     log_to_stderr(logging.WARNING, as_json=speech.wants_json())  # what keeps it waiting
     known = None if "://" in against else load().endpoint(against)
     spec = EndpointSpec("against", known.url if known else against)
-    async with Pool([spec], chain_id=store.chain_id, patience=_PATIENCE) as pool:
-        source = EvmSource(pool, store.facts, receipts=False)
+    async with Pool([spec], family.queries, chain_id=store.chain_id, patience=_PATIENCE) as pool:
+        source = family.source(pool, store.facts, [store.anchor.name], ())
 
         async def hash_of(height: int) -> bytes:
             return bytes.fromhex((await source.block_hash(height)).removeprefix("0x"))
 
-        stored = next(it.heights for it in report.coverage if it.dataset == BLOCKS.name)
+        stored = next(it.heights for it in report.coverage if it.dataset == store.anchor.name)
         heights = sampled(stored, _SAMPLES, Random())
-        differing = await compare(store.sink, store.chain_id, heights, hash_of)
+        differing = await compare(store.sink, store.anchor, store.chain_id, heights, hash_of)
     note(f"{len(heights):,} blocks compared with the node")
     return replace(report, findings=(*report.findings, *differing))
 
 
 def _say(store: Store, report: Report, *, as_json: bool) -> None:
+    shown = report_view(report, store.network)
     if as_json:
-        click.echo(data.to_json(verifying.report_json(report, store.network)))
+        print_json(shown)
     else:
-        click.echo(verifying.report_text(report, store.network))
+        click.echo(render_verify.report_text(shown))
     if not report.complete:
-        remedy = verifying.repair(report, store.network, store.shown, store.rpc)
-        complain(verifying.verdict(report), remedy)
+        remedy = render_verify.repair(
+            report, store.network, store.shown, has_endpoint=store.has_endpoint
+        )
+        complain(render_verify.verdict(report), remedy)

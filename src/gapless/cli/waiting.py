@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from gapless.cli.figures import duration, plain
+from gapless.cli.options import commands
 from gapless.core.backfill import State
 from gapless.ledger import Ledger
 from gapless.ledger.records import Backfill
+from gapless.views.figures import duration, plain
 
 
 class Waiting(NamedTuple):
@@ -30,7 +31,7 @@ async def standstill(ledger: Ledger, backfill: Backfill) -> Waiting | None:
     if backfill.chunks.running:
         return None
     if backfill.state is State.PAUSED:
-        return Waiting(f"paused; `gapless backfill resume {backfill.id}` resumes it")
+        return Waiting(f"paused; {commands()('backfill', 'resume', backfill.id)} resumes it")
     if not backfill.chunks.failed:
         return None
     for chunk in await ledger.open_chunks(backfill.id, 1):

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from operator import sub
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from gapless.cli.figures import counted, duration, short
 from gapless.telemetry import metrics
 from gapless.telemetry.metrics import Snapshot
-
-OUTCOMES = {
-    "completed": "completed",
-    "failure": "failed",
-    "givenback": "given_back",
-    "dropped": "lease_lost",
-}
-"""How a run may end, as the worker counts it and as it is shown."""
+from gapless.views.figures import counted, duration, short
+from gapless.views.worker import OUTCOMES, WorkerView
 
 
 class Work(NamedTuple):
@@ -42,15 +35,15 @@ class Work(NamedTuple):
         return Work(*map(sub, self, other))
 
 
-def summary(work: Work, ended: Mapping[str, int], seconds: float) -> str:
+def summary(worker: WorkerView) -> str:
     """What came of a worker, in one line."""
-    counts = [f"{ended[kind]:,} {name}" for kind, name in OUTCOMES.items() if ended.get(kind)]
-    runs = ", ".join(counts).replace("_", " ") or "none run"
-    text = f"chunks: {runs} in {duration(seconds)}"
-    if work.partitions:
-        rate = short(_rate(work.partitions, seconds))
-        text += f"; {counted(work.partitions, 'partition')}, {rate} partitions/s"
-    return f"{text}; {_written(work)}" if work.blocks else text
+    runs = {name: getattr(worker, name) for name in OUTCOMES.values()}
+    counts = [f"{count:,} {name}".replace("_", " ") for name, count in runs.items() if count]
+    text = f"chunks: {', '.join(counts) or 'none run'} in {duration(worker.seconds)}"
+    if worker.partitions:
+        rate = short(worker.partitions_per_second)
+        text += f"; {counted(worker.partitions, 'partition')}, {rate} partitions/s"
+    return f"{text}; {_written(worker)}" if worker.blocks else text
 
 
 def by_process(works: Sequence[Work], seconds: float) -> list[str]:
@@ -65,22 +58,11 @@ def by_process(works: Sequence[Work], seconds: float) -> list[str]:
     ]
 
 
-def work_json(work: Work, ended: Mapping[str, int], seconds: float) -> dict[str, Any]:
-    return {
-        **{name: ended.get(kind, 0) for kind, name in OUTCOMES.items()},
-        "partitions": work.partitions,
-        "blocks": work.blocks,
-        "batches": work.batches,
-        "seconds": round(seconds, 3),
-        "partitions_per_second": round(_rate(work.partitions, seconds), 1),
-    }
-
-
 def _fetched(work: Work, seconds: float) -> str:
     return f"{_written(work)}, {short(_rate(work.blocks, seconds))} blocks/s"
 
 
-def _written(work: Work) -> str:
+def _written(work: Work | WorkerView) -> str:
     batches = counted(work.batches, "batch", "batches")
     return f"{counted(work.blocks, 'block')} written in {batches}"
 

@@ -7,21 +7,23 @@ import time
 
 import click
 
-from gapless.cli import data, foreground, work
+from gapless.blocks.job import PROVIDERS
+from gapless.cli import foreground, work
 from gapless.cli.app import INTERRUPTED
 from gapless.cli.crew import Crew
 from gapless.cli.errands import WorkErrand
 from gapless.cli.logs import log_to_stderr
 from gapless.cli.metrics import metrics_option, metrics_page
 from gapless.cli.options import Duration, common, note, processes_option
+from gapless.cli.output import print_json
 from gapless.cli.supervisor import supervised
 from gapless.cli.work import Work
 from gapless.config import load
-from gapless.runtime.blocks import PROVIDERS
+from gapless.providers import Providers, Share
 from gapless.runtime.engine import Engine
 from gapless.runtime.slots import parse_slots
 from gapless.runtime.worker import WorkerOptions
-from gapless.sources.rpc import Providers, Share
+from gapless.views.worker import worker_view
 
 
 @click.command()
@@ -111,8 +113,9 @@ def _conclude(engine: Engine, crew: Crew, seconds: float, *, as_json: bool) -> N
     assert engine.worker is not None
     ended, works = engine.worker.ended + crew.ended, crew.works(engine.worker.ended)
     done = Work.total(works)
+    shown = worker_view(ended, done.partitions, done.blocks, done.batches, seconds)
     if as_json:
-        click.echo(data.to_json(work.work_json(done, ended, seconds)))
+        print_json(shown)
         return
-    for line in (*work.by_process(works, seconds), work.summary(done, ended, seconds)):
+    for line in (*work.by_process(works, seconds), work.summary(shown)):
         note(line)

@@ -21,6 +21,7 @@ from gapless.config.settings import (
     sound,
 )
 from gapless.core.errors import UsageError
+from gapless.core.remedies import WriteConfiguration
 from gapless.core.similar import known_names
 
 _SECTIONS: dict[str, type[msgspec.Struct]] = {"fetch": Fetch, "retry": Retry, "worker": Worker}
@@ -57,8 +58,8 @@ def parse(text: str, name: str = FILE) -> Config:
         _refuse_wrong_names(config)
         return sound(config)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        told = str(error).replace("`$.", "`")
-        raise UsageError(f"`{name}`: {told}", hint="`gapless init` writes an example") from None
+        reported = str(error).replace("`$.", "`")
+        raise UsageError(f"`{name}`: {reported}", remedy=WriteConfiguration()) from None
     except UsageError as error:
         raise UsageError(f"`{name}`: {error}", hint=error.hint) from None
 
@@ -114,7 +115,7 @@ def _refuse_wrong_names(config: Config) -> None:
 
 
 def _refuse_unknown_network(endpoint: str, network: str) -> None:
-    from gapless.networks import find_network  # which most commands do without
+    from gapless.chains import find_network
 
     try:
         find_network(network)

@@ -18,6 +18,7 @@ from enum import StrEnum
 
 from gapless.core.errors import WrongState
 from gapless.core.events import BackfillStateChanged, BackfillStopRequested, Event
+from gapless.core.remedies import ChooseCommand
 
 
 class State(StrEnum):
@@ -84,7 +85,7 @@ def decide(backfill: Lifecycle, command: Command) -> tuple[Event, ...]:
         return ()
     raise WrongState(
         f"backfill `{backfill.backfill_id}` is {describe(backfill)}: cannot {command} it",
-        hint=f"possible now: {', '.join(_possible(backfill))}",
+        remedy=ChooseCommand(_possible(backfill)),
     )
 
 
@@ -142,12 +143,12 @@ def _already(backfill: Lifecycle, command: Command) -> bool:
             return True
 
 
-def _possible(backfill: Lifecycle) -> list[str]:
-    """The commands that a person may give now."""
+def _possible(backfill: Lifecycle) -> tuple[str, ...]:
+    """The commands of a person that the state allows."""
     if backfill.state is State.SUCCEEDED:
-        return ["show"]
+        return ("show",)
     if backfill.state.ended:
-        return ["show", "retry-failed"]
+        return ("show", "retry_failed")
     if backfill.stopping is Stop.CANCEL:
-        return ["wait", "cancel --force"]
-    return ["wait", "cancel"] if backfill.stopping else ["pause", "cancel"]
+        return ("wait", "force_cancel")
+    return ("wait", "cancel") if backfill.stopping else ("pause", "cancel")

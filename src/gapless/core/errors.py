@@ -24,7 +24,7 @@
     │   ├── Damaged           stored rows cannot be read: repair the range; exit code 1
     │   ├── Incomplete        it does not hold all that was asked of it: exit code 1
     │   ├── Orphaned          its blocks are not on the node's chain: repair it; exit code 1
-    │   └── SinkUnusable      it is no sink, or not one for this
+    │   └── SinkUnusable      it is not a sink, or not one for this
     ├── OutputError           the file that is to be written cannot be: exit code 1
     └── JobError              raised by a job, or about one
         ├── TransientError    trying again later may help: the retry policy decides
@@ -36,7 +36,9 @@
     ├── StopRequested         cancel or drain: what is done is kept, the rest is given back
     └── LeaseLost             someone else owns the chunk: drop the work, write nothing
 
-An error says what happened, and its `hint` what the person can do about it.
+An error says what happened. Its `code` names the kind for programs and never changes. Its `hint`
+says what a person can do, in a sentence that fits every interface; where an interface has words of
+its own for that, `remedy` has the advice as a value.
 """
 
 from __future__ import annotations
@@ -48,83 +50,123 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from gapless.core.partitions import Partition
     from gapless.core.ranges import RangeSet, Span
+    from gapless.core.remedies import AnyRemedy
 
 
 class GaplessError(Exception):
     """Something went wrong in Gapless."""
 
+    code = "gapless_error"
     exit_code = 2  # of a command that ends with it
     hint: str | None = None  # also of a class of a job's own that does not call `__init__`
 
-    def __init__(self, message: str = "", *, hint: str | None = None) -> None:
+    def __init__(
+        self, message: str = "", *, hint: str | None = None, remedy: AnyRemedy | None = None
+    ) -> None:
         super().__init__(message or self.__doc__ or type(self).__name__)
-        self.hint = hint
+        self.remedy = remedy
+        self.hint = str(remedy) if hint is None and remedy is not None else hint
 
 
 class UsageError(GaplessError):
     """The request is wrong; nothing was written."""
 
+    code = "usage_error"
+
 
 class BadSelector(UsageError):
     """The selector selects nothing, or names partitions that do not exist."""
+
+    code = "bad_selector"
 
 
 class UnknownJob(UsageError):
     """The job cannot be found."""
 
+    code = "unknown_job"
+
 
 class NotFound(UsageError):
     """There is no such backfill or chunk in this ledger."""
+
+    code = "not_found"
 
 
 class WrongState(UsageError):
     """The command does not fit the state."""
 
+    code = "wrong_state"
+
 
 class Conflict(UsageError):
     """The id belongs to a different request."""
+
+    code = "conflict"
 
 
 class LedgerError(GaplessError):
     """The ledger cannot serve this process."""
 
+    code = "ledger_error"
+
 
 class LedgerUnreachable(LedgerError):
     """The ledger does not answer, or cannot serve for now."""
+
+    code = "ledger_unreachable"
 
 
 class LedgerBusy(LedgerUnreachable):
     """Someone else holds a lock on these rows."""
 
+    code = "ledger_busy"
+
 
 class Unreadable(LedgerError):
     """A row of the ledger cannot be understood; `backfill_id` is set where it is known whose."""
 
+    code = "unreadable"
+
     def __init__(
-        self, message: str, *, backfill_id: str | None = None, hint: str | None = None
+        self,
+        message: str,
+        *,
+        backfill_id: str | None = None,
+        hint: str | None = None,
+        remedy: AnyRemedy | None = None,
     ) -> None:
-        super().__init__(message, hint=hint)
+        super().__init__(message, hint=hint, remedy=remedy)
         self.backfill_id = backfill_id
 
 
 class SchemaMismatch(LedgerError):
     """The ledger's schema is not the one this version works with."""
 
+    code = "schema_mismatch"
+
 
 class LibraryMismatch(LedgerError):
     """Another live process uses this ledger with a different library."""
+
+    code = "library_mismatch"
 
 
 class SourceError(GaplessError):
     """A source's answer cannot be used."""
 
+    code = "source_error"
+
 
 class Unavailable(SourceError):
     """No endpoint answers."""
 
+    code = "unavailable"
+
 
 class MissingHistory(SourceError):
     """No endpoint has blocks this old."""
+
+    code = "missing_history"
 
     def __init__(self, message: str, *, height: int, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -134,23 +176,31 @@ class MissingHistory(SourceError):
 class BadAnswer(SourceError):
     """The node's answer is malformed."""
 
+    code = "bad_answer"
+
 
 class BadBlock(BadAnswer):
     """The block does not hold together: `check` names what failed, at `height`."""
 
-    def __init__(self, message: str, *, height: int, check: str, hint: str | None = None) -> None:
-        super().__init__(message, hint=hint)
+    code = "bad_block"
+
+    def __init__(
+        self, message: str, *, height: int, check: str, remedy: AnyRemedy | None = None
+    ) -> None:
+        super().__init__(message, remedy=remedy)
         self.height = height
         self.check = check
 
     def __reduce__(self) -> tuple[partial[BadBlock], tuple[str]]:
         # Checks may run in another process, and the refusal has to come back whole.
-        told = partial(BadBlock, height=self.height, check=self.check, hint=self.hint)
-        return told, (str(self),)
+        again = partial(BadBlock, height=self.height, check=self.check, remedy=self.remedy)
+        return again, (str(self),)
 
 
 class SinkError(GaplessError):
     """A sink cannot take what it is given."""
+
+    code = "sink_error"
 
 
 class FencedOff(SinkError):
@@ -160,6 +210,8 @@ class FencedOff(SinkError):
     that part is done. The rest was retracted, or holds other tables.
     """
 
+    code = "fenced_off"
+
     def __init__(self, message: str, *, stored: RangeSet) -> None:
         super().__init__(message)
         self.stored = stored
@@ -167,6 +219,8 @@ class FencedOff(SinkError):
 
 class BrokenSeam(SinkError):
     """A stored neighbour is of another branch: the block at `height`, before or behind."""
+
+    code = "broken_seam"
 
     def __init__(self, message: str, *, height: int) -> None:
         super().__init__(message)
@@ -176,10 +230,13 @@ class BrokenSeam(SinkError):
 class Damaged(SinkError):
     """Rows of `dataset` cannot be read in `span`, although the sink says that it holds them."""
 
+    code = "damaged"
     exit_code = 1
 
-    def __init__(self, message: str, *, dataset: str, span: Span, hint: str | None = None) -> None:
-        super().__init__(message, hint=hint)
+    def __init__(
+        self, message: str, *, dataset: str, span: Span, remedy: AnyRemedy | None = None
+    ) -> None:
+        super().__init__(message, remedy=remedy)
         self.dataset = dataset
         self.span = span
 
@@ -187,35 +244,44 @@ class Damaged(SinkError):
 class Incomplete(SinkError):
     """The sink does not hold all that was asked of it."""
 
+    code = "incomplete"
     exit_code = 1
 
 
 class Orphaned(SinkError):
     """Stored blocks, at the heights `stale`, are not on the chain of the node."""
 
+    code = "orphaned"
     exit_code = 1
 
-    def __init__(self, message: str, *, stale: RangeSet, hint: str) -> None:
-        super().__init__(message, hint=hint)
+    def __init__(self, message: str, *, stale: RangeSet, remedy: AnyRemedy) -> None:
+        super().__init__(message, remedy=remedy)
         self.stale = stale
 
 
 class SinkUnusable(SinkError):
-    """It is no sink, or not one for this."""
+    """It is not a sink, or not one for this."""
+
+    code = "sink_unusable"
 
 
 class OutputError(GaplessError):
     """A file cannot be written."""
 
+    code = "output_error"
     exit_code = 1
 
 
 class JobError(GaplessError):
     """A job failed."""
 
+    code = "job_error"
+
 
 class TransientError(JobError):
     """Trying again later may help."""
+
+    code = "transient_error"
 
 
 class PermanentError(JobError):
@@ -225,6 +291,7 @@ class PermanentError(JobError):
     `through` names the last one, if all from the one to the other are.
     """
 
+    code = "permanent_error"
     partition: Partition | None = None
     through: Partition | None = None
 
@@ -235,8 +302,9 @@ class PermanentError(JobError):
         partition: Partition | None = None,
         through: Partition | None = None,
         hint: str | None = None,
+        remedy: AnyRemedy | None = None,
     ) -> None:
-        super().__init__(message, hint=hint)
+        super().__init__(message, hint=hint, remedy=remedy)
         self.partition = partition
         self.through = partition if through is None else through
 
@@ -244,9 +312,13 @@ class PermanentError(JobError):
 class BadJob(JobError):
     """The job's code is wrong: no partition is to blame, and trying again cannot help."""
 
+    code = "bad_job"
+
 
 class RunTimeout(JobError):
     """The run took longer than the backfill allows."""
+
+    code = "run_timeout"
 
 
 class RunStopped(BaseException):

@@ -36,6 +36,11 @@ class Span(NamedTuple):
     def size(self) -> int:
         return self.last - self.first + 1
 
+    def overlap(self, other: Span) -> Span | None:
+        """What two spans have in common."""
+        first, last = max(self.first, other.first), min(self.last, other.last)
+        return Span(first, last) if first <= last else None
+
     def windows(self, size: int) -> Iterator[Span]:
         """The span in pieces, split before the multiples of the size."""
         first = self.first

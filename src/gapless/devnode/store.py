@@ -26,6 +26,7 @@ import msgspec
 import numpy as np
 
 from gapless.core.errors import UsageError
+from gapless.core.remedies import ChooseCache
 from gapless.devnode.blocks import NO_PARENT, Builder, Built, Parameters
 
 VERSION = 1  # of the simulation: another one makes other blocks
@@ -102,7 +103,7 @@ def stored(parameters: Parameters, cache: Path | None = None) -> Stored:
         except OSError as error:
             raise UsageError(
                 f"the chain cannot be kept in `{home}`: {error.strerror}",
-                hint="name another cache folder: `--cache`, or XDG_CACHE_HOME",
+                remedy=ChooseCache(),
             ) from error
     raise UsageError(f"`{folder}` is damaged each time it is written", hint="check the disk")
 

@@ -13,6 +13,7 @@ from gapless.core.chunk import planned_indices
 from gapless.core.errors import LedgerError
 from gapless.core.events import BackfillCompacted
 from gapless.core.projection import Projection, digest
+from gapless.core.remedies import CheckLedger
 from gapless.ledger import control, views
 from gapless.ledger.database import Transaction
 from gapless.ledger.rows.chunk import EndedCounts
@@ -54,9 +55,7 @@ async def compact(tx: Transaction, backfill_id: str) -> int:
     """Replaces the chunk events of an ended backfill; returns how many were deleted."""
     await tx.fetch("lock_backfill", id=backfill_id)
     if problems := await check(tx, backfill_id):
-        raise LedgerError(
-            f"cannot compact: {problems[0]}", hint="`gapless ledger check` shows all problems"
-        )
+        raise LedgerError(f"cannot compact: {problems[0]}", remedy=CheckLedger())
     counts = (await views.backfill(tx, backfill_id)).chunks
     snapshot = digest(await views.chunk_facts(tx, backfill_id))
     deleted = len(await tx.fetch("drop_chunk_events", id=backfill_id))

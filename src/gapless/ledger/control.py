@@ -18,6 +18,7 @@ from gapless.core.backfill import Command, Lifecycle, OpenWork, State, Stop
 from gapless.core.chunk import Status
 from gapless.core.errors import Conflict, NotFound, Unreadable, WrongState
 from gapless.core.events import BackfillCreated, ChunkEnded, Event
+from gapless.core.remedies import ListBackfills
 from gapless.core.spec import encode_spec
 from gapless.ledger import views
 from gapless.ledger.database import Transaction, one_as
@@ -161,9 +162,7 @@ async def lock(tx: Transaction, backfill_id: str) -> Lifecycle:
     """Locks a backfill's row, so that nobody else changes it before the commit."""
     row = await one_as(tx, LifecycleRow, "lock_backfill", id=backfill_id)
     if row is None:
-        raise NotFound(
-            f"there is no backfill `{backfill_id}`", hint="`gapless backfill ls` lists them"
-        )
+        raise NotFound(f"there is no backfill `{backfill_id}`", remedy=ListBackfills())
     return row.lifecycle()
 
 

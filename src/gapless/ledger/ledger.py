@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -23,13 +22,7 @@ from gapless.ledger import (
     views,
     workers,
 )
-from gapless.ledger.database import (
-    PERSON_SECONDS,
-    WORKER_SECONDS,
-    Body,
-    Database,
-    Transaction,
-)
+from gapless.ledger.database import PERSON_SECONDS, WORKER_SECONDS, Body, Database, Transaction
 from gapless.ledger.records import (
     Attempt,
     Backfill,
@@ -44,7 +37,7 @@ from gapless.ledger.records import (
     WorkerRow,
 )
 from gapless.ledger.rows.event import StoredEvent
-from gapless.ledger.workers import Process
+from gapless.system import SYSTEM, Process, System
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -54,11 +47,11 @@ Operation = Callable[Concatenate[Transaction, P], Awaitable[T]]
 class Ledger:
     """The durable state of a set of backfills."""
 
-    def __init__(self, database: Database, url: str, chance: Callable[[], float]) -> None:
+    def __init__(self, database: Database, url: str, system: System = SYSTEM) -> None:
         self.url = url
         self._database = database
-        self._chance = chance
-        self.reached_at = time.monotonic()
+        self._clock, self._chance = system.clock, system.chance
+        self.reached_at = self._clock()
 
     # Backfills
 
@@ -288,5 +281,5 @@ class Ledger:
         self, body: Body[T], *, write: bool = True, within: float = WORKER_SECONDS
     ) -> T:
         found = await self._database.transact(body, write=write, within=within)
-        self.reached_at = time.monotonic()
+        self.reached_at = self._clock()
         return found

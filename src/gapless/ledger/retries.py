@@ -15,6 +15,7 @@ from gapless.core.backfill import State
 from gapless.core.chunk import unplanned_positions
 from gapless.core.errors import Unreadable, UsageError, WrongState
 from gapless.core.ranges import RangeSet
+from gapless.core.remedies import EndBackfill, ListDeadLetters
 from gapless.core.selector import Explicit, Selection, summary
 from gapless.ledger import control, views
 from gapless.ledger.database import Transaction, one
@@ -35,7 +36,7 @@ async def retry_failed(
     if not parent.state.ended:
         raise WrongState(
             f"backfill `{parent_id}` is {parent.state}: only an ended one can be retried",
-            hint=f"`gapless backfill wait {parent_id}`, or cancel it first",
+            remedy=EndBackfill(parent_id),
         )
     incomplete = await tx.fetch_as(ChunkProgress, "incomplete", id=parent_id)
     left = [span for chunk in incomplete for span in chunk.missing().spans]
@@ -65,7 +66,7 @@ async def retry_dead(
     if unknown := [index for index in wanted if index not in dead]:
         raise UsageError(
             f"chunk {unknown[0]} of `{parent_id}` is not a dead letter",
-            hint=f"`gapless dead ls {parent_id}` lists them",
+            remedy=ListDeadLetters(parent_id),
         )
     missing = RangeSet(span for index in wanted for span in dead[index].missing.spans)
     child = await _child(tx, parent, child_id, request_id, missing)

@@ -11,6 +11,7 @@ from gapless.core.chunk import Status
 from gapless.core.errors import NotFound, Unreadable
 from gapless.core.events import AnyEvent
 from gapless.core.projection import ChunkFacts
+from gapless.core.remedies import ListBackfills
 from gapless.core.selector import Selection
 from gapless.ledger.database import Transaction, one, one_as
 from gapless.ledger.records import RESERVED, Attempt, Backfill, ChunkRow, DeadLetter
@@ -31,9 +32,7 @@ _PAGES = {
 async def backfill(tx: Transaction, backfill_id: str) -> Backfill:
     row = await one_as(tx, CountedBackfill, "backfill", id=backfill_id)
     if row is None:
-        raise NotFound(
-            f"there is no backfill `{backfill_id}`", hint="`gapless backfill ls` lists them"
-        )
+        raise NotFound(f"there is no backfill `{backfill_id}`", remedy=ListBackfills())
     return row.backfill()
 
 

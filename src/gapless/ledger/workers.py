@@ -8,23 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
-
 from gapless.core.errors import LibraryMismatch
 from gapless.ledger.database import Transaction
 from gapless.ledger.records import WorkerRow
 from gapless.ledger.rows.texts import json_text
 from gapless.ledger.rows.worker import HostedProcess, StoredWorker
+from gapless.system import Process
 
 LIVE_WITHIN = 60.0
-
-
-class Process(msgspec.Struct, frozen=True):
-    """A process on its host; `started` distinguishes it from a later one with the same pid."""
-
-    host: str
-    pid: int
-    started: str
 
 
 async def register(

@@ -16,6 +16,7 @@ from gapless.core.partitions import Partition
 from gapless.ledger import Ledger
 from gapless.ledger.database import Row, Transaction
 from gapless.runtime.shared import Opening
+from gapless.system import System
 
 T = TypeVar("T")
 
@@ -27,6 +28,7 @@ class RunState(Protocol):
     attempt: int
     spec: dict[str, Any]
     ledger: Ledger
+    system: System
 
     @property
     def stopping(self) -> bool: ...
@@ -78,6 +80,11 @@ class Context(_Context):
     def ledger(self) -> Ledger:
         """The ledger that the run belongs to."""
         return self._run.ledger
+
+    @property
+    def system(self) -> System:
+        """Clocks, chance and threads of the worker: use these, and the job can be simulated."""
+        return self._run.system
 
     async def stop_requested(self) -> None:
         """Waits until the run should end soon."""

@@ -84,7 +84,7 @@ def _held_back(backfill: Backfill, workers: Sequence[WorkerRow]) -> tuple[str, s
     if backfill.lifecycle.stopping is Stop.HALT:
         return "halting", "the backfill halts at its first failure"
     if backfill.state is State.PAUSED:
-        return "paused", f"`gapless backfill resume {backfill.id}` goes on"
+        return "paused", "the backfill is paused"
     serving = [
         worker
         for worker in workers

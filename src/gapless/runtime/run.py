@@ -18,7 +18,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -48,6 +47,7 @@ from gapless.runtime.error_text import describe
 from gapless.runtime.job import Chunk, Job
 from gapless.runtime.reached import Reached
 from gapless.runtime.shared import Opening, Shared
+from gapless.system import SYSTEM, System
 from gapless.telemetry import about, log
 
 T = TypeVar("T")
@@ -94,6 +94,7 @@ class Resources:
     ledger: Ledger
     calls: Calls
     shared: Shared
+    system: System = SYSTEM
 
 
 class Run:
@@ -106,6 +107,7 @@ class Run:
         self.spec = claim.backfill.spec
         self.task: asyncio.Task[Outcome] | None = None
         self.ledger = resources.ledger
+        self.system = resources.system
         self._resources = resources
         self._job = job
         self._selection = selection
@@ -218,7 +220,7 @@ class Run:
 
     def _check_lease(self) -> None:
         # A job that keeps the event loop busy keeps its timers from firing: look at the clock too.
-        if self._lost or time.monotonic() > self._deadline:
+        if self._lost or self.system.clock() > self._deadline:
             self._lost = True
             raise LeaseLost(f"the lease of chunk `{self.claim.chunk_id}` is gone")
         if self._in_doubt:
@@ -245,7 +247,7 @@ class Run:
 
         def at_commit() -> Progress:
             nonlocal sent
-            sent = time.monotonic()
+            sent = self.system.clock()
             self.lease_until(sent + trusted(self.claim.backfill.lease_seconds))
             return self.progress if reached is None else self._reached.after(reached)
 

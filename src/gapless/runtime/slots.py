@@ -32,7 +32,7 @@ def parse_slots(text: str) -> dict[str, int]:
 
 def checked(slots: Mapping[str, int]) -> dict[str, int]:
     if not any(slots.values()) or min(slots.values()) < 0:
-        raise UsageError("a worker needs at least one slot", hint="write `--slots default=4`")
+        raise UsageError("a worker needs at least one slot", hint="give one, such as `default=4`")
     return {queue: count for queue, count in slots.items() if count}
 
 

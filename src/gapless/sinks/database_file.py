@@ -51,7 +51,7 @@ class DatabaseFileSink(ThreadedSink):
         """A transaction that sees one state of the file."""
 
     def _write(self, batch: Batch, fence: int) -> None:
-        admit(batch)
+        admit(batch, self._tables.schema)
         with self._changing():
             run_sync(sql.write(self._tables, batch, fence, self._digests(batch)))
 

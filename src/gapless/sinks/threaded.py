@@ -13,6 +13,7 @@ import pyarrow as pa
 from gapless.core.ranges import Span
 from gapless.schema import Table
 from gapless.sinks.sink import Access, Batch, Damage, Request, Stored
+from gapless.system import System
 from gapless.threads import SerialThread
 
 P = ParamSpec("P")
@@ -32,9 +33,9 @@ class ThreadedSink(ABC):
         self._access = access
 
     @classmethod
-    async def _opened(cls, kind: str, make: Callable[[SerialThread], Self]) -> Self:
+    async def _opened(cls, kind: str, make: Callable[[SerialThread], Self], system: System) -> Self:
         """The sink that `make` returns, which runs on the thread as well."""
-        thread = SerialThread(f"gapless-{kind}-sink")
+        thread = system.serial_thread(f"gapless-{kind}-sink")
         try:
             return await thread.run(make, thread)
         except BaseException:

@@ -10,12 +10,12 @@ import asyncpg
 import pytest
 
 import gapless
+from gapless.blocks.same_database import joining
+from gapless.chains.opening import open_sink
 from gapless.core.backfill import State
 from gapless.core.ranges import RangeSet, Span
 from gapless.devnode import Chain, DevNode
 from gapless.ledger import Ledger, open_ledger
-from gapless.runtime.joined import joining
-from gapless.sinks import open_sink
 from tests.agreement import disagreements
 from tests.conformance.fetch.stage import LAST, contents, truth
 from tests.servers import PostgresServer

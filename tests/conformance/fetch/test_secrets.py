@@ -13,17 +13,18 @@ import msgspec
 import pytest
 
 import gapless
-from gapless.cli import fetching as texts
+from gapless.blocks.block_pipeline import endpoints_of
+from gapless.blocks.targets import places_of
+from gapless.chains import find_network
+from gapless.cli import render_fetch as texts
 from gapless.cli.logs import formatter
 from gapless.config import Config
 from gapless.core.backfill import State
 from gapless.devnode import Chain, DevNode
 from gapless.devnode.wire import Reply
 from gapless.ledger import open_ledger
-from gapless.networks import find_network
-from gapless.runtime.places import places_of
-from gapless.runtime.plane import endpoints_of
 from gapless.telemetry import metrics
+from gapless.views.fetch import fetch_view
 from tests.unit.rpc.nodes import Outspoken, error
 
 KEYS = ("Sh0rt", "L0nger-K3y+0123456789")
@@ -66,7 +67,7 @@ async def test_a_provider_that_repeats_the_key(
     reply: Callable[[str], Reply],
 ) -> None:
     """For receipts only, so that the fetch begins, and its chunks fail."""
-    monkeypatch.setattr("gapless.runtime.fetching.PATIENCE", 0.2)
+    monkeypatch.setattr("gapless.blocks.session.PATIENCE", 0.2)
     caplog.set_level(logging.DEBUG, "gapless")
 
     def answering(asked: Any) -> Reply | None:
@@ -85,9 +86,10 @@ async def test_a_provider_that_repeats_the_key(
         )
     assert result.state is State.FAILED
     lines = [formatter(as_json=True).format(each) for each in caplog.records]
+    view = fetch_view(result, "ledger.db")
     shown = [
-        *(f"{result!r}", texts.summary(result), f"{texts.failure(result)}", *lines),
-        msgspec.json.encode(texts.result_json(result, "ledger.db")).decode(),
+        *(f"{result!r}", texts.summary(view), f"{texts.failure(view)}", *lines),
+        msgspec.json.encode(view).decode(),
         msgspec.json.encode(metrics.snapshot()).decode(),
     ]
     kept = in_files(tmp_path)

@@ -137,7 +137,7 @@ async def test_a_cancelling_backfill_can_be_neither_paused_nor_resumed(ledger: L
     for command in (ledger.pause, ledger.resume):
         with pytest.raises(WrongState, match="`bf` is cancelling") as error:
             await command("bf")
-        assert error.value.hint == "possible now: wait, cancel --force"
+        assert error.value.hint == "possible now: wait, force cancel"
 
 
 async def test_a_backfill_that_succeeded_cannot_be_cancelled(ledger: Ledger) -> None:

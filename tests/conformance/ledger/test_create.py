@@ -11,6 +11,7 @@ from gapless.core.backfill import State
 from gapless.core.chunk import Order
 from gapless.core.errors import Conflict, NotFound
 from gapless.core.events import BackfillCreated
+from gapless.core.remedies import ListBackfills
 from gapless.core.retry import RetryPolicy
 from gapless.core.selector import Selection
 from gapless.ledger import Ledger
@@ -137,4 +138,4 @@ async def test_an_unknown_backfill_is_not_found(
 ) -> None:
     with pytest.raises(NotFound, match="there is no backfill `no`") as error:
         await ask(ledger)
-    assert error.value.hint == "`gapless backfill ls` lists them"
+    assert error.value.remedy == ListBackfills()

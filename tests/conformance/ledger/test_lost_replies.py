@@ -9,7 +9,7 @@ import pytest
 from gapless.core.errors import WrongState
 from gapless.ledger import Ledger
 from gapless.ledger.database import WORKER_SECONDS, Body, Database, Transaction
-from gapless.ledger.workers import Process
+from gapless.system import Process, System
 from tests.conformance.ledger.test_groups import HOOK
 from tests.support import (
     Chance,
@@ -52,7 +52,9 @@ class LosesReplies:
 
 @pytest.fixture
 def flaky(ledger: Ledger) -> Ledger:
-    return Ledger(cast(Database, LosesReplies(database_of(ledger))), ledger.url, Chance())
+    return Ledger(
+        cast(Database, LosesReplies(database_of(ledger))), ledger.url, System(chance=Chance())
+    )
 
 
 async def test_a_claim_run_again_returns_what_the_first_try_took(

@@ -9,12 +9,8 @@ import apsw
 import pytest
 
 from gapless import sqlite
-from gapless.core.errors import (
-    GaplessError,
-    LedgerUnreachable,
-    LibraryMismatch,
-    UsageError,
-)
+from gapless.core.errors import GaplessError, LedgerUnreachable, LibraryMismatch, UsageError
+from gapless.core.remedies import CreateLedger
 from gapless.ledger import open_ledger, redacted
 from tests.support import SqliteHome, create, finish, state
 
@@ -41,10 +37,7 @@ async def test_a_missing_file_is_not_made_unless_asked_for(tmp_path: Path) -> No
     path = tmp_path / "folder" / "ledger.db"
     with pytest.raises(LedgerUnreachable, match="there is no ledger at") as error:
         await open_ledger(str(path), create=False)
-    assert error.value.hint == (
-        "`gapless fetch` or `gapless backfill start` makes one; or give its place with `--ledger`"
-        " or `GAPLESS_LEDGER`"
-    )
+    assert error.value.remedy == CreateLedger()
     assert names(tmp_path) == []
 
 

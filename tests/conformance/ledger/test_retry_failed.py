@@ -9,6 +9,7 @@ import pytest
 from gapless.core.backfill import State
 from gapless.core.chunk import Order
 from gapless.core.errors import Conflict, WrongState
+from gapless.core.remedies import EndBackfill
 from gapless.core.selector import Selection
 from gapless.ledger import Ledger
 from tests.support import (
@@ -123,7 +124,7 @@ async def test_what_succeeded_or_has_not_ended_cannot_be_retried(ledger: Ledger)
     await create(ledger, partitions=1)
     with pytest.raises(WrongState, match="`bf` is PENDING: only an ended one") as error:
         await ledger.retry_failed("bf", "child")
-    assert error.value.hint == "`gapless backfill wait bf`, or cancel it first"
+    assert error.value.remedy == EndBackfill("bf")
     mine = await claim_one(ledger)
     with pytest.raises(WrongState, match="`bf` is RUNNING"):
         await ledger.retry_failed("bf", "child")

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from gapless.core.errors import SchemaMismatch
+from gapless.core.remedies import MigrateLedger
 from gapless.ledger import open_ledger, sql
 from tests.support import Home, PostgresHome, claim_one, create, open_at
 
@@ -57,7 +58,7 @@ async def test_an_older_schema_is_refused_until_it_is_migrated(
         SchemaMismatch, match=f"has schema {NEWEST}, this Gapless needs {NEXT}"
     ) as error:
         await open_at(home)
-    assert error.value.hint == "stop the workers, then run `gapless ledger migrate`"
+    assert error.value.remedy == MigrateLedger()
 
     migrating = await open_ledger(home.url, migrating=True)
     assert await migrating.migrate() == (NEWEST, NEXT)

@@ -6,7 +6,8 @@ import pytest
 
 from gapless.core.errors import LibraryMismatch
 from gapless.ledger import Ledger
-from gapless.ledger.workers import LIVE_WITHIN, Process
+from gapless.ledger.workers import LIVE_WITHIN
+from gapless.system import Process
 from tests.support import NOON, Clock, Home, claim, claim_one, complete, create, database_of
 
 ME = Process("here", 42, "boot-1")

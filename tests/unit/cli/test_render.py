@@ -10,15 +10,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.cli import data, render
+from gapless.cli import render
 from gapless.cli.display import CLEAR, ProgressDisplay
-from gapless.cli.figures import counted, cut, duration, moment, plain, short
+from gapless.cli.output import to_json
+from gapless.cli.suggestions import Commands
 from gapless.core.backfill import Lifecycle, State, Stop
 from gapless.core.chunk import Order
 from gapless.core.ranges import RangeSet
 from gapless.core.retry import RetryPolicy
 from gapless.ledger.records import Backfill, ChunkCounts, DeadLetter
 from gapless.runtime.explain import Explanation
+from gapless.views.backfills import (
+    BackfillView,
+    backfill_details,
+    backfill_view,
+    explanation_view,
+    retry_view,
+)
+from gapless.views.chunks import dead_letter_view
+from gapless.views.figures import counted, cut, duration, moment, plain, short
 
 NOON = 1_700_000_000.0
 
@@ -68,6 +78,16 @@ def backfill(
         now=NOON + 200,
     )
     return replace(found, **changed)
+
+
+def shown(
+    state: State = State.RUNNING, stopping: Stop | None = None, **changed: Any
+) -> BackfillView:
+    return backfill_view(backfill(state, stopping, **changed))
+
+
+def page(found: Backfill, *waiting: Explanation, hidden: int = 0) -> str:
+    return render.backfill_page(backfill_details(found, waiting), found.now, hidden=hidden)
 
 
 class TestFigures:
@@ -123,34 +143,34 @@ class TestTable:
         assert len(render.table(rows).split("\n")) == len(rows)
 
     def test_backfills(self) -> None:
-        shown = render.backfill_table([backfill(chunks=counts(complete=7, failed=1, abandoned=2))])
-        row = shown.splitlines()[1]
+        found = shown(chunks=counts(complete=7, failed=1, abandoned=2))
+        row = render.backfill_table([found]).splitlines()[1]
         assert row.split() == [
             "bf_7k2", "RUNNING", "70.0%", "7/10", "3", "2023-11-14T22:13:20Z",
             "jobs:copy", "0:9999",
         ]  # fmt: skip
 
-    def test_a_fetch_is_told_by_network_range_and_sink(self) -> None:
+    def test_a_fetch_is_shown_by_network_range_and_sink(self) -> None:
         spec = {"network": "ethereum", "sink": "postgresql://reader:S3CRET@db.example/eth"}
         selector = {"kind": "range", "start": "18000000", "end": "18005000"}
         found = backfill(job="blocks", spec=spec, selector=selector)
-        told = "ethereum 18,000,000:18,005,000 → postgresql://db.example/…"
-        assert render.backfill_table([found]).endswith(told)
-        assert f"  fetch       {told}\n" in render.backfill_page(found, [])
+        subject = "ethereum 18,000,000:18,005,000 → postgresql://db.example/…"
+        assert render.backfill_table([backfill_view(found)]).endswith(subject)
+        assert f"  fetch       {subject}\n" in page(found)
 
-    def test_keys_that_are_no_heights_are_told_as_they_are(self) -> None:
+    def test_keys_that_are_not_heights_are_shown_as_they_are(self) -> None:
         days = {"kind": "range", "start": "2024-01-01", "end": "2024-02-01"}
-        assert render.subject(backfill(selector=days)) == "jobs:copy 2024-01-01:2024-02-01"
+        assert render.subject(shown(selector=days)) == "jobs:copy 2024-01-01:2024-02-01"
 
     def test_the_hook_of_a_sink(self) -> None:
-        found = backfill(job="finish", spec={"network": "custom", "sink": "chain.db"})
+        found = shown(job="finish", spec={"network": "custom", "sink": "chain.db"})
         assert render.subject(found) == "indexes of chain.db"
 
     def test_dead_letters(self) -> None:
         letter = DeadLetter(
             "b", "j", 3, RangeSet.of((1, 2)), ("1 to 2",), 5, 1, "Boom", "a\nb", NOON
         )
-        row = render.dead_table([letter]).splitlines()[1]
+        row = render.dead_table([dead_letter_view(letter)]).splitlines()[1]
         assert row == "b:3    1 to 2      6      2023-11-14T22:13:20Z  Boom: a b"
 
 
@@ -171,7 +191,7 @@ class TestProgressLine:
         line = render.progress_line(backfill(chunks=counts(complete=10)), 2.0)
         assert line == f"bf_7k2  {'━' * 24}  100.0%  10/10 chunks  2.0k partitions/s"
 
-    def test_a_stop_is_told(self) -> None:
+    def test_a_stop_is_shown(self) -> None:
         assert render.progress_line(backfill(stopping=Stop.CANCEL), 0.0).endswith("  cancelling")
         assert render.progress_line(backfill(stopping=Stop.HALT), 0.0).endswith("RUNNING, halting")
 
@@ -198,10 +218,10 @@ class TestProgressLine:
 
 class TestPage:
     def test_facts_that_are_there_and_no_others(self) -> None:
-        page = render.backfill_page(backfill(chunks=counts(planned=4, pending=3, running=1)), [])
-        names = [line.split()[0] for line in page.splitlines()[2:]]
+        text = page(backfill(chunks=counts(planned=4, pending=3, running=1)))
+        names = [line.split()[0] for line in text.splitlines()[2:]]
         assert names == ["job", "selection", "chunks", "done", "retry", "created"]
-        assert "done        0 complete, 1 running, 3 pending, 6 unplanned" in page
+        assert "done        0 complete, 1 running, 3 pending, 6 unplanned" in text
 
     def test_an_ended_one(self) -> None:
         ended = backfill(
@@ -213,26 +233,24 @@ class TestPage:
             error="Boom: it\nbroke",
             chunk_size=1,
         )
-        page = render.backfill_page(ended, [])
-        assert page.startswith("bf_7k2  FAILED  30.0%\n\n")
-        assert "chunks      10 of 1 partition, oldest first, 4 at once, queue `default`" in page
-        assert "done        3 complete, 1 abandoned, 6 never planned" in page
-        assert "ended       2023-11-14T22:16:25Z after 3m04s" in page
-        assert "group       wallets" in page
-        assert "retry of    bf_1" in page
-        assert "drift       the filter selects nothing any more" in page
-        assert page.endswith("error       Boom: it broke")
+        text = page(ended)
+        assert text.startswith("bf_7k2  FAILED  30.0%\n\n")
+        assert "chunks      10 of 1 partition, oldest first, 4 at once, queue `default`" in text
+        assert "done        3 complete, 1 abandoned, 6 never planned" in text
+        assert "ended       2023-11-14T22:16:25Z after 3m04s" in text
+        assert "group       wallets" in text
+        assert "retry of    bf_1" in text
+        assert "drift       the filter selects nothing any more" in text
+        assert text.endswith("error       Boom: it broke")
 
     def test_why_chunks_wait(self) -> None:
-        page = render.backfill_page(
+        text = page(
             backfill(),
-            [
-                Explanation(3, "FAILED", "backoff", "late", NOON + 260, "30 to 39"),
-                Explanation(None, "6 UNPLANNED", "paused", "`resume` goes on"),
-            ],
+            Explanation(3, "FAILED", "backoff", "late", NOON + 260, "30 to 39"),
+            Explanation(None, "6 UNPLANNED", "paused", "`resume` goes on"),
             hidden=1200,
         )
-        assert page.splitlines()[-4:] == [
+        assert text.splitlines()[-4:] == [
             "  chunk  partitions  status       why",
             "  3      30 to 39    FAILED       backoff  late until 2023-11-14T22:17:40Z (1m00s)",
             "                     6 UNPLANNED  paused   `resume` goes on",
@@ -255,7 +273,7 @@ class TestPage:
         ],
     )
     def test_policies(self, policy: RetryPolicy, text: str) -> None:
-        assert render.retry_text(policy) == text
+        assert render.retry_text(retry_view(policy)) == text
 
     @pytest.mark.parametrize(
         ("selector", "text"),
@@ -272,47 +290,46 @@ class TestPage:
 
 class TestOutcome:
     def test_plan(self) -> None:
-        assert render.plan(backfill()) == (
+        assert render.plan(shown()) == (
             "jobs:copy 0:9999: 10,000 partitions in 10 chunks, 4 at once, queue `default`"
         )
 
     def test_success(self) -> None:
         done = backfill(State.SUCCEEDED, chunks=counts(complete=10))
         assert render.outcome(done) == "bf_7k2 SUCCEEDED in 3m04s: 10 of 10 chunks complete"
-        assert render.next_step(done) is None
+        assert render.next_step(backfill_view(done), (), Commands()) is None
 
     def test_failure(self) -> None:
-        failed = backfill(
+        failed = shown(
             State.FAILED, chunks=counts(complete=7, abandoned=3), error="Boom: x (chunk 1)"
         )
         assert render.failure(failed) == "3 chunks failed: Boom: x (chunk 1)"
-        assert render.next_step(failed) == (
+        assert render.next_step(failed, (), Commands()) == (
             "`gapless dead ls bf_7k2` lists what failed,"
             " `gapless backfill retry-failed bf_7k2` retries it"
         )
 
     def test_a_halt_leaves_some_undone(self) -> None:
-        halted = backfill(State.FAILED, chunks=counts(planned=5, complete=4, abandoned=1))
+        halted = shown(State.FAILED, chunks=counts(planned=5, complete=4, abandoned=1))
         assert render.failure(halted) == "1 chunk failed, 5 never completed"
 
     def test_what_to_do_with_one_that_has_not_ended(self) -> None:
-        assert render.next_step(backfill()) is None
+        assert render.next_step(shown(), (), Commands()) is None
         assert render.outcome(backfill()).startswith("bf_7k2 RUNNING after 3m19s: ")
-        assert (
-            render.next_step(backfill(State.PAUSED)) == "`gapless backfill resume bf_7k2` goes on"
-        )
-        cancelling = render.next_step(backfill(State.PAUSED, Stop.CANCEL))
+        paused = render.next_step(shown(State.PAUSED), (), Commands())
+        assert paused == "`gapless backfill resume bf_7k2` resumes it"
+        cancelling = render.next_step(shown(State.PAUSED, Stop.CANCEL), (), Commands())
         assert cancelling is not None
-        assert "`gapless backfill cancel --force bf_7k2` ends it now" in cancelling
-        cancelled = backfill(State.CANCELLED, Stop.CANCEL)
-        assert render.next_step(cancelled) == (
+        assert "`gapless backfill cancel --force bf_7k2` ends them now" in cancelling
+        cancelled = shown(State.CANCELLED, Stop.CANCEL)
+        assert render.next_step(cancelled, (), Commands()) == (
             "`gapless backfill retry-failed bf_7k2` runs what is left"
         )
 
     def test_a_worker_is_asked_for_where_none_is(self) -> None:
-        lonely = [Explanation(None, "10 UNPLANNED", "no_worker", "")]
-        assert render.next_step(backfill(), lonely) == "`gapless worker` runs it"
-        assert render.next_step(backfill(queue="backlog"), lonely) == (
+        lonely = [explanation_view(Explanation(None, "10 UNPLANNED", "no_worker", ""))]
+        assert render.next_step(shown(), lonely, Commands()) == "`gapless worker` runs it"
+        assert render.next_step(shown(queue="backlog"), lonely, Commands()) == (
             "`gapless worker --slots backlog=4` runs it"
         )
 
@@ -365,11 +382,19 @@ class TestDisplay:
 
 class TestJson:
     def test_a_backfill_in_full(self) -> None:
-        shown = data.backfill_json(backfill(State.SUCCEEDED))
-        assert shown["id"] == "bf_7k2"
-        assert shown["ended_at"] == "2023-11-14T22:16:25Z"
-        assert '"total": 10' in data.to_json(shown)
+        text = to_json(shown(State.SUCCEEDED))
+        assert '"id": "bf_7k2"' in text
+        assert '"ended_at": "2023-11-14T22:16:25Z"' in text
+        assert '"total": 10' in text
 
     def test_times_may_be_missing(self) -> None:
-        assert data.backfill_json(backfill(started_at=None))["started_at"] is None
-        assert data.explanation_json(Explanation(1, "PENDING", "paused", ""))["until"] is None
+        assert '"started_at": null' in to_json(shown(started_at=None))
+        waiting = explanation_view(Explanation(1, "PENDING", "paused", ""))
+        assert '"until": null' in to_json(waiting)
+
+    def test_failed_runs_are_there_only_for_one_chunk(self) -> None:
+        assert '"attempts"' not in to_json(backfill_details(backfill(), []))
+        assert '"attempts": []' in to_json(backfill_details(backfill(), [], []))
+
+    def test_numbers_of_a_policy_are_there_even_if_they_are_the_defaults(self) -> None:
+        assert '"lost_limit": 10' in to_json(retry_view(RetryPolicy()))

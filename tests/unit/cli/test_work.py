@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from gapless.cli.work import Work, by_process, summary, work_json
+import msgspec
+
+from gapless.cli.work import Work, by_process, summary
 from gapless.telemetry.metrics import Snapshot
+from gapless.views.worker import worker_view
 
 NUMBERS: Snapshot = {
     "gapless_partitions_completed_total": [((), [1200.0])],
@@ -22,11 +25,11 @@ def test_it_is_counted_from_outcomes_and_metrics() -> None:
 
 def test_a_summary_names_chunks_partitions_blocks_batches_and_rate() -> None:
     ended = {"completed": 12, "failure": 1, "givenback": 2}
-    assert summary(WORK, ended, 10.0) == (
+    assert summary(worker_view(ended, 1200, 1300, 13, 10.0)) == (
         "chunks: 12 completed, 1 failed, 2 given back in 10s; 1,200 partitions, 120 partitions/s;"
         " 1,300 blocks written in 13 batches"
     )
-    assert summary(Work(), {}, 0.0) == "chunks: none run in 0.0s"
+    assert summary(worker_view({}, 0, 0, 0, 0.0)) == "chunks: none run in 0.0s"
 
 
 def test_each_process_has_a_line_if_there_are_several() -> None:
@@ -42,7 +45,8 @@ def test_each_process_has_a_line_if_there_are_several() -> None:
 
 
 def test_all_kinds_of_outcomes_are_in_the_json() -> None:
-    assert work_json(WORK, {"completed": 12, "givenback": 1}, 10.0) == {
+    shown = worker_view({"completed": 12, "givenback": 1}, 1200, 1300, 13, 10.0)
+    assert msgspec.to_builtins(shown) == {
         "completed": 12,
         "failed": 0,
         "given_back": 1,

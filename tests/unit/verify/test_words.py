@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import pytest
 
-from gapless.cli.verifying import repair, report_text, spans_text, verdict
+from gapless.blocks.stores import span_of
+from gapless.cli.render_verify import repair, report_text, verdict
 from gapless.core.errors import BadSelector
 from gapless.core.ranges import RangeSet, Span
-from gapless.runtime.stores import span_of
 from gapless.verification import Anchored, Coverage, Finding, Report, Reproven
+from gapless.views.figures import spans_text
+from gapless.views.verify import report_view
 
 WHOLE = RangeSet.of((0, 1999))
 GAPS = RangeSet.of(*((at, at + 1) for at in range(0, 100, 10)))
 
 
 def test_many_ranges_are_cut_short() -> None:
-    assert spans_text(RangeSet.of((1, 1), (5, 1200))) == "1, 5-1,200"
-    assert spans_text(GAPS) == "0-1, 10-11, 20-21, 30-31, 6 more"
+    assert spans_text([Span(1, 1), Span(5, 1200)]) == "1, 5-1,200"
+    assert spans_text(GAPS.spans) == "0-1, 10-11, 20-21, 30-31 and 6 more"
 
 
-def test_checks_that_held_in_part_are_told() -> None:
+def test_checks_that_held_in_part_are_named() -> None:
     part = RangeSet.of((0, 999))
     proven = {"link": WHOLE, "receipts_root": part}
     blocks = Coverage("blocks", WHOLE, WHOLE, 2000, proven, {"prices": WHOLE})
     not_proven = {"prices": WHOLE, "receipts_root": RangeSet.of((1000, 1999))}
     report = Report(1, Span(0, 1999), (blocks,), (), not_proven)
-    text = report_text(report, "ethereum")
+    text = report_text(report_view(report, "ethereum"))
     assert "  proven: link\n  proven in part: receipts_root at 0-999\n" in text
     assert text.endswith("; not proven: prices, receipts_root at 1,000-1,999")
 
@@ -33,14 +35,17 @@ def test_checks_that_held_in_part_are_told() -> None:
 def test_what_is_not_proven_is_told_also_where_something_is_missing() -> None:
     blocks = Coverage("blocks", WHOLE - GAPS, WHOLE, 1980)
     report = Report(1, Span(0, 1999), (blocks,), (), {"transactions_root": WHOLE - GAPS})
-    assert report_text(report, "ethereum").splitlines()[-1] == "not proven: transactions_root"
+    assert (
+        report_text(report_view(report, "ethereum")).splitlines()[-1]
+        == "not proven: transactions_root"
+    )
 
 
 def test_blocks_that_are_linked_to_a_known_one_are_named() -> None:
     blocks = Coverage("blocks", WHOLE, WHOLE, 2000)
     anchored = (Anchored(1500, RangeSet.of((0, 1500))),)
     report = Report(1, Span(0, 1999), (blocks,), (), anchored=anchored)
-    assert "\n  anchored at 1,500: blocks 0-1,500\n" in report_text(report, "ethereum")
+    assert "\n  anchored at 1,500: blocks 0-1,500\n" in report_text(report_view(report, "ethereum"))
 
 
 def test_claims_that_rows_alone_cannot_show_again_are_named() -> None:
@@ -48,13 +53,13 @@ def test_claims_that_rows_alone_cannot_show_again_are_named() -> None:
     reproven = Reproven({}, {"agreed": WHOLE, "senders": RangeSet.of((5, 9))})
     report = Report(1, Span(0, 1999), (blocks,), (), reproven=reproven)
     words = "recorded as proven, but rows alone cannot show it again: agreed, senders at 5-9"
-    assert f"\n  {words}\n" in report_text(report, "ethereum")
+    assert f"\n  {words}\n" in report_text(report_view(report, "ethereum"))
 
 
 def test_long_lists_are_cut_short() -> None:
     findings = tuple(Finding("link", "blocks", Span(at, at), "bad") for at in range(0, 60, 2))
     report = Report(1, Span(0, 1999), (Coverage("blocks", WHOLE, WHOLE, 2000),), findings)
-    assert report_text(report, "ethereum").splitlines()[-2:] == [
+    assert report_text(report_view(report, "ethereum")).splitlines()[-2:] == [
         "blocks 38: bad",
         "and 10 more; `--json` lists all",
     ]
@@ -65,27 +70,28 @@ def test_the_hint_brings_the_tables_that_are_stored() -> None:
     coverage = tuple(Coverage(name, WHOLE - GAPS, WHOLE) for name in ("blocks", "logs"))
     report = Report(1, Span(0, 1999), coverage, ())
     command = "gapless fetch ethereum 0:91 --rpc … --to 'my sink.db' --datasets blocks,logs"
-    assert repair(report, "ethereum", "my sink.db", "--rpc …") == f"fill the gaps: `{command}`"
+    hint = repair(report, "ethereum", "my sink.db", has_endpoint=False)
+    assert hint == f"fill the gaps: `{command}`"
 
 
 @pytest.mark.parametrize(("stored", "option"), [(WHOLE, " --datasets blocks"), (RangeSet(), "")])
 def test_headers_alone_stay_alone(stored: RangeSet, option: str) -> None:
     report = Report(1, Span(0, 1999), (Coverage("blocks", stored - GAPS, stored | GAPS),), ())
     command = f"fill the gaps: `gapless fetch ethereum 0:91 --to x.db{option}`"
-    assert repair(report, "ethereum", "x.db", "") == command
+    assert repair(report, "ethereum", "x.db", has_endpoint=True) == command
 
 
 def test_a_file_that_nobody_lists_is_for_a_person_to_remove() -> None:
     stray = Finding("stray", "blocks", Span(0, 9), "the file `x` is not listed", file="x")
     whole = (Coverage("blocks", WHOLE, WHOLE),)
     alone = Report(1, Span(0, 1999), whole, (stray,))
-    assert repair(alone, "ethereum", "x/", "") == (
+    assert repair(alone, "ethereum", "x/", has_endpoint=True) == (
         "remove it by hand, or move it out of the folder: whoever reads `*.parquet` there reads"
         " it too"
     )
     rows = Finding("stray", "blocks", Span(3000, 3000), "there, but not recorded as stored")
     both = Report(1, Span(0, 1999), whole, (stray, rows))
-    assert repair(both, "ethereum", "x/", "--rpc …") == (
+    assert repair(both, "ethereum", "x/", has_endpoint=False) == (
         "replace what is wrong: `gapless repair x/ --rpc …`"
     )
 

@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 import asyncpg
 
 from gapless.core.errors import BadJob, LedgerBusy, LedgerError, LedgerUnreachable, UsageError
+from gapless.core.remedies import CheckLedger
 from gapless.ledger import sql
 from gapless.ledger.database import (
     OVER,
@@ -315,7 +316,7 @@ class PostgresDatabase:
     def _refused(self, error: Exception) -> LedgerError:
         return LedgerError(
             f"the ledger `{self._shown_url}` refused a statement: {self._said(error)}",
-            hint="`gapless ledger check` shows whether its schema matches this version",
+            remedy=CheckLedger(),
         )
 
     def _said(self, error: Exception) -> str:

@@ -18,11 +18,12 @@ import apsw
 from gapless import sqlite
 from gapless.core.coroutines import run_sync
 from gapless.core.errors import LedgerError, LedgerUnreachable, LibraryMismatch
+from gapless.core.remedies import ChooseLedger, CreateLedger
 from gapless.ledger import sql
 from gapless.ledger.database import WORKER_SECONDS, Body, Row, Transaction, named
 from gapless.ledger.fragments import Dialect
 from gapless.ledger.sqlite.session import Session
-from gapless.threads import SerialThread
+from gapless.system import SYSTEM, System
 
 T = TypeVar("T")
 
@@ -107,13 +108,18 @@ class SqliteDatabase:
     """A ledger in its own file."""
 
     def __init__(
-        self, path: Path, bound: Callable[[], dict[str, Any]], *, create: bool = True
+        self,
+        path: Path,
+        bound: Callable[[], dict[str, Any]],
+        *,
+        create: bool = True,
+        system: System = SYSTEM,
     ) -> None:
         self._path = path
         self._place = path.absolute()  # a job may change the folder of its process
         self._bound = bound
         self._create = create
-        self._thread = SerialThread("gapless-ledger")
+        self._thread = system.serial_thread("gapless-ledger")
         self._turn = asyncio.Lock()
         self._connection: apsw.Connection
         self._file: tuple[int, int] | None = None  # which one is open
@@ -142,13 +148,12 @@ class SqliteDatabase:
         if not self._create and (not self._path.exists() or not self._path.stat().st_size):
             raise LedgerUnreachable(
                 f"there is no ledger at `{self._path}`",
-                hint="`gapless fetch` or `gapless backfill start` makes one; or give its place with"
-                " `--ledger` or `GAPLESS_LEDGER`",
+                remedy=CreateLedger(),
             )
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             connection = apsw.Connection(str(self._path))
-            connection.set_busy_timeout(_milliseconds(LONGEST_WAIT))
+            self._thread.wait_for_locks(connection, LONGEST_WAIT)
             # In this order: a process that creates the ledger writes both, maybe in between.
             if (
                 connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
@@ -157,7 +162,7 @@ class SqliteDatabase:
                 connection.close()
                 raise LedgerUnreachable(
                     f"`{self._path}` is a SQLite database, but not a Gapless ledger",
-                    hint="give another path with `--ledger`",
+                    remedy=ChooseLedger(),
                 )
             connection.pragma("journal_mode", "WAL")
             connection.pragma("synchronous", "FULL")
@@ -199,7 +204,7 @@ class SqliteDatabase:
 
     def _run(self, body: Body[T], write: bool, within: float) -> T:
         self._require_file()
-        self._connection.set_busy_timeout(_milliseconds(min(within, LONGEST_WAIT)))
+        self._thread.wait_for_locks(self._connection, min(within, LONGEST_WAIT))
         with _transaction(self._connection, "BEGIN IMMEDIATE" if write else "BEGIN"):
             return run_sync(body(SqliteTransaction(self._connection, self._bound)))
 
@@ -209,7 +214,7 @@ class SqliteDatabase:
         inner = SqliteTransaction(self._connection, self._bound)
         session = Session(inner, self._connection, self._hop, self._turn.release)
         try:
-            self._connection.set_busy_timeout(_milliseconds(SESSION_WAIT))
+            self._thread.wait_for_locks(self._connection, SESSION_WAIT)
             await self._hop(self._require_file)
             await session.begin(limit)
             yield session
@@ -224,7 +229,7 @@ class SqliteDatabase:
 
     async def migrate(self) -> None:
         def apply() -> None:
-            self._connection.set_busy_timeout(_milliseconds(LONGEST_WAIT))
+            self._thread.wait_for_locks(self._connection, LONGEST_WAIT)
             with _transaction(self._connection):
                 done = self._connection.pragma("user_version")
                 for number, script in sql.migrations(__package__):
@@ -279,7 +284,3 @@ class SqliteDatabase:
                 f"the ledger `{self._path}` failed: {error}",
                 hint="restore it from a backup",
             ) from error
-
-
-def _milliseconds(seconds: float) -> int:
-    return round(seconds * 1000)

@@ -1,0 +1,144 @@
+"""The keys of every JSON document: pinned here, and described in the reference."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+from msgspec import Struct
+
+from gapless import views
+from gapless.ledger.records import ChunkCounts
+from tests.docs import pages
+
+FIELDS = {
+    "AnchoredView": "height blocks",
+    "AttemptView": "attempt at worker error_class error_message traceback",
+    "BackfillDetails": (
+        "id state state_version stopping job job_version spec parent_backfill_id retry_request_id"
+        " group selector partitions chunk_size max_concurrent_runs queue order retry timeout chunks"
+        " progress_pct error drift created_at started_at ended_at waiting attempts"
+    ),
+    "BackfillView": (
+        "id state state_version stopping job job_version spec parent_backfill_id retry_request_id"
+        " group selector partitions chunk_size max_concurrent_runs queue order retry timeout chunks"
+        " progress_pct error drift created_at started_at ended_at"
+    ),
+    "ChunkView": (
+        "chunk_id chunk_index partitions count done progress_pct status attempts lost fence owner"
+        " due error_class error_message"
+    ),
+    "CompactionView": "events",
+    "DeadLetterDetails": (
+        "chunk_id backfill_id job partitions missing attempts lost error_class error_message"
+        " ended_at"
+    ),
+    "DeadLetterView": (
+        "chunk_id backfill_id job partitions missing attempts lost error_class error_message"
+        " ended_at"
+    ),
+    "EndpointView": "name calls refused trouble resting usable",
+    "EraView": "from checks",
+    "ErrorFacts": "code message hint",
+    "ErrorView": "error",
+    "ExplanationView": "chunk_index status reason detail until partitions",
+    "ExportView": "network first last rows schema schema_version output",
+    "FetchPlanView": "first last requested final missing to_prove_again calls",
+    "FetchView": (
+        "id state error network chain_id first last blocks requested final stored fetched batches"
+        " rows gaps unproven verify not_proven reproven started_at ended_at seconds"
+        " blocks_per_second calls requests retries refused endpoints sink ledger"
+    ),
+    "FinalityView": "tag depth",
+    "FindingView": "check table first last message",
+    "GapsView": "network chain_id gaps damaged blocks",
+    "KnownBlockView": "height hash",
+    "LedgerCheckView": "backfills problems",
+    "MigrationView": "from to",
+    "NetworkView": "name chain_id aliases block_time finality checks known_blocks",
+    "PurgeView": "purged",
+    "RateView": "calls_per_second blocks_per_second limited",
+    "ReportView": (
+        "network chain_id first last complete deep not_proven anchored reproven not_reproven tables"
+        " findings"
+    ),
+    "RetryView": "kind base max_delay jitter retries delays lost_limit",
+    "TableView": "table rows stored gaps damaged proven unproven",
+    "UnusableEndpoint": "endpoint usable error hint",
+    "UsableEndpoint": (
+        "endpoint chain_id network client head finalized known_block genesis earliest_block"
+        " receipts_by_block receipts_by_transaction batch_calls logs_range rate calls usable"
+        " meaning"
+    ),
+    "WithdrawalView": "withdrawn dry_run",
+    "WorkerView": (
+        "completed failed given_back lease_lost partitions blocks batches seconds"
+        " partitions_per_second"
+    ),
+}
+"""The keys of each view in the order in which they are printed: a contract with whoever reads."""
+
+SECTIONS = {
+    "Errors": ("ErrorView", "ErrorFacts"),
+    "Fetch": ("FetchView", "EndpointView", "FetchPlanView"),
+    "Backfills": ("BackfillView", "BackfillDetails", "ExplanationView", "RetryView"),
+    "Chunks": ("ChunkView",),
+    "Dead letters": ("DeadLetterView", "DeadLetterDetails", "PurgeView"),
+    "Worker": ("WorkerView",),
+    "Networks": ("NetworkView", "FinalityView", "EraView", "KnownBlockView"),
+    "Endpoints": ("UsableEndpoint", "UnusableEndpoint", "RateView"),
+    "Attempts": ("AttemptView",),
+    "Verify": ("ReportView", "TableView", "FindingView", "AnchoredView"),
+    "Gaps": ("GapsView",),
+    "Repair": ("WithdrawalView",),
+    "Export": ("ExportView",),
+    "Ledger": ("LedgerCheckView", "MigrationView", "CompactionView"),
+}
+"""Where the reference describes each view."""
+
+
+def all_views() -> Iterator[type[Struct]]:
+    for found in pkgutil.iter_modules(views.__path__, "gapless.views."):
+        module = importlib.import_module(found.name)
+        for each in vars(module).values():
+            if isinstance(each, type) and issubclass(each, Struct):
+                if each.__module__ != found.name:
+                    continue  # it is imported there
+                yield each
+
+
+VIEWS = {each.__name__: each for each in all_views()}
+
+
+def test_no_view_is_left_out() -> None:
+    assert sorted(VIEWS) == sorted(FIELDS)
+    assert sorted(name for names in SECTIONS.values() for name in names) == sorted(FIELDS)
+
+
+@pytest.mark.parametrize("name", sorted(FIELDS))
+def test_the_keys_of_a_view(name: str) -> None:
+    keys = [field.encode_name for field in msgspec.structs.fields(VIEWS[name])]
+    assert keys == FIELDS[name].split()
+    assert VIEWS[name].__struct_config__.frozen
+    assert not VIEWS[name].__struct_config__.omit_defaults
+
+
+def test_the_keys_of_the_chunk_counts() -> None:
+    assert [*ChunkCounts.__dataclass_fields__] == (
+        ["total", "planned", "pending", "running", "complete", "failed", "abandoned", "cancelled"]
+    )
+
+
+@pytest.mark.parametrize("heading", SECTIONS)
+def test_the_reference_describes_every_key(heading: str) -> None:
+    page = (pages.ROOT / "docs/reference/json.md").read_text()
+    _, found, section = page.partition(f"\n## {heading}\n")
+    assert found
+    text = re.split(r"^## ", section, maxsplit=1, flags=re.MULTILINE)[0]
+    keys = {key for name in SECTIONS[heading] for key in FIELDS[name].split()}
+    named = {*re.findall(r"`(\w+)`", text), *re.findall(r'"(\w+)":', text)}
+    assert sorted(keys - named) == []
