@@ -20,7 +20,7 @@ from gapless.blocks.block_pipeline import Plane, endpoints_of, kept_profiles, pl
 from gapless.blocks.branch import abandoned
 from gapless.blocks.counts import Counts
 from gapless.blocks.dates import without_dates
-from gapless.blocks.holding import Holding, discard_damaged, holding
+from gapless.blocks.holding import Holding, datasets_of_chain, discard_damaged, holding
 from gapless.blocks.plan import FOREGROUND, Wish, request_for_blocks, survey, unfinished
 from gapless.blocks.spec import BlocksSpec, anchors_of, known_hashes
 from gapless.chains import Level, family_of
@@ -29,7 +29,14 @@ from gapless.chains.opening import open_sink
 from gapless.config import Config
 from gapless.core.anchors import Anchor
 from gapless.core.backfill import State
-from gapless.core.errors import Damaged, LedgerError, Orphaned, SinkError, SinkUnusable
+from gapless.core.errors import (
+    Damaged,
+    LedgerError,
+    Orphaned,
+    SinkError,
+    SinkUnusable,
+    UsageError,
+)
 from gapless.core.heights import Tip
 from gapless.core.proof import lacking_proofs
 from gapless.core.ranges import RangeSet, Span
@@ -41,6 +48,7 @@ from gapless.providers import Absent, Call, EndpointSpec, Pool, Profile, Provide
 from gapless.runtime.engine import BackfillHandle, Engine
 from gapless.runtime.process import actor
 from gapless.runtime.worker import WorkerOptions
+from gapless.schema import Table
 from gapless.sinks import Access, Request, Sink, Stored
 from gapless.system import System
 from gapless.telemetry import metrics
@@ -110,6 +118,11 @@ class Fetching:
     sink: Sink | None  # None: it is not there, and was not to be made
     held: Holding
     missing: RangeSet  # to be fetched, or proven again
+
+    @property
+    def anchor(self) -> Table:
+        """The table with one row for each block."""
+        return self.spec.family.tables[0]
 
     @property
     def requested(self) -> Span:
@@ -274,6 +287,7 @@ async def open_fetch(
             if sink is None:
                 yield opened(spec, sink, Holding(), RangeSet.of(span))
                 return
+            await _refuse_other_family(sink, spec)
             recorded = await anchors_of(sink, spec.chain_id)
             if not wish.replace_branch and recorded - known.items():
                 known = known_hashes(network, [*wish.anchors, *recorded])
@@ -299,6 +313,17 @@ async def open_fetch(
                 datasets, checks = frozenset(spec.datasets), frozenset(spec.checks)
                 await sink.request(spec.chain_id, Request(span, datasets, checks, anchors))
             yield opened(spec, sink, held, missing)
+
+
+async def _refuse_other_family(sink: Sink, spec: BlocksSpec) -> None:
+    """Refuses a chain whose id a chain of another family has in this sink: they would mix."""
+    own = {table.name for table in spec.family.tables}
+    if others := sorted(await datasets_of_chain(sink, spec.chain_id) - own):
+        raise UsageError(
+            f"`{spec.sink}` holds {', '.join(others)} of another chain with the id"
+            f" {spec.chain_id}, which is not a chain like `{spec.network}`",
+            hint="fetch into another sink",
+        )
 
 
 def _measure(spec: BlocksSpec, tip: Tip, held: Holding) -> None:

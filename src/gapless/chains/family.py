@@ -4,7 +4,8 @@
                  raw answers      parse, check,
                                   decode
 
-A family is a folder beside this file, and one line in `gapless.chains`.
+A family is a folder beside this file, and one call of `gapless.chains.register`. How to write one
+is told in docs/how-to/add-a-chain-family.md.
 """
 
 from __future__ import annotations
