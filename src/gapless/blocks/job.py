@@ -1,4 +1,4 @@
-"""The job `blocks`: blocks, transactions, logs and withdrawals of an EVM chain, into a sink."""
+"""The job `blocks`: the blocks of a chain and all that belongs to them, into a sink."""
 
 from __future__ import annotations
 

@@ -44,7 +44,6 @@ from gapless.cli.work import by_process
 from gapless.config import Config, load
 from gapless.core.chunk import Order
 from gapless.core.errors import UsageError
-from gapless.core.ranges import Span
 from gapless.core.retry import RetryKind
 from gapless.ledger.records import BackfillRequest
 from gapless.providers import Share
@@ -155,7 +154,8 @@ async def fetch(
     note(render_fetch.summary(shown))
     if not quiet and shown.id is not None:
         note(f"ledger: {shown.ledger}")
-    return _conclude(shown, places.config.sink(wish.sink), quiet=quiet)
+    query = render_fetch.query(places.config.sink(wish.sink), fetch.anchor, fetch.span)
+    return _conclude(shown, query, quiet=quiet)
 
 
 @asynccontextmanager
@@ -274,7 +274,7 @@ async def _dismiss_when(interrupted: asyncio.Event, crew: Crew) -> None:
     crew.dismiss()
 
 
-def _conclude(fetch: FetchView, target: str, *, quiet: bool) -> int:
+def _conclude(fetch: FetchView, query: str, *, quiet: bool) -> int:
     """Says what to do next; the exit code says the same."""
     remedy = render_fetch.remedy(fetch, same_command())
     if fetch.interrupted:
@@ -284,5 +284,5 @@ def _conclude(fetch: FetchView, target: str, *, quiet: bool) -> int:
         complain(failure, remedy)
         return 1
     if not quiet:
-        note(f"\ntry: {render_fetch.query(target, Span(fetch.first, fetch.last))}")
+        note(f"\ntry: {query}")
     return 0
