@@ -19,7 +19,7 @@ from gapless.blocks.branch import abandoned
 from gapless.blocks.counts import Counts
 from gapless.blocks.dates import without_dates
 from gapless.blocks.finish_job import finished_by_workers
-from gapless.blocks.holding import Holding, discard_damaged, holding
+from gapless.blocks.holding import Holding, datasets_of_chain, discard_damaged, holding
 from gapless.blocks.plan import FOREGROUND, FetchRequest, request_for_blocks, survey, unfinished
 from gapless.blocks.result import FetchResult, Outcome, result_of
 from gapless.blocks.spec import BlocksSpec, anchors_of, known_hashes
@@ -29,7 +29,7 @@ from gapless.chains.identity import refuse_wrong_chain
 from gapless.chains.opening import open_sink
 from gapless.config import Config
 from gapless.core.anchors import Anchor
-from gapless.core.errors import LedgerError, Orphaned, SinkUnusable
+from gapless.core.errors import LedgerError, Orphaned, SinkUnusable, UsageError
 from gapless.core.heights import Tip
 from gapless.core.ranges import RangeSet, Span
 from gapless.core.remedies import ReplaceBranch
@@ -38,6 +38,7 @@ from gapless.ledger import Ledger, open_ledger
 from gapless.ledger.records import Backfill, BackfillRequest
 from gapless.providers import Absent, Call, Pool, Providers, Share
 from gapless.runtime.process import actor
+from gapless.schema import Table
 from gapless.sinks import Access, Request, Sink
 from gapless.system import System
 from gapless.telemetry import metrics
@@ -92,6 +93,11 @@ class FetchSession:
     held: Holding
     missing: RangeSet  # to be fetched, or proven again
     max_calls: int | None = None  # of each process
+
+    @property
+    def anchor(self) -> Table:
+        """The table with one row for each block."""
+        return self.spec.family.tables[0]
 
     @property
     def requested(self) -> Span:
@@ -237,6 +243,7 @@ async def _compare(
 ) -> tuple[BlocksSpec, Holding, RangeSet]:
     """What the sink has of the span, and what is missing; with `create`, the sink is told of it."""
     spec, known, name = request.spec(chain.chain_id, sink.id), chain.known, chain.network.name
+    await _refuse_other_family(sink, spec)
     recorded = await anchors_of(sink, spec.chain_id)
     if not request.replace_branch and recorded - known.items():
         known = known_hashes(chain.network, [*request.anchors, *recorded])
@@ -263,6 +270,17 @@ async def _compare(
         datasets, checks = frozenset(spec.datasets), frozenset(spec.checks)
         await sink.request(spec.chain_id, Request(span, datasets, checks, anchors))
     return spec, held, missing
+
+
+async def _refuse_other_family(sink: Sink, spec: BlocksSpec) -> None:
+    """Refuses a chain whose id a chain of another family has in this sink: they would mix."""
+    own = {table.name for table in spec.family.tables}
+    if others := sorted(await datasets_of_chain(sink, spec.chain_id) - own):
+        raise UsageError(
+            f"`{spec.sink}` holds {', '.join(others)} of another chain with the id"
+            f" {spec.chain_id}, which is not a chain like `{spec.network}`",
+            hint="fetch into another sink",
+        )
 
 
 def _measure(spec: BlocksSpec, tip: Tip, held: Holding) -> None:

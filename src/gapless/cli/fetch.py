@@ -31,7 +31,6 @@ from gapless.cli.suggestions import same_command
 from gapless.config import Config, load
 from gapless.core.chunk import Order
 from gapless.core.errors import UsageError
-from gapless.core.ranges import Span
 from gapless.core.retry import RetryKind
 from gapless.runtime.signals import INTERRUPTED
 from gapless.telemetry.lines import log_to_nobody
@@ -148,7 +147,8 @@ async def fetch(
     note(render_fetch.summary(shown))
     if not quiet and shown.id is not None:
         note(f"ledger: {shown.ledger}")
-    return _conclude(shown, targets.config.sink(request.sink), quiet=quiet)
+    query = render_fetch.query(targets.config.sink(request.sink), session.anchor, session.span)
+    return _conclude(shown, query, quiet=quiet)
 
 
 @asynccontextmanager
@@ -188,7 +188,7 @@ async def _leave_to_workers(session: FetchSession, *, as_json: bool, allow_parti
     return 1
 
 
-def _conclude(fetch: FetchView, target: str, *, quiet: bool) -> int:
+def _conclude(fetch: FetchView, query: str, *, quiet: bool) -> int:
     """Says what to do next; the exit code says the same."""
     remedy = render_fetch.remedy(fetch, same_command())
     if fetch.interrupted:
@@ -198,5 +198,5 @@ def _conclude(fetch: FetchView, target: str, *, quiet: bool) -> int:
         complain(failure, remedy)
         return 1
     if not quiet:
-        note(f"\ntry: {render_fetch.query(target, Span(fetch.first, fetch.last))}")
+        note(f"\ntry: {query}")
     return 0

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable
 
 from gapless.blocks.session import FetchSession
-from gapless.blocks.targets import USUAL, USUAL_VARIABLE
+from gapless.blocks.targets import usual_endpoints
 from gapless.core.backfill import State
 from gapless.core.errors import SinkError
 from gapless.core.heights import Tag
@@ -14,6 +14,7 @@ from gapless.core.ranges import RangeSet, Span
 from gapless.core.text import plain
 from gapless.ledger import redacted
 from gapless.postgres.url import split
+from gapless.schema import Table
 from gapless.schema.ddl import quoted
 from gapless.sinks.location import kind_of
 from gapless.views.fetch import PARTIAL, EndpointView, FetchView
@@ -37,8 +38,8 @@ def where(fetch: FetchSession) -> str:
         text += f"\n`latest` is block {tip.head:,}; blocks up to {fetch.span.last:,} are final"
     elif left_out_text := left_out(fetch):
         text += f"\n{left_out_text}"
-    if USUAL in request.endpoints:
-        text += f"\nusing the endpoint in the environment variable `{USUAL_VARIABLE}`"
+    if request.endpoints == usual_endpoints(request.network):
+        text += f"\nusing the endpoint in the environment variable `{request.network.variable}`"
     return text
 
 
@@ -159,18 +160,19 @@ def remedy(fetch: FetchView, command: str) -> str:
     return IF_NOT_FINAL
 
 
-def query(target: str, span: Span) -> str:
+def query(target: str, anchor: Table, span: Span) -> str:
     """A command that shows what was stored."""
-    words = "SELECT block_number, block_time, transaction_count, hash FROM"
+    columns = ("block_number", "block_time", *[*anchor.counts.values()][:1], anchor.links.hash)
+    words = f"SELECT {', '.join(columns)} FROM"
     where = f"WHERE block_number >= {span.first} LIMIT 5"
-    statement = f"{words} blocks_hex {where}"
+    statement = f"{words} {anchor.name}_hex {where}"
     kind, path = kind_of(target)
     if kind == "postgresql":
         schema = split(target, ["schema"])[1].get("schema", "public")
-        statement = f"{words} {quoted(schema)}.blocks_hex {where}"
+        statement = f"{words} {quoted(schema)}.{anchor.name}_hex {where}"
         return f"psql {shlex.quote(redacted(target))} -c {_quoted(statement)}"
     if kind == "parquet":
-        statement = f"FROM '{path}/**/blocks/*.parquet' ORDER BY block_number LIMIT 5"
+        statement = f"FROM '{path}/**/{anchor.name}/*.parquet' ORDER BY block_number LIMIT 5"
         return f"duckdb -c {_quoted(statement)}"
     if kind == "duckdb":
         return f"duckdb -readonly {shlex.quote(str(path))} {_quoted(statement)}"

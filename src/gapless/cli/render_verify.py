@@ -84,7 +84,8 @@ def repair(report: Report, network: str, sink: str, *, has_endpoint: bool) -> st
         return f"{BY_HAND}: queries over `*.parquet` read it as well"
     first, last = report.gaps.spans[0].first, report.gaps.spans[-1].last
     datasets = [each.dataset for each in report.coverage if each.heights]
-    every = len(family_of(network_of_chain(report.chain_id)).tables)
+    known = network_of_chain(report.chain_id, [each.dataset for each in report.coverage])
+    every = len(family_of(known).tables)
     some = [] if len(datasets) in (0, every) else ["--datasets", ",".join(datasets)]
     heights = f"{first}:{last}"
     command = fetch_command(network, heights, sink, *some, has_endpoint=has_endpoint)

@@ -122,13 +122,11 @@ async def _compared(store: Store, report: Report, against: str) -> Report:
     spec = EndpointSpec("against", known.url if known else against)
     async with Pool([spec], family.queries, chain_id=store.chain_id, patience=_PATIENCE) as pool:
         source = family.source(pool, store.facts, [store.anchor.name], ())
-
-        async def hash_of(height: int) -> bytes:
-            return bytes.fromhex((await source.block_hash(height)).removeprefix("0x"))
-
         stored = next(it.heights for it in report.coverage if it.dataset == store.anchor.name)
         heights = sampled(stored, _SAMPLES, Random())
-        differing = await compare(store.sink, store.anchor, store.chain_id, heights, hash_of)
+        differing = await compare(
+            store.sink, store.anchor, store.chain_id, heights, source.block_hash
+        )
     note(f"compared {counted(len(heights), 'block')} with the node")
     return replace(report, findings=(*report.findings, *differing))
 
