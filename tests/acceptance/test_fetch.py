@@ -211,7 +211,10 @@ def test_the_endpoint_of_the_environment_is_for_ethereum_alone(
     assert "hint: `ETH_RPC_URL` is used for `ethereum` only: give `--rpc env:ETH_RPC_URL`" in custom
     named = ("fetch", "custom", "0:9", "--to", "x.db", "--rpc", "env:ETH_RPC_URL")
     done = sqlite_gapless(*named, env=environment)
-    assert done.stderr.splitlines()[1] == "endpoint `ETH_RPC_URL`, from the environment"
+    assert (
+        done.stderr.splitlines()[1]
+        == "using the endpoint in the environment variable `ETH_RPC_URL`"
+    )
     assert "S3CRET" not in ethereum + custom + done.stderr
 
 

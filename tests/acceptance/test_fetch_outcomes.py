@@ -94,7 +94,7 @@ async def test_a_full_disk_is_told_with_what_is_stored(
     async with running(sqlite_gapless, *command, files=700) as halted:
         answer = await halted.ended(1)
     assert "failed: custom 0 to 300, " in answer.stderr
-    assert "hint: check the disk and the sink, then `gapless fetch custom" in answer.stderr
+    assert "hint: check the disk and the sink, then run `gapless fetch custom" in answer.stderr
     assert "--rpc` gives a second opinion" not in answer.stderr
 
 
@@ -180,7 +180,7 @@ async def test_blocks_that_are_stored_and_unproven_are_not_called_missing(
 
 @pytest.mark.parametrize(
     ("height", "said"),
-    [(5000, "it is above the last final block, 300"), (200, "it is outside the range")],
+    [(5000, "it is above the latest final block, 300"), (200, "it is outside the range")],
 )
 async def test_an_anchor_that_is_not_checked_is_named(
     sqlite_gapless: Commands, chain: Chain, node: Patient, height: int, said: str

@@ -94,7 +94,7 @@ def main() -> None:
         error.show()
         sys.exit(2)
     except click.ClickException as error:
-        _say(*in_our_words(error), "usage_error")
+        _say(*translate_error(error), "usage_error")
         sys.exit(2)
     except GaplessError as error:
         from gapless.cli.remedies import hint_of
@@ -133,8 +133,8 @@ def _leave_without_flushing(code: int) -> NoReturn:
     os._exit(code)
 
 
-def in_our_words(error: click.ClickException) -> tuple[str, str | None]:
-    """Click's complaint in the style of all other messages, and a hint."""
+def translate_error(error: click.ClickException) -> tuple[str, str | None]:
+    """An error of Click in the style of all other messages, and a hint."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     complaint, similar = error.format_message(), None
     if isinstance(error, click.NoSuchOption):

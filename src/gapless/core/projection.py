@@ -78,9 +78,9 @@ class Projection:
             return found
         rows = {chunk.chunk_index: chunk for chunk in chunks}
         for index in sorted(rows.keys() | self.chunks.keys()):
-            row, told = rows.get(index), self.chunks.get(index)
-            if row != told:
-                found.append(f"chunk is {row}, its events say {told}")
+            row, reported = rows.get(index), self.chunks.get(index)
+            if row != reported:
+                found.append(f"chunk is {row}, its events say {reported}")
         return found
 
 
