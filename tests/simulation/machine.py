@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 import apsw
 
+from gapless.sinks.parquet import ParquetSink
 from gapless.system import Process as Identity
 from gapless.system import System
 from gapless.threads import SerialThread, Waiting, outlasting
@@ -143,6 +144,8 @@ class InlineThread(SerialThread):
             if fate == "lost":
                 raise self._failure()
             result = call()
+            if isinstance(result, ParquetSink):
+                machine.process.at_death.append(result._folder.close)
         except Exception as raised:  # noqa: BLE001 - the caller gets it
             error = raised
             if _is_locked(raised) and self._may_wait(loop.time()):

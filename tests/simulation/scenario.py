@@ -82,7 +82,7 @@ def drawn(seed: int) -> Scenario:
     """The scenario of a seed."""
     chance = Random(f"scenario {seed}")
     first = chance.choice((0, chance.randrange(0, 120)))
-    span = Span(first, first + chance.randrange(20, 110))
+    span = Span(first, first + chance.randrange(20, 80))
     head = span.last + FINAL + chance.randrange(0, 10)
     front = Front.WORKERS if chance.random() < 0.7 else Front.FETCH
     slow = chance.random() < 0.35  # chunks outlast their lease many times
@@ -90,7 +90,7 @@ def drawn(seed: int) -> Scenario:
     return Scenario(
         seed=seed,
         front=front,
-        sink="sqlite",
+        sink="parquet" if chance.random() < 0.15 else "sqlite",
         chain=chance.randrange(CHAINS),
         head=min(head, HEAD),
         span=span,
