@@ -57,8 +57,8 @@ SET status = 'RUNNING', owner = 'bare', claim_id = :claim_id, due = unixepoch('s
 WHERE backfill_id = :id AND chunk_index IN (
     SELECT chunk_index FROM chunks INDEXED BY chunks_pending
     WHERE backfill_id = :id AND status = 'PENDING' ORDER BY rank LIMIT :k)
-RETURNING chunk_index, rank, first, last, fence, attempts, lost, last_processed, failed_behind,
-          holes
+RETURNING chunk_index, rank, first, last, fence, attempts, lost, last_processed,
+          last_failure_position, holes
 """
     COMPLETE = """
 WITH item AS MATERIALIZED (
@@ -117,7 +117,7 @@ SET status = 'RUNNING', owner = 'bare', claim_id = $3,
 FROM next
 WHERE c.backfill_id = next.backfill_id AND c.chunk_index = next.chunk_index
 RETURNING c.chunk_index, c.rank, c.first, c.last, c.fence, c.attempts, c.lost, c.last_processed,
-          c.failed_behind, c.holes
+          c.last_failure_position, c.holes
 """
     COMPLETE = """
 UPDATE gapless.chunks c

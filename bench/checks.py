@@ -13,16 +13,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bench.report import Row, at_most, head, line
-from gapless.checks import consistency, proofs
-from gapless.checks.check import check_block
-from gapless.checks.levels import Level
-from gapless.checks.subject import subject_of
-from gapless.core.evm import bloom, encoding
-from gapless.core.evm.header import header_hash
-from gapless.core.evm.keccak import keccak
-from gapless.core.evm.trie import ordered_root
-from gapless.networks import find_network
-from gapless.sources.evm.structs import parse_block, parse_receipts
+from gapless.chains import Level
+from gapless.chains.evm.checks import consistency, proofs
+from gapless.chains.evm.checks.block_under_check import block_under_check
+from gapless.chains.evm.checks.check import check_block
+from gapless.chains.evm.codec import bloom, encoding
+from gapless.chains.evm.codec.header import header_hash
+from gapless.chains.evm.codec.keccak import keccak
+from gapless.chains.evm.codec.trie import ordered_root
+from gapless.chains.evm.decode.structs import parse_block, parse_receipts
+from tests.evm import checks_of, evm_network
 
 HEIGHT = 18_500_000
 BLOCKS = Path(__file__).parents[2] / "shared" / "data" / "blocks" / "ethereum"
@@ -35,8 +35,8 @@ def measure() -> Iterator[Row]:
         for kind in ("block", "receipts")
     )
     block, receipts = parse_block(raw), parse_receipts(raw_receipts)
-    ethereum = find_network("ethereum")
-    subject = subject_of(block, receipts, ethereum, HEIGHT)
+    ethereum = evm_network("ethereum")
+    subject = block_under_check(block, receipts, ethereum, HEIGHT)
     encoded = [encoding.receipt(each) for each in receipts]
 
     def blooms_of_a_first_block() -> None:
@@ -65,8 +65,8 @@ def parse(raw: bytes, raw_receipts: bytes) -> None:
 
 
 def at_level(level: Level, raw: bytes, raw_receipts: bytes) -> Callable[[], object]:
-    block, receipts, ethereum = parse_block(raw), parse_receipts(raw_receipts), find_network(1)
-    return lambda: check_block(block, receipts, ethereum, level.checks, HEIGHT)
+    block, receipts, ethereum = parse_block(raw), parse_receipts(raw_receipts), evm_network(1)
+    return lambda: check_block(block, receipts, ethereum, checks_of(level), HEIGHT)
 
 
 def best(work: Callable[[], object]) -> float:

@@ -20,9 +20,10 @@ from bench.rendered import LARGE, SMALL, Workload
 from bench.report import Bound, Row, at_least, median, median_ratio, per_second
 from bench.runs import Room, room
 from bench.writing import batches_of
-from gapless.schema import TABLES
+from gapless.chains.evm.tables import TABLES
+from gapless.chains.opening import open_sink
 from gapless.schema.postgres import Dialect
-from gapless.sinks import Batch, open_sink
+from gapless.sinks import Batch
 from gapless.sinks.postgres.copying import copied, filled
 from tests.servers import PostgresServer
 

@@ -18,7 +18,7 @@ from bench.places import Place
 from bench.report import Row, at_most
 from bench.work import JOB
 from gapless.core.events import Codec
-from gapless.core.partitions import blocks
+from gapless.core.partitions import block_heights
 from gapless.core.selector import Range, resolve, summary
 from gapless.ledger import open_ledger
 from gapless.ledger.records import BackfillRequest
@@ -52,8 +52,15 @@ async def create(url: str) -> Created:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     started = time.perf_counter()
     selector = Range("0", str(PARTITIONS - 1))
-    selection = resolve(selector, blocks())
-    request = BackfillRequest("big", *JOB, summary(selector), selection, CHUNK_SIZE)
+    selection = resolve(selector, block_heights())
+    request = BackfillRequest(
+        id="big",
+        job=JOB[0],
+        job_version=JOB[1],
+        selector=summary(selector),
+        selection=selection,
+        chunk_size=CHUNK_SIZE,
+    )
     backfill = await ledger.create(request)
     taken = time.perf_counter() - started
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before

@@ -19,11 +19,11 @@ from typing import Any
 import pyarrow as pa
 
 from bench.report import Row, at_least, head, line, median, median_ratio
-from gapless.schema import TABLES
+from gapless.chains.evm.decode.lossless import keep_block, keep_receipts
+from gapless.chains.evm.decode.structs import parse_block, parse_receipts
+from gapless.chains.evm.decode.tables import decode_blocks
+from gapless.chains.evm.tables import TABLES
 from gapless.schema.arrow import Tables, arrow_schema
-from gapless.sources.evm.decode import decode_blocks
-from gapless.sources.evm.kept import keep_block, keep_receipts
-from gapless.sources.evm.structs import parse_block, parse_receipts
 
 BLOCKS = Path(__file__).parents[2] / "shared" / "data" / "blocks"
 CHAIN = 1

@@ -14,8 +14,8 @@ from bench.node_process import node
 from bench.rendered import LARGE, SMALL, Workload
 from bench.report import Row, at_least, median, median_ratio, per_second
 from bench.runs import Room, room
-from gapless.runtime.fetching import FetchResult
-from gapless.sinks.location import open_sink
+from gapless.blocks.session import FetchResult
+from gapless.chains.opening import open_sink
 
 ROUNDS = 3
 TOO_NEAR = 0.7  # of the ceiling

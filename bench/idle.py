@@ -29,7 +29,7 @@ async def measure(place: Place) -> AsyncIterator[Row]:
 async def _idle_share(url: str, seconds: float, chunks: int) -> float:
     busy = 0.0
 
-    @gapless.job(partitions=gapless.blocks(), chunk_size=1)
+    @gapless.job(partitions=gapless.block_heights(), chunk_size=1)
     async def sleep(chunk: gapless.Chunk, context: gapless.Context) -> None:
         nonlocal busy
         began = time.perf_counter()

@@ -15,7 +15,7 @@ from bench.node_process import node
 from bench.rendered import SMALL
 from bench.report import Row, at_least, at_most, median
 from bench.runs import Room, room
-from gapless.sources.rpc import Learned, Profile
+from gapless.providers import Learned, Profile
 
 LATENCY = 0.2
 ROUNDS = 3

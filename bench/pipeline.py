@@ -12,12 +12,12 @@ from collections.abc import AsyncIterator, Collection
 from typing import cast
 
 from bench.report import Row, at_least, median, per_second
-from gapless.checks.check import Proof
+from gapless.chains.evm import tables
+from gapless.core.proof import Proof
 from gapless.core.ranges import Span
 from gapless.pipeline.flow import Flow
 from gapless.pipeline.stop import Stop
 from gapless.pipeline.unit import Unit
-from gapless.schema import TABLES
 from gapless.schema.arrow import Tables, arrow_schema
 from gapless.sinks import Batch, Sink
 
@@ -31,15 +31,16 @@ class ReadyUnits:
     """A source that has everything already."""
 
     chain_id = 1
+    anchor = tables.BLOCKS
     reorg_depth = 64
     unit = UNIT
 
     def __init__(self) -> None:
-        tables = Tables({table.name: arrow_schema(table).empty_table() for table in TABLES})
+        rows = Tables({table.name: arrow_schema(table).empty_table() for table in tables.TABLES})
         self._units = [
             Unit(
                 Span(first, first + UNIT - 1),
-                tables,
+                rows,
                 [_hash(height) for height in range(first, first + UNIT)],
                 [_hash(height - 1) for height in range(first, first + UNIT)],
                 Proof(),

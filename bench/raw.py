@@ -19,8 +19,9 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gapless.chains.evm.tables import TABLES
 from gapless.core.ranges import Span
-from gapless.schema import TABLES, Table
+from gapless.schema import Table
 from gapless.schema.duckdb import create_table as duckdb_table
 from gapless.schema.sqlite import create_table
 from gapless.sinks import Sink

@@ -17,11 +17,11 @@ from typing import Unpack
 import msgspec
 
 import gapless
+from gapless.blocks.request import FetchOptions
+from gapless.blocks.session import FetchResult
 from gapless.core.backfill import State
 from gapless.ledger import open_ledger
-from gapless.runtime.fetching import FetchResult
-from gapless.runtime.wishes import FetchOptions
-from gapless.sources.rpc import Profile
+from gapless.providers import Profile
 
 NETWORK = "custom"
 

@@ -13,13 +13,13 @@ from bench import raw
 from bench.rendered import LARGE, SMALL, Workload
 from bench.report import Row, at_least, median, median_ratio, per_second
 from bench.runs import room
+from gapless.chains.evm.decode.structs import parse_block, parse_receipts
+from gapless.chains.evm.decode.tables import decode_blocks
+from gapless.chains.opening import open_sink
 from gapless.core.ranges import Span
 from gapless.devnode import simulated
 from gapless.sinks import Batch
-from gapless.sinks.location import open_sink
 from gapless.sinks.parquet.manifest import CELL
-from gapless.sources.evm.decode import decode_blocks
-from gapless.sources.evm.structs import parse_block, parse_receipts
 
 ROUNDS = 3
 SINKS = {

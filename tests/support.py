@@ -20,14 +20,8 @@ from gapless.core.ranges import RangeSet
 from gapless.core.selector import Selection
 from gapless.ledger import Ledger, open_ledger
 from gapless.ledger.database import Database
-from gapless.ledger.records import (
-    Backfill,
-    BackfillRequest,
-    Claim,
-    ClaimRequest,
-    Failure,
-    Progress,
-)
+from gapless.ledger.records import Backfill, BackfillRequest, Claim, ClaimRequest, Failure, Progress
+from gapless.system import System
 
 JOB = ("copy", 1)
 NOON = 1_700_000_000.0
@@ -109,7 +103,8 @@ async def open_at(
     home: Home, clock: Clock | None = None, chance: Chance | None = None, *, actor: str = "test"
 ) -> Ledger:
     """One more ledger on the same database, as another process would open it."""
-    return await open_ledger(home.url, actor=actor, clock=clock, chance=chance or Chance())
+    system = System(database_clock=clock, chance=chance or Chance())
+    return await open_ledger(home.url, actor=actor, system=system)
 
 
 def database_of(ledger: Ledger) -> Database:

@@ -5,7 +5,7 @@ import gapless
 gapless.fetch_sync("ethereum", "18M:+5000", rpc="https://…", to="eth.db")
 assert gapless.verify_sync("eth.db").complete
 
-@gapless.job(partitions=gapless.blocks())
+@gapless.job(partitions=gapless.block_heights())
 async def my_job(chunk, context): ...
 
 async with gapless.Engine("sqlite:///ledger.db") as engine:
@@ -17,22 +17,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gapless.blocks.functions import FetchProgress, fetch, fetch_sync, verify, verify_sync
+    from gapless.blocks.session import FetchResult
     from gapless.core.errors import GaplessError, PermanentError, TransientError
-    from gapless.core.partitions import blocks, daily, epochs, hourly, monthly, static
+    from gapless.core.partitions import block_heights, daily, epochs, hourly, monthly, static
     from gapless.core.retry import RetryPolicy
     from gapless.core.selector import Explicit, Filter, Range
+    from gapless.providers import Providers
     from gapless.runtime.context import BlockingContext, Context
     from gapless.runtime.engine import BackfillHandle, Engine
-    from gapless.runtime.fetching import FetchResult
-    from gapless.runtime.functions import (
-        FetchProgress,
-        fetch,
-        fetch_sync,
-        verify,
-        verify_sync,
-    )
     from gapless.runtime.job import Chunk, Job, job
-    from gapless.sources.rpc import Providers
     from gapless.verification import Report
 
     __version__: str
@@ -56,7 +50,7 @@ __all__ = [
     "RetryPolicy",
     "TransientError",
     "__version__",
-    "blocks",
+    "block_heights",
     "daily",
     "epochs",
     "fetch",
@@ -71,13 +65,13 @@ __all__ = [
 
 _HOMES = {
     "gapless.core.errors": ("GaplessError", "PermanentError", "TransientError"),
-    "gapless.core.partitions": ("blocks", "daily", "epochs", "hourly", "monthly", "static"),
+    "gapless.core.partitions": ("block_heights", "daily", "epochs", "hourly", "monthly", "static"),
     "gapless.core.retry": ("RetryPolicy",),
     "gapless.core.selector": ("Explicit", "Filter", "Range"),
     "gapless.runtime.context": ("BlockingContext", "Context"),
     "gapless.runtime.engine": ("BackfillHandle", "Engine"),
-    "gapless.runtime.fetching": ("FetchResult",),
-    "gapless.runtime.functions": (
+    "gapless.blocks.session": ("FetchResult",),
+    "gapless.blocks.functions": (
         "FetchProgress",
         "fetch",
         "fetch_sync",
@@ -85,7 +79,7 @@ _HOMES = {
         "verify_sync",
     ),
     "gapless.runtime.job": ("Chunk", "Job", "job"),
-    "gapless.sources.rpc": ("Providers",),
+    "gapless.providers": ("Providers",),
     "gapless.verification": ("Report",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

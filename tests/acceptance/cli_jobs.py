@@ -12,7 +12,7 @@ from pathlib import Path
 
 import gapless
 
-BLOCKS = gapless.blocks()
+BLOCKS = gapless.block_heights()
 CHAINS = {
     "ethereum": {"layer": "1", "kind": "evm"},
     "base": {"layer": "2", "kind": "evm"},

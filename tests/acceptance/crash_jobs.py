@@ -87,19 +87,19 @@ def flag_blocking(name: str) -> None:
 # Chaos: many small transactions
 
 
-@gapless.job(partitions=gapless.blocks(), chunk_size=10, lease_seconds=SHORT_LEASE)
+@gapless.job(partitions=gapless.block_heights(), chunk_size=10, lease_seconds=SHORT_LEASE)
 async def chaos(chunk: gapless.Chunk, context: gapless.Context) -> None:
     for height in heights(chunk):
         await asyncio.sleep(WORK)
         await write(chunk, context, height)
 
 
-@gapless.job(partitions=gapless.blocks(), chunk_size=10, lease_seconds=LONG_LEASE)
+@gapless.job(partitions=gapless.block_heights(), chunk_size=10, lease_seconds=LONG_LEASE)
 async def calm(chunk: gapless.Chunk, context: gapless.Context) -> None:
     await chaos(chunk, context)
 
 
-@gapless.job(partitions=gapless.blocks(), chunk_size=10, lease_seconds=SHORT_LEASE)
+@gapless.job(partitions=gapless.block_heights(), chunk_size=10, lease_seconds=SHORT_LEASE)
 def chaos_on_thread(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
     for height in heights(chunk):
         time.sleep(WORK)
@@ -131,7 +131,7 @@ def _run_of(context: gapless.Context | gapless.BlockingContext) -> Run:
     return run
 
 
-@gapless.job(partitions=gapless.blocks(), chunk_size=4, lease_seconds=SHORT_LEASE)
+@gapless.job(partitions=gapless.block_heights(), chunk_size=4, lease_seconds=SHORT_LEASE)
 async def zombie(chunk: gapless.Chunk, context: gapless.Context) -> None:
     first, *others = heights(chunk)
     await write(chunk, context, first)
@@ -161,7 +161,7 @@ async def _deafly(work: Coroutine[Any, Any, None]) -> None:
     task.result()
 
 
-@gapless.job(partitions=gapless.blocks(), chunk_size=4, lease_seconds=SHORT_LEASE)
+@gapless.job(partitions=gapless.block_heights(), chunk_size=4, lease_seconds=SHORT_LEASE)
 def zombie_on_thread(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
     first, *others = heights(chunk)
     write_blocking(chunk, context, first)
@@ -178,7 +178,7 @@ def zombie_on_thread(chunk: gapless.Chunk, context: gapless.BlockingContext) -> 
         write_blocking(chunk, context, height)
 
 
-@gapless.job(partitions=gapless.blocks(), chunk_size=4, lease_seconds=SHORT_LEASE)
+@gapless.job(partitions=gapless.block_heights(), chunk_size=4, lease_seconds=SHORT_LEASE)
 async def zombie_in_transaction(chunk: gapless.Chunk, context: gapless.Context) -> None:
     """Its first run hangs while its transaction is open."""
     for height in heights(chunk):
@@ -192,7 +192,7 @@ async def zombie_in_transaction(chunk: gapless.Chunk, context: gapless.Context) 
 # Leases longer than any test
 
 
-@gapless.job(partitions=gapless.blocks(), chunk_size=5, lease_seconds=LONG_LEASE)
+@gapless.job(partitions=gapless.block_heights(), chunk_size=5, lease_seconds=LONG_LEASE)
 async def long_lease(chunk: gapless.Chunk, context: gapless.Context) -> None:
     """Hangs in the middle of each chunk, as long as nobody says that it has been killed."""
     for height in heights(chunk):
@@ -203,7 +203,7 @@ async def long_lease(chunk: gapless.Chunk, context: gapless.Context) -> None:
 
 
 @gapless.job(
-    partitions=gapless.blocks(),
+    partitions=gapless.block_heights(),
     chunk_size=5,
     lease_seconds=LONG_LEASE,
     retry=gapless.RetryPolicy(lost_limit=3),
@@ -219,7 +219,7 @@ async def deadly(chunk: gapless.Chunk, context: gapless.Context) -> None:
 # Draining
 
 
-@gapless.job(partitions=gapless.blocks(), chunk_size=1000, lease_seconds=LONG_LEASE)
+@gapless.job(partitions=gapless.block_heights(), chunk_size=1000, lease_seconds=LONG_LEASE)
 async def reporting(chunk: gapless.Chunk, context: gapless.Context) -> None:
     """Would never end, but says how far it has come."""
     first, *others = heights(chunk)
@@ -232,7 +232,7 @@ async def reporting(chunk: gapless.Chunk, context: gapless.Context) -> None:
         context.progress(height)
 
 
-@gapless.job(partitions=gapless.blocks(), chunk_size=1, lease_seconds=LONG_LEASE)
+@gapless.job(partitions=gapless.block_heights(), chunk_size=1, lease_seconds=LONG_LEASE)
 async def quiet(chunk: gapless.Chunk, context: gapless.Context) -> None:
     """Says nothing until it is done, which it is once the worker drains."""
     raise_flag("midway")
@@ -241,7 +241,7 @@ async def quiet(chunk: gapless.Chunk, context: gapless.Context) -> None:
     raise_flag("done", heights(chunk))  # a transaction would refuse a run that is to stop
 
 
-@gapless.job(partitions=gapless.blocks(), chunk_size=1, lease_seconds=LONG_LEASE)
+@gapless.job(partitions=gapless.block_heights(), chunk_size=1, lease_seconds=LONG_LEASE)
 def deaf(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
     """Its first run never ends and never looks up."""
     if not _flag("midway").exists():
@@ -251,7 +251,7 @@ def deaf(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
         write_blocking(chunk, context, height)
 
 
-@gapless.job(partitions=gapless.blocks(), chunk_size=5, lease_seconds=LONG_LEASE)
+@gapless.job(partitions=gapless.block_heights(), chunk_size=5, lease_seconds=LONG_LEASE)
 def commits_late(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
     """Its first run commits an effect when its worker has given up on it already."""
     for height in heights(chunk):

@@ -9,10 +9,10 @@ import asyncio
 import sys
 from dataclasses import replace
 
+from gapless.blocks.request import FetchOptions, wish_for
+from gapless.blocks.session import open_fetch, start
 from gapless.config import Config
 from gapless.ledger.records import BackfillRequest
-from gapless.runtime.fetching import open_fetch, start
-from gapless.runtime.wishes import FetchOptions, wish_for
 
 LEASE = 1.0
 

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 import gapless
+from gapless.chains.evm.decode.lossless import keep_block, keep_receipts
+from gapless.chains.evm.decode.tables import decode_blocks
 from gapless.core.backfill import State
 from gapless.core.ranges import RangeSet, Span
-from gapless.sources.evm.decode import decode_blocks
-from gapless.sources.evm.kept import keep_block, keep_receipts
 from tests.anvil import ANVIL, Anvil, anvil
 from tests.conformance.fetch.stage import Contents, contents
 from tests.conformance.sink.conftest import KINDS

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gapless.ledger import Ledger
-from gapless.ledger.workers import Process
+from gapless.system import Process
 from tests.acceptance.commands import Commands
 from tests.support import claim, claim_one, fail, open_at
 
@@ -25,7 +25,7 @@ async def ledger(gapless: Commands) -> AsyncIterator[Ledger]:
 async def join(ledger: Ledger, **unresolved: str) -> None:
     """A live worker with default slots joins."""
     await ledger.register("host:1:abc", Process("host", 1, "0"), {"default": 4})
-    await ledger.see_worker(
+    await ledger.touch_worker(
         "host:1:abc", {name.replace("__", ":"): why for name, why in unresolved.items()}
     )
 

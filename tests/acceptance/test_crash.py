@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from gapless.core.backfill import State
-from gapless.core.chunk import Status, Tries
+from gapless.core.chunk import FailureCounts, Status
 from gapless.runtime.job import Job
 from tests.acceptance import crash_jobs as jobs
 from tests.acceptance.chaos import INTERRUPTED, Plan, Storm
@@ -232,7 +232,7 @@ async def test_a_job_that_reports_progress_is_given_back_at_once(
     await fleet.flag("began-0")
     assert await worker.drained() == 0
     chunk = await stage.chunk(backfill)
-    assert (chunk.status, chunk.tries) == (Status.PENDING, Tries())
+    assert (chunk.status, chunk.failures) == (Status.PENDING, FailureCounts())
     assert chunk.progress.last_processed == 0
 
     fleet.raise_flag("hurry")
@@ -268,7 +268,7 @@ async def test_a_thread_that_does_not_listen_is_left_behind(
     await fleet.flag("midway")
     assert await worker.drained() == INTERRUPTED
     chunk = await stage.chunk(backfill)
-    assert (chunk.status, chunk.tries) == (Status.PENDING, Tries())
+    assert (chunk.status, chunk.failures) == (Status.PENDING, FailureCounts())
     assert chunk.progress.last_processed in reached
 
     assert await fleet.worker("--until-idle").exit_code() == 0
@@ -310,7 +310,7 @@ async def test_workers_survive_an_outage_of_the_database(
         for backfill in backfills:
             await stage.ended(backfill)
             await stage.assert_exactly_once(backfill, 200)
-            assert {each.tries.attempts for each in await stage.ledger.chunks(backfill)} == {0}
+            assert {each.failures.attempts for each in await stage.ledger.chunks(backfill)} == {0}
         assert [await worker.drained() for worker in workers] == [0, 0, 0]
 
 

@@ -17,10 +17,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from gapless.chains.opening import open_sink
 from gapless.cli.app import main
 from gapless.core.ranges import Span
 from gapless.export import output
-from gapless.sinks import open_sink
 from tests.conformance.sink.stage import CHAIN_ID, HEAD, batch, listed, rows_of
 
 

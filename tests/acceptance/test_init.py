@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gapless import config
-from gapless.networks import NETWORKS
+from gapless.chains.evm.networks import NETWORKS
 from tests import forks
 from tests.acceptance.commands import PATIENCE
 

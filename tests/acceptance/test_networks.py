@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from gapless.networks import NETWORKS
+from gapless.chains import networks
 from tests.acceptance.commands import Commands
 
 
 def test_a_line_for_each_network(sqlite_gapless: Commands) -> None:
     head, *rows = sqlite_gapless("networks").stdout.splitlines()
     assert head.split("  ")[0] == "network"
-    assert [row.split()[0] for row in rows] == [*NETWORKS]
+    assert [row.split()[0] for row in rows] == [it.name for it in networks()]
     assert rows[0].split()[1:4] == ["1", "eth,", "mainnet"]
     assert "finalized, or 64 blocks deep" in rows[0]
     (optimism,) = (row for row in rows if row.startswith("optimism "))
@@ -18,7 +18,7 @@ def test_a_line_for_each_network(sqlite_gapless: Commands) -> None:
 
 def test_json_for_scripts(sqlite_gapless: Commands) -> None:
     found = {each["name"]: each for each in sqlite_gapless.json("networks")}
-    assert [*found] == [*NETWORKS]
+    assert [*found] == [it.name for it in networks()]
     ethereum = found["ethereum"]
     assert (ethereum["chain_id"], ethereum["aliases"]) == (1, ["eth", "mainnet"])
     assert ethereum["finality"] == {"tag": "finalized", "depth": 64}

@@ -11,7 +11,7 @@ from tests.servers import PostgresServer
 from tests.soak.one_transaction import Storm
 
 
-async def test_rows_progress_and_coverage_agree_after_every_crash(postgres: PostgresServer) -> None:
+async def test_rows_and_progress_agree_after_every_crash(postgres: PostgresServer) -> None:
     seed = secrets.randbelow(10**9)
     storm = Storm(postgres, seed)
     assert await storm.rage(rounds=3) == [], f"seed {seed}"

@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gapless.chains.opening import open_sink
 from gapless.core.ranges import Span
 from gapless.schema.arrow import Tables
-from gapless.sinks import Request, open_sink
+from gapless.sinks import Request
 from tests.acceptance.commands import Commands
 from tests.acceptance.test_devnode import devnode
 from tests.conformance.sink.conftest import ALL, target_of

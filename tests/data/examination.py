@@ -6,15 +6,17 @@ from typing import Any
 
 import msgspec
 
-from gapless.checks.check import Proof, check_block
-from gapless.checks.levels import Level
-from gapless.networks import Network, network_of_chain
-from gapless.sources.evm.structs import Block, Header, Receipt, parse_block, parse_receipts
+from gapless.chains import Level
+from gapless.chains.evm.checks.check import check_block
+from gapless.chains.evm.decode.structs import Block, Header, Receipt, parse_block, parse_receipts
+from gapless.chains.evm.networks import EvmNetwork
+from gapless.core.proof import Proof
 from tests.data.recorded import RealBlock
+from tests.evm import checks_of, evm_network
 
 
-def network(it: RealBlock) -> Network:
-    return network_of_chain(it.chain_id)
+def network(it: RealBlock) -> EvmNetwork:
+    return evm_network(it.chain_id)
 
 
 def parsed(raw: dict[str, Any]) -> Block:
@@ -41,4 +43,4 @@ def check(
     """Checks a real block, or what became of it."""
     whole = parsed(it.block if block is None else block)
     answered = parsed_receipts(it.receipts if receipts is None else receipts)
-    return check_block(whole, answered, network(it), level.checks, it.height)
+    return check_block(whole, answered, network(it), checks_of(level), it.height)

@@ -12,8 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from gapless.core.evm.bloom import bloom_of
-from gapless.schema import BLOCKS, LOGS, TRANSACTIONS, WITHDRAWALS, Kind, Table
+from gapless.chains.evm.codec.bloom import bloom_of
+from gapless.chains.evm.tables import BLOCKS, LOGS, TRANSACTIONS, WITHDRAWALS
+from gapless.schema import Kind, Table
 from gapless.schema.arrow import Tables
 
 Json = dict[str, Any]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gapless.checks.levels import Level
-from gapless.core.evm.checkpoints import CHECKPOINTS
-from gapless.networks import Check
+from gapless.chains import Level
+from gapless.chains.evm.check_names import Check
+from gapless.chains.evm.checkpoints import CHECKPOINTS
 from tests.data.examination import check
 from tests.data.recorded import RealBlock, real_blocks, with_blocks
 

@@ -16,14 +16,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from gapless.export import FORMATS, LAYOUTS, find_layout
+from gapless.chains.evm.decode.structs import parse_block, parse_receipts
+from gapless.chains.evm.decode.tables import decode_blocks
+from gapless.export import FORMATS, find_layout, layout_sets
 from gapless.export.stream import read_columns
 from gapless.schema.arrow import Tables
-from gapless.sources.evm.decode import decode_blocks
-from gapless.sources.evm.structs import parse_block, parse_receipts
 from tests.data.recorded import DATA, RealBlock, real_blocks, with_blocks
 from tests.unit.export.stage import as_stored
 
+LAYOUTS = {schema: each.tables for schema, each in layout_sets().items()}
 ETL = DATA / "etl"
 BLOCKS_JOB = ETL / "test_export_blocks_job"
 RECEIPTS_JOB = ETL / "test_export_receipts_job" / "receipts_with_logs"

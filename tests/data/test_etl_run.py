@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from bench.peers.installing import HOME
+from gapless.chains.evm.decode.structs import parse_block, parse_receipts
+from gapless.chains.evm.decode.tables import decode_blocks
 from gapless.devnode import Chain, DevNode, Parameters, replayed, simulated
-from gapless.export import VERSIONS
+from gapless.export import layout_sets
 from gapless.schema.arrow import Tables
-from gapless.sources.evm.decode import decode_blocks
-from gapless.sources.evm.structs import parse_block, parse_receipts
 from tests.data.recorded import CHAINS, with_chains
 from tests.data.test_etl_files import exported
 
@@ -50,7 +50,7 @@ async def test_the_files_are_equal(chain: Chain, format_name: str, tmp_path: Pat
 
 
 async def test_the_version_that_runs_is_the_one_that_we_name() -> None:
-    assert (await _run("--version")).split()[-1] == VERSIONS["ethereum-etl"]
+    assert (await _run("--version")).split()[-1] == layout_sets()["ethereum-etl"].version
 
 
 async def _export(url: str, head: int, format_name: str, folder: Path) -> None:

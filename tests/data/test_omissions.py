@@ -16,16 +16,16 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gapless.checks.check import check_block
-from gapless.checks.completion import complete
-from gapless.checks.levels import Level
+from gapless.chains import Level
+from gapless.chains.evm.checks.check import check_block
+from gapless.chains.evm.checks.completion import complete
+from gapless.chains.evm.decode.lossless import keep_block, keep_receipts
+from gapless.chains.evm.decode.tables import decode_blocks
 from gapless.core.errors import BadAnswer
-from gapless.networks import network_of_chain
 from gapless.schema.arrow import Tables
-from gapless.sources.evm.decode import decode_blocks
-from gapless.sources.evm.kept import keep_block, keep_receipts
 from tests.data.recorded import real_block, with_blocks
 from tests.data.test_unprovable_fields import LAWFUL, Path, at, replaced, whole
+from tests.evm import checks_of, evm_network
 
 pytestmark = with_blocks
 
@@ -58,12 +58,12 @@ UNCOMMITTED = {
 
 def stored(chain: str, height: int, value: dict[str, Any]) -> Tables:
     """What the default level stores of an answer, or `BadAnswer`."""
-    network = network_of_chain(real_block(chain, height).chain_id)
+    network = evm_network(real_block(chain, height).chain_id)
     assert network.chain_id is not None
     block = keep_block(msgspec.json.encode(value["block"]))
     receipts = keep_receipts(msgspec.json.encode(value["receipts"]), block)
     complete(block, receipts, network, height)
-    check_block(block, receipts, network, Level.AUTO.checks, height)
+    check_block(block, receipts, network, checks_of(Level.AUTO), height)
     return decode_blocks([block], [receipts], network.chain_id)
 
 

@@ -6,18 +6,18 @@ import json
 
 import pytest
 
-from gapless.core.errors import BadAnswer
-from gapless.schema.arrow import Tables
-from gapless.sources.evm.decode import decode_blocks, decode_headers
-from gapless.sources.evm.kept import keep_block, keep_receipts, keeps_something, unknown_keys
-from gapless.sources.evm.range_logs import decode_range_logs
-from gapless.sources.evm.structs import (
+from gapless.chains.evm.decode.logs import decode_range_logs
+from gapless.chains.evm.decode.lossless import has_extra, keep_block, keep_receipts, unknown_keys
+from gapless.chains.evm.decode.structs import (
     RangeLog,
     parse_block,
     parse_light_block,
     parse_logs,
     parse_receipts,
 )
+from gapless.chains.evm.decode.tables import decode_blocks, decode_headers
+from gapless.core.errors import BadAnswer
+from gapless.schema.arrow import Tables
 from tests.data.rebuilt import Json, differences, rebuilt
 from tests.data.recorded import RealBlock, real_blocks, real_chain, with_blocks, with_chains
 
@@ -56,7 +56,7 @@ def test_the_answer_can_be_made_again_from_the_tables(it: RealBlock) -> None:
 def test_the_fast_decoder_differs_only_in_what_it_does_not_keep(it: RealBlock) -> None:
     block = keep_block(raw(it.block))
     receipts = keep_receipts(raw(it.receipts), block) if it.receipts else []
-    unkept = ["extra"] if keeps_something(block, receipts) else []
+    unkept = ["extra"] if has_extra(block, receipts) else []
     for name, table in fast(it).items():
         table.validate(full=True)
         assert table.drop_columns(unkept).equals(kept(it)[name].drop_columns(unkept))
@@ -69,7 +69,7 @@ def test_a_key_is_unknown_only_where_something_is_kept() -> None:
         receipts = keep_receipts(raw(it.receipts), block) if it.receipts else []
         unknown = unknown_keys(raw(it.block)) | unknown_keys(raw(it.receipts or []))
         # One Cronos node counts the transactions in its logs otherwise than in its receipts.
-        expected = keeps_something(block, receipts) and str(it) != "cronos-131465"
+        expected = has_extra(block, receipts) and str(it) != "cronos-131465"
         assert bool(unknown) is expected, it
 
 

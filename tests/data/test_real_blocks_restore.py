@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from gapless.checks.completion import complete
-from gapless.checks.levels import Level
-from gapless.checks.rows import examine_rows, provable
-from gapless.networks import Check, network_of_chain
+from gapless.chains import Level
+from gapless.chains.evm.check_names import Check
+from gapless.chains.evm.checks.completion import complete
+from gapless.chains.evm.checks.rows import examine_rows, provable
+from gapless.chains.evm.decode.lossless import keep_block, keep_receipts
+from gapless.chains.evm.decode.restore import restore
+from gapless.chains.evm.decode.structs import Block, LightBlock
+from gapless.chains.evm.decode.tables import decode_blocks, decode_headers
 from gapless.schema.arrow import Tables
-from gapless.sources.evm.decode import decode_blocks, decode_headers
-from gapless.sources.evm.kept import keep_block, keep_receipts
-from gapless.sources.evm.restore import restore
-from gapless.sources.evm.structs import Block, LightBlock
 from tests.conformance.sink.stage import with_column
 from tests.data.examination import check
 from tests.data.recorded import RealBlock, real_blocks, with_blocks
 from tests.data.test_real_blocks_decode import HONEST, PROVEN, fast, kept, raw
+from tests.evm import checks_of, evm_network
 
 pytestmark = with_blocks
 
@@ -59,15 +60,15 @@ def stored(it: RealBlock) -> Tables:
     """The tables as a fetch stores them: what the node left out is filled in."""
     block = keep_block(raw(it.block))
     receipts = None if it.receipts is None else keep_receipts(raw(it.receipts), block)
-    complete(block, receipts, network_of_chain(it.chain_id), it.height)
+    complete(block, receipts, evm_network(it.chain_id), it.height)
     return decode_blocks([block], None if receipts is None else [receipts], it.chain_id)
 
 
 @pytest.mark.parametrize("it", HONEST, ids=str)
 def test_rows_prove_what_the_answer_proved(it: RealBlock) -> None:
-    network = network_of_chain(it.chain_id)
+    network = evm_network(it.chain_id)
     for level in Level:
-        found = examine_rows(stored(it), network, it.chain_id, level.checks)
+        found = examine_rows(stored(it), network, it.chain_id, checks_of(level))
         assert found.flaws == []
         proven = check(it, level).proven
         lacking = proven & provable(proven, [*stored(it)]) - found.proof.proven
@@ -78,8 +79,8 @@ def test_rows_prove_what_the_answer_proved(it: RealBlock) -> None:
 @pytest.mark.parametrize("it", PROVEN, ids=str)
 def test_fewer_tables_prove_less_and_contradict_nothing(it: RealBlock, datasets: set[str]) -> None:
     tables = Tables({name: rows for name, rows in stored(it).items() if name in datasets})
-    network = network_of_chain(it.chain_id)
-    found = examine_rows(tables, network, it.chain_id, Level.SENDERS.checks)
+    network = evm_network(it.chain_id)
+    found = examine_rows(tables, network, it.chain_id, checks_of(Level.SENDERS))
     assert found.flaws == []
     assert Check.RECEIPTS_ROOT not in found.proof.proven or datasets >= {"transactions", "logs"}
     assert Check.TRANSACTIONS_ROOT not in found.proof.proven or "transactions" in datasets
@@ -90,9 +91,9 @@ def test_fewer_tables_prove_less_and_contradict_nothing(it: RealBlock, datasets:
 def test_what_follows_from_others_cannot_be_empty(it: RealBlock) -> None:
     """A fetch fills it in, so it was taken away."""
     tables = stored(it)
-    network = network_of_chain(it.chain_id)
+    network = evm_network(it.chain_id)
     for column in ("gas_used", "effective_gas_price", "blob_gas_used", "contract_address"):
         rows = tables["transactions"]
         if rows[column].null_count < rows.num_rows:
             emptied = Tables({**tables, "transactions": with_column(rows, column, None)})
-            assert examine_rows(emptied, network, it.chain_id, Level.ROOTS.checks).flaws
+            assert examine_rows(emptied, network, it.chain_id, checks_of(Level.ROOTS)).flaws

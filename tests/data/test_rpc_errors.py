@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gapless.sources.reactions import Reaction, Refusal, understand
+from gapless.providers.provider_errors import Reaction, Refusal, classify
 
 RECORDED = Path(__file__).parents[3] / "shared" / "data" / "rpc_errors.json"
 EXPECTED = {
@@ -48,7 +48,7 @@ def of(error: dict[str, Any]) -> Refusal:
         value if isinstance(value, int) else None for value in (error["code"], error["http_status"])
     )
     data = error["suggested_range_rule"] if error["message"] == "invalid params" else ""
-    return understand(f"{error['message']} {data}", code, status)
+    return classify(f"{error['message']} {data}", code, status)
 
 
 @pytest.mark.skipif(not RECORDED.exists(), reason="no recorded provider errors beside the project")
@@ -84,7 +84,7 @@ def test_a_recorded_refusal_is_understood(error: dict[str, Any]) -> None:
     ],
 )
 def test_numbers_are_read_from_the_words(message: str, refusal: Refusal | None) -> None:
-    assert understand(message) == (refusal or Refusal(Reaction.SLOW_DOWN, wait_seconds=5.0))
+    assert classify(message) == (refusal or Refusal(Reaction.SLOW_DOWN, wait_seconds=5.0))
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_numbers_are_read_from_the_words(message: str, refusal: Refusal | None) 
     ],
 )
 def test_a_method_that_is_not_offered(message: str, code: int) -> None:
-    assert understand(message, code).reaction is Reaction.OTHER_METHOD
+    assert classify(message, code).reaction is Reaction.OTHER_METHOD
 
 
 @pytest.mark.parametrize(
@@ -116,12 +116,12 @@ def test_a_method_that_is_not_offered(message: str, code: int) -> None:
     ],
 )  # fmt: skip
 def test_what_only_looks_like_a_missing_method(message: str, reaction: Reaction) -> None:
-    assert understand(message, -32000).reaction is reaction
+    assert classify(message, -32000).reaction is reaction
 
 
 def test_code_and_status_speak_where_no_word_does() -> None:
-    assert understand("", -32601).reaction is Reaction.OTHER_METHOD
-    assert understand("", 4444).reaction is Reaction.ELSEWHERE
-    assert understand("", None, 429).reaction is Reaction.SLOW_DOWN
-    assert understand("", -32005, 429).reaction is Reaction.SLOW_DOWN
-    assert understand("", None, 413).reaction is Reaction.SMALLER_RANGE
+    assert classify("", -32601).reaction is Reaction.OTHER_METHOD
+    assert classify("", 4444).reaction is Reaction.ELSEWHERE
+    assert classify("", None, 429).reaction is Reaction.SLOW_DOWN
+    assert classify("", -32005, 429).reaction is Reaction.SLOW_DOWN
+    assert classify("", None, 413).reaction is Reaction.SMALLER_RANGE

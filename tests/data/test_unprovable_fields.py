@@ -16,9 +16,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gapless.checks.check import Proof
-from gapless.checks.levels import Level
+from gapless.chains import Level
 from gapless.core.errors import BadAnswer
+from gapless.core.proof import Proof
 from tests.data.examination import check
 from tests.data.recorded import real_block, with_blocks
 

@@ -10,18 +10,19 @@ from typing import Any
 import msgspec
 
 from gapless import config
-from gapless.checks.levels import Level
+from gapless.blocks.request import FetchOptions
+from gapless.blocks.session import FetchResult
+from gapless.chains import Level
+from gapless.chains.evm.check_names import Check
 from gapless.config.environment import VARIABLES
-from gapless.networks import Check
-from gapless.runtime.fetching import FetchResult
-from gapless.runtime.wishes import FetchOptions
+from gapless.providers.provider_errors import Reaction
 from gapless.sinks.sqlite import ranges
-from gapless.sources.reactions import Reaction
 from gapless.telemetry.actions import ACTIONS
 from gapless.telemetry.metrics import METRICS, Kind
 from scripts import data_reference
 from tests.conformance.fetch.test_fault_matrix import MATRIX
 from tests.docs import pages
+from tests.evm import checks_of
 
 SECTIONS: dict[str, type[msgspec.Struct]] = {
     "fetch": config.Fetch,
@@ -137,7 +138,7 @@ def actions(tree: ast.Module) -> set[str]:
 
 def test_every_check_and_its_level() -> None:
     levels = {
-        check: next((level for level in Level if check in level.checks), "") for check in Check
+        check: next((level for level in Level if check in checks_of(level)), "") for check in Check
     }
     shown = {
         row[0].strip("`"): row[1]

@@ -3,7 +3,7 @@
     python -m tests.soak.one_transaction --rounds 200 [--seed N]
 
 In each round a fetch goes on where the last one died, until it is killed with -9, or the server is
-stopped with `-m immediate` under it. Then rows, records, progress and coverage must agree. A range
+stopped with `-m immediate` under it. Then rows, records and progress must agree. A range
 that is done is compared with the chain itself, and a new one begins.
 """
 
@@ -23,9 +23,9 @@ from multiprocessing.process import BaseProcess
 import asyncpg
 
 import gapless
+from gapless.blocks.request import FetchOptions
 from gapless.core.ranges import Span
 from gapless.devnode import Chain, DevNode, Parameters, simulated
-from gapless.runtime.wishes import FetchOptions
 from tests.agreement import disagreements
 from tests.conformance.fetch.stage import contents, truth
 from tests.servers import PostgresConfig, PostgresServer

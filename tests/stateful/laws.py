@@ -296,7 +296,7 @@ def _planned(chunk: Chunk) -> Chunk:
         attempts=0,
         lost=0,
         last_processed=None,
-        failed_behind=None,
+        last_failure_position=None,
         holes=RangeSet(),
     )
 
@@ -319,7 +319,7 @@ def _check_named(change: _Change, old: Chunk) -> None:
 def _check_failure(change: _Change, old: Chunk) -> None:
     failure, policy = change.act.failure, change.backfill.retry
     assert failure is not None
-    progressed = change.new.last_processed != old.failed_behind
+    progressed = change.new.last_processed != old.last_failure_position
     if failure.ledger_lost:
         _check_loss(change, old, progressed=progressed)
         return
@@ -339,7 +339,7 @@ def _check_recovery(change: _Change, old: Chunk) -> None:
     """A lease that ended without a word leaves the chunk as it was last told of."""
     assert old.missing, f"lost, although all was done: {change}"
     assert change.new.progress == old.progress, f"progress changed: {change}"
-    _check_loss(change, old, progressed=old.last_processed != old.failed_behind)
+    _check_loss(change, old, progressed=old.last_processed != old.last_failure_position)
 
 
 def _check_loss(change: _Change, old: Chunk, *, progressed: bool) -> None:

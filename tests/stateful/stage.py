@@ -28,7 +28,7 @@ from gapless.core.retry import RetryKind
 from gapless.ledger import Ledger, claims
 from gapless.ledger.database import Database, Transaction
 from gapless.ledger.records import Claim, ClaimRequest, Failure, Progress
-from gapless.ledger.workers import Process
+from gapless.system import Process, System
 from tests.stateful import laws
 from tests.stateful.laws import Act, Deed
 from tests.stateful.replies import Reply, UnreliableDatabase
@@ -143,7 +143,7 @@ class Stage(RuleBasedStateMachine):
         return self._run(done())
 
     def refused(self, error: type[BaseException], operation: Callable[[], Work[Any]]) -> None:
-        """Tries something that must be refused, without a trace."""
+        """FailureCounts something that must be refused, without a trace."""
         before = self.tables
         try:
             self.do(Act(Deed.OTHER), operation)
@@ -394,7 +394,7 @@ class Stage(RuleBasedStateMachine):
         chances = cycle((0.0, 0.5, 0.9375))
         inner, self._eyes = await self._connect(bound)
         self._database = UnreliableDatabase(inner, self._prepare, self._witness, self._others)
-        self.ledger = Ledger(self._database, "", lambda: next(chances))
+        self.ledger = Ledger(self._database, "", System(chance=lambda: next(chances)))
         for worker in range(WORKERS):
             await self.register(worker)
 

@@ -42,7 +42,7 @@ class Chunk:
     owner: str | None
     due: float | None
     last_processed: int | None
-    failed_behind: int | None
+    last_failure_position: int | None
     holes: RangeSet
     ended_at: float | None
     purged_at: float | None
@@ -222,7 +222,7 @@ async def read(tables: Tables) -> Snapshot:
 
 CHUNK_COLUMNS = (
     "backfill_id, chunk_index, rank, first, last, status, attempts, lost, fence, claim_id, owner,"
-    " due, last_processed, failed_behind, holes, ended_at, purged_at"
+    " due, last_processed, last_failure_position, holes, ended_at, purged_at"
 )
 BACKFILL_COLUMNS = (
     "id, job, job_version, selection, partitions, chunk_size, chunk_total, planned,"

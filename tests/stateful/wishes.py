@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import strategies as st
 
 from gapless.core.chunk import Order
-from gapless.core.partitions import Scheme, blocks, static
+from gapless.core.partitions import Scheme, block_heights, static
 from gapless.core.retry import RetryKind, RetryPolicy
 from gapless.core.selector import Explicit, Range, Selector, resolve, summary
 from gapless.ledger.groups import Hook
@@ -79,9 +79,9 @@ class Wish:
         keys = self.keys
         match self.shape:
             case "range":
-                return Range(keys[0], keys[-1]), blocks()
+                return Range(keys[0], keys[-1]), block_heights()
             case "explicit":
-                return Explicit.of(reversed(keys)), blocks()
+                return Explicit.of(reversed(keys)), block_heights()
             case _:
                 return Explicit.of(keys), static(sorted(keys))
 

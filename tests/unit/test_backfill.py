@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from gapless.core.backfill import (
     Command,
     Lifecycle,
+    OpenWork,
     State,
     Stop,
-    Tally,
     apply,
     decide,
     describe,
@@ -112,24 +112,24 @@ def test_a_backfill_ends_when_nothing_is_left(
     backfill: Lifecycle, left: str, expected: str
 ) -> None:
     names = ("running", "waiting", "unplanned", "abandoned")
-    events = settle(backfill, Tally(*(int(name == left) for name in names)))
+    events = settle(backfill, OpenWork(*(int(name == left) for name in names)))
     assert [apply(backfill, event).state for event in events] == (
         [] if expected == "=" else [expected]
     )
 
 
-Step = Command | Tally
+Step = Command | OpenWork
 steps = st.lists(
     st.sampled_from(Command)
     | st.builds(
-        Tally, *(st.integers(0, 1) for _ in ("running", "waiting", "unplanned", "abandoned"))
+        OpenWork, *(st.integers(0, 1) for _ in ("running", "waiting", "unplanned", "abandoned"))
     ),
     max_size=30,
 )
 
 
 def taken(backfill: Lifecycle, step: Step) -> tuple[Event, ...]:
-    if isinstance(step, Tally):
+    if isinstance(step, OpenWork):
         return settle(backfill, step)
     try:
         return decide(backfill, step)

@@ -7,13 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from gapless.checks.levels import Level
+from gapless.blocks.holding import suffices
+from gapless.blocks.spec import BlocksSpec, known_hashes
+from gapless.chains import Level, find_network
+from gapless.chains.evm.check_names import BASIC, Check
 from gapless.core.anchors import Anchor
 from gapless.core.errors import UsageError
 from gapless.core.ranges import Span
-from gapless.networks import BASIC, Check, find_network
-from gapless.runtime.blocks_spec import BlocksSpec, known_hashes
-from gapless.runtime.holding import suffices
+from tests.evm import checks_of
 
 SAVED = {
     "network": "optimism",
@@ -26,7 +27,7 @@ SAVED = {
     "batch_size": 100,
 }
 BEDROCK = 105_235_063
-OF_ROLLUPS = Level.AUTO.checks - {Check.WITHDRAWALS_ROOT}
+OF_ROLLUPS = checks_of(Level.AUTO) - {Check.WITHDRAWALS_ROOT}
 
 
 def saved(checks: frozenset[Check], **fields: Any) -> BlocksSpec:
@@ -51,7 +52,7 @@ def test_its_checks_are_those_that_the_level_stood_for() -> None:
 def test_no_block_needs_a_proof_that_its_network_does_not_offer(
     made: frozenset[Check], span: Span, enough: bool
 ) -> None:
-    assert suffices(frozenset[str](made), span, saved(Level.AUTO.checks)) is enough
+    assert suffices(frozenset[str](made), span, saved(checks_of(Level.AUTO))) is enough
 
 
 def test_two_hashes_of_one_height_contradict_each_other() -> None:

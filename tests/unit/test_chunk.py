@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from gapless.core.chunk import (
     ENDED,
+    FailureCounts,
     Order,
     Status,
-    Tries,
     Verdict,
     after_failure,
     after_loss,
@@ -106,24 +106,24 @@ def test_the_ended_statuses() -> None:
     assert {Status.COMPLETE, Status.ABANDONED, Status.CANCELLED} == ENDED
 
 
-tries = st.builds(Tries, st.integers(0, 20), st.integers(0, 20))
+tries = st.builds(FailureCounts, st.integers(0, 20), st.integers(0, 20))
 
 
 @given(tries)
-def test_a_failure_counts_on_and_ends_a_row_of_losses(before: Tries) -> None:
-    assert before.failed(progressed=False) == Tries(before.attempts + 1, 0)
-    assert before.failed(progressed=True) == Tries(1, 0)
+def test_a_failure_counts_on_and_ends_a_row_of_losses(before: FailureCounts) -> None:
+    assert before.failed(progressed=False) == FailureCounts(before.attempts + 1, 0)
+    assert before.failed(progressed=True) == FailureCounts(1, 0)
 
 
 @given(tries)
-def test_a_loss_counts_on_and_is_no_failure(before: Tries) -> None:
-    assert before.lost_worker(progressed=False) == Tries(before.attempts, before.lost + 1)
-    assert before.lost_worker(progressed=True) == Tries(0, 1)
+def test_a_loss_counts_on_and_is_no_failure(before: FailureCounts) -> None:
+    assert before.lost_worker(progressed=False) == FailureCounts(before.attempts, before.lost + 1)
+    assert before.lost_worker(progressed=True) == FailureCounts(0, 1)
 
 
 @given(tries, st.booleans(), st.floats(0, 1, exclude_max=True))
 def test_a_permanent_error_abandons_unless_the_policy_never_does(
-    before: Tries, progressed: bool, chance: float
+    before: FailureCounts, progressed: bool, chance: float
 ) -> None:
     for policy in (RetryPolicy(), RetryPolicy.schedule(), RetryPolicy.halt()):
         verdict = after_failure(
@@ -136,28 +136,28 @@ def test_a_permanent_error_abandons_unless_the_policy_never_does(
 
 
 def test_a_transient_error_waits_by_the_policy_until_it_gives_up() -> None:
-    now, verdicts = Tries(), []
+    now, verdicts = FailureCounts(), []
     for _ in range(6):
         verdict = after_failure(RetryPolicy(), now, progressed=False, permanent=False, chance=0.0)
         verdicts.append((verdict.status, verdict.delay))
-        now = verdict.tries
+        now = verdict.failures
     assert verdicts[:5] == [(Status.FAILED, 120.0 * 2**n) for n in range(5)]
     assert verdicts[5] == (Status.ABANDONED, None)
 
 
 def test_progress_keeps_a_chunk_alive_for_ever() -> None:
-    now = Tries()
+    now = FailureCounts()
     for _ in range(50):
         verdict = after_failure(RetryPolicy(), now, progressed=True, permanent=False, chance=0.0)
-        assert verdict == Verdict(Tries(1, 0), 120)
-        now = after_loss(RetryPolicy(), verdict.tries, progressed=True, chance=0.0).tries
-        assert now == Tries(0, 1)
+        assert verdict == Verdict(FailureCounts(1, 0), 120)
+        now = after_loss(RetryPolicy(), verdict.failures, progressed=True, chance=0.0).failures
+        assert now == FailureCounts(0, 1)
 
 
 def test_a_chunk_that_kills_ten_workers_is_abandoned() -> None:
-    now, statuses = Tries(), []
+    now, statuses = FailureCounts(), []
     for _ in range(10):
         verdict = after_loss(RetryPolicy(), now, progressed=False, chance=0.0)
         statuses.append(verdict.status)
-        now = verdict.tries
+        now = verdict.failures
     assert statuses == [Status.FAILED] * 9 + [Status.ABANDONED]

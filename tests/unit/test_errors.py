@@ -11,7 +11,7 @@ import pytest
 from gapless.core import errors
 from gapless.core.errors import GaplessError, UsageError
 from gapless.core.remedies import EndBackfill
-from gapless.sources.rpc import Refused
+from gapless.providers import Refused
 
 
 def _needs_no_words(error: type[GaplessError]) -> bool:

@@ -19,7 +19,7 @@ from gapless.core.events import (
     Event,
     RunRequested,
 )
-from gapless.core.partitions import Scheme, blocks, static
+from gapless.core.partitions import Scheme, block_heights, static
 from gapless.core.retry import RetryPolicy
 from gapless.core.selector import Explicit, Filter, Range, Selector, resolve, summary
 
@@ -72,7 +72,7 @@ WALLETS = [f"0x{n:040x}" for n in range(100_000)]
 @pytest.mark.parametrize(
     ("selector", "scheme", "partitions"),
     [
-        (Range("0", "9999999"), blocks(), 10_000_000),
+        (Range("0", "9999999"), block_heights(), 10_000_000),
         (Explicit.of(WALLETS), static(WALLETS), 100_000),
         (Filter(TAGS), static(dict.fromkeys(WALLETS, TAGS)), 100_000),
     ],

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from gapless.chains import find_network, network_of_chain, networks
+from gapless.chains.evm.check_names import BASIC, FULL, Check
+from gapless.chains.evm.networks import CUSTOM
 from gapless.core.errors import UsageError
-from gapless.networks import (
-    ALIASES,
-    BASIC,
-    CUSTOM,
-    FULL,
-    NETWORKS,
-    Check,
-    find_network,
-    network_of_chain,
-)
 
+NETWORKS = {it.name: it for it in networks()}
 WANTED = "ethereum sepolia holesky base optimism arbitrum polygon bsc avalanche gnosis custom"
 
 
@@ -31,8 +25,8 @@ def test_a_network_is_found_by_its_name_and_its_chain_id(name: str) -> None:
 def test_no_two_networks_share_a_name_an_alias_or_a_chain_id() -> None:
     ids = [each.chain_id for each in NETWORKS.values()]
     assert len(set(ids)) == len(ids)
-    assert not NETWORKS.keys() & ALIASES.keys()
-    assert set(ALIASES.values()) <= NETWORKS.keys()
+    aliases = [alias for each in NETWORKS.values() for alias in each.aliases]
+    assert len({*aliases, *NETWORKS}) == len(aliases) + len(NETWORKS)
 
 
 def test_an_unknown_name_comes_with_a_hint() -> None:

@@ -16,7 +16,7 @@ from gapless.core.partitions import (
     OrdinalScheme,
     Window,
     Windows,
-    blocks,
+    block_heights,
     daily,
     epochs,
     hourly,
@@ -128,7 +128,7 @@ def test_heights_have_no_tags() -> None:
 
 
 def test_only_existing_partitions_have_an_ordinal() -> None:
-    scheme = blocks(100, 200)
+    scheme = block_heights(100, 200)
     assert scheme.ordinal("150") == 150
     for key in ("99", "201"):
         with pytest.raises(BadSelector, match=f"there is no partition `{key}`") as error:
@@ -142,7 +142,7 @@ def test_only_existing_partitions_have_an_ordinal() -> None:
 @pytest.mark.parametrize(
     ("scheme", "kind", "size"),
     [
-        (blocks("18M"), "blocks", 1000),
+        (block_heights("18M"), "blocks", 1000),
         (hourly("2024-01-01T00"), "hourly", 1),
         (daily("2024-01-01", "2024-01-31"), "daily", 1),
         (monthly("2024-01"), "monthly", 1),
@@ -156,8 +156,8 @@ def test_each_kind_has_its_own_chunk_size(scheme: OrdinalScheme, kind: str, size
 
 def test_bounds_must_not_be_inverted() -> None:
     with pytest.raises(BadSelector, match="end at `5`, before their start `9`"):
-        blocks(9, 5)
-    assert blocks(9, 9).last == 9
+        block_heights(9, 5)
+    assert block_heights(9, 9).last == 9
 
 
 def test_a_catalog_keeps_its_order_and_its_tags() -> None:

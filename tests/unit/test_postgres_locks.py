@@ -7,8 +7,9 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gapless.chains.evm.tables import BLOCKS, LOGS, TABLES, TRANSACTIONS
 from gapless.core.ranges import Span
-from gapless.schema import BLOCKS, F64, LOGS, TABLES, TRANSACTIONS
+from gapless.schema import F64
 from gapless.schema.postgres import Dialect
 from gapless.sinks.postgres import locks
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.core.errors import BadSelector
-from gapless.core.ranges import RangeSet, Span, parse_number, topmost
+from gapless.core.ranges import RangeSet, Span, parse_number
 
 spans = st.tuples(st.integers(-60, 60), st.integers(0, 12)).map(lambda it: (it[0], sum(it)))
 range_sets = st.lists(spans, max_size=8).map(RangeSet)
@@ -123,16 +123,6 @@ def test_numbers_are_read_as_people_write_them(text: str, number: int) -> None:
 def test_what_is_no_whole_number_is_refused(text: str) -> None:
     with pytest.raises(BadSelector, match=f"`{text}` is not a"):
         parse_number(text)
-
-
-@given(st.lists(spans.map(lambda it: Span(*it)), max_size=8))
-def test_of_layers_the_last_one_is_seen_at_each_place(layers: list[Span]) -> None:
-    expected = {n: at for at, span in enumerate(layers) for n in range(span.first, span.last + 1)}
-    seen = topmost(layers)
-    assert {n: at for span, at in seen for n in range(span.first, span.last + 1)} == expected
-    for (before, one), (after, other) in pairwise(seen):
-        assert before.last < after.first
-        assert one != other or before.last + 1 < after.first
 
 
 @given(spans.map(lambda it: Span(*it)), st.integers(1, 20))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.core.errors import BadSelector
-from gapless.core.partitions import Scheme, blocks, daily, hourly, static
+from gapless.core.partitions import Scheme, block_heights, daily, hourly, static
 from gapless.core.ranges import RangeSet
 from gapless.core.selector import (
     Explicit,
@@ -82,15 +82,15 @@ def test_different_selections_have_different_hashes(a: Selection, b: Selection) 
 @pytest.mark.parametrize(
     ("selector", "scheme", "keys"),
     [
-        (Range("5", "8"), blocks(), ["5", "6", "7", "8"]),
-        (Range("5", "5"), blocks(), ["5"]),
-        (Range("1k", "+3"), blocks(), ["1000", "1001", "1002"]),
+        (Range("5", "8"), block_heights(), ["5", "6", "7", "8"]),
+        (Range("5", "5"), block_heights(), ["5"]),
+        (Range("1k", "+3"), block_heights(), ["1000", "1001", "1002"]),
         (
             Range("2024-02-28", "+3"),
             daily("2020-01-01"),
             ["2024-02-28", "2024-02-29", "2024-03-01"],
         ),
-        (Explicit(("9", "3", "4", "3")), blocks(), ["3", "4", "9"]),
+        (Explicit(("9", "3", "4", "3")), block_heights(), ["3", "4", "9"]),
         (
             Filter({"weekday": "sunday"}),
             daily("2024-01-01", "2024-01-14"),
@@ -109,16 +109,16 @@ def test_what_a_selector_means(selector: Selector, scheme: Scheme, keys: list[st
 @pytest.mark.parametrize(
     ("selector", "scheme", "problem", "hint"),
     [
-        (Range("8", "5"), blocks(), "`8:5` is inverted", "write `5:8`"),
-        (Range("8", "+0"), blocks(), "`8:\\+0` is empty", None),
-        (Range("8", "+9"), blocks(0, 10), "no partition `16`", "from `0` to `10`"),
+        (Range("8", "5"), block_heights(), "`8:5` is inverted", "write `5:8`"),
+        (Range("8", "+0"), block_heights(), "`8:\\+0` is empty", None),
+        (Range("8", "+9"), block_heights(0, 10), "no partition `16`", "from `0` to `10`"),
         (Range("arb", "eth"), CHAINS, "`eth` stands before `arb`", "write `eth:arb`"),
         (Range("eth", "sol"), CHAINS, "no partition `sol`", "the catalog has `eth`, `base`, `arb`"),
         (Explicit(("sol",)), CHAINS, "no partition `sol`", "the catalog has `eth`"),
-        (Explicit(()), blocks(), "selects no partition", "check its keys"),
+        (Explicit(()), block_heights(), "selects no partition", "check its keys"),
         (Filter({"layer": "9"}), CHAINS, "selects no partition", "check its keys or tags"),
         (Filter({"year": "2024"}), hourly("2024-01-01T00"), "open-ended hourly", "select a range"),
-        (Filter({"a": "b"}), blocks(0, 9), "have no tags", "give a range or keys"),
+        (Filter({"a": "b"}), block_heights(0, 9), "have no tags", "give a range or keys"),
         (Range("2024-01-01", "+9M"), daily("2024-01-01"), "to the year 9999 only", None),
     ],
 )
@@ -159,13 +159,16 @@ def test_explicit_keys_may_be_numbers() -> None:
 
 
 def test_what_is_not_selected_has_no_position() -> None:
-    for selection in (resolve(Range("5", "8"), blocks()), resolve(Explicit(("eth",)), CHAINS)):
+    for selection in (
+        resolve(Range("5", "8"), block_heights()),
+        resolve(Explicit(("eth",)), CHAINS),
+    ):
         with pytest.raises(BadSelector, match="`9` is not in this selection"):
             selection.position("9")
 
 
 def test_positions_are_described_as_runs_and_not_without_end() -> None:
-    selection = resolve(Range("100", "199"), blocks())
+    selection = resolve(Range("100", "199"), block_heights())
     assert selection.describe(RangeSet.of((0, 0), (2, 5))) == ["100", "102 to 105"]
     many = RangeSet.from_members(range(0, 20, 2))
     assert selection.describe(many, limit=2) == ["100", "102", "and 8 more"]

@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from gapless.ledger import sql
+from gapless.ledger.fragments import Dialect
+from gapless.ledger.postgres.database import STATEMENTS
 from gapless.ledger.sql import Statement
+from gapless.ledger.sqlite.database import STEPS
+
+
+def dialect(now: str = "") -> Dialect:
+    return Dialect(now, "least", lambda parameter, types: f"<{parameter}: {', '.join(types)}>")
 
 
 @pytest.fixture
@@ -34,7 +41,7 @@ def test_parameters_are_numbered_by_their_first_use() -> None:
 def test_statements_are_found_by_name_with_the_clock_in_place(package: str) -> None:
     write(package, "one.sql", "-- about\n\n-- name: first\nSELECT @now, :x\n")
     write(package, "two.sql", "-- name: second\nSELECT 2\n\n-- name: third\nSELECT 3\n")
-    statements = sql.load(package, now="now()")
+    statements = sql.load(package, dialect("now()"))
     assert {name: each.text for name, each in statements.items()} == {
         "first": "SELECT now(), :x",
         "second": "SELECT 2",
@@ -44,14 +51,33 @@ def test_statements_are_found_by_name_with_the_clock_in_place(package: str) -> N
 
 def test_a_part_is_put_wherever_it_is_named(package: str) -> None:
     write(package, "one.sql", "-- part: late\ndue < @now\n\n-- name: it\nSELECT 1 WHERE @late\n")
-    assert sql.load(package, now=":t")["it"].text == "SELECT 1 WHERE due < :t"
+    assert sql.load(package, dialect(":t"))["it"].text == "SELECT 1 WHERE due < :t"
+
+
+def test_the_columns_of_a_row_are_put_wherever_it_is_named(package: str) -> None:
+    write(
+        package,
+        "one.sql",
+        "-- name: it\nSELECT @e.Profile, @:Profile FROM (@Profile(items)) AS e\n",
+    )
+    statement = sql.load(package, dialect())["it"]
+    assert statement.text == (
+        "SELECT e.name, e.profile, :name, :profile FROM (<items: name, profile>) AS e"
+    )
+
+
+@pytest.mark.parametrize("reference", ["nothing", "Nothing", "b.Nothing", "Nothing(items)"])
+def test_what_nobody_has_defined_is_a_mistake(package: str, reference: str) -> None:
+    write(package, "one.sql", f"-- name: it\nSELECT @{reference}\n")
+    with pytest.raises(KeyError, match="othing"):
+        sql.load(package, dialect())
 
 
 def test_two_statements_of_one_name_are_a_mistake(package: str) -> None:
     write(package, "one.sql", "-- name: it\nSELECT 1\n")
     write(package, "two.sql", "-- name: it\nSELECT 2\n")
-    with pytest.raises(ValueError, match="two of the name it"):
-        sql.load(package, now="")
+    with pytest.raises(ValueError, match="two statements are named it"):
+        sql.load(package, dialect())
 
 
 def test_migrations_come_in_the_order_of_their_numbers(package: str) -> None:
@@ -62,7 +88,4 @@ def test_migrations_come_in_the_order_of_their_numbers(package: str) -> None:
 
 
 def test_both_dialects_know_the_same_statements() -> None:
-    sqlite, postgres = (
-        sql.load(f"gapless.ledger.{dialect}", now="0") for dialect in ("sqlite", "postgres")
-    )
-    assert sqlite.keys() == postgres.keys()
+    assert STEPS.keys() == STATEMENTS.keys()

@@ -8,29 +8,31 @@ from collections.abc import Iterator
 
 import pytest
 
-from gapless.threads import Thread
+from gapless.threads import SerialThread
 
 
 @pytest.fixture
-def thread() -> Iterator[Thread]:
-    thread = Thread("gapless-test")
+def thread() -> Iterator[SerialThread]:
+    thread = SerialThread("gapless-test")
     yield thread
     thread.end()
 
 
-async def test_it_returns_and_raises_what_the_function_does(thread: Thread) -> None:
+async def test_it_returns_and_raises_what_the_function_does(thread: SerialThread) -> None:
     assert await thread.run(divmod, 7, 2) == (3, 1)
     with pytest.raises(ZeroDivisionError):
         await thread.run(divmod, 7, 0)
 
 
-async def test_functions_run_in_the_order_in_which_they_were_asked_for(thread: Thread) -> None:
+async def test_functions_run_in_the_order_in_which_they_were_asked_for(
+    thread: SerialThread,
+) -> None:
     seen: list[int] = []
     await asyncio.gather(*(thread.run(seen.append, number) for number in range(50)))
     assert seen == [*range(50)]
 
 
-async def test_one_who_is_cancelled_again_and_again_waits_for_the_end(thread: Thread) -> None:
+async def test_one_who_is_cancelled_again_and_again_waits_for_the_end(thread: SerialThread) -> None:
     """A job that lost its lease is cancelled, and once more when its worker drains."""
     begun, go_on = threading.Event(), threading.Event()
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gapless.blocks.timeline import UNKNOWN, Timeline
 from gapless.core.errors import BadAnswer, MissingHistory
-from gapless.runtime.timeline import UNKNOWN, Timeline
 
 PACE = 12.0
 

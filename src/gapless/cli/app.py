@@ -98,7 +98,7 @@ def main() -> None:
         _say(*translate_error(error), "usage_error")
         sys.exit(2)
     except GaplessError as error:
-        from gapless.cli.remedies import hint_of  # which help does without
+        from gapless.cli.remedies import hint_of
         from gapless.cli.suggestions import Commands
 
         _say(str(error), hint_of(error, Commands()), error.code)
@@ -162,7 +162,7 @@ def _say(error: str, hint: str | None, code: str) -> None:
 
 def _print_error(error: str, hint: str | None, code: str) -> None:
     if speech.wants_json():
-        from gapless.cli.output import print_json  # and with it, what help does without
+        from gapless.cli.output import print_json
         from gapless.views.errors import ErrorFacts, ErrorView
 
         with suppress(OSError):  # stderr has it as well

@@ -17,12 +17,12 @@ from typing import Self
 
 import msgspec
 
+from gapless.blocks.counts import Counts
 from gapless.cli import speech
-from gapless.cli.errands import Errand, News, Report
+from gapless.cli.errands import News, PendingAsk, Report
 from gapless.cli.work import Work
 from gapless.core.redaction import redact
-from gapless.runtime.counts import Counts
-from gapless.sources.rpc.providers import Providers, Rests
+from gapless.providers.registry import Providers, Rests
 from gapless.telemetry import metrics
 
 _LONGEST_LINE = 1 << 24
@@ -30,11 +30,11 @@ _NEWS_EVERY = 0.1  # seconds
 
 
 class Crew:
-    """Helpers at work on an errand each, from entering to leaving."""
+    """Helpers at work on an pending each, from entering to leaving."""
 
     def __init__(
         self,
-        errands: Sequence[Errand],
+        errands: Sequence[PendingAsk],
         say: Callable[[str], None],
         on_loss: Callable[[], Awaitable[object]],
         providers: Providers,
@@ -64,7 +64,7 @@ class Crew:
         return [together.without(Work.total(helpers)), *helpers]
 
     async def __aenter__(self) -> Self:
-        for at, errand in enumerate(self._errands):
+        for at, pending in enumerate(self._errands):
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 *("-m", "gapless.cli.helper"),
@@ -75,7 +75,7 @@ class Crew:
                 start_new_session=True,  # signals of a terminal are for the command alone
             )
             assert process.stdin is not None
-            process.stdin.write(msgspec.json.encode(errand) + b"\n")
+            process.stdin.write(msgspec.json.encode(pending) + b"\n")
             self._processes.append(process)
             self._tasks.append(asyncio.create_task(self._attend(at, process)))
         if self._processes:

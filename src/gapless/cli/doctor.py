@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 import click
 
+from gapless.blocks.targets import host_of, usual_endpoints
+from gapless.chains import Network, families, family_of, find_network
+from gapless.chains.findings import Findings
 from gapless.cli.logs import log_to_nobody
 from gapless.cli.options import anchor_option, complain, json_option
 from gapless.cli.output import print_json
@@ -17,10 +20,7 @@ from gapless.cli.suggestions import Commands
 from gapless.config import Config, load
 from gapless.core.anchors import Anchor
 from gapless.core.errors import GaplessError, UsageError
-from gapless.networks import Network, find_network
-from gapless.runtime.places import host_of, usual_endpoints
-from gapless.sources.evm.probe import Findings, probe
-from gapless.sources.rpc import EndpointSpec
+from gapless.providers import EndpointSpec
 from gapless.views.endpoints import (
     UnusableEndpoint,
     UsableEndpoint,
@@ -114,7 +114,8 @@ async def _examined(
 ) -> list[Findings | Failure]:
     async def examine(spec: EndpointSpec) -> Findings | Failure:
         try:
-            return await probe(spec, network, anchors)
+            family = families()[0] if network is None else family_of(network)
+            return await family.probe(spec, network, anchors)
         except GaplessError as error:
             return Failure(spec.name, error)
 

@@ -1,6 +1,6 @@
 """What a command and its helpers tell each other, a line of JSON at a time.
 
-command -> helper   an errand first, then news; the end of the stream means: that is enough
+command -> helper   an pending first, then news; the end of the stream means: that is enough
 helper -> command   reports
 """
 
@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
+from gapless.blocks.counts import Counts
 from gapless.config import Config
-from gapless.runtime.counts import Counts
-from gapless.sources.rpc.providers import Rests, Share
+from gapless.providers.registry import Rests, Share
 from gapless.telemetry.metrics import Snapshot
 
 
@@ -42,7 +42,7 @@ class WorkErrand(msgspec.Struct, frozen=True, tag="work"):
     share: Share
 
 
-Errand = FetchErrand | WorkErrand
+PendingAsk = FetchErrand | WorkErrand
 
 
 class Report(msgspec.Struct, frozen=True):

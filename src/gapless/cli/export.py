@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 import click
 
+from gapless.blocks.stores import Store, opened_store
 from gapless.cli import render_export
 from gapless.cli.options import common, note
 from gapless.cli.output import print_json
@@ -17,14 +18,15 @@ from gapless.cli.stores import blocks_option, network_option, sink_argument
 from gapless.core.errors import Damaged, Incomplete, UsageError
 from gapless.core.ranges import Span
 from gapless.core.remedies import FetchBlocks, RepairBlocks
-from gapless.export import FORMATS, LAYOUTS, VERSIONS, Export, find_layout, lacking, range_of
-from gapless.export.layout import Layout
+from gapless.export import FORMATS, NATIVE, Export, find_layout, lacking, layout_sets, range_of
 from gapless.export.output import new_file, refuse_unwritable, stdout
-from gapless.runtime.stores import Store, opened_store
+from gapless.schema.layout import Layout
 from gapless.views.export import export_view
 
 _STDOUT = "-"
-_TABLES = [*dict.fromkeys(table for layouts in LAYOUTS.values() for table in layouts)]
+_SCHEMAS = layout_sets()
+_TABLES = [*dict.fromkeys(table for each in _SCHEMAS.values() for table in each.tables)]
+_VERSIONS = [f"{name} {each.version}" for name, each in _SCHEMAS.items() if each.version]
 
 
 @click.command()
@@ -34,10 +36,10 @@ _TABLES = [*dict.fromkeys(table for layouts in LAYOUTS.values() for table in lay
 )
 @click.option(
     "--schema",
-    type=click.Choice([*LAYOUTS]),
-    default="native",
+    type=click.Choice([*_SCHEMAS]),
+    default=NATIVE,
     show_default=True,
-    help=f"Column layout: native or ethereum-etl {VERSIONS['ethereum-etl']}.",
+    help=f"Column layout: native or {', '.join(_VERSIONS)}.",
 )
 @click.option(
     "--format",
@@ -100,9 +102,13 @@ async def _span(store: Store, layout: Layout) -> Span:
         )
     if gaps := await lacking(store.sink, store.chain_id, layout, span):
         raise Incomplete(
-            render_export.gaps_text(gaps),
+            render_export.gaps_text(gaps, store.anchor.name),
             hint=render_export.repair(
-                gaps, store.network, store.shown, has_endpoint=store.has_endpoint
+                gaps,
+                store.anchor.name,
+                store.network,
+                store.shown,
+                has_endpoint=store.has_endpoint,
             ),
         )
     return span

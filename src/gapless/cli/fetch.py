@@ -13,7 +13,12 @@ from typing import Any
 import click
 import msgspec
 
-from gapless.checks.levels import Level
+from gapless.blocks.block_pipeline import Plane, keep_profiles
+from gapless.blocks.finish_job import finished_by_workers
+from gapless.blocks.plan import Wish
+from gapless.blocks.request import FetchOptions, wish_for
+from gapless.blocks.session import Fetching, FetchResult, open_fetch, start
+from gapless.chains import Level
 from gapless.cli import foreground, render, render_fetch, speech
 from gapless.cli.app import INTERRUPTED
 from gapless.cli.crew import Crew
@@ -42,18 +47,8 @@ from gapless.core.errors import UsageError
 from gapless.core.ranges import Span
 from gapless.core.retry import RetryKind
 from gapless.ledger.records import BackfillRequest
+from gapless.providers import Share
 from gapless.runtime.engine import Engine
-from gapless.runtime.fetch import Wish
-from gapless.runtime.fetching import (
-    Fetching,
-    FetchResult,
-    open_fetch,
-    start,
-)
-from gapless.runtime.finishing import finished_by_workers
-from gapless.runtime.plane import Plane, keep_profiles
-from gapless.runtime.wishes import FetchOptions, wish_for
-from gapless.sources.rpc import Share
 from gapless.views.backfills import backfill_view
 from gapless.views.fetch import FetchView, fetch_plan_view, fetch_view
 

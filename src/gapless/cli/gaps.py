@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
+from gapless.blocks.stores import opened_store
 from gapless.cli.options import common, hint, note
 from gapless.cli.output import print_json
 from gapless.cli.stores import blocks_option, network_option, sink_argument
 from gapless.cli.suggestions import repair_command
-from gapless.runtime.stores import opened_store
 from gapless.views.figures import spans_text
 from gapless.views.verify import gaps_view
 

@@ -2,8 +2,8 @@
 
     python -m gapless.cli.helper
 
-Its errand comes on stdin, and with it the secrets that no command line may show. News from the
-other processes may follow. It works until its errand is done, or until stdin ends: the command has
+Its pending comes on stdin, and with it the secrets that no command line may show. News from the
+other processes may follow. It works until its pending is done, or until stdin ends: the command has
 enough then, or is gone. So nothing is left behind by a command that was killed. On stdout it
 reports what it has done, a line every moment; on stderr it logs. Signals are the command's
 business.
@@ -20,19 +20,19 @@ from contextlib import asynccontextmanager, suppress
 
 import msgspec
 
+from gapless.blocks import job as blocks
+from gapless.blocks.block_pipeline import open_plane
+from gapless.blocks.counts import Counts
+from gapless.blocks.spec import BlocksSpec
 from gapless.cli import foreground
-from gapless.cli.errands import Errand, FetchErrand, News, Report, WorkErrand
+from gapless.cli.errands import FetchErrand, News, PendingAsk, Report, WorkErrand
 from gapless.cli.logs import log_to_stderr
 from gapless.cli.signals import ENDING, protect_children
 from gapless.config import load
 from gapless.core.errors import GaplessError
-from gapless.runtime import blocks
-from gapless.runtime.blocks_spec import BlocksSpec
-from gapless.runtime.counts import Counts
+from gapless.providers import Providers
 from gapless.runtime.engine import Engine
-from gapless.runtime.plane import open_plane
 from gapless.runtime.worker import WorkerOptions
-from gapless.sources.rpc import Providers
 from gapless.telemetry import metrics
 
 REPORT_EVERY = 0.2
@@ -41,29 +41,31 @@ REPORT_EVERY = 0.2
 Say = Callable[[Report], None]
 
 
-async def help_out(errand: Errand, providers: Providers, enough: asyncio.Event, say: Say) -> None:
-    """Does an errand until there is enough."""
+async def help_out(
+    pending: PendingAsk, providers: Providers, enough: asyncio.Event, say: Say
+) -> None:
+    """Does an pending until there is enough."""
     async with providers:
-        if isinstance(errand, FetchErrand):
-            await _fetch(errand, providers, enough, say)
+        if isinstance(pending, FetchErrand):
+            await _fetch(pending, providers, enough, say)
         else:
-            await _work(errand, providers, enough, say)
+            await _work(pending, providers, enough, say)
 
 
 async def _fetch(
-    errand: FetchErrand, providers: Providers, enough: asyncio.Event, say: Say
+    pending: FetchErrand, providers: Providers, enough: asyncio.Event, say: Say
 ) -> None:
-    log_to_stderr(logging.WARNING, as_json=errand.as_json)
-    spec = msgspec.convert(errand.spec, BlocksSpec)
-    options = WorkerOptions(only=errand.backfill)
+    log_to_stderr(logging.WARNING, as_json=pending.as_json)
+    spec = msgspec.convert(pending.spec, BlocksSpec)
+    options = WorkerOptions(only=pending.backfill)
     async with (
-        Engine(errand.ledger, slots=errand.slots, options=options) as engine,
+        Engine(pending.ledger, slots=pending.slots, options=options) as engine,
         open_plane(
-            spec, errand.config, engine.ledger, providers, max_calls=errand.max_calls
+            spec, pending.config, engine.ledger, providers, max_calls=pending.max_calls
         ) as plane,
         _reporting(lambda: say(_report(engine, providers, plane.counts))),
     ):
-        await engine.attach(blocks.job(plane), errand.backfill)
+        await engine.attach(blocks.job(plane), pending.backfill)
         used_up = asyncio.create_task(plane.used_up.wait())
         used_up.add_done_callback(lambda _: enough.set())
         await foreground.work(engine, enough, until_idle=False)
@@ -71,20 +73,20 @@ async def _fetch(
         await engine.drain()
 
 
-async def _work(errand: WorkErrand, providers: Providers, enough: asyncio.Event, say: Say) -> None:
+async def _work(pending: WorkErrand, providers: Providers, enough: asyncio.Event, say: Say) -> None:
     foreground.import_from_here()
-    log_to_stderr(logging.INFO, as_json=errand.as_json, verbose=errand.verbose)
-    options = WorkerOptions(poll_seconds=errand.poll, drain_seconds=errand.drain)
+    log_to_stderr(logging.INFO, as_json=pending.as_json, verbose=pending.verbose)
+    options = WorkerOptions(poll_seconds=pending.poll, drain_seconds=pending.drain)
     engine = Engine(
-        errand.ledger,
-        slots=errand.slots,
+        pending.ledger,
+        slots=pending.slots,
         importing=True,
         options=options,
         shared={blocks.PROVIDERS: providers},
     )
     async with engine, _reporting(lambda: say(_report(engine, providers))):
         await foreground.work(engine, enough, until_idle=False)
-        foreground.Departure().after(errand.drain)
+        foreground.Departure().after(pending.drain)
         await engine.drain()
     foreground.leave_if_stuck(engine)
 
@@ -116,9 +118,9 @@ async def _main() -> None:
     reader = asyncio.StreamReader(limit=1 << 24)
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    errand = msgspec.json.decode(await reader.readline(), type=Errand)
+    pending = msgspec.json.decode(await reader.readline(), type=PendingAsk)
     enough = asyncio.Event()
-    providers = Providers(_workers(errand), share=errand.share)
+    providers = Providers(_workers(pending), share=pending.share)
 
     async def listen() -> None:
         while line := await reader.readline():
@@ -132,12 +134,12 @@ async def _main() -> None:
             with suppress(BrokenPipeError):  # the command is gone; stdin says so too
                 stdout.write(msgspec.json.encode(report).decode() + "\n")
 
-        await help_out(errand, providers, enough, say)
+        await help_out(pending, providers, enough, say)
     listening.cancel()
 
 
-def _workers(errand: Errand) -> int:
-    return errand.workers if isinstance(errand, FetchErrand) else load().fetch.workers
+def _workers(pending: PendingAsk) -> int:
+    return pending.workers if isinstance(pending, FetchErrand) else load().fetch.workers
 
 
 def main() -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
+from gapless.chains import find_network
 from gapless.cli.options import note
 from gapless.config import FILE, parse
 from gapless.core.errors import UsageError
 from gapless.core.redaction import Secrets
-from gapless.networks import find_network
 
 _TEXT = """\
 # Settings for `gapless` in this folder and all folders below it. An environment variable overrides

@@ -11,7 +11,7 @@ import click
 from gapless.cli.options import note
 from gapless.config import load
 from gapless.runtime.engine import Engine
-from gapless.runtime.readings import forget_gauges, read_gauges
+from gapless.runtime.gauges import forget_gauges, read_gauges
 
 metrics_option = click.option(
     "--metrics-port",
@@ -63,7 +63,7 @@ async def metrics_page(port: int | None, *, works: bool = True) -> AsyncIterator
     if port is None or not works:
         yield page
         return
-    from gapless.telemetry.exposition import served  # and with it, what serves it
+    from gapless.telemetry.exposition import served
 
     async with served(config.metrics_host, port, page.refresh, page.trouble) as taken:
         note(f"metrics: http://{config.metrics_host}:{taken}/metrics")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import click
 
+from gapless.chains import Network, family_of
+from gapless.chains import networks as known_networks
 from gapless.cli.options import json_option
 from gapless.cli.output import print_json
 from gapless.cli.render import table
-from gapless.networks import FULL, NETWORKS, Check, Network
 from gapless.views.figures import counted
 from gapless.views.networks import FinalityView, NetworkView, network_view
 
@@ -24,9 +25,9 @@ def networks(as_json: bool) -> None:
     compared with, and the checks that cannot be made. Use `custom` for any other EVM chain.
     """
     if as_json:
-        print_json([network_view(each) for each in NETWORKS.values()])
+        print_json([network_view(each) for each in known_networks()])
     else:
-        click.echo(table([HEAD, *map(_row, NETWORKS.values())]))
+        click.echo(table([HEAD, *map(_row, known_networks())]))
 
 
 HEAD = ("network", "chain id", "aliases", "block time", "final", "known blocks", "not proven")
@@ -63,17 +64,22 @@ def _known_blocks(network: NetworkView) -> str:
 
 def not_proven(network: Network) -> Iterator[str]:
     """What the latest blocks lack, and what earlier ones did."""
-    if lacking := FULL - network.eras[-1].checks:
-        yield _listed(lacking)
-    if network.byzantium:
-        yield f"below {network.byzantium:,} receipts_root, if the node lacks root"
-    if network.sprint:
-        yield f"state_sync in every {network.sprint}th block"
+    every = [it for it in family_of(network).checks if _is_common(network, it)]
+    if lacking := [it for it in every if it not in network.eras[-1].checks]:
+        yield _listed(lacking, every)
+    yield from network.caveats
     for era, following in pairwise(network.eras):
-        yield f"below {following.start:,} {_listed(FULL - era.checks)}"
+        lacking = [it for it in every if it not in era.checks]
+        yield f"below {following.start:,} {_listed(lacking, every)}"
 
 
-def _listed(checks: frozenset[Check]) -> str:
-    few = checks if len(checks) <= len(FULL) // 2 else FULL - checks
-    names = ", ".join(check for check in Check if check in few)
-    return names if few is checks else f"all but {names}"
+def _is_common(network: Network, check: str) -> bool:
+    """Whether the blocks of any network of its kind pass the check."""
+    every = family_of(network).networks
+    return any(check in era.checks for each in every for era in each.eras)
+
+
+def _listed(checks: Sequence[str], every: Sequence[str]) -> str:
+    if len(checks) <= len(every) // 2:
+        return ", ".join(checks)
+    return f"all but {', '.join(it for it in every if it not in checks)}"

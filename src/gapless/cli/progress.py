@@ -10,16 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gapless.blocks.block_pipeline import Plane
+from gapless.blocks.counts import Counts
+from gapless.blocks.session import Fetching
 from gapless.cli.crew import Crew
 from gapless.cli.display import Pace, Smoothed
 from gapless.cli.render import BAR, bar
 from gapless.cli.render_fetch import endpoint_troubles
 from gapless.cli.waiting import Waiting
 from gapless.ledger.records import Backfill
-from gapless.runtime.counts import Counts
-from gapless.runtime.fetching import Fetching
-from gapless.runtime.plane import Plane
-from gapless.sources.rpc import Served
+from gapless.providers import Served
 from gapless.views.fetch import endpoint_views
 from gapless.views.figures import counted, cut, duration, plain, short, spans_text
 

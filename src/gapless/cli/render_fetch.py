@@ -5,27 +5,18 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
+from gapless.blocks.session import Fetching
+from gapless.blocks.targets import USUAL, USUAL_VARIABLE
 from gapless.core.backfill import State
 from gapless.core.errors import SinkError
 from gapless.core.heights import Tag
 from gapless.core.ranges import RangeSet, Span
 from gapless.ledger import redacted
 from gapless.postgres.url import split
-from gapless.runtime.fetch import calls_for
-from gapless.runtime.fetching import Fetching
-from gapless.runtime.places import USUAL, USUAL_VARIABLE
 from gapless.schema.ddl import quoted
 from gapless.sinks.location import kind_of
 from gapless.views.fetch import PARTIAL, EndpointView, FetchView
-from gapless.views.figures import (
-    counted,
-    cut,
-    duration,
-    plain,
-    short,
-    spans_text,
-    time_text,
-)
+from gapless.views.figures import counted, cut, duration, plain, short, spans_text, time_text
 
 _TROUBLE = 60  # characters
 IF_NOT_FINAL = "run it again later, or give `--allow-partial` to accept the final blocks alone"
@@ -93,7 +84,8 @@ def plan(fetch: Fetching) -> str:
     if weak:
         text += f"\nto prove again from stored rows: {counted(len(weak), 'block')}"
     if left := len(missing) - len(weak):
-        calls = ", ".join(f"{count:,} {name}" for name, count in calls_for(left, spec).items())
+        prices = spec.family.calls(left, spec.datasets)
+        calls = ", ".join(f"{count:,} {name}" for name, count in prices.items())
         text += f"\nto fetch: {counted(left, 'block')}, at least {calls}"
     return text
 

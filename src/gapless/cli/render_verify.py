@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from gapless.chains import family_of, network_of_chain
 from gapless.cli.render import table
 from gapless.cli.suggestions import fetch_command, repair_command
 from gapless.core.anchors import Anchor
 from gapless.core.ranges import RangeSet, Span
-from gapless.schema import TABLES
 from gapless.verification import Report
 from gapless.views.figures import counted, duration, short, span_text, spans_text
 from gapless.views.verify import FindingView, ReportView, SpansByCheck
@@ -29,9 +29,8 @@ def report_text(report: ReportView) -> str:
         *_anchored(report),
         *_findings(report.findings),
     ]
-    lacking = ""
-    if report.not_proven:
-        lacking = f"not proven: {_by_check(report.not_proven, blocks.stored)}"
+    stored = blocks.stored
+    lacking = f"not proven: {_by_check(report.not_proven, stored)}" if report.not_proven else ""
     if report.complete:
         how = "digests, links, counts and proofs" if report.deep else "links and counts"
         complete = f"complete: nothing is missing; {how} match"
@@ -84,7 +83,8 @@ def repair(report: Report, network: str, sink: str, *, has_endpoint: bool) -> st
         return f"{BY_HAND}: queries over `*.parquet` read it as well"
     first, last = report.gaps.spans[0].first, report.gaps.spans[-1].last
     datasets = [each.dataset for each in report.coverage if each.heights]
-    some = [] if len(datasets) in (0, len(TABLES)) else ["--datasets", ",".join(datasets)]
+    every = len(family_of(network_of_chain(report.chain_id)).tables)
+    some = [] if len(datasets) in (0, every) else ["--datasets", ",".join(datasets)]
     heights = f"{first}:{last}"
     command = fetch_command(network, heights, sink, *some, has_endpoint=has_endpoint)
     return f"run `{command}` to fill the gaps"

@@ -8,7 +8,12 @@ from itertools import pairwise
 
 import click
 
-from gapless.checks.levels import Level
+from gapless.blocks.plan import Wish
+from gapless.blocks.request import FetchOptions, wish_for
+from gapless.blocks.session import FetchResult
+from gapless.blocks.stores import Store, opened_store, place_of, span_of
+from gapless.chains import Level, Network, family_of
+from gapless.chains.opening import open_sink
 from gapless.cli import render_fetch, render_verify
 from gapless.cli.app import INTERRUPTED
 from gapless.cli.fetch import Run, opened_fetch
@@ -20,11 +25,7 @@ from gapless.cli.suggestions import same_command
 from gapless.cli.verify import RowProgress, rows_of
 from gapless.config import Config, load
 from gapless.core.ranges import RangeSet, Span
-from gapless.runtime.fetch import Wish
-from gapless.runtime.fetching import FetchResult
-from gapless.runtime.stores import Store, opened_store, place_of, span_of
-from gapless.runtime.wishes import FetchOptions, wish_for
-from gapless.sinks import Access, Request, open_sink
+from gapless.sinks import Access, Request
 from gapless.verification import Report
 from gapless.views.fetch import fetch_view
 from gapless.views.figures import counted, spans_text
@@ -189,7 +190,7 @@ def _wishes(
             continue
         options = FetchOptions(
             datasets=",".join(sorted(request.datasets)),
-            verify=_level(request),
+            verify=_level(request, store.facts),
             anchors=anchors,
             refetch=True,
         )
@@ -221,11 +222,13 @@ def combined(requests: Sequence[Request]) -> list[Request]:
     return found
 
 
-def _level(request: Request) -> Level:
+def _level(request: Request, network: Network) -> Level:
     """The lowest level that makes all checks of a request; without any, the default."""
     if not request.checks:
         return Level.AUTO
-    return next((level for level in Level if request.checks <= level.checks), Level.AUTO)
+    family = family_of(network)
+    checks = ((level, family.level(level, request.datasets)) for level in Level)
+    return next((level for level, made in checks if request.checks <= made), Level.AUTO)
 
 
 async def _replaced(wish: Wish, config: Config, ledger_url: str) -> FetchResult:

@@ -10,6 +10,7 @@ from random import Random
 
 import click
 
+from gapless.blocks.stores import Store, opened_store
 from gapless.cli import render_verify, speech
 from gapless.cli.display import CLEAR, LINE_EVERY
 from gapless.cli.logs import log_to_stderr
@@ -18,8 +19,6 @@ from gapless.cli.output import print_json
 from gapless.cli.stores import blocks_option, network_option, sink_argument
 from gapless.config import load
 from gapless.core.anchors import Anchor
-from gapless.runtime.stores import Store, opened_store
-from gapless.schema import BLOCKS
 from gapless.verification import Report, compare
 from gapless.verification.against import sampled
 from gapless.views.figures import counted
@@ -114,21 +113,22 @@ class RowProgress:
 
 async def _compared(store: Store, report: Report, against: str) -> Report:
     """The report, and which of some stored blocks a node has otherwise."""
-    from gapless.sources.evm.source import EvmSource
-    from gapless.sources.rpc import EndpointSpec, Pool
+    from gapless.chains import family_of
+    from gapless.providers import EndpointSpec, Pool
 
+    family = family_of(store.facts)
     log_to_stderr(logging.WARNING, as_json=speech.wants_json())  # what keeps it waiting
     known = None if "://" in against else load().endpoint(against)
     spec = EndpointSpec("against", known.url if known else against)
-    async with Pool([spec], chain_id=store.chain_id, patience=_PATIENCE) as pool:
-        source = EvmSource(pool, store.facts, receipts=False)
+    async with Pool([spec], family.queries, chain_id=store.chain_id, patience=_PATIENCE) as pool:
+        source = family.source(pool, store.facts, [store.anchor.name], ())
 
         async def hash_of(height: int) -> bytes:
             return bytes.fromhex((await source.block_hash(height)).removeprefix("0x"))
 
-        stored = next(it.heights for it in report.coverage if it.dataset == BLOCKS.name)
+        stored = next(it.heights for it in report.coverage if it.dataset == store.anchor.name)
         heights = sampled(stored, _SAMPLES, Random())
-        differing = await compare(store.sink, store.chain_id, heights, hash_of)
+        differing = await compare(store.sink, store.anchor, store.chain_id, heights, hash_of)
     note(f"compared {counted(len(heights), 'block')} with the node")
     return replace(report, findings=(*report.findings, *differing))
 

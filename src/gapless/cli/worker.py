@@ -7,6 +7,7 @@ import time
 
 import click
 
+from gapless.blocks.job import PROVIDERS
 from gapless.cli import foreground, work
 from gapless.cli.app import INTERRUPTED
 from gapless.cli.crew import Crew
@@ -18,11 +19,10 @@ from gapless.cli.output import print_json
 from gapless.cli.supervisor import supervised
 from gapless.cli.work import Work
 from gapless.config import load
-from gapless.runtime.blocks import PROVIDERS
+from gapless.providers import Providers, Share
 from gapless.runtime.engine import Engine
 from gapless.runtime.slots import parse_slots
 from gapless.runtime.worker import WorkerOptions
-from gapless.sources.rpc import Providers, Share
 from gapless.views.worker import worker_view
 
 

@@ -115,7 +115,7 @@ def _refuse_wrong_names(config: Config) -> None:
 
 
 def _refuse_unknown_network(endpoint: str, network: str) -> None:
-    from gapless.networks import find_network  # which most commands do without
+    from gapless.chains import find_network
 
     try:
         find_network(network)

@@ -58,7 +58,7 @@ class Command(StrEnum):
 
 
 @dataclass(frozen=True)
-class Tally:
+class OpenWork:
     """What is left of a backfill, counted under its lock."""
 
     running: int
@@ -89,9 +89,9 @@ def decide(backfill: Lifecycle, command: Command) -> tuple[Event, ...]:
     )
 
 
-def settle(backfill: Lifecycle, tally: Tally) -> tuple[Event, ...]:
+def settle(backfill: Lifecycle, open_work: OpenWork) -> tuple[Event, ...]:
     """The event that ends the backfill, once nothing of it is left to do."""
-    if backfill.state.ended or tally.running:
+    if backfill.state.ended or open_work.running:
         return ()
     if backfill.stopping is Stop.CANCEL:
         return (_change(backfill, State.CANCELLED),)
@@ -99,9 +99,9 @@ def settle(backfill: Lifecycle, tally: Tally) -> tuple[Event, ...]:
         return ()
     if backfill.stopping is Stop.HALT:
         return (_change(backfill, State.FAILED),)
-    if tally.waiting or tally.unplanned:
+    if open_work.waiting or open_work.unplanned:
         return ()
-    return (_change(backfill, State.FAILED if tally.abandoned else State.SUCCEEDED),)
+    return (_change(backfill, State.FAILED if open_work.abandoned else State.SUCCEEDED),)
 
 
 def apply(backfill: Lifecycle, event: Event) -> Lifecycle:

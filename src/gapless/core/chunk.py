@@ -5,16 +5,21 @@
        └─────release─────┘ ├─────> ABANDONED   a dead letter; its holes name the culprits
                            └─────> CANCELLED
 
-Boundaries follow from the number of partitions and the chunk size alone, both fixed when the
-backfill is created, so planning an index twice gives the same chunk. A run resumes behind
-`last_processed`; positions that failed for good are kept as holes, so that a chunk's missing
-part is always `holes + (last_processed, last]`.
+Bounds follow from the number of partitions and the chunk size alone, both fixed when the backfill
+is created, so planning an index twice gives the same chunk. A run resumes after `last_processed`;
+positions that failed permanently are kept as holes, so that the missing part of a chunk is always
+`holes + (last_processed, last]`.
+
+`bounds` and `rank` only use arithmetic, so they also work on expressions: the ledger's SQL is
+generated from them (`gapless.ledger.fragments`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any, Protocol, Self, TypeVar
 
 from gapless.core.ranges import RangeSet, Span
 from gapless.core.retry import RetryKind, RetryPolicy
@@ -40,20 +45,54 @@ class Order(StrEnum):
     OLDEST = "oldest"
     NEWEST = "newest"
 
+    @property
+    def direction(self) -> int:
+        return 1 if self is Order.OLDEST else -1
+
+
+class Number(Protocol):
+    """An integer, or an expression that stands for one."""
+
+    def __add__(self, other: Any, /) -> Self: ...
+    def __sub__(self, other: Any, /) -> Self: ...
+    def __mul__(self, other: Any, /) -> Self: ...
+
+
+N = TypeVar("N", bound=Number)
+
 
 def chunk_total(partitions: int, chunk_size: int) -> int:
     return -(-partitions // chunk_size)
 
 
+def bounds(index: N, partitions: N, chunk_size: N, least: Callable[[N, N], N]) -> tuple[N, N]:
+    """The first and the last position of chunk `index`; `least` is `min` of two numbers."""
+    first = index * chunk_size
+    return first, least(first + chunk_size, partitions) - 1
+
+
 def boundaries(index: int, partitions: int, chunk_size: int) -> Span:
     """The positions of chunk `index`."""
-    first = index * chunk_size
-    return Span(first, min(first + chunk_size, partitions) - 1)
+    return Span(*bounds(index, partitions, chunk_size, min))
+
+
+def rank(index: N, direction: N) -> N:
+    """The place of a chunk among the pending ones, which are claimed in ascending order."""
+    return index * direction
 
 
 def planned_indices(order: Order, total: int, planned: int) -> range:
     """The indices of the first `planned` chunks in planning order, ascending."""
     return range(planned) if order is Order.OLDEST else range(total - planned, total)
+
+
+def next_indices(order: Order, total: int, planned: int, count: int) -> range:
+    """The indices of the next `count` chunks to plan, ascending; fewer if fewer are left."""
+    before = planned_indices(order, total, planned)
+    after = planned_indices(order, total, min(planned + count, total))
+    if order is Order.OLDEST:
+        return range(before.stop, after.stop)
+    return range(after.start, before.start)
 
 
 def unplanned_positions(order: Order, partitions: int, chunk_size: int, planned: int) -> RangeSet:
@@ -81,25 +120,25 @@ def missing(span: Span, last_processed: int | None, holes: RangeSet) -> RangeSet
 
 
 @dataclass(frozen=True)
-class Tries:
+class FailureCounts:
     """How often a chunk failed, or lost its worker, in a row."""
 
     attempts: int = 0
     lost: int = 0
 
-    def failed(self, *, progressed: bool) -> Tries:
+    def failed(self, *, progressed: bool) -> FailureCounts:
         """One more failure; progress since the last one makes it the first again."""
-        return Tries(1 if progressed else self.attempts + 1, 0)
+        return FailureCounts(1 if progressed else self.attempts + 1, 0)
 
-    def lost_worker(self, *, progressed: bool) -> Tries:
-        return Tries(0 if progressed else self.attempts, 1 if progressed else self.lost + 1)
+    def lost_worker(self, *, progressed: bool) -> FailureCounts:
+        return FailureCounts(0 if progressed else self.attempts, 1 if progressed else self.lost + 1)
 
 
 @dataclass(frozen=True)
 class Verdict:
     """What becomes of a chunk after a failure: a delay until it may be claimed, or None."""
 
-    tries: Tries
+    failures: FailureCounts
     delay: float | None
 
     @property
@@ -108,15 +147,22 @@ class Verdict:
 
 
 def after_failure(
-    policy: RetryPolicy, tries: Tries, *, progressed: bool, permanent: bool, chance: float
+    policy: RetryPolicy,
+    failures: FailureCounts,
+    *,
+    progressed: bool,
+    permanent: bool,
+    chance: float,
 ) -> Verdict:
     """The verdict on a run that ended in an error; `unbounded` takes no error for the last."""
-    now = tries.failed(progressed=progressed and not permanent)
+    now = failures.failed(progressed=progressed and not permanent)
     final = permanent and policy.kind is not RetryKind.UNBOUNDED
     return Verdict(now, None if final else policy.delay(now.attempts, chance))
 
 
-def after_loss(policy: RetryPolicy, tries: Tries, *, progressed: bool, chance: float) -> Verdict:
+def after_loss(
+    policy: RetryPolicy, failures: FailureCounts, *, progressed: bool, chance: float
+) -> Verdict:
     """The verdict on a run whose lease ended without a word."""
-    now = tries.lost_worker(progressed=progressed)
+    now = failures.lost_worker(progressed=progressed)
     return Verdict(now, policy.delay_after_loss(now.lost, chance))

@@ -211,7 +211,7 @@ def _bounded(kind: str, start: str | int, end: str | int | None) -> OrdinalSchem
     return OrdinalScheme(calendar, first, last)
 
 
-def blocks(start: int | str = 0, end: int | str | None = None) -> OrdinalScheme:
+def block_heights(start: int | str = 0, end: int | str | None = None) -> OrdinalScheme:
     """Block heights, from `start` to `end` (included) or on."""
     return _bounded("blocks", start, end)
 

@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
-from heapq import heappop, heappush
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -36,6 +35,11 @@ class Span(NamedTuple):
     @property
     def size(self) -> int:
         return self.last - self.first + 1
+
+    def overlap(self, other: Span) -> Span | None:
+        """What two spans have in common."""
+        first, last = max(self.first, other.first), min(self.last, other.last)
+        return Span(first, last) if first <= last else None
 
     def windows(self, size: int) -> Iterator[Span]:
         """The span in pieces, each of which ends where a multiple of the size does."""
@@ -142,39 +146,6 @@ class RangeSet:
                 break
             picked.append((span.first + low, span.first + high))
         return RangeSet(picked)
-
-
-def topmost(layers: Sequence[Span]) -> list[tuple[Span, int]]:
-    """What is seen of layers that lie on each other, later ones on top: spans, with whose they are.
-
-    The spans ascend and do not overlap; together they are the union of the layers.
-
-    >>> topmost([Span(0, 9), Span(20, 29), Span(5, 6)])
-    [(Span(first=0, last=4), 0), (Span(first=5, last=6), 2), (Span(first=7, last=9), 0), \
-(Span(first=20, last=29), 1)]
-    """
-    waiting = sorted(range(len(layers)), key=lambda layer: layers[layer].first, reverse=True)
-    begun: list[int] = []  # as a heap of negative numbers: the topmost comes first
-    seen: list[tuple[Span, int]] = []
-    at = 0
-    while waiting or begun:
-        if not begun:
-            at = layers[waiting[-1]].first
-        while waiting and layers[waiting[-1]].first <= at:
-            heappush(begun, -waiting.pop())
-        top = -begun[0]
-        if layers[top].last < at:
-            heappop(begun)
-            continue
-        last = layers[top].last
-        if waiting:
-            last = min(last, layers[waiting[-1]].first - 1)
-        if seen and seen[-1][1] == top and seen[-1][0].last == at - 1:
-            seen[-1] = Span(seen[-1][0].first, last), top
-        else:
-            seen.append((Span(at, last), top))
-        at = last + 1
-    return seen
 
 
 _INFINITY = float("inf")

@@ -14,9 +14,9 @@ from hashlib import blake2b
 from random import Random
 from typing import NamedTuple
 
-from gapless.core.evm.hexrlp import listed, number, packed
-from gapless.core.evm.keccak import keccak
-from gapless.core.evm.trie import ordered_root
+from gapless.chains.evm.codec.hexrlp import listed, number, packed
+from gapless.chains.evm.codec.keccak import keccak
+from gapless.chains.evm.codec.trie import ordered_root
 from gapless.devnode.drafts import Turn, World, draft
 from gapless.devnode.envelopes import GAS_PER_BLOB, Envelope, Fees, sealed
 from gapless.devnode.headers import Head, encoded_header, header_json

@@ -12,7 +12,7 @@ from hashlib import blake2b
 from random import Random
 from typing import NamedTuple
 
-from gapless.core.evm.keccak import keccak
+from gapless.chains.evm.codec.keccak import keccak
 
 
 def _event(signature: str) -> str:

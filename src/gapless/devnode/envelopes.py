@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import NamedTuple
 
-from gapless.core.evm.hexrlp import EMPTY, data, listed, number, packed, string_head, words
-from gapless.core.evm.keccak import keccak
+from gapless.chains.evm.codec.hexrlp import EMPTY, data, listed, number, packed, string_head, words
+from gapless.chains.evm.codec.keccak import keccak
 from gapless.devnode.drafts import Draft
 
 GAS_PER_BLOB = 1 << 17

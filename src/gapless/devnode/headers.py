@@ -5,9 +5,9 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import NamedTuple
 
-from gapless.core.evm.hexrlp import data, listed, number, packed
-from gapless.core.evm.keccak import keccak
-from gapless.core.evm.rlp import EMPTY_LIST
+from gapless.chains.evm.codec.hexrlp import data, listed, number, packed
+from gapless.chains.evm.codec.keccak import keccak
+from gapless.chains.evm.codec.rlp import EMPTY_LIST
 
 _NO_UNCLES = keccak(EMPTY_LIST).hex()
 _NO_REQUESTS = sha256().hexdigest()

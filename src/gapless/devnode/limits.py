@@ -5,6 +5,7 @@ The words are those of `rpc_errors.json`, because clients can only tell refusals
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from time import monotonic
@@ -161,14 +162,19 @@ class Limits:
 class Bucket:
     """At most `rps` calls a second, after one second's worth at once."""
 
-    def __init__(self, rps: float, metering: Metering = Metering.OVERDRAW) -> None:
-        self._rps, self._metering = rps, metering
+    def __init__(
+        self,
+        rps: float,
+        metering: Metering = Metering.OVERDRAW,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._rps, self._metering, self._clock = rps, metering, clock
         self._most = max(1.0, rps)
-        self._left, self._at = self._most, monotonic()
+        self._left, self._at = self._most, clock()
 
     def take(self, calls: int) -> int:
         """How many of these calls are granted; the rest is refused, and costs nothing."""
-        now = monotonic()
+        now = self._clock()
         self._left = min(self._most, self._left + (now - self._at) * self._rps)
         self._at = now
         granted = self._granted(calls)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from gapless.core.evm.bloom import log_bits
-from gapless.core.evm.hexrlp import data, list_head, listed, number, packed, words
-from gapless.core.evm.keccak import keccak
+from gapless.chains.evm.codec.bloom import log_bits
+from gapless.chains.evm.codec.hexrlp import data, list_head, listed, number, packed, words
+from gapless.chains.evm.codec.keccak import keccak
 from gapless.devnode.drafts import Log
 from gapless.devnode.envelopes import BLOB_GAS_PRICE, GAS_PER_BLOB, Envelope
 

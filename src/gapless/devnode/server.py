@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
+from time import monotonic
 from typing import Any
 
 import msgspec
@@ -54,6 +55,7 @@ class DevNode:
         limits: Limits | None = None,
         pace: Pace | None = None,
         address: tuple[str, int] = ("127.0.0.1", 0),
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self.chain = chain
         self.limits, self.pace = limits or Limits(), pace or Pace()
@@ -62,7 +64,9 @@ class DevNode:
         self.requests = 0
         self.refused = 0  # requests above the rate limit, as a whole or in part
         self._address = address
-        self._bucket = Bucket(self.limits.rps, self.limits.metering) if self.limits.rps else None
+        self._bucket: Bucket | None = None
+        if self.limits.rps:
+            self._bucket = Bucket(self.limits.rps, self.limits.metering, clock)
         self._server: asyncio.Server | None = None
         self._connections: set[Connection] = set()
         self._growth: asyncio.TimerHandle | None = None

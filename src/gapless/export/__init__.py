@@ -1,12 +1,12 @@
 """Stored rows as files that other tools read.
 
-A `layout` says what a file's columns are and how they come from the stored tables: `etl` has those
-of ethereum-etl, `native` our own. `writers` put such columns into a file of some format, and
-`stream` lets the rows of a range pass from a sink to a writer, window by window.
+A layout (see `schema.layout`) says what a file's columns are and how they come from the stored
+tables; `catalog` collects those of all chain families. `writers` put such columns into a file of
+some format, and `stream` passes the rows of a range from a sink to a writer, window by window.
 """
 
-from gapless.export.catalog import LAYOUTS, VERSIONS, find_layout
+from gapless.export.catalog import NATIVE, find_layout, layout_sets
 from gapless.export.stream import Export, lacking, range_of
 from gapless.export.writers import FORMATS
 
-__all__ = ["FORMATS", "LAYOUTS", "VERSIONS", "Export", "find_layout", "lacking", "range_of"]
+__all__ = ["FORMATS", "NATIVE", "Export", "find_layout", "lacking", "layout_sets", "range_of"]

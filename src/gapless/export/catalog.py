@@ -1,28 +1,37 @@
-"""Which tables can be exported, and in which schemas."""
+"""Which tables can be exported, and in which schemas.
+
+Every stored table can be exported with its own columns, in the schema `native`. Chain families add
+tables that are made of stored ones, and the columns of other tools.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gapless.chains import families
 from gapless.core.errors import UsageError
-from gapless.export.etl import ETL, VERSION
-from gapless.export.layout import Layout
-from gapless.export.native import NATIVE
+from gapless.schema.layout import Layout, LayoutSet, native_fields
 
-LAYOUTS: Mapping[str, Mapping[str, Layout]] = {"native": NATIVE, "ethereum-etl": ETL}
-VERSIONS: Mapping[str, str | None] = {"native": None, "ethereum-etl": VERSION}
-"""The release of the tool whose columns a schema copies; None for our own columns."""
+NATIVE = "native"
+
+
+def layout_sets() -> Mapping[str, LayoutSet]:
+    """The layouts of every family, by schema."""
+    found = {NATIVE: LayoutSet({})}
+    for family in families():
+        own = {each.name: Layout(each, native_fields(each.columns), {}) for each in family.tables}
+        found[NATIVE] |= LayoutSet(own)
+        for schema, layouts in family.layouts.items():
+            found[schema] = found.get(schema, LayoutSet({})) | layouts
+    return found
 
 
 def find_layout(schema: str, table: str) -> Layout:
     """The layout of a table in a schema that has it."""
-    found = LAYOUTS[schema].get(table)
+    layouts = layout_sets()[schema]
+    found = layouts.tables.get(table)
     if found is None:
-        raise UsageError(f"`{schema}` has no table `{table}`", hint=_WHERE[table])
+        others = [name for name, each in layout_sets().items() if table in each.tables]
+        hint = layouts.elsewhere.get(table) or f"it is in `{'`, `'.join(others)}`"
+        raise UsageError(f"`{schema}` has no table `{table}`", hint=hint)
     return found
-
-
-_WHERE = {
-    "receipts": "in `native` they are columns of `transactions`",
-    "withdrawals": "in `ethereum-etl` they are a column of `blocks`",
-}

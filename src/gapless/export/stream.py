@@ -12,14 +12,13 @@ from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
+from gapless.chains import schema
 from gapless.core.errors import Incomplete
 from gapless.core.ranges import RangeSet, Span
 from gapless.core.remedies import VerifySink
-from gapless.export.layout import Layout, Window
 from gapless.export.writers import Writer
-from gapless.schema import BLOCKS, LOGS, TABLES, table
+from gapless.schema.layout import Layout, Window
 from gapless.sinks import Sink, Stored
-from gapless.verification.windows import COUNTS
 
 _WINDOW = 100  # blocks, unless the sink keeps more together
 _PIECE = 5_000  # rows that are made into text at once
@@ -55,9 +54,9 @@ class Export:
         return written
 
     async def _window(self, span: Span) -> Window:
-        wanted = read_columns(self.layout)
+        wanted, tables = read_columns(self.layout), schema()
         return {
-            name: await self.sink.read(table(name), self.chain_id, span, columns)
+            name: await self.sink.read(tables[name], self.chain_id, span, columns)
             for name, columns in wanted.items()
         }
 
@@ -74,13 +73,13 @@ class Export:
 
 def read_columns(layout: Layout) -> Mapping[str, tuple[str, ...]]:
     """Which columns of which tables are read: what is exported, and what proves that it is all."""
-    main = layout.table.name
-    found = {**layout.beside, main: layout.needs}
-    counts = [COUNTS[name] for name in found if name != BLOCKS.name]
-    if layout.of_receipts:
-        counts.append(COUNTS[LOGS.name])
-    there = found.get(BLOCKS.name, ())
-    found[BLOCKS.name] = tuple(dict.fromkeys(("block_number", *there, *counts)))
+    anchor = layout.table.anchor
+    found = {**layout.beside, layout.table.name: layout.needs}
+    counts = [anchor.counts[name] for name in found if name != anchor.name]
+    if layout.needs_count_of:
+        counts.append(anchor.counts[layout.needs_count_of])
+    there = found.get(anchor.name, ())
+    found[anchor.name] = tuple(dict.fromkeys(("block_number", *there, *counts)))
     return found
 
 
@@ -99,29 +98,30 @@ async def lacking(sink: Sink, chain_id: int, layout: Layout, span: Span) -> dict
     records = await sink.stored(chain_id)
     wanted = RangeSet.of(span)
     found: dict[str, RangeSet] = {}
-    for each in TABLES:
-        if each.name in read_columns(layout):
-            stored = RangeSet(it.span for it in records if it.dataset == each.name)
-            if gaps := wanted - stored:
-                found[each.name] = gaps
-                wanted -= gaps
+    for name in sorted(read_columns(layout), key=schema().order):
+        stored = RangeSet(it.span for it in records if it.dataset == name)
+        if gaps := wanted - stored:
+            found[name] = gaps
+            wanted -= gaps
     return found
 
 
 def _refuse_losses(span: Span, window: Window, layout: Layout) -> None:
-    blocks = window[BLOCKS.name]
+    anchor = layout.table.anchor
+    blocks = window[anchor.name]
     if blocks.num_rows != span.size:
         raise _lost(f"blocks {span}: {span.size:,} are recorded, {blocks.num_rows:,} are there")
     for name, rows in window.items():
-        promised = None if name == BLOCKS.name else blocks[COUNTS[name]]
+        promised = None if name == anchor.name else blocks[anchor.counts[name]]
         expected = 0 if promised is None or promised.null_count else pc.sum(promised).as_py()
         if promised is not None and not promised.null_count and rows.num_rows != expected:
             found = f"{expected:,} rows are promised, {rows.num_rows:,} are there"
             raise _lost(f"{name} of blocks {span}: {found}")
-    if layout.of_receipts and blocks[COUNTS[LOGS.name]].null_count:
+    counted = layout.needs_count_of
+    if counted and blocks[anchor.counts[counted]].null_count:
         raise Incomplete(
-            f"receipts of blocks {span} were not fetched",
-            hint="fetch these blocks with `logs` among the datasets",
+            f"{counted} of blocks {span} were not fetched",
+            hint=f"fetch these blocks with `{counted}` among the datasets",
         )
 
 

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gapless.export.layout import Field, Form, Layout
-from gapless.export.values import joined
-from gapless.schema.digest import one_array
+from gapless.schema.arrow import one_array
+from gapless.schema.layout import Field, Form, Layout
+from gapless.schema.values import joined
 
 _GROUP_ROWS = 50_000
 _GROUP_BYTES = 64 << 20

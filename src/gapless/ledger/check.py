@@ -16,6 +16,7 @@ from gapless.core.projection import Projection, digest
 from gapless.core.remedies import CheckLedger
 from gapless.ledger import control, views
 from gapless.ledger.database import Transaction
+from gapless.ledger.rows.chunk import EndedCounts
 
 
 async def check(tx: Transaction, backfill_id: str) -> list[str]:
@@ -27,8 +28,8 @@ async def check(tx: Transaction, backfill_id: str) -> list[str]:
         projection.apply(event)
     problems = projection.differences(backfill.lifecycle, facts)
     counts = backfill.chunks
-    counters = (counts.complete, counts.abandoned, counts.cancelled)
-    counted = tuple((await tx.fetch("counted", id=backfill_id))[0])
+    counters = EndedCounts(counts.complete, counts.abandoned, counts.cancelled)
+    (counted,) = await tx.fetch_as(EndedCounts, "counted", id=backfill_id)
     if counters != counted:
         problems.append(f"counters say {counters}, the rows are {counted}")
     planned = planned_indices(backfill.order, counts.total, counts.planned)

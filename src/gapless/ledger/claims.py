@@ -15,73 +15,34 @@ The fence of each claim comes from one sequence of the whole ledger and never re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import Any, TypeAlias
 
-import msgspec
-
 from gapless.core.backfill import Command, State, Stop, decide
-from gapless.core.chunk import Order, Status, after_loss, missing
-from gapless.core.retry import RetryKind, RetryPolicy
+from gapless.core.chunk import Status, after_loss, missing, next_indices
+from gapless.core.retry import RetryKind
 from gapless.ledger import control, leases
-from gapless.ledger.database import Row, Transaction, one
-from gapless.ledger.records import (
-    Claim,
-    Claimed,
-    ClaimRequest,
-    Progress,
-    claim_from_row,
-    decoded,
-    lifecycle_from_row,
-    order_of,
+from gapless.ledger.database import Transaction
+from gapless.ledger.records import Claim, ClaimedBackfill, ClaimRequest, Progress
+from gapless.ledger.rows.backfill import (
+    Candidate,
+    InspectedBackfill,
+    JobVersion,
+    LockedBackfill,
+    NextDue,
 )
+from gapless.ledger.rows.chunk import ExpiredChunk, LeasedChunk, ReclaimedChunk
 
 PLAN_AHEAD = 256
 CANDIDATES = 8  # backfills of a queue that one claim looks into
 Chance: TypeAlias = "Callable[[], float]"
 
 
-class _Locked(msgspec.Struct, frozen=True):
-    """The backfill under lock: columns of the statement `inspect`."""
-
-    job: str
-    job_version: int
-    spec: str
-    selection: str
-    chunk_total: int
-    planned: int
-    run_order: str
-    retry: str
-    lease_seconds: float
-    group_name: str | None
-    timeout: float | None
-    state: str
-    state_version: int
-    stopping: str | None
-    room: int
-    has_expired: bool
-    has_due: bool
-
-    def shared(self, backfill_id: str) -> Claimed:
-        return _claimed(
-            backfill_id,
-            self.job,
-            self.job_version,
-            self.spec,
-            self.selection,
-            self.retry,
-            self.lease_seconds,
-            self.group_name,
-            self.timeout,
-        )
-
-
 async def claim(tx: Transaction, request: ClaimRequest, chance: Chance) -> list[Claim]:
     """Up to `count` chunks of one backfill, now leased to the owner."""
-    if tx.again and (rows := await tx.fetch("claimed_before", claim_id=request.claim_id)):
-        backfill_id = rows[0][0]
-        shared = (await _inspect(tx, backfill_id)).shared(backfill_id)
-        return _claims(shared, request, [row[1:] for row in rows])
+    if tx.again and (taken := await _claimed_before(tx, request.claim_id)):
+        return _claims((await _inspect(tx, taken[0].backfill_id)).claimed(), request, taken)
     for queue in request.queues:
         tried: list[str] = []
         while len(tried) < CANDIDATES:
@@ -99,7 +60,7 @@ async def plan(tx: Transaction, backfill_id: str, count: int) -> int:
     lifecycle = await control.lock(tx, backfill_id)
     if lifecycle.stopping or lifecycle.state not in (State.PENDING, State.RUNNING):
         return 0
-    return await _plan(tx, backfill_id, await _inspect(tx, backfill_id), count)
+    return await _plan(tx, await _inspect(tx, backfill_id), count)
 
 
 async def seconds_until_due(tx: Transaction, queues: tuple[str, ...], since: float) -> float | None:
@@ -108,13 +69,14 @@ async def seconds_until_due(tx: Transaction, queues: tuple[str, ...], since: flo
     What came due in the last `since` seconds counts too, as less than zero: whoever claimed that
     long ago may have missed it. What was due even then waits for room, not for time.
     """
-    row = await one(tx, "next_due", queues=queues, since=since)
-    return min((due for due in row or () if due is not None), default=None)
+    (due,) = await tx.fetch_as(NextDue, "next_due", queues=queues, since=since)
+    return min((each for each in (due.retry, due.lease) if each is not None), default=None)
 
 
 async def active_jobs(tx: Transaction, queues: tuple[str, ...]) -> list[tuple[str, int]]:
     """Name and version of every job that unfinished backfills of these queues want."""
-    return [(job, version) for job, version in await tx.fetch("active_jobs", queues=queues)]
+    found = await tx.fetch_as(JobVersion, "active_jobs", queues=queues)
+    return [(each.job, each.job_version) for each in found]
 
 
 async def raise_fence(tx: Transaction, above: int) -> None:
@@ -126,21 +88,28 @@ async def raise_fence(tx: Transaction, above: int) -> None:
 
 async def _lock_candidate(
     tx: Transaction, request: ClaimRequest, queue: str, tried: Sequence[str]
-) -> Claimed | None:
+) -> ClaimedBackfill | None:
     """Locks a backfill with work: one that is free at once if possible, else the next to be."""
-    wanted = {"queue": queue, "jobs": request.jobs, "only": request.only, "tried": list(tried)}
-    rows = await tx.fetch("lock_candidate", **wanted)
-    if not rows and await tx.fetch("held_candidate", **wanted):
-        rows = await tx.fetch_if_free("await_candidate", **wanted)
-    return _claimed(*rows[0]) if rows else None
+    jobs = [JobVersion(*job) for job in request.jobs]
+    wanted = {"queue": queue, "jobs": jobs, "only": request.only, "tried": list(tried)}
+    found = await tx.fetch_as(Candidate, "lock_candidate", **wanted)
+    if not found and await tx.fetch("held_candidate", **wanted):
+        found = await tx.fetch_if_free(Candidate, "await_candidate", **wanted)
+    return found[0].claimed() if found else None
 
 
-async def _inspect(tx: Transaction, backfill_id: str) -> _Locked:
-    return _Locked(*(await tx.fetch("inspect", id=backfill_id))[0])
+async def _claimed_before(tx: Transaction, claim_id: str) -> list[ReclaimedChunk]:
+    """The chunks that an earlier try of this claim took, if its reply was lost."""
+    return await tx.fetch_as(ReclaimedChunk, "claimed_before", claim_id=claim_id)
+
+
+async def _inspect(tx: Transaction, backfill_id: str) -> InspectedBackfill:
+    (found,) = await tx.fetch_as(InspectedBackfill, "inspect", id=backfill_id)
+    return found
 
 
 async def _take(
-    tx: Transaction, request: ClaimRequest, shared: Claimed, chance: Chance
+    tx: Transaction, request: ClaimRequest, shared: ClaimedBackfill, chance: Chance
 ) -> list[Claim]:
     """Mostly, pending chunks are all there is to take, and one statement does it."""
     lease = {
@@ -149,16 +118,22 @@ async def _take(
         "claim_id": request.claim_id,
         "lease": shared.lease_seconds,
     }
-    rows = await tx.fetch("take_pending", k=request.count, guarded=True, **lease)
-    if len(rows) < request.count:
-        left = request.count - len(rows)
-        rows += await _take_what_else_there_is(tx, left, shared, lease, chance)
-    return _claims(shared, request, sorted(rows, key=lambda row: row[1]))
+    taken = await _take_pending(tx, request.count, lease, guarded=True)
+    if len(taken) < request.count:
+        left = request.count - len(taken)
+        taken += await _recover_and_plan(tx, left, shared, lease, chance)
+    return _claims(shared, request, sorted(taken, key=attrgetter("rank")))
 
 
-async def _take_what_else_there_is(
-    tx: Transaction, count: int, shared: Claimed, lease: dict[str, Any], chance: Chance
-) -> list[Row]:
+async def _take_pending(
+    tx: Transaction, count: int, lease: dict[str, Any], *, guarded: bool
+) -> list[LeasedChunk]:
+    return await tx.fetch_as(LeasedChunk, "take_pending", k=count, guarded=guarded, **lease)
+
+
+async def _recover_and_plan(
+    tx: Transaction, count: int, shared: ClaimedBackfill, lease: dict[str, Any], chance: Chance
+) -> list[LeasedChunk]:
     """Recovers leases that have ended, takes failed chunks that are due, and plans new ones."""
     locked = await _inspect(tx, shared.backfill_id)
     room = locked.room
@@ -170,30 +145,31 @@ async def _take_what_else_there_is(
     count = min(count, room)
     if count <= 0:
         return []
-    rows: list[Row] = []
+    taken: list[LeasedChunk] = []
     if locked.has_due or locked.has_expired:
-        rows += await tx.fetch("take_failed", k=count, longest=shared.retry.longest, **lease)
-        if len(rows) < count:
-            rows += await tx.fetch("take_pending", k=count - len(rows), guarded=False, **lease)
-    if len(rows) < count and await _plan(tx, shared.backfill_id, locked, max(PLAN_AHEAD, count)):
-        rows += await tx.fetch("take_pending", k=count - len(rows), guarded=False, **lease)
-    return rows
+        longest = shared.retry.longest
+        taken += await tx.fetch_as(LeasedChunk, "take_failed", k=count, longest=longest, **lease)
+        if len(taken) < count:
+            taken += await _take_pending(tx, count - len(taken), lease, guarded=False)
+    if len(taken) < count and await _plan(tx, locked, max(PLAN_AHEAD, count)):
+        taken += await _take_pending(tx, count - len(taken), lease, guarded=False)
+    return taken
 
 
-async def _recover(tx: Transaction, shared: Claimed, chance: Chance) -> tuple[int, bool]:
+async def _recover(tx: Transaction, shared: ClaimedBackfill, chance: Chance) -> tuple[int, bool]:
     """Ends the runs whose leases are over; says how many, and whether that halts the backfill."""
-    rows = await tx.fetch("expired", id=shared.backfill_id)
-    ended = [claim_from_row(shared, claim_id, owner, row) for *row, claim_id, owner in rows]
+    rows = await tx.fetch_as(ExpiredChunk, "expired", id=shared.backfill_id)
+    ended = [chunk.claim(shared, chunk.claim_id, chunk.owner) for chunk in rows]
     done = [each for each in ended if not missing(each.span, each.last_processed, each.holes)]
-    await leases.complete(tx, done, {})  # their workers died before they could say so
+    await leases.complete(tx, done)  # their workers died before they could say so
     halted = False
     for lost in ended:
         if lost in done:
             continue
         verdict = after_loss(
             shared.retry,
-            lost.tries,
-            progressed=lost.last_processed != lost.failed_behind,
+            lost.failures,
+            progressed=lost.last_processed != lost.last_failure_position,
             chance=chance(),
         )
         await leases.end_run(
@@ -209,38 +185,19 @@ async def _recover(tx: Transaction, shared: Claimed, chance: Chance) -> tuple[in
     return len(rows), halted
 
 
-async def _plan(tx: Transaction, backfill_id: str, locked: _Locked, count: int) -> int:
-    count = min(count, locked.chunk_total - locked.planned)
-    if count <= 0:
+async def _plan(tx: Transaction, locked: LockedBackfill, count: int) -> int:
+    order = locked.order
+    indices = next_indices(order, locked.chunk_total, locked.planned, count)
+    if not indices:
         return 0
-    if order_of(backfill_id, locked.run_order) is Order.OLDEST:
-        low, direction = locked.planned, 1
-    else:
-        low, direction = locked.chunk_total - locked.planned - count, -1
-    await tx.fetch("plan", id=backfill_id, low=low, high=low + count - 1, direction=direction)
-    lifecycle = lifecycle_from_row(backfill_id, locked.state, locked.state_version, locked.stopping)
+    low, high = indices[0], indices[-1]
+    await tx.fetch("plan", id=locked.id, low=low, high=high, direction=order.direction)
+    lifecycle = locked.lifecycle()
     await control.record(tx, lifecycle, decide(lifecycle, Command.START))
-    return count
+    return len(indices)
 
 
-def _claimed(
-    backfill_id: str,
-    job: str,
-    job_version: int,
-    spec: str,
-    selection: str,
-    retry: str,
-    lease_seconds: float,
-    group: str | None,
-    timeout: float | None,
-) -> Claimed:
-    """From the columns of the statement `lock_candidate`."""
-    policy = decoded(backfill_id, "retry policy", retry, RetryPolicy)
-    told = decoded(backfill_id, "spec", spec, dict[str, Any])
-    return Claimed(
-        backfill_id, job, job_version, told, selection, policy, lease_seconds, group, timeout
-    )
-
-
-def _claims(shared: Claimed, request: ClaimRequest, rows: list[Row]) -> list[Claim]:
-    return [claim_from_row(shared, request.claim_id, request.owner, row) for row in rows]
+def _claims(
+    shared: ClaimedBackfill, request: ClaimRequest, taken: Iterable[LeasedChunk]
+) -> list[Claim]:
+    return [chunk.claim(shared, request.claim_id, request.owner) for chunk in taken]

@@ -14,61 +14,35 @@ from contextlib import suppress
 import msgspec
 
 from gapless.core import backfill as machine
-from gapless.core.backfill import Command, Lifecycle, State, Stop, Tally
+from gapless.core.backfill import Command, Lifecycle, OpenWork, State, Stop
 from gapless.core.chunk import Status
 from gapless.core.errors import Conflict, NotFound, Unreadable, WrongState
-from gapless.core.events import BackfillCreated, ChunkEnded, Codec, Event
+from gapless.core.events import BackfillCreated, ChunkEnded, Event
 from gapless.core.remedies import ListBackfills
 from gapless.core.spec import encode_spec
 from gapless.ledger import views
-from gapless.ledger.database import Transaction, one
-from gapless.ledger.records import (
-    Backfill,
-    BackfillRequest,
-    lifecycle_from_row,
-    missing_of_row,
-)
+from gapless.ledger.database import Transaction, one_as
+from gapless.ledger.records import Backfill, BackfillRequest
+from gapless.ledger.rows.backfill import LifecycleRow, NewBackfill
+from gapless.ledger.rows.chunk import DeadChunk
+from gapless.ledger.rows.event import NewEvent
 
 
 async def create(tx: Transaction, request: BackfillRequest) -> Backfill:
     """Creates a backfill; the same request again returns the one that is there."""
-    retry = msgspec.json.encode(request.retry).decode()
-    spec = encode_spec(request.spec)
+    row = NewBackfill.of(request)
     await tx.fetch("add_selection", hash=request.selection.digest, data=request.selection.encode())
     if request.group and request.hook:
         await tx.fetch("add_group", name=request.group, hook=request.hook)
-    added = await one(
-        tx,
-        "add_backfill",
-        id=request.id,
-        job=request.job,
-        job_version=request.job_version,
-        spec=spec,
-        selector=msgspec.json.encode(request.selector).decode(),
-        selection=request.selection.digest,
-        partitions=len(request.selection),
-        chunk_size=request.chunk_size,
-        chunk_total=request.chunk_total,
-        max_concurrent_runs=request.max_concurrent_runs,
-        queue=request.queue,
-        run_order=request.order.value,
-        retry=retry,
-        retry_longest=request.retry.longest,
-        lease_seconds=request.lease_seconds,
-        timeout=request.timeout,
-        parent_backfill_id=request.parent_backfill_id,
-        retry_request_id=request.retry_request_id,
-        group_name=request.group,
-    )
-    if added is not None:
-        await append(tx, [_created(request, retry, spec)])
+    if await tx.fetch("add_backfill", **msgspec.structs.asdict(row)):
+        await append(tx, [_created(request, row)])
     backfill = await views.backfill(tx, request.id)
     same = (
         backfill.unreadable is None
         and backfill.job == request.job
         and backfill.selection == request.selection.digest
         and backfill.chunk_size == request.chunk_size
-        and encode_spec(backfill.spec) == spec
+        and encode_spec(backfill.spec) == row.spec
     )
     if not same:
         raise Conflict(
@@ -116,7 +90,7 @@ async def condemn(tx: Transaction, backfill_id: str, reason: str) -> None:
 
 async def settle_if_free(tx: Transaction, backfill_id: str) -> State | None:
     """The same as `settle`, unless someone else holds the backfill; another look will come."""
-    if not await tx.fetch_if_free("lock_backfill", id=backfill_id):
+    if not await tx.fetch_if_free(LifecycleRow, "lock_backfill", id=backfill_id):
         return None
     return await settle(tx, backfill_id)
 
@@ -126,8 +100,8 @@ async def settle(tx: Transaction, backfill_id: str) -> State:
     lifecycle = await lock(tx, backfill_id)
     if lifecycle.stopping and not lifecycle.state.ended:
         await _sweep(tx, backfill_id)
-    tally = Tally(*(await tx.fetch("tally", id=backfill_id))[0])
-    events = machine.settle(lifecycle, tally)
+    (open_work,) = await tx.fetch_as(OpenWork, "open_work", id=backfill_id)
+    events = machine.settle(lifecycle, open_work)
     return (await record(tx, lifecycle, events)).state
 
 
@@ -163,11 +137,7 @@ async def record(
 
 
 async def append(tx: Transaction, events: Iterable[Event]) -> None:
-    items = [
-        [event.idempotency_key, event.backfill_id, type(event).__name__, Codec.payload(event)]
-        for event in events
-    ]
-    await tx.fetch("append_events", items=items)
+    await tx.fetch("append_events", items=[NewEvent.of(event) for event in events])
 
 
 async def purge(tx: Transaction, backfill_id: str, indices: Sequence[int] | None) -> int:
@@ -190,10 +160,10 @@ async def note_drift(tx: Transaction, backfill_id: str, drift: str | None) -> No
 
 async def lock(tx: Transaction, backfill_id: str) -> Lifecycle:
     """Locks a backfill's row; what is read of it from here on stays so until the commit."""
-    row = await one(tx, "lock_backfill", id=backfill_id)
+    row = await one_as(tx, LifecycleRow, "lock_backfill", id=backfill_id)
     if row is None:
         raise NotFound(f"there is no backfill `{backfill_id}`", remedy=ListBackfills())
-    return lifecycle_from_row(*row)
+    return row.lifecycle()
 
 
 async def _sweep(tx: Transaction, backfill_id: str, *, force: bool = False) -> None:
@@ -209,36 +179,36 @@ async def _sweep(tx: Transaction, backfill_id: str, *, force: bool = False) -> N
 
 
 async def _first_error(tx: Transaction, backfill_id: str) -> str | None:
-    row = await one(tx, "first_error", id=backfill_id)
-    if row is None:
+    chunk = await one_as(tx, DeadChunk, "first_error", id=backfill_id)
+    if chunk is None:
         return None
-    index, error_class, message, *place = row
+    error = f"{chunk.error_class}: {chunk.error_message}"
     digest = (await views.backfill(tx, backfill_id)).selection
     selection = await views.selection_if_readable(tx, digest)
-    where = f"chunk {index}"
+    where = f"chunk {chunk.chunk_index}"
     if selection is not None:
         with suppress(Unreadable):  # a backfill must end, whatever its rows have become
-            keys = ", ".join(selection.describe(missing_of_row(place))).replace("\0", r"\x00")
+            keys = ", ".join(selection.describe(chunk.missing())).replace("\0", r"\x00")
             where += f", partitions {keys}"
-    return f"{error_class}: {message} ({where})"
+    return f"{error} ({where})"
 
 
-def _created(request: BackfillRequest, retry: str, spec: str) -> BackfillCreated:
+def _created(request: BackfillRequest, row: NewBackfill) -> BackfillCreated:
     return BackfillCreated(
         request.id,
-        request.job,
-        request.job_version,
-        request.selector,
-        request.selection.digest,
-        len(request.selection),
-        request.chunk_size,
-        request.max_concurrent_runs,
-        request.queue,
-        request.order,
-        msgspec.json.decode(retry),
-        request.parent_backfill_id,
-        request.retry_request_id,
-        request.group,
-        msgspec.json.decode(spec),
-        request.timeout,
+        job=request.job,
+        job_version=request.job_version,
+        selector=request.selector,
+        selection=row.selection,
+        partitions=row.partitions,
+        chunk_size=request.chunk_size,
+        max_concurrent_runs=request.max_concurrent_runs,
+        queue=request.queue,
+        order=request.order,
+        retry=msgspec.to_builtins(request.retry),
+        parent_backfill_id=request.parent_backfill_id,
+        retry_request_id=request.retry_request_id,
+        group=request.group,
+        spec=msgspec.json.decode(row.spec),
+        timeout=request.timeout,
     )

@@ -8,9 +8,11 @@ connection: each is idempotent, and `again` tells it that an earlier try may hav
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from gapless.ledger.fragments import columns
 
 T = TypeVar("T")
 Row = Any
@@ -35,8 +37,11 @@ class Transaction(Protocol):
     async def fetch(self, statement: str, **parameters: Any) -> list[Row]:
         """The rows that a named statement returns."""
 
-    async def fetch_if_free(self, statement: str, **parameters: Any) -> list[Row]:
-        """The same of a statement that locks rows; none if others hold on to them."""
+    async def fetch_as(self, kind: type[T], statement: str, **parameters: Any) -> list[T]:
+        """The same rows as values of a class, whose fields are filled by the names of columns."""
+
+    async def fetch_if_free(self, kind: type[T], statement: str, **parameters: Any) -> list[T]:
+        """The same for a statement that locks rows; none if others keep them locked."""
 
     async def execute(self, text: str, **parameters: Any) -> list[Row]:
         """Runs SQL with `:name` parameters, within the same transaction."""
@@ -97,7 +102,20 @@ class Database(Protocol):
     async def close(self) -> None: ...
 
 
+def named(kind: type[T], names: Sequence[str], rows: Sequence[Row]) -> list[T]:
+    """Values of a class from rows whose columns have these names."""
+    if tuple(names) == columns(kind):
+        return [kind(*row) for row in rows]
+    return [kind(**dict(zip(names, row, strict=True))) for row in rows]
+
+
 async def one(tx: Transaction, statement: str, **parameters: Any) -> Row | None:
     """The only row of a statement, if there is one."""
     rows = await tx.fetch(statement, **parameters)
+    return rows[0] if rows else None
+
+
+async def one_as(tx: Transaction, kind: type[T], statement: str, **parameters: Any) -> T | None:
+    """The only row of a statement as a value of a class, if there is one."""
+    rows = await tx.fetch_as(kind, statement, **parameters)
     return rows[0] if rows else None

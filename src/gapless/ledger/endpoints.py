@@ -12,15 +12,17 @@ from typing import Any
 import msgspec
 
 from gapless.ledger.database import Transaction
+from gapless.ledger.rows.texts import json_text
+from gapless.ledger.rows.worker import Profile
 
 
 async def profiles(tx: Transaction, network: str) -> dict[str, Any]:
     """The profiles of a network's endpoints by name."""
-    rows = await tx.fetch("profiles", network=network)
-    return {name: msgspec.json.decode(profile) for name, profile in rows}
+    rows = await tx.fetch_as(Profile, "profiles", network=network)
+    return {row.name: msgspec.json.decode(row.profile) for row in rows}
 
 
 async def keep(tx: Transaction, network: str, learned: Mapping[str, Any]) -> None:
     """Replaces the profiles of these endpoints, in one order everywhere: writers never cross."""
-    items = [[name, msgspec.json.encode(learned[name]).decode()] for name in sorted(learned)]
+    items = [Profile(name, json_text(learned[name])) for name in sorted(learned)]
     await tx.fetch("keep_profiles", network=network, items=items)

@@ -19,8 +19,10 @@ from gapless.core.retry import RetryPolicy
 from gapless.core.selector import Range, Selection, summary
 from gapless.core.spec import encode_spec
 from gapless.ledger import control
-from gapless.ledger.database import Transaction, one
-from gapless.ledger.records import RESERVED, Backfill, BackfillRequest, decoded
+from gapless.ledger.database import Transaction, one_as
+from gapless.ledger.records import RESERVED, Backfill, BackfillRequest
+from gapless.ledger.rows.backfill import DrainedGroup, Group
+from gapless.ledger.rows.texts import read
 
 
 class Hook(msgspec.Struct, frozen=True):
@@ -34,7 +36,7 @@ class Hook(msgspec.Struct, frozen=True):
     timeout: float | None = None
 
 
-UNREADABLE = Hook("unreadable", 1, "default", RetryPolicy())
+UNREADABLE_HOOK = Hook("unreadable", 1, "default", RetryPolicy())
 
 
 def epoch_id(group: str, epoch: int) -> str:
@@ -44,19 +46,19 @@ def epoch_id(group: str, epoch: int) -> str:
 async def drained(tx: Transaction, names: Sequence[str] | None) -> list[str]:
     """The groups, of these or of all, that look drained."""
     wanted = None if names is None else list(names)
-    return [row[0] for row in await tx.fetch("drained", names=wanted)]
+    return [group.name for group in await tx.fetch_as(DrainedGroup, "drained", names=wanted)]
 
 
 async def close_epoch(tx: Transaction, group: str) -> Backfill | None:
     """Starts the group's next epoch and its hook, if it really is drained."""
-    row = await one(tx, "lock_group", name=group)
-    still = await one(tx, "drained", names=[group])
+    row = await one_as(tx, Group, "lock_group", name=group)
+    still = await one_as(tx, DrainedGroup, "drained", names=[group])
     if row is None or still is None:
         return None
     while True:
-        epoch = (await tx.fetch("next_epoch", name=group, completed=still[1]))[0][0]
+        ((epoch,),) = await tx.fetch("next_epoch", name=group, completed=still.completed)
         try:
-            return await _start(tx, epoch_id(group, epoch), epoch, row[2])
+            return await _start(tx, epoch_id(group, epoch), epoch, row.hook)
         except Conflict:
             continue
 
@@ -65,10 +67,10 @@ async def _start(tx: Transaction, backfill_id: str, epoch: int, stored: str) -> 
     """Creates the backfill of a hook; one that cannot be read fails where everybody sees it."""
     problem = None
     try:
-        hook = decoded(backfill_id, "hook", stored, Hook)
+        hook = read(backfill_id, "hook", stored, msgspec.json.Decoder(Hook).decode)
         encode_spec(hook.spec)
     except (Unreadable, UsageError) as error:
-        hook, problem = UNREADABLE, str(error)
+        hook, problem = UNREADABLE_HOOK, str(error)
     created = await control.create(
         tx,
         BackfillRequest(

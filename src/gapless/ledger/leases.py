@@ -3,14 +3,11 @@
 Every statement names the chunk's fence and claim id. If it changes no row, the lease has gone to
 someone else, unless an earlier try of the same statement had already taken effect: then the row
 still carries our claim id and the outcome we wanted, and that is success.
-
-What a run tells of sinks goes into the coverage with its progress or its outcome, in the same
-transaction, and only if the lease still holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any
@@ -20,7 +17,7 @@ from gapless.core.chunk import Status, Verdict, after_failure, after_loss
 from gapless.core.events import ChunkEnded, ChunkFailed
 from gapless.core.retry import RetryKind
 from gapless.core.text import head, storable, tail
-from gapless.ledger import control, coverage, views
+from gapless.ledger import control, views
 from gapless.ledger.database import Transaction, one
 from gapless.ledger.records import (
     CLASS_LIMIT,
@@ -28,12 +25,13 @@ from gapless.ledger.records import (
     MESSAGE_LIMIT,
     TRACEBACK_LIMIT,
     Claim,
-    Coverage,
     Failure,
     Progress,
     Signal,
-    encode_holes,
 )
+from gapless.ledger.rows.backfill import Signals
+from gapless.ledger.rows.chunk import Beat, HeldChunk
+from gapless.ledger.rows.texts import encode_holes
 
 
 async def heartbeat(tx: Transaction, beats: Sequence[tuple[Claim, Progress]]) -> dict[str, Signal]:
@@ -41,41 +39,31 @@ async def heartbeat(tx: Transaction, beats: Sequence[tuple[Claim, Progress]]) ->
     signals: dict[str, Signal] = {}
     progress = {claim.fence: progress for claim, progress in beats}
     for backfill_id, claims in _by_backfill(claim for claim, _ in beats):
-        items = [
-            [*_item(claim), at.last_processed, encode_holes(at.holes)]
-            for claim in claims
-            for at in (progress[claim.fence],)
-        ]
+        items = [_beat(claim, progress[claim.fence]) for claim in claims]
         held = {row[0] for row in await tx.fetch("heartbeat", id=backfill_id, items=items)}
-        for claim in claims:
-            if claim.chunk_index in held:
-                await coverage.add(tx, claim, progress[claim.fence].covered)
-        state, stopping = (await tx.fetch("signals", id=backfill_id))[0]
+        (now,) = await tx.fetch_as(Signals, "signals", id=backfill_id)
         for claim in claims:
             extended = claim.chunk_index in held
             if not extended and not await _took_effect(tx, claim, Status.RUNNING):
                 signals[claim.chunk_id] = Signal.LOST
-            elif stopping == Stop.CANCEL:
+            elif now.stopping == Stop.CANCEL:
                 signals[claim.chunk_id] = Signal.STOP
             elif not extended:
                 signals[claim.chunk_id] = Signal.HELD
             else:
-                signals[claim.chunk_id] = Signal.PAUSE if state == State.PAUSED else Signal.GO_ON
+                paused = now.state == State.PAUSED
+                signals[claim.chunk_id] = Signal.PAUSE if paused else Signal.GO_ON
     return signals
 
 
-async def complete(
-    tx: Transaction, claims: Sequence[Claim], covered: Mapping[str, tuple[Coverage, ...]]
-) -> set[str]:
+async def complete(tx: Transaction, claims: Sequence[Claim]) -> set[str]:
     """Completes chunks; returns the ids of those that were no longer ours."""
     lost: set[str] = set()
     for backfill_id, ours in _by_backfill(claims):
-        items = [_item(claim) for claim in ours]
+        items = [HeldChunk(*_lease(claim)) for claim in ours]
         done = {row[0] for row in await tx.fetch("complete", id=backfill_id, items=items)}
         for claim in ours:
-            if claim.chunk_index in done:
-                await coverage.add(tx, claim, covered.get(claim.chunk_id, ()))
-            elif not await _took_effect(tx, claim, Status.COMPLETE):
+            if claim.chunk_index not in done and not await _took_effect(tx, claim, Status.COMPLETE):
                 lost.add(claim.chunk_id)
     return lost
 
@@ -86,13 +74,13 @@ async def fail(tx: Transaction, failure: Failure, chance: float) -> Verdict | No
     if policy.kind is RetryKind.HALT:  # the backfill's lock comes before its chunks', as everywhere
         await tx.fetch("lock_backfill", id=claim.backfill_id)
     progress = await _known_progress(tx, claim, failure.progress)
-    progressed = progress.last_processed != claim.failed_behind
+    progressed = progress.last_processed != claim.last_failure_position
     if failure.ledger_lost:
-        verdict = after_loss(policy, claim.tries, progressed=progressed, chance=chance)
+        verdict = after_loss(policy, claim.failures, progressed=progressed, chance=chance)
     else:
         verdict = after_failure(
             policy,
-            claim.tries,
+            claim.failures,
             progressed=progressed,
             permanent=failure.permanent,
             chance=chance,
@@ -116,10 +104,7 @@ async def release(tx: Transaction, claim: Claim, progress: Progress) -> bool:
         holes=encode_holes(progress.holes),
         **claim.name,
     )
-    if row is None:
-        return await _took_effect(tx, claim, Status.PENDING)
-    await coverage.add(tx, claim, progress.covered)
-    return True
+    return row is not None or await _took_effect(tx, claim, Status.PENDING)
 
 
 async def hold(tx: Transaction, claim: Claim) -> bool:
@@ -142,8 +127,8 @@ async def end_run(
         tx,
         "fail",
         status=verdict.status.value,
-        attempts=verdict.tries.attempts,
-        lost=verdict.tries.lost,
+        attempts=verdict.failures.attempts,
+        lost=verdict.failures.lost,
         delay=verdict.delay,
         last_processed=progress.last_processed,
         holes=encode_holes(progress.holes),
@@ -153,7 +138,6 @@ async def end_run(
     )
     if row is None:
         return False
-    await coverage.add(tx, claim, progress.covered)
     await tx.fetch(
         "add_attempt",
         id=claim.backfill_id,
@@ -171,8 +155,8 @@ async def end_run(
             claim.backfill_id,
             claim.chunk_index,
             claim.fence,
-            verdict.tries.attempts,
-            verdict.tries.lost,
+            verdict.failures.attempts,
+            verdict.failures.lost,
             error_class,
             error_message,
             claim.owner,
@@ -209,8 +193,12 @@ async def _took_effect(tx: Transaction, claim: Claim, status: Status) -> bool:
     return row is not None and row[0] == status
 
 
-def _item(claim: Claim) -> list[Any]:
-    return [claim.chunk_index, claim.fence, claim.claim_id]
+def _lease(claim: Claim) -> tuple[int, int, str]:
+    return claim.chunk_index, claim.fence, claim.claim_id
+
+
+def _beat(claim: Claim, progress: Progress) -> Beat:
+    return Beat(*_lease(claim), progress.last_processed, encode_holes(progress.holes))
 
 
 def _by_backfill(claims: Iterable[Claim]) -> Iterable[tuple[str, list[Claim]]]:

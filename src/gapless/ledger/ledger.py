@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from types import MappingProxyType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from gapless.core.backfill import Command
@@ -17,7 +15,6 @@ from gapless.ledger import (
     check,
     claims,
     control,
-    coverage,
     endpoints,
     groups,
     leases,
@@ -25,14 +22,7 @@ from gapless.ledger import (
     views,
     workers,
 )
-from gapless.ledger.database import (
-    PERSON_SECONDS,
-    WORKER_SECONDS,
-    Body,
-    Database,
-    Row,
-    Transaction,
-)
+from gapless.ledger.database import PERSON_SECONDS, WORKER_SECONDS, Body, Database, Transaction
 from gapless.ledger.records import (
     Attempt,
     Backfill,
@@ -40,29 +30,28 @@ from gapless.ledger.records import (
     ChunkRow,
     Claim,
     ClaimRequest,
-    Coverage,
     DeadLetter,
     Failure,
     Progress,
     Signal,
     WorkerRow,
 )
-from gapless.ledger.workers import Process
+from gapless.ledger.rows.event import StoredEvent
+from gapless.system import SYSTEM, Process, System
 
 P = ParamSpec("P")
 T = TypeVar("T")
 Operation = Callable[Concatenate[Transaction, P], Awaitable[T]]
-NO_COVERAGE: Mapping[str, tuple[Coverage, ...]] = MappingProxyType({})
 
 
 class Ledger:
     """The durable truth of one set of backfills."""
 
-    def __init__(self, database: Database, url: str, chance: Callable[[], float]) -> None:
+    def __init__(self, database: Database, url: str, system: System = SYSTEM) -> None:
         self.url = url
         self._database = database
-        self._chance = chance
-        self.reached_at = time.monotonic()
+        self._clock, self._chance = system.clock, system.chance
+        self.reached_at = self._clock()
 
     # Backfills
 
@@ -131,11 +120,9 @@ class Ledger:
     async def heartbeat(self, beats: Sequence[tuple[Claim, Progress]]) -> dict[str, Signal]:
         return await self._write(leases.heartbeat, beats)
 
-    async def complete(
-        self, done: Sequence[Claim], covered: Mapping[str, tuple[Coverage, ...]] = NO_COVERAGE
-    ) -> set[str]:
-        """Completes chunks, with what is covered by their ids; returns those no longer ours."""
-        return await self._write(leases.complete, done, covered)
+    async def complete(self, done: Sequence[Claim]) -> set[str]:
+        """Completes chunks; returns the ids of those whose lease this worker has lost."""
+        return await self._write(leases.complete, done)
 
     async def fail(self, failure: Failure) -> Verdict | None:
         return await self._write(leases.fail, failure, self._chance())
@@ -176,13 +163,7 @@ class Ledger:
         """Makes every fence from now on higher than this one, which a sink has seen."""
         await self._command(claims.raise_fence, above)
 
-    # Sinks and endpoints
-
-    async def coverage(
-        self, sink_id: str, network: str, dataset: str | None = None
-    ) -> list[Coverage]:
-        """What a sink holds of a network, by dataset and ascending; nothing of it overlaps."""
-        return await self._read(coverage.held, sink_id, network, dataset)
+    # Endpoints
 
     async def profiles(self, network: str) -> dict[str, Any]:
         """What was learned of each endpoint of a network, by its name."""
@@ -197,8 +178,8 @@ class Ledger:
     async def register(self, worker_id: str, process: Process, slots: dict[str, int]) -> None:
         await self._write(workers.register, worker_id, process, self._database.library, slots)
 
-    async def see_worker(self, worker_id: str, unresolved: dict[str, str]) -> None:
-        await self._write(workers.see, worker_id, unresolved)
+    async def touch_worker(self, worker_id: str, unresolved: dict[str, str]) -> None:
+        await self._write(workers.touch, worker_id, unresolved)
 
     async def end_worker(self, worker_id: str) -> None:
         await self._write(workers.end, worker_id)
@@ -249,7 +230,7 @@ class Ledger:
     async def dead(self, backfill_id: str | None = None, limit: int = 1000) -> list[DeadLetter]:
         return await self._look(views.dead, backfill_id, limit)
 
-    async def events(self, backfill_id: str) -> list[tuple[AnyEvent, Row]]:
+    async def events(self, backfill_id: str) -> list[tuple[AnyEvent, StoredEvent]]:
         return await self._look(views.event_list, backfill_id)
 
     # Upkeep
@@ -304,5 +285,5 @@ class Ledger:
         self, body: Body[T], *, write: bool = True, within: float = WORKER_SECONDS
     ) -> T:
         found = await self._database.transact(body, write=write, within=within)
-        self.reached_at = time.monotonic()
+        self.reached_at = self._clock()
         return found

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import random
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +11,7 @@ from gapless.core.errors import LedgerUnreachable, SchemaMismatch, UsageError
 from gapless.core.remedies import CreateLedger, MigrateLedger
 from gapless.ledger.database import Database
 from gapless.ledger.ledger import Ledger
+from gapless.system import SYSTEM, System
 
 SHARDS = 16
 
@@ -21,21 +20,20 @@ async def open_ledger(
     url: str,
     *,
     actor: str = "",
-    clock: Callable[[], float] | None = None,
-    chance: Callable[[], float] = random.random,
     create: bool = True,
     migrating: bool = False,
+    system: System = SYSTEM,
 ) -> Ledger:
     """Opens the ledger at a URL: `sqlite:///path`, a bare path, or `postgresql://…`.
 
-    An empty database gets its schema, unless `create` is False. A simulation gives its own
-    `clock`; otherwise the database's own counts.
+    An empty database gets its schema, unless `create` is False.
     """
+    clock, shard = system.database_clock, system.process().pid % SHARDS
 
     def bound() -> dict[str, Any]:
-        return {"now": clock and clock(), "actor": actor, "shard": os.getpid() % SHARDS}
+        return {"now": clock and clock(), "actor": actor, "shard": shard}
 
-    database = await _connect(url, bound, create)
+    database = await _connect(url, bound, create, system)
     try:
         version = await database.schema_version()
         if version is None and create and not migrating:
@@ -45,7 +43,7 @@ async def open_ledger(
     except BaseException:
         await database.close()
         raise
-    return Ledger(database, redacted(url), chance)
+    return Ledger(database, redacted(url), system)
 
 
 def redacted(url: str) -> str:
@@ -61,7 +59,9 @@ def redacted(url: str) -> str:
     return f"{scheme}://{credentials.partition(':')[0]}{at}{host}{path}"
 
 
-async def _connect(url: str, bound: Callable[[], dict[str, Any]], create: bool) -> Database:
+async def _connect(
+    url: str, bound: Callable[[], dict[str, Any]], create: bool, system: System
+) -> Database:
     scheme, separator, rest = url.partition("://")
     if not separator or scheme == "sqlite":
         from gapless.ledger.sqlite import SqliteDatabase
@@ -69,7 +69,7 @@ async def _connect(url: str, bound: Callable[[], dict[str, Any]], create: bool) 
         path = rest.removeprefix("/") if separator else url
         if not path:
             raise UsageError("the ledger's path is empty", hint="write `sqlite:///path/to/it.db`")
-        return await SqliteDatabase(Path(path), bound, create=create).open()
+        return await SqliteDatabase(Path(path), bound, create=create, system=system).open()
     if scheme in ("postgresql", "postgres"):
         from gapless.ledger.postgres import PostgresDatabase
 

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any
 
-import msgspec
-
-from gapless.core.backfill import Lifecycle, State, Stop
-from gapless.core.chunk import Order, Status, Tries, chunk_id, chunk_total, missing
-from gapless.core.errors import Unreadable, UsageError
+from gapless.core.backfill import Lifecycle, State
+from gapless.core.chunk import FailureCounts, Order, Status, chunk_id, chunk_total, missing
 from gapless.core.ranges import RangeSet, Span
 from gapless.core.retry import RetryPolicy
 from gapless.core.selector import Selection
 from gapless.core.spec import encode_spec
 
-T = TypeVar("T")
-NO_HOLES = RangeSet()
-FIRST_TRY = Tries()
 CLASS_LIMIT = 200  # characters that are kept of an error's class, message and traceback
 MESSAGE_LIMIT = 2_000
 TRACEBACK_LIMIT = 4_000
@@ -29,30 +21,39 @@ RESERVED = "drained-"
 """How the ids of hooks begin, and those of no other backfill."""
 
 
-@dataclass(frozen=True)
-class BackfillRequest:
-    """All that a new backfill is made of."""
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What a backfill does, and how. A retry of it inherits them all."""
 
-    id: str
     job: str
     job_version: int
-    selector: dict[str, Any]
-    selection: Selection
     chunk_size: int
     max_concurrent_runs: int = 4
     queue: str = "default"
     order: Order = Order.OLDEST
     retry: RetryPolicy = RetryPolicy()  # noqa: RUF009 - frozen
     lease_seconds: float = 60.0
-    timeout: float | None = None
-    parent_backfill_id: str | None = None
-    retry_request_id: str | None = None
+    timeout: float | None = None  # seconds that a run may take
     group: str | None = None
-    hook: str | None = None
     spec: dict[str, Any] = field(default_factory=dict)
 
+    def inherited(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(Terms)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackfillRequest(Terms):
+    """Everything that a new backfill is made of."""
+
+    id: str
+    selector: dict[str, Any]
+    selection: Selection
+    parent_backfill_id: str | None = None
+    retry_request_id: str | None = None
+    hook: str | None = None
+
     def __post_init__(self) -> None:
-        encode_spec(self.spec)  # what cannot be kept is refused before anything is written
+        encode_spec(self.spec)  # a spec that cannot be stored is refused before anything is written
 
     @property
     def chunk_total(self) -> int:
@@ -72,7 +73,7 @@ class ClaimRequest:
 
 
 @dataclass(frozen=True)
-class Claimed:
+class ClaimedBackfill:
     """What all claims on one backfill share."""
 
     backfill_id: str
@@ -90,15 +91,15 @@ class Claimed:
 class Claim:
     """A chunk under lease: who holds it is proven by fence and claim id."""
 
-    backfill: Claimed
+    backfill: ClaimedBackfill
     chunk_index: int
     span: Span
     fence: int
     claim_id: str
     owner: str  # the worker
-    tries: Tries
+    failures: FailureCounts
     last_processed: int | None
-    failed_behind: int | None
+    last_failure_position: int | None
     holes: RangeSet
 
     @property
@@ -112,7 +113,7 @@ class Claim:
     @property
     def attempt(self) -> int:
         """1 for the first run of the chunk; progress since the last failure makes it 1 again."""
-        return self.tries.attempts + self.tries.lost + 1
+        return self.failures.attempts + self.failures.lost + 1
 
     @property
     def name(self) -> dict[str, Any]:
@@ -126,55 +127,11 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Coverage:
-    """A range of one dataset that a sink holds, and what can be said of it.
-
-    `fence` is that of the run whose rows are there. The digest is a sum over the rows, so it says
-    nothing of a part: what is cut has neither digest nor number of rows, and no hash where it was
-    cut.
-    """
-
-    sink_id: str
-    network: str
-    dataset: str
-    span: Span
-    fence: int
-    first_parent_hash: bytes | None
-    last_hash: bytes | None
-    rows: int | None
-    digest: int | None
-    checks: frozenset[str]  # that held for each block
-    unproven: frozenset[str]  # checks that were asked for and could not be made
-    endpoint: str | None = None
-
-    @property
-    def is_cut(self) -> bool:
-        return None in (self.first_parent_hash, self.last_hash, self.rows, self.digest)
-
-    def cut(self, span: Span) -> Coverage:
-        """The part of it within a span."""
-        if span == self.span:
-            return self
-        return replace(
-            self,
-            span=span,
-            first_parent_hash=self.first_parent_hash if span.first == self.span.first else None,
-            last_hash=self.last_hash if span.last == self.span.last else None,
-            rows=None,
-            digest=None,
-        )
-
-
-@dataclass(frozen=True)
 class Progress:
-    """How far a run has come: done up to `last_processed`, but for the holes.
-
-    `covered` is all that the run has told of sinks so far, in the order of telling.
-    """
+    """How far a run has come: done up to `last_processed`, but for the holes."""
 
     last_processed: int | None = None
     holes: RangeSet = field(default_factory=RangeSet)
-    covered: tuple[Coverage, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -224,28 +181,17 @@ class ChunkCounts:
     cancelled: int
 
 
-@dataclass(frozen=True)
-class Backfill:
+@dataclass(frozen=True, kw_only=True)
+class Backfill(Terms):
     """A backfill as the ledger shows it."""
 
     id: str
-    job: str
-    job_version: int
-    spec: dict[str, Any]
     selector: dict[str, Any]
     selection: str
     partitions: int
-    chunk_size: int
-    max_concurrent_runs: int
-    queue: str
-    order: Order
-    retry: RetryPolicy
-    lease_seconds: float
-    timeout: float | None
     lifecycle: Lifecycle
     parent_backfill_id: str | None
     retry_request_id: str | None
-    group: str | None
     drift: str | None
     error: str | None
     created_at: float
@@ -253,7 +199,7 @@ class Backfill:
     ended_at: float | None
     chunks: ChunkCounts
     now: float
-    unreadable: str | None = None  # what of it cannot be understood, and is shown as empty
+    unreadable: str | None = None  # which columns cannot be read; they are shown as empty
 
     @property
     def state(self) -> State:
@@ -272,7 +218,7 @@ class ChunkRow:
     rank: int
     span: Span
     status: Status
-    tries: Tries
+    failures: FailureCounts
     fence: int | None
     owner: str | None
     due: float | None
@@ -322,68 +268,3 @@ class WorkerRow:
     unresolved: dict[str, str]
     started_at: float
     seen_at: float
-
-
-def decoded(backfill_id: str, what: str, text: Any, kind: type[T]) -> T:
-    """What a row of a backfill says in JSON; raises if it makes no sense."""
-    with _readable(backfill_id, what):
-        return msgspec.json.decode(text, type=kind)
-
-
-def order_of(backfill_id: str, text: str) -> Order:
-    with _readable(backfill_id, "order"):
-        return Order(text)
-
-
-@contextmanager
-def _readable(backfill_id: str, what: str) -> Iterator[None]:
-    try:
-        yield
-    except (msgspec.MsgspecError, UsageError, TypeError, ValueError) as error:
-        raise Unreadable(
-            f"the {what} of backfill `{backfill_id}` cannot be read: {error}",
-            backfill_id=backfill_id,
-            hint="start a new backfill in its place",
-        ) from error
-
-
-def encode_holes(holes: RangeSet) -> str | None:
-    return msgspec.json.encode(holes.spans).decode() if holes else None
-
-
-def decode_holes(text: str | None, backfill_id: str | None = None) -> RangeSet:
-    if not text:
-        return NO_HOLES
-    try:
-        return RangeSet(msgspec.json.decode(text, type=list[tuple[int, int]]))
-    except (msgspec.MsgspecError, TypeError, ValueError) as error:
-        raise Unreadable(
-            f"the holes of a chunk cannot be read: {error}", backfill_id=backfill_id
-        ) from error
-
-
-def missing_of_row(row: Sequence[Any]) -> RangeSet:
-    """The positions not done of a chunk, from `first, last, last_processed, holes`."""
-    first, last, last_processed, holes = row
-    return missing(Span(first, last), last_processed, decode_holes(holes))
-
-
-def claim_from_row(backfill: Claimed, claim_id: str, owner: str, row: Sequence[Any]) -> Claim:
-    """A claim from the columns that the statements of `claims.sql` return."""
-    index, _, first, last, fence, attempts, lost, last_processed, failed_behind, holes = row
-    return Claim(
-        backfill,
-        index,
-        Span(first, last),
-        fence,
-        claim_id,
-        owner,
-        Tries(attempts, lost) if attempts or lost else FIRST_TRY,
-        last_processed,
-        failed_behind,
-        decode_holes(holes, backfill.backfill_id) if holes else NO_HOLES,
-    )
-
-
-def lifecycle_from_row(backfill_id: str, state: str, version: int, stop: str | None) -> Lifecycle:
-    return Lifecycle(backfill_id, State(state), version, Stop(stop) if stop else None)

@@ -19,7 +19,8 @@ from gapless.core.remedies import EndBackfill, ListDeadLetters
 from gapless.core.selector import Explicit, Selection, summary
 from gapless.ledger import control, views
 from gapless.ledger.database import Transaction, one
-from gapless.ledger.records import Backfill, BackfillRequest, missing_of_row
+from gapless.ledger.records import Backfill, BackfillRequest
+from gapless.ledger.rows.chunk import ChunkProgress
 
 
 async def retry_failed(
@@ -37,8 +38,8 @@ async def retry_failed(
             f"backfill `{parent_id}` is {parent.state}: only an ended one can be retried",
             remedy=EndBackfill(parent_id),
         )
-    rows = await tx.fetch("incomplete", id=parent_id)
-    left = [span for row in rows for span in missing_of_row(row[1:]).spans]
+    incomplete = await tx.fetch_as(ChunkProgress, "incomplete", id=parent_id)
+    left = [span for chunk in incomplete for span in chunk.missing().spans]
     missing = RangeSet(left) | unplanned_positions(
         parent.order, parent.partitions, parent.chunk_size, parent.chunks.planned
     )
@@ -105,21 +106,11 @@ async def _child(
         tx,
         BackfillRequest(
             id=child_id,
-            job=parent.job,
-            job_version=parent.job_version,
-            spec=parent.spec,
             selector=_selector(selection),
             selection=selection,
-            chunk_size=parent.chunk_size,
-            max_concurrent_runs=parent.max_concurrent_runs,
-            queue=parent.queue,
-            order=parent.order,
-            retry=parent.retry,
-            lease_seconds=parent.lease_seconds,
-            timeout=parent.timeout,
             parent_backfill_id=parent.id,
             retry_request_id=request_id,
-            group=parent.group,
+            **parent.inherited(),
         ),
     )
 

@@ -1,9 +1,10 @@
 """Named statements, read from the `.sql` files of a dialect.
 
 A file holds statements under `-- name: …` lines, with `:name` parameters, and under `-- part: …`
-lines what several of them share: `@part` in a statement stands for its text. `@now` is the
-ledger's clock: the database's own, unless a simulation binds `:now`. A dialect that wants numbered
-parameters (PostgreSQL) gets them from `numbered`.
+lines the text that several of them share: `@part` in a statement stands for it. `@now` is the
+ledger's clock: the database's own, unless a simulation binds `:now`. What is defined in Python,
+such as the columns of a row, is referred to in the same way (`gapless.ledger.fragments`). A dialect
+with numbered parameters (PostgreSQL) gets them from `numbered`.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from typing import Any
 import msgspec
 
 from gapless.core.errors import BadJob
+from gapless.ledger.fragments import Dialect
 
 _HEAD = re.compile(r"^-- (name|part): (\w+)\n", re.MULTILINE)
 _COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)
-_PART = re.compile(r"@(\w+)")
+_PART = re.compile(r"@((?::|\w+\.)?\w+(?:\(\w+\))?)")
 _PARAMETER = re.compile(r"(?<![:\w]):(\w+)")
 _ENDING = re.compile(
     r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/|;)*"
@@ -63,19 +65,23 @@ def bindable(value: Any) -> Any:
     return msgspec.json.encode(value).decode() if isinstance(value, list | tuple) else value
 
 
-def load(package: str, now: str) -> dict[str, Statement]:
-    """All statements of a dialect by name; `now` is its clock."""
-    texts: dict[str, dict[str, str]] = {"name": {}, "part": {"now": now}}
+def load(package: str, dialect: Dialect) -> dict[str, Statement]:
+    """All statements of a dialect by name."""
+    texts: dict[str, dict[str, str]] = {"name": {}, "part": dialect.parts()}
     for file in sorted(resources.files(package).iterdir(), key=lambda file: file.name):
         if file.name.endswith(".sql"):
             _, *found = _HEAD.split(file.read_text())
             for kind, name, text in zip(found[::3], found[1::3], found[2::3], strict=True):
                 if name in texts[kind]:
-                    raise ValueError(f"two of the name {name} in {package}")
+                    raise ValueError(f"two statements are named {name} in {package}")
                 texts[kind][name] = _COMMENT.sub("", text).strip()
 
     def expanded(text: str) -> str:
-        return _PART.sub(lambda match: expanded(texts["part"][match[1]]), text)
+        return _PART.sub(lambda match: found_part(match[1]), text)
+
+    def found_part(name: str) -> str:
+        part = texts["part"].get(name)
+        return dialect.columns(name) if part is None else expanded(part)
 
     return {name: Statement.parse(expanded(text)) for name, text in texts["name"].items()}
 

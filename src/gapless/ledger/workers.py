@@ -8,21 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
-
 from gapless.core.errors import LibraryMismatch
 from gapless.ledger.database import Transaction
 from gapless.ledger.records import WorkerRow
+from gapless.ledger.rows.texts import json_text
+from gapless.ledger.rows.worker import HostedProcess, StoredWorker
+from gapless.system import Process
 
 LIVE_WITHIN = 60.0
-
-
-class Process(msgspec.Struct, frozen=True):
-    """A process as its host knows it: `started` tells it from a later one with the same pid."""
-
-    host: str
-    pid: int
-    started: str
 
 
 async def register(
@@ -45,13 +38,13 @@ async def register(
         pid=process.pid,
         process_started=process.started,
         library=library,
-        slots=msgspec.json.encode(slots).decode(),
+        slots=json_text(slots),
     )
 
 
-async def see(tx: Transaction, worker_id: str, unresolved: dict[str, str]) -> None:
+async def touch(tx: Transaction, worker_id: str, unresolved: dict[str, str]) -> None:
     """Records that the worker lives, and which jobs it cannot run and why."""
-    await tx.fetch("see_worker", id=worker_id, unresolved=msgspec.json.encode(unresolved).decode())
+    await tx.fetch("touch_worker", id=worker_id, unresolved=json_text(unresolved))
 
 
 async def end(tx: Transaction, worker_id: str) -> None:
@@ -59,38 +52,15 @@ async def end(tx: Transaction, worker_id: str) -> None:
 
 
 async def live(tx: Transaction) -> list[WorkerRow]:
-    rows = await tx.fetch("live_workers", within=LIVE_WITHIN)
-    return [
-        WorkerRow(
-            worker_id,
-            host,
-            pid,
-            process_started,
-            library,
-            msgspec.json.decode(slots),
-            msgspec.json.decode(unresolved),
-            started_at,
-            seen_at,
-        )
-        for (
-            worker_id,
-            host,
-            pid,
-            process_started,
-            library,
-            slots,
-            unresolved,
-            started_at,
-            seen_at,
-        ) in rows
-    ]
+    found = await tx.fetch_as(StoredWorker, "live_workers", within=LIVE_WITHIN)
+    return [row.worker() for row in found]
 
 
 async def free_dead(tx: Transaction, process: Process, alive: Callable[[Process], bool]) -> int:
     """Ends workers of this host whose processes are gone; returns how many leases that frees."""
     freed = 0
-    for worker_id, pid, started in await tx.fetch("workers_of_host", host=process.host):
-        if not alive(Process(process.host, pid, started)):
-            freed += len(await tx.fetch("end_leases", owner=worker_id))
-            await end(tx, worker_id)
+    for other in await tx.fetch_as(HostedProcess, "workers_of_host", host=process.host):
+        if not alive(Process(process.host, other.pid, other.process_started)):
+            freed += len(await tx.fetch("end_leases", owner=other.id))
+            await end(tx, other.id)
     return freed

@@ -28,7 +28,7 @@ from gapless.core.remedies import ReplaceBranch
 from gapless.pipeline.ordering import cells, in_order
 from gapless.pipeline.stop import Stop
 from gapless.pipeline.unit import Unit, batch_of, check_units, cut
-from gapless.schema import BLOCKS, Table
+from gapless.schema import Table
 from gapless.sinks import Batch
 from gapless.telemetry import metrics
 
@@ -41,6 +41,7 @@ class Units(Protocol):
 
     chain_id: int
     reorg_depth: int
+    anchor: Table
 
     @property
     def unit(self) -> int:
@@ -207,14 +208,11 @@ class Flow:
         """Writes again what is stored and is no longer so on the chain, all of it at once."""
         depth = self._units.reorg_depth
         window = Span(max(0, seam.height - depth), seam.height + depth)
-        rows = await self._sink.read(BLOCKS, self._units.chain_id, window, ("block_number", "hash"))
-        stored = dict(
-            zip(
-                rows["block_number"].to_pylist(),
-                ("0x" + value.hex() for value in rows["hash"].to_pylist()),
-                strict=True,
-            )
-        )
+        anchor = self._units.anchor
+        columns = ("block_number", anchor.links.hash)
+        rows = await self._sink.read(anchor, self._units.chain_id, window, columns)
+        heights, hashes = (rows[name].to_pylist() for name in columns)
+        stored = {height: f"0x{it.hex()}" for height, it in zip(heights, hashes, strict=True)}
         now = await self._stop.limit(self._units.hashes(window))
         stale = [height for height, hash_ in stored.items() if now.get(height) not in (None, hash_)]
         if not stale:

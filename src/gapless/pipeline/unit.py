@@ -13,14 +13,13 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gapless.checks.check import Proof
 from gapless.core.errors import BrokenSeam
+from gapless.core.proof import LINK, Proof
 from gapless.core.ranges import Span
-from gapless.networks import Check
 from gapless.schema.arrow import Tables
 from gapless.sinks import Batch
 
-_LINKED = frozenset({Check.LINK})
+_LINKED = frozenset({LINK})
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ def _broken(height: int) -> BrokenSeam:
 
 
 def batch_of(units: Sequence[Unit], chain_id: int, *, linked: bool) -> Batch:
-    """The units, one behind the other, as they are written."""
+    """The units, one after the other, as they are written."""
     proof = units[0].proof
     for unit in units[1:]:
         proof &= unit.proof

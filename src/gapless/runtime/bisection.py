@@ -111,8 +111,8 @@ class Bisection:
         if not self._last_try:
             verdict = after_failure(
                 self._claim.backfill.retry,
-                self._claim.tries,
-                progressed=self._reached.last != self._claim.failed_behind,
+                self._claim.failures,
+                progressed=self._reached.last != self._claim.last_failure_position,
                 permanent=False,
                 chance=0.0,
             )

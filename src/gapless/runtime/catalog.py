@@ -20,7 +20,7 @@ from gapless.runtime.error_text import message_of, name_of
 from gapless.runtime.job import Job
 
 AGAIN_SECONDS = 15.0  # between two tries to import a job
-BUILT_IN = {"blocks": "gapless.runtime.blocks", "finish": "gapless.runtime.finishing"}
+BUILT_IN = {"blocks": "gapless.blocks.job", "finish": "gapless.blocks.finish_job"}
 """Jobs that come with Gapless: name -> the module whose `job()` makes it."""
 
 

@@ -8,15 +8,15 @@ must not repeat an effect writes it in a `transaction`, where effect and progres
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Protocol, TypeVar
 
 from gapless.core.partitions import Partition
 from gapless.ledger import Ledger
 from gapless.ledger.database import Row, Transaction
-from gapless.ledger.records import Coverage
 from gapless.runtime.shared import Opening
+from gapless.system import System
 
 T = TypeVar("T")
 
@@ -28,15 +28,14 @@ class RunState(Protocol):
     attempt: int
     spec: dict[str, Any]
     ledger: Ledger
+    system: System
 
     @property
     def stopping(self) -> bool: ...
     async def stop_requested(self) -> None: ...
     def check(self) -> None: ...
     def advance_to(self, partition: Partition) -> None: ...
-    def cover(self, told: Iterable[Coverage]) -> None: ...
     def transaction(self, done: Partition | None, *, finishing: bool = False) -> Any: ...
-    async def cover_within(self, tx: Transaction, told: Iterable[Coverage]) -> None: ...
     async def shared(self, key: str, open: Opening[T]) -> T: ...  # noqa: A002
 
 
@@ -64,10 +63,6 @@ class _Context:
         """Whether the run should end soon: its backfill is cancelled, or its worker drains."""
         return self._run.stopping
 
-    def cover(self, told: Iterable[Coverage]) -> None:
-        """Tells what a sink holds by now; the ledger learns of it with the run's progress."""
-        self._run.cover(told)
-
     def check(self) -> None:
         """Raises if the run must end now; the job should let that pass."""
         self._run.check()
@@ -86,6 +81,11 @@ class Context(_Context):
         """The ledger that the run belongs to."""
         return self._run.ledger
 
+    @property
+    def system(self) -> System:
+        """Clocks, chance and threads of the worker: use these, and the job can be simulated."""
+        return self._run.system
+
     async def stop_requested(self) -> None:
         """Waits until the run should end soon."""
         await self._run.stop_requested()
@@ -102,10 +102,6 @@ class Context(_Context):
         """
         async with self._run.transaction(done, finishing=finishing) as tx:
             yield tx
-
-    async def cover_within(self, tx: Transaction, told: Iterable[Coverage]) -> None:
-        """Tells what a sink holds once this transaction of the run commits."""
-        await self._run.cover_within(tx, told)
 
     async def shared(self, key: str, open: Opening[T]) -> T:  # noqa: A002
         """What the runs of this worker share under the key; the first that asks opens it.

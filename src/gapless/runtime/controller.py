@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import re
-import secrets
 from contextlib import suppress
 from typing import Any, TypedDict
 
@@ -23,6 +22,7 @@ from gapless.ledger.groups import Hook
 from gapless.ledger.records import RESERVED, Backfill, BackfillRequest
 from gapless.runtime.explain import Explanation, explain_chunk, explain_unplanned
 from gapless.runtime.job import SHORTEST_TIMEOUT, Job, at_least
+from gapless.system import SYSTEM, System
 
 LARGEST = 2**53  # what JSON and every client of the ledger can count to
 CHEAP = 10_000  # keys that are read at once without anybody noticing
@@ -44,7 +44,9 @@ class BackfillOptions(TypedDict, total=False):
     id: str | None  # asked for again with the same id, it is the same backfill
 
 
-def request_for(job: Job, selector: Selector, options: BackfillOptions) -> BackfillRequest:
+def request_for(
+    job: Job, selector: Selector, options: BackfillOptions, system: System = SYSTEM
+) -> BackfillRequest:
     """What to ask the ledger for; everything that can be wrong is found here."""
     order = options.get("order", Order.OLDEST)
     if order not in set(Order):
@@ -53,7 +55,7 @@ def request_for(job: Job, selector: Selector, options: BackfillOptions) -> Backf
     chunk_size, timeout = options.get("chunk_size"), options.get("timeout")
     backfill_id, group = options.get("id"), options.get("group")
     return BackfillRequest(
-        id=new_id() if backfill_id is None else _own_id(backfill_id),
+        id=new_id(system) if backfill_id is None else _own_id(backfill_id),
         job=checked_text("job name", job.name),
         job_version=job.version,
         selector=summary(selector),
@@ -74,16 +76,17 @@ def request_for(job: Job, selector: Selector, options: BackfillOptions) -> Backf
 class Controller:
     """Retries and explains backfills."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, system: System = SYSTEM) -> None:
         self._ledger = ledger
+        self._system = system
 
     async def retry_failed(self, parent_id: str, request_id: str | None = None) -> Backfill:
         if request_id is not None:
             checked_text("request id", request_id)
-        return await self._ledger.retry_failed(parent_id, new_id(), request_id)
+        return await self._ledger.retry_failed(parent_id, new_id(self._system), request_id)
 
     async def retry_dead(self, parent_id: str, indices: list[int]) -> Backfill:
-        return await self._ledger.retry_dead(parent_id, new_id(), indices)
+        return await self._ledger.retry_dead(parent_id, new_id(self._system), indices)
 
     async def explain(
         self, backfill_id: str, *, limit: int = 10, chunk_index: int | None = None
@@ -116,9 +119,9 @@ class Controller:
         return None
 
 
-def new_id() -> str:
+def new_id(system: System = SYSTEM) -> str:
     """A short id that nobody else has drawn: 50 bits."""
-    letters = base64.b32encode(secrets.token_bytes(10)).decode().lower()
+    letters = base64.b32encode(system.random_bytes(10)).decode().lower()
     return f"bf_{letters[:10]}"
 
 

@@ -25,6 +25,7 @@ from gapless.runtime.job import Job
 from gapless.runtime.process import DEFAULT_LEDGER, actor
 from gapless.runtime.slots import DEFAULT_SLOTS
 from gapless.runtime.worker import Worker, WorkerOptions
+from gapless.system import SYSTEM, System
 
 
 class BackfillHandle:
@@ -86,13 +87,15 @@ class Engine:
         importing: bool = False,
         options: WorkerOptions = WorkerOptions(),  # noqa: B008 - frozen
         shared: Mapping[str, Any] | None = None,
+        system: System = SYSTEM,
     ) -> None:
         """`shared` are things that its runs find under these keys; the caller closes them."""
         self._url = ledger or os.environ.get("GAPLESS_LEDGER", DEFAULT_LEDGER)
         self._slots = {"default": slots} if isinstance(slots, int) else slots
-        self._catalog = Catalog(jobs, importing=importing)
+        self._catalog = Catalog(jobs, importing=importing, now=system.clock)
         self._options = options
         self._shared = shared
+        self._system = system
         self._settled = asyncio.Event()
         self._working: asyncio.Task[None] | None = None
         self.worker: Worker | None = None
@@ -103,8 +106,8 @@ class Engine:
         return self._options.drain_seconds
 
     async def __aenter__(self) -> Self:
-        self.ledger = await open_ledger(self._url, actor=actor())
-        self.controller = Controller(self.ledger)
+        self.ledger = await open_ledger(self._url, actor=actor(), system=self._system)
+        self.controller = Controller(self.ledger, self._system)
         if self._slots is not None:
             self.worker = Worker(
                 self.ledger,
@@ -113,6 +116,7 @@ class Engine:
                 self._options,
                 self._on_settled,
                 self._shared,
+                self._system,
             )
             self._working = asyncio.create_task(self.worker.run(), name="gapless-worker")
             await self._has_started()
@@ -133,7 +137,7 @@ class Engine:
         self, job: Job, selector: Selector, **options: Unpack[BackfillOptions]
     ) -> BackfillHandle:
         """Creates a backfill of a job over what the selector selects."""
-        request = request_for(job, selector, options)
+        request = request_for(job, selector, options, self._system)
         if hook := options.get("on_drained"):
             self._catalog.add(hook)
         return await self.submit(job, request)

@@ -68,7 +68,7 @@ def _chunk_reason(
                 return "leased", f"leased by {chunk.owner}, {chunk.progress_pct:g}% done,", due
             return "lease_over", f"lease of {chunk.owner} is over; the next claim takes it", due
         case Status.FAILED if (chunk.due or 0.0) > backfill.now:
-            return "backoff", f"after failure {chunk.tries.attempts}: {error}", chunk.due
+            return "backoff", f"after failure {chunk.failures.attempts}: {error}", chunk.due
         case Status.FAILED | Status.PENDING:
             held = _held_back(backfill, workers)
             if held is None and backfill.chunks.running >= backfill.max_concurrent_runs:

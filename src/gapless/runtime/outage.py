@@ -7,7 +7,6 @@ tries again after pauses that grow, for as long as it lives.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 
 from gapless.core.errors import LedgerError
@@ -20,7 +19,7 @@ REPEAT_SECONDS = 60.0
 class Outage:
     """Shared by the loops of a worker, each of which has a name."""
 
-    def __init__(self, poll_seconds: float, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, poll_seconds: float, now: Callable[[], float]) -> None:
         self._poll_seconds = poll_seconds
         self._now = now
         self._failing: set[str] = set()

@@ -8,7 +8,6 @@ is set aside for a while, so that it holds up none of the others.
 from __future__ import annotations
 
 import logging
-import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
@@ -27,7 +26,7 @@ ASIDE_SECONDS = 10.0
 class Outcomes:
     """What is to be written, and a count of what was."""
 
-    def __init__(self, ledger: Ledger, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, ledger: Ledger, now: Callable[[], float]) -> None:
         self._ledger = ledger
         self._now = now
         self._waiting: list[Outcome] = []
@@ -83,8 +82,7 @@ class Outcomes:
                 assert_never(never)
 
     async def _complete(self, done: Sequence[Completed]) -> None:
-        covered = {each.claim.chunk_id: each.covered for each in done}
-        lost = await self._ledger.complete([each.claim for each in done], covered)
+        lost = await self._ledger.complete([each.claim for each in done])
         for claim in (each.claim for each in done):
             if claim.chunk_id in lost:
                 _log_lost(claim)

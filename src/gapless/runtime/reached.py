@@ -1,4 +1,4 @@
-"""How far a run has come: what is done, what was left out, and what its sinks hold.
+"""How far a run has come: what is done, and what was left out.
 
 A chunk is done up to `last`, but for its holes. A run that heals tries one hole again: then what
 it reaches there fills the hole, and `last` stays where it is.
@@ -12,7 +12,7 @@ from gapless.core.errors import BadSelector
 from gapless.core.partitions import Partition
 from gapless.core.ranges import RangeSet, Span
 from gapless.core.selector import Selection
-from gapless.ledger.records import Claim, Coverage, Progress
+from gapless.ledger.records import Claim, Progress
 
 
 class Reached:
@@ -24,7 +24,6 @@ class Reached:
         self._healing: Span | None = None
         self.last = claim.last_processed
         self.holes = claim.holes
-        self.covered: tuple[Coverage, ...] = ()
 
     def position(self, partition: Partition) -> int:
         """The position of a partition of this chunk."""
@@ -35,7 +34,7 @@ class Reached:
 
     @property
     def progress(self) -> Progress:
-        return Progress(self.last, self.holes, self.covered)
+        return Progress(self.last, self.holes)
 
     @property
     def next(self) -> int:

@@ -18,8 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeVar
@@ -38,9 +37,9 @@ from gapless.core.errors import (
 from gapless.core.partitions import Partition
 from gapless.core.ranges import Span
 from gapless.core.selector import Selection
-from gapless.ledger import Ledger, coverage
+from gapless.ledger import Ledger
 from gapless.ledger.database import Transaction
-from gapless.ledger.records import Claim, Coverage, Failure, Progress
+from gapless.ledger.records import Claim, Failure, Progress
 from gapless.runtime.bisection import Bisection, JobFailed
 from gapless.runtime.calls import Abandoned, Call, Calls
 from gapless.runtime.context import BlockingContext, Context
@@ -48,12 +47,10 @@ from gapless.runtime.error_text import describe
 from gapless.runtime.job import Chunk, Job
 from gapless.runtime.reached import Reached
 from gapless.runtime.shared import Opening, Shared
+from gapless.system import SYSTEM, System
 from gapless.telemetry import about, log
 
 T = TypeVar("T")
-
-WITHIN = 2**32
-"""What a run tells within its transactions is counted from here on, apart from all else."""
 
 CANCEL_GRACE = 10.0
 """Seconds in which a run of a cancelled backfill may end by itself, before it is interrupted."""
@@ -67,7 +64,6 @@ _STOPPED = (StopRequested, asyncio.CancelledError, Abandoned)
 @dataclass(frozen=True)
 class Completed:
     claim: Claim
-    covered: tuple[Coverage, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -98,6 +94,7 @@ class Resources:
     ledger: Ledger
     calls: Calls
     shared: Shared
+    system: System = SYSTEM
 
 
 class Run:
@@ -110,12 +107,12 @@ class Run:
         self.spec = claim.backfill.spec
         self.task: asyncio.Task[Outcome] | None = None
         self.ledger = resources.ledger
+        self.system = resources.system
         self._resources = resources
         self._job = job
         self._selection = selection
         self._reached = Reached(claim, selection)
         self._bisection = Bisection(claim, self._reached, self._raised_by_job, self._ends_run)
-        self._told_within = 0
         self._stop = asyncio.Event()
         self._told_to_end = False  # by an exception that the job can see
         self._timed_out = False
@@ -223,7 +220,7 @@ class Run:
 
     def _check_lease(self) -> None:
         # A job that keeps the event loop busy keeps its timers from firing: look at the clock too.
-        if self._lost or time.monotonic() > self._deadline:
+        if self._lost or self.system.clock() > self._deadline:
             self._lost = True
             raise LeaseLost(f"the lease of chunk `{self.claim.chunk_id}` is gone")
         if self._in_doubt:
@@ -231,12 +228,6 @@ class Run:
 
     def advance_to(self, partition: Partition) -> None:
         self._reached.advance(self._reached.position(partition))
-
-    def cover(self, told: Iterable[Coverage]) -> None:
-        more = tuple(told)
-        for each in more:
-            coverage.check(each)  # here, where the job hears of it: heartbeats carry it from now on
-        self._reached.covered += more
 
     @asynccontextmanager
     async def transaction(
@@ -256,7 +247,7 @@ class Run:
 
         def at_commit() -> Progress:
             nonlocal sent
-            sent = time.monotonic()
+            sent = self.system.clock()
             self.lease_until(sent + trusted(self.claim.backfill.lease_seconds))
             return self.progress if reached is None else self._reached.after(reached)
 
@@ -282,11 +273,6 @@ class Run:
             self.in_transaction = False
         if reached is not None:
             self._reached.advance(reached)
-
-    async def cover_within(self, tx: Transaction, told: Iterable[Coverage]) -> None:
-        more = tuple(told)
-        await coverage.add(tx, self.claim, more, WITHIN + self._told_within)
-        self._told_within += len(more)  # also if it is taken back: no number is told twice
 
     async def shared(self, key: str, open: Opening[T]) -> T:  # noqa: A002
         return await self._resources.shared.get(key, open)
@@ -321,7 +307,7 @@ class Run:
             assert self._bisection.culprit is not None, "a hole that nobody left"
             return self._failure(self._bisection.culprit, permanent=True)
         if error is None:
-            return Completed(self.claim, self._reached.covered)
+            return Completed(self.claim)
         if self._timed_out:
             return self._timeout(error)
         if self.stopping and all(isinstance(each, _STOPPED) for each in members(error)):

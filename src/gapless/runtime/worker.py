@@ -17,8 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
-import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -34,12 +32,12 @@ from gapless.runtime.catalog import Catalog
 from gapless.runtime.heartbeats import Heartbeats
 from gapless.runtime.outage import Outage
 from gapless.runtime.outcomes import Outcomes
-from gapless.runtime.process import is_alive, this_process
 from gapless.runtime.run import GivenBack, Outcome, Resources, Run, trusted
 from gapless.runtime.selections import Selections
 from gapless.runtime.settling import Settling
 from gapless.runtime.shared import Shared
 from gapless.runtime.slots import announced, checked, queues_of
+from gapless.system import SYSTEM, System
 from gapless.telemetry import about, log
 
 HEEDING_SECONDS = 1.5
@@ -70,9 +68,11 @@ class Worker:
         options: WorkerOptions = WorkerOptions(),  # noqa: B008 - frozen
         on_settled: Callable[[], None] = lambda: None,
         shared: Mapping[str, Any] | None = None,
+        system: System = SYSTEM,
     ) -> None:
-        self._process = this_process()
-        self.id = f"{self._process.host.split('/')[0]}:{self._process.pid}:{secrets.token_hex(3)}"
+        self._system = system
+        self._process = system.process()
+        self.id = f"{self._process.host.split('/')[0]}:{self._process.pid}:{system.token(3)}"
         self._ledger = ledger
         self._catalog = catalog
         self._slots = checked(slots)
@@ -80,12 +80,12 @@ class Worker:
         self._options = options
         self._calls = Calls()
         self._shared = Shared(shared)
-        self._resources = Resources(ledger, self._calls, self._shared)
+        self._resources = Resources(ledger, self._calls, self._shared, system)
         self._runs: dict[Run, str] = {}
-        self._outcomes = Outcomes(ledger)
+        self._outcomes = Outcomes(ledger, system.clock)
         self._settling = Settling(ledger, catalog, on_settled, self.wake)
         self._selections = Selections(ledger, catalog)
-        self._outage = Outage(options.poll_seconds)
+        self._outage = Outage(options.poll_seconds, system.clock)
         self._heartbeats = Heartbeats(
             ledger, self.id, catalog, self._runs, options.heartbeat_seconds, self._outage
         )
@@ -149,7 +149,7 @@ class Worker:
 
     async def free_dead(self) -> int:
         """Frees the leases of dead processes of this host; returns how many."""
-        return await self._ledger.free_dead(self._process, is_alive)
+        return await self._ledger.free_dead(self._process, self._system.is_alive)
 
     @property
     def slots(self) -> Mapping[str, int]:
@@ -270,7 +270,7 @@ class Worker:
                 and (claims := await self._claim(slot, idle))
             ):
                 idle -= len(claims)
-        self._patience = self._options.poll_seconds * random.uniform(0.75, 1.25)
+        self._patience = self._options.poll_seconds * (0.75 + self._system.chance() / 2)
         if len(self._runs) < sum(self._slots.values()):
             since = self._now() - looked
             due = await self._ledger.seconds_until_due(self.queues, since)
@@ -280,7 +280,7 @@ class Worker:
     async def _claim(self, slot: str, count: int) -> list[Claim]:
         request = ClaimRequest(
             owner=self.id,
-            claim_id=secrets.token_hex(8),
+            claim_id=self._system.token(8),
             queues=queues_of(slot),
             jobs=self._catalog.known,
             count=count,
@@ -332,6 +332,5 @@ class Worker:
             self._outcomes.add(task.result())
         self.wake()
 
-    @staticmethod
-    def _now() -> float:
-        return asyncio.get_running_loop().time()
+    def _now(self) -> float:
+        return self._system.clock()

@@ -1,33 +1,11 @@
-"""The record tables, defined once.
+"""How tables are described, and everything that follows from a description.
 
-`tables` says what the tables are; everything else derives from it and adds nothing: `arrow` the
-schemas that travel through the pipeline, `sqlite` the DDL, `reference` the documentation.
+`table` says what a table is made of; the rest derives from that and adds nothing: `arrow` the
+schemas that travel through the pipeline, `sqlite`, `postgres` and `duckdb` the DDL, `digest` one
+number for a range of rows, `layout` the columns of exported files, `reference` the documentation.
+The tables themselves belong to the chain families.
 """
 
-from gapless.schema.tables import (
-    BLOCKS,
-    F64,
-    LOGS,
-    TABLES,
-    TRANSACTIONS,
-    WITHDRAWALS,
-    Column,
-    Index,
-    Kind,
-    Table,
-    table,
-)
+from gapless.schema.table import F64, Column, Index, Kind, Links, Schema, Table, may, must
 
-__all__ = [
-    "BLOCKS",
-    "F64",
-    "LOGS",
-    "TABLES",
-    "TRANSACTIONS",
-    "WITHDRAWALS",
-    "Column",
-    "Index",
-    "Kind",
-    "Table",
-    "table",
-]
+__all__ = ["F64", "Column", "Index", "Kind", "Links", "Schema", "Table", "may", "must"]

@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 import pyarrow as pa
 
-from gapless.schema.tables import TABLES, Kind, Table
+from gapless.schema.table import Kind, Table
 
 if "ARROW_DEFAULT_MEMORY_POOL" not in os.environ:
     pa.set_memory_pool(pa.system_memory_pool())
@@ -26,23 +27,25 @@ _VARIABLE = {
     Kind.JSON: pa.string(),
 }
 _TYPES = {kind: pa.binary(kind.width) if kind.width else _VARIABLE[kind] for kind in Kind}
-_SCHEMAS = {
-    table.name: pa.schema(pa.field(each.name, _TYPES[each.kind], each.nullable) for each in table)
-    for table in TABLES
-}
 
 
 def arrow_type(kind: Kind) -> pa.DataType:
     return _TYPES[kind]
 
 
+@cache
 def arrow_schema(table: Table) -> pa.Schema:
-    return _SCHEMAS[table.name]
+    return pa.schema(pa.field(it.name, _TYPES[it.kind], it.nullable) for it in table)
+
+
+def one_array(column: pa.ChunkedArray) -> pa.Array:
+    """A column as one piece, copied only where it is in several."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 @dataclass(frozen=True)
 class Tables(Mapping[str, pa.Table]):
-    """Rows of some blocks, by table, parents first. A table not asked for is absent, not empty."""
+    """Rows of some blocks, by table. A table that was not asked for is absent, not empty."""
 
     by_name: Mapping[str, pa.Table]
 
@@ -50,7 +53,7 @@ class Tables(Mapping[str, pa.Table]):
         return self.by_name[name]
 
     def __iter__(self) -> Iterator[str]:
-        return (table.name for table in TABLES if table.name in self.by_name)
+        return iter(self.by_name)
 
     def __len__(self) -> int:
         return len(self.by_name)

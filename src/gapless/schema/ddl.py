@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from gapless.schema.tables import TABLES, Column, Index, Kind, Table, table
-
-EVERY = frozenset(each.name for each in TABLES)
+from gapless.schema.table import Column, Index, Kind, Table
 
 
 def quoted(name: str) -> str:
@@ -23,9 +21,9 @@ def definition(column: Column, types: Mapping[Kind, str], otherwise: str) -> str
     return f"{quoted(column.name)} {type_}{'' if column.nullable else ' NOT NULL'}"
 
 
-def nearest_parent(child: Table, stored: Collection[str]) -> Table | None:
-    """The table that a foreign key leads to: the nearest parent that is stored too."""
-    return next((table(name) for name in child.parents if name in stored), None)
+def nearest_parent(child: Table, stored: Collection[str] | None) -> Table | None:
+    """The table that a foreign key leads to: the nearest parent that is stored too (None: all)."""
+    return next((it for it in child.parents if stored is None or it.name in stored), None)
 
 
 def create_index(index: Index, place: str) -> str:

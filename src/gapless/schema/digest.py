@@ -26,7 +26,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gapless.schema.tables import Column, Kind, Table
+from gapless.schema.arrow import one_array
+from gapless.schema.table import Column, Kind, Table
 
 MODULUS = 1 << 256
 
@@ -54,11 +55,6 @@ def digest(table: Table, rows: pa.Table) -> int:
     ]
     hashes = (sha256(b"".join(block)).digest() for block in zip(*parts, strict=True))
     return sum(int.from_bytes(it, "little") for it in hashes) % MODULUS
-
-
-def one_array(column: pa.ChunkedArray) -> pa.Array:
-    """A column as one piece, copied only where it is in several."""
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gapless.schema.ddl import definition, quoted
-from gapless.schema.tables import Column, Kind, Table
+from gapless.schema.table import Column, Kind, Table
 
 _TYPES = {Kind.INT: "UBIGINT", Kind.BOOL: "BOOLEAN", Kind.FLOAT: "DOUBLE", Kind.JSON: "VARCHAR"}
 

@@ -16,10 +16,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from gapless.schema.ddl import EVERY, create_index, definition, listed, nearest_parent, quoted
-from gapless.schema.tables import LOGS, TRANSACTIONS, Column, Kind, Table
+from gapless.schema.ddl import create_index, definition, listed, nearest_parent, quoted
+from gapless.schema.table import Column, Kind, Table
 
-PARTITIONED = (TRANSACTIONS.name, LOGS.name)
 _TYPES = {
     Kind.INT: "bigint",
     Kind.U256: "numeric(78,0)",
@@ -52,7 +51,7 @@ class Dialect:
     def place(self, name: str) -> str:
         return f"{quoted(self.schema)}.{quoted(name)}"
 
-    def create_table(self, table: Table, stored: Collection[str] = EVERY) -> str:
+    def create_table(self, table: Table, stored: Collection[str] | None = None) -> str:
         """`CREATE TABLE`; a foreign key leads to the nearest parent that is stored too."""
         lines = [_definition(column) for column in table.columns]
         lines.append(f"PRIMARY KEY ({listed(table.key)})")
@@ -63,7 +62,7 @@ class Dialect:
         return f"CREATE TABLE {self.place(table.name)} (\n  {body}\n){by}"
 
     def is_partitioned(self, table: Table) -> bool:
-        return self.partition is not None and table.name in PARTITIONED
+        return self.partition is not None and table.is_large
 
     def partitions(self, table: Table, first: int, last: int) -> list[Partition]:
         """Those that hold the rows of a range of heights."""
@@ -97,7 +96,7 @@ class Dialect:
     def drop_view(self, table: Table) -> str:
         return f"DROP VIEW IF EXISTS {self.place(f'{table.name}_hex')}"
 
-    def _reference(self, child: Table, stored: Collection[str]) -> Iterator[str]:
+    def _reference(self, child: Table, stored: Collection[str] | None) -> Iterator[str]:
         parent = nearest_parent(child, stored)
         if parent is not None:
             key = listed(parent.key)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from gapless.schema.tables import TABLES, Column, Table
+from gapless.schema.table import Column, Table
 
 
-def reference() -> str:
-    """Every table, as Markdown."""
-    return "\n".join(line for table in TABLES for line in (*_section(table), ""))
+def reference(tables: Iterable[Table]) -> str:
+    """The tables, as Markdown."""
+    return "\n".join(line for table in tables for line in (*_section(table), ""))
 
 
 def _section(table: Table) -> Iterator[str]:

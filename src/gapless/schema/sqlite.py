@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from gapless.schema.ddl import EVERY, create_index, definition, listed, nearest_parent, quoted
-from gapless.schema.tables import Column, Kind, Table
+from gapless.schema.ddl import create_index, definition, listed, nearest_parent, quoted
+from gapless.schema.table import Column, Kind, Table
 
 _TYPES = {Kind.INT: "INTEGER", Kind.BOOL: "INTEGER", Kind.FLOAT: "REAL", Kind.JSON: "TEXT"}
 
 
 def create_table(
-    table: Table, *, foreign_keys: bool = True, stored: Collection[str] = EVERY
+    table: Table, *, foreign_keys: bool = True, stored: Collection[str] | None = None
 ) -> str:
     """`CREATE TABLE`; a foreign key leads to the nearest parent that is stored too."""
     lines = [_definition(column) for column in table]
@@ -38,10 +38,6 @@ def create_indexes(table: Table) -> tuple[str, ...]:
     return tuple(create_index(index, table.name) for index in table.indexes)
 
 
-def drop_indexes(table: Table) -> tuple[str, ...]:
-    return tuple(f"DROP INDEX IF EXISTS {index.name}" for index in table.indexes)
-
-
 def create_view(table: Table) -> str:
     """`CREATE VIEW` of `<table>_hex`: bytes as hex, the time also as text."""
     body = ",\n  ".join(expression for column in table for expression in _readable(column))
@@ -56,7 +52,7 @@ def _definition(column: Column) -> str:
     return definition(column, _TYPES, "BLOB")
 
 
-def _reference(child: Table, stored: Collection[str]) -> Iterator[str]:
+def _reference(child: Table, stored: Collection[str] | None) -> Iterator[str]:
     parent = nearest_parent(child, stored)
     if parent is not None:
         key = listed(parent.key)

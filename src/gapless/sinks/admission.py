@@ -12,27 +12,27 @@ from numpy.typing import NDArray
 
 from gapless.core.errors import BrokenSeam
 from gapless.core.heights import HIGHEST
-from gapless.schema import BLOCKS, Table, table
-from gapless.schema.arrow import arrow_schema
-from gapless.schema.digest import one_array
+from gapless.schema import Schema, Table
+from gapless.schema.arrow import arrow_schema, one_array
 from gapless.sinks.sink import Batch
 
 Numbers = NDArray[np.uint64]
 
 
-def admit(batch: Batch) -> None:
+def admit(batch: Batch, schema: Schema) -> None:
     """Refuses a batch that is not what it says."""
     first, last = batch.span
     if not 0 <= first <= last <= HIGHEST:
         raise ValueError(f"`{batch.span}` is not a range of blocks")
-    if BLOCKS.name not in batch.tables:
-        raise ValueError("a batch holds `blocks`, whatever else it holds")
+    anchor = schema.anchor_of(batch.tables)
+    if anchor.name not in batch.tables:
+        raise ValueError(f"a batch must hold `{anchor.name}`, whatever else it holds")
     for name, rows in batch.tables.items():
-        _admit_rows(batch, table(name), rows)
-    blocks = batch.tables[BLOCKS.name]
+        _admit_rows(batch, schema[name], rows)
+    blocks = batch.tables[anchor.name]
     if blocks.num_rows != batch.span.size:  # they are in the span and ascend, so one is missing
-        raise ValueError(f"`blocks` has {blocks.num_rows:,} rows for {batch.span}")
-    _admit_links(first, blocks)
+        raise ValueError(f"`{anchor.name}` has {blocks.num_rows:,} rows for {batch.span}")
+    _admit_links(first, blocks, anchor)
 
 
 def _admit_rows(batch: Batch, table: Table, rows: pa.Table) -> None:
@@ -65,8 +65,8 @@ def ascending(keys: list[Numbers]) -> NDArray[np.bool_]:
     return above
 
 
-def _admit_links(first: int, blocks: pa.Table) -> None:
-    parents, hashes = (one_array(blocks[name]) for name in ("parent_hash", "hash"))
+def _admit_links(first: int, blocks: pa.Table, anchor: Table) -> None:
+    hashes, parents = (one_array(blocks[name]) for name in anchor.links)
     if not parents[1:].equals(hashes[:-1]):
         broken = next(at for at in range(1, len(hashes)) if not parents[at].equals(hashes[at - 1]))
         raise BrokenSeam(

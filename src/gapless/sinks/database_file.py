@@ -10,7 +10,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from gapless.core.driving import drive
+from gapless.core.coroutines import run_sync
 from gapless.core.ranges import Span
 from gapless.schema import Table
 from gapless.schema.digest import digest
@@ -18,7 +18,7 @@ from gapless.sinks import sql
 from gapless.sinks.admission import admit
 from gapless.sinks.sink import Access, Batch, Request, Stored
 from gapless.sinks.threaded import ThreadedSink
-from gapless.threads import Thread
+from gapless.threads import SerialThread
 
 
 class FileTables(sql.Transaction, Protocol):
@@ -37,7 +37,7 @@ class DatabaseFileSink(ThreadedSink):
     """The contract, kept by the tables of a file and its transactions."""
 
     def __init__(
-        self, id_: str, thread: Thread, path: Path, access: Access, tables: FileTables
+        self, id_: str, thread: SerialThread, path: Path, access: Access, tables: FileTables
     ) -> None:
         super().__init__(id_, thread, path, access)
         self._tables = tables
@@ -51,9 +51,9 @@ class DatabaseFileSink(ThreadedSink):
         """A transaction that sees one state of the file."""
 
     def _write(self, batch: Batch, fence: int) -> None:
-        admit(batch)
+        admit(batch, self._tables.schema)
         with self._changing():
-            drive(sql.write(self._tables, batch, fence, self._digests(batch)))
+            run_sync(sql.write(self._tables, batch, fence, self._digests(batch)))
 
     def _digests(self, _batch: Batch) -> sql.DigestOf:
         """What knows the digests of rows that are inserted."""
@@ -61,15 +61,15 @@ class DatabaseFileSink(ThreadedSink):
 
     def _retract(self, chain_id: int, span: Span, fence: int) -> None:
         with self._changing():
-            drive(sql.retract(self._tables, chain_id, span, fence))
+            run_sync(sql.retract(self._tables, chain_id, span, fence))
 
     def _stored(self, chain_id: int, span: Span | None) -> list[Stored]:
         with self._looking():
-            return drive(sql.stored(self._tables, chain_id, span))
+            return run_sync(sql.stored(self._tables, chain_id, span))
 
     def _records(self, chain_id: int, span: Span) -> list[Stored]:
         with self._looking():
-            return drive(sql.whole_records(self._tables, chain_id, span))
+            return run_sync(sql.whole_records(self._tables, chain_id, span))
 
     def _endorse(
         self,
@@ -80,27 +80,27 @@ class DatabaseFileSink(ThreadedSink):
         fence: int,
     ) -> None:
         with self._changing():
-            drive(sql.endorse(self._tables, chain_id, seen, proven, unproven, fence))
+            run_sync(sql.endorse(self._tables, chain_id, seen, proven, unproven, fence))
 
     def _chains(self) -> list[int]:
         return self._tables.chains()
 
     def _request(self, chain_id: int, wanted: Request) -> None:
         with self._changing():
-            drive(sql.request(self._tables, chain_id, wanted))
+            run_sync(sql.request(self._tables, chain_id, wanted))
 
     def _requests(self, chain_id: int) -> list[Request]:
-        return drive(self._tables.requests(chain_id))
+        return run_sync(self._tables.requests(chain_id))
 
     def _withdraw(self, chain_id: int, span: Span) -> None:
         with self._changing():
-            drive(sql.withdraw(self._tables, chain_id, span))
+            run_sync(sql.withdraw(self._tables, chain_id, span))
 
     def _read(
         self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None
     ) -> pa.Table:
         with sql.naming_damage(table, span):
-            return drive(self._tables.read(table, chain_id, span, columns))
+            return run_sync(self._tables.read(table, chain_id, span, columns))
 
     def _counts(self, table: Table, chain_id: int, span: Span) -> pa.Table:
         return self._tables.counts(table, chain_id, span)

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gapless.core.ranges import Span
-from gapless.schema import BLOCKS
 from gapless.sinks.records import Known, Retracted
 from gapless.sinks.sink import Stored
 
@@ -38,6 +37,8 @@ CREATE TABLE {place} (
 """
 
 WRITTEN, RETRACTED = "written", "retracted"
+EVERY_DATASET = "*"
+"""What stands for a dataset in the entry of a retraction, which removes all of them."""
 
 Entry = tuple[Any, ...]
 
@@ -85,7 +86,7 @@ def _stored(entry: Sequence[Any]) -> Stored:
 def _entry(record: Stored | Retracted) -> Entry:
     if isinstance(record, Retracted):
         empty = (0, bytes(32), "", "", b"", b"")
-        return (BLOCKS.name, *record.span, record.fence, RETRACTED, *empty)
+        return (EVERY_DATASET, *record.span, record.fence, RETRACTED, *empty)
     return (
         record.dataset,
         *record.span,

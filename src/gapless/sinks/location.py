@@ -14,7 +14,9 @@ from urllib.parse import parse_qsl
 
 from gapless.core.errors import SinkUnusable
 from gapless.core.redaction import redact
+from gapless.schema import Schema
 from gapless.sinks.sink import Access, Sink
+from gapless.system import SYSTEM, System
 
 _SQLITE = (".db", ".sqlite", ".sqlite3")
 _POSTGRES = ("postgresql", "postgres")
@@ -25,12 +27,14 @@ _HINT = (
 _LATER = ("redis", "s3")
 
 
-async def open_sink(target: str, access: Access = Access.CREATE) -> Sink:
-    """Opens the sink that a person names."""
+async def open_sink(
+    target: str, schema: Schema, access: Access = Access.CREATE, *, system: System = SYSTEM
+) -> Sink:
+    """Opens the sink that a person names; it may hold the tables of the schema."""
     if target.partition(":")[0] in _POSTGRES:
         from gapless.sinks.postgres import PostgresSink
 
-        return await PostgresSink.open(target, access)
+        return await PostgresSink.open(target, schema, access)
     place, _, query = target.partition("?")
     options = dict(parse_qsl(query, keep_blank_values=True))
     kind, path = _kind(place)
@@ -39,16 +43,16 @@ async def open_sink(target: str, access: Access = Access.CREATE) -> Sink:
 
         foreign_keys = _switch(options, "fk", default=True)
         _refuse_unknown(options, kind)
-        return await SqliteSink.open(path, access, foreign_keys=foreign_keys)
+        return await SqliteSink.open(path, schema, access, foreign_keys=foreign_keys, system=system)
     if kind == "duckdb":
         from gapless.sinks.duckdb import DuckdbSink
 
         _refuse_unknown(options, kind)
-        return await DuckdbSink.open(path, access)
+        return await DuckdbSink.open(path, schema, access, system=system)
     from gapless.sinks.parquet import ParquetSink
 
     _refuse_unknown(options, kind)
-    return await ParquetSink.open(path, access)
+    return await ParquetSink.open(path, schema, access, system=system)
 
 
 def is_shareable(target: str) -> bool:

@@ -1,8 +1,8 @@
 """The records of a sink: what is known of ranges, and what becomes of it. Pure.
 
-For each height, the record of `blocks` has the highest fence, because every batch brings blocks and
-a retraction takes all tables: so that record alone decides who may write. What else is stored of a
-height was written under the same fence or under a lower one.
+For each height, the record of the anchor table has the highest fence, because every batch brings
+its blocks and a retraction takes all tables: so that record alone decides who may write. What else
+is stored of a height was written under the same fence or under a lower one.
 """
 
 from __future__ import annotations
@@ -15,11 +15,9 @@ import pyarrow as pa
 
 from gapless.core.errors import BrokenSeam, FencedOff
 from gapless.core.ranges import RangeSet, Span
-from gapless.schema import BLOCKS, TABLES, Table, table
+from gapless.schema import Schema, Table
 from gapless.schema.digest import MODULUS, digest
 from gapless.sinks.sink import Batch, Stored
-
-_ORDER = {each.name: at for at, each in enumerate(TABLES)}
 
 Dropped = Mapping[str, RangeSet]
 
@@ -39,22 +37,30 @@ class Known:
     stored: tuple[Stored, ...]
     retracted: tuple[Retracted, ...]
 
+    def anchors(self, schema: Schema) -> set[str]:
+        """The anchor tables among the stored ones."""
+        return {it.dataset for it in self.stored if schema.is_anchor(it.dataset)}
+
     def of(self, datasets: Collection[str]) -> list[Stored]:
         """The records of some datasets."""
         return [it for it in self.stored if it.dataset in datasets]
 
 
-def refuse_older(known: Known, span: Span, fence: int, wanted: Collection[str]) -> None:
+def refuse_older(
+    known: Known, span: Span, fence: int, wanted: Collection[str], schema: Schema
+) -> None:
     """Raises `FencedOff` if a higher fence has touched any of the range."""
-    latest: list[Stored | Retracted] = [it for it in known.stored if it.dataset == BLOCKS.name]
+    latest: list[Stored | Retracted] = [it for it in known.stored if schema.is_anchor(it.dataset)]
     latest += known.retracted
-    touched = [it for it in latest if it.fence > fence and overlap(it.span, span)]
+    touched = [it for it in latest if it.fence > fence and it.span.overlap(span)]
     if touched:
         newest = max(each.fence for each in touched)
         newer = RangeSet(each.span for each in touched) & RangeSet.of(span)
         raise FencedOff(
             f"blocks {_listed(newer)} were touched under fence {newest}, after fence {fence}",
-            stored=reduce(RangeSet.__and__, (_written(known, it, fence) for it in wanted), newer),
+            stored=reduce(RangeSet.__and__, (_written(known, it, fence) for it in wanted), newer)
+            if wanted
+            else RangeSet(),
         )
 
 
@@ -62,14 +68,13 @@ def _written(known: Known, dataset: str, above: int) -> RangeSet:
     return RangeSet(it.span for it in known.stored if it.dataset == dataset and it.fence > above)
 
 
-def refuse_broken(batch: Batch, before: bytes | None, behind: bytes | None) -> None:
+def refuse_broken(batch: Batch, anchor: Table, before: bytes | None, after: bytes | None) -> None:
     """Raises `BrokenSeam` unless the hash of the block before, and the parent hash of the one
-    behind, fit; None where no block is stored."""
-    blocks = batch.tables[BLOCKS.name]
-    parent, last = blocks["parent_hash"][0].as_py(), blocks["hash"][-1].as_py()
+    after, fit; None where no block is stored."""
+    parent, last = _ends(batch, anchor)
     if before not in (None, parent):
         raise _broken(batch, batch.span.first - 1)
-    if behind not in (None, last):
+    if after not in (None, last):
         raise _broken(batch, batch.span.last + 1)
 
 
@@ -81,25 +86,31 @@ def _broken(batch: Batch, height: int) -> BrokenSeam:
     )
 
 
+def _ends(batch: Batch, anchor: Table) -> tuple[bytes, bytes]:
+    """The parent hash of the first block, and the hash of the last."""
+    blocks = batch.tables[anchor.name]
+    return blocks[anchor.links.parent][0].as_py(), blocks[anchor.links.hash][-1].as_py()
+
+
 def written(
     batch: Batch,
-    name: str,
+    table: Table,
     rows: pa.Table,
     fence: int,
     digest_of: Callable[[Table, pa.Table], int] = digest,
 ) -> Stored:
     """The record of what a batch brings to a table."""
-    blocks = batch.tables[BLOCKS.name]
+    parent, last = _ends(batch, table.anchor)
     return Stored(
-        dataset=name,
+        dataset=table.name,
         span=batch.span,
         fence=fence,
         rows=rows.num_rows,
-        digest=digest_of(table(name), rows),
+        digest=digest_of(table, rows),
         proven=batch.proven,
         unproven=batch.unproven,
-        parent_hash=blocks["parent_hash"][0].as_py(),
-        last_hash=blocks["hash"][-1].as_py(),
+        parent_hash=parent,
+        last_hash=last,
     )
 
 
@@ -140,11 +151,12 @@ def hull(seen: Sequence[Stored]) -> Span:
     return Span(min(it.span.first for it in seen), max(it.span.last for it in seen))
 
 
-def refuse_changed(stored: Iterable[Stored], seen: Iterable[Stored]) -> None:
+def refuse_changed(stored: Iterable[Stored], seen: Iterable[Stored], schema: Schema) -> None:
     """Raises `FencedOff` unless the stored records are those that were seen, whatever is proven."""
 
     def unproven(found: Iterable[Stored]) -> list[Stored]:
-        return merged(replace(it, proven=frozenset(), unproven=frozenset()) for it in found)
+        bare = (replace(it, proven=frozenset(), unproven=frozenset()) for it in found)
+        return merged(bare, schema)
 
     now, then = unproven(stored), unproven(seen)
     if now != then:
@@ -168,15 +180,10 @@ def endorsed(
     ]
 
 
-def order(dataset: str, span: Span) -> tuple[int, Span]:
-    """By which records are sorted: the tables in their order, heights ascending."""
-    return _ORDER[dataset], span
-
-
-def merged(stored: Iterable[Stored]) -> list[Stored]:
+def merged(stored: Iterable[Stored], schema: Schema) -> list[Stored]:
     """The records in order, neighbours of one fence and the same proofs as one."""
     found: list[Stored] = []
-    for record in sorted(stored, key=lambda it: order(it.dataset, it.span)):
+    for record in sorted(stored, key=lambda it: (schema.order(it.dataset), it.span)):
         if found and _continues(found[-1], record):
             found[-1] = replace(
                 found[-1],
@@ -190,17 +197,11 @@ def merged(stored: Iterable[Stored]) -> list[Stored]:
     return found
 
 
-def _continues(record: Stored, behind: Stored) -> bool:
+def _continues(record: Stored, after: Stored) -> bool:
     def nature(it: Stored) -> tuple[object, ...]:
         return it.dataset, it.fence, it.proven, it.unproven
 
-    return record.span.last + 1 == behind.span.first and nature(record) == nature(behind)
-
-
-def overlap(one: Span, other: Span) -> Span | None:
-    """What two spans have in common."""
-    first, last = max(one.first, other.first), min(one.last, other.last)
-    return Span(first, last) if first <= last else None
+    return record.span.last + 1 == after.span.first and nature(record) == nature(after)
 
 
 def _listed(heights: RangeSet) -> str:

@@ -14,7 +14,7 @@ from gapless.core.anchors import Anchor
 from gapless.core.errors import SinkUnusable
 from gapless.core.heights import HIGHEST
 from gapless.core.ranges import RangeSet, Span
-from gapless.schema import TABLES
+from gapless.schema import Schema
 from gapless.sinks.sink import Request
 
 TABLE = "_gapless_requests"
@@ -39,12 +39,12 @@ def create(place: str, number: str) -> str:
     return _CREATE.format(place=place, number=number)
 
 
-def admit(wanted: Request) -> None:
+def admit(wanted: Request, schema: Schema) -> None:
     """Raises `ValueError` for a request that no sink could ever meet."""
     first, last = wanted.span
     if not 0 <= first <= last <= HIGHEST:
         raise ValueError(f"`{wanted.span}` is not a range of blocks")
-    unknown = wanted.datasets - {each.name for each in TABLES}
+    unknown = wanted.datasets - schema.keys()
     if unknown or not wanted.datasets:
         raise ValueError(f"a request names tables, not {sorted(unknown) or 'nothing'}")
     if any(len(check.split()) != 1 for check in wanted.checks):

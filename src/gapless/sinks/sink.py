@@ -57,7 +57,7 @@ class Access(Enum):
 class Batch:
     """Consecutive blocks of one chain, with all rows that are stored of them.
 
-    `blocks` is always among the tables: by its rows the others are linked, counted and proven.
+    The anchor table is always among them: by its rows the others are linked, counted and proven.
     """
 
     chain_id: int
@@ -118,8 +118,8 @@ class Sink(Protocol):
         block before or behind it is of another branch; then nothing is written. A batch that is
         not what it says (see `admission`) is a `ValueError`.
 
-        Tables that the batch does not bring stay where the block's hash stays, and with them a
-        `log_count` that the batch does not know; where the hash changes, they go.
+        Tables that the batch does not bring stay where the block's hash stays, and with them the
+        counts of their rows, if the batch does not know these; where the hash changes, they go.
         """
 
     async def retract(self, chain_id: int, span: Span, fence: int) -> None:

@@ -21,11 +21,11 @@ from gapless.core.errors import Damaged
 from gapless.core.heights import HIGHEST
 from gapless.core.ranges import RangeSet, Span
 from gapless.core.remedies import RepairBlocks
-from gapless.schema import BLOCKS, TABLES, Table, table
+from gapless.schema import Schema, Table
 from gapless.schema.digest import MODULUS, digest
 from gapless.sinks import records, requests
 from gapless.sinks.records import Known, Retracted
-from gapless.sinks.revision import COMPARED, revised
+from gapless.sinks.revision import compared, revised
 from gapless.sinks.sink import Batch, Request, Stored
 
 DigestOf = Callable[[Table, pa.Table], int]
@@ -49,6 +49,8 @@ def naming_damage(table: Table, span: Span) -> Iterator[None]:
 
 class Transaction(Protocol):
     """What a sink asks of the transaction that it is in."""
+
+    schema: Schema
 
     async def known(self, chain_id: int, span: Span) -> Known:
         """The records that overlap a range."""
@@ -95,49 +97,52 @@ async def write(
     """
     chain_id, span = batch.chain_id, batch.span
     known = await tx.known(chain_id, _touching(span))
-    records.refuse_older(known, span, fence, batch.tables)
+    anchor = tx.schema.anchor_of(batch.tables)
+    records.refuse_older(known, span, fence, batch.tables, tx.schema)
     records.refuse_broken(
         batch,
-        await _beside(tx, chain_id, known, span.first - 1, "hash"),
-        await _beside(tx, chain_id, known, span.last + 1, "parent_hash"),
+        anchor,
+        await _beside(tx, anchor, chain_id, known, span.first - 1, anchor.links.hash),
+        await _beside(tx, anchor, chain_id, known, span.last + 1, anchor.links.parent),
     )
-    there = _stored(known, BLOCKS.name) & RangeSet.of(span)
-    revision = revised(batch, await tx.read(BLOCKS, chain_id, span, COMPARED) if there else None)
+    there = _stored(known, anchor.name) & RangeSet.of(span)
+    found = await tx.read(anchor, chain_id, span, compared(anchor)) if there else None
+    revision = revised(batch, found, tx.schema)
     await tx.create(batch.tables)
     kept = await _drop(tx, chain_id, known, revision.dropped)
     written = []
-    for name in batch.tables:
+    for name in sorted(batch.tables, key=tx.schema.order):  # parents first
         rows = revision.rows(batch, name)
-        await tx.insert(table(name), rows)
-        written.append(records.written(batch, name, rows, fence, digest_of))
+        await tx.insert(tx.schema[name], rows)
+        written.append(records.written(batch, tx.schema[name], rows, fence, digest_of))
     retracted = records.retractions(known, span, None)
-    await tx.remember(chain_id, known, records.merged([*kept, *written]), retracted)
+    await tx.remember(chain_id, known, records.merged([*kept, *written], tx.schema), retracted)
     return written
 
 
 async def retract(tx: Transaction, chain_id: int, span: Span, fence: int) -> None:
     """Removes a range from all tables; see `Sink.retract`."""
     known = await tx.known(chain_id, _touching(span))
-    records.refuse_older(known, span, fence, [BLOCKS.name])
-    dropped = {each.name: RangeSet.of(span) for each in TABLES}
+    records.refuse_older(known, span, fence, known.anchors(tx.schema), tx.schema)
+    dropped = dict.fromkeys(tx.schema, RangeSet.of(span))
     kept = await _left(tx, chain_id, known.stored, dropped)
-    for each in reversed(TABLES):  # also rows that no record knows of: they would be in the way
+    for each in reversed(tx.schema.tables):  # also rows that no record knows: they are in the way
         await tx.delete(each, chain_id, span)
     retracted = records.retractions(known, span, fence)
-    await tx.remember(chain_id, known, records.merged(kept), retracted)
+    await tx.remember(chain_id, known, records.merged(kept, tx.schema), retracted)
 
 
 async def stored(tx: Transaction, chain_id: int, span: Span | None) -> list[Stored]:
     """What is stored of a span, cut to it; see `Sink.stored`."""
     known = await tx.known(chain_id, span or Span(0, HIGHEST))
     outside = RangeSet() if span is None else RangeSet.of((0, HIGHEST)) - RangeSet.of(span)
-    dropped = {each.name: outside for each in TABLES}
-    return records.merged(await _left(tx, chain_id, known.stored, dropped))
+    dropped = dict.fromkeys(tx.schema, outside)
+    return records.merged(await _left(tx, chain_id, known.stored, dropped), tx.schema)
 
 
 async def whole_records(tx: Transaction, chain_id: int, span: Span) -> list[Stored]:
     """The records that overlap a span; see `Sink.records`."""
-    return records.merged((await tx.known(chain_id, span)).stored)
+    return records.merged((await tx.known(chain_id, span)).stored, tx.schema)
 
 
 async def endorse(
@@ -151,18 +156,19 @@ async def endorse(
     """Adds to the proofs of records that are still as they were seen; see `Sink.endorse`."""
     span, names = records.hull(seen), {it.dataset for it in seen}
     known = await tx.known(chain_id, _touching(span))
-    records.refuse_older(known, span, fence, names)
+    records.refuse_older(known, span, fence, names, tx.schema)
     inside, outside = RangeSet.of(span), RangeSet.of((0, HIGHEST)) - RangeSet.of(span)
     found = await _left(tx, chain_id, known.of(names), dict.fromkeys(names, outside))
-    records.refuse_changed(found, seen)
+    records.refuse_changed(found, seen, tx.schema)
     others = await _left(tx, chain_id, known.stored, dict.fromkeys(names, inside))
     better = records.endorsed(found, proven, unproven)
-    await tx.remember(chain_id, known, records.merged([*others, *better]), known.retracted)
+    merged = records.merged([*others, *better], tx.schema)
+    await tx.remember(chain_id, known, merged, known.retracted)
 
 
 async def request(tx: Transaction, chain_id: int, wanted: Request) -> None:
     """Remembers a request; see `Sink.request`. Nobody else may change requests meanwhile."""
-    requests.admit(wanted)
+    requests.admit(wanted, tx.schema)
     before = await tx.requests(chain_id)
     await _replace_requests(tx, chain_id, before, requests.merged([*before, wanted]))
 
@@ -193,8 +199,8 @@ async def _drop(
 ) -> list[Stored]:
     """Deletes what is dropped; the records of what is left."""
     kept = await _left(tx, chain_id, known.stored, dropped)
-    for each in reversed(TABLES):
-        for span in (dropped[each.name] & _stored(known, each.name)).spans:
+    for each in reversed(tx.schema.tables):
+        for span in (dropped.get(each.name, RangeSet()) & _stored(known, each.name)).spans:
             await tx.delete(each, chain_id, span)
     return kept
 
@@ -209,34 +215,38 @@ async def _left(
 async def _cut(tx: Transaction, chain_id: int, record: Stored, span: Span) -> Stored:
     """The record of a part of what it was for, measured by the rows that are there."""
     count = total = 0
+    table = tx.schema[record.dataset]
+    links = table.anchor.links
     for first in range(span.first, span.last + 1, _BLOCKS_AT_ONCE):
         window = Span(first, min(first + _BLOCKS_AT_ONCE - 1, span.last))
-        rows = await tx.read(table(record.dataset), chain_id, window)
-        count, total = count + rows.num_rows, total + digest(table(record.dataset), rows)
+        rows = await tx.read(table, chain_id, window)
+        count, total = count + rows.num_rows, total + digest(table, rows)
     return replace(
         record,
         span=span,
         rows=count,
         digest=total % MODULUS,
-        parent_hash=await _hash(tx, chain_id, span.first, "parent_hash") or b"",
-        last_hash=await _hash(tx, chain_id, span.last, "hash") or b"",
+        parent_hash=await _hash(tx, table.anchor, chain_id, span.first, links.parent) or b"",
+        last_hash=await _hash(tx, table.anchor, chain_id, span.last, links.hash) or b"",
     )
 
 
 async def _beside(
-    tx: Transaction, chain_id: int, known: Known, height: int, column: str
+    tx: Transaction, anchor: Table, chain_id: int, known: Known, height: int, column: str
 ) -> bytes | None:
     """A hash of the stored block beside a range: mostly its record has it."""
     for each in known.stored:
-        if each.dataset == BLOCKS.name and each.span.first <= height <= each.span.last:
-            if column == "hash" and height == each.span.last:
+        if each.dataset == anchor.name and each.span.first <= height <= each.span.last:
+            if column == anchor.links.hash and height == each.span.last:
                 return each.last_hash
-            if column == "parent_hash" and height == each.span.first:
+            if column == anchor.links.parent and height == each.span.first:
                 return each.parent_hash
-            return await _hash(tx, chain_id, height, column)
+            return await _hash(tx, anchor, chain_id, height, column)
     return None
 
 
-async def _hash(tx: Transaction, chain_id: int, height: int, column: str) -> bytes | None:
-    found = await tx.read(BLOCKS, chain_id, Span(height, height), [column])
+async def _hash(
+    tx: Transaction, anchor: Table, chain_id: int, height: int, column: str
+) -> bytes | None:
+    found = await tx.read(anchor, chain_id, Span(height, height), [column])
     return found[column][0].as_py() if found.num_rows else None

@@ -13,7 +13,8 @@ import pyarrow as pa
 from gapless.core.ranges import Span
 from gapless.schema import Table
 from gapless.sinks.sink import Access, Batch, Damage, Request, Stored
-from gapless.threads import Thread
+from gapless.system import System
+from gapless.threads import SerialThread
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -25,16 +26,16 @@ class ThreadedSink(ABC):
     batch_blocks: int | None = None
     grid: int | None = None
 
-    def __init__(self, id_: str, thread: Thread, path: Path, access: Access) -> None:
+    def __init__(self, id_: str, thread: SerialThread, path: Path, access: Access) -> None:
         self.id = id_
         self._thread = thread
         self._path = path
         self._access = access
 
     @classmethod
-    async def _opened(cls, kind: str, make: Callable[[Thread], Self]) -> Self:
+    async def _opened(cls, kind: str, make: Callable[[SerialThread], Self], system: System) -> Self:
         """The sink that `make` returns, which runs on the thread as well."""
-        thread = Thread(f"gapless-{kind}-sink")
+        thread = system.serial_thread(f"gapless-{kind}-sink")
         try:
             return await thread.run(make, thread)
         except BaseException:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 
 from gapless.core.ranges import RangeSet, Span
-from gapless.schema import BLOCKS
+from gapless.schema import Table
 from gapless.sinks import Sink
 from gapless.verification.report import Finding, joined
 
@@ -23,14 +23,14 @@ def sampled(heights: RangeSet, count: int, chance: Random) -> list[int]:
 
 
 async def compare(
-    sink: Sink, chain_id: int, heights: Sequence[int], hash_of: HashOf
+    sink: Sink, anchor: Table, chain_id: int, heights: Sequence[int], hash_of: HashOf
 ) -> list[Finding]:
     """The stored blocks among these that have another hash there."""
-    findings = []
+    findings, column = [], anchor.links.hash
     for height in heights:
-        rows = await sink.read(BLOCKS, chain_id, Span(height, height), ["hash"])
+        rows = await sink.read(anchor, chain_id, Span(height, height), [column])
         theirs = await hash_of(height)
-        if rows.num_rows and rows["hash"][0].as_py() != theirs:
+        if rows.num_rows and rows[column][0].as_py() != theirs:
             words = "the node has another block at this height"
-            findings.append(Finding("hash", BLOCKS.name, Span(height, height), words))
+            findings.append(Finding("hash", anchor.name, Span(height, height), words))
     return joined(findings)

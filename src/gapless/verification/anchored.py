@@ -9,29 +9,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from gapless.core.ranges import RangeSet, Span
-from gapless.schema import BLOCKS
+from gapless.schema import Table
 from gapless.sinks import Sink
 from gapless.verification.report import Anchored, Finding
 
 
 async def contradictions(
-    sink: Sink, chain_id: int, known: Mapping[int, bytes], stored: RangeSet
+    sink: Sink, table: Table, chain_id: int, known: Mapping[int, bytes], stored: RangeSet
 ) -> list[Finding]:
     """Stored blocks that have another hash than is known at their height."""
-    findings = []
+    findings, column = [], table.links.hash
     for height in sorted(height for height in known if height in stored):
-        rows = await sink.read(BLOCKS, chain_id, Span(height, height), ["hash"])
-        if rows.num_rows and rows["hash"][0].as_py() != known[height]:
+        rows = await sink.read(table, chain_id, Span(height, height), [column])
+        if rows.num_rows and rows[column][0].as_py() != known[height]:
             words = f"not the block whose hash is known there, 0x{known[height].hex()}"
-            findings.append(Finding("anchor", BLOCKS.name, Span(height, height), words))
+            findings.append(Finding("anchor", table.name, Span(height, height), words))
     return findings
 
 
 def anchored(
-    known: Mapping[int, bytes], stored: RangeSet, findings: Sequence[Finding]
+    table: Table, known: Mapping[int, bytes], stored: RangeSet, findings: Sequence[Finding]
 ) -> Iterator[Anchored]:
     """The stored blocks below each anchor, down to where a link is broken or a block is wrong."""
-    blocks = [it for it in findings if it.dataset == BLOCKS.name and it.check != "stray"]
+    blocks = [it for it in findings if it.dataset == table.name and it.check != "stray"]
     wrong = RangeSet(it.span for it in blocks if it.check not in ("link", "digest"))
     broken = {it.span.first for it in blocks if it.check == "link"}
     done = RangeSet()

@@ -13,18 +13,18 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import pyarrow as pa
 
-from gapless.checks.levels import Level, lacking_proofs
+from gapless.chains import Level, Network, family_of
+from gapless.chains.family import Family
 from gapless.core.errors import Damaged
 from gapless.core.heights import HIGHEST
+from gapless.core.proof import lacking_proofs
 from gapless.core.ranges import RangeSet, Span
-from gapless.networks import Check, Network
-from gapless.schema import BLOCKS, LOGS, TABLES, TRANSACTIONS, table
+from gapless.schema import Table
 from gapless.sinks import Request, Sink, Stored
-from gapless.sinks.records import overlap
 from gapless.verification.anchored import anchored, contradictions
 from gapless.verification.deep import DeepLook, Progress
 from gapless.verification.edges import Edges, record_findings
@@ -33,9 +33,8 @@ from gapless.verification.report import Coverage, Finding, Report, Reproven, joi
 from gapless.verification.strays import stray_files
 from gapless.verification.tally import Tally
 from gapless.verification.windows import (
-    COLUMNS,
-    COUNTS,
     blocks_findings,
+    columns,
     count_findings,
     halves,
     last_block,
@@ -45,7 +44,6 @@ from gapless.verification.windows import (
 
 _WINDOW = 5000  # blocks of which a few numbers are looked at
 _LOOKS = 4  # at heights that keep changing
-_OF_RECEIPTS = (TRANSACTIONS.name, LOGS.name)  # tables that are made of receipts
 
 
 @dataclass(frozen=True)
@@ -64,25 +62,25 @@ class Verification:
         return await self._report(span, _LOOKS)
 
     async def _report(self, span: Span | None, looks: int) -> Report | None:
-        sink, chain_id = self.sink, self.chain_id
+        sink, chain_id, anchor = self.sink, self.chain_id, self._anchor
         records = await sink.stored(chain_id)
         requests = await sink.requests(chain_id)
         whole = span or extent(records, requests)
         if whole is None:
             return None
-        wanted = expected(records, requests, span)
+        wanted = expected(self._family.tables, records, requests, span)
         damage = await sink.damage(chain_id, whole)
         findings = [Finding("damaged", it.dataset, it.span, it.words) for it in damage]
         broken = {
             each.name: RangeSet(it.span for it in damage if it.dataset == each.name)
-            for each in TABLES
+            for each in self._family.tables
         }
         covered = {
             name: RangeSet(it.span for it in records if it.dataset == name) & RangeSet.of(whole)
             for name in wanted
         }
-        here = [it for it in records if overlap(it.span, whole)]
-        findings += record_findings(here, covered)
+        here = [it for it in records if it.span.overlap(whole)]
+        findings += record_findings(anchor, here, covered)
         rows: Counter[str] = Counter()
         looking = self._shallow(whole, records, {**covered}, broken, rows)
         findings += [it async for it in looking]
@@ -92,11 +90,12 @@ class Verification:
             findings += await stray_files(sink, whole)
         reproven: Reproven | None = None
         if self.deep:
-            look = DeepLook(sink, chain_id, self.network, self.progress, broken)
+            tables, proofs = self._family.tables, self._family.rows
+            look = DeepLook(sink, chain_id, self.network, tables, proofs, self.progress, broken)
             reproven = await look.look(whole, records)
             findings += look.findings
         findings += await contradictions(
-            sink, chain_id, self.anchors, covered[BLOCKS.name] - broken[BLOCKS.name]
+            sink, anchor, chain_id, self.anchors, covered[anchor.name] - broken[anchor.name]
         )
         findings = await self._settled(findings, records, looks)
         coverage = tuple(_coverage(records, whole, wanted, rows))
@@ -105,8 +104,8 @@ class Verification:
             whole,
             coverage,
             tuple(joined(findings)),
-            _not_proven(records, requests, whole),
-            tuple(anchored(self.anchors, covered[BLOCKS.name], findings)),
+            self._not_proven(records, requests, whole),
+            tuple(anchored(anchor, self.anchors, covered[anchor.name], findings)),
             reproven,
         )
 
@@ -133,10 +132,12 @@ class Verification:
         rows: Counter[str],
     ) -> AsyncIterator[Finding]:
         """What is wrong by heights, hashes and numbers of rows; these are counted on the way."""
-        before = None
+        before, anchor = None, self._anchor
         sound = [it for it in records if not RangeSet.of(it.span) & broken[it.dataset]]
-        tallies = {name: Tally([it for it in sound if it.dataset == name]) for name in COUNTS}
-        edges = Edges(sound)
+        tallies = {
+            name: Tally([it for it in sound if it.dataset == name]) for name in anchor.counts
+        }
+        edges = Edges(anchor, sound)
         wrong: set[str] = set()
         recorded = _heights(records) & RangeSet.of(whole)
         pending = deque(
@@ -147,25 +148,25 @@ class Verification:
             within = RangeSet.of(window)
             blocks: pa.Table | None = None
             findings: list[Finding] = []
-            if not within & broken[BLOCKS.name]:
+            if not within & broken[anchor.name]:
                 try:
-                    blocks = await self.sink.read(BLOCKS, self.chain_id, window, COLUMNS)
+                    blocks = await self.sink.read(anchor, self.chain_id, window, columns(anchor))
                 except Damaged as error:
                     if window.size > 1:
                         pending.extendleft(reversed(halves(window)))
                         continue
-                    span = _recorded_with(window, records)
-                    findings.append(Finding("damaged", BLOCKS.name, span, str(error)))
+                    span = _recorded_with(window, anchor, records)
+                    findings.append(Finding("damaged", anchor.name, span, str(error)))
             if blocks is not None:
-                rows[BLOCKS.name] += blocks.num_rows
-                findings += blocks_findings(blocks, covered[BLOCKS.name] & within, before)
+                rows[anchor.name] += blocks.num_rows
+                findings += blocks_findings(anchor, blocks, covered[anchor.name] & within, before)
                 findings += edges.findings(blocks)
-                before = last_block(blocks) or before
-            for dataset in COUNTS:
+                before = last_block(anchor, blocks) or before
+            for dataset in anchor.counts:
                 if within & broken[dataset]:
                     continue
                 try:
-                    counts = await self.sink.counts(table(dataset), self.chain_id, window)
+                    counts = await self.sink.counts(self._tables[dataset], self.chain_id, window)
                 except Damaged as error:
                     findings.append(Finding("damaged", dataset, error.span, str(error)))
                     continue
@@ -173,27 +174,79 @@ class Verification:
                 rows[dataset] += int(numbers(counts["rows"]).sum())
                 if blocks is not None:
                     here = covered.get(dataset, RangeSet()) & within
-                    findings += count_findings(dataset, blocks, counts, here)
+                    findings += count_findings(anchor, dataset, blocks, counts, here)
             for finding in findings:
                 wrong.add(finding.dataset)
                 yield finding
-        for dataset in COUNTS.keys() - wrong:  # otherwise it is known already, and more exactly
+        for dataset in (
+            anchor.counts.keys() - wrong
+        ):  # otherwise it is known already, and more exactly
             for finding in tallies[dataset].findings(whole):
                 yield finding
 
     async def _strays_in(self, unrecorded: RangeSet) -> AsyncIterator[Finding]:
         """Rows where no record knows of any."""
         for outside in unrecorded.spans:
-            for each in TABLES:
+            for each in self._family.tables:
                 counts = await self.sink.counts(each, self.chain_id, outside)
                 for span in runs(numbers(counts["block_number"])).spans:
                     words = "there, but not recorded as stored"
                     yield Finding("stray", each.name, span, words)
 
+    def _not_proven(
+        self, records: Sequence[Stored], requests: Sequence[Request], whole: Span
+    ) -> dict[str, RangeSet]:
+        """Where which check is lacking that the default level makes, or that was asked for."""
+        blocks = [
+            it for it in records if it.dataset == self._anchor.name and it.span.overlap(whole)
+        ]
+        stored = _heights(blocks) & RangeSet.of(whole)
+        proven = _where(blocks, whole, lambda it: it.proven)
+        found: dict[str, RangeSet] = {}
+        for request in requests:
+            for check in request.checks:
+                here = stored & RangeSet.of(request.span) - proven.get(check, RangeSet())
+                if here:
+                    found[check] = found.get(check, RangeSet()) | here
+        for datasets, heights in self._by_datasets(records, stored).items():
+            expected = self._family.level(Level.AUTO, datasets)
+            lacking = _where(blocks, whole, partial(_lacking, expected))
+            for check, where in lacking.items():
+                if here := where & heights:
+                    found[check] = found.get(check, RangeSet()) | here
+        return dict(sorted(found.items()))
 
-def _recorded_with(block: Span, records: Sequence[Stored]) -> Span:
+    def _by_datasets(
+        self, records: Sequence[Stored], stored: RangeSet
+    ) -> dict[frozenset[str], RangeSet]:
+        """The stored heights, by the tables that hold rows of them."""
+        found = {frozenset({self._anchor.name}): stored}
+        for name in self._anchor.counts:
+            there = _heights([it for it in records if it.dataset == name])
+            parts = [
+                part
+                for names, heights in found.items()
+                for part in ((names | {name}, heights & there), (names, heights - there))
+            ]
+            found = {names: heights for names, heights in parts if heights}
+        return found
+
+    @property
+    def _family(self) -> Family:
+        return family_of(self.network)
+
+    @property
+    def _anchor(self) -> Table:
+        return self._family.tables[0]
+
+    @cached_property
+    def _tables(self) -> dict[str, Table]:
+        return {table.name: table for table in self._family.tables}
+
+
+def _recorded_with(block: Span, anchor: Table, records: Sequence[Stored]) -> Span:
     """The range that was written together with a block."""
-    found = (it.span for it in records if it.dataset == BLOCKS.name and overlap(it.span, block))
+    found = (it.span for it in records if it.dataset == anchor.name and it.span.overlap(block))
     return next(found, block)
 
 
@@ -216,7 +269,7 @@ def _coverage(
 ) -> Iterator[Coverage]:
     """What there is of each table, of what there should be."""
     for dataset, heights in wanted.items():
-        here = [it for it in records if it.dataset == dataset and overlap(it.span, whole)]
+        here = [it for it in records if it.dataset == dataset and it.span.overlap(whole)]
         stored = _heights(here) & RangeSet.of(whole)
         yield Coverage(
             dataset=dataset,
@@ -228,31 +281,7 @@ def _coverage(
         )
 
 
-def _not_proven(
-    records: Sequence[Stored], requests: Sequence[Request], whole: Span
-) -> dict[str, RangeSet]:
-    """Where which check is lacking that the default level makes, or that was asked for."""
-    blocks = [it for it in records if it.dataset == BLOCKS.name and overlap(it.span, whole)]
-    of_receipts = _heights([it for it in records if it.dataset in _OF_RECEIPTS])
-    stored = _heights(blocks) & RangeSet.of(whole)
-    proven = _where(blocks, whole, lambda it: it.proven)
-    found: dict[str, RangeSet] = {}
-    for request in requests:
-        for check in request.checks:
-            here = stored & RangeSet.of(request.span) - proven.get(check, RangeSet())
-            if here:
-                found[check] = found.get(check, RangeSet()) | here
-    for receipts in (True, False):
-        expected = Level.AUTO.checks_of(receipts=receipts)
-        lacking = partial(_lacking, expected)
-        for check, heights in _where(blocks, whole, lacking).items():
-            here = heights & of_receipts if receipts else heights - of_receipts
-            if here:
-                found[check] = found.get(check, RangeSet()) | here
-    return dict(sorted(found.items()))
-
-
-def _lacking(expected: frozenset[Check], record: Stored) -> frozenset[str]:
+def _lacking(expected: frozenset[str], record: Stored) -> frozenset[str]:
     return lacking_proofs(record.proven, record.unproven, expected)
 
 

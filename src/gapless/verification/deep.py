@@ -10,30 +10,26 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gapless.checks.levels import Level, required
-from gapless.checks.rows import examine_rows, provable
+from gapless.chains.family import RowProofs
+from gapless.chains.network import Network
 from gapless.core.errors import Damaged
+from gapless.core.proof import LINK
 from gapless.core.ranges import RangeSet, Span
-from gapless.networks import Check, Network
-from gapless.schema import BLOCKS, TABLES, Table, table
+from gapless.schema import Table
 from gapless.schema.digest import MODULUS, digest
 from gapless.sinks import Sink, Stored
 from gapless.sinks.admission import ascending
-from gapless.sinks.records import overlap
 from gapless.verification.report import Finding, Reproven
 from gapless.verification.windows import halves, numbers
 
 _WINDOW = 250  # blocks that are read at once, unless the sink keeps more together
 _PROOF_WINDOW = 50  # blocks that are restored at once
-# Links are looked at anyway; nobody can see from rows that two endpoints agreed.
-_ALWAYS = Level.ROOTS.checks - {Check.LINK}
-# Receipts are stored without their blooms, so only a root can show again that these held.
-_NOT_DUE = frozenset({Check.LINK, Check.RECEIPT_BLOOMS})
 
 Progress = Callable[[int], None]  # how many more rows have been read
 
@@ -45,6 +41,8 @@ class DeepLook:
     sink: Sink
     chain_id: int
     network: Network
+    tables: Sequence[Table]  # of the network's family; the first is the anchor
+    proofs: RowProofs
     progress: Progress
     broken: Mapping[str, RangeSet]  # heights that are known to be unreadable, by table
     findings: list[Finding] = field(default_factory=list)
@@ -55,8 +53,8 @@ class DeepLook:
 
     async def look(self, whole: Span, records: Sequence[Stored]) -> Reproven:
         """Looks at all records that reach into a range, and at all of each of them."""
-        wanted = [it for it in records if overlap(it.span, whole)]
-        for part, of_part in _parts(wanted):
+        wanted = [it for it in records if it.span.overlap(whole)]
+        for part, of_part in _parts(wanted, [*self._named]):
             for window in part.windows(self.sink.grid or _WINDOW):
                 await self._look_at(window, of_part)
         for record in wanted:
@@ -81,15 +79,17 @@ class DeepLook:
         for name, rows in found.items():
             record = records[name]
             self.progress(rows.num_rows)
-            self._digests[record] += digest(table(name), rows)
-            for height in (wrong := _disordered(table(name), rows)):
+            self._digests[record] += digest(self._named[name], rows)
+            for height in (wrong := _disordered(self._named[name], rows)):
                 words = "a key is there more than once, or rows are out of order"
                 self.findings.append(Finding("duplicate", name, Span(height, height), words))
             disordered |= wrong
             tables[name] = rows
         if disordered:
-            tables = {it: _without(table(it), rows, disordered) for it, rows in tables.items()}
-        if BLOCKS.name in tables:
+            tables = {
+                it: _without(self._named[it], rows, disordered) for it, rows in tables.items()
+            }
+        if self._anchor in tables:
             for part in window.windows(_PROOF_WINDOW):
                 self._prove(part, {it: _cut(rows, part) for it, rows in tables.items()}, records)
 
@@ -100,7 +100,7 @@ class DeepLook:
         found: dict[str, pa.Table] = {}
         for name, record in records.items():
             try:
-                found[name] = await self.sink.read(table(name), self.chain_id, window)
+                found[name] = await self.sink.read(self._named[name], self.chain_id, window)
             except Damaged as error:
                 if not RangeSet.of(window) - self.broken.get(name, RangeSet()):
                     self._broken.add(record)  # it is told of by name already
@@ -115,11 +115,11 @@ class DeepLook:
     def _prove(
         self, part: Span, tables: Mapping[str, pa.Table], records: Mapping[str, Stored]
     ) -> None:
-        if not tables[BLOCKS.name].num_rows:
+        if not tables[self._anchor].num_rows:
             return
-        claimed = records[BLOCKS.name].proven
-        checks = _ALWAYS | (frozenset({Check.SENDERS}) & claimed)
-        found = examine_rows(tables, self.network, self.chain_id, checks)
+        claimed = records[self._anchor].proven
+        checks = self.proofs.repeatable(claimed)
+        found = self.proofs.examine(tables, self.network, self.chain_id, checks)
         flawed = RangeSet.from_members(it.height for it in found.flaws)
         sound = RangeSet.of(part) - flawed
         lacking = self._due(part, claimed, [*tables]) - found.proof.proven if sound else ()
@@ -132,27 +132,34 @@ class DeepLook:
             self.findings.append(Finding("proof", flaw.table, span, flaw.words))
         for check in sorted(lacking):
             words = f"`{check}` is recorded as proven, but the rows do not prove it"
-            self.findings.append(Finding("proof", BLOCKS.name, part, words))
+            self.findings.append(Finding("proof", self._anchor, part, words))
         for proven in found.proof.proven:
             self._proven[proven] = self._proven.get(proven, RangeSet()) | sound
-        for claim in claimed - {Check.LINK}:
+        for claim in claimed - {LINK}:
             self._claimed[claim] = self._claimed.get(claim, RangeSet()) | sound
 
-    def _due(
-        self, part: Span, claimed: frozenset[str], datasets: Sequence[str]
-    ) -> frozenset[Check]:
+    def _due(self, part: Span, claimed: frozenset[str], datasets: Sequence[str]) -> frozenset[str]:
         """The checks on record that must hold again, because all they need is stored."""
-        known = frozenset(check for check in Check if check in claimed)
         for height in (part.first, part.last):  # rules change from one era to the next
-            known = required(self.network, known, height)
-        return provable(known, datasets) - _NOT_DUE
+            claimed = self.network.required(claimed, height)
+        return self.proofs.due(claimed, datasets)
+
+    @cached_property
+    def _named(self) -> dict[str, Table]:
+        return {table.name: table for table in self.tables}
+
+    @property
+    def _anchor(self) -> str:
+        return self.tables[0].name
 
 
-def _parts(records: Sequence[Stored]) -> Iterator[tuple[Span, dict[str, Stored]]]:
+def _parts(
+    records: Sequence[Stored], datasets: Sequence[str]
+) -> Iterator[tuple[Span, dict[str, Stored]]]:
     """The range in pieces that no record begins or ends within, each with its records."""
     rest = {
-        each.name: deque(sorted((it for it in records if it.dataset == each.name), key=_first))
-        for each in TABLES
+        name: deque(sorted((it for it in records if it.dataset == name), key=_first))
+        for name in datasets
     }
     edges = sorted({it.span.first for it in records} | {it.span.last + 1 for it in records})
     for first, end in pairwise(edges):

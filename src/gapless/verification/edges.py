@@ -11,30 +11,31 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 
 from gapless.core.ranges import RangeSet
-from gapless.schema import BLOCKS
-from gapless.schema.digest import one_array
+from gapless.schema import Table
+from gapless.schema.arrow import one_array
 from gapless.sinks import Stored
 from gapless.verification.report import Finding
 from gapless.verification.windows import numbers
 
 
 def record_findings(
-    records: Sequence[Stored], covered: Mapping[str, RangeSet]
+    anchor: Table, records: Sequence[Stored], covered: Mapping[str, RangeSet]
 ) -> Iterator[Finding]:
     """Records that cannot be true, whatever rows there are."""
     for it in records:
-        if it.dataset == BLOCKS.name and it.rows != it.span.size:
+        if it.dataset == anchor.name and it.rows != it.span.size:
             words = f"{it.rows:,} rows are recorded for {it.span.size:,} blocks"
             yield Finding("rows", it.dataset, it.span, words)
     for dataset, heights in covered.items():
-        for span in (heights - covered[BLOCKS.name]).spans:
+        for span in (heights - covered[anchor.name]).spans:
             yield Finding("lost", dataset, span, "recorded as stored, but its blocks are not")
 
 
 class Edges:
     """The first and the last hash of each record."""
 
-    def __init__(self, records: Sequence[Stored]) -> None:
+    def __init__(self, anchor: Table, records: Sequence[Stored]) -> None:
+        self._links = anchor.links
         self._firsts: dict[int, list[Stored]] = defaultdict(list)
         self._lasts: dict[int, list[Stored]] = defaultdict(list)
         for each in records:
@@ -44,7 +45,7 @@ class Edges:
     def findings(self, blocks: pa.Table) -> Iterator[Finding]:
         """Records that have other hashes than the blocks at their ends."""
         places = {height: at for at, height in enumerate(numbers(blocks["block_number"]).tolist())}
-        parents, hashes = one_array(blocks["parent_hash"]), one_array(blocks["hash"])
+        hashes, parents = (one_array(blocks[name]) for name in self._links)
         wrong = [
             it
             for height in self._firsts.keys() & places.keys()

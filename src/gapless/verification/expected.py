@@ -3,8 +3,8 @@ there.
 
 A table that stops early looks whole if only its own rows are asked. So each fetch records its
 request in the sink before it writes, and every table is held against the requests that name it.
-Headers may well go further than the rest: `blocks` is in every request. A sink from before requests
-were recorded is measured by what its tables span.
+Blocks may well go further than the rest: their table is in every request. A sink from before
+requests were recorded is measured by what its tables span.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gapless.core.ranges import RangeSet, Span
-from gapless.schema import BLOCKS, TABLES
+from gapless.schema import Table
 from gapless.sinks import Request, Stored
 
 
@@ -25,18 +25,21 @@ def extent(records: Sequence[Stored], requests: Sequence[Request]) -> Span | Non
 
 
 def expected(
-    records: Sequence[Stored], requests: Sequence[Request], span: Span | None
+    tables: Sequence[Table],
+    records: Sequence[Stored],
+    requests: Sequence[Request],
+    span: Span | None,
 ) -> dict[str, RangeSet]:
     """The heights that each table should hold, of a span or of all."""
     found: dict[str, RangeSet] = {}
-    for table in TABLES:
+    for table in tables:
         asked = RangeSet(it.span for it in requests if table.name in it.datasets)
         stored = [it.span for it in records if it.dataset == table.name]
-        if not asked and not stored and table is not BLOCKS:
+        if not asked and not stored and table is not table.anchor:
             continue
         if span is not None:
             whole = RangeSet.of(span)
-            found[table.name] = whole & asked if asked and table is not BLOCKS else whole
+            found[table.name] = whole & asked if asked and table is not table.anchor else whole
         elif asked:
             found[table.name] = asked
         else:

@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from gapless.core.ranges import Span
 from gapless.sinks import Stored
-from gapless.sinks.records import overlap
 from gapless.verification.report import Finding
 from gapless.verification.windows import numbers
 
@@ -30,7 +29,7 @@ class Tally:
         heights = numbers(counts["block_number"])
         rows = np.concatenate([[0], np.cumsum(numbers(counts["rows"]))])
         for at in range(bisect_left(self._lasts, window.first), len(self._records)):
-            part = overlap(self._records[at].span, window)
+            part = self._records[at].span.overlap(window)
             if part is None:
                 break
             start, end = np.searchsorted(heights, [part.first, part.last + 1])
@@ -39,6 +38,6 @@ class Tally:
     def findings(self, whole: Span) -> Iterator[Finding]:
         """Records within a range that have another number of rows than was written."""
         for record, seen in zip(self._records, self._seen, strict=True):
-            if overlap(record.span, whole) == record.span and seen != record.rows:
+            if record.span.overlap(whole) == record.span and seen != record.rows:
                 words = f"{record.rows:,} rows were written, {seen:,} are there"
                 yield Finding("rows", record.dataset, record.span, words)

@@ -10,19 +10,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gapless.core.ranges import RangeSet, Span
-from gapless.schema import BLOCKS, LOGS, TRANSACTIONS, WITHDRAWALS
-from gapless.schema.digest import one_array
+from gapless.schema import Table
+from gapless.schema.arrow import one_array
 from gapless.verification.report import Finding
 
-COUNTS = {
-    TRANSACTIONS.name: "transaction_count",
-    LOGS.name: "log_count",
-    WITHDRAWALS.name: "withdrawal_count",
-}
-"""Which column of a block says how many rows it has in a table."""
-COLUMNS = ("block_number", "hash", "parent_hash", *COUNTS.values())
-
 Numbers = NDArray[np.int64]
+
+
+def columns(anchor: Table) -> tuple[str, ...]:
+    """The columns of blocks that are looked at: their links, and what they promise."""
+    return ("block_number", *anchor.links, *anchor.counts.values())
 
 
 @dataclass(frozen=True)
@@ -33,40 +30,42 @@ class Last:
     hash: bytes
 
 
-def blocks_findings(rows: pa.Table, covered: RangeSet, before: Last | None) -> Iterator[Finding]:
+def blocks_findings(
+    anchor: Table, rows: pa.Table, covered: RangeSet, before: Last | None
+) -> Iterator[Finding]:
     """Blocks that are lost, there twice, without a record, or not linked."""
     heights = numbers(rows["block_number"])
     there = runs(heights)
     for span in (covered - there).spans:
-        yield Finding("lost", BLOCKS.name, span, "recorded as stored, but not there")
+        yield Finding("lost", anchor.name, span, "recorded as stored, but not there")
     for span in (there - covered).spans:
-        yield Finding("stray", BLOCKS.name, span, "there, but not recorded as stored")
+        yield Finding("stray", anchor.name, span, "there, but not recorded as stored")
     if not len(heights):
         return
     for height in heights[1:][heights[1:] == heights[:-1]].tolist():
-        yield Finding("duplicate", BLOCKS.name, Span(height, height), "there more than once")
-    hashes, parents = _hashes(rows["hash"]), _hashes(rows["parent_hash"])
+        yield Finding("duplicate", anchor.name, Span(height, height), "there more than once")
+    hashes, parents = (_hashes(rows[name]) for name in anchor.links)
     linked = (parents[1:] == hashes[:-1]).all(axis=1)
     for height in heights[1:][(heights[1:] == heights[:-1] + 1) & ~linked].tolist():
-        yield _unlinked(height)
+        yield _unlinked(anchor, height)
     first = int(heights[0])
     if before is not None and before.height + 1 == first and before.hash != parents[0].tobytes():
-        yield _unlinked(first)
+        yield _unlinked(anchor, first)
 
 
-def last_block(rows: pa.Table) -> Last | None:
+def last_block(anchor: Table, rows: pa.Table) -> Last | None:
     if not rows.num_rows:
         return None
-    return Last(rows["block_number"][-1].as_py(), rows["hash"][-1].as_py())
+    return Last(rows["block_number"][-1].as_py(), rows[anchor.links.hash][-1].as_py())
 
 
 def count_findings(
-    dataset: str, blocks: pa.Table, counts: pa.Table, covered: RangeSet
+    anchor: Table, dataset: str, blocks: pa.Table, counts: pa.Table, covered: RangeSet
 ) -> Iterator[Finding]:
     """Blocks that promise another number of rows than a table has, and rows without a record."""
     for span in (runs(numbers(counts["block_number"])) - covered).spans:
         yield Finding("stray", dataset, span, "there, but not recorded as stored")
-    promised = one_array(blocks[COUNTS[dataset]])
+    promised = one_array(blocks[anchor.counts[dataset]])
     heights = numbers(blocks["block_number"])
     known = promised.is_valid().to_numpy(zero_copy_only=False)
     expected = numbers(promised.fill_null(0))
@@ -111,10 +110,11 @@ def _placed(heights: Numbers, counts: pa.Table) -> Numbers:
 
 def _hashes(column: pa.ChunkedArray) -> NDArray[np.uint8]:
     array = one_array(column)
-    data = np.frombuffer(array.buffers()[1], np.uint8, len(array) * 32, array.offset * 32)
-    return data.reshape(-1, 32)
+    width = array.type.byte_width
+    data = np.frombuffer(array.buffers()[1], np.uint8, len(array) * width, array.offset * width)
+    return data.reshape(-1, width)
 
 
-def _unlinked(height: int) -> Finding:
+def _unlinked(anchor: Table, height: int) -> Finding:
     words = "not above the stored block before it"
-    return Finding("link", BLOCKS.name, Span(height, height), words)
+    return Finding("link", anchor.name, Span(height, height), words)

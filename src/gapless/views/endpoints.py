@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import Struct
 
-from gapless.networks import network_of_chain
-from gapless.sources.evm.probe import Findings
+from gapless.chains import network_of_chain
+from gapless.chains.findings import Findings
 from gapless.views.figures import duration, short
 
 _MANY = 1_000_000  # blocks
@@ -34,7 +34,7 @@ class UsableEndpoint(Struct, frozen=True, kw_only=True):
     known_block: int | None
     genesis: str | None
     earliest_block: int
-    receipts_by_block: bool
+    receipts_by_block: bool | None
     receipts_by_transaction: bool | None
     batch_calls: int
     logs_range: int | None
@@ -55,6 +55,7 @@ class UnusableEndpoint(Struct, frozen=True, kw_only=True):
 
 def usable_endpoint(found: Findings) -> UsableEndpoint:
     facts = msgspec.structs.asdict(found)
+    del facts["cost"]  # it is among what is said of its meaning
     rate = found.rate and RateView(**msgspec.structs.asdict(found.rate))
     return UsableEndpoint(**{**facts, "rate": rate}, usable=True, meaning=tuple(meaning(found)))
 
@@ -69,14 +70,7 @@ def meaning(found: Findings) -> Iterator[str]:
         yield f"history begins at {found.earliest_block:,}: older blocks need an archive endpoint"
     else:
         yield "the whole history is there"
-    if found.receipts_by_block:
-        yield "a block with its receipts costs 2 calls"
-    elif found.receipts_by_transaction:
-        yield "a block costs 1 call and 1 more for each of its transactions"
-    elif found.logs_range:
-        yield "receipts are not available: logs are fetched by range, and nothing proves them"
-    else:
-        yield "neither receipts nor logs are available: only blocks can be fetched"
+    yield found.cost
     if found.finalized is None:
         depth = network_of_chain(found.chain_id).finality.depth
         rule = f"blocks at least {depth:,} below the head count as final"

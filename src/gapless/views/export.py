@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from gapless.core.ranges import Span
-from gapless.export import VERSIONS
+from gapless.export import layout_sets
 
 
 class ExportView(Struct, frozen=True, kw_only=True):
@@ -27,6 +27,6 @@ def export_view(network: str, span: Span, rows: int, schema: str, output: str) -
         last=span.last,
         rows=rows,
         schema=schema,
-        schema_version=VERSIONS[schema],
+        schema_version=layout_sets()[schema].version,
         output=output,
     )

@@ -7,13 +7,12 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from gapless.checks.levels import Level
+from gapless.blocks.session import Fetching, FetchResult
+from gapless.chains import Level
 from gapless.core.backfill import State
 from gapless.core.ranges import Span
 from gapless.ledger import redacted
-from gapless.runtime.fetch import calls_for
-from gapless.runtime.fetching import Fetching, FetchResult
-from gapless.sources.rpc import Served
+from gapless.providers import Served
 from gapless.views.moments import utc
 
 INTERRUPTED = "INTERRUPTED"
@@ -135,7 +134,7 @@ def fetch_plan_view(fetch: Fetching) -> FetchPlanView:
         final=fetch.tip.final,
         missing=count,
         to_prove_again=weak,
-        calls=calls_for(count, fetch.spec),
+        calls=fetch.spec.family.calls(count, fetch.spec.datasets),
     )
 
 

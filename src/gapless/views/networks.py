@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from gapless.networks import ALIASES, Check, Network
+from gapless.chains import Network, family_of
 
 
 class FinalityView(Struct, frozen=True, kw_only=True):
@@ -18,7 +18,7 @@ class EraView(Struct, frozen=True, kw_only=True, rename={"start": "from"}):
     """The checks that blocks can pass, from a height on."""
 
     start: int
-    checks: tuple[Check, ...]
+    checks: tuple[str, ...]
 
 
 class KnownBlockView(Struct, frozen=True, kw_only=True):
@@ -41,14 +41,15 @@ class NetworkView(Struct, frozen=True, kw_only=True):
 
 
 def network_view(network: Network) -> NetworkView:
+    every = family_of(network).checks
     return NetworkView(
         name=network.name,
         chain_id=network.chain_id,
-        aliases=tuple(alias for alias, name in ALIASES.items() if name == network.name),
+        aliases=network.aliases,
         block_time=network.block_time,
         finality=FinalityView(tag=network.finality.tag, depth=network.finality.depth),
         checks=tuple(
-            EraView(start=era.start, checks=tuple(it for it in Check if it in era.checks))
+            EraView(start=era.start, checks=tuple(it for it in every if it in era.checks))
             for era in network.eras
         ),
         known_blocks=tuple(

@@ -20,7 +20,7 @@ class Gate:
         self.open = asyncio.Event()
         self.runs = 0
 
-        @gapless.job(partitions=gapless.blocks(), chunk_size=1, lease_seconds=0.6)
+        @gapless.job(partitions=gapless.block_heights(), chunk_size=1, lease_seconds=0.6)
         async def wait(chunk: gapless.Chunk, context: gapless.Context) -> None:
             self.runs += 1
             self.started.set()
@@ -90,7 +90,7 @@ async def test_cancel_by_force_does_not_wait_for_the_job(engine: Engine, remote:
 
 
 async def test_a_cancelled_backfill_in_an_hours_backoff_ends_at_once(engine: Engine) -> None:
-    @gapless.job(partitions=gapless.blocks(), retry=gapless.RetryPolicy.backoff(base=3600))
+    @gapless.job(partitions=gapless.block_heights(), retry=gapless.RetryPolicy.backoff(base=3600))
     async def fail(chunk: gapless.Chunk, context: gapless.Context) -> None:
         raise OSError("later")
 
@@ -109,7 +109,7 @@ async def test_two_engines_share_one_backfill_without_a_chunk_twice(
 ) -> None:
     seen: list[int] = []
 
-    @gapless.job(partitions=gapless.blocks())
+    @gapless.job(partitions=gapless.block_heights())
     async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
         seen.extend(int(height) for height in chunk)
         await asyncio.sleep(0.001)
@@ -127,7 +127,7 @@ async def test_two_engines_share_one_backfill_without_a_chunk_twice(
 async def test_newest_first_runs_from_the_end(engine: Engine) -> None:
     seen: list[object] = []
 
-    @gapless.job(partitions=gapless.blocks())
+    @gapless.job(partitions=gapless.block_heights())
     async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
         seen.append(chunk.first)
 

@@ -65,7 +65,7 @@ class Outage:
     async def survive(self, home: PostgresHome, trouble: str, relief: str) -> None:
         ran: list[object] = []
 
-        @gapless.job(partitions=gapless.blocks(), chunk_size=1)
+        @gapless.job(partitions=gapless.block_heights(), chunk_size=1)
         async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
             ran.append(chunk.first)
             await asyncio.sleep(0.01)
@@ -158,7 +158,7 @@ async def test_a_disk_that_is_full_for_a_while(
 ) -> None:
     outage = Outage(sqlite_home.url, caplog)
 
-    @gapless.job(partitions=gapless.blocks(), chunk_size=1)
+    @gapless.job(partitions=gapless.block_heights(), chunk_size=1)
     async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None: ...
 
     async with Engine(sqlite_home.url, options=QUICK) as engine:
@@ -176,7 +176,7 @@ async def test_a_disk_that_is_full_for_a_while(
 async def test_a_table_that_is_gone_ends_the_worker_with_an_error_that_says_so(
     home: PostgresHome,
 ) -> None:
-    @gapless.job(partitions=gapless.blocks(), chunk_size=1)
+    @gapless.job(partitions=gapless.block_heights(), chunk_size=1)
     async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
         await asyncio.sleep(0.01)
 

@@ -31,7 +31,7 @@ async def dead(engine: Engine, job: gapless.Job) -> DeadLetter:
     backfill = await ended(engine, job)
     assert backfill.state == "FAILED"
 
-    @gapless.job(partitions=gapless.blocks(), name="next")
+    @gapless.job(partitions=gapless.block_heights(), name="next")
     async def following(chunk: gapless.Chunk, context: gapless.Context) -> None: ...
 
     assert (await ended(engine, following)).state == "SUCCEEDED"
@@ -40,7 +40,7 @@ async def dead(engine: Engine, job: gapless.Job) -> DeadLetter:
 
 
 def raising(make: Callable[[], BaseException], *, on_thread: bool) -> gapless.Job:
-    declare = gapless.job(partitions=gapless.blocks(), retry=ONCE, name="raises")
+    declare = gapless.job(partitions=gapless.block_heights(), retry=ONCE, name="raises")
 
     def plain(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
         raise make()
@@ -145,7 +145,7 @@ async def test_the_end_of_an_iterator_fails_a_plain_job(engine: Engine) -> None:
 
 
 async def test_a_job_that_cancels_itself_fails(engine: Engine) -> None:
-    @gapless.job(partitions=gapless.blocks(), retry=ONCE)
+    @gapless.job(partitions=gapless.block_heights(), retry=ONCE)
     async def cancelled(chunk: gapless.Chunk, context: gapless.Context) -> None:
         task = asyncio.current_task()
         assert task is not None
@@ -156,7 +156,7 @@ async def test_a_job_that_cancels_itself_fails(engine: Engine) -> None:
 
 
 async def test_partition_keys_that_cannot_be_stored_are_the_jobs_error(engine: Engine) -> None:
-    @gapless.job(partitions=gapless.blocks(), retry=ONCE)
+    @gapless.job(partitions=gapless.block_heights(), retry=ONCE)
     async def progresses(chunk: gapless.Chunk, context: gapless.Context) -> None:
         context.progress("\0\ud800")
 
@@ -175,7 +175,7 @@ async def test_one_error_of_a_group_is_told_as_itself(engine: Engine, on_thread:
 async def test_a_group_with_a_permanent_error_is_permanent(engine: Engine) -> None:
     tries: list[int] = []
 
-    @gapless.job(partitions=gapless.blocks(), chunk_size=10)
+    @gapless.job(partitions=gapless.block_heights(), chunk_size=10)
     async def grouped(chunk: gapless.Chunk, context: gapless.Context) -> None:
         tries.append(context.attempt)
         if 7 in chunk:
@@ -195,7 +195,7 @@ async def test_a_group_of_stops_gives_the_chunk_back(home: Home) -> None:
     """As a task group raises it when its tasks report progress while the worker drains."""
     started = asyncio.Event()
 
-    @gapless.job(partitions=gapless.blocks(), name="grouped")
+    @gapless.job(partitions=gapless.block_heights(), name="grouped")
     async def grouped(chunk: gapless.Chunk, context: gapless.Context) -> None:
         async def part() -> None:
             while True:
@@ -212,7 +212,7 @@ async def test_a_group_of_stops_gives_the_chunk_back(home: Home) -> None:
         await started.wait()
     async with Engine(home.url, slots=None) as later:
         (chunk,) = await later.ledger.chunks(handle.id)
-    assert (chunk.status, chunk.tries.attempts, chunk.error_class) == ("PENDING", 0, None)
+    assert (chunk.status, chunk.failures.attempts, chunk.error_class) == ("PENDING", 0, None)
 
 
 def wrapped(*_: object) -> Any:
@@ -271,7 +271,7 @@ async def test_a_job_that_only_begins_its_work_fails_for_good(
         calls.append(len(chunk))
         return await function(chunk, context)
 
-    declare = gapless.job(partitions=gapless.blocks(), chunk_size=10, name="begins")
+    declare = gapless.job(partitions=gapless.block_heights(), chunk_size=10, name="begins")
     job = declare(counted_async if function is nested else counted)
     handle = await engine.backfill(job, gapless.Range("0", "9"))
     assert (await asyncio.wait_for(handle.wait(), 30)).state == "FAILED"
@@ -285,7 +285,7 @@ async def test_a_worker_keeps_its_slots_whatever_jobs_raise(home: Home) -> None:
     """More often than there are slots: each of them would be lost once."""
     kinds = [StopIteration, SystemExit, KeyboardInterrupt, asyncio.CancelledError]
 
-    @gapless.job(partitions=gapless.blocks(), chunk_size=1, retry=ONCE, name="wild")
+    @gapless.job(partitions=gapless.block_heights(), chunk_size=1, retry=ONCE, name="wild")
     def wild(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
         raise kinds[int(chunk.first) % len(kinds)]
 
@@ -304,7 +304,7 @@ async def test_a_task_of_a_job_that_exits_fails_the_job(
     async def leave() -> None:
         raise exit_("bad config")
 
-    @gapless.job(partitions=gapless.blocks(), retry=ONCE)
+    @gapless.job(partitions=gapless.block_heights(), retry=ONCE)
     async def parent(chunk: gapless.Chunk, context: gapless.Context) -> None:
         if together == "group":
             async with asyncio.TaskGroup() as group:
@@ -328,7 +328,7 @@ async def test_a_task_of_a_job_tells_how_far_it_is(engine: Engine) -> None:
     """As anyio asks of every task of a group that it cancels."""
     states: list[str] = []
 
-    @gapless.job(partitions=gapless.blocks(), retry=ONCE)
+    @gapless.job(partitions=gapless.block_heights(), retry=ONCE)
     async def parent(chunk: gapless.Chunk, context: gapless.Context) -> None:
         task = asyncio.create_task(asyncio.sleep(0.01))
         for _ in range(2):
@@ -344,7 +344,7 @@ async def test_a_permanent_error_of_a_class_that_never_called_its_base(engine: E
         def __init__(self, why: str) -> None:
             self.why = why
 
-    @gapless.job(partitions=gapless.blocks(), chunk_size=10)
+    @gapless.job(partitions=gapless.block_heights(), chunk_size=10)
     async def lazy(chunk: gapless.Chunk, context: gapless.Context) -> None:
         if 7 in chunk:
             raise Lazy("bad block")

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import threading
 from collections import Counter
 from typing import Any
 
-import numpy as np
 import pytest
 
 import gapless
-from gapless.core.errors import (
-    BadSelector,
-    LedgerError,
-    LedgerUnreachable,
-    Unavailable,
-    UsageError,
-)
+from gapless.core.errors import BadSelector, LedgerError, LedgerUnreachable, Unavailable, UsageError
 from gapless.core.partitions import Window
-from gapless.core.ranges import RangeSet, Span
-from gapless.ledger.records import Backfill, Coverage
+from gapless.core.ranges import RangeSet
+from gapless.ledger.records import Backfill
 from gapless.runtime.engine import Engine
 from gapless.runtime.worker import WorkerOptions
 from tests.conformance.engine.conftest import sql
@@ -39,7 +31,7 @@ async def finish(engine: Engine, job: gapless.Job, selector: object, **options: 
 async def test_an_async_job_sees_every_partition_once_and_in_order(engine: Engine) -> None:
     seen: list[list[object]] = []
 
-    @gapless.job(partitions=gapless.blocks())
+    @gapless.job(partitions=gapless.block_heights())
     async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
         seen.append(list(chunk))
 
@@ -51,7 +43,7 @@ async def test_an_async_job_sees_every_partition_once_and_in_order(engine: Engin
 async def test_a_job_sees_the_spec_of_its_backfill_and_so_does_the_retry(engine: Engine) -> None:
     seen: list[object] = []
 
-    @gapless.job(partitions=gapless.blocks())
+    @gapless.job(partitions=gapless.block_heights())
     async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
         seen.append(context.spec)
         if len(seen) == 1:
@@ -62,46 +54,6 @@ async def test_a_job_sees_the_spec_of_its_backfill_and_so_does_the_retry(engine:
     child = await (await engine.get(ended.id)).retry_failed()
     assert (await child.wait()).state == "SUCCEEDED"
     assert seen == [spec, spec]
-
-
-async def test_what_a_run_tells_of_a_sink_is_kept_with_its_outcome(engine: Engine) -> None:
-    told: dict[object, Coverage] = {}
-
-    @gapless.job(partitions=gapless.blocks(), retry=AT_ONCE)
-    async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
-        (whole,) = chunk.whole_spans
-        if context.attempt == 1:
-            context.progress(whole.first + 3)
-            raise TimeoutError("once")
-        assert chunk.first == whole.first + 4
-        hashes = bytes(32), bytes(32)
-        checks = frozenset({"header_hash"})
-        stored = Coverage(
-            "sink", "ethereum", "blocks", whole, context.fence, *hashes, 10, 7, checks, frozenset()
-        )
-        assert await context.ledger.coverage("sink", "base") == []
-        context.cover([stored])
-        told[chunk.index] = stored
-
-    await finish(engine, copy, gapless.Range("0", "19"), chunk_size=10)
-    assert await engine.ledger.coverage("sink", "ethereum") == [told[0], told[1]]
-
-
-@pytest.mark.parametrize(
-    ("rows", "digest", "problem"),
-    [(None, None, "nobody counted"), (np.int64(10), 7, "cannot be kept: .*int64")],
-)
-async def test_coverage_that_cannot_be_kept_is_the_jobs_error(
-    engine: Engine, rows: Any, digest: int | None, problem: str
-) -> None:
-    @gapless.job(partitions=gapless.blocks(), retry="halt")
-    async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
-        hashes, nothing = (bytes(32), bytes(32)), frozenset[str]()
-        where = "sink", "ethereum", "blocks", Span(0, 9), 1
-        context.cover([Coverage(*where, *hashes, rows, digest, nothing, nothing)])
-
-    ended = await finish(engine, copy, gapless.Range("0", "0"))
-    assert re.search(problem, str(ended.error))
 
 
 async def test_a_plain_job_runs_on_a_thread_of_its_own(engine: Engine) -> None:
@@ -135,7 +87,7 @@ async def test_time_windows_know_their_bounds(engine: Engine) -> None:
 async def test_a_failed_run_goes_on_behind_its_progress(engine: Engine) -> None:
     seen: list[object] = []
 
-    @gapless.job(partitions=gapless.blocks(), retry=AT_ONCE)
+    @gapless.job(partitions=gapless.block_heights(), retry=AT_ONCE)
     async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
         for height in chunk:
             if height == 5 and context.attempt == 1:
@@ -151,7 +103,7 @@ async def test_a_failed_run_goes_on_behind_its_progress(engine: Engine) -> None:
 async def test_the_dead_letter_names_the_culprit_alone(engine: Engine) -> None:
     stored: list[object] = []
 
-    @gapless.job(partitions=gapless.blocks())
+    @gapless.job(partitions=gapless.block_heights())
     async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
         if 777 in chunk:
             raise gapless.PermanentError("no such block at https://node.example/v2/SECRET")
@@ -170,7 +122,7 @@ async def test_a_named_culprit_is_left_out_without_a_search(engine: Engine) -> N
     calls: list[tuple[object, object]] = []
     stored: set[object] = set()
 
-    @gapless.job(partitions=gapless.blocks())
+    @gapless.job(partitions=gapless.block_heights())
     async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
         calls.append((chunk.first, chunk.last))
         for height in chunk:
@@ -191,7 +143,7 @@ async def test_what_lies_before_a_named_culprit_is_run_unless_it_is_done(engine:
     calls: list[tuple[object, object]] = []
     stored: set[object] = set()
 
-    @gapless.job(partitions=gapless.blocks())
+    @gapless.job(partitions=gapless.block_heights())
     async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
         calls.append((chunk.first, chunk.last))
         if chunk.first == 0:
@@ -212,7 +164,7 @@ async def test_what_lies_before_a_named_culprit_is_run_unless_it_is_done(engine:
 async def test_a_culprit_that_is_done_or_not_of_the_chunk_is_searched_for(
     engine: Engine, named: int | str
 ) -> None:
-    @gapless.job(partitions=gapless.blocks())
+    @gapless.job(partitions=gapless.block_heights())
     async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
         for height in chunk:
             if height == 5:
@@ -227,7 +179,7 @@ async def test_a_culprit_that_is_done_or_not_of_the_chunk_is_searched_for(
 async def test_a_chunk_full_of_named_culprits_is_given_up_soon(engine: Engine) -> None:
     calls: list[int] = []
 
-    @gapless.job(partitions=gapless.blocks())
+    @gapless.job(partitions=gapless.block_heights())
     async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
         calls.append(len(chunk))
         raise gapless.PermanentError("bad", partition=chunk.first)
@@ -242,7 +194,7 @@ async def test_a_named_culprit_that_heals_is_tried_again_alone(engine: Engine) -
     policy = gapless.RetryPolicy.unbounded(base=0.01, max_delay=0.01)
     calls: list[tuple[object, object]] = []
 
-    @gapless.job(partitions=gapless.blocks(), retry=policy)
+    @gapless.job(partitions=gapless.block_heights(), retry=policy)
     async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
         calls.append((chunk.first, chunk.last))
         for culprit in (3, 4, 6):
@@ -258,7 +210,7 @@ async def test_a_named_culprit_that_heals_is_tried_again_alone(engine: Engine) -
 async def test_exhausted_retries_bisect_too(engine: Engine) -> None:
     calls: Counter[object] = Counter()
 
-    @gapless.job(partitions=gapless.blocks(), retry=AT_ONCE)
+    @gapless.job(partitions=gapless.block_heights(), retry=AT_ONCE)
     def copy(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
         for height in chunk:
             calls[height] += 1
@@ -275,7 +227,7 @@ async def test_exhausted_retries_bisect_too(engine: Engine) -> None:
 async def test_a_chunk_that_is_bad_throughout_is_given_up_soon(engine: Engine) -> None:
     calls: list[int] = []
 
-    @gapless.job(partitions=gapless.blocks())
+    @gapless.job(partitions=gapless.block_heights())
     async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
         calls.append(len(chunk))
         raise gapless.PermanentError("all of it")
@@ -289,7 +241,7 @@ async def test_a_chunk_that_is_bad_throughout_is_given_up_soon(engine: Engine) -
 async def test_a_transient_error_amid_a_bisection_keeps_the_holes(engine: Engine) -> None:
     flaky = iter([True])
 
-    @gapless.job(partitions=gapless.blocks(), retry=AT_ONCE)
+    @gapless.job(partitions=gapless.block_heights(), retry=AT_ONCE)
     async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
         for height in chunk:
             if height == 2:
@@ -310,7 +262,7 @@ async def test_what_an_interrupted_run_has_left_out_is_tried_again(home: Home) -
     """It was bad then; who starts the backfill again hopes that it is no longer."""
     bad, reached = [True], asyncio.Event()
 
-    @gapless.job(partitions=gapless.blocks(), chunk_size=10)
+    @gapless.job(partitions=gapless.block_heights(), chunk_size=10)
     async def mending(chunk: gapless.Chunk, context: gapless.Context) -> None:
         for height in chunk:
             if height == 3 and bad:
@@ -335,7 +287,7 @@ async def test_halt_stops_at_the_first_error_and_a_child_covers_the_rest(engine:
     broken = True
     stored: list[object] = []
 
-    @gapless.job(partitions=gapless.blocks(), retry="halt")
+    @gapless.job(partitions=gapless.block_heights(), retry="halt")
     async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
         for height in chunk:
             if height == 25 and broken:
@@ -354,7 +306,7 @@ async def test_halt_stops_at_the_first_error_and_a_child_covers_the_rest(engine:
 
 
 async def test_progress_outside_the_chunk_is_the_jobs_error(engine: Engine) -> None:
-    @gapless.job(partitions=gapless.blocks(), retry="halt")
+    @gapless.job(partitions=gapless.block_heights(), retry="halt")
     async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
         context.progress(99)
 
@@ -366,7 +318,7 @@ async def test_a_transaction_commits_effect_and_progress_as_one(engine: Engine) 
     await sql(engine, "DROP TABLE IF EXISTS effects")
     await sql(engine, "CREATE TABLE effects (height BIGINT, fence BIGINT)")
 
-    @gapless.job(partitions=gapless.blocks(), retry=AT_ONCE)
+    @gapless.job(partitions=gapless.block_heights(), retry=AT_ONCE)
     async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
         for height in chunk:
             async with context.transaction(done=height) as tx:
@@ -404,7 +356,7 @@ async def test_a_plain_job_has_the_same_transaction(engine: Engine) -> None:
 
 
 async def test_wrong_requests_leave_nothing_behind(engine: Engine) -> None:
-    @gapless.job(partitions=gapless.blocks(0, 100))
+    @gapless.job(partitions=gapless.block_heights(0, 100))
     async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None: ...
 
     wrong: list[tuple[object, dict[str, object]]] = [
@@ -455,7 +407,7 @@ async def test_unbounded_tries_a_permanent_culprit_again_and_never_abandons(
     stored: Counter[object] = Counter()
     mended = 0
 
-    @gapless.job(partitions=gapless.blocks(), retry=policy)
+    @gapless.job(partitions=gapless.block_heights(), retry=policy)
     async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
         nonlocal mended
         for height in chunk:
@@ -474,7 +426,7 @@ async def test_unbounded_tries_a_permanent_culprit_again_and_never_abandons(
 async def test_a_job_cannot_swallow_a_stop_by_accident(engine: Engine) -> None:
     started = asyncio.Event()
 
-    @gapless.job(partitions=gapless.blocks(), lease_seconds=0.6)
+    @gapless.job(partitions=gapless.block_heights(), lease_seconds=0.6)
     async def stubborn(chunk: gapless.Chunk, context: gapless.Context) -> None:
         started.set()
         while True:
@@ -491,7 +443,7 @@ async def test_a_job_cannot_swallow_a_stop_by_accident(engine: Engine) -> None:
 
 
 async def test_a_transaction_outside_the_chunk_is_the_jobs_error(engine: Engine) -> None:
-    @gapless.job(partitions=gapless.blocks(), retry="halt")
+    @gapless.job(partitions=gapless.block_heights(), retry="halt")
     async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
         async with context.transaction(done=99):
             pass
@@ -508,7 +460,7 @@ async def test_nobody_searches_for_a_culprit_when_a_server_is_gone(
 ) -> None:
     calls: list[tuple[object, object]] = []
 
-    @gapless.job(partitions=gapless.blocks(), retry=retry)
+    @gapless.job(partitions=gapless.block_heights(), retry=retry)
     async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
         calls.append((chunk.first, chunk.last))
         raise kind("nobody answers")
@@ -522,6 +474,6 @@ async def test_nobody_searches_for_a_culprit_when_a_server_is_gone(
         assert len(calls) == (1 if retry == "halt" else 3)
     else:  # the chunk is not to blame: it is tried again, even by a policy that halts
         (chunk,) = await engine.ledger.chunks(handle.id)
-        assert chunk.tries.attempts == 0
+        assert chunk.failures.attempts == 0
         await handle.cancel(force=True)
     assert set(calls) == {(0, 99)}

@@ -43,7 +43,7 @@ class Things:
 async def test_many_runs_open_a_thing_once_and_it_outlives_them_all(home: Home) -> None:
     things, ready, waiting = Things(), asyncio.Event(), 0
 
-    @gapless.job(partitions=gapless.blocks(), chunk_size=1)
+    @gapless.job(partitions=gapless.block_heights(), chunk_size=1)
     async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
         nonlocal waiting
         waiting += 1
@@ -61,7 +61,7 @@ async def test_many_runs_open_a_thing_once_and_it_outlives_them_all(home: Home) 
 async def test_a_plain_job_shares_in_the_same_way(home: Home) -> None:
     things = Things()
 
-    @gapless.job(partitions=gapless.blocks(), chunk_size=1)
+    @gapless.job(partitions=gapless.block_heights(), chunk_size=1)
     def copy(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
         assert context.shared("pool", things("pool")) == "pool"
 
@@ -81,7 +81,7 @@ async def test_an_opening_that_failed_is_tried_again_by_the_next_run(home: Home)
         async with things("pool")() as pool:
             yield pool
 
-    @gapless.job(partitions=gapless.blocks(), chunk_size=1, retry=AT_ONCE)
+    @gapless.job(partitions=gapless.block_heights(), chunk_size=1, retry=AT_ONCE)
     async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
         await context.shared("pool", flaky)
 

@@ -42,7 +42,7 @@ async def hang_async(chunk: gapless.Chunk, context: gapless.Context) -> None:
 
 
 async def test_an_async_run_is_cancelled_when_its_time_is_up(engine: Engine) -> None:
-    declare = gapless.job(partitions=gapless.blocks(), retry=ONCE, timeout=0.3)
+    declare = gapless.job(partitions=gapless.block_heights(), retry=ONCE, timeout=0.3)
     handle = await engine.backfill(declare(hang_async), ONE)
     assert (await asyncio.wait_for(handle.wait(), 30)).state == "FAILED"
     (letter,) = await engine.ledger.dead(handle.id)
@@ -59,7 +59,7 @@ async def test_a_timeout_is_an_attempt_like_any_other(engine: Engine) -> None:
     policy = gapless.RetryPolicy.backoff(base=0.0, max_delay=0.0, retries=2)
     seen: list[int] = []
 
-    @gapless.job(partitions=gapless.blocks(), retry=policy, timeout=0.2)
+    @gapless.job(partitions=gapless.block_heights(), retry=policy, timeout=0.2)
     async def slow_at_first(chunk: gapless.Chunk, context: gapless.Context) -> None:
         seen.append(context.attempt)
         if len(seen) < 3:
@@ -71,7 +71,7 @@ async def test_a_timeout_is_an_attempt_like_any_other(engine: Engine) -> None:
 
 
 async def test_a_backfill_may_have_a_timeout_of_its_own(engine: Engine) -> None:
-    job = gapless.job(partitions=gapless.blocks(), retry=ONCE, timeout=3600)(hang_async)
+    job = gapless.job(partitions=gapless.block_heights(), retry=ONCE, timeout=3600)(hang_async)
     handle = await engine.backfill(job, ONE, timeout=0.2)
     failed = await asyncio.wait_for(handle.wait(), 30)
     assert (failed.state, failed.timeout) == ("FAILED", 0.2)
@@ -97,10 +97,10 @@ async def test_a_job_that_does_not_end_loses_its_slot_to_others(
             except asyncio.CancelledError:
                 continue
 
-    @gapless.job(partitions=gapless.blocks(), chunk_size=1, name="well-behaved")
+    @gapless.job(partitions=gapless.block_heights(), chunk_size=1, name="well-behaved")
     def well_behaved(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None: ...
 
-    declare = gapless.job(partitions=gapless.blocks(), chunk_size=1, retry=ONCE, timeout=0.2)
+    declare = gapless.job(partitions=gapless.block_heights(), chunk_size=1, retry=ONCE, timeout=0.2)
     hanging = declare(thread if on_thread else task)
     async with Engine(home.url, slots=2, options=OPTIONS) as engine:
         assert engine.worker is not None
@@ -134,7 +134,7 @@ async def test_a_cancelled_backfill_does_not_wait_for_a_hung_run(
         started.set()
         await asyncio.sleep(3600)
 
-    declare = gapless.job(partitions=gapless.blocks(), chunk_size=1)
+    declare = gapless.job(partitions=gapless.block_heights(), chunk_size=1)
     handle = await engine.backfill(declare(thread if on_thread else task), ONE)
     await eventually(started.is_set)
     await handle.cancel()
@@ -146,7 +146,7 @@ async def test_a_cancelled_backfill_does_not_wait_for_a_hung_run(
 async def test_a_worker_drains_though_a_job_swallows_its_cancellation(home: Home) -> None:
     started, stubborn = asyncio.Event(), True
 
-    @gapless.job(partitions=gapless.blocks(), name="stubborn")
+    @gapless.job(partitions=gapless.block_heights(), name="stubborn")
     async def swallow(chunk: gapless.Chunk, context: gapless.Context) -> None:
         started.set()
         while stubborn:
@@ -164,7 +164,7 @@ async def test_a_worker_drains_though_a_job_swallows_its_cancellation(home: Home
 
 
 async def test_a_run_within_its_time_is_left_alone(engine: Engine) -> None:
-    @gapless.job(partitions=gapless.blocks(), chunk_size=1, timeout=60)
+    @gapless.job(partitions=gapless.block_heights(), chunk_size=1, timeout=60)
     async def quick(chunk: gapless.Chunk, context: gapless.Context) -> None:
         await asyncio.sleep(0.01)
 
@@ -177,7 +177,7 @@ async def test_a_job_that_takes_its_cancellation_for_its_end_is_not_complete(
 ) -> None:
     """It returns, and nobody knows how much of its work it has done."""
 
-    @gapless.job(partitions=gapless.blocks(), retry=ONCE, timeout=0.2)
+    @gapless.job(partitions=gapless.block_heights(), retry=ONCE, timeout=0.2)
     async def hasty(chunk: gapless.Chunk, context: gapless.Context) -> None:
         try:
             await asyncio.sleep(3600)
@@ -193,7 +193,7 @@ async def test_a_job_that_takes_its_cancellation_for_its_end_is_not_complete(
 async def test_a_job_that_swallows_a_request_to_stop_is_given_back(home: Home) -> None:
     reached, stop = asyncio.Event(), asyncio.Event()
 
-    @gapless.job(partitions=gapless.blocks(), chunk_size=10)
+    @gapless.job(partitions=gapless.block_heights(), chunk_size=10)
     async def hasty(chunk: gapless.Chunk, context: gapless.Context) -> None:
         with suppress(StopRequested):
             for height in chunk:

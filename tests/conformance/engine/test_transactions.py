@@ -32,12 +32,12 @@ async def failed(engine: Engine, job: gapless.Job) -> tuple[str, str]:
 
 
 async def test_a_transaction_within_a_transaction_is_refused(engine: Engine) -> None:
-    @gapless.job(partitions=gapless.blocks())
+    @gapless.job(partitions=gapless.block_heights())
     async def nests(chunk: gapless.Chunk, context: gapless.Context) -> None:
         async with context.transaction(), context.transaction():
             raise AssertionError("there must not be two")
 
-    @gapless.job(partitions=gapless.blocks())
+    @gapless.job(partitions=gapless.block_heights())
     def nests_on_a_thread(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
         with context.transaction(), context.transaction():
             raise AssertionError("there must not be two")
@@ -49,7 +49,7 @@ async def test_a_transaction_within_a_transaction_is_refused(engine: Engine) -> 
 
 
 async def test_a_second_transaction_at_the_same_time_is_refused(engine: Engine) -> None:
-    @gapless.job(partitions=gapless.blocks())
+    @gapless.job(partitions=gapless.block_heights())
     async def both(chunk: gapless.Chunk, context: gapless.Context) -> None:
         async def one() -> None:
             async with context.transaction() as tx:
@@ -58,7 +58,7 @@ async def test_a_second_transaction_at_the_same_time_is_refused(engine: Engine) 
 
         await asyncio.gather(one(), one())
 
-    @gapless.job(partitions=gapless.blocks())
+    @gapless.job(partitions=gapless.block_heights())
     def both_on_threads(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
         errors: list[BaseException] = []
 
@@ -82,7 +82,7 @@ async def test_a_second_transaction_at_the_same_time_is_refused(engine: Engine) 
 
 
 async def test_a_transaction_that_has_ended_cannot_be_used(engine: Engine) -> None:
-    @gapless.job(partitions=gapless.blocks())
+    @gapless.job(partitions=gapless.block_heights())
     async def late(chunk: gapless.Chunk, context: gapless.Context) -> None:
         async with context.transaction() as tx:
             await tx.execute("SELECT 1")
@@ -96,7 +96,7 @@ async def test_a_job_that_ends_before_its_transaction_fails(engine: Engine) -> N
     """And the transaction is rolled back, instead of holding the chunk for ever."""
     tasks: list[asyncio.Task[None]] = []
 
-    @gapless.job(partitions=gapless.blocks())
+    @gapless.job(partitions=gapless.block_heights())
     async def hasty(chunk: gapless.Chunk, context: gapless.Context) -> None:
         opened = asyncio.Event()
 
@@ -117,7 +117,7 @@ async def test_a_job_that_ends_before_its_transaction_fails(engine: Engine) -> N
 
 
 async def test_after_a_refusal_the_run_can_still_have_a_transaction(engine: Engine) -> None:
-    @gapless.job(partitions=gapless.blocks())
+    @gapless.job(partitions=gapless.block_heights())
     async def again(chunk: gapless.Chunk, context: gapless.Context) -> None:
         async with context.transaction() as tx:
             with pytest.raises(BadJob):
@@ -150,7 +150,7 @@ async def test_on_postgresql_the_row_is_the_lease(
             await tx.execute("INSERT INTO effects VALUES (1)")
             await tx.execute("SELECT pg_sleep(2.5)")
 
-    declare = gapless.job(partitions=gapless.blocks(), lease_seconds=0.5, name="slow")
+    declare = gapless.job(partitions=gapless.block_heights(), lease_seconds=0.5, name="slow")
     job = declare(thread if on_thread else task)
     async with (
         Engine(postgres_home.url, slots=1, options=QUICK) as first,
@@ -173,7 +173,7 @@ async def test_on_postgresql_the_timeouts_of_the_ledger_are_not_those_of_a_job(
     await postgres_home.script("ALTER ROLE postgres SET statement_timeout = '300ms'")
     try:
 
-        @gapless.job(partitions=gapless.blocks(), retry=ONCE)
+        @gapless.job(partitions=gapless.block_heights(), retry=ONCE)
         async def slow(chunk: gapless.Chunk, context: gapless.Context) -> None:
             async with context.transaction() as tx:
                 await tx.execute("SELECT pg_sleep(1)")
@@ -199,7 +199,7 @@ async def test_on_postgresql_a_run_whose_time_is_up_lets_its_row_go(
         async with context.transaction() as tx:
             await tx.execute("SELECT pg_sleep(60)")
 
-    declare = gapless.job(partitions=gapless.blocks(), retry=ONCE, timeout=0.5)
+    declare = gapless.job(partitions=gapless.block_heights(), retry=ONCE, timeout=0.5)
     async with Engine(postgres_home.url, options=QUICK) as engine:
         job = declare(thread if on_thread else task)
         assert (await failed(engine, job))[0] == "RunTimeout"
@@ -213,7 +213,7 @@ async def test_on_postgresql_a_cancel_reaches_a_run_in_its_transaction(
     monkeypatch.setattr(run, "CANCEL_GRACE", 0.2)
     started = asyncio.Event()
 
-    @gapless.job(partitions=gapless.blocks(), lease_seconds=0.5)
+    @gapless.job(partitions=gapless.block_heights(), lease_seconds=0.5)
     async def slow(chunk: gapless.Chunk, context: gapless.Context) -> None:
         async with context.transaction() as tx:
             started.set()
@@ -260,7 +260,7 @@ async def test_on_sqlite_a_long_transaction_makes_way_for_others(
             told.append(str(error))
             raise
 
-    declare = gapless.job(partitions=gapless.blocks(), lease_seconds=4.0, retry=AT_ONCE)
+    declare = gapless.job(partitions=gapless.block_heights(), lease_seconds=4.0, retry=AT_ONCE)
     async with Engine(sqlite_home.url, options=QUICK) as engine:
         await sql(engine, "CREATE TABLE effects (x BIGINT)")
         handle = await engine.backfill(declare(thread if on_thread else task), ONE)
@@ -274,14 +274,14 @@ async def test_on_sqlite_others_can_write_while_a_job_dawdles_in_its_transaction
 ) -> None:
     opened, go_on = asyncio.Event(), asyncio.Event()
 
-    @gapless.job(partitions=gapless.blocks(), lease_seconds=4.0, retry=ONCE, name="dawdles")
+    @gapless.job(partitions=gapless.block_heights(), lease_seconds=4.0, retry=ONCE, name="dawdles")
     async def dawdles(chunk: gapless.Chunk, context: gapless.Context) -> None:
         async with context.transaction(done=0) as tx:
             await tx.execute("SELECT 1")
             opened.set()
             await go_on.wait()
 
-    @gapless.job(partitions=gapless.blocks(), name="other")
+    @gapless.job(partitions=gapless.block_heights(), name="other")
     async def other(chunk: gapless.Chunk, context: gapless.Context) -> None: ...
 
     async with Engine(sqlite_home.url, options=QUICK) as engine:
@@ -298,7 +298,7 @@ async def test_on_sqlite_others_can_write_while_a_job_dawdles_in_its_transaction
 async def test_a_transaction_may_fail_and_leave_the_lease_as_it_was(home: Home) -> None:
     runs: list[Any] = []
 
-    @gapless.job(partitions=gapless.blocks(), lease_seconds=0.6)
+    @gapless.job(partitions=gapless.block_heights(), lease_seconds=0.6)
     async def careful(chunk: gapless.Chunk, context: gapless.Context) -> None:
         runs.append(context.attempt)
         with suppress(ZeroDivisionError):
@@ -319,7 +319,7 @@ async def test_a_transaction_may_fail_and_leave_the_lease_as_it_was(home: Home) 
     ["COMMIT", " -- done\n rollback", "/* so */ END;", "BEGIN", "; ABORT", "START TRANSACTION"],
 )
 async def test_a_job_may_not_end_its_transaction_by_sql(engine: Engine, statement: str) -> None:
-    @gapless.job(partitions=gapless.blocks(), retry=ONCE)
+    @gapless.job(partitions=gapless.block_heights(), retry=ONCE)
     async def ending(chunk: gapless.Chunk, context: gapless.Context) -> None:
         async with context.transaction(done=chunk.last) as tx:
             await tx.execute("SAVEPOINT here")
@@ -335,7 +335,7 @@ async def test_a_job_may_not_end_its_transaction_by_sql(engine: Engine, statemen
 async def test_on_sqlite_a_transaction_that_an_error_has_ended_keeps_no_progress(
     sqlite_home: SqliteHome,
 ) -> None:
-    @gapless.job(partitions=gapless.blocks(), retry=ONCE)
+    @gapless.job(partitions=gapless.block_heights(), retry=ONCE)
     async def careless(chunk: gapless.Chunk, context: gapless.Context) -> None:
         async with context.transaction(done=chunk.last) as tx:
             await tx.execute("INSERT INTO effects VALUES (0)")

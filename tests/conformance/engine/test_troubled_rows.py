@@ -69,7 +69,7 @@ async def test_a_row_that_somebody_locked_holds_up_no_other_backfill(
     monkeypatch.setattr(outcomes, "ASIDE_SECONDS", 0.5)
     running, may_end = asyncio.Event(), asyncio.Event()
 
-    @gapless.job(partitions=gapless.blocks(), chunk_size=1)
+    @gapless.job(partitions=gapless.block_heights(), chunk_size=1)
     async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
         if chunk.backfill_id == "stuck":
             running.set()
@@ -124,7 +124,7 @@ async def test_selections_of_backfills_that_have_ended_are_forgotten(
 ) -> None:
     monkeypatch.setattr(selections, "MOST_BACKFILLS", 2)
 
-    @gapless.job(partitions=gapless.blocks(), chunk_size=1)
+    @gapless.job(partitions=gapless.block_heights(), chunk_size=1)
     async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None: ...
 
     async with Engine(home.url, options=QUICK) as engine:

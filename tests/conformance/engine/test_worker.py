@@ -30,7 +30,7 @@ async def test_a_priority_slot_takes_nothing_else_and_others_take_it_first(home:
     async def head(chunk: gapless.Chunk, context: gapless.Context) -> None:
         order.append("head")
 
-    @gapless.job(partitions=gapless.blocks(), chunk_size=1, name="history")
+    @gapless.job(partitions=gapless.block_heights(), chunk_size=1, name="history")
     async def history(chunk: gapless.Chunk, context: gapless.Context) -> None:
         order.append("history")
         await busy.wait()
@@ -51,7 +51,7 @@ async def test_a_priority_slot_takes_nothing_else_and_others_take_it_first(home:
 async def test_a_lease_is_kept_by_heartbeats_for_as_long_as_the_job_takes(engine: Engine) -> None:
     attempts: list[int] = []
 
-    @gapless.job(partitions=gapless.blocks(), chunk_size=1, lease_seconds=0.5)
+    @gapless.job(partitions=gapless.block_heights(), chunk_size=1, lease_seconds=0.5)
     async def slow(chunk: gapless.Chunk, context: gapless.Context) -> None:
         attempts.append(context.attempt)
         await asyncio.sleep(1.2)
@@ -64,7 +64,7 @@ async def test_a_lease_is_kept_by_heartbeats_for_as_long_as_the_job_takes(engine
 async def test_a_job_that_blocks_the_loop_past_its_lease_is_told_so(home: Home) -> None:
     told: list[str] = []
 
-    @gapless.job(partitions=gapless.blocks(), chunk_size=1, lease_seconds=0.2)
+    @gapless.job(partitions=gapless.block_heights(), chunk_size=1, lease_seconds=0.2)
     async def hog(chunk: gapless.Chunk, context: gapless.Context) -> None:
         if not told:
             time.sleep(0.3)  # noqa: ASYNC251 - the fault under test
@@ -88,7 +88,7 @@ async def test_a_worker_without_heartbeats_ends(
     async def broken(*_: object) -> None:
         raise RuntimeError("a bug")
 
-    @gapless.job(partitions=gapless.blocks(), chunk_size=1)
+    @gapless.job(partitions=gapless.block_heights(), chunk_size=1)
     async def slow(chunk: gapless.Chunk, context: gapless.Context) -> None:
         await asyncio.sleep(60)
 
@@ -101,7 +101,7 @@ async def test_a_worker_without_heartbeats_ends(
 async def test_draining_gives_a_chunk_back_with_its_progress(home: Home) -> None:
     reached = asyncio.Event()
 
-    @gapless.job(partitions=gapless.blocks(), chunk_size=1000, name="count")
+    @gapless.job(partitions=gapless.block_heights(), chunk_size=1000, name="count")
     async def count(chunk: gapless.Chunk, context: gapless.Context) -> None:
         for height in chunk:
             await asyncio.sleep(0)
@@ -118,13 +118,13 @@ async def test_draining_gives_a_chunk_back_with_its_progress(home: Home) -> None
     assert chunk.status == "PENDING"
     assert chunk.progress.last_processed is not None
     assert chunk.progress.last_processed >= 20
-    assert chunk.tries.attempts == 0
+    assert chunk.failures.attempts == 0
 
 
 async def test_draining_interrupts_what_does_not_listen(home: Home) -> None:
     started = asyncio.Event()
 
-    @gapless.job(partitions=gapless.blocks(), chunk_size=1, name="deaf")
+    @gapless.job(partitions=gapless.block_heights(), chunk_size=1, name="deaf")
     async def deaf(chunk: gapless.Chunk, context: gapless.Context) -> None:
         started.set()
         await asyncio.sleep(60)
@@ -296,7 +296,7 @@ def test_a_module_that_was_imported_in_vain_is_read_anew(
     catalog.resolve([("late_jobs:copy", 1)])
     assert "has no `copy`" in catalog.unresolved["late_jobs:copy"]
     (tmp_path / "late_jobs.py").write_text(
-        "import gapless\n@gapless.job(partitions=gapless.blocks())\ndef copy(c, x): ...\n"
+        "import gapless\n@gapless.job(partitions=gapless.block_heights())\ndef copy(c, x): ...\n"
     )
     now += AGAIN_SECONDS
     catalog.resolve([("late_jobs:copy", 1)])

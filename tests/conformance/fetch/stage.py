@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from gapless.chains.evm.decode.structs import parse_block, parse_receipts
+from gapless.chains.evm.decode.tables import decode_blocks
+from gapless.chains.evm.tables import TABLES
+from gapless.chains.opening import open_sink
 from gapless.core.ranges import Span
 from gapless.devnode import Chain
-from gapless.schema import TABLES
-from gapless.sinks import Access, open_sink
-from gapless.sources.evm.decode import decode_blocks
-from gapless.sources.evm.structs import parse_block, parse_receipts
+from gapless.sinks import Access
 
 HEAD = 300
 LAST = HEAD - 64  # the last block that is final

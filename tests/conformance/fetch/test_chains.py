@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from gapless.chains.opening import open_sink
 from gapless.core.backfill import State
 from gapless.core.ranges import RangeSet, Span
 from gapless.devnode import Chain, DevNode, Limits, Parameters, replayed, simulated
 from gapless.devnode.faults import parse_faults
-from gapless.sinks.location import open_sink
 from tests.conformance.fetch.stage import HEAD, contents, truth
 
 Fetch = Callable[..., Any]

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from gapless.blocks.request import wish_for
+from gapless.blocks.session import open_fetch
 from gapless.config import load
 from gapless.core.errors import BadSelector, MissingHistory
 from gapless.core.ranges import Span
 from gapless.devnode import Chain, DevNode, Limits, Parameters, simulated
 from gapless.devnode.blocks import BLOCK_TIME, GENESIS_TIME
-from gapless.runtime.fetching import open_fetch
-from gapless.runtime.wishes import wish_for
 
 Fetch = Callable[..., Any]
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from gapless.chains.evm.queries import QUERIES
 from gapless.core.backfill import State
 from gapless.devnode import Chain, DevNode
 from gapless.devnode.wire import Reply
-from gapless.sources.rpc import Call, EndpointSpec, Pool, Providers, Served
+from gapless.providers import Call, EndpointSpec, Pool, Providers, Served
 from gapless.telemetry import metrics
 from tests.unit.rpc.nodes import KEY, Outspoken, error
 
@@ -80,7 +81,9 @@ async def test_an_endpoint_that_recovers_is_told_of_once(chain: Chain, told: Fet
     async with (
         Outspoken(chain, answering) as node,
         Providers() as providers,
-        Pool([EndpointSpec("a", f"{node.url}/{KEY}")], providers=providers, patience=0) as pool,
+        Pool(
+            [EndpointSpec("a", f"{node.url}/{KEY}")], QUERIES, providers=providers, patience=0
+        ) as pool,
     ):
         endpoint = pool._endpoints[0]
         for _ in range(3):
@@ -104,7 +107,7 @@ async def test_a_rate_limit_is_not_a_failure(chain: Chain, told: Fetch) -> None:
     async with (
         Outspoken(chain, lambda _: next(replies, None)) as node,
         Providers() as providers,
-        Pool([EndpointSpec("a", node.url)], providers=providers) as pool,
+        Pool([EndpointSpec("a", node.url)], QUERIES, providers=providers) as pool,
     ):
         await pool.ask([Call("eth_blockNumber")])
         assert told("endpoint_failed") == []

@@ -13,14 +13,14 @@ from time import monotonic
 import pytest
 
 import gapless
+from gapless.blocks.request import wish_for
+from gapless.blocks.session import open_fetch
 from gapless.config import load
 from gapless.core.backfill import State
 from gapless.core.errors import Unavailable
 from gapless.devnode import Chain, DevNode, Pace
 from gapless.devnode.wire import Reply
-from gapless.runtime.fetching import open_fetch
-from gapless.runtime.wishes import wish_for
-from gapless.sources.rpc import Absent
+from gapless.providers import Absent
 from tests.unit.rpc.nodes import KEY, Outspoken
 
 AT_ONCE = 2.0  # seconds
@@ -138,7 +138,7 @@ async def test_a_slow_endpoint_is_waited_for(
     chain: Chain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also beyond the patience, as long as no other one answers."""
-    monkeypatch.setattr("gapless.runtime.fetching.FIRST_PATIENCE", 0.2)
+    monkeypatch.setattr("gapless.blocks.session.FIRST_PATIENCE", 0.2)
     async with DevNode(chain, pace=Pace(latency=0.5)) as slow:
         gone = f"http://127.0.0.1:{free_port()}"
         assert (await fetched(tmp_path, gone, slow.url)).state is State.SUCCEEDED
@@ -147,7 +147,7 @@ async def test_a_slow_endpoint_is_waited_for(
 async def test_a_hanging_endpoint_does_not_keep_the_others_waiting(
     chain: Chain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gapless.runtime.fetching.FIRST_PATIENCE", 0.5)
+    monkeypatch.setattr("gapless.blocks.session.FIRST_PATIENCE", 0.5)
     async with DevNode(chain, faults="timeout=1") as hanging, DevNode(chain) as node:
         name = hanging.url.partition("://")[2]
         urls = (hanging.url, node.url)

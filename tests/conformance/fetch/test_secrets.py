@@ -13,6 +13,9 @@ import msgspec
 import pytest
 
 import gapless
+from gapless.blocks.block_pipeline import endpoints_of
+from gapless.blocks.targets import places_of
+from gapless.chains import find_network
 from gapless.cli import render_fetch as texts
 from gapless.cli.logs import formatter
 from gapless.config import Config
@@ -20,9 +23,6 @@ from gapless.core.backfill import State
 from gapless.devnode import Chain, DevNode
 from gapless.devnode.wire import Reply
 from gapless.ledger import open_ledger
-from gapless.networks import find_network
-from gapless.runtime.places import places_of
-from gapless.runtime.plane import endpoints_of
 from gapless.telemetry import metrics
 from gapless.views.fetch import fetch_view
 from tests.unit.rpc.nodes import Outspoken, error
@@ -67,7 +67,7 @@ async def test_a_provider_that_repeats_the_key(
     reply: Callable[[str], Reply],
 ) -> None:
     """For receipts only, so that the fetch begins, and its chunks fail."""
-    monkeypatch.setattr("gapless.runtime.fetching.PATIENCE", 0.2)
+    monkeypatch.setattr("gapless.blocks.session.PATIENCE", 0.2)
     caplog.set_level(logging.DEBUG, "gapless")
 
     def answering(asked: Any) -> Reply | None:

@@ -10,13 +10,14 @@ from typing import Any
 import apsw
 import pytest
 
+from gapless.chains import network_of_chain
+from gapless.chains.opening import open_sink
 from gapless.core.backfill import State
 from gapless.core.errors import Orphaned, UsageError
 from gapless.core.ranges import RangeSet, Span
 from gapless.devnode import Chain, DevNode, Parameters, simulated
 from gapless.devnode.wire import Reply
-from gapless.networks import network_of_chain
-from gapless.sinks import Access, open_sink
+from gapless.sinks import Access
 from gapless.verification import Report, Verification
 from tests.conformance.fetch.stage import contents, truth
 from tests.conformance.sink.conftest import target_of

@@ -109,7 +109,7 @@ async def test_folding_the_events_gives_the_tables_back(ledger: Ledger, clock: C
     for row in await ledger.chunks("bf"):
         fact = projection.chunks[row.chunk_index]
         assert (fact.first, fact.last) == row.span
-        assert (fact.attempts, fact.lost) == (row.tries.attempts, row.tries.lost)
+        assert (fact.attempts, fact.lost) == (row.failures.attempts, row.failures.lost)
         assert fact.ended == (row.status if row.status.ended else None)
     assert {fact.ended for fact in projection.chunks.values()} == {
         None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gapless.core.backfill import State
-from gapless.core.chunk import Order, Status, Tries
+from gapless.core.chunk import FailureCounts, Order, Status
 from gapless.core.ranges import Span
 from gapless.ledger import Ledger
 from tests.support import (
@@ -40,7 +40,11 @@ async def test_a_claim_tells_all_that_a_run_needs(ledger: Ledger) -> None:
     backfill = await create(ledger, partitions=10, chunk_size=4, group="wallets", lease_seconds=30)
     mine = await claim_one(ledger, owner="me", claim_id="c1")
     assert (mine.chunk_id, mine.span, mine.claim_id) == ("bf:0", Span(0, 3), "c1")
-    assert (mine.tries, mine.last_processed, mine.failed_behind) == (Tries(), None, None)
+    assert (mine.failures, mine.last_processed, mine.last_failure_position) == (
+        FailureCounts(),
+        None,
+        None,
+    )
     assert not mine.holes
     shared = mine.backfill
     assert (shared.job, shared.job_version, shared.group) == ("copy", 1, "wallets")

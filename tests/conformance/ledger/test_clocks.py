@@ -99,6 +99,6 @@ async def test_without_a_clock_of_its_own_the_databases_counts(home: Home, actor
         assert await state(ledger) == "SUCCEEDED"
         ended = await ledger.backfill("bf")
         assert NOON < backfill.created_at <= (ended.ended_at or 0) <= ended.now
-        assert all(row[4] == actor for _, row in await ledger.events("bf"))
+        assert all(row.actor == actor for _, row in await ledger.events("bf"))
     finally:
         await ledger.close()

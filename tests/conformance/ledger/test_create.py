@@ -94,7 +94,7 @@ async def test_the_event_tells_the_request(ledger: Ledger) -> None:
         "oldest",
         {},
     )
-    assert (row[4], row[5]) == ("test", NOON)
+    assert (row.actor, row.at) == ("test", NOON)
 
 
 async def test_many_keys_are_stored_once_and_the_event_stays_small(ledger: Ledger) -> None:
@@ -103,7 +103,7 @@ async def test_many_keys_are_stored_once_and_the_event_stays_small(ledger: Ledge
     for name in ("one", "two"):
         await create(ledger, name, selection=selection, selector=small, chunk_size=1000)
     ((_, row),) = await ledger.events("one")
-    assert len(row[3]) < 1024
+    assert len(row.payload) < 1024
     one, two = await ledger.backfills()
     assert one.selection == two.selection == selection.digest
     assert (await ledger.selection(selection.digest)) == selection

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from gapless.core.chunk import Status, Tries
+from gapless.core.chunk import FailureCounts, Status
 from gapless.core.errors import UsageError
 from gapless.ledger import Ledger
 from tests.support import Home, claim, complete, create, done, fail, finish, state, statuses
@@ -53,7 +53,7 @@ async def test_a_retried_dead_letter_starts_its_count_anew(ledger: Ledger) -> No
     assert [letter.attempts for letter in await ledger.dead()] == [1, 1]
     await ledger.retry_dead("bf", "child", [0])
     (mine,) = await claim(ledger, only="child")
-    assert mine.tries == Tries()
+    assert mine.failures == FailureCounts()
 
 
 async def test_retrying_the_same_again_returns_the_same_child(ledger: Ledger) -> None:

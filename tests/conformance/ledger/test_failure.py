@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gapless.core.chunk import Status, Tries
+from gapless.core.chunk import FailureCounts, Status
 from gapless.core.events import ChunkEnded, ChunkFailed
 from gapless.core.retry import DEFAULT_SCHEDULE, RetryPolicy
 from gapless.ledger import Ledger
@@ -88,7 +88,7 @@ async def test_progress_since_the_last_failure_resets_the_count(
         mine = await claim_one(ledger)
         verdict = await fail(ledger, mine, done(last_processed))
         assert verdict is not None
-        attempts.append(verdict.tries.attempts)
+        attempts.append(verdict.failures.attempts)
         clock.now += verdict.delay or 0
     assert attempts == [1, 2, 1, 2, 1]
 
@@ -103,7 +103,7 @@ async def test_progress_before_a_release_counts_at_the_next_failure(
     await ledger.release(await claim_one(ledger), done(2))
     verdict = await fail(ledger, await claim_one(ledger))
     assert verdict is not None
-    assert verdict.tries == Tries(attempts=1)
+    assert verdict.failures == FailureCounts(attempts=1)
 
 
 async def test_a_failure_keeps_what_is_done_and_says_what_broke(ledger: Ledger) -> None:
@@ -136,7 +136,7 @@ async def test_losing_the_ledger_counts_as_a_loss_and_not_as_the_jobs_failure(
     told = Failure(mine, Progress(), "LedgerUnreachable", "gone", ledger_lost=True)
     verdict = await ledger.fail(told)
     assert verdict is not None
-    assert (verdict.tries, verdict.delay) == (Tries(attempts=0, lost=1), 0)
+    assert (verdict.failures, verdict.delay) == (FailureCounts(attempts=0, lost=1), 0)
 
 
 async def test_a_very_long_message_is_cut(ledger: Ledger) -> None:
@@ -153,7 +153,7 @@ async def test_a_released_chunk_can_be_claimed_at_once_and_costs_no_attempt(
     await create(ledger, partitions=10, chunk_size=10)
     assert await ledger.release(await claim_one(ledger), done(3, (1, 1)))
     again = await claim_one(ledger)
-    assert (again.tries, again.last_processed, list(again.holes)) == (Tries(), 3, [1])
+    assert (again.failures, again.last_processed, list(again.holes)) == (FailureCounts(), 3, [1])
 
 
 async def test_the_next_due_time_is_known(ledger: Ledger, clock: Clock) -> None:

@@ -21,7 +21,7 @@ async def test_chunks_in_backoff_are_due_at_once(ledger: Ledger) -> None:
     again = await claim(ledger, 4)
     assert {each.backfill_id for each in again} == {"bf"}
     assert sorted(indices(again)) == [0, 1, 2]
-    assert {each.tries.attempts for each in again} == {1}
+    assert {each.failures.attempts for each in again} == {1}
     assert await ledger.check() == []
 
 

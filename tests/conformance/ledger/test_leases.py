@@ -178,7 +178,7 @@ async def test_failing_again_with_the_same_claim_is_success_and_counts_once(
     assert first is not None
     assert await fail(ledger, mine) == first
     (row,) = await ledger.chunks("bf")
-    assert row.tries.attempts == 1
+    assert row.failures.attempts == 1
 
 
 async def test_abandoning_again_with_the_same_claim_counts_once(ledger: Ledger) -> None:

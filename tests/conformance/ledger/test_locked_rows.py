@@ -15,7 +15,7 @@ import pytest
 
 from gapless.core.errors import LedgerBusy
 from gapless.ledger import Ledger
-from gapless.ledger.workers import Process
+from gapless.system import Process
 from tests.support import (
     PostgresHome,
     claim,

@@ -9,7 +9,7 @@ import pytest
 from gapless.core.errors import WrongState
 from gapless.ledger import Ledger
 from gapless.ledger.database import WORKER_SECONDS, Body, Database, Transaction
-from gapless.ledger.workers import Process
+from gapless.system import Process, System
 from tests.conformance.ledger.test_groups import HOOK
 from tests.support import (
     Chance,
@@ -52,7 +52,9 @@ class LosesReplies:
 
 @pytest.fixture
 def flaky(ledger: Ledger) -> Ledger:
-    return Ledger(cast(Database, LosesReplies(database_of(ledger))), ledger.url, Chance())
+    return Ledger(
+        cast(Database, LosesReplies(database_of(ledger))), ledger.url, System(chance=Chance())
+    )
 
 
 async def test_a_claim_run_again_returns_what_the_first_try_took(
@@ -86,7 +88,7 @@ async def test_the_life_of_a_backfill_is_the_same(ledger: Ledger, flaky: Ledger)
     await complete(flaky, first)
     verdict = await fail(flaky, second)
     assert verdict is not None
-    assert verdict.tries.attempts == 1
+    assert verdict.failures.attempts == 1
     assert await fail(flaky, third, permanent=True) is not None
     assert await flaky.release(fourth, done())
     assert (await flaky.pause("bf")).lifecycle.state_version == 2

@@ -8,12 +8,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from gapless.core.errors import (
-    GaplessError,
-    LedgerUnreachable,
-    LibraryMismatch,
-    UsageError,
-)
+from gapless.core.errors import GaplessError, LedgerUnreachable, LibraryMismatch, UsageError
 from gapless.core.remedies import CreateLedger
 from gapless.ledger import open_ledger, redacted
 from gapless.ledger.sqlite import database as sqlite_database

@@ -39,7 +39,7 @@ HOT = [
     "hold",
     "backfill",
     "lock_backfill",
-    "tally",
+    "open_work",
     "unsettled",
     "drained",
     "append_events",

@@ -70,7 +70,7 @@ async def test_an_expired_lease_is_taken_over_once(
     lost = await claim_one(ledger)
     clock.now += 60
     claims = await claim_at_once([ledger, other] * 4, 1)
-    assert [each.tries.lost for each in claims] == [1]
+    assert [each.failures.lost for each in claims] == [1]
     assert claims[0].fence > lost.fence
 
 

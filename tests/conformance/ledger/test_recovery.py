@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gapless.core.chunk import Status, Tries
+from gapless.core.chunk import FailureCounts, Status
 from gapless.core.errors import LeaseLost
 from gapless.core.events import ChunkFailed
 from gapless.core.retry import RetryPolicy
@@ -174,11 +174,11 @@ async def test_progress_makes_the_next_loss_the_first_again(ledger: Ledger, cloc
         await lose(ledger, clock)
     while not (claims := await claim(ledger)):
         clock.now += 1
-    assert claims[0].tries.lost == 9
+    assert claims[0].failures.lost == 9
     await beat(ledger, claims[0], done(3))
     clock.now += LEASE
     again = await claim_one(ledger)
-    assert again.tries == Tries(attempts=0, lost=1)
+    assert again.failures == FailureCounts(attempts=0, lost=1)
 
 
 async def test_the_same_progress_is_no_progress_since_the_last_loss(
@@ -192,7 +192,7 @@ async def test_the_same_progress_is_no_progress_since_the_last_loss(
         clock.now += LEASE
         while not (claims := await claim(ledger)):
             clock.now += 1
-        assert claims[0].tries.lost == expected
+        assert claims[0].failures.lost == expected
         await ledger.release(claims[0], done(3))
 
 
@@ -200,10 +200,10 @@ async def test_a_failure_of_its_own_ends_a_row_of_losses(ledger: Ledger, clock: 
     await create(ledger, partitions=1)
     await lose(ledger, clock)
     mine = await claim_one(ledger)
-    assert mine.tries == Tries(attempts=0, lost=1)
+    assert mine.failures == FailureCounts(attempts=0, lost=1)
     verdict = await fail(ledger, mine)
     assert verdict is not None
-    assert verdict.tries == Tries(attempts=1, lost=0)
+    assert verdict.failures == FailureCounts(attempts=1, lost=0)
 
 
 async def test_a_loss_is_told_in_an_event(ledger: Ledger, clock: Clock) -> None:

@@ -115,7 +115,8 @@ async def test_a_backfill_of_before_has_an_empty_spec(home: Home) -> None:
 async def _back_to_the_first_schema(home: Home) -> None:
     back = [
         *(f"ALTER TABLE backfills DROP COLUMN {name}" for name in ("spec", "timeout")),
-        *(f"DROP TABLE {name}" for name in ("coverage", "endpoints", "attempts")),
+        *(f"DROP TABLE {name}" for name in ("endpoints", "attempts")),
+        "ALTER TABLE chunks RENAME COLUMN last_failure_position TO failed_behind",
     ]
     version = "UPDATE schema_version SET version = 1"
     for statement in [

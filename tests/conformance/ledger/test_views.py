@@ -129,5 +129,5 @@ async def test_events_are_read_in_order_past_the_size_of_a_page(
     await ledger.plan("bf", 148)
     events = await ledger.events("bf")
     assert len(events) == 1 + 148 + 1
-    seqs = [row[0] for _, row in events]
+    seqs = [row.seq for _, row in events]
     assert seqs == sorted(set(seqs))

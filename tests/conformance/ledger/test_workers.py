@@ -6,7 +6,8 @@ import pytest
 
 from gapless.core.errors import LibraryMismatch
 from gapless.ledger import Ledger
-from gapless.ledger.workers import LIVE_WITHIN, Process
+from gapless.ledger.workers import LIVE_WITHIN
+from gapless.system import Process
 from tests.support import NOON, Clock, Home, claim, claim_one, complete, create, database_of
 
 ME = Process("here", 42, "boot-1")
@@ -19,7 +20,7 @@ async def test_a_worker_is_live_while_it_is_seen(ledger: Ledger, clock: Clock) -
     assert (worker.process_started, worker.slots) == ("boot-1", {"default": 4})
     assert (worker.library, worker.unresolved) == (database_of(ledger).library, {})
     clock.now += LIVE_WITHIN - 1
-    await ledger.see_worker("w1", {"move": "no such module"})
+    await ledger.touch_worker("w1", {"move": "no such module"})
     clock.now += LIVE_WITHIN - 1
     (worker,) = await ledger.live_workers()
     assert worker.unresolved == {"move": "no such module"}
@@ -59,7 +60,7 @@ async def test_leases_of_dead_processes_of_this_host_are_freed(ledger: Ledger) -
     assert {worker.id for worker in await ledger.live_workers()} == {"alive", "far"}
     taken = await claim(ledger, 9, owner="new")
     assert sorted(each.chunk_index for each in taken) == [0, 1, 2]
-    assert {each.tries.lost for each in taken} == {1}
+    assert {each.failures.lost for each in taken} == {1}
     assert await ledger.free_dead(ME, lambda process: process == processes["alive"]) == 0
 
 
@@ -75,7 +76,7 @@ async def test_a_worker_thought_dead_is_live_again_once_seen(ledger: Ledger) -> 
     await ledger.register("w1", ME, {})
     await ledger.free_dead(ME, lambda _: False)
     assert await ledger.live_workers() == []
-    await ledger.see_worker("w1", {})
+    await ledger.touch_worker("w1", {})
     assert len(await ledger.live_workers()) == 1
 
 

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gapless.sinks import Sink, open_sink
+from gapless.chains.opening import open_sink
+from gapless.sinks import Sink
 from tests.conformance.sink.stage import examine
 
 KINDS = {"sqlite": "blocks.db", "duckdb": "blocks.duckdb", "parquet": "blocks/"}

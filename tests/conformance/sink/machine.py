@@ -17,12 +17,13 @@ import pyarrow as pa
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
+from gapless.chains.evm.tables import TABLES
+from gapless.chains.opening import open_sink
 from gapless.core.anchors import Anchor
 from gapless.core.errors import BrokenSeam, FencedOff, SinkError
 from gapless.core.ranges import RangeSet, Span
-from gapless.schema import TABLES
 from gapless.schema.arrow import arrow_schema
-from gapless.sinks import Access, Request, Sink, Stored, open_sink, requests
+from gapless.sinks import Access, Request, Sink, Stored, requests
 from tests.conformance.sink.stage import (
     CHAIN_ID,
     EVERYTHING,

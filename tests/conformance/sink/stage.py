@@ -12,14 +12,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from gapless.chains.evm.decode.structs import parse_block, parse_receipts
+from gapless.chains.evm.decode.tables import decode_blocks
+from gapless.chains.evm.tables import BLOCKS, TABLES
 from gapless.core.ranges import RangeSet, Span
 from gapless.devnode import Parameters, simulated
-from gapless.schema import BLOCKS, TABLES, table
 from gapless.schema.arrow import Tables, arrow_schema
 from gapless.schema.digest import digest
 from gapless.sinks import Batch, Request, Sink
-from gapless.sources.evm.decode import decode_blocks
-from gapless.sources.evm.structs import parse_block, parse_receipts
+from tests.evm import table
 
 CHAIN_ID = 1337
 HEAD = 40

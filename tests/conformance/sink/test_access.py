@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from gapless.chains.evm.tables import BLOCKS
+from gapless.chains.opening import open_sink
 from gapless.core.errors import SinkError, SinkUnusable
 from gapless.core.ranges import Span
-from gapless.schema import BLOCKS
-from gapless.sinks import Access, Sink, open_sink
+from gapless.sinks import Access, Sink
 from gapless.sinks.sqlite import SqliteSink
 from tests.conformance.sink.conftest import KINDS
 from tests.conformance.sink.stage import (
@@ -23,6 +24,7 @@ from tests.conformance.sink.stage import (
     snapshot,
 )
 from tests.conformance.sink.writer import writer
+from tests.evm import SCHEMA
 
 
 async def filled(target: str) -> None:
@@ -134,7 +136,7 @@ async def test_a_folder_without_a_lock_can_be_read(tmp_path: Path) -> None:
 async def test_changes_that_sqlite_cannot_reach_are_not_left_out(tmp_path: Path) -> None:
     """A log without its index, on a read-only disk: the file alone is older than it says."""
     path = tmp_path / "home/blocks.db"
-    async with await SqliteSink.open(path) as sink:
+    async with await SqliteSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 9), 5)
         log = path.with_name("blocks.db-wal").read_bytes()
     path.with_name("blocks.db-wal").write_bytes(log)
@@ -150,34 +152,34 @@ async def test_changes_that_sqlite_cannot_reach_are_not_left_out(tmp_path: Path)
 
 async def test_a_reader_of_sqlite_sees_what_a_writer_commits(tmp_path: Path) -> None:
     path = tmp_path / "with space & percent%41.db"
-    async with await SqliteSink.open(path) as sink:
+    async with await SqliteSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 4), 5)
         await sink.request(CHAIN_ID, HEADERS_OF_TEN)
     async with await open_sink(str(path), Access.READ) as reader:
         assert await reader.requests(CHAIN_ID) == [HEADERS_OF_TEN]
-        async with await SqliteSink.open(path) as sink:
+        async with await SqliteSink.open(path, SCHEMA) as sink:
             await sink.write(batch(5, 9), 5)
             await examine(reader)
             assert {it.span for it in await reader.stored(CHAIN_ID)} == {(0, 9)}
-        async with await SqliteSink.open(path) as sink:  # the one before has tidied up
+        async with await SqliteSink.open(path, SCHEMA) as sink:  # the one before has tidied up
             read = await reader.read(BLOCKS, CHAIN_ID, Span(0, 9))
             assert read.equals(rows_of("blocks", Span(0, 9)))
 
 
 async def test_a_reader_of_sqlite_notices_a_writer_who_came_and_went(tmp_path: Path) -> None:
     path = tmp_path / "blocks.db"
-    async with await SqliteSink.open(path) as sink:
+    async with await SqliteSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 4), 5)
-    async with await SqliteSink.open(path, Access.READ) as reader:
+    async with await SqliteSink.open(path, SCHEMA, Access.READ) as reader:
         assert await ranges(reader) == [(0, 4, 5)]
-        async with await SqliteSink.open(path) as sink:
+        async with await SqliteSink.open(path, SCHEMA) as sink:
             await sink.write(batch(5, 9), 5)
         assert await ranges(reader) == [(0, 9, 5)]
         await examine(reader)
         path.rename(path.with_name("elsewhere.db"))
-    async with await SqliteSink.open(path) as sink:
+    async with await SqliteSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 4), 5)
-    async with await SqliteSink.open(path, Access.READ) as reader:
+    async with await SqliteSink.open(path, SCHEMA, Access.READ) as reader:
         path.with_name("elsewhere.db").rename(path)
         with pytest.raises(SinkUnusable, match="was replaced by another sink"):
             await reader.stored(CHAIN_ID)

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.schema import F64, TABLES, Column, Kind, Table
+from gapless.chains.evm.tables import TABLES
+from gapless.schema import F64, Column, Kind, Table
 from gapless.schema.arrow import arrow_schema
 from gapless.schema.postgres import Dialect
 from gapless.sinks.postgres.copying import copied, filled, numerics

@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gapless.chains.evm.tables import BLOCKS, LOGS, TABLES
+from gapless.chains.opening import open_sink
 from gapless.core.errors import BrokenSeam, Damaged, SinkError
 from gapless.core.ranges import Span
-from gapless.schema import BLOCKS, LOGS, TABLES
-from gapless.sinks import Access, Damage, Sink, open_sink
+from gapless.sinks import Access, Damage, Sink
 from gapless.sinks.parquet import ParquetSink
 from tests.conformance.sink.stage import (
     CHAIN_ID,
@@ -27,6 +28,7 @@ from tests.conformance.sink.stage import (
     rows_of,
     snapshot,
 )
+from tests.evm import SCHEMA
 
 
 async def test_a_sound_sink_reports_no_damage(sink: Sink) -> None:
@@ -97,12 +99,12 @@ SEEN = [remove, cut, empty, rename_a_column, retype_a_column]
     ],
 )
 async def test_damage_is_found_without_reading_all(path: Path, harm: Harm, words: str) -> None:
-    async with await ParquetSink.open(path) as sink:
+    async with await ParquetSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 9), 5)
         await sink.write(batch(10, 19), 6)
     harm(file_of(path, "transactions", "10-19.6.parquet"))
     before = snapshot(path)
-    async with await ParquetSink.open(path, Access.READ) as sink:
+    async with await ParquetSink.open(path, SCHEMA, Access.READ) as sink:
         (found,) = await sink.damage(CHAIN_ID)
         assert isinstance(found, Damage)
         assert (found.dataset, found.span) == ("transactions", Span(10, 19))
@@ -115,7 +117,7 @@ async def test_damage_is_found_without_reading_all(path: Path, harm: Harm, words
 
 @pytest.mark.parametrize("harm", [*SEEN, scramble])
 async def test_reading_damage_says_where_it_is(path: Path, harm: Harm) -> None:
-    async with await ParquetSink.open(path) as sink:
+    async with await ParquetSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 9), 5)
         await sink.write(batch(10, 19), 6)
         harm(file_of(path, "logs", "10-19.6.parquet"))
@@ -140,7 +142,7 @@ async def test_reading_damage_says_where_it_is(path: Path, harm: Harm) -> None:
 async def test_a_damaged_range_can_be_retracted_and_fetched_again(
     path: Path, table: str, harm: Harm
 ) -> None:
-    async with await ParquetSink.open(path) as sink:
+    async with await ParquetSink.open(path, SCHEMA) as sink:
         for first in (0, 10, 20):
             await sink.write(batch(first, first + 9), 5)
         harm(file_of(path, table, "10-19.5.parquet"))
@@ -155,7 +157,7 @@ async def test_a_damaged_range_can_be_retracted_and_fetched_again(
 @pytest.mark.parametrize("harm", SEEN)
 @pytest.mark.parametrize("table", EVERYTHING)
 async def test_writing_a_damaged_range_replaces_it(path: Path, table: str, harm: Harm) -> None:
-    async with await ParquetSink.open(path) as sink:
+    async with await ParquetSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 9), 5)
         await sink.write(batch(12, 16), 5)
         harm(file_of(path, table, "12-16.5.parquet"))
@@ -167,7 +169,7 @@ async def test_writing_a_damaged_range_replaces_it(path: Path, table: str, harm:
 
 @pytest.mark.parametrize("table", EVERYTHING)
 async def test_writing_beside_damage_needs_no_more_than_the_records(path: Path, table: str) -> None:
-    async with await ParquetSink.open(path) as sink:
+    async with await ParquetSink.open(path, SCHEMA) as sink:
         await sink.write(batch(20, 24), 5)
         remove(file_of(path, table, "20-24.5.parquet"))
         await sink.write(batch(15, 19), 5)
@@ -183,7 +185,7 @@ async def test_headers_that_replace_damaged_ones_keep_what_belongs_to_them(
     path: Path, branch: int
 ) -> None:
     """The record's last hash tells whether they are the same blocks, although none can be read."""
-    async with await ParquetSink.open(path) as sink:
+    async with await ParquetSink.open(path, SCHEMA) as sink:
         await sink.write(batch(20, 29), 5)
         remove(file_of(path, "blocks", "20-29.5.parquet"))
         await sink.write(batch(20, 29, branch=branch, tables=HEADERS), 6)
@@ -193,7 +195,7 @@ async def test_headers_that_replace_damaged_ones_keep_what_belongs_to_them(
 
 
 async def test_a_part_of_a_damaged_file_cannot_be_replaced(path: Path) -> None:
-    async with await ParquetSink.open(path) as sink:
+    async with await ParquetSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 9), 5)
         before = await sink.stored(CHAIN_ID)
         remove(file_of(path, "logs", "0-9.5.parquet"))
@@ -208,7 +210,7 @@ async def test_a_part_of_a_damaged_file_cannot_be_replaced(path: Path) -> None:
 async def test_a_folder_that_may_not_be_read_is_not_called_damaged(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with await ParquetSink.open(path) as sink:
+    async with await ParquetSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 9), 5)
 
         def refuse(*_: object) -> None:

@@ -10,10 +10,11 @@ from typing import Any
 import duckdb
 import pytest
 
+from gapless.chains.evm.tables import TABLES
+from gapless.chains.opening import open_sink
 from gapless.core.errors import SinkUnusable
 from gapless.core.ranges import Span
-from gapless.schema import TABLES
-from gapless.sinks import Access, open_sink
+from gapless.sinks import Access
 from gapless.sinks.duckdb import DuckdbSink
 from tests.conformance.sink.stage import (
     CHAIN_ID,
@@ -27,6 +28,7 @@ from tests.conformance.sink.stage import (
     snapshot,
 )
 from tests.conformance.sink.writer import writer
+from tests.evm import SCHEMA
 
 
 @pytest.fixture
@@ -41,7 +43,7 @@ def asked(path: Path, *statements: str) -> list[Any]:
 
 
 async def test_people_can_read_it(path: Path) -> None:
-    async with await DuckdbSink.open(path) as sink:
+    async with await DuckdbSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 5), 1)
     query = (
         "SELECT hash, strftime(block_time, '%Y-%m-%d %H') FROM blocks_hex WHERE block_number = 5"
@@ -55,7 +57,7 @@ async def test_people_can_read_it(path: Path) -> None:
 
 
 async def test_all_is_in_the_file_when_it_is_finished(path: Path) -> None:
-    async with await DuckdbSink.open(path) as sink:
+    async with await DuckdbSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 5), 1)
         assert listed(path.parent) == ["blocks.duckdb", "blocks.duckdb.wal"]
         await sink.finish()
@@ -77,9 +79,9 @@ async def test_one_process_writes(path: Path) -> None:
 
 
 async def test_several_processes_read(path: Path) -> None:
-    async with await DuckdbSink.open(path) as sink:
+    async with await DuckdbSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 5), 1)
-    async with await DuckdbSink.open(path, Access.READ) as sink:
+    async with await DuckdbSink.open(path, SCHEMA, Access.READ) as sink:
         look = (
             f"import duckdb; duckdb.connect({str(path)!r}, read_only=True).sql('FROM logs').show()"
         )
@@ -92,7 +94,7 @@ async def test_several_processes_read(path: Path) -> None:
 
 async def test_writers_of_one_process_take_turns(path: Path) -> None:
     """Without a key, DuckDB itself would let two of them insert the same rows."""
-    sinks = await asyncio.gather(*(DuckdbSink.open(path) for _ in range(3)))
+    sinks = await asyncio.gather(*(DuckdbSink.open(path, SCHEMA) for _ in range(3)))
     assert len({sink.id for sink in sinks}) == 1
     for fence in (1, 2):
         await asyncio.gather(*(sink.write(batch(0, 9), fence) for sink in sinks))
@@ -125,37 +127,37 @@ async def test_another_file_is_no_sink(path: Path) -> None:
 
 async def test_it_may_live_beside_other_tables(path: Path) -> None:
     asked(path, "CREATE TABLE mine (height INTEGER)")
-    async with await DuckdbSink.open(path) as sink:
+    async with await DuckdbSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 5), 1)
         await examine(sink)
 
 
 async def test_a_file_made_anew_is_another_sink(path: Path) -> None:
-    async with await DuckdbSink.open(path) as sink:
+    async with await DuckdbSink.open(path, SCHEMA) as sink:
         before = sink.id
     Path.unlink(path)
-    async with await DuckdbSink.open(path) as sink:
+    async with await DuckdbSink.open(path, SCHEMA) as sink:
         assert sink.id != before
 
 
 async def test_a_newer_format_is_not_touched(path: Path) -> None:
-    await (await DuckdbSink.open(path)).close()
+    await (await DuckdbSink.open(path, SCHEMA)).close()
     asked(path, "UPDATE _gapless_sink SET version = 2")
     with pytest.raises(SinkUnusable, match="has format 2, this Gapless knows 1"):
-        await DuckdbSink.open(path)
+        await DuckdbSink.open(path, SCHEMA)
 
 
 async def test_a_table_of_an_older_version_gets_the_new_columns(path: Path) -> None:
-    async with await DuckdbSink.open(path) as sink:
+    async with await DuckdbSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 9), 1)
     for table, column in (("blocks", "send_root"), ("transactions", "source_hash")):
         asked(path, f"DROP VIEW {table}_hex", f"ALTER TABLE {table} DROP COLUMN {column}")
     before = snapshot(path.parent)[path.name]
-    async with await DuckdbSink.open(path, Access.READ) as sink:
+    async with await DuckdbSink.open(path, SCHEMA, Access.READ) as sink:
         await examine(sink)
         assert (await held(sink, "blocks")).equals(rows_of("blocks", Span(0, 9)))
     assert snapshot(path.parent)[path.name] == before
-    async with await DuckdbSink.open(path) as sink:
+    async with await DuckdbSink.open(path, SCHEMA) as sink:
         await sink.write(batch(10, 12), 1)
         assert (await held(sink, "blocks")).equals(rows_of("blocks", Span(0, 12)))
         await examine(sink)
@@ -163,13 +165,13 @@ async def test_a_table_of_an_older_version_gets_the_new_columns(path: Path) -> N
 
 
 async def test_a_file_of_an_older_version_has_no_requests(path: Path) -> None:
-    async with await DuckdbSink.open(path) as sink:
+    async with await DuckdbSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 9), 1)
     asked(path, "DROP TABLE _gapless_requests")
-    async with await DuckdbSink.open(path, Access.READ) as sink:
+    async with await DuckdbSink.open(path, SCHEMA, Access.READ) as sink:
         assert await sink.requests(CHAIN_ID) == []
         assert await sink.chains() == [CHAIN_ID]
-    async with await DuckdbSink.open(path) as sink:
+    async with await DuckdbSink.open(path, SCHEMA) as sink:
         await sink.request(CHAIN_ID, HEADERS_OF_TEN)
         assert await sink.requests(CHAIN_ID) == [HEADERS_OF_TEN]
 
@@ -178,8 +180,8 @@ async def test_a_file_of_an_older_version_has_no_requests(path: Path) -> None:
     "change", ["RENAME COLUMN hash TO name", "ADD COLUMN of_the_future INTEGER"]
 )
 async def test_a_table_of_another_kind_is_not_touched(path: Path, change: str) -> None:
-    await (await DuckdbSink.open(path)).close()
+    await (await DuckdbSink.open(path, SCHEMA)).close()
     asked(path, "DROP VIEW blocks_hex", f"ALTER TABLE blocks {change}")
     for access in Access:
         with pytest.raises(SinkUnusable, match="has other columns in `blocks`"):
-            await DuckdbSink.open(path, access)
+            await DuckdbSink.open(path, SCHEMA, access)

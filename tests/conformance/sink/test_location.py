@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from gapless.chains.opening import open_sink
 from gapless.core.errors import SinkUnusable
-from gapless.sinks import Access, open_sink
+from gapless.sinks import Access
 from gapless.sinks.duckdb import DuckdbSink
 from gapless.sinks.parquet import ParquetSink
 from gapless.sinks.sqlite import SqliteSink

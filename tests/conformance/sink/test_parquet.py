@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gapless.chains.evm.tables import LOGS
 from gapless.core.errors import Damaged, SinkError, SinkUnusable
 from gapless.core.ranges import Span
-from gapless.schema import LOGS
 from gapless.schema.arrow import Tables
 from gapless.sinks import Access, Batch
 from gapless.sinks.parquet import ParquetSink
@@ -26,6 +26,7 @@ from tests.conformance.sink.stage import (
     snapshot,
     with_column,
 )
+from tests.evm import SCHEMA
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def names(path: Path, table: str = "blocks") -> list[str]:
 
 
 async def test_files_are_named_by_network_table_range_and_fence(path: Path) -> None:
-    async with await ParquetSink.open(path) as sink:
+    async with await ParquetSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 9), 5)
         await sink.write(batch(4, 6), 7)
         assert names(path, "logs") == ["0-3.5.parquet", "4-6.7.parquet", "7-9.5.parquet"]
@@ -65,7 +66,7 @@ def moved(given: Batch, up: int) -> Batch:
 
 
 async def test_no_file_leaves_its_cell(path: Path) -> None:
-    async with await ParquetSink.open(path) as sink:
+    async with await ParquetSink.open(path, SCHEMA) as sink:
         assert (sink.batch_blocks, sink.grid) == (1000, 1000)
         await sink.write(moved(batch(0, 40), 980), 5)
         assert names(path) == ["1000-1020.5.parquet", "980-999.5.parquet"]
@@ -79,7 +80,7 @@ async def test_no_file_leaves_its_cell(path: Path) -> None:
 async def test_a_known_network_has_its_name(path: Path) -> None:
     given = batch(0, 3)
     tables = {name: with_column(rows, "chain_id", 1) for name, rows in given.tables.items()}
-    async with await ParquetSink.open(path) as sink:
+    async with await ParquetSink.open(path, SCHEMA) as sink:
         await sink.write(replace(given, chain_id=1, tables=Tables(tables)), 5)
     assert (path / "ethereum/blocks/0-3.5.parquet").exists()
 
@@ -93,21 +94,21 @@ def restored(path: Path, manifest: bytes) -> None:
 async def test_files_that_an_older_manifest_does_not_know_are_kept(
     path: Path, access: Access
 ) -> None:
-    async with await ParquetSink.open(path) as sink:
+    async with await ParquetSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 9), 5)
         manifest = (path / "_gapless/manifest.json").read_bytes()
         await sink.write(batch(10, 19), 6)
     restored(path, manifest)
     there = snapshot(path)
     newer = [f"{CHAIN_ID}/{name}/10-19.6.parquet" for name in sorted(EVERYTHING)]
-    async with await ParquetSink.open(path, access) as sink:
+    async with await ParquetSink.open(path, SCHEMA, access) as sink:
         assert await ranges(sink) == [(0, 9, 5)]
         await examine(sink)
         assert await sink.strays() == newer
     if access is Access.READ:
         assert snapshot(path) == there
     assert snapshot(path).keys() == there.keys()
-    async with await ParquetSink.open(path) as sink:  # nor does a later change touch them
+    async with await ParquetSink.open(path, SCHEMA) as sink:  # nor does a later change touch them
         await sink.write(batch(8, 12), 7)
         await sink.retract(CHAIN_ID, Span(0, 3), 8)
         assert await sink.strays() == newer
@@ -116,7 +117,7 @@ async def test_files_that_an_older_manifest_does_not_know_are_kept(
 
 async def test_a_file_that_was_staged_again_is_read_by_its_latest_name(path: Path) -> None:
     """The same name is written twice, and the writer dies after the second commit."""
-    async with await ParquetSink.open(path) as sink:
+    async with await ParquetSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 9, tables=["blocks"]), 5)
         file = path / str(CHAIN_ID) / "blocks/0-9.5.parquet"
         before = file.read_bytes()
@@ -124,7 +125,7 @@ async def test_a_file_that_was_staged_again_is_read_by_its_latest_name(path: Pat
     file.rename(staged(file, 2))
     file.write_bytes(before)
     for access in (Access.READ, Access.WRITE):
-        async with await ParquetSink.open(path, access) as sink:
+        async with await ParquetSink.open(path, SCHEMA, access) as sink:
             await examine(sink)
     assert names(path) == ["0-9.5.parquet"]
 
@@ -135,7 +136,7 @@ def staged(file: Path, generation: int) -> Path:
 
 async def test_a_commit_is_completed(path: Path) -> None:
     """Killed behind the commit: the manifest names files that are not yet where they belong."""
-    async with await ParquetSink.open(path) as sink:
+    async with await ParquetSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 9), 5)
         before = (path / str(CHAIN_ID) / "blocks/0-9.5.parquet").read_bytes()
         await sink.write(batch(0, 9), 6)
@@ -145,18 +146,18 @@ async def test_a_commit_is_completed(path: Path) -> None:
     superseded = path / str(CHAIN_ID) / "blocks/0-9.5.parquet"
     superseded.write_bytes(before)
     there = snapshot(path)
-    async with await ParquetSink.open(path, Access.READ) as sink:
+    async with await ParquetSink.open(path, SCHEMA, Access.READ) as sink:
         await examine(sink)
         assert await sink.strays() == [f"{CHAIN_ID}/blocks/0-9.5.parquet"]
     assert snapshot(path) == there
-    async with await ParquetSink.open(path, Access.WRITE) as sink:
+    async with await ParquetSink.open(path, SCHEMA, Access.WRITE) as sink:
         assert names(path) == names(path, "logs") == ["0-9.6.parquet"]
         await examine(sink)
 
 
 async def test_a_change_that_was_not_committed_is_swept(path: Path) -> None:
     """Killed before the commit: staged files of a generation that never came."""
-    async with await ParquetSink.open(path) as sink:
+    async with await ParquetSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 9), 5)
         file = path / str(CHAIN_ID) / "blocks/0-9.5.parquet"
         for stale in (staged(file, 2), staged(file, 0), file.with_name("10-19.6.parquet.2.staged")):
@@ -169,7 +170,7 @@ async def test_a_change_that_was_not_committed_is_swept(path: Path) -> None:
 
 
 async def test_a_change_that_fails_leaves_nothing(path: Path) -> None:
-    async with await ParquetSink.open(path) as sink:
+    async with await ParquetSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 9), 5)
         broken = path / str(CHAIN_ID) / "withdrawals"
         broken.rename(broken.with_name("elsewhere"))
@@ -189,12 +190,12 @@ async def test_a_folder_with_other_things_is_no_sink(path: Path) -> None:
     file.parent.mkdir()
     file.write_text("years of work")
     with pytest.raises(SinkUnusable, match="is not empty, and no sink"):
-        await ParquetSink.open(path)
+        await ParquetSink.open(path, SCHEMA)
     assert listed(path) == ["thesis.txt"]
 
 
 async def test_files_of_an_older_version_lack_what_is_null(path: Path) -> None:
-    async with await ParquetSink.open(path) as sink:
+    async with await ParquetSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 9), 5)
         file = path / str(CHAIN_ID) / "blocks/0-9.5.parquet"
         rows = pq.read_table(file)
@@ -209,24 +210,24 @@ async def test_files_of_an_older_version_lack_what_is_null(path: Path) -> None:
 
 
 async def test_a_damaged_manifest_is_not_used(path: Path) -> None:
-    await (await ParquetSink.open(path)).close()
+    await (await ParquetSink.open(path, SCHEMA)).close()
     (path / "_gapless/manifest.json").write_text('{"id": ')
     with pytest.raises(SinkUnusable, match="is damaged"):
-        await ParquetSink.open(path)
+        await ParquetSink.open(path, SCHEMA)
     (path / "_gapless/manifest.json").write_text('{"id": "x", "version": 2}')
     with pytest.raises(SinkUnusable, match="has format 2"):
-        await ParquetSink.open(path)
+        await ParquetSink.open(path, SCHEMA)
 
 
 async def test_a_superseded_file_that_cannot_be_removed_costs_no_row(tmp_path: Path) -> None:
-    async with await ParquetSink.open(tmp_path / "sink") as sink:
+    async with await ParquetSink.open(tmp_path / "sink", SCHEMA) as sink:
         await sink.write(batch(0, 9), 5)
         old = tmp_path / "sink" / str(CHAIN_ID) / "logs" / "0-9.5.parquet"
         old.unlink()
         old.mkdir()
         await sink.write(batch(0, 9), 6)
         assert await sink.read(LOGS, CHAIN_ID, Span(0, 9)) == rows_of("logs", Span(0, 9))
-    async with await ParquetSink.open(tmp_path / "sink") as sink:
+    async with await ParquetSink.open(tmp_path / "sink", SCHEMA) as sink:
         assert [it.fence for it in await sink.stored(CHAIN_ID)] == [6, 6, 6, 6]
 
 
@@ -235,7 +236,7 @@ async def test_a_job_may_change_the_folder_of_its_process(
 ) -> None:
     monkeypatch.chdir(path.parent)
     (path.parent / "elsewhere").mkdir()
-    async with await ParquetSink.open(Path(path.name)) as sink:
+    async with await ParquetSink.open(Path(path.name), SCHEMA) as sink:
         monkeypatch.chdir("elsewhere")
         await sink.write(batch(0, 9), 5)
     assert names(path) == ["0-9.5.parquet"]

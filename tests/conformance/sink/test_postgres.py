@@ -8,11 +8,12 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
+from gapless.chains.evm.networks import CUSTOM
+from gapless.chains.evm.tables import TABLES, TRANSACTIONS
+from gapless.chains.opening import open_sink
 from gapless.core.errors import FencedOff, SinkError, SinkUnusable
 from gapless.core.ranges import Span
-from gapless.networks import CUSTOM
-from gapless.schema import TABLES, TRANSACTIONS
-from gapless.sinks import Access, open_sink
+from gapless.sinks import Access
 from gapless.sinks.postgres import PostgresSink, database, locks
 from gapless.verification import Verification
 from tests.conformance.sink.stage import (
@@ -24,6 +25,7 @@ from tests.conformance.sink.stage import (
     ranges,
     rows_of,
 )
+from tests.evm import SCHEMA
 from tests.pooler import pooler
 from tests.servers import PostgresServer
 
@@ -83,7 +85,7 @@ async def test_people_can_read_it(postgres_target: str, connection: asyncpg.Conn
 async def test_indexes_are_built_at_the_end_and_once(
     postgres_target: str, connection: asyncpg.Connection, schema: str
 ) -> None:
-    async with await PostgresSink.open(postgres_target) as sink:
+    async with await PostgresSink.open(postgres_target, SCHEMA) as sink:
         await sink.write(batch(0, 5), 1)
         assert await indexes(connection, schema) == 0
         await asyncio.gather(sink.finish(), sink.finish())
@@ -182,7 +184,7 @@ async def test_one_who_joins_a_transaction_begins_anew_within_it(
     """With cells of one height, two that are far from each other meet at a record they both cut."""
     monkeypatch.setattr(locks, "CELL", 1)
     other = await asyncpg.connect(records_database)
-    async with await PostgresSink.open(postgres_target) as sink:
+    async with await PostgresSink.open(postgres_target, SCHEMA) as sink:
         await sink.write(batch(0, 39), 1)
         await connection.execute("BEGIN")
         await sink.write_within(connection, batch(3, 3), 2)
@@ -345,7 +347,7 @@ async def test_a_server_that_stays_away_is_an_error_without_secrets(
 ) -> None:
     monkeypatch.setattr(database, "PATIENCE", 0.2)
     secret = postgres_target.replace("postgres@", "postgres:hidden@")
-    async with await PostgresSink.open(secret) as sink:
+    async with await PostgresSink.open(secret, SCHEMA) as sink:
         postgres.stop("immediate")
         try:
             with pytest.raises(SinkError, match="does not answer") as lost:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from gapless.sinks import Access, open_sink
+from gapless.chains.opening import open_sink
+from gapless.sinks import Access
 from gapless.sinks.parquet.manifest import Manifest
 from tests.conformance.sink.stage import CHAIN_ID, batch, examine, ranges
 from tests.conformance.sink.writer import writer

@@ -7,14 +7,14 @@ from itertools import islice
 
 import msgspec
 
+from gapless.chains import network_of_chain
+from gapless.chains.evm.decode.structs import parse_block, parse_receipts
+from gapless.chains.evm.decode.tables import decode_blocks
+from gapless.chains.evm.tables import TABLES
 from gapless.core.ranges import Span
-from gapless.networks import network_of_chain
-from gapless.schema import TABLES
 from gapless.schema.arrow import Tables
 from gapless.schema.digest import digest
 from gapless.sinks import Batch, Sink
-from gapless.sources.evm.decode import decode_blocks
-from gapless.sources.evm.structs import parse_block, parse_receipts
 from gapless.verification import Verification
 from tests.conformance.sink.stage import within
 from tests.data.recorded import real_blocks, real_chain, with_blocks, with_chains

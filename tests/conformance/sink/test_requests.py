@@ -6,9 +6,10 @@ import asyncio
 
 import pytest
 
+from gapless.chains.opening import open_sink
 from gapless.core.anchors import Anchor
 from gapless.core.ranges import Span
-from gapless.sinks import Request, Sink, open_sink
+from gapless.sinks import Request, Sink
 from tests.conformance.sink.stage import CHAIN_ID, batch, examine
 
 HEADERS = frozenset({"blocks"})

@@ -8,10 +8,11 @@ from pathlib import Path
 import apsw
 import pytest
 
+from gapless.chains.opening import open_sink
 from gapless.core.errors import SinkError, SinkUnusable
 from gapless.core.ranges import Span
 from gapless.ledger import open_ledger
-from gapless.sinks import Access, open_sink
+from gapless.sinks import Access
 from gapless.sinks.sqlite import SqliteSink, file
 from tests.conformance.sink.stage import (
     CHAIN_ID,
@@ -22,6 +23,7 @@ from tests.conformance.sink.stage import (
     rows_of,
     snapshot,
 )
+from tests.evm import SCHEMA
 
 
 @pytest.fixture
@@ -35,7 +37,7 @@ def indexes(path: Path) -> int:
 
 
 async def test_a_fresh_file_has_no_indexes_until_it_is_finished(path: Path) -> None:
-    async with await SqliteSink.open(path) as sink:
+    async with await SqliteSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 5), 1)
         assert indexes(path) == 0
         await sink.finish()
@@ -46,7 +48,7 @@ async def test_a_fresh_file_has_no_indexes_until_it_is_finished(path: Path) -> N
 
 
 async def test_people_can_read_it(path: Path) -> None:
-    async with await SqliteSink.open(path) as sink:
+    async with await SqliteSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 5), 1)
     connection = apsw.Connection(str(path))
     found = connection.execute("SELECT hash FROM blocks_hex WHERE block_number = 5").get
@@ -56,7 +58,7 @@ async def test_people_can_read_it(path: Path) -> None:
 
 
 async def test_rows_need_their_parents(path: Path) -> None:
-    async with await SqliteSink.open(path) as sink:
+    async with await SqliteSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 5), 1)
         with pytest.raises(SinkUnusable, match="FOREIGN KEY") as refused:
             await sink.write(batch(6, 12, tables=["blocks", "logs"]), 1)
@@ -98,39 +100,39 @@ async def test_another_file_is_no_sink(path: Path) -> None:
 
 async def test_it_may_live_beside_other_tables(path: Path) -> None:
     apsw.Connection(str(path)).execute("CREATE TABLE mine (height INTEGER)")
-    async with await SqliteSink.open(path) as sink:
+    async with await SqliteSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 5), 1)
         await examine(sink)
 
 
 async def test_a_file_made_anew_is_another_sink(path: Path) -> None:
-    async with await SqliteSink.open(path) as sink:
+    async with await SqliteSink.open(path, SCHEMA) as sink:
         before = sink.id
     Path.unlink(path)
-    async with await SqliteSink.open(path) as sink:
+    async with await SqliteSink.open(path, SCHEMA) as sink:
         assert sink.id != before
 
 
 async def test_a_newer_format_is_not_touched(path: Path) -> None:
-    await (await SqliteSink.open(path)).close()
+    await (await SqliteSink.open(path, SCHEMA)).close()
     apsw.Connection(str(path)).execute("UPDATE _gapless_sink SET version = 2")
     with pytest.raises(SinkUnusable, match="has format 2, this Gapless knows 1"):
-        await SqliteSink.open(path)
+        await SqliteSink.open(path, SCHEMA)
 
 
 async def test_a_table_of_an_older_version_gets_the_new_columns(path: Path) -> None:
-    async with await SqliteSink.open(path) as sink:
+    async with await SqliteSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 9), 1)
     old = apsw.Connection(str(path))
     old.pragma("journal_mode", "DELETE")  # so that the file is all there is
     for table, column in (("blocks", "send_root"), ("transactions", "source_hash")):
         old.execute(f"DROP VIEW {table}_hex; ALTER TABLE {table} DROP COLUMN {column}")
     before = snapshot(path.parent)[path.name]
-    async with await SqliteSink.open(path, Access.READ) as sink:
+    async with await SqliteSink.open(path, SCHEMA, Access.READ) as sink:
         await examine(sink)
         assert (await held(sink, "blocks")).equals(rows_of("blocks", Span(0, 9)))
     assert snapshot(path.parent)[path.name] == before
-    async with await SqliteSink.open(path, Access.WRITE) as sink:
+    async with await SqliteSink.open(path, SCHEMA, Access.WRITE) as sink:
         await examine(sink)
         await sink.write(batch(10, 12), 1)
         assert (await held(sink, "blocks")).equals(rows_of("blocks", Span(0, 12)))
@@ -139,13 +141,13 @@ async def test_a_table_of_an_older_version_gets_the_new_columns(path: Path) -> N
 
 
 async def test_a_file_of_an_older_version_has_no_requests(path: Path) -> None:
-    async with await SqliteSink.open(path) as sink:
+    async with await SqliteSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 9), 1)
     apsw.Connection(str(path)).execute("DROP TABLE _gapless_requests")
-    async with await SqliteSink.open(path, Access.READ) as sink:
+    async with await SqliteSink.open(path, SCHEMA, Access.READ) as sink:
         assert await sink.requests(CHAIN_ID) == []
         assert await sink.chains() == [CHAIN_ID]
-    async with await SqliteSink.open(path) as sink:
+    async with await SqliteSink.open(path, SCHEMA) as sink:
         await sink.request(CHAIN_ID, HEADERS_OF_TEN)
         assert await sink.requests(CHAIN_ID) == [HEADERS_OF_TEN]
 
@@ -154,23 +156,23 @@ async def test_a_file_of_an_older_version_has_no_requests(path: Path) -> None:
     "change", ["RENAME COLUMN hash TO name", "ADD COLUMN of_the_future INTEGER"]
 )
 async def test_a_table_of_another_kind_is_not_touched(path: Path, change: str) -> None:
-    async with await SqliteSink.open(path) as sink:
+    async with await SqliteSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 9), 1)
     apsw.Connection(str(path)).execute(f"DROP VIEW blocks_hex; ALTER TABLE blocks {change}")
     with pytest.raises(SinkUnusable, match="has other columns in `blocks`"):
-        await SqliteSink.open(path)
+        await SqliteSink.open(path, SCHEMA)
 
 
 async def test_many_may_create_it_at_once(path: Path) -> None:
-    sinks = await asyncio.gather(*(SqliteSink.open(path) for _ in range(8)))
+    sinks = await asyncio.gather(*(SqliteSink.open(path, SCHEMA) for _ in range(8)))
     assert len({sink.id for sink in sinks}) == 1
     for sink in sinks:
         await sink.close()
 
 
 async def test_a_lock_that_lasts_is_an_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file, "BUSY_MS", 20)
-    async with await SqliteSink.open(path) as sink:
+    monkeypatch.setattr(file, "BUSY_SECONDS", 0.02)
+    async with await SqliteSink.open(path, SCHEMA) as sink:
         holder = apsw.Connection(str(path))
         holder.execute("BEGIN IMMEDIATE")
         with pytest.raises(SinkError, match="has been locked"):
@@ -180,7 +182,7 @@ async def test_a_lock_that_lasts_is_an_error(path: Path, monkeypatch: pytest.Mon
 
 
 async def test_rows_that_vanish_are_seen_when_a_range_is_cut(path: Path) -> None:
-    async with await SqliteSink.open(path) as sink:
+    async with await SqliteSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 9), 1)
         apsw.Connection(str(path)).execute("DELETE FROM logs WHERE block_number < 9")
         whole = {it.dataset: it.rows for it in await sink.stored(CHAIN_ID)}

@@ -9,8 +9,8 @@ import asyncpg
 import duckdb
 import pytest
 
+from gapless.chains.opening import open_sink
 from gapless.core.ranges import Span
-from gapless.sinks import open_sink
 from tests.conformance.sink.stage import CHAIN_ID, EVERYTHING, batch, examine, held, rows_of
 
 FORGET = "DELETE FROM _gapless_ranges"

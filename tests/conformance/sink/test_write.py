@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import pytest
 
+from gapless.chains.evm.tables import BLOCKS, LOGS, TRANSACTIONS
+from gapless.chains.opening import open_sink
 from gapless.core.errors import FencedOff
 from gapless.core.ranges import RangeSet, Span
-from gapless.schema import BLOCKS, LOGS, TRANSACTIONS, table
 from gapless.schema.arrow import Tables
 from gapless.schema.digest import digest
-from gapless.sinks import Access, Sink, open_sink
+from gapless.sinks import Access, Sink
 from gapless.sinks.threaded import ThreadedSink
 from tests.conformance.sink.stage import (
     CHAIN_ID,
@@ -26,6 +27,7 @@ from tests.conformance.sink.stage import (
     rows_of,
     with_column,
 )
+from tests.evm import table
 
 
 @pytest.mark.parametrize("name", EVERYTHING)

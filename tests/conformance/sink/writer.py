@@ -18,9 +18,9 @@ from multiprocessing.process import BaseProcess
 
 import duckdb  # noqa: F401 - before the fork
 
+from gapless.chains.opening import open_sink
 from gapless.core.errors import SinkError
 from gapless.core.ranges import Span
-from gapless.sinks import open_sink
 from tests.conformance.sink.stage import CHAIN_ID, EVERYTHING, HEAD, HEADERS, batch, branches
 
 branches()  # before the fork

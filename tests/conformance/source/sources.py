@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from gapless.checks.check import check_block
-from gapless.checks.levels import Level
+from gapless.chains import Level
+from gapless.chains.evm.checks.check import check_block
+from gapless.chains.evm.decode.structs import parse_block, parse_receipts
+from gapless.chains.evm.queries import QUERIES
+from gapless.chains.evm.source import EvmSource, RawBlock
 from gapless.core.ranges import Span
 from gapless.devnode import Chain, DevNode
-from gapless.networks import network_of_chain
-from gapless.sources.evm.source import EvmSource, RawBlock
-from gapless.sources.evm.structs import parse_block, parse_receipts
-from gapless.sources.rpc import EndpointSpec, Pool, Timeouts
+from gapless.providers import EndpointSpec, Pool, Timeouts
+from tests.evm import checks_of, evm_network
 
 
 @asynccontextmanager
@@ -25,20 +26,20 @@ async def source_of(
             await stack.enter_async_context(node)
         specs = [EndpointSpec(name, node.url) for name, node in zip("abc", nodes, strict=False)]
         timeouts = Timeouts(connect=max(1.0, seconds), read=seconds)
-        pool = Pool(specs, patience=max(5.0, 3 * seconds), timeouts=timeouts)
+        pool = Pool(specs, QUERIES, patience=max(5.0, 3 * seconds), timeouts=timeouts)
         await stack.enter_async_context(pool)
-        network = network_of_chain(nodes[0].chain.chain_id)
+        network = evm_network(nodes[0].chain.chain_id)
         yield EvmSource(pool, network, receipts=receipts, second_opinions=second_opinions)
 
 
 def assert_true(chain: Chain, span: Span, blocks: Sequence[RawBlock]) -> None:
     """Every block of the span, in order, proven together with its receipts."""
     assert [each.height for each in blocks] == [*range(span.first, span.last + 1)]
-    network = network_of_chain(chain.chain_id)
+    network = evm_network(chain.chain_id)
     for each in blocks:
         assert bytes(each.block) == chain.block(each.height)
         assert each.receipts is not None
         assert each.logs is None
         block, receipts = parse_block(each.block), parse_receipts(each.receipts)
-        proof = check_block(block, receipts, network, Level.ROOTS.checks, each.height)
+        proof = check_block(block, receipts, network, checks_of(Level.ROOTS), each.height)
         assert proof.unproven == frozenset()

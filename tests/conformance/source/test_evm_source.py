@@ -8,16 +8,21 @@ from random import Random
 import msgspec
 import pytest
 
+from gapless.chains.evm.decode.logs import decode_range_logs
+from gapless.chains.evm.decode.structs import (
+    parse_block,
+    parse_light_block,
+    parse_logs,
+    parse_receipts,
+)
+from gapless.chains.evm.source import MOST_BYTES
 from gapless.core.errors import MissingHistory, Unavailable
 from gapless.core.ranges import Span
 from gapless.devnode import Chain, DevNode, Limits, replayed
 from gapless.devnode.limits import Finality
 from gapless.devnode.wire import Reply, Request
-from gapless.sources.evm.range_logs import decode_range_logs
-from gapless.sources.evm.source import MOST_BYTES
-from gapless.sources.evm.structs import parse_block, parse_light_block, parse_logs, parse_receipts
-from gapless.sources.reactions import Reaction
-from gapless.sources.rpc import Refused
+from gapless.providers import Refused
+from gapless.providers.provider_errors import Reaction
 from tests.conformance.source.sources import assert_true, source_of
 from tests.unit.devnode.asking import DATA, needs_data
 
@@ -271,7 +276,7 @@ async def test_the_unit_follows_what_the_endpoint_takes(chain: Chain) -> None:
 
 
 async def test_large_blocks_make_small_units(chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gapless.sources.evm.source.MOST_BYTES", 50_000)
+    monkeypatch.setattr("gapless.chains.evm.source.MOST_BYTES", 50_000)
     size = sum(len(chain.block(at)) + len(chain.receipts(at)) for at in range(1, 11)) / 10
     async with source_of(DevNode(chain)) as source:
         await source.fetch(Span(1, 10))

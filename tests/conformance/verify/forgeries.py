@@ -16,8 +16,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from gapless.chains.evm.tables import BLOCKS, LOGS, TABLES, TRANSACTIONS, WITHDRAWALS
 from gapless.core.ranges import RangeSet, Span
-from gapless.schema import BLOCKS, LOGS, TABLES, TRANSACTIONS, WITHDRAWALS, Column, Kind, Table
+from gapless.schema import Column, Kind, Table
 from gapless.schema.arrow import arrow_schema
 from tests.conformance.verify.signed import FIRST
 

@@ -19,7 +19,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gapless.schema import BLOCKS, F64, TABLES
+from gapless.chains.evm.tables import BLOCKS, TABLES
+from gapless.schema import F64
 from gapless.schema.ddl import listed
 from gapless.sinks import Request, Stored, requests
 from gapless.sinks.entries import COLUMNS, changes, known_by
@@ -233,7 +234,7 @@ class ParquetPlace(Place):
 
     @property
     def chain(self) -> Chain:
-        return self._manifest().chain(self.chain_id)
+        return self._manifest().chains[self.chain_id]
 
     def rewrite(self, chain: Chain) -> None:
         self.restore(msgspec.json.encode(self._manifest().following(self.chain_id, chain)))

@@ -14,15 +14,15 @@ from typing import Any
 from coincurve import PrivateKey
 from msgspec import Raw
 
-from gapless.checks.derived import created
-from gapless.core.evm import encoding
-from gapless.core.evm.bloom import bloom_of_logs
-from gapless.core.evm.header import header_hash
-from gapless.core.evm.keccak import keccak
-from gapless.core.evm.trie import ordered_root
+from gapless.chains.evm.checks.derived import created
+from gapless.chains.evm.codec import encoding
+from gapless.chains.evm.codec.bloom import bloom_of_logs
+from gapless.chains.evm.codec.header import header_hash
+from gapless.chains.evm.codec.keccak import keccak
+from gapless.chains.evm.codec.trie import ordered_root
+from gapless.chains.evm.decode.structs import Block, Log, Receipt, Transaction, Withdrawal
+from gapless.chains.evm.decode.tables import decode_blocks
 from gapless.schema.arrow import Tables
-from gapless.sources.evm.decode import decode_blocks
-from gapless.sources.evm.structs import Block, Log, Receipt, Transaction, Withdrawal
 
 CHAIN_ID = 1
 FIRST = 22_000_000  # every fork is behind it

@@ -7,17 +7,18 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from gapless.checks.levels import Level
+from gapless.chains import Level, network_of_chain
+from gapless.chains.evm.tables import BLOCKS, TABLES
+from gapless.chains.opening import open_sink
 from gapless.core.ranges import Span
-from gapless.networks import network_of_chain
-from gapless.schema import BLOCKS, TABLES, table
 from gapless.schema.arrow import Tables
 from gapless.schema.digest import digest
-from gapless.sinks import Access, Batch, Request, Sink, Stored, open_sink
+from gapless.sinks import Access, Batch, Request, Sink, Stored
 from gapless.verification import Report, Verification
 from tests.conformance.sink.stage import within
 from tests.conformance.verify.places import Place
 from tests.conformance.verify.signed import CHAIN_ID
+from tests.evm import checks_of, table
 
 EVERYTHING = frozenset(each.name for each in TABLES)
 FENCE = 5
@@ -33,8 +34,8 @@ async def fill(
     heights = chain[BLOCKS.name]["block_number"]
     span = Span(heights[0].as_py(), heights[-1].as_py())
     async with await open_sink(place.target) as sink:
-        await sink.request(chain_id, Request(span, frozenset(chain), frozenset(level.checks)))
-        await sink.write(Batch(chain_id, span, Tables(chain), frozenset(level.checks)), FENCE)
+        await sink.request(chain_id, Request(span, frozenset(chain), frozenset(checks_of(level))))
+        await sink.write(Batch(chain_id, span, Tables(chain), frozenset(checks_of(level))), FENCE)
 
 
 async def look(place: Place, chain_id: int = CHAIN_ID) -> Report:

@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gapless.chains.evm.tables import BLOCKS, LOGS, TABLES, TRANSACTIONS
+from gapless.chains.opening import open_sink
 from gapless.core.ranges import RangeSet, Span
-from gapless.schema import BLOCKS, LOGS, TABLES, TRANSACTIONS
 from gapless.schema.arrow import Tables
-from gapless.sinks import Batch, open_sink
+from gapless.sinks import Batch
 from tests.conformance.sink.stage import with_column, within
 from tests.conformance.verify.places import ParquetPlace
 from tests.conformance.verify.signed import CHAIN_ID, FIRST, signed_chain

@@ -6,18 +6,19 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from gapless.checks.levels import Level
+from gapless.chains import Level
+from gapless.chains.evm.check_names import Check
+from gapless.chains.evm.decode.restore import RECEIPT_COLUMNS
+from gapless.chains.evm.tables import BLOCKS, LOGS, TABLES
 from gapless.core.ranges import RangeSet, Span
-from gapless.networks import Check
-from gapless.schema import BLOCKS, LOGS, TABLES
 from gapless.sinks import Request, Stored
-from gapless.sources.evm.restore import RECEIPT_COLUMNS
 from tests.conformance.sink.stage import CHAIN_ID as SIMULATED
 from tests.conformance.sink.stage import branches, with_column, within
 from tests.conformance.verify.forgeries import Forged
 from tests.conformance.verify.places import ParquetPlace, Place, SqlitePlace
 from tests.conformance.verify.signed import FIRST, signed_chain
 from tests.conformance.verify.stage import EVERYTHING, FENCE, fill, look, refit, refitted
+from tests.evm import checks_of
 
 CHAIN = signed_chain(12)
 WHOLE = Span(FIRST, FIRST + 11)
@@ -107,7 +108,7 @@ def _changed(change: Change, dataset: str, found: list[Stored]) -> list[Stored]:
 
 
 def _honest(_: Iterable[Stored]) -> list[Stored]:
-    claims = frozenset(Level.AUTO.checks)
+    claims = frozenset(checks_of(Level.AUTO))
     made = (Stored(name, WHOLE, FENCE, 0, 0, claims, frozenset(), b"", b"") for name in NAMES)
     return [refitted(it, CHAIN) for it in made]
 
@@ -119,7 +120,9 @@ async def test_a_fence_is_only_a_record(place: Place) -> None:
     assert (await look(place)).complete is not isinstance(place, ParquetPlace)
 
 
-CLAIMS = frozenset({*Level.SENDERS.checks, Check.AGREED, Check.ANCHOR, Check.STATE_SYNC, "bogus"})
+CLAIMS = frozenset(
+    {*checks_of(Level.SENDERS), Check.AGREED, Check.ANCHOR, Check.STATE_SYNC, "bogus"}
+)
 
 
 async def test_claims_that_rows_cannot_prove_are_named(place: Place) -> None:

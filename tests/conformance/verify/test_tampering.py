@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from gapless.checks.levels import Level
+from gapless.chains import Level
 from gapless.core.ranges import RangeSet
 from gapless.sinks.records import merged
 from tests.conformance.verify.forgeries import Forged, Forgery, forgeries, pair
 from tests.conformance.verify.places import Place, SqlitePlace
 from tests.conformance.verify.signed import FIRST, signed_chain
 from tests.conformance.verify.stage import cut, fill, look, refit
+from tests.evm import SCHEMA
 
 # What `verify --deep` cannot notice once records are recomputed, and why. `docs/concepts/proof.md`
 # lists the same columns.
@@ -97,7 +98,7 @@ async def test_nothing_goes_unnoticed_as_long_as_records_stay(place: Place) -> N
     chain = signed_chain(2 * max(map(len, by_table.values())) + 2)
     await fill(place, chain)
     forged = Forged(chain)
-    await place.records(lambda found: cut(merged(found), chain, 2))
+    await place.records(lambda found: cut(merged(found, SCHEMA), chain, 2))
     for deeds in by_table.values():
         for at, deed in enumerate(deeds):
             forged.forge(deed, at, recount=False)

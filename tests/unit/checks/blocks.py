@@ -6,13 +6,13 @@ from typing import Any
 
 from coincurve import PrivateKey
 
-from gapless.core.evm import encoding
-from gapless.core.evm.bloom import bloom_of_logs
-from gapless.core.evm.header import header_hash
-from gapless.core.evm.keccak import keccak
-from gapless.core.evm.rlp import encode
-from gapless.core.evm.trie import ordered_root
-from gapless.sources.evm.structs import Block, Log, Receipt, Transaction, Withdrawal
+from gapless.chains.evm.codec import encoding
+from gapless.chains.evm.codec.bloom import bloom_of_logs
+from gapless.chains.evm.codec.header import header_hash
+from gapless.chains.evm.codec.keccak import keccak
+from gapless.chains.evm.codec.rlp import encode
+from gapless.chains.evm.codec.trie import ordered_root
+from gapless.chains.evm.decode.structs import Block, Log, Receipt, Transaction, Withdrawal
 
 HEIGHT = 7
 KEY = PrivateKey(b"\x01" * 32)

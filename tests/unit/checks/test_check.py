@@ -7,15 +7,18 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from gapless.checks.check import Proof, check_block, check_links
-from gapless.checks.levels import Level, required
+from gapless.chains import Level
+from gapless.chains.evm.check_names import FULL, Check
+from gapless.chains.evm.checks.check import check_block
+from gapless.chains.evm.codec import encoding
+from gapless.chains.evm.codec.keccak import keccak
+from gapless.chains.evm.codec.trie import EMPTY_ROOT, ordered_root
+from gapless.chains.evm.decode.structs import Block, Receipt
+from gapless.chains.evm.networks import CUSTOM, EvmNetwork
 from gapless.core.errors import BadBlock
-from gapless.core.evm import encoding
-from gapless.core.evm.keccak import keccak
-from gapless.core.evm.trie import EMPTY_ROOT, ordered_root
+from gapless.core.proof import Proof
 from gapless.core.remedies import LowerLevel
-from gapless.networks import CUSTOM, FULL, NETWORKS, Check, Network, find_network
-from gapless.sources.evm.structs import Block, Receipt
+from tests.evm import checks_of, evm_network
 from tests.unit.checks.blocks import BOB, HEIGHT, block, hexed
 
 Damage = Callable[[Block, list[Receipt]], object]
@@ -29,9 +32,9 @@ def check(
     it: Block,
     receipts: Sequence[Receipt] | None,
     level: Level = SIGNED,
-    network: Network = CUSTOM,
+    network: EvmNetwork = CUSTOM,
 ) -> Proof:
-    return check_block(it, receipts, network, level.checks, HEIGHT)
+    return check_block(it, receipts, network, checks_of(level), HEIGHT)
 
 
 def pop_log(it: Block, receipts: list[Receipt]) -> None:
@@ -85,8 +88,8 @@ def test_a_sound_block_passes_every_check() -> None:
     it, receipts = block()
     for level in Level:
         proof = check(it, receipts, level)
-        assert proof == Proof(level.checks - {Check.LINK}, frozenset())
-        assert required(CUSTOM, level.checks, HEIGHT) == level.checks
+        assert proof == Proof(checks_of(level) - {Check.LINK}, frozenset())
+        assert CUSTOM.required(checks_of(level), HEIGHT) == checks_of(level)
     assert check(it, receipts).proven == FULL - {Check.LINK}
 
 
@@ -139,7 +142,7 @@ def test_withdrawals_that_a_sealed_header_does_not_know_are_refused() -> None:
 def test_receipts_that_were_not_asked_for_are_not_missed() -> None:
     it, _ = block()
     proof = check(it, None)
-    assert proof.proven == SIGNED.checks_of(receipts=False) - {Check.LINK} | {Check.SENDERS}
+    assert proof.proven == checks_of(SIGNED, receipts=False) - {Check.LINK} | {Check.SENDERS}
     assert Check.RECEIPTS_ROOT in proof.unproven
 
 
@@ -173,26 +176,19 @@ def test_a_receipt_is_of_the_type_of_its_transaction() -> None:
 def test_a_network_is_asked_for_no_more_than_it_supports() -> None:
     it, receipts = block()
     it.state_root = it.parent_hash
-    proof = check(it, receipts, RECEIPTS, find_network("stable"))
+    proof = check(it, receipts, RECEIPTS, evm_network("stable"))
     assert proof.unproven == {Check.HEADER_HASH}
     assert proof.proven >= {Check.RECEIPTS_ROOT, Check.BLOOM, Check.GAS}
 
 
 def test_where_transactions_may_lack_receipts_the_others_are_still_placed() -> None:
     it, receipts = block(count=3)
-    cronos = NETWORKS["cronos"]
+    cronos = evm_network("cronos")
     proof = check(it, [receipts[0], receipts[2]], ROOTED, cronos)
     assert proof.proven == {Check.HEIGHT, Check.PLACES, Check.RECEIPT_BLOOMS}
     for wrong in ([receipts[2], receipts[0]], [receipts[0], receipts[0]]):
         with pytest.raises(BadBlock, match="not those of its transactions"):
             check(it, wrong, LINKED, cronos)
-
-
-def test_neighbours_are_linked_by_hash() -> None:
-    it, _ = block()
-    check_links(CUSTOM, it.parent_hash, it)
-    with pytest.raises(BadBlock, match="another branch of the chain"):
-        check_links(CUSTOM, it.hash, it)
 
 
 def test_a_refusal_survives_its_way_to_another_process() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from gapless.checks.check import check_block
-from gapless.checks.completion import complete
-from gapless.checks.levels import Level
-from gapless.networks import CUSTOM, Check, find_network
-from gapless.sources.evm.structs import Block, Receipt
+from gapless.chains import Level
+from gapless.chains.evm.check_names import Check
+from gapless.chains.evm.checks.check import check_block
+from gapless.chains.evm.checks.completion import complete
+from gapless.chains.evm.decode.structs import Block, Receipt
+from gapless.chains.evm.networks import CUSTOM
+from tests.evm import checks_of, evm_network
 from tests.unit.checks.blocks import HEIGHT, block
 
 OMISSIBLE = [
@@ -35,7 +37,7 @@ def test_what_was_left_out_is_filled_in_and_proven(kind: str, field: str) -> Non
         setattr(each, field, None)
     complete(it, receipts, CUSTOM, HEIGHT)
     assert [getattr(each, field) for each in owners(it, receipts, kind)] == expected
-    proof = check_block(it, receipts, CUSTOM, Level.SENDERS.checks, HEIGHT)
+    proof = check_block(it, receipts, CUSTOM, checks_of(Level.SENDERS), HEIGHT)
     assert proof.unproven == frozenset()
 
 
@@ -70,7 +72,7 @@ def test_what_the_node_says_is_left_for_the_checks_to_judge() -> None:
 
 
 def test_nothing_is_computed_by_rules_that_a_network_does_not_have() -> None:
-    cronos = find_network("cronos")
+    cronos = evm_network("cronos")
     assert Check.PRICES not in cronos.checks_at(HEIGHT)
     it, receipts = block()
     receipts[0].effective_gas_price = receipts[0].contract_address = None

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from gapless.blocks.counts import Counts
 from gapless.cli.display import Pace, Smoothed
 from gapless.cli.progress import FetchLine, FetchStanding
 from gapless.cli.waiting import Waiting
 from gapless.core.ranges import RangeSet, Span
-from gapless.runtime.counts import Counts
-from gapless.sources.rpc import Served
+from gapless.providers import Served
 
 AT = FetchStanding("custom", 10_000, 4_200, 4_900, 812.0, 1_624.0, 7.1)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gapless.cli.render_fetch import endpoint_troubles
-from gapless.sources.rpc import Served
+from gapless.providers import Served
 from gapless.views.fetch import endpoint_views
 
 WELL = Served(calls=9, trouble="HTTP 500")  # it had some trouble, and has recovered

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from gapless.blocks.targets import has_endpoint
+from gapless.chains import find_network
 from gapless.cli import suggestions
 from gapless.config import Config, Endpoint
-from gapless.networks import find_network
-from gapless.runtime.places import has_endpoint
 
 
 @pytest.mark.parametrize(

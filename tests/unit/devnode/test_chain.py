@@ -11,12 +11,7 @@ import pytest
 from gapless.core.errors import UsageError
 from gapless.core.remedies import ChooseCache
 from gapless.devnode import Chain, Parameters, simulated
-from gapless.devnode.drafts import (
-    APPROVAL,
-    TRANSFER,
-    TRANSFER_BATCH,
-    TRANSFER_SINGLE,
-)
+from gapless.devnode.drafts import APPROVAL, TRANSFER, TRANSFER_BATCH, TRANSFER_SINGLE
 from gapless.devnode.store import BLOCKS, INFO, stored
 from tests.unit.devnode.asking import assert_valid, decoded
 

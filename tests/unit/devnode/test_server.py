@@ -11,13 +11,13 @@ import aiohttp
 import msgspec
 import pytest
 
-from gapless.checks.check import check_block
-from gapless.checks.levels import Level
+from gapless.chains import Level
+from gapless.chains.evm.checks.check import check_block
+from gapless.chains.evm.decode.structs import parse_block, parse_receipts
 from gapless.core.errors import BadBlock
 from gapless.devnode import Chain, DevNode, Limits, Metering, Pace
-from gapless.networks import network_of_chain
-from gapless.sources.evm.structs import parse_block, parse_receipts
-from gapless.sources.reactions import Reaction, understand
+from gapless.providers.provider_errors import Reaction, classify
+from tests.evm import checks_of, evm_network
 from tests.unit.devnode.asking import assert_valid, call, client_of
 from tests.waiting import eventually
 
@@ -106,7 +106,7 @@ async def test_the_rate_limit_holds(chain: Chain) -> None:
         assert last is not None
         assert last[0] == "3"
         message = last[1]["error"]["message"]
-        assert understand(message).reaction is Reaction.SLOW_DOWN
+        assert classify(message).reaction is Reaction.SLOW_DOWN
 
 
 async def test_a_batch_counts_by_its_calls(chain: Chain) -> None:
@@ -138,7 +138,7 @@ async def test_calls_above_the_budget_are_refused_one_by_one(chain: Chain) -> No
         assert response.status == 200
         refused = [each for each in answers if "error" in each]
         assert len(refused) == 6
-        assert understand(refused[0]["error"]["message"]).reaction is Reaction.SLOW_DOWN
+        assert classify(refused[0]["error"]["message"]).reaction is Reaction.SLOW_DOWN
 
 
 @pytest.mark.parametrize("words", ["geth", "alchemy", "infura", "quicknode", "erigon", "ankr"])
@@ -148,14 +148,14 @@ async def test_limits_speak_as_providers_do(chain: Chain, words: str) -> None:
         wide = call("eth_getLogs", {"fromBlock": "0x1", "toBlock": "0x64"})
         response, answer = await client.post(wide)
         assert response.status == (413 if words == "quicknode" else 200)
-        range_refusal = understand(answer["error"]["message"])
+        range_refusal = classify(answer["error"]["message"])
         assert range_refusal.reaction is Reaction.SMALLER_RANGE
         assert range_refusal.most == 10
         full = await client.error("eth_getLogs", {"fromBlock": "0x1", "toBlock": "0xa"})
-        assert understand(full["message"]).reaction is Reaction.SMALLER_RANGE
+        assert classify(full["message"]).reaction is Reaction.SMALLER_RANGE
         _, lone = await client.post(BATCH)
         assert lone["id"] is None
-        assert understand(lone["error"]["message"]).reaction is Reaction.SMALLER_BATCH
+        assert classify(lone["error"]["message"]).reaction is Reaction.SMALLER_BATCH
         assert len((await client.post(BATCH[:4]))[1]) == 4
 
 
@@ -187,7 +187,7 @@ async def test_fault_by_status(chain: Chain, name: str) -> None:
         assert response.status == int(name[:3])
         assert ("Retry-After" in response.headers) is (name == "429")
         wanted = Reaction.AGAIN if name == "500" else Reaction.SLOW_DOWN
-        assert understand(answer["error"]["message"]).reaction is wanted
+        assert classify(answer["error"]["message"]).reaction is wanted
         assert (await client.post(body))[0].status == 200, "planned once"
         assert node.injected == {name: 1}
 
@@ -305,7 +305,7 @@ async def test_fault_null_and_empty(chain: Chain, fault: str, method: str, wrong
 async def test_fault_gone(chain: Chain) -> None:
     async with client_of(DevNode(chain, faults="gone@17")) as client:
         said = await client.error("eth_getBlockReceipts", "0x11")
-        assert understand(said["message"]).reaction is Reaction.ELSEWHERE
+        assert classify(said["message"]).reaction is Reaction.ELSEWHERE
         assert await client.ask("eth_getBlockReceipts", "0x11") == json.loads(chain.receipts(17))
 
 
@@ -342,8 +342,8 @@ async def test_fault_truncated(chain: Chain) -> None:
             check_block(
                 parse_block(chain.block(height)),
                 raw,
-                network_of_chain(1337),
-                Level.AUTO.checks,
+                evm_network(1337),
+                checks_of(Level.AUTO),
                 height,
             )
 
@@ -377,7 +377,7 @@ async def test_fault_wrong_chain_and_limit_inside(chain: Chain) -> None:
         assert response.status == 200
         failed = [each for each in answers if "error" in each]
         assert [each["id"] for each in failed] == [3]
-        assert understand(failed[0]["error"]["message"]).reaction is Reaction.SLOW_DOWN
+        assert classify(failed[0]["error"]["message"]).reaction is Reaction.SLOW_DOWN
 
 
 async def test_fault_reorg(chain: Chain) -> None:

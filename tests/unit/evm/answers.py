@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from gapless.core.evm.bloom import bloom_of_logs
+from gapless.chains.evm.codec.bloom import bloom_of_logs
+from gapless.chains.evm.decode.structs import Log, parse_block, parse_receipts
+from gapless.chains.evm.decode.tables import decode_blocks
 from gapless.schema.arrow import Tables
-from gapless.sources.evm.decode import decode_blocks
-from gapless.sources.evm.structs import Log, parse_block, parse_receipts
 
 Json = dict[str, Any]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gapless.core.evm.keccak import keccak
+from gapless.chains.evm.codec.keccak import keccak
 
 
 def rlp(item: object) -> bytes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.core.evm.bloom import bloom_of, bloom_of_logs, log_bits
+from gapless.chains.evm.codec.bloom import bloom_of, bloom_of_logs, log_bits
 from tests.unit.evm import reference
 
 items = st.lists(st.binary(max_size=40), max_size=20)

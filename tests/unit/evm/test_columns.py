@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.sources.evm import columns
-from gapless.sources.evm.columns import BadValue
+from gapless.chains.evm.decode import columns
+from gapless.chains.evm.decode.columns import BadValue
 
 NUMBER = re.compile("0x[0-9a-fA-F]{1,16}")
 U256 = re.compile("0x[0-9a-fA-F]{1,64}")

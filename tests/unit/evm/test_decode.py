@@ -8,11 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from gapless.core.errors import BadAnswer
-from gapless.schema import TABLES
-from gapless.sources.evm.decode import decode_blocks
-from gapless.sources.evm.range_logs import decode_range_logs
-from gapless.sources.evm.structs import (
+from gapless.chains.evm.decode.logs import decode_range_logs
+from gapless.chains.evm.decode.structs import (
     Answer,
     Block,
     Log,
@@ -26,6 +23,9 @@ from gapless.sources.evm.structs import (
     parse_logs,
     parse_receipts,
 )
+from gapless.chains.evm.decode.tables import decode_blocks
+from gapless.chains.evm.tables import TABLES
+from gapless.core.errors import BadAnswer
 from tests.unit.evm.answers import (
     CHAIN,
     HEIGHT,

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from gapless.core.evm.encoding import kind_of, receipt, transaction, withdrawal
-from gapless.core.evm.objects import NoEncoding
-from gapless.sources.evm.structs import Log, Receipt, Transaction, Withdrawal
+from gapless.chains.evm.codec.encoding import kind_of, receipt, transaction, withdrawal
+from gapless.chains.evm.codec.fields import NoEncoding
+from gapless.chains.evm.decode.structs import Log, Receipt, Transaction, Withdrawal
 from tests.unit.evm import reference
 
 HERE = {"blockHash": "0x", "blockNumber": "0x1", "transactionIndex": "0x0", "hash": "0x"}

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from gapless.core.evm.header import HeaderForm, header, header_hash
-from gapless.core.evm.keccak import keccak
-from gapless.core.evm.objects import HeaderFields, NoEncoding
-from gapless.core.evm.trie import EMPTY_ROOT
-from gapless.schema import BLOCKS
-from gapless.sources.evm import structs
+from gapless.chains.evm.codec.fields import HeaderFields, NoEncoding
+from gapless.chains.evm.codec.header import HeaderForm, header, header_hash
+from gapless.chains.evm.codec.keccak import keccak
+from gapless.chains.evm.codec.trie import EMPTY_ROOT
+from gapless.chains.evm.decode import structs
+from gapless.chains.evm.tables import BLOCKS
 from tests.unit.evm import reference
 
 NO_UNCLES = f"0x{keccak(reference.rlp([])).hex()}"

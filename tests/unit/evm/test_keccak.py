@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gapless.core.evm.keccak import keccak
+from gapless.chains.evm.codec.keccak import keccak
 
 
 @pytest.mark.parametrize(

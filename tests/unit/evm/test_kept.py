@@ -6,10 +6,10 @@ import json
 
 import pytest
 
+from gapless.chains.evm.decode.lossless import has_extra, keep_block, keep_receipts, unknown_keys
+from gapless.chains.evm.decode.structs import parse_block, parse_receipts
+from gapless.chains.evm.decode.tables import decode_blocks
 from gapless.core.errors import BadAnswer
-from gapless.sources.evm.decode import decode_blocks
-from gapless.sources.evm.kept import keep_block, keep_receipts, keeps_something, unknown_keys
-from gapless.sources.evm.structs import parse_block, parse_receipts
 from tests.unit.evm.answers import (
     CHAIN,
     Json,
@@ -38,7 +38,7 @@ def test_of_an_ordinary_block_nothing_has_to_be_kept() -> None:
     ]
     read = keep_block(raw(block()))
     own = keep_receipts(raw(timed), read)
-    assert not keeps_something(read, own)
+    assert not has_extra(read, own)
     assert decode_blocks([read], [own], CHAIN) == decode_blocks(
         [parse_block(raw(block()))], [parse_receipts(raw(timed))], CHAIN
     )
@@ -59,7 +59,7 @@ def test_an_unknown_key_is_kept_where_it_stood() -> None:
     assert kept(given, own, "logs") == [{"kind": "mined"}]
     assert kept(given, own, "withdrawals") == [{"note": "é"}]
     read = keep_block(raw(given))
-    assert keeps_something(read)
+    assert has_extra(read)
 
 
 def test_a_copy_that_differs_is_kept() -> None:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.core.evm import hexrlp, rlp
-from gapless.core.evm.rlp import Item, concatenated, encode, integer, string
+from gapless.chains.evm.codec import hexrlp, rlp
+from gapless.chains.evm.codec.rlp import Item, concatenated, encode, integer, string
 from tests.unit.evm import reference
 
 LOREM = b"Lorem ipsum dolor sit amet, consectetur adipisicing elit"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gapless.core.evm.rlp import encode, integer
-from gapless.core.evm.trie import EMPTY_ROOT, ordered_root
+from gapless.chains.evm.codec.rlp import encode, integer
+from gapless.chains.evm.codec.trie import EMPTY_ROOT, ordered_root
 from tests.unit.evm import reference
 
 values = st.one_of(st.binary(min_size=1, max_size=40), st.integers(1, 700).map(bytes))

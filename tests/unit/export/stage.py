@@ -7,8 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from gapless.schema import Column, Kind, table
+from gapless.schema import Column, Kind
 from gapless.schema.arrow import arrow_schema
+from tests.evm import table
 
 _RENAMED = {"block_number": "number", "block_timestamp": "timestamp", "type": "transaction_type"}
 

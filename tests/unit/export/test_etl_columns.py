@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gapless.export import FORMATS, LAYOUTS, VERSIONS
-from gapless.export.layout import Window
+from gapless.export import FORMATS, layout_sets
+from gapless.schema.layout import Window
 from tests.unit.export.stage import as_stored
 
 # Copied from the exporters of ethereum-etl 2.4.2 (`ethereumetl/jobs/exporters`).
@@ -46,6 +46,9 @@ EXPORTED = {
 HASHES = [f"0x01{digit * 62}" for digit in "ab"]
 
 
+LAYOUTS = {schema: each.tables for schema, each in layout_sets().items()}
+
+
 def test_columns_and_their_order() -> None:
     layouts = LAYOUTS["ethereum-etl"]
     found = {name: [field.name for field in layout.fields] for name, layout in layouts.items()}
@@ -53,7 +56,8 @@ def test_columns_and_their_order() -> None:
 
 
 def test_the_schema_has_the_version_of_the_tool_that_it_copies() -> None:
-    assert VERSIONS == {"native": None, "ethereum-etl": "2.4.2"}
+    versions = {schema: each.version for schema, each in layout_sets().items()}
+    assert versions == {"native": None, "ethereum-etl": "2.4.2"}
 
 
 @pytest.mark.parametrize(

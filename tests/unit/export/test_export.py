@@ -14,15 +14,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gapless.chains.evm.tables import TABLES
+from gapless.chains.opening import open_sink
 from gapless.core.errors import Incomplete
 from gapless.core.ranges import RangeSet, Span
-from gapless.export import FORMATS, LAYOUTS, Export, lacking, range_of, stream
-from gapless.export.layout import Form, Layout
+from gapless.export import FORMATS, Export, lacking, layout_sets, range_of, stream
 from gapless.export.writers import ParquetWriter
-from gapless.schema import TABLES, Kind
-from gapless.sinks import Request, Sink, open_sink
+from gapless.schema import Kind
+from gapless.schema.layout import Form, Layout
+from gapless.sinks import Request, Sink
 from tests.conformance.sink.stage import CHAIN_ID, HEAD, HEADERS, batch, rows_of
 
+LAYOUTS = {schema: each.tables for schema, each in layout_sets().items()}
 WHOLE = Span(5, HEAD)
 EVERY = [(schema, table) for schema, layouts in LAYOUTS.items() for table in layouts]
 
@@ -250,7 +253,7 @@ async def test_lost_rows_are_noticed(
 async def test_receipts_must_have_been_fetched(tmp_path: Path) -> None:
     async with await open_sink(f"{tmp_path}/some.db") as sink:
         await sink.write(batch(*WHOLE, tables=("blocks", "transactions")), 5)
-        with pytest.raises(Incomplete, match="receipts of blocks 5-6 were not fetched"):
+        with pytest.raises(Incomplete, match="logs of blocks 5-6 were not fetched"):
             await exported(sink, LAYOUTS["ethereum-etl"]["receipts"], "csv")
         assert await exported(sink, LAYOUTS["ethereum-etl"]["transactions"], "csv")
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gapless.export.transfers import TRANSFER, decode, transfers
+from gapless.chains.evm.transfers import TRANSFER, decode, transfers
 from tests.data.recorded import DATA
 from tests.unit.export.stage import as_stored
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.export.values import decimal_texts, gathered, grouped, hex_texts, looked_up
+from gapless.schema.values import decimal_texts, gathered, grouped, hex_texts, looked_up
 
 _NUMBERS = st.one_of(st.none(), st.integers(0, 2**64), st.integers(0, 2**256 - 1))
 

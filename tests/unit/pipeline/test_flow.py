@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pytest
 
-from gapless.checks.check import Proof
+from gapless.chains.evm.tables import BLOCKS
 from gapless.core.errors import (
     BrokenSeam,
     FencedOff,
@@ -19,6 +19,7 @@ from gapless.core.errors import (
     TransientError,
     Unavailable,
 )
+from gapless.core.proof import Proof
 from gapless.core.ranges import RangeSet, Span
 from gapless.pipeline.flow import Flow, Sizes
 from gapless.pipeline.stop import Stop
@@ -41,6 +42,7 @@ class Chain:
     forks: list[tuple[int, int]] = field(default_factory=lambda: [(-1, 0)])
     unit: int = 10
     chain_id: int = 7
+    anchor: Table = BLOCKS
     reorg_depth: int = 16
     fetched: list[Span] = field(default_factory=list)
     fails_at: int | None = None

@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from gapless.checks.levels import Level
+from gapless.chains import Level, find_network
+from gapless.chains.evm.family import EVM
+from gapless.chains.evm.source import RawBlock
+from gapless.chains.family import Wanted
 from gapless.core.errors import PermanentError, Unavailable
 from gapless.core.ranges import Span
 from gapless.devnode import Chain, Parameters, simulated
-from gapless.networks import find_network
-from gapless.pipeline.intake import OPINIONS, Intake, Wanted
-from gapless.sources.evm.source import RawBlock
+from gapless.pipeline.block_reader import OPINIONS, BlockReader
+from tests.evm import checks_of
 
 SPAN = Span(1, 20)
 LIES = (3, 4, 9, 15)
@@ -35,6 +37,18 @@ class Doubtful:
 
     async def head(self) -> int:
         return self._chain.head
+
+    async def finalized(self) -> int | None:
+        return None
+
+    async def block_hash(self, height: int) -> str:
+        return self._chain.hash(height)
+
+    async def hash_from(self, endpoint: str, height: int, patience: float) -> bytes | None:
+        return None
+
+    async def hashes(self, span: Span) -> dict[int, str]:
+        return {height: self._chain.hash(height) for height in range(span.first, span.last + 1)}
 
     async def fetch(self, span: Span, *, avoid: Collection[str] = ()) -> list[RawBlock]:
         self.asked.append((span, frozenset(avoid)))
@@ -80,10 +94,14 @@ def threads() -> Iterator[ThreadPoolExecutor]:
         yield pool
 
 
-def intake_of(source: Doubtful, chain: Chain, threads: ThreadPoolExecutor, **known: Any) -> Intake:
+def intake_of(
+    source: Doubtful, chain: Chain, threads: ThreadPoolExecutor, **known: Any
+) -> BlockReader:
     datasets = frozenset({"blocks", "transactions", "logs"})
-    wanted = Wanted(find_network("custom"), chain.chain_id, Level.AUTO.checks, datasets, **known)
-    return Intake(source, source, wanted, threads)
+    wanted = Wanted(
+        find_network("custom"), chain.chain_id, checks_of(Level.AUTO), datasets, **known
+    )
+    return BlockReader(EVM, source, wanted, threads)
 
 
 async def test_all_that_does_not_hold_is_asked_for_again_at_once(
@@ -111,7 +129,7 @@ async def test_if_one_is_not_answered_none_is_left_behind(
 async def test_opinions_come_to_an_end(
     chain: Chain, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gapless.pipeline.intake.delay", waits := Waits())
+    monkeypatch.setattr("gapless.pipeline.block_reader.delay", waits := Waits())
     source = Doubtful(chain, [7], times=OPINIONS)
     with pytest.raises(PermanentError, match="block 7 is in quarantine") as refused:
         await intake_of(source, chain, threads).fetch(SPAN)
@@ -124,7 +142,7 @@ async def test_another_block_than_the_known_one_is_refused(
     chain: Chain, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However well it holds together: the node may have changed its chain since it was asked."""
-    monkeypatch.setattr("gapless.pipeline.intake.delay", Waits())
+    monkeypatch.setattr("gapless.pipeline.block_reader.delay", Waits())
     source = Doubtful(chain, ())
     known = {5: chain.hash(5), 7: chain.hash(8)}
     with pytest.raises(PermanentError, match=r"block 7 .* fails the check `anchor`") as refused:

@@ -8,11 +8,14 @@ from copy import deepcopy
 import msgspec
 import pytest
 
-from gapless.checks.check import Proof, check_block, check_range_logs
-from gapless.checks.levels import Level
+from gapless.chains import Level
+from gapless.chains.evm.check_names import Check
+from gapless.chains.evm.checks.check import check_block, check_range_logs
+from gapless.chains.evm.decode.structs import Block, RangeLog
+from gapless.chains.evm.networks import CUSTOM, EvmNetwork
 from gapless.core.errors import BadBlock
-from gapless.networks import CUSTOM, Check, Network, find_network
-from gapless.sources.evm.structs import Block, RangeLog
+from gapless.core.proof import Proof
+from tests.evm import checks_of, evm_network
 from tests.unit.checks.blocks import HEIGHT, block
 
 Damage = Callable[[list[RangeLog]], object]
@@ -46,9 +49,9 @@ def check(
     logs: list[RangeLog],
     others: list[RangeLog] | None,
     level: Level = Level.AUTO,
-    network: Network = CUSTOM,
+    network: EvmNetwork = CUSTOM,
 ) -> Proof:
-    return check_range_logs(it, logs, others, network, level.checks, HEIGHT)
+    return check_range_logs(it, logs, others, network, checks_of(level), HEIGHT)
 
 
 def test_what_one_endpoint_says_is_not_agreed(it: Block, logs: list[RangeLog]) -> None:
@@ -66,7 +69,7 @@ def test_what_two_endpoints_say_is_agreed_however_it_is_written(
 
 
 def test_an_agreement_is_added_to_what_the_block_proves(it: Block, logs: list[RangeLog]) -> None:
-    alone = check_block(it, None, CUSTOM, Level.AUTO.checks, HEIGHT)
+    alone = check_block(it, None, CUSTOM, checks_of(Level.AUTO), HEIGHT)
     both = alone | check(it, logs, deepcopy(logs))
     assert both.proven == alone.proven | {Check.BLOOM, Check.AGREED}
     assert both.unproven == alone.unproven - {Check.BLOOM}
@@ -103,7 +106,7 @@ def test_another_endpoint_that_is_surely_wrong_has_no_say(it: Block, logs: list[
 
 
 def test_without_a_bloom_to_ask_any_difference_is_refused(it: Block, logs: list[RangeLog]) -> None:
-    network = find_network("cronos")
+    network = evm_network("cronos")
     assert Check.BLOOM not in network.checks_at(HEIGHT)
     with pytest.raises(BadBlock, match="agreed"):
         check(it, logs, [], network=network)

@@ -6,9 +6,10 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
+from gapless.chains.evm.queries import QUERIES
 from gapless.devnode import Chain, DevNode, Pace
 from gapless.devnode.wire import Reply, Request
-from gapless.sources.rpc import Call, EndpointSpec, Pool, Timeouts
+from gapless.providers import Call, EndpointSpec, Pool, Timeouts
 
 KEY = "s3cr3t-k3y-0123456789"
 NAMES = ("a", "b", "c")
@@ -64,7 +65,7 @@ def pool_of(*nodes: DevNode, patience: float = 5.0, **options: Any) -> Pool:
     ]
     options.pop("rps", None)
     options.setdefault("timeouts", Timeouts(connect=0.1, read=0.2))
-    return Pool(specs, patience=patience, **options)
+    return Pool(specs, QUERIES, patience=patience, **options)
 
 
 def block_calls(heights: Sequence[int]) -> list[Call]:

@@ -8,11 +8,12 @@ from typing import cast
 
 import pytest
 
-from gapless.sources.reactions import Reaction, Refusal
-from gapless.sources.rpc import EndpointSpec, Learned, Profile
-from gapless.sources.rpc.endpoint import LONGEST_REST, Endpoint
-from gapless.sources.rpc.envelope import Complaint
-from gapless.sources.rpc.limits import PROBE_AFTER
+from gapless.providers import EndpointSpec, Learned, Profile
+from gapless.providers.endpoint import LONGEST_REST, Endpoint
+from gapless.providers.envelope import CallError
+from gapless.providers.limits import PROBE_AFTER
+from gapless.providers.provider_errors import Reaction, Refusal
+from gapless.system import System
 
 RECEIPTS = "eth_getBlockReceipts"
 BLOCK = "eth_getBlockByNumber"
@@ -20,11 +21,11 @@ BLOCK = "eth_getBlockByNumber"
 
 def endpoint(known: Profile | None = None) -> Endpoint:
     spec = EndpointSpec("a", "https://host/key")
-    return Endpoint(spec, 8, known or Profile(), now=0.0, chance=lambda: 0.0)
+    return Endpoint(spec, 8, known or Profile(), System(clock=lambda: 0.0, chance=lambda: 0.0))
 
 
-def complaint(reaction: Reaction, wait: float | None = None, *, denied: bool = False) -> Complaint:
-    return Complaint(Refusal(reaction, wait_seconds=wait), "words", denied=denied)
+def complaint(reaction: Reaction, wait: float | None = None, *, denied: bool = False) -> CallError:
+    return CallError(Refusal(reaction, wait_seconds=wait), "words", denied=denied)
 
 
 def test_everything_learned_is_forgotten_and_so_tried_again() -> None:
@@ -114,7 +115,7 @@ def test_a_head_is_old_news_soon() -> None:
         (complaint(Reaction.AGAIN, 4.0), 4.0),
     ],
 )
-def test_how_long_it_rests(refused: Complaint, rests: float) -> None:
+def test_how_long_it_rests(refused: CallError, rests: float) -> None:
     it = endpoint()
     it.refused(refused, sent_at=0.0, now=1.0)
     assert it.ready_at() == pytest.approx(1.0 + rests)
@@ -145,7 +146,8 @@ def test_a_volley_of_failures_is_one() -> None:
 
 def test_a_key_is_in_no_trouble_however_it_came_about() -> None:
     url = "https://node.example/v2/S3CRETKEY"
-    endpoint = Endpoint(EndpointSpec("a", url), 8, Profile(), 0.0, lambda: 0.5)
+    system = System(clock=lambda: 0.0, chance=lambda: 0.5)
+    endpoint = Endpoint(EndpointSpec("a", url), 8, Profile(), system)
     endpoint.shrank("internal error for S3CRETKEY")
     assert endpoint.trouble == "internal error for …"
     endpoint.failed("no such key: s3cretkey", 0.0, 1.0)

@@ -7,23 +7,23 @@ from typing import Any
 
 import pytest
 
-from gapless.sources.reactions import Reaction
-from gapless.sources.rpc.envelope import Call, Heard, Unreadable, read, written
+from gapless.providers.envelope import BatchReply, Call, Unreadable, read, written
+from gapless.providers.provider_errors import Reaction
 
 IDS = (0, 1, 2)
 
 
-def heard(answer: Any, status: int = 200, ids: tuple[int, ...] = IDS) -> Heard:
+def heard(answer: Any, status: int = 200, ids: tuple[int, ...] = IDS) -> BatchReply:
     body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
     return read(body, status, ids)
 
 
-def results(found: Heard) -> dict[int, Any]:
+def results(found: BatchReply) -> dict[int, Any]:
     return {at: json.loads(bytes(raw)) for at, raw in found.results.items()}
 
 
-def reactions(found: Heard) -> list[tuple[int | None, Reaction]]:
-    return [(each.call, each.refusal.reaction) for each in found.complaints]
+def reactions(found: BatchReply) -> list[tuple[int | None, Reaction]]:
+    return [(each.call, each.refusal.reaction) for each in found.errors]
 
 
 def test_one_call_is_an_object_and_several_are_a_list() -> None:
@@ -39,14 +39,14 @@ def test_one_call_is_an_object_and_several_are_a_list() -> None:
 def test_answers_are_matched_by_id_in_any_order() -> None:
     found = heard([{"id": 2, "result": "c"}, {"id": "0", "result": None}, {"id": 1.0, "result": 5}])
     assert results(found) == {0: None, 1: 5, 2: "c"}
-    assert not found.complaints
+    assert not found.errors
 
 
 def test_what_is_not_for_us_is_missing() -> None:
     odd = [{"id": 9, "result": 1}, {"id": None, "result": 1}, {"id": "x", "result": 1}, {"id": 1}]
-    assert heard(odd) == Heard()
-    assert heard([]) == Heard()
-    assert heard({"id": 5, "result": 1}, ids=(4,)) == Heard()
+    assert heard(odd) == BatchReply()
+    assert heard([]) == BatchReply()
+    assert heard({"id": 5, "result": 1}, ids=(4,)) == BatchReply()
 
 
 def test_an_error_may_stand_beside_a_null_result() -> None:
@@ -81,7 +81,7 @@ def test_an_error_may_stand_beside_a_null_result() -> None:
 def test_one_object_speaks_for_the_whole_batch(answer: Any, status: int, reaction: str) -> None:
     found = heard(answer, status)
     assert not found.results
-    assert [each.refusal.reaction for each in found.complaints] == [Reaction[reaction]]
+    assert [each.refusal.reaction for each in found.errors] == [Reaction[reaction]]
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[{]", b"<html>", b"7", b'"x"', b"\xff", b"[" * 5000])

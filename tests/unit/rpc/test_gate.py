@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from gapless.sources.rpc.gate import Gate
+from gapless.providers.gate import Gate
 
 
 async def test_first_come_first_served_and_never_too_many() -> None:

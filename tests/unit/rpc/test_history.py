@@ -11,7 +11,7 @@ import pytest
 from gapless.core.errors import MissingHistory
 from gapless.devnode import Chain, DevNode, Limits
 from gapless.devnode.wire import Reply
-from gapless.sources.rpc import Call
+from gapless.providers import Call
 from tests.unit.rpc.nodes import Answering, Outspoken, block_calls, pool_of, truth
 
 WORDS = "missing trie node 5ab1 (path 0a) state is not available"

@@ -12,8 +12,15 @@ from hypothesis import strategies as st
 
 from gapless.devnode import Chain
 from gapless.devnode.wire import Reply
-from gapless.sources.rpc import http
-from gapless.sources.rpc.http import Http, Response, Timeouts, Trouble, _retry_after, unpacked
+from gapless.providers import http
+from gapless.providers.http import (
+    Http,
+    Response,
+    Timeouts,
+    TransportFailure,
+    _retry_after,
+    unpacked,
+)
 from tests.unit.rpc.nodes import Outspoken
 
 BODY = b'{"jsonrpc":"2.0","id":0,"result":"0x1"}' * 50
@@ -83,7 +90,7 @@ def test_a_body_that_unpacks_without_end_is_given_up(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(http, "MOST_BYTES", len(BODY))
     assert unpacked(Response(200, PACKED, "gzip", None)) == BODY
     for bomb in (gzip.compress(BODY + b" "), gzip.compress(BODY) + gzip.compress(b" ")):
-        with pytest.raises(Trouble, match="larger than"):
+        with pytest.raises(TransportFailure, match="larger than"):
             unpacked(Response(200, bomb, "gzip", None))
 
 
@@ -95,18 +102,18 @@ async def test_a_body_without_end_is_given_up(
         monkeypatch.setattr(http, "MOST_BYTES", size)
         assert len((await client.post(node.url, b"{}", calls=1, fresh=False)).body) == size
         monkeypatch.setattr(http, "MOST_BYTES", size - 1)
-        with pytest.raises(Trouble, match="larger than"):
+        with pytest.raises(TransportFailure, match="larger than"):
             await client.post(node.url, b"{}", calls=1, fresh=False)
 
 
 @given(st.integers(1, len(PACKED) - 1))
 def test_half_a_packed_body_is_trouble(size: int) -> None:
-    with pytest.raises(Trouble, match="damaged"):
+    with pytest.raises(TransportFailure, match="damaged"):
         unpacked(Response(200, PACKED[:size], "gzip", None))
 
 
 @given(st.binary(min_size=1))
 def test_what_is_not_packed_at_all_is_trouble(body: bytes) -> None:
     for encoding in ("gzip", "br"):
-        with pytest.raises(Trouble):
+        with pytest.raises(TransportFailure):
             unpacked(Response(200, body, encoding, None))

@@ -7,7 +7,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.sources.rpc.limits import CALM, PROBE_AFTER, Cap, Concurrency, Rest, delay
+from gapless.providers.limits import CALM, PROBE_AFTER, Cap, Concurrency, Rest, delay
 
 sizes = st.integers(1, 200)
 times = st.floats(0, 10, allow_nan=False)
@@ -40,7 +40,7 @@ def test_a_volley_of_refusals_halves_once(most: int, refusals: int) -> None:
 @given(st.integers(2, 64))
 def test_concurrency_grows_by_one_per_window(most: int) -> None:
     concurrency = Concurrency(most)
-    concurrency.believe(1, 0.0)
+    concurrency.restore(1, 0.0)
     for allowed in range(1, most):
         assert concurrency.allowed == allowed
         for _ in range(allowed):
@@ -59,7 +59,7 @@ def test_a_cap_finds_what_is_allowed(allowed: int, words: bool) -> None:
             refused += 1
             cap.refused(cap.value, now, allowed if words else None)
         else:
-            cap.held(cap.value, now)
+            cap.confirm(cap.value, now)
     assert cap.value <= allowed
     assert 2 * cap.value >= min(allowed, 100)
     assert refused <= 7
@@ -73,14 +73,14 @@ def test_a_cap_stays_within_its_bounds(events: list[tuple[str, int, float]]) -> 
     for what, used, passed in events:
         now, before = now + passed, cap.value
         if what == "held":
-            cap.held(used, now)
+            cap.confirm(used, now)
             assert before <= cap.value <= 2 * before
             assert cap.value in (before, min(2 * before, cap.ceiling(now)))
         elif what == "refused":
             cap.refused(used, now)
             assert cap.value <= max(2, used // 2, 2)
         else:
-            cap.eased(used)
+            cap.shrink(used)
         assert 2 <= cap.value <= 100
 
 
@@ -92,8 +92,8 @@ def test_a_word_that_is_no_help_is_ignored() -> None:
 
 def test_a_refusal_of_what_was_answered_before_is_an_exception_once() -> None:
     cap = Cap(20, 100)
-    cap.held(20, 0.0)
-    cap.held(40, 1.0)
+    cap.confirm(20, 0.0)
+    cap.confirm(40, 1.0)
     cap.refused(40, 2.0)
     assert (cap.value, cap.learned(2.0)) == (20, None)
     cap.refused(40, 3.0)
@@ -103,15 +103,15 @@ def test_a_refusal_of_what_was_answered_before_is_an_exception_once() -> None:
 def test_a_limit_is_probed_again_later() -> None:
     cap = Cap(20, 100)
     cap.refused(20, 0.0, word=10)
-    cap.held(10, PROBE_AFTER - 1)
+    cap.confirm(10, PROBE_AFTER - 1)
     assert (cap.value, cap.learned(PROBE_AFTER - 1)) == (10, 10)
-    cap.held(10, PROBE_AFTER)
+    cap.confirm(10, PROBE_AFTER)
     assert (cap.value, cap.learned(PROBE_AFTER)) == (20, None)
 
 
 def test_a_small_success_proves_no_room_for_more() -> None:
     cap = Cap(20, 100)
-    cap.held(3, 0.0)
+    cap.confirm(3, 0.0)
     assert cap.value == 20
 
 
@@ -124,7 +124,7 @@ def failing(cap: Cap, takes: int, requests: int) -> list[int]:
     for now in range(requests):
         sizes.append(cap.value)
         if cap.value <= takes:
-            cap.held(cap.value, now)
+            cap.confirm(cap.value, now)
         else:
             cap.failed(cap.value)
     return sizes
@@ -134,7 +134,7 @@ def test_a_single_failure_says_nothing_about_the_size() -> None:
     cap = Cap(20, 100)
     for now in range(50):
         assert not cap.failed(20)
-        cap.held(10, now)
+        cap.confirm(10, now)
     assert cap.value == 20
 
 
@@ -142,11 +142,11 @@ def test_a_size_that_was_answered_before_is_given_up_later() -> None:
     """Chance may be the reason; but not of a refusal by rate, where every attempt costs."""
     cap = Cap(20, 100)
     for now in range(5):
-        cap.held(20, now)
+        cap.confirm(20, now)
         assert [cap.failed(20) for _ in range(2)] == [False, False]
     assert cap.failed(20)
     assert cap.value == 10
-    cap.held(20, 6)
+    cap.confirm(20, 6)
     assert [cap.failed(10, limited=True) for _ in range(2)] == [False, True]
 
 
@@ -180,7 +180,7 @@ def test_a_rate_limit_is_no_limit_of_the_size() -> None:
     for now in range(10):
         for _ in range(2):
             cap.failed(cap.value, limited=True)
-        cap.held(1, now)
+        cap.confirm(1, now)
     assert cap.value < 20
     assert cap.learned(10) is None
 
@@ -191,7 +191,7 @@ def test_an_outage_teaches_nothing_about_the_size() -> None:
         cap.failed(cap.value)
     assert cap.value == 1
     for now in range(12):
-        cap.held(cap.value, now)
+        cap.confirm(cap.value, now)
     assert cap.learned(12) is None
     assert cap.value >= 20
 
@@ -204,7 +204,7 @@ def test_where_each_call_may_fail_its_batch_most_batches_are_answered(
     for now in range(600):
         used, sent = cap.value, sent + cap.value
         if chance.random() < (1 - share) ** used:
-            cap.held(used, now)
+            cap.confirm(used, now)
             answered += used
         else:
             cap.failed(used)

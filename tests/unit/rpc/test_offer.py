@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gapless.sources.rpc.limits import PROBE_AFTER
-from gapless.sources.rpc.offer import Offer
+from gapless.providers.limits import PROBE_AFTER
+from gapless.providers.offer import Offer
 
 RECEIPTS, BLOCK = "eth_getBlockReceipts", "eth_getBlockByNumber"
 

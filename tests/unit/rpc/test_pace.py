@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gapless.sources.rpc.limits import PROBE_AFTER
-from gapless.sources.rpc.pace import Pacer
+from gapless.providers.limits import PROBE_AFTER
+from gapless.providers.pace import Pacer
 
 Meter = Callable[[int, float], bool]
 
@@ -56,10 +56,10 @@ def run(pacer: Pacer, grants: Meter, start: float, end: float) -> tuple[float, f
         pacer.take(calls, now)
         if grants(calls, now):
             answered += calls
-            pacer.heard(calls, 0, now)
+            pacer.record(calls, 0, now)
         else:
             refused += calls
-            pacer.heard(0, calls, now)
+            pacer.record(0, calls, now)
             now += 0.05  # as long as an endpoint rests
     return answered / (end - start), refused / (end - start)
 
@@ -115,9 +115,9 @@ def test_one_refused_request_in_a_slow_second_paces_nothing() -> None:
     pacer = Pacer()
     for at in (0.0, 0.5):
         pacer.take(1, at)
-        pacer.heard(1, 0, at + 0.1)
+        pacer.record(1, 0, at + 0.1)
     pacer.take(20, 0.9)
-    pacer.heard(0, 20, 1.1)
+    pacer.record(0, 20, 1.1)
     assert pacer.rate == inf
 
 
@@ -135,7 +135,7 @@ def test_no_window_holds_more_calls_than_the_rate_and_one_batch(
     for calls, passed in batches:
         now += passed + pacer.wait(now + passed)
         pacer.take(calls, now)
-        pacer.heard(calls, 0, now)
+        pacer.record(calls, 0, now)
         sent.append((now, calls))
     for at, (start, _) in enumerate(sent):
         total = 0
@@ -158,18 +158,18 @@ def test_an_idle_time_says_nothing_about_the_provider() -> None:
     run(pacer, bucket(100), 0, 20)
     learned = pacer.rate
     pacer.take(5, 500.0)
-    pacer.heard(0, 5, 500.1)
+    pacer.record(0, 5, 500.1)
     pacer.take(5, 501.2)
-    pacer.heard(5, 0, 501.3)
+    pacer.record(5, 0, 501.3)
     assert pacer.rate >= 0.5 * learned
 
 
 def test_a_learned_rate_ages() -> None:
     pacer = Pacer()
-    pacer.believe(50.0, 100.0)
+    pacer.restore(50.0, 100.0)
     assert (pacer.rate, pacer.learned(100.0)) == (50.0, 50.0)
     assert pacer.learned(100.0 + PROBE_AFTER) is None
     for senseless in (0.0, -1.0, inf):
         other = Pacer()
-        other.believe(senseless, 0.0)
+        other.restore(senseless, 0.0)
         assert other.rate == inf

@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from gapless.chains.evm.queries import QUERIES
 from gapless.core.errors import MissingHistory, Unavailable, UsageError
 from gapless.devnode import Chain, DevNode, Limits, Pace
 from gapless.devnode.wire import Reply
-from gapless.sources.reactions import Reaction
-from gapless.sources.rpc import Call, EndpointSpec, Learned, Pool, Profile, Refused
+from gapless.providers import Call, EndpointSpec, Learned, Pool, Profile, Refused
+from gapless.providers.provider_errors import Reaction
 from tests.unit.rpc.nodes import Outspoken, block_calls, error, first, pool_of, truth
 from tests.waiting import eventually
 
@@ -297,7 +298,7 @@ def test_endpoints_are_told_apart() -> None:
     spec = EndpointSpec("a", "http://host/key")
     for specs in ([], [spec, spec]):
         with pytest.raises(UsageError, match="different names"):
-            Pool(specs)
+            Pool(specs, QUERIES)
     for url in ("", "host", "ftp://host", "http://", "http://[", "http://host:x/key"):
         with pytest.raises(UsageError, match="`a` has no usable URL") as refused:
             EndpointSpec("a", url)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from gapless.chains.evm.queries import QUERIES
 from gapless.core.errors import UsageError
 from gapless.devnode import Chain, DevNode
-from gapless.sources.rpc import Call, EndpointSpec, Pool, Profile, Providers, Share
-from gapless.sources.rpc.providers import Rested, fingerprint
+from gapless.providers import Call, EndpointSpec, Pool, Profile, Providers, Share
+from gapless.providers.registry import Rested, fingerprint
+from gapless.system import System
 from gapless.telemetry import metrics
 from tests.unit.rpc.nodes import Outspoken, error, first
 
@@ -24,9 +26,9 @@ async def test_pools_on_one_url_share_its_endpoint(chain: Chain) -> None:
     async with (
         DevNode(chain) as node,
         Providers(workers=3) as providers,
-        Pool([spec(node)], providers=providers, max_calls=2) as one,
-        Pool([spec(node)], providers=providers) as two,
-        Pool([spec(node, key="another")], providers=providers) as other,
+        Pool([spec(node)], QUERIES, providers=providers, max_calls=2) as one,
+        Pool([spec(node)], QUERIES, providers=providers) as two,
+        Pool([spec(node, key="another")], QUERIES, providers=providers) as other,
     ):
         await one.ask(HEAD)
         await two.ask(HEAD)
@@ -40,16 +42,16 @@ async def test_pools_on_one_url_share_its_endpoint(chain: Chain) -> None:
 
 async def test_each_pool_insists_on_its_own_chain(chain: Chain) -> None:
     async with DevNode(chain) as node, Providers() as providers:
-        async with Pool([spec(node)], providers=providers) as one:
+        async with Pool([spec(node)], QUERIES, providers=providers) as one:
             await one.ask(HEAD)
-        async with Pool([spec(node)], providers=providers, chain_id=5) as two:
+        async with Pool([spec(node)], QUERIES, providers=providers, chain_id=5) as two:
             with pytest.raises(UsageError, match="is on chain 1337, not 5"):
                 await two.ask(HEAD)
 
 
 async def test_two_names_of_one_url_are_one_endpoint_at_the_lower_rate(chain: Chain) -> None:
     async with DevNode(chain) as node, Providers() as providers:
-        pool = Pool([spec(node, "a"), spec(node, "b", rps=5)], providers=providers)
+        pool = Pool([spec(node, "a"), spec(node, "b", rps=5)], QUERIES, providers=providers)
         assert pool.names == {"a"}
         assert providers.endpoint(spec(node, "c", rps=9), Profile()).spec.rps == 5
 
@@ -71,7 +73,7 @@ async def test_a_rest_reaches_another_process_and_does_not_grow_on_the_way(chain
         Providers() as there,
     ):
         specs = [spec(node, "a"), spec(good, "b")]
-        async with Pool(specs, providers=here) as pool:
+        async with Pool(specs, QUERIES, providers=here) as pool:
             await pool.ask(HEAD, avoid=["b"])
         told = here.rests()
         assert [*told] == [fingerprint(specs[0].url)]
@@ -85,7 +87,7 @@ async def test_a_rest_reaches_another_process_and_does_not_grow_on_the_way(chain
 
 async def test_short_and_past_rests_are_not_passed_on() -> None:
     now = 100.0
-    providers = Providers(clock=lambda: now)
+    providers = Providers(system=System(clock=lambda: now))
     endpoint = providers.endpoint(EndpointSpec("a", "https://host/key"), Profile())
     endpoint.rest(now, 0.5)
     assert providers.rests() == {}

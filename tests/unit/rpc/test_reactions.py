@@ -11,8 +11,8 @@ import pytest
 from gapless.core.errors import MissingHistory, Unavailable
 from gapless.devnode import Chain, DevNode
 from gapless.devnode.wire import Reply
-from gapless.sources.reactions import Reaction, understand
-from gapless.sources.rpc import Call, Pool, Refused
+from gapless.providers import Call, Pool, Refused
+from gapless.providers.provider_errors import Reaction, classify
 from tests.data.test_rpc_errors import RECORDED, of, recorded
 from tests.unit.rpc.nodes import Outspoken, block_calls, error, first, pool_of, truth
 
@@ -152,6 +152,6 @@ async def test_the_suggestion_reaches_the_caller(chain: Chain) -> None:
 
 
 def test_an_unknown_block_is_absent() -> None:
-    assert understand("Unknown block", -39001).reaction is Reaction.ABSENT
+    assert classify("Unknown block", -39001).reaction is Reaction.ABSENT
     tag = "'finalized' tag not supported on pre-merge network"
-    assert understand(tag, -32000).reaction is Reaction.GIVE_UP
+    assert classify(tag, -32000).reaction is Reaction.GIVE_UP

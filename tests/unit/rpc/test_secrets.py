@@ -11,7 +11,7 @@ import pytest
 from gapless.core.errors import GaplessError
 from gapless.devnode import Chain, DevNode
 from gapless.devnode.wire import Reply
-from gapless.sources.rpc import Call, EndpointSpec, Timeouts
+from gapless.providers import Call, EndpointSpec, Timeouts
 from tests.unit.rpc.nodes import KEY, Outspoken, block_calls, error, first, pool_of
 
 ECHO = f"project {KEY} at https://user:{KEY}@node.example/v2/{KEY}?k={KEY}"

@@ -10,8 +10,8 @@ import pytest
 
 from gapless.devnode import Chain, DevNode, Limits, Metering
 from gapless.devnode.wire import Ending, Reply
-from gapless.sources.reactions import Reaction
-from gapless.sources.rpc import Refused
+from gapless.providers import Refused
+from gapless.providers.provider_errors import Reaction
 from tests.unit.rpc.nodes import Outspoken, block_calls, error, pool_of, truth
 
 HEIGHTS = range(30)

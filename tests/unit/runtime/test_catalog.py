@@ -14,7 +14,7 @@ RAISES = {
     "an exit": ("raise SystemExit(3)", "SystemExit: 3"),
     "a secret": ("raise OSError('https://user:pw@h/KEY')", "https://h/…"),
     "a generator for a job": (
-        "import gapless\n@gapless.job(partitions=gapless.blocks())\ndef j(c, x): yield",
+        "import gapless\n@gapless.job(partitions=gapless.block_heights())\ndef j(c, x): yield",
         "`j` is a generator",
     ),
 }

@@ -48,12 +48,12 @@ def test_what_is_no_function_is_refused(
     wrong: Callable[..., Any], reason: str, name: str | None
 ) -> None:
     with pytest.raises(UsageError, match=reason) as refused:
-        gapless.job(partitions=gapless.blocks(), name=name)(wrong)
+        gapless.job(partitions=gapless.block_heights(), name=name)(wrong)
     assert refused.value.hint
 
 
 def test_functions_and_methods_are_jobs() -> None:
-    declare = gapless.job(partitions=gapless.blocks(), timeout=1.5)
+    declare = gapless.job(partitions=gapless.block_heights(), timeout=1.5)
     assert declare(async_function).is_async
     assert declare(Callers().method).is_async
     assert not declare(function).is_async
@@ -63,4 +63,4 @@ def test_functions_and_methods_are_jobs() -> None:
 @pytest.mark.parametrize("timeout", [0, -1, 0.01])
 def test_a_timeout_has_a_least(timeout: float) -> None:
     with pytest.raises(UsageError, match="timeout is"):
-        gapless.job(partitions=gapless.blocks(), timeout=timeout)(function)
+        gapless.job(partitions=gapless.block_heights(), timeout=timeout)(function)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from gapless.blocks.request import wish_for
 from gapless.config import Config, Retry
 from gapless.core.retry import RetryKind, RetryPolicy
-from gapless.runtime.wishes import wish_for
 
 
 def retry(kind: RetryKind, config: Config | None = None, *, detached: bool = False) -> RetryPolicy:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gapless.schema import LOGS, TABLES, TRANSACTIONS, Column, Kind, Table
+from gapless.chains.evm.tables import LOGS, TABLES, TRANSACTIONS
+from gapless.schema import Column, Kind, Table
 from gapless.schema.arrow import arrow_schema
 from gapless.schema.digest import MODULUS, digest
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from gapless.sinks import Sink, open_sink
+from gapless.chains.opening import open_sink
+from gapless.sinks import Sink
 
 
 @pytest.fixture(params=["blocks.db", "blocks/"])

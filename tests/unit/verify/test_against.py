@@ -7,6 +7,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gapless.chains.evm.tables import BLOCKS
 from gapless.core.ranges import RangeSet, Span
 from gapless.sinks import Sink
 from gapless.verification import Finding, compare
@@ -21,9 +22,9 @@ async def test_another_branch_is_found(sink: Sink) -> None:
         found: bytes = rows_of("blocks", Span(height, height), branch=1)["hash"][0].as_py()
         return found
 
-    assert await compare(sink, CHAIN_ID, [10, 15, FORK - 1], hash_of) == []
+    assert await compare(sink, BLOCKS, CHAIN_ID, [10, 15, FORK - 1], hash_of) == []
     words = "the node has another block at this height"
-    assert await compare(sink, CHAIN_ID, [10, FORK, FORK + 1, 30, 35], hash_of) == [
+    assert await compare(sink, BLOCKS, CHAIN_ID, [10, FORK, FORK + 1, 30, 35], hash_of) == [
         Finding("hash", "blocks", Span(FORK, FORK + 1), words),
         Finding("hash", "blocks", Span(30, 30), words),
     ]

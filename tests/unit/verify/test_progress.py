@@ -10,11 +10,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from gapless.chains.evm.tables import TABLES
+from gapless.chains.opening import open_sink
 from gapless.cli.app import main
 from gapless.cli.verify import RowProgress
 from gapless.core.ranges import Span
-from gapless.schema import TABLES
-from gapless.sinks import open_sink
 from tests.conformance.sink.stage import batch, rows_of
 
 ROWS = 1_000_000

@@ -12,14 +12,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gapless.chains import network_of_chain
+from gapless.chains.evm.tables import TABLES
+from gapless.chains.opening import open_sink
 from gapless.core.ranges import RangeSet, Span
-from gapless.networks import network_of_chain
-from gapless.schema import TABLES, table
 from gapless.schema.digest import digest
-from gapless.sinks import Access, Request, Sink, open_sink
+from gapless.sinks import Access, Request, Sink
 from gapless.verification import Finding, Report, Verification, check
 from gapless.verification import deep as deep_look
 from tests.conformance.sink.stage import CHAIN_ID, FORK, HEADERS, PROVEN, batch, rows_of
+from tests.evm import table
 
 
 @pytest.fixture(autouse=True)

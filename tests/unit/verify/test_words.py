@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from gapless.blocks.stores import span_of
 from gapless.cli.render_verify import repair, report_text, verdict
 from gapless.core.errors import BadSelector
 from gapless.core.ranges import RangeSet, Span
-from gapless.runtime.stores import span_of
 from gapless.verification import Anchored, Coverage, Finding, Report, Reproven
 from gapless.views.figures import spans_text
 from gapless.views.verify import report_view

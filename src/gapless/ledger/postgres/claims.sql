@@ -14,8 +14,8 @@
 b.queue = :queue AND b.state IN ('PENDING', 'RUNNING') AND b.stopping IS NULL
   AND (:only::text IS NULL OR b.id = :only)
   AND NOT EXISTS (SELECT 1 FROM json_array_elements_text(:tried::json) AS t(id) WHERE t.id = b.id)
-  AND EXISTS (SELECT 1 FROM json_array_elements(:jobs::json) j
-              WHERE j ->> 0 = b.job AND (j ->> 1)::bigint = b.job_version)
+  AND EXISTS (SELECT 1 FROM (@JobVersion(jobs)) AS j
+              WHERE j.job = b.job AND j.job_version = b.job_version)
   AND (SELECT count(*)
        FROM (SELECT c.due FROM gapless.chunks c
              WHERE c.backfill_id = b.id AND c.status = 'RUNNING'
@@ -56,8 +56,7 @@ coalesce((SELECT c.due FROM gapless.chunks c
 
 -- name: lock_candidate
 -- A random backfill with work, among those that nobody else holds.
-SELECT b.id, b.job, b.job_version, b.spec, b.selection, b.retry, b.lease_seconds, b.group_name,
-       b.timeout
+SELECT @b.Candidate
 FROM gapless.backfills b
 WHERE @has_work
 ORDER BY random()
@@ -70,8 +69,7 @@ SELECT 1 FROM gapless.backfills b WHERE @has_work LIMIT 1
 
 -- name: await_candidate
 -- A random backfill with work, once whoever holds it is done.
-SELECT b.id, b.job, b.job_version, b.spec, b.selection, b.retry, b.lease_seconds, b.group_name,
-       b.timeout
+SELECT @b.Candidate
 FROM gapless.backfills b
 WHERE @has_work
 ORDER BY random()
@@ -80,8 +78,7 @@ FOR NO KEY UPDATE
 
 -- name: expired
 -- Leases that ended, or that a clock which jumped back has put out of reach.
-SELECT c.chunk_index, c.rank, c.first, c.last, c.fence, c.attempts, c.lost, c.last_processed,
-       c.failed_behind, c.holes, c.claim_id, c.owner
+SELECT @c.ExpiredChunk
 FROM gapless.chunks c
 WHERE c.backfill_id = :id AND c.status = 'RUNNING'
   AND NOT (c.due > @now AND c.due <= @now + 1 + (SELECT b.lease_seconds FROM gapless.backfills b
@@ -91,9 +88,7 @@ FOR UPDATE SKIP LOCKED
 
 -- name: inspect
 -- The locked backfill, its room, and whether leases have ended or failed chunks are due.
-SELECT b.job, b.job_version, b.spec, b.selection, b.chunk_total, b.planned, b.run_order,
-       b.retry, b.lease_seconds, b.group_name, b.timeout, b.state, b.state_version, b.stopping,
-       @room, @lease_over, @failed_due
+SELECT @b.LockedBackfill, @room AS room, @lease_over AS has_expired, @failed_due AS has_due
 FROM gapless.backfills b
 WHERE b.id = :id
 
@@ -114,8 +109,7 @@ SET status = 'RUNNING', owner = :owner, claim_id = :claim_id, due = @now + :leas
 FROM next
 WHERE (c.backfill_id, c.chunk_index) BETWEEN (:id, next.chunk_index) AND (:id, next.chunk_index)
   AND c.status || '' = 'FAILED'
-RETURNING c.chunk_index, c.rank, c.first, c.last, c.fence, c.attempts, c.lost, c.last_processed,
-          c.failed_behind, c.holes
+RETURNING @c.LeasedChunk
 
 -- name: take_pending
 -- As many as there is room for; if `guarded`, none while ended leases or due failures come before.
@@ -134,13 +128,11 @@ SET status = 'RUNNING', owner = :owner, claim_id = :claim_id, due = @now + :leas
 FROM next
 WHERE (c.backfill_id, c.chunk_index) BETWEEN (:id, next.chunk_index) AND (:id, next.chunk_index)
   AND c.status || '' = 'PENDING'
-RETURNING c.chunk_index, c.rank, c.first, c.last, c.fence, c.attempts, c.lost, c.last_processed,
-          c.failed_behind, c.holes
+RETURNING @c.LeasedChunk
 
 -- name: claimed_before
 -- What an earlier try of this claim took, if its reply was lost.
-SELECT backfill_id, chunk_index, rank, first, last, fence, attempts, lost, last_processed,
-       failed_behind, holes
+SELECT @ReclaimedChunk
 FROM gapless.chunks
 WHERE status = 'RUNNING' AND claim_id = :claim_id
 
@@ -148,22 +140,17 @@ WHERE status = 'RUNNING' AND claim_id = :claim_id
 -- Chunks :low to :high with their events; an index planned before is left as it is. Nobody else
 -- plans while the backfill is locked, so looking first is enough, and cheaper than ON CONFLICT.
 WITH wanted AS MATERIALIZED (
-    SELECT b.id, n AS chunk_index, n * b.chunk_size AS first,
-           least((n + 1) * b.chunk_size, b.partitions) - 1 AS last
+    SELECT b.id AS backfill_id, n AS chunk_index, @chunk_rank AS rank, @chunk_first AS first,
+           @chunk_last AS last
     FROM gapless.backfills b, generate_series(:low::bigint, :high::bigint) AS n
     WHERE b.id = :id
       AND (SELECT true FROM gapless.chunks c
            WHERE c.backfill_id = b.id AND c.chunk_index = n) IS NULL
 ), fresh AS (
     INSERT INTO gapless.chunks (backfill_id, chunk_index, rank, first, last, status, planned_at)
-    SELECT id, chunk_index, chunk_index * :direction::bigint, first, last, 'PENDING', @now
-    FROM wanted
-), told AS (
-    INSERT INTO gapless.events (idempotency_key, backfill_id, type, payload, actor, at)
-    SELECT 'backfill_chunk:' || id || ':' || chunk_index, id, 'BackfillChunkPlanned',
-           '{"chunk_index":' || chunk_index || ',"first":' || first || ',"last":' || last || '}',
-           :actor, @now
-    FROM wanted
+    SELECT backfill_id, chunk_index, rank, first, last, 'PENDING', @now FROM wanted
+), recorded AS (
+    INSERT INTO gapless.events (@NewEvent, actor, at) SELECT @planned_event, :actor, @now FROM wanted
 )
 UPDATE gapless.backfills SET planned = planned + :high - :low + 1 WHERE id = :id
 
@@ -172,16 +159,16 @@ UPDATE gapless.backfills SET planned = planned + :high - :low + 1 WHERE id = :id
 -- What was due before that waits for room, not for time.
 SELECT min((SELECT min(c.due) FROM gapless.chunks c
             WHERE c.backfill_id = b.id AND c.status = 'FAILED'
-              AND c.due > @now - :since::float8)) - @now,
+              AND c.due > @now - :since::float8)) - @now AS retry,
        min((SELECT min(c.due) FROM gapless.chunks c
             WHERE c.backfill_id = b.id AND c.status = 'RUNNING'
-              AND c.due > @now - :since::float8)) - @now
+              AND c.due > @now - :since::float8)) - @now AS lease
 FROM gapless.backfills b
 WHERE b.queue IN (SELECT json_array_elements_text(:queues::json))
   AND b.state IN ('PENDING', 'RUNNING')
 
 -- name: active_jobs
-SELECT DISTINCT job, job_version
+SELECT DISTINCT @JobVersion
 FROM gapless.backfills
 WHERE queue IN (SELECT json_array_elements_text(:queues::json))
   AND state IN ('PENDING', 'RUNNING', 'PAUSED')

@@ -1,11 +1,10 @@
 -- Creating, steering and ending backfills.
 
 -- name: append_events
--- Items: [idempotency_key, backfill_id, type, payload]
-INSERT INTO gapless.events (idempotency_key, backfill_id, type, payload, actor, at)
-SELECT item ->> 0, item ->> 1, item ->> 2, item ->> 3, :actor, @now
-FROM json_array_elements(:items::json) WITH ORDINALITY AS given(item, nth)
-ORDER BY nth
+INSERT INTO gapless.events (@NewEvent, actor, at)
+SELECT @NewEvent, :actor, @now
+FROM (@NewEvent(items)) AS item
+ORDER BY ordinality
 ON CONFLICT DO NOTHING
 RETURNING idempotency_key
 
@@ -18,33 +17,28 @@ ON CONFLICT (hash) DO UPDATE SET data = excluded.data WHERE s.data <> excluded.d
 SELECT data FROM gapless.selections WHERE hash = :hash
 
 -- name: add_backfill
-INSERT INTO gapless.backfills (
-    id, job, job_version, spec, selector, selection, partitions, chunk_size, chunk_total,
-    max_concurrent_runs, queue, run_order, retry, retry_longest, lease_seconds, timeout,
-    state, state_version, parent_backfill_id, retry_request_id, group_name, created_at)
-VALUES (
-    :id, :job, :job_version, :spec, :selector, :selection, :partitions, :chunk_size, :chunk_total,
-    :max_concurrent_runs, :queue, :run_order, :retry, :retry_longest, :lease_seconds, :timeout,
-    'PENDING', 0, :parent_backfill_id, :retry_request_id, :group_name, @now)
+INSERT INTO gapless.backfills (@NewBackfill, created_at)
+VALUES (@:NewBackfill, @now)
 ON CONFLICT DO NOTHING
 RETURNING id
 
 -- name: lock_backfill
-SELECT id, state, state_version, stopping FROM gapless.backfills WHERE id = :id FOR NO KEY UPDATE
+SELECT @LifecycleRow FROM gapless.backfills WHERE id = :id FOR NO KEY UPDATE
 
--- name: tally
+-- name: open_work
 -- What is left of a locked backfill: running chunks, whether any wait, unplanned and dead ones.
 SELECT (SELECT count(*) FROM (SELECT FROM gapless.chunks c
                               WHERE c.backfill_id = b.id AND c.status = 'RUNNING'
-                              ORDER BY c.due) AS running),
+                              ORDER BY c.due) AS r) AS running,
        (SELECT c.rank FROM gapless.chunks c
         WHERE c.backfill_id = b.id AND c.status = 'PENDING'
         ORDER BY c.rank LIMIT 1) IS NOT NULL
        OR (SELECT c.due FROM gapless.chunks c
            WHERE c.backfill_id = b.id AND c.status = 'FAILED'
-           ORDER BY c.due LIMIT 1) IS NOT NULL,
-       b.chunk_total - b.planned,
+           ORDER BY c.due LIMIT 1) IS NOT NULL AS waiting,
+       b.chunk_total - b.planned AS unplanned,
        coalesce((SELECT sum(n.abandoned) FROM gapless.counts n WHERE n.backfill_id = b.id), 0)::bigint
+         AS abandoned
 FROM gapless.backfills b
 WHERE b.id = :id
 
@@ -120,7 +114,7 @@ WHERE b.state IN ('PENDING', 'RUNNING', 'PAUSED')
 
 -- name: first_error
 -- What went wrong first, in the order of the run.
-SELECT chunk_index, error_class, error_message, first, last, last_processed, holes
+SELECT @DeadChunk
 FROM gapless.chunks
 WHERE backfill_id = :id AND status = 'ABANDONED'
 ORDER BY rank LIMIT 1
@@ -135,7 +129,7 @@ SELECT selection FROM gapless.backfills
 WHERE parent_backfill_id = :parent AND retry_request_id LIKE 'dead:%'
 
 -- name: incomplete
-SELECT chunk_index, first, last, last_processed, holes
+SELECT @ChunkProgress
 FROM gapless.chunks
 WHERE backfill_id = :id AND status <> 'COMPLETE'
 
@@ -144,14 +138,14 @@ INSERT INTO gapless.groups (name, hook) VALUES (:name, :hook)
 ON CONFLICT (name) DO UPDATE SET hook = excluded.hook
 
 -- name: lock_group
-SELECT epoch, completed_seen, hook FROM gapless.groups WHERE name = :name FOR UPDATE
+SELECT @Group FROM gapless.groups WHERE name = :name FOR UPDATE
 
 -- name: drained
 -- Groups without a pending or running chunk in which something completed since the last epoch.
 SELECT g.name,
        (SELECT coalesce(sum(n.complete), 0)::bigint
         FROM gapless.backfills b JOIN gapless.counts n ON n.backfill_id = b.id
-        WHERE b.group_name = g.name)
+        WHERE b.group_name = g.name) AS completed
 FROM gapless.groups g
 WHERE (:names::json IS NULL OR g.name IN (SELECT json_array_elements_text(:names)))
   AND CASE

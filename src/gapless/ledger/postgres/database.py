@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -34,7 +34,9 @@ from gapless.ledger.database import (
     Body,
     Row,
     Transaction,
+    named,
 )
+from gapless.ledger.fragments import Dialect
 from gapless.ledger.postgres.listener import CHANNEL, listen
 from gapless.postgres import failures
 from gapless.postgres.connections import Connection, Connections
@@ -43,10 +45,21 @@ from gapless.postgres.url import HINT, split
 
 T = TypeVar("T")
 
-STATEMENTS = sql.load(
-    __package__,
+_TYPES = {int: "bigint", float: "float8", str: "text"}
+
+
+def _items(parameter: str, types: Mapping[str, type]) -> str:
+    columns = ", ".join(f"{name} {_TYPES[kind]}" for name, kind in types.items())
+    rows = f"json_to_recordset(:{parameter}::json) AS ({columns})"
+    return f"SELECT * FROM ROWS FROM ({rows}) WITH ORDINALITY"  # noqa: S608 - our own names
+
+
+DIALECT = Dialect(
     now="coalesce(:now::float8, date_part('epoch', statement_timestamp()))",
+    least="least",
+    items=_items,
 )
+STATEMENTS = sql.load(__package__, DIALECT)
 NUMBERED = {name: statement.numbered() for name, statement in STATEMENTS.items()}
 FORCED = (
     "SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL jit = off;"
@@ -95,10 +108,14 @@ class PostgresTransaction:
         text = NUMBERED[statement]
         return await self._connection.fetch(text, values, prepared=self._prepared)
 
-    async def fetch_if_free(self, statement: str, **parameters: Any) -> list[Row]:
+    async def fetch_as(self, kind: type[T], statement: str, **parameters: Any) -> list[T]:
+        rows = await self.fetch(statement, **parameters)
+        return named(kind, [*rows[0].keys()], rows) if rows else []
+
+    async def fetch_if_free(self, kind: type[T], statement: str, **parameters: Any) -> list[T]:
         await self._connection.execute(f"SAVEPOINT waiting; {BRIEFLY}")
         try:
-            rows = await self.fetch(statement, **parameters)
+            rows = await self.fetch_as(kind, statement, **parameters)
         except asyncpg.LockNotAvailableError:
             await self._connection.execute("ROLLBACK TO waiting")
             return []
@@ -132,21 +149,21 @@ class SessionTransaction(PostgresTransaction):
         self._over = True
 
     async def fetch(self, statement: str, **parameters: Any) -> list[Row]:
-        with self._telling():
+        with self._translate_errors():
             return await super().fetch(statement, **parameters)
 
     async def execute(self, text: str, **parameters: Any) -> list[Row]:
         sql.refuse_ending(text)
-        with self._telling():
+        with self._translate_errors():
             return await super().execute(text, **parameters)
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[asyncpg.Connection]:
-        with self._telling():
+        with self._translate_errors():
             yield self._connection.raw
 
     @contextlib.contextmanager
-    def _telling(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         if self._over:
             raise BadJob(OVER, hint=OVER_HINT)
         try:

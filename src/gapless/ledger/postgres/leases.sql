@@ -2,50 +2,47 @@
 -- `claims.sql` says why the conditions are written as they are.
 
 -- name: heartbeat
--- Items: [chunk_index, fence, claim_id, last_processed, holes]; a late one takes nothing back.
--- In a run, `last_processed` first only grows; once it stands, the holes only shrink.
--- A chunk whose row is locked, by a transaction of its own job mostly, is left out.
+-- A late one takes nothing back: in a run, `last_processed` first only grows; once it has reached
+-- the end, the holes only shrink. A chunk whose row is locked, mostly by a transaction of its own
+-- job, is left out.
 WITH free AS MATERIALIZED (
-    SELECT c.chunk_index, item
-    FROM json_array_elements(:items::json) AS item, gapless.chunks c
-    WHERE (c.backfill_id, c.chunk_index) BETWEEN (:id, (item ->> 0)::bigint)
-                                             AND (:id, (item ->> 0)::bigint)
+    SELECT item.*
+    FROM (@Beat(items)) AS item, gapless.chunks c
+    WHERE (c.backfill_id, c.chunk_index) BETWEEN (:id, item.chunk_index)
+                                             AND (:id, item.chunk_index)
     FOR UPDATE OF c SKIP LOCKED)
 UPDATE gapless.chunks c
 SET due = @now + (SELECT b.lease_seconds FROM gapless.backfills b WHERE b.id = :id),
-    last_processed = greatest(c.last_processed, (item ->> 3)::bigint),
+    last_processed = greatest(c.last_processed, free.last_processed),
     holes = CASE
-        WHEN (coalesce((item ->> 3)::bigint, -1),
+        WHEN (coalesce(free.last_processed, -1),
               (SELECT coalesce(sum((h ->> 0)::bigint - (h ->> 1)::bigint - 1), 0)
-               FROM json_array_elements((item ->> 4)::json) AS h))
+               FROM json_array_elements(free.holes::json) AS h))
           >= (coalesce(c.last_processed, -1),
               (SELECT coalesce(sum((h ->> 0)::bigint - (h ->> 1)::bigint - 1), 0)
                FROM json_array_elements(c.holes::json) AS h))
-        THEN item ->> 4 ELSE c.holes END
+        THEN free.holes ELSE c.holes END
 FROM free
 WHERE (c.backfill_id, c.chunk_index) BETWEEN (:id, free.chunk_index) AND (:id, free.chunk_index)
-  AND c.status || '' = 'RUNNING' AND c.fence = (item ->> 1)::bigint AND c.claim_id = item ->> 2
+  AND c.status || '' = 'RUNNING' AND c.fence = free.fence AND c.claim_id = free.claim_id
 RETURNING c.chunk_index
 
 -- name: signals
-SELECT state, stopping FROM gapless.backfills WHERE id = :id
+SELECT @Signals FROM gapless.backfills WHERE id = :id
 
 -- name: complete
--- Items: [chunk_index, fence, claim_id]
 WITH ended AS (
     UPDATE gapless.chunks c
     SET status = 'COMPLETE', last_processed = c.last, holes = NULL, due = NULL, ended_at = @now,
         error_class = NULL, error_message = NULL
-    FROM json_array_elements(:items::json) AS item
-    WHERE (c.backfill_id, c.chunk_index) BETWEEN (:id, (item ->> 0)::bigint)
-                                             AND (:id, (item ->> 0)::bigint)
-      AND c.status || '' = 'RUNNING' AND c.fence = (item ->> 1)::bigint AND c.claim_id = item ->> 2
-    RETURNING c.chunk_index
-), told AS (
-    INSERT INTO gapless.events (idempotency_key, backfill_id, type, payload, actor, at)
-    SELECT 'chunk_ended:' || :id || ':' || chunk_index, :id, 'ChunkEnded',
-           '{"chunk_index":' || chunk_index || ',"status":"COMPLETE"}', :actor, @now
-    FROM ended
+    FROM (@HeldChunk(items)) AS item
+    WHERE (c.backfill_id, c.chunk_index) BETWEEN (:id, item.chunk_index)
+                                             AND (:id, item.chunk_index)
+      AND c.status || '' = 'RUNNING' AND c.fence = item.fence AND c.claim_id = item.claim_id
+    RETURNING c.backfill_id, c.chunk_index
+), recorded AS (
+    INSERT INTO gapless.events (@NewEvent, actor, at)
+    SELECT @completed_event, :actor, @now FROM ended
 ), counted AS (
     INSERT INTO gapless.counts AS n (backfill_id, shard, complete)
     SELECT :id, :shard, count(*) FROM ended HAVING count(*) > 0
@@ -57,7 +54,7 @@ SELECT chunk_index FROM ended
 -- Ends a run in an error: FAILED until `delay` is over, or ABANDONED.
 UPDATE gapless.chunks
 SET status = :status::text, attempts = :attempts, lost = :lost, due = @now + :delay::float8,
-    last_processed = :last_processed::bigint, failed_behind = :last_processed::bigint,
+    last_processed = :last_processed::bigint, last_failure_position = :last_processed::bigint,
     holes = :holes, error_class = :error_class, error_message = :error_message,
     ended_at = CASE :status WHEN 'ABANDONED' THEN @now END
 WHERE backfill_id = :id AND chunk_index = :chunk_index AND status || '' = 'RUNNING'

@@ -5,15 +5,14 @@
 
 -- name: lock_candidate
 -- A random backfill of the queue with room and something to do; the whole ledger is locked already.
-SELECT b.id, b.job, b.job_version, b.spec, b.selection, b.retry, b.lease_seconds, b.group_name,
-       b.timeout
+SELECT @b.Candidate
 FROM backfills b
 WHERE b.queue = :queue
   AND b.state IN ('PENDING', 'RUNNING', 'PAUSED') AND b.state <> 'PAUSED' AND b.stopping IS NULL
   AND (:only IS NULL OR b.id = :only)
   AND b.id NOT IN (SELECT value FROM json_each(:tried))
-  AND EXISTS (SELECT 1 FROM json_each(:jobs) j
-              WHERE j.value ->> 0 = b.job AND j.value ->> 1 = b.job_version)
+  AND EXISTS (SELECT 1 FROM (@JobVersion(jobs)) AS j
+              WHERE j.job = b.job AND j.job_version = b.job_version)
   AND (SELECT count(*) FROM chunks c INDEXED BY chunks_running
        WHERE c.backfill_id = b.id AND c.status = 'RUNNING'
          AND c.due > @now AND c.due <= @now + b.lease_seconds + 1) < b.max_concurrent_runs
@@ -31,8 +30,7 @@ SELECT 1 WHERE false
 
 -- name: await_candidate
 -- What another transaction holds, after its end: here nobody else is in one.
-SELECT b.id, b.job, b.job_version, b.spec, b.selection, b.retry, b.lease_seconds, b.group_name,
-       b.timeout
+SELECT @b.Candidate
 FROM backfills b
 WHERE false
 
@@ -60,8 +58,7 @@ WHERE false
 
 -- name: expired
 -- Leases that ended, or that a clock which jumped back has put out of reach.
-SELECT c.chunk_index, c.rank, c.first, c.last, c.fence, c.attempts, c.lost, c.last_processed,
-       c.failed_behind, c.holes, c.claim_id, c.owner
+SELECT @c.ExpiredChunk
 FROM backfills b
 JOIN chunks c INDEXED BY chunks_running ON c.backfill_id = b.id
 WHERE b.id = :id AND c.status = 'RUNNING'
@@ -69,9 +66,7 @@ WHERE b.id = :id AND c.status = 'RUNNING'
 
 -- name: inspect
 -- The locked backfill, its room, and whether leases have ended or failed chunks are due.
-SELECT b.job, b.job_version, b.spec, b.selection, b.chunk_total, b.planned, b.run_order,
-       b.retry, b.lease_seconds, b.group_name, b.timeout, b.state, b.state_version, b.stopping,
-       @room, @lease_over, @failed_due
+SELECT @b.LockedBackfill, @room AS room, @lease_over AS has_expired, @failed_due AS has_due
 FROM backfills b
 WHERE b.id = :id
 
@@ -87,8 +82,7 @@ FROM (SELECT chunk_index, row_number() OVER () AS nth
             WHERE backfill_id = :id AND status = 'FAILED' AND due > @now + :longest + 1
             LIMIT :k)) AS due_now
 WHERE backfill_id = :id AND chunks.chunk_index = due_now.chunk_index
-RETURNING chunk_index, rank, first, last, fence, attempts, lost, last_processed, failed_behind,
-          holes;
+RETURNING @LeasedChunk;
 UPDATE fence SET value = value + changes() WHERE changes() > 0
 
 -- name: take_pending
@@ -105,14 +99,12 @@ FROM (SELECT chunk_index, row_number() OVER () AS nth
                    FROM backfills b
                    WHERE b.id = :id))) AS next
 WHERE backfill_id = :id AND chunks.chunk_index = next.chunk_index
-RETURNING chunk_index, rank, first, last, fence, attempts, lost, last_processed, failed_behind,
-          holes;
+RETURNING @LeasedChunk;
 UPDATE fence SET value = value + changes() WHERE changes() > 0
 
 -- name: claimed_before
 -- What an earlier try of this claim took, if its reply was lost.
-SELECT backfill_id, chunk_index, rank, first, last, fence, attempts, lost, last_processed,
-       failed_behind, holes
+SELECT @ReclaimedChunk
 FROM chunks INDEXED BY chunks_running
 WHERE status = 'RUNNING' AND claim_id = :claim_id
 
@@ -120,18 +112,17 @@ WHERE status = 'RUNNING' AND claim_id = :claim_id
 -- Chunks :low to :high with their events; an index planned before is left as it is.
 INSERT INTO chunks (backfill_id, chunk_index, rank, first, last, status, planned_at)
 WITH RECURSIVE i(n) AS (SELECT :low UNION ALL SELECT n + 1 FROM i WHERE n < :high)
-SELECT b.id, n, n * :direction, n * b.chunk_size, min((n + 1) * b.chunk_size, b.partitions) - 1,
-       'PENDING', @now
+SELECT b.id, n, @chunk_rank, @chunk_first, @chunk_last, 'PENDING', @now
 FROM i CROSS JOIN backfills b
 WHERE b.id = :id
 ON CONFLICT DO NOTHING;
-INSERT INTO events (idempotency_key, backfill_id, type, payload, actor, at)
+INSERT INTO events (@NewEvent, actor, at)
 WITH RECURSIVE i(n) AS (SELECT :low UNION ALL SELECT n + 1 FROM i WHERE n < :high)
-SELECT 'backfill_chunk:' || b.id || ':' || n, b.id, 'BackfillChunkPlanned',
-       '{"chunk_index":' || n || ',"first":' || (n * b.chunk_size)
-       || ',"last":' || (min((n + 1) * b.chunk_size, b.partitions) - 1) || '}', :actor, @now
-FROM i CROSS JOIN backfills b
-WHERE b.id = :id
+SELECT @planned_event, :actor, @now
+FROM (SELECT b.id AS backfill_id, n AS chunk_index, @chunk_first AS first, @chunk_last AS last
+      FROM i CROSS JOIN backfills b
+      WHERE b.id = :id)
+WHERE true
 ON CONFLICT DO NOTHING;
 UPDATE backfills SET planned = planned + :high - :low + 1 WHERE id = :id
 
@@ -140,16 +131,16 @@ UPDATE backfills SET planned = planned + :high - :low + 1 WHERE id = :id
 -- What was due before that waits for room, not for time.
 SELECT min((SELECT min(c.due) FROM chunks c INDEXED BY chunks_failed
             WHERE c.backfill_id = b.id AND c.status = 'FAILED'
-              AND c.due > @now - :since)) - @now,
+              AND c.due > @now - :since)) - @now AS retry,
        min((SELECT min(c.due) FROM chunks c INDEXED BY chunks_running
             WHERE c.backfill_id = b.id AND c.status = 'RUNNING'
-              AND c.due > @now - :since)) - @now
+              AND c.due > @now - :since)) - @now AS lease
 FROM backfills b
 WHERE b.queue IN (SELECT value FROM json_each(:queues))
   AND b.state IN ('PENDING', 'RUNNING', 'PAUSED') AND b.state <> 'PAUSED'
 
 -- name: active_jobs
-SELECT DISTINCT job, job_version
+SELECT DISTINCT @JobVersion
 FROM backfills
 WHERE queue IN (SELECT value FROM json_each(:queues)) AND state IN ('PENDING', 'RUNNING', 'PAUSED')
 

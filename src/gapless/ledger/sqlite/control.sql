@@ -1,10 +1,9 @@
 -- Creating, steering and ending backfills.
 
 -- name: append_events
--- Items: [idempotency_key, backfill_id, type, payload]
-INSERT INTO events (idempotency_key, backfill_id, type, payload, actor, at)
-SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, :actor, @now
-FROM json_each(:items)
+INSERT INTO events (@NewEvent, actor, at)
+SELECT @NewEvent, :actor, @now
+FROM (@NewEvent(items)) AS item
 WHERE true
 ON CONFLICT DO NOTHING
 RETURNING idempotency_key
@@ -18,30 +17,24 @@ ON CONFLICT (hash) DO UPDATE SET data = excluded.data WHERE data <> excluded.dat
 SELECT data FROM selections WHERE hash = :hash
 
 -- name: add_backfill
-INSERT INTO backfills (
-    id, job, job_version, spec, selector, selection, partitions, chunk_size, chunk_total,
-    max_concurrent_runs, queue, run_order, retry, retry_longest, lease_seconds, timeout,
-    state, state_version, parent_backfill_id, retry_request_id, group_name, created_at)
-VALUES (
-    :id, :job, :job_version, :spec, :selector, :selection, :partitions, :chunk_size, :chunk_total,
-    :max_concurrent_runs, :queue, :run_order, :retry, :retry_longest, :lease_seconds, :timeout,
-    'PENDING', 0, :parent_backfill_id, :retry_request_id, :group_name, @now)
+INSERT INTO backfills (@NewBackfill, created_at)
+VALUES (@:NewBackfill, @now)
 ON CONFLICT DO NOTHING
 RETURNING id
 
 -- name: lock_backfill
-SELECT id, state, state_version, stopping FROM backfills WHERE id = :id
+SELECT @LifecycleRow FROM backfills WHERE id = :id
 
--- name: tally
+-- name: open_work
 -- What is left of a locked backfill: running chunks, whether any wait, unplanned and dead ones.
 SELECT (SELECT count(*) FROM chunks c INDEXED BY chunks_running
-        WHERE c.backfill_id = b.id AND c.status = 'RUNNING'),
+        WHERE c.backfill_id = b.id AND c.status = 'RUNNING') AS running,
        EXISTS (SELECT 1 FROM chunks c INDEXED BY chunks_pending
                WHERE c.backfill_id = b.id AND c.status = 'PENDING')
        OR EXISTS (SELECT 1 FROM chunks c INDEXED BY chunks_failed
-                  WHERE c.backfill_id = b.id AND c.status = 'FAILED'),
-       b.chunk_total - b.planned,
-       coalesce((SELECT sum(n.abandoned) FROM counts n WHERE n.backfill_id = b.id), 0)
+                  WHERE c.backfill_id = b.id AND c.status = 'FAILED') AS waiting,
+       b.chunk_total - b.planned AS unplanned,
+       coalesce((SELECT sum(n.abandoned) FROM counts n WHERE n.backfill_id = b.id), 0) AS abandoned
 FROM backfills b
 WHERE b.id = :id
 
@@ -121,7 +114,7 @@ WHERE b.state IN ('PENDING', 'RUNNING', 'PAUSED')
 
 -- name: first_error
 -- What went wrong first, in the order of the run.
-SELECT chunk_index, error_class, error_message, first, last, last_processed, holes
+SELECT @DeadChunk
 FROM chunks INDEXED BY chunks_dead
 WHERE backfill_id = :id AND status = 'ABANDONED'
 ORDER BY rank LIMIT 1
@@ -136,7 +129,7 @@ SELECT selection FROM backfills
 WHERE parent_backfill_id = :parent AND retry_request_id LIKE 'dead:%'
 
 -- name: incomplete
-SELECT chunk_index, first, last, last_processed, holes
+SELECT @ChunkProgress
 FROM chunks
 WHERE backfill_id = :id AND status <> 'COMPLETE'
 
@@ -145,13 +138,14 @@ INSERT INTO groups (name, hook) VALUES (:name, :hook)
 ON CONFLICT (name) DO UPDATE SET hook = excluded.hook
 
 -- name: lock_group
-SELECT epoch, completed_seen, hook FROM groups WHERE name = :name
+SELECT @Group FROM groups WHERE name = :name
 
 -- name: drained
 -- Groups without a pending or running chunk in which something completed since the last epoch.
 SELECT g.name,
        (SELECT coalesce(sum(n.complete), 0)
         FROM backfills b JOIN counts n ON n.backfill_id = b.id WHERE b.group_name = g.name)
+         AS completed
 FROM groups g
 WHERE (:names IS NULL OR g.name IN (SELECT value FROM json_each(:names)))
   AND CASE

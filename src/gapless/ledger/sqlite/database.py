@@ -8,26 +8,34 @@ Writers begin immediate, so whatever they read holds until they commit.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import apsw
 
-from gapless.core.driving import drive
+from gapless.core.coroutines import run_sync
 from gapless.core.errors import LedgerError, LedgerUnreachable, LibraryMismatch
 from gapless.core.remedies import ChooseLedger, CreateLedger
 from gapless.ledger import sql
-from gapless.ledger.database import WORKER_SECONDS, Body, Row, Transaction
+from gapless.ledger.database import WORKER_SECONDS, Body, Row, Transaction, named
+from gapless.ledger.fragments import Dialect
 from gapless.ledger.sqlite.session import Session
-from gapless.threads import Thread
+from gapless.system import SYSTEM, System
 
 T = TypeVar("T")
 
+
+def _items(parameter: str, types: Mapping[str, type]) -> str:
+    columns = ", ".join(f"value ->> '{name}' AS {name}" for name in types)
+    return f"SELECT {columns} FROM json_each(:{parameter})"  # noqa: S608 - our own names
+
+
+DIALECT = Dialect(now="coalesce(:now, unixepoch('subsec'))", least="min", items=_items)
 STEPS = {
     name: tuple(map(sql.Statement.parse, statement.text.split(";\n")))
-    for name, statement in sql.load(__package__, now="coalesce(:now, unixepoch('subsec'))").items()
+    for name, statement in sql.load(__package__, DIALECT).items()
 }
 """Statements by their steps; to a later one, `:returned` is the first column of what came back."""
 APPLICATION_ID = 0x6761706C  # "gapl"
@@ -65,31 +73,53 @@ class SqliteTransaction:
         for step in STEPS[statement]:
             if "returned" in step.parameters:
                 given["returned"] = [row[0] for row in rows]
-            rows += self._run(step, given)
+            rows += self._run(step, given).fetchall()
         return rows
 
-    async def fetch_if_free(self, statement: str, **parameters: Any) -> list[Row]:
-        return await self.fetch(statement, **parameters)  # the whole ledger is locked already
+    async def fetch_as(self, kind: type[T], statement: str, **parameters: Any) -> list[T]:
+        given = {**self._bound(), **parameters}
+        first, *others = STEPS[statement]
+        cursor = self._run(first, given)
+        found = named(kind, _names(cursor), cursor.fetchall())
+        for step in others:
+            self._run(step, given)
+        return found
+
+    async def fetch_if_free(self, kind: type[T], statement: str, **parameters: Any) -> list[T]:
+        return await self.fetch_as(kind, statement, **parameters)  # the whole ledger is locked
 
     async def execute(self, text: str, **parameters: Any) -> list[Row]:
-        return self._run(sql.Statement.parse(text), parameters)
+        return self._run(sql.Statement.parse(text), parameters).fetchall()
 
-    def _run(self, statement: sql.Statement, given: dict[str, Any]) -> list[Row]:
+    def _run(self, statement: sql.Statement, given: dict[str, Any]) -> apsw.Cursor:
         values = dict(zip(statement.parameters, statement.values(given), strict=True))
-        return self._connection.execute(statement.text, values).fetchall()
+        return self._connection.execute(statement.text, values)
+
+
+def _names(cursor: apsw.Cursor) -> list[str]:
+    """The names of the columns of a statement that has run; none if it has returned no row."""
+    try:
+        return [name for name, _ in cursor.get_description()]
+    except apsw.ExecutionCompleteError:
+        return []
 
 
 class SqliteDatabase:
     """A ledger in a file of its own."""
 
     def __init__(
-        self, path: Path, bound: Callable[[], dict[str, Any]], *, create: bool = True
+        self,
+        path: Path,
+        bound: Callable[[], dict[str, Any]],
+        *,
+        create: bool = True,
+        system: System = SYSTEM,
     ) -> None:
         self._path = path
         self._place = path.absolute()  # a job may change the folder of its process
         self._bound = bound
         self._create = create
-        self._thread = Thread("gapless-ledger")
+        self._thread = system.serial_thread("gapless-ledger")
         self._turn = asyncio.Lock()
         self._connection: apsw.Connection
         self._file: tuple[int, int] | None = None  # which one is open
@@ -124,7 +154,7 @@ class SqliteDatabase:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             connection = apsw.Connection(str(self._path))
-            connection.set_busy_timeout(_milliseconds(LONGEST_WAIT))
+            self._thread.wait_for_locks(connection, LONGEST_WAIT)
             # In this order: whoever creates a ledger writes both at once, maybe in between.
             if (
                 connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
@@ -175,9 +205,9 @@ class SqliteDatabase:
 
     def _run(self, body: Body[T], write: bool, within: float) -> T:
         self._require_file()
-        self._connection.set_busy_timeout(_milliseconds(min(within, LONGEST_WAIT)))
+        self._thread.wait_for_locks(self._connection, min(within, LONGEST_WAIT))
         with _transaction(self._connection, "BEGIN IMMEDIATE" if write else "BEGIN"):
-            return drive(body(SqliteTransaction(self._connection, self._bound)))
+            return run_sync(body(SqliteTransaction(self._connection, self._bound)))
 
     @asynccontextmanager
     async def session(self, limit: float | None = None) -> AsyncIterator[Transaction]:
@@ -185,7 +215,7 @@ class SqliteDatabase:
         inner = SqliteTransaction(self._connection, self._bound)
         session = Session(inner, self._connection, self._hop, self._turn.release)
         try:
-            self._connection.set_busy_timeout(_milliseconds(SESSION_WAIT))
+            self._thread.wait_for_locks(self._connection, SESSION_WAIT)
             await self._hop(self._require_file)
             await session.begin(limit)
             yield session
@@ -200,7 +230,7 @@ class SqliteDatabase:
 
     async def migrate(self) -> None:
         def apply() -> None:
-            self._connection.set_busy_timeout(_milliseconds(LONGEST_WAIT))
+            self._thread.wait_for_locks(self._connection, LONGEST_WAIT)
             with _transaction(self._connection):
                 done = self._connection.pragma("user_version")
                 for number, script in sql.migrations(__package__):
@@ -255,7 +285,3 @@ class SqliteDatabase:
                 f"the ledger `{self._path}` failed: {error}",
                 hint="restore it from a backup",
             ) from error
-
-
-def _milliseconds(seconds: float) -> int:
-    return round(seconds * 1000)

@@ -1,12 +1,9 @@
 -- What the holder of a lease may do. Each statement names fence and claim; no row means: lost.
 
 -- name: heartbeat
--- Items: [chunk_index, fence, claim_id, last_processed, holes]; a late one takes nothing back.
--- In a run, `last_processed` first only grows; once it stands, the holes only shrink.
-WITH item AS MATERIALIZED (
-    SELECT value ->> 0 AS chunk_index, value ->> 1 AS fence, value ->> 2 AS claim_id,
-           value ->> 3 AS last_processed, value ->> 4 AS holes
-    FROM json_each(:items))
+-- A late one takes nothing back: in a run, `last_processed` first only grows; once it has reached
+-- the end, the holes only shrink.
+WITH item AS MATERIALIZED (@Beat(items))
 UPDATE chunks
 SET due = @now + (SELECT lease_seconds FROM backfills WHERE id = :id),
     last_processed = nullif(max(coalesce(chunks.last_processed, -1),
@@ -24,13 +21,10 @@ WHERE chunks.backfill_id = :id AND chunks.chunk_index = item.chunk_index
 RETURNING chunk_index
 
 -- name: signals
-SELECT state, stopping FROM backfills WHERE id = :id
+SELECT @Signals FROM backfills WHERE id = :id
 
 -- name: complete
--- Items: [chunk_index, fence, claim_id]
-WITH item AS MATERIALIZED (
-    SELECT value ->> 0 AS chunk_index, value ->> 1 AS fence, value ->> 2 AS claim_id
-    FROM json_each(:items))
+WITH item AS MATERIALIZED (@HeldChunk(items))
 UPDATE chunks
 SET status = 'COMPLETE', last_processed = last, holes = NULL, due = NULL, ended_at = @now,
     error_class = NULL, error_message = NULL
@@ -39,10 +33,9 @@ WHERE chunks.backfill_id = :id AND chunks.chunk_index = item.chunk_index
   AND chunks.status = 'RUNNING' AND chunks.fence = item.fence
   AND chunks.claim_id = item.claim_id
 RETURNING chunk_index;
-INSERT INTO events (idempotency_key, backfill_id, type, payload, actor, at)
-SELECT 'chunk_ended:' || :id || ':' || value, :id, 'ChunkEnded',
-       '{"chunk_index":' || value || ',"status":"COMPLETE"}', :actor, @now
-FROM json_each(:returned);
+INSERT INTO events (@NewEvent, actor, at)
+SELECT @completed_event, :actor, @now
+FROM (SELECT :id AS backfill_id, value AS chunk_index FROM json_each(:returned));
 INSERT INTO counts (backfill_id, shard, complete) SELECT :id, :shard, changes() WHERE changes() > 0
 ON CONFLICT DO UPDATE SET complete = complete + excluded.complete
 
@@ -50,7 +43,7 @@ ON CONFLICT DO UPDATE SET complete = complete + excluded.complete
 -- Ends a run in an error: FAILED until `delay` is over, or ABANDONED.
 UPDATE chunks
 SET status = :status, attempts = :attempts, lost = :lost, due = @now + :delay,
-    last_processed = :last_processed, failed_behind = :last_processed, holes = :holes,
+    last_processed = :last_processed, last_failure_position = :last_processed, holes = :holes,
     error_class = :error_class, error_message = :error_message,
     ended_at = CASE :status WHEN 'ABANDONED' THEN @now END
 WHERE backfill_id = :id AND chunk_index = :chunk_index AND status = 'RUNNING'

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import apsw
 
-from gapless.core.driving import drive
+from gapless.core.coroutines import run_sync
 from gapless.core.errors import BadJob, GaplessError, TransientError
 from gapless.ledger import sql
 from gapless.ledger.database import OVER, OVER_HINT, Row, Transaction
+
+T = TypeVar("T")
 
 
 class Session:
@@ -41,8 +44,11 @@ class Session:
     async def fetch(self, statement: str, **parameters: Any) -> list[Row]:
         return await self._rows(self._inner.fetch, statement, parameters)
 
-    async def fetch_if_free(self, statement: str, **parameters: Any) -> list[Row]:
-        return await self.fetch(statement, **parameters)
+    async def fetch_as(self, kind: type[T], statement: str, **parameters: Any) -> list[T]:
+        return await self._rows(partial(self._inner.fetch_as, kind), statement, parameters)
+
+    async def fetch_if_free(self, kind: type[T], statement: str, **parameters: Any) -> list[T]:
+        return await self.fetch_as(kind, statement, **parameters)
 
     async def execute(self, text: str, **parameters: Any) -> list[Row]:
         sql.refuse_ending(text)
@@ -64,20 +70,20 @@ class Session:
             await self._end("ROLLBACK")
 
     async def _rows(
-        self, run: Callable[..., Awaitable[list[Row]]], text: str, parameters: dict[str, Any]
-    ) -> list[Row]:
+        self, run: Callable[..., Awaitable[list[T]]], text: str, parameters: dict[str, Any]
+    ) -> list[T]:
         self._require_open()
 
-        def run_within() -> list[Row]:
+        def run_within() -> list[T]:
             if not self._connection.in_transaction:  # nor would be what the ledger writes of it
                 raise TransientError(
                     "the transaction is gone: SQLite has rolled it back after an error",
                     hint="let errors of statements pass; `OR ROLLBACK` ends a transaction",
                 )
-            return drive(run(text, **parameters))
+            return run_sync(run(text, **parameters))
 
         try:
-            rows: list[Row] = await self._hop(run_within)
+            rows: list[T] = await self._hop(run_within)
         except apsw.InterruptError:
             self._require_open()
             raise

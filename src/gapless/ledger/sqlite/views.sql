@@ -1,30 +1,23 @@
 -- Reading: no statement here locks or counts what it need not.
 
--- part: backfill_columns
-b.id, b.job, b.job_version, b.spec, b.selector, b.selection, b.partitions, b.chunk_size,
-       b.chunk_total, b.planned, b.max_concurrent_runs, b.queue, b.run_order, b.retry,
-       b.lease_seconds, b.timeout, b.state, b.state_version, b.stopping, b.parent_backfill_id,
-       b.retry_request_id, b.group_name, b.drift, b.error, b.created_at, b.started_at, b.ended_at,
+-- part: counted_backfill
+@b.StoredBackfill,
        (SELECT count(*) FROM chunks c INDEXED BY chunks_running
-        WHERE c.backfill_id = b.id AND c.status = 'RUNNING'),
+        WHERE c.backfill_id = b.id AND c.status = 'RUNNING') AS running,
        (SELECT count(*) FROM chunks c INDEXED BY chunks_failed
-        WHERE c.backfill_id = b.id AND c.status = 'FAILED'),
-       coalesce((SELECT sum(complete) FROM counts n WHERE n.backfill_id = b.id), 0),
-       coalesce((SELECT sum(abandoned) FROM counts n WHERE n.backfill_id = b.id), 0),
-       coalesce((SELECT sum(cancelled) FROM counts n WHERE n.backfill_id = b.id), 0),
-       @now
-
--- part: chunk_columns
-chunk_index, rank, first, last, status, attempts, lost, fence, owner, due,
-       last_processed, holes, error_class, error_message
+        WHERE c.backfill_id = b.id AND c.status = 'FAILED') AS failed,
+       coalesce((SELECT sum(n.complete) FROM counts n WHERE n.backfill_id = b.id), 0) AS complete,
+       coalesce((SELECT sum(n.abandoned) FROM counts n WHERE n.backfill_id = b.id), 0) AS abandoned,
+       coalesce((SELECT sum(n.cancelled) FROM counts n WHERE n.backfill_id = b.id), 0) AS cancelled,
+       @now AS now
 
 -- name: backfill
-SELECT @backfill_columns
+SELECT @counted_backfill
 FROM backfills b
 WHERE b.id = :id
 
 -- name: backfills
-SELECT @backfill_columns
+SELECT @counted_backfill
 FROM backfills b
 WHERE (:state IS NULL OR b.state = :state)
   AND (:without IS NULL OR b.state = 'FAILED'
@@ -33,35 +26,35 @@ ORDER BY b.created_at DESC, b.id DESC
 LIMIT :limit
 
 -- name: chunk_page
-SELECT @chunk_columns
+SELECT @StoredChunk
 FROM chunks
 WHERE backfill_id = :id AND chunk_index >= :low AND chunk_index <= :high
 ORDER BY chunk_index
 LIMIT :limit
 
 -- name: chunks_running_page
-SELECT @chunk_columns
+SELECT @StoredChunk
 FROM chunks INDEXED BY chunks_running
 WHERE backfill_id = :id AND status = 'RUNNING'
 ORDER BY due
 LIMIT :limit
 
 -- name: chunks_failed_page
-SELECT @chunk_columns
+SELECT @StoredChunk
 FROM chunks INDEXED BY chunks_failed
 WHERE backfill_id = :id AND status = 'FAILED'
 ORDER BY due
 LIMIT :limit
 
 -- name: chunks_pending_page
-SELECT @chunk_columns
+SELECT @StoredChunk
 FROM chunks INDEXED BY chunks_pending
 WHERE backfill_id = :id AND status = 'PENDING'
 ORDER BY rank
 LIMIT :limit
 
 -- name: chunks_abandoned_page
-SELECT @chunk_columns
+SELECT @StoredChunk
 FROM chunks INDEXED BY chunks_dead
 WHERE backfill_id = :id AND status = 'ABANDONED'
 ORDER BY chunk_index
@@ -69,21 +62,20 @@ LIMIT :limit
 
 -- name: chunks_done_page
 -- Complete or cancelled: most chunks are, so there is no index of them.
-SELECT @chunk_columns
+SELECT @StoredChunk
 FROM chunks
 WHERE backfill_id = :id AND status = :status
 ORDER BY chunk_index
 LIMIT :limit
 
 -- name: attempts
-SELECT attempt, at, worker, error_class, error_message, traceback
+SELECT @Attempt
 FROM attempts
 WHERE backfill_id = :id AND chunk_index = :chunk_index
 ORDER BY fence
 
 -- name: dead
-SELECT c.backfill_id, b.job, b.selection, c.chunk_index, c.first, c.last, c.attempts, c.lost,
-       c.last_processed, c.holes, c.error_class, c.error_message, c.ended_at
+SELECT @c.DeadChunk, b.job, b.selection
 FROM chunks c INDEXED BY chunks_dead
 JOIN backfills b ON b.id = c.backfill_id
 WHERE c.status = 'ABANDONED' AND c.purged_at IS NULL
@@ -92,7 +84,7 @@ ORDER BY c.backfill_id, c.chunk_index
 LIMIT :limit
 
 -- name: events
-SELECT seq, type, backfill_id, payload, actor, at
+SELECT @StoredEvent
 FROM events
 WHERE backfill_id = :id AND seq > :after
 ORDER BY seq
@@ -100,28 +92,29 @@ LIMIT :limit
 
 -- name: chunk_facts
 SELECT chunk_index, first, last, attempts, lost,
-       CASE WHEN status IN ('COMPLETE', 'ABANDONED', 'CANCELLED') THEN status END
+       CASE WHEN status IN ('COMPLETE', 'ABANDONED', 'CANCELLED') THEN status END AS ended
 FROM chunks
 WHERE backfill_id = :id
 ORDER BY chunk_index
 
 -- name: counted
 -- Ended chunks by status, counted row by row: what the counters must say.
-SELECT coalesce(sum(status = 'COMPLETE'), 0), coalesce(sum(status = 'ABANDONED'), 0),
-       coalesce(sum(status = 'CANCELLED'), 0)
+SELECT coalesce(sum(status = 'COMPLETE'), 0) AS complete,
+       coalesce(sum(status = 'ABANDONED'), 0) AS abandoned,
+       coalesce(sum(status = 'CANCELLED'), 0) AS cancelled
 FROM chunks
 WHERE backfill_id = :id
 
 -- name: compactable
-SELECT id FROM backfills
+SELECT id FROM backfills b
 WHERE state IN ('SUCCEEDED', 'FAILED', 'CANCELLED')
   AND NOT EXISTS (SELECT 1 FROM events e
-                  WHERE e.idempotency_key = 'backfill_compacted:' || backfills.id)
+                  WHERE e.idempotency_key = @compacted_key)
 ORDER BY created_at
 
 -- name: drop_chunk_events
 DELETE FROM events
-WHERE backfill_id = :id AND type IN ('BackfillChunkPlanned', 'ChunkFailed', 'ChunkEnded')
+WHERE backfill_id = :id AND type IN (@chunk_events)
 RETURNING seq
 
 -- name: drop_attempts

@@ -4,19 +4,19 @@
 INSERT INTO workers (id, host, pid, process_started, library, slots, unresolved, started_at, seen_at)
 VALUES (:id, :host, :pid, :process_started, :library, :slots, '{}', @now, @now)
 
--- name: see_worker
+-- name: touch_worker
 UPDATE workers SET seen_at = @now, unresolved = :unresolved, ended_at = NULL WHERE id = :id
 
 -- name: end_worker
 UPDATE workers SET ended_at = @now WHERE id = :id
 
 -- name: live_workers
-SELECT id, host, pid, process_started, library, slots, unresolved, started_at, seen_at
+SELECT @StoredWorker
 FROM workers
 WHERE ended_at IS NULL AND seen_at > @now - :within
 
 -- name: workers_of_host
-SELECT id, pid, process_started FROM workers WHERE ended_at IS NULL AND host = :host
+SELECT @HostedProcess FROM workers WHERE ended_at IS NULL AND host = :host
 
 -- name: end_leases
 -- Makes the leases of a dead worker claimable; the claim that takes one counts the loss.

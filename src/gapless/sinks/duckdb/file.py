@@ -13,13 +13,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 from gapless.core.errors import SinkError, SinkUnusable
-from gapless.schema import TABLES, Column, Table
+from gapless.schema import Column, Schema, Table
 from gapless.schema.duckdb import add_column, create_table, create_view
 from gapless.sinks import requests
 from gapless.sinks.sink import Access
+from gapless.system import System
 
 if TYPE_CHECKING:
     import duckdb
@@ -56,14 +56,16 @@ _turns: defaultdict[Path, Lock] = defaultdict(Lock)
 """Of the files that are open: DuckDB would let two inserts of one range pass."""
 
 
-def connect(path: Path, access: Access) -> duckdb.DuckDBPyConnection:
+def connect(
+    path: Path, schema: Schema, access: Access, system: System
+) -> duckdb.DuckDBPyConnection:
     """Opens the sink in a file, a new one if it may."""
     if access is not Access.CREATE and not path.is_file():
         raise SinkUnusable(f"there is no sink at `{path}`", hint="check the path")
     connection = _connected(path, access)
     try:
         with in_our_words(path):
-            _recognise(connection, path, access)
+            _recognise(connection, path, schema, access, system)
     except BaseException:
         connection.close()
         raise
@@ -140,13 +142,19 @@ def in_our_words(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _recognise(connection: duckdb.DuckDBPyConnection, path: Path, access: Access) -> None:
+def _recognise(
+    connection: duckdb.DuckDBPyConnection,
+    path: Path,
+    schema: Schema,
+    access: Access,
+    system: System,
+) -> None:
     there = columns(connection)
     if "_gapless_sink" not in there:
         if access is not Access.CREATE:
             raise SinkUnusable(f"`{path}` is not a Gapless sink", hint="check the path")
         with transaction(connection, path):
-            _found(connection, path)
+            _create_schema(connection, path, schema, system)
             connection.execute(_CREATE_REQUESTS)
         return
     version = _one(connection, "SELECT version FROM _gapless_sink")
@@ -157,27 +165,38 @@ def _recognise(connection: duckdb.DuckDBPyConnection, path: Path, access: Access
     if access.writes and requests.TABLE not in there:
         with transaction(connection, path):
             connection.execute(_CREATE_REQUESTS)
-    for table in TABLES:
+    for table in schema.tables:
+        if table.name not in there:  # of a chain family that is newer than the file
+            if access.writes:
+                with transaction(connection, path):
+                    _create_table(connection, table)
+            continue
         lacking = _lacking(path, table, there[table.name])
         if lacking and access.writes:
             with transaction(connection, path):
                 _extend(connection, table, lacking)
 
 
-def _found(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
+def _create_schema(
+    connection: duckdb.DuckDBPyConnection, path: Path, schema: Schema, system: System
+) -> None:
     """Makes a sink of a file, unless this process just did or the file is somebody else's."""
     there = columns(connection)
     if "_gapless_sink" in there:
         return
-    if taken := sorted(there.keys() & {table.name for table in TABLES}):
+    if taken := sorted(there.keys() & schema.keys()):
         raise SinkUnusable(
             f"`{path}` has a table `{taken[0]}` that is not of Gapless", hint="name a new file"
         )
     connection.execute(_CREATE)
-    connection.execute("INSERT INTO _gapless_sink VALUES (?, ?)", [str(uuid4()), VERSION])
-    for table in TABLES:
-        connection.execute(create_table(table))
-        connection.execute(create_view(table))
+    connection.execute("INSERT INTO _gapless_sink VALUES (?, ?)", [system.uuid(), VERSION])
+    for table in schema.tables:
+        _create_table(connection, table)
+
+
+def _create_table(connection: duckdb.DuckDBPyConnection, table: Table) -> None:
+    connection.execute(create_table(table))
+    connection.execute(create_view(table))
 
 
 def _lacking(path: Path, table: Table, there: set[str]) -> list[Column]:

@@ -7,21 +7,21 @@ few its rows are, so writes are large.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
-from gapless.schema import BLOCKS, Table, table
+from gapless.schema import Schema, Table
 from gapless.schema.digest import digest
 from gapless.sinks import sql
 from gapless.sinks.database_file import DatabaseFileSink
 from gapless.sinks.duckdb import file
 from gapless.sinks.duckdb.tables import DuckdbTables
 from gapless.sinks.sink import Access, Batch
-from gapless.threads import Thread
+from gapless.system import SYSTEM, System
+from gapless.threads import SerialThread
 
 if TYPE_CHECKING:
     import duckdb
@@ -33,17 +33,33 @@ class DuckdbSink(DatabaseFileSink):
     batch_blocks: int | None = 1000
 
     def __init__(
-        self, path: Path, thread: Thread, access: Access, connection: duckdb.DuckDBPyConnection
+        self,
+        path: Path,
+        thread: SerialThread,
+        schema: Schema,
+        access: Access,
+        connection: duckdb.DuckDBPyConnection,
+        system: System = SYSTEM,
     ) -> None:
-        tables = DuckdbTables(connection, file.columns(connection))
+        tables = DuckdbTables(connection, schema, file.columns(connection))
         super().__init__(file.identity(connection), thread, path, access, tables)
         self._connection = connection
-        self._digester = ThreadPoolExecutor(1, "gapless-duckdb-digests")
+        self._digester = system.executor(1, "gapless-duckdb-digests")
 
     @classmethod
-    async def open(cls, path: Path, access: Access = Access.CREATE) -> Self:
+    async def open(
+        cls,
+        path: Path,
+        schema: Schema,
+        access: Access = Access.CREATE,
+        *,
+        system: System = SYSTEM,
+    ) -> Self:
+        def connect() -> duckdb.DuckDBPyConnection:
+            return file.connect(path, schema, access, system)
+
         return await cls._opened(
-            "duckdb", lambda thread: cls(path, thread, access, file.connect(path, access))
+            "duckdb", lambda it: cls(path, it, schema, access, connect(), system), system
         )
 
     def _telling(self) -> AbstractContextManager[None]:
@@ -58,12 +74,12 @@ class DuckdbSink(DatabaseFileSink):
     def _digests(self, batch: Batch) -> sql.DigestOf:
         """Computes them while DuckDB inserts, which leaves Python's lock to others."""
         ready = {
-            name: self._digester.submit(_digest, table(name), rows)
+            name: self._digester.submit(_digest, self._tables.schema[name], rows)
             for name, rows in batch.tables.items()
         }
 
         def digest_of(table: Table, rows: pa.Table) -> int:
-            if table is BLOCKS and not rows.equals(batch.tables[table.name]):
+            if table is table.anchor and not rows.equals(batch.tables[table.name]):
                 return digest(table, rows)  # revised by those that were stored
             return ready[table.name].result()
 

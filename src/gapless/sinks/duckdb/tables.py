@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from gapless.core.ranges import Span
-from gapless.schema import Table
+from gapless.schema import Schema, Table
 from gapless.schema.arrow import arrow_schema
 from gapless.sinks import requests
 from gapless.sinks.entries import COLUMNS, changes, known_by
@@ -46,8 +46,12 @@ class DuckdbTables:
     """
 
     def __init__(
-        self, connection: duckdb.DuckDBPyConnection, there: Mapping[str, Collection[str]]
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        schema: Schema,
+        there: Mapping[str, Collection[str]],
     ) -> None:
+        self.schema = schema
         self._connection = connection
         self._there = there
 

@@ -9,7 +9,7 @@ from typing import Self
 import pyarrow as pa
 
 from gapless.core.ranges import Span
-from gapless.schema import table
+from gapless.schema import Table
 from gapless.sinks import records
 from gapless.sinks.parquet.files import write_file
 from gapless.sinks.parquet.folder import Folder
@@ -35,14 +35,14 @@ class Change:
 
     @property
     def chain(self) -> Chain:
-        return self.manifest.chain(self.chain_id)
+        return self.folder.chain(self.manifest, self.chain_id)
 
-    def bring(self, dataset: str, span: Span, fence: int, rows: pa.Table) -> None:
+    def bring(self, table: Table, span: Span, fence: int, rows: pa.Table) -> None:
         """Stages a file."""
-        name = f"{self.chain.folder}/{file_name(dataset, span, fence)}"
+        name = f"{self.chain.folder}/{file_name(table.name, span, fence)}"
         self._names.append(name)
         path = self.folder.stage(name, self.manifest.generation + 1)
-        self._writing.append(self.writer.submit(write_file, path, table(dataset), rows))
+        self._writing.append(self.writer.submit(write_file, path, table, rows))
 
     def commit(
         self,

@@ -14,8 +14,7 @@ import pyarrow.parquet as pq
 
 from gapless.core.ranges import Span
 from gapless.schema import Table
-from gapless.schema.arrow import arrow_schema
-from gapless.schema.digest import one_array
+from gapless.schema.arrow import arrow_schema, one_array
 
 # Values that come again and again within a file. For all others a dictionary costs time, and room.
 _REPEATED = {

@@ -29,15 +29,15 @@ from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
-from uuid import uuid4
 
 import msgspec
 
 from gapless.core.errors import SinkUnusable
-from gapless.schema import TABLES
+from gapless.schema import Schema
 from gapless.sinks.parquet.files import sync_folder
-from gapless.sinks.parquet.manifest import Manifest, decoded
+from gapless.sinks.parquet.manifest import Chain, Manifest, decoded
 from gapless.sinks.sink import Access
+from gapless.system import SYSTEM, System
 
 _STAGED = re.compile(r"(\d+-\d+\.\d+\.parquet)\.(\d+)\.staged")
 _UNSETTLED = b"unsettled"
@@ -46,8 +46,10 @@ _UNSETTLED = b"unsettled"
 class Folder:
     """The files of a sink, and the manifest that says which of them count."""
 
-    def __init__(self, path: Path, access: Access) -> None:
+    def __init__(self, path: Path, schema: Schema, access: Access, system: System = SYSTEM) -> None:
         self.path = path.absolute()  # a job may change the folder of its process
+        self.schema = schema
+        self._system = system
         self._access = access
         self._own = self.path / "_gapless"
         self._read: tuple[BinaryIO, Manifest] | None = None
@@ -97,7 +99,7 @@ class Folder:
         """
         path = self._own / "manifest.json"
         if self._access is Access.CREATE and not path.exists():
-            self._replace(Manifest(str(uuid4())))
+            self._replace(Manifest(self._system.uuid()))
         if self._read is None or not os.path.samestat(
             os.fstat(self._read[0].fileno()), path.stat()
         ):
@@ -107,6 +109,10 @@ class Folder:
                 self._read = file, decoded(path, file.read())
                 opened.pop_all()
         return self._read[1]
+
+    def chain(self, manifest: Manifest, chain_id: int) -> Chain:
+        """What is known of a chain; a new one is named by the schema."""
+        return manifest.chains.get(chain_id) or Chain(self.schema.chain_name(chain_id))
 
     def file(self, name: str) -> Path:
         """Where a file is that the manifest lists."""
@@ -188,8 +194,8 @@ class Folder:
 
     def _files(self) -> Iterator[Path]:
         """All files where the files of tables are."""
-        for table in TABLES:
-            for folder in self.path.glob(f"*/{table.name}/"):
+        for name in self.schema:
+            for folder in self.path.glob(f"*/{name}/"):
                 yield from [*folder.iterdir()]
 
     def _relative(self, path: Path) -> str:

@@ -16,8 +16,7 @@ from gapless.core.anchors import Anchor
 from gapless.core.errors import SinkUnusable
 from gapless.core.heights import HIGHEST
 from gapless.core.ranges import Span
-from gapless.networks import CUSTOM, network_of_chain
-from gapless.sinks.records import Known, Retracted, overlap
+from gapless.sinks.records import Known, Retracted
 from gapless.sinks.sink import Request, Stored
 
 VERSION = 1
@@ -115,11 +114,6 @@ class Chain(Struct, frozen=True):
     retracted: tuple[tuple[int, int, int], ...] = ()  # first, last, fence
     requests: tuple[Wanted, ...] = ()
 
-    @classmethod
-    def new(cls, chain_id: int) -> Chain:
-        name = network_of_chain(chain_id).name
-        return cls(str(chain_id) if name == CUSTOM.name else name)
-
     def entries(self, span: Span | None = None) -> list[Entry]:
         """The files of a range, or all."""
         if span is None:
@@ -128,7 +122,7 @@ class Chain(Struct, frozen=True):
             entry
             for cell in self._cells(span)
             for entry in self.cells.get(cell, ())
-            if overlap(entry.span, span)
+            if entry.span.overlap(span)
         ]
 
     def known(self, span: Span) -> Known:
@@ -139,7 +133,7 @@ class Chain(Struct, frozen=True):
             tuple(
                 Retracted(Span(first, last), fence)
                 for first, last, fence in self.retracted
-                if overlap(Span(first, last), around)
+                if Span(first, last).overlap(around)
             ),
         )
 
@@ -176,9 +170,6 @@ class Manifest(Struct, frozen=True):
     generation: int = 0  # counts the commits
     chains: dict[int, Chain] = {}
     superseded: tuple[str, ...] = ()  # files that the latest commit removes, by relative name
-
-    def chain(self, chain_id: int) -> Chain:
-        return self.chains.get(chain_id) or Chain.new(chain_id)
 
     def names(self) -> set[str]:
         """The files that count, by relative name."""

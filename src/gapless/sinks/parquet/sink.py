@@ -8,7 +8,6 @@ count is the manifest's word, and a change of it is the commit; see `folder`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -21,9 +20,8 @@ import pyarrow as pa
 from gapless.core.errors import SinkError
 from gapless.core.heights import HIGHEST
 from gapless.core.ranges import RangeSet, Span
-from gapless.schema import BLOCKS, TABLES, Table
-from gapless.schema.arrow import Tables
-from gapless.schema.digest import one_array
+from gapless.schema import Schema, Table
+from gapless.schema.arrow import Tables, one_array
 from gapless.sinks import records, requests
 from gapless.sinks.admission import admit
 from gapless.sinks.parquet.change import Change
@@ -33,7 +31,8 @@ from gapless.sinks.parquet.stored import StoredRows
 from gapless.sinks.revision import revised
 from gapless.sinks.sink import Access, Batch, Damage, Request, Stored
 from gapless.sinks.threaded import ThreadedSink
-from gapless.threads import Thread
+from gapless.system import SYSTEM, System
+from gapless.threads import SerialThread
 
 
 class ParquetSink(ThreadedSink):
@@ -42,42 +41,57 @@ class ParquetSink(ThreadedSink):
     batch_blocks: int | None = CELL
     grid: int | None = CELL
 
-    def __init__(self, folder: Folder, thread: Thread, access: Access) -> None:
+    def __init__(
+        self, folder: Folder, thread: SerialThread, access: Access, system: System = SYSTEM
+    ) -> None:
         super().__init__(folder.manifest().id, thread, folder.path, access)
         self._folder = folder
-        self._writer = ThreadPoolExecutor(1, "gapless-parquet-files")
+        self._schema = folder.schema
+        self._writer = system.executor(1, "gapless-parquet-files")
 
     @classmethod
-    async def open(cls, path: Path, access: Access = Access.CREATE) -> Self:
+    async def open(
+        cls,
+        path: Path,
+        schema: Schema,
+        access: Access = Access.CREATE,
+        *,
+        system: System = SYSTEM,
+    ) -> Self:
         with _in_our_words(path):
-            return await cls._opened("parquet", lambda it: cls(Folder(path, access), it, access))
+            return await cls._opened(
+                "parquet",
+                lambda it: cls(Folder(path, schema, access, system), it, access, system),
+                system,
+            )
 
     def _telling(self) -> AbstractContextManager[None]:
         return _in_our_words(self._path)
 
     def _write(self, batch: Batch, fence: int) -> None:
-        admit(batch)
-        span = batch.span
+        admit(batch, self._schema)
+        span, anchor = batch.span, self._schema.anchor_of(batch.tables)
         with self._folder.held() as manifest:
             change = Change(self._folder, manifest, batch.chain_id, self._writer)
             known = change.chain.known(span)
-            records.refuse_older(known, span, fence, batch.tables)
+            records.refuse_older(known, span, fence, batch.tables, self._schema)
             there = StoredRows(self._folder, change.chain)
             records.refuse_broken(
                 batch,
-                there.hash_at(span.first - 1, "hash"),
-                there.hash_at(span.last + 1, "parent_hash"),
+                anchor,
+                there.hash_at(anchor, span.first - 1, anchor.links.hash),
+                there.hash_at(anchor, span.last + 1, anchor.links.parent),
             )
-            revision = revised(batch, there.compared(batch))
+            revision = revised(batch, there.compared(batch, anchor), self._schema)
             with self._folder.change(), change:
                 stored = self._left(change, known.stored, revision.dropped)
                 parts = [
-                    (part, name, rows)
+                    (part, self._schema[name], rows)
                     for name in batch.tables
-                    for part, rows in _by_cell(batch, revision.rows(batch, name))
+                    for part, rows in _by_cell(batch, anchor, revision.rows(batch, name))
                 ]
-                for part, name, rows in parts:
-                    change.bring(name, part.span, fence, rows)
+                for part, table, rows in parts:
+                    change.bring(table, part.span, fence, rows)
                 stored += (records.written(*each, fence) for each in parts)
                 change.commit(known, stored, records.retractions(known, span, None))
 
@@ -85,28 +99,29 @@ class ParquetSink(ThreadedSink):
         with self._folder.held() as manifest:
             change = Change(self._folder, manifest, chain_id, self._writer)
             known = change.chain.known(span)
-            records.refuse_older(known, span, fence, [BLOCKS.name])
-            dropped = {each.name: RangeSet.of(span) for each in TABLES}
+            anchors = known.anchors(self._schema)
+            records.refuse_older(known, span, fence, anchors, self._schema)
+            dropped = dict.fromkeys(self._schema, RangeSet.of(span))
             with self._folder.change(), change:
                 stored = self._left(change, known.stored, dropped)
                 change.commit(known, stored, records.retractions(known, span, fence))
 
     def _stored(self, chain_id: int, span: Span | None) -> list[Stored]:
         with self._folder.held() as manifest:
-            chain = manifest.chain(chain_id)
+            chain = self._folder.chain(manifest, chain_id)
             found = [entry.stored() for entry in chain.entries(span)]
             if span is not None:
                 outside = RangeSet.of((0, HIGHEST)) - RangeSet.of(span)
-                dropped = {each.name: outside for each in TABLES}
+                dropped = dict.fromkeys(self._schema, outside)
                 whole, parts = records.kept(found, dropped)
                 there = StoredRows(self._folder, chain)
                 found = [*whole, *(there.cut(*part)[0] for part in parts)]
-            return records.merged(found)
+            return records.merged(found, self._schema)
 
     def _records(self, chain_id: int, span: Span) -> list[Stored]:
         with self._folder.held() as manifest:
-            found = manifest.chain(chain_id).entries(span)
-            return records.merged(entry.stored() for entry in found)
+            found = self._folder.chain(manifest, chain_id).entries(span)
+            return records.merged((entry.stored() for entry in found), self._schema)
 
     def _endorse(
         self,
@@ -121,10 +136,10 @@ class ParquetSink(ThreadedSink):
         with self._folder.held() as manifest:
             change = Change(self._folder, manifest, chain_id, self._writer)
             known = change.chain.known(span)
-            records.refuse_older(known, span, fence, names)
+            records.refuse_older(known, span, fence, names, self._schema)
             with self._folder.change(), change:
                 found = self._left(change, known.of(names), dict.fromkeys(names, outside))
-                records.refuse_changed(found, seen)
+                records.refuse_changed(found, seen, self._schema)
                 others = self._left(change, known.stored, dict.fromkeys(names, inside))
                 better = records.endorsed(found, proven, unproven)
                 change.commit(known, [*others, *better], [*known.retracted])
@@ -135,12 +150,12 @@ class ParquetSink(ThreadedSink):
             return sorted(chain_id for chain_id, it in chains if it.cells or it.requests)
 
     def _request(self, chain_id: int, wanted: Request) -> None:
-        requests.admit(wanted)
+        requests.admit(wanted, self._schema)
         self._change_requests(chain_id, lambda before: requests.merged([*before, wanted]))
 
     def _requests(self, chain_id: int) -> list[Request]:
         with self._folder.held() as manifest:
-            return [each.request() for each in manifest.chain(chain_id).requests]
+            return [each.request() for each in self._folder.chain(manifest, chain_id).requests]
 
     def _withdraw(self, chain_id: int, span: Span) -> None:
         self._change_requests(chain_id, lambda before: requests.without(before, span))
@@ -149,7 +164,7 @@ class ParquetSink(ThreadedSink):
         self, chain_id: int, change: Callable[[list[Request]], list[Request]]
     ) -> None:
         with self._folder.held() as manifest:
-            chain = manifest.chain(chain_id)
+            chain = self._folder.chain(manifest, chain_id)
             after = tuple(map(Wanted.of, change([each.request() for each in chain.requests])))
             if after != chain.requests:
                 changed = msgspec.structs.replace(chain, requests=after)
@@ -170,7 +185,7 @@ class ParquetSink(ThreadedSink):
         there = StoredRows(self._folder, change.chain)
         for part in parts:
             record, rows = there.cut(*part)
-            change.bring(record.dataset, record.span, record.fence, rows)
+            change.bring(self._schema[record.dataset], record.span, record.fence, rows)
             whole.append(record)
         return whole
 
@@ -178,7 +193,7 @@ class ParquetSink(ThreadedSink):
         self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
     ) -> pa.Table:
         with self._folder.held() as manifest:
-            there = StoredRows(self._folder, manifest.chain(chain_id))
+            there = StoredRows(self._folder, self._folder.chain(manifest, chain_id))
             return there.rows(table, span, columns)
 
     def _counts(self, table: Table, chain_id: int, span: Span) -> pa.Table:
@@ -188,7 +203,7 @@ class ParquetSink(ThreadedSink):
 
     def _damage(self, chain_id: int, span: Span | None) -> list[Damage]:
         with self._folder.held() as manifest:
-            return StoredRows(self._folder, manifest.chain(chain_id)).damage(span)
+            return StoredRows(self._folder, self._folder.chain(manifest, chain_id)).damage(span)
 
     def _strays(self) -> list[str]:
         with self._folder.held():
@@ -202,10 +217,10 @@ class ParquetSink(ThreadedSink):
         self._folder.close()
 
 
-def _by_cell(batch: Batch, rows: pa.Table) -> Iterator[tuple[Batch, pa.Table]]:
+def _by_cell(batch: Batch, anchor: Table, rows: pa.Table) -> Iterator[tuple[Batch, pa.Table]]:
     """The batch and rows of a table, cut where cells end."""
     heights = one_array(rows["block_number"]).to_numpy()
-    blocks = batch.tables[BLOCKS.name]
+    blocks = batch.tables[anchor.name]
     first = batch.span.first
     while first <= batch.span.last:
         last = min(first // CELL * CELL + CELL - 1, batch.span.last)
@@ -214,7 +229,7 @@ def _by_cell(batch: Batch, rows: pa.Table) -> Iterator[tuple[Batch, pa.Table]]:
         part = replace(
             batch,
             span=span,
-            tables=Tables({BLOCKS.name: blocks.slice(first - batch.span.first, span.size)}),
+            tables=Tables({anchor.name: blocks.slice(first - batch.span.first, span.size)}),
         )
         yield part, rows.slice(start, end - start)
         first = last + 1

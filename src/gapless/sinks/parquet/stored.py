@@ -14,14 +14,13 @@ import pyarrow as pa
 from gapless.core.errors import Damaged
 from gapless.core.ranges import Span
 from gapless.core.remedies import RepairBlocks
-from gapless.schema import BLOCKS, Table, table
+from gapless.schema import Table
 from gapless.schema.arrow import arrow_schema
 from gapless.schema.digest import digest
 from gapless.sinks.parquet.files import Unreadable, flaw, read_file
 from gapless.sinks.parquet.folder import Folder
 from gapless.sinks.parquet.manifest import Chain, Entry
-from gapless.sinks.records import order
-from gapless.sinks.revision import COMPARED
+from gapless.sinks.revision import compared
 from gapless.sinks.sink import Batch, Damage, Stored
 
 
@@ -30,6 +29,7 @@ class StoredRows:
 
     def __init__(self, folder: Folder, chain: Chain) -> None:
         self._folder = folder
+        self._schema = folder.schema
         self._chain = chain
 
     def rows(self, table: Table, span: Span, columns: Collection[str] | None = None) -> pa.Table:
@@ -37,52 +37,54 @@ class StoredRows:
         pieces = [self._read(each, table, span, columns) for each in self._files(table, span)]
         return _joined(table, pieces, columns)
 
-    def compared(self, batch: Batch) -> pa.Table:
+    def compared(self, batch: Batch, anchor: Table) -> pa.Table:
         """The columns of stored blocks that a batch is compared by.
 
         A damaged file whose whole range the batch brings is no obstacle. If its last block is that
         of the batch, so are all the others, because each names its parent; if not, none is taken
         to be.
         """
-        pieces = []
-        for entry in self._files(BLOCKS, batch.span):
+        pieces, columns = [], compared(anchor)
+        for entry in self._files(anchor, batch.span):
             try:
-                pieces.append(self._read(entry, BLOCKS, batch.span, COMPARED))
+                pieces.append(self._read(entry, anchor, batch.span, columns))
             except Damaged:
                 if not _within(entry.span, batch.span):
                     raise
-                pieces.append(_presumed(entry, batch))
-        return _joined(BLOCKS, pieces, COMPARED)
+                pieces.append(_presumed(entry, batch, anchor))
+        return _joined(anchor, pieces, columns)
 
-    def hash_at(self, height: int, column: str) -> bytes | None:
+    def hash_at(self, anchor: Table, height: int, column: str) -> bytes | None:
         """A hash of the block at a height, from the manifest if it is there."""
-        for entry in self._files(BLOCKS, Span(height, height)):
-            if column == "hash" and height == entry.last:
+        for entry in self._files(anchor, Span(height, height)):
+            if column == anchor.links.hash and height == entry.last:
                 return bytes.fromhex(entry.last_hash)
-            if column == "parent_hash" and height == entry.first:
+            if column == anchor.links.parent and height == entry.first:
                 return bytes.fromhex(entry.parent_hash)
-        found = self.rows(BLOCKS, Span(height, height), [column])
+        found = self.rows(anchor, Span(height, height), [column])
         return found[column][0].as_py() if found.num_rows else None
 
     def cut(self, record: Stored, span: Span) -> tuple[Stored, pa.Table]:
         """The record of a part of a file, measured by the rows that are there; and these."""
-        rows = self.rows(table(record.dataset), span)
+        table = self._schema[record.dataset]
+        links, rows = table.anchor.links, self.rows(table, span)
         part = replace(
             record,
             span=span,
             rows=rows.num_rows,
-            digest=digest(table(record.dataset), rows),
-            parent_hash=self.hash_at(span.first, "parent_hash") or b"",
-            last_hash=self.hash_at(span.last, "hash") or b"",
+            digest=digest(table, rows),
+            parent_hash=self.hash_at(table.anchor, span.first, links.parent) or b"",
+            last_hash=self.hash_at(table.anchor, span.last, links.hash) or b"",
         )
         return part, rows
 
     def damage(self, span: Span | None) -> list[Damage]:
         """The files that are not what the manifest says, as far as their ends tell."""
-        found = []
-        for entry in sorted(self._chain.entries(span), key=lambda it: order(it.dataset, it.span)):
+        found, order = [], self._schema.order
+        entries = self._chain.entries(span)
+        for entry in sorted(entries, key=lambda it: (order(it.dataset), it.span)):
             name = f"{self._chain.folder}/{entry.name}"
-            if words := flaw(self._folder.file(name), table(entry.dataset), entry.rows):
+            if words := flaw(self._folder.file(name), self._schema[entry.dataset], entry.rows):
                 found.append(Damage(entry.dataset, entry.span, f"`{name}` {words}"))
         return found
 
@@ -105,15 +107,18 @@ class StoredRows:
             ) from error
 
 
-def _presumed(entry: Entry, batch: Batch) -> pa.Table:
+def _presumed(entry: Entry, batch: Batch, anchor: Table) -> pa.Table:
     """The blocks of a damaged file, as far as they can be told from its record."""
-    blocks = batch.tables[BLOCKS.name].slice(entry.first - batch.span.first, entry.span.size)
-    if blocks["hash"][-1].as_py() != bytes.fromhex(entry.last_hash):
-        hashes = pa.array([bytes(32)] * entry.span.size, pa.binary(32))
-        blocks = blocks.set_column(blocks.schema.get_field_index("hash"), "hash", hashes)
-    counts = pa.nulls(entry.span.size, pa.uint64())
-    blocks = blocks.set_column(blocks.schema.get_field_index("log_count"), "log_count", counts)
-    schema = _schema(BLOCKS, COMPARED)
+    _, hash_, *counts = compared(anchor)
+    blocks = batch.tables[anchor.name].slice(entry.first - batch.span.first, entry.span.size)
+    if blocks[hash_][-1].as_py() != bytes.fromhex(entry.last_hash):
+        width = len(bytes.fromhex(entry.last_hash))
+        hashes = pa.array([bytes(width)] * entry.span.size, pa.binary(width))
+        blocks = blocks.set_column(blocks.schema.get_field_index(hash_), hash_, hashes)
+    for name in counts:
+        unknown = pa.nulls(entry.span.size, pa.uint64())
+        blocks = blocks.set_column(blocks.schema.get_field_index(name), name, unknown)
+    schema = _schema(anchor, compared(anchor))
     return blocks.select(schema.names).cast(schema)
 
 

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from gapless.schema import Column, Kind, Table
-from gapless.schema.digest import one_array
+from gapless.schema.arrow import one_array
 
 HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 END = b"\xff\xff"

@@ -18,7 +18,7 @@ import asyncpg
 
 from gapless.core.errors import SinkUnusable
 from gapless.core.ranges import Span
-from gapless.schema import TABLES, Table, table
+from gapless.schema import Schema, Table
 from gapless.schema.ddl import quoted
 from gapless.schema.postgres import Dialect
 from gapless.sinks import entries, requests
@@ -52,6 +52,7 @@ class Home:
     """What is known of the sink's schema."""
 
     id: str
+    schema: Schema
     dialect: Dialect
     there: frozenset[str]  # tables and partitions, of ours and of others
     outdated: frozenset[str] = frozenset()  # tables of an older version, which a reader leaves so
@@ -60,7 +61,7 @@ class Home:
         """Whether a write of these tables needs any that is not there yet."""
         wanted = {*names}
         for name in names:
-            wanted |= {it.name for it in self.dialect.partitions(table(name), *span)}
+            wanted |= {it.name for it in self.dialect.partitions(self.schema[name], *span)}
         return not wanted <= self.there
 
 
@@ -68,7 +69,9 @@ async def names(connection: asyncpg.Connection, schema: str) -> frozenset[str]:
     return frozenset(row[0] for row in await connection.fetch(_NAMES, schema))
 
 
-async def recognised(connection: asyncpg.Connection, options: Options) -> Home | None:
+async def recognised(
+    connection: asyncpg.Connection, options: Options, schema: Schema
+) -> Home | None:
     """The sink that is in the schema; None if none is."""
     there = await names(connection, options.schema)
     if "_gapless_sink" not in there:
@@ -84,10 +87,10 @@ async def recognised(connection: asyncpg.Connection, options: Options) -> Home |
     options.insist("fk", options.foreign_keys, row["foreign_keys"])
     options.insist("partition", options.partition, row["partition"])
     dialect = Dialect(options.schema, row["foreign_keys"], row["partition"])
-    return Home(row["id"], dialect, there)
+    return Home(row["id"], schema, dialect, there)
 
 
-async def found(connection: asyncpg.Connection, options: Options) -> None:
+async def create_schema(connection: asyncpg.Connection, options: Options, schema: Schema) -> None:
     """Makes a sink of the schema, unless another process just did or it is somebody else's.
 
     A sink of an older version gets the table of requests.
@@ -103,7 +106,7 @@ async def found(connection: asyncpg.Connection, options: Options) -> None:
             f"the schema `{LEDGER}` is the ledger's: records need one of their own",
             hint="leave `schema=` out, or name another",
         )
-    if taken := sorted(there & {it.name for it in TABLES}):
+    if taken := sorted(there & schema.keys()):
         raise SinkUnusable(
             f"{options.shown} has a table `{taken[0]}` that is not of Gapless",
             hint="name another schema with `?schema=…`",
@@ -128,7 +131,7 @@ def _create_requests(dialect: Dialect) -> str:
     return requests.create(dialect.place(requests.TABLE), "bigint")
 
 
-async def furnish(
+async def create_tables(
     connection: asyncpg.Connection, home: Home, wanted: Collection[str], span: Span
 ) -> None:
     """Makes the tables and partitions that a write needs, in a transaction of its own."""
@@ -136,10 +139,11 @@ async def furnish(
     await connection.execute(locks.to_change(home.id))
     there = await names(connection, dialect.schema)
     for name in wanted:
+        table = home.schema[name]
         if name not in there:
-            await connection.execute(dialect.create_table(table(name), {*there, *wanted}))
-            await connection.execute(dialect.create_view(table(name)))
-        for partition in dialect.partitions(table(name), *span):
+            await connection.execute(dialect.create_table(table, {*there, *wanted}))
+            await connection.execute(dialect.create_view(table))
+        for partition in dialect.partitions(table, *span):
             if partition.name not in there:
                 for statement in dialect.create_partition(partition):
                     await connection.execute(statement)
@@ -148,7 +152,7 @@ async def furnish(
 async def outdated(connection: asyncpg.Connection, home: Home, shown: str) -> list[Table]:
     """Tables of an older version, which lack columns; those of another kind are refused."""
     found = []
-    for each in TABLES:
+    for each in home.schema.tables:
         if each.name in home.there:
             there = await columns(connection, home.dialect, each)
             lacking = [column for column in each.columns if column.name not in there]
@@ -183,7 +187,7 @@ async def lacking_indexes(connection: asyncpg.Connection, home: Home) -> list[st
     built = {row[0] for row in await connection.fetch(_INDEXES, dialect.schema)}
     return [
         statement
-        for each in TABLES
+        for each in home.schema.tables
         if each.name in tables
         for name, statement in dialect.create_indexes(each).items()
         if name not in built

@@ -19,7 +19,7 @@ import pyarrow as pa
 from gapless.core.errors import SinkUnusable
 from gapless.core.ranges import Span
 from gapless.postgres.connections import Connection
-from gapless.schema import Table, table
+from gapless.schema import Schema, Table
 from gapless.sinks import records, requests, sql
 from gapless.sinks.admission import admit
 from gapless.sinks.postgres import home as homes
@@ -55,12 +55,12 @@ class PostgresSink:
         self._access = access
 
     @classmethod
-    async def open(cls, target: str, access: Access = Access.CREATE) -> Self:
+    async def open(cls, target: str, schema: Schema, access: Access = Access.CREATE) -> Self:
         options = Options.parse(target)
         database = Database(options.url, options.shown, prepared=options.prepared_statements)
         await database.open()
         try:
-            return cls(database, await _home(database, options, access), access)
+            return cls(database, await _home(database, options, schema, access), access)
         except BaseException:
             await database.close()
             raise
@@ -199,11 +199,11 @@ class PostgresSink:
     async def _prepare(self, batch: Batch) -> dict[str, Ready]:
         """Refuses what is no batch, makes the tables that it needs, and its rows ready."""
         self._access.admit(self._database.shown)
-        ready = await asyncio.to_thread(_ready, batch)
+        ready = await asyncio.to_thread(_ready, batch, self._home.schema)
         if self._home.lacks(batch.tables, batch.span):
             home = self._home
             await self._database.transact(
-                lambda it: homes.furnish(it.raw, home, batch.tables, batch.span)
+                lambda it: homes.create_tables(it.raw, home, batch.tables, batch.span)
             )
             there = await self._database.transact(
                 lambda it: homes.names(it.raw, home.dialect.schema), READING
@@ -234,21 +234,21 @@ class PostgresSink:
         return PostgresTables(connection, home, ready, prepared=prepared)
 
 
-def _ready(batch: Batch) -> dict[str, Ready]:
-    admit(batch)
+def _ready(batch: Batch, schema: Schema) -> dict[str, Ready]:
+    admit(batch, schema)
     return {
-        name: Ready.of(table(name), rows.combine_chunks()) for name, rows in batch.tables.items()
+        name: Ready.of(schema[name], rows.combine_chunks()) for name, rows in batch.tables.items()
     }
 
 
-async def _home(database: Database, options: Options, access: Access) -> Home:
+async def _home(database: Database, options: Options, schema: Schema, access: Access) -> Home:
     async def look(connection: Connection) -> Home | None:
-        return await homes.recognised(connection.raw, options)
+        return await homes.recognised(connection.raw, options, schema)
 
     home = await database.transact(look, READING)
     lacks = access is Access.CREATE if home is None else requests.TABLE not in home.there
     if lacks and access.writes:
-        await database.transact(lambda it: homes.found(it.raw, options))
+        await database.transact(lambda it: homes.create_schema(it.raw, options, schema))
         home = await database.transact(look, READING)
     if home is None:
         raise SinkUnusable(

@@ -21,11 +21,11 @@ import pyarrow as pa
 from gapless.core.heights import HIGHEST
 from gapless.core.ranges import Span
 from gapless.postgres.connections import Connection
-from gapless.schema import TABLES, Table
+from gapless.schema import Table
 from gapless.schema.ddl import listed
 from gapless.schema.digest import digest
 from gapless.sinks import requests
-from gapless.sinks.entries import COLUMNS, changes, known_by
+from gapless.sinks.entries import COLUMNS, EVERY_DATASET, changes, known_by
 from gapless.sinks.postgres.copying import copied, filled
 from gapless.sinks.postgres.home import Home
 from gapless.sinks.postgres.home import columns as columns_of
@@ -68,7 +68,6 @@ WITH gone AS (
 SELECT (SELECT count(*) FROM gone) + (SELECT count(*) FROM changed)
 """  # noqa: S608
 _OF_SPAN = "WHERE chain_id = $1 AND block_number BETWEEN $2 AND $3"
-_ALL = [each.name for each in TABLES]
 
 
 class Interleaved(Exception):
@@ -105,6 +104,7 @@ class PostgresTables:
         self._connection = connection.raw
         self._lent = connection
         self._home = home
+        self.schema = home.schema
         self._dialect = home.dialect
         self._there = {*home.there}
         self._ready = dict(ready or {})
@@ -116,7 +116,8 @@ class PostgresTables:
 
     async def known(self, chain_id: int, span: Span) -> Known:
         query = _KNOWN.format(ranges=self._ranges)
-        rows = await self._lent.fetch(query, (chain_id, _ALL, *span), prepared=self._prepared)
+        datasets = [*self.schema, EVERY_DATASET]
+        rows = await self._lent.fetch(query, (chain_id, datasets, *span), prepared=self._prepared)
         self._versions = {(row[0], row[1]): row[-1] for row in rows}
         return known_by(row[:-1] for row in rows)
 

@@ -14,18 +14,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
-from uuid import uuid4
 
 import apsw
 
 from gapless.core.errors import SinkError, SinkUnusable
-from gapless.schema import TABLES, Column, Table
+from gapless.schema import Column, Schema, Table
 from gapless.schema.sqlite import add_column, create_view, drop_view
 from gapless.sinks import requests
 from gapless.sinks.sink import Access
 from gapless.sinks.sqlite import ranges
+from gapless.system import System
+from gapless.threads import SerialThread
 
-BUSY_MS = 60_000
+BUSY_SECONDS = 60
 VERSION = 1
 _SAFE_SQLITE = (3, 51, 3)  # older ones can corrupt a WAL that several processes use
 _CREATE = """
@@ -38,7 +39,14 @@ _LEDGER = {"backfills", "chunks"}
 
 
 def connect(
-    path: Path, access: Access, *, foreign_keys: bool = True, immutable: bool = False
+    path: Path,
+    schema: Schema,
+    access: Access,
+    thread: SerialThread,
+    system: System,
+    *,
+    foreign_keys: bool = True,
+    immutable: bool = False,
 ) -> apsw.Connection:
     """Opens the sink in a file; an empty file becomes one, if it may.
 
@@ -53,18 +61,18 @@ def connect(
         raise SinkUnusable(f"there is no sink at `{path}`", hint="check the path")
     try:
         if access is Access.READ:
-            connection = _read_only(path, immutable=immutable)
+            connection = _read_only(path, thread, immutable=immutable)
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
             connection = apsw.Connection(str(path))
     except (apsw.Error, OSError) as error:
         raise SinkUnusable(f"cannot open `{path}`: {error}", hint="check the path") from error
     try:
-        connection.set_busy_timeout(BUSY_MS)
+        thread.wait_for_locks(connection, BUSY_SECONDS)
         # A name in quotes is a column or an error, never a text.
         connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
         connection.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
-        _recognise(connection, path, access)
+        _recognise(connection, path, schema, access, system)
         if access.writes:
             connection.pragma("journal_mode", "WAL")
             connection.pragma("synchronous", "FULL")
@@ -95,11 +103,11 @@ def quiet(path: Path) -> tuple[int, ...] | None:
     return None
 
 
-def _read_only(path: Path, *, immutable: bool) -> apsw.Connection:
+def _read_only(path: Path, thread: SerialThread, *, immutable: bool) -> apsw.Connection:
     """A connection that cannot write; if the file is immutable, it needs no file beside it."""
     place = f"file:{quote(str(path.absolute()))}?{'immutable=1' if immutable else 'mode=ro'}"
     connection = apsw.Connection(place, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
-    connection.set_busy_timeout(BUSY_MS)
+    thread.wait_for_locks(connection, BUSY_SECONDS)
     try:
         names(connection)  # only now is it really opened
     except apsw.Error as error:
@@ -154,7 +162,7 @@ def in_our_words(path: Path) -> Iterator[None]:
         yield
     except apsw.BusyError as error:
         raise SinkError(
-            f"`{path}` has been locked for {BUSY_MS // 1000} s",
+            f"`{path}` has been locked for {BUSY_SECONDS} s",
             hint="another process holds a transaction open on it",
         ) from error
     except apsw.ConstraintError as error:
@@ -171,12 +179,14 @@ def in_our_words(path: Path) -> Iterator[None]:
         raise SinkError(f"`{path}` failed: {error}", hint="check the disk and the file") from error
 
 
-def _recognise(connection: apsw.Connection, path: Path, access: Access) -> None:
+def _recognise(
+    connection: apsw.Connection, path: Path, schema: Schema, access: Access, system: System
+) -> None:
     if "_gapless_sink" not in names(connection):
         if access is not Access.CREATE:
             raise SinkUnusable(f"`{path}` is not a Gapless sink", hint="check the path")
         with transaction(connection):
-            _found(connection, path)
+            _create_schema(connection, path, schema, system)
     version = connection.execute("SELECT version FROM _gapless_sink").get
     if version != VERSION:
         raise SinkUnusable(
@@ -185,7 +195,7 @@ def _recognise(connection: apsw.Connection, path: Path, access: Access) -> None:
     if access.writes and requests.TABLE not in names(connection):
         with transaction(connection):
             connection.execute(ranges.CREATE_REQUESTS)
-    for table in TABLES:
+    for table in schema.tables:
         if lacking(connection, path, table) and access.writes:
             with transaction(connection):
                 _extend(connection, path, table)
@@ -219,7 +229,7 @@ def _extend(connection: apsw.Connection, path: Path, table: Table) -> None:
     connection.execute(create_view(table))
 
 
-def _found(connection: apsw.Connection, path: Path) -> None:
+def _create_schema(connection: apsw.Connection, path: Path, schema: Schema, system: System) -> None:
     """Makes a sink of a file, unless another process just did or the file is somebody else's."""
     there = names(connection)
     if "_gapless_sink" in there:
@@ -228,10 +238,10 @@ def _found(connection: apsw.Connection, path: Path) -> None:
         raise SinkUnusable(
             f"`{path}` is a ledger: records need a file of their own", hint="name a new file"
         )
-    if taken := sorted(there & {table.name for table in TABLES}):
+    if taken := sorted(there & schema.keys()):
         raise SinkUnusable(
             f"`{path}` has a table `{taken[0]}` that is not of Gapless", hint="name a new file"
         )
     connection.execute(_CREATE)
     connection.execute(ranges.CREATE)
-    connection.execute("INSERT INTO _gapless_sink VALUES (?, ?)", (str(uuid4()), VERSION))
+    connection.execute("INSERT INTO _gapless_sink VALUES (?, ?)", (system.uuid(), VERSION))

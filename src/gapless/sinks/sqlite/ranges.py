@@ -10,9 +10,9 @@ from collections.abc import Iterable
 import apsw
 
 from gapless.core.ranges import Span
-from gapless.schema import TABLES
+from gapless.schema import Schema
 from gapless.sinks import requests
-from gapless.sinks.entries import COLUMNS, changes, create, known_by
+from gapless.sinks.entries import COLUMNS, EVERY_DATASET, changes, create, known_by
 from gapless.sinks.records import Known, Retracted
 from gapless.sinks.sink import Stored
 
@@ -36,18 +36,19 @@ _INSERT = "INSERT INTO _gapless_ranges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 
 class Ranges:
     """The records, read and written on the connection of the sink."""
 
-    def __init__(self, connection: apsw.Connection) -> None:
+    def __init__(self, connection: apsw.Connection, schema: Schema) -> None:
         self._connection = connection
+        self._datasets = (*schema, EVERY_DATASET)
 
     def within(self, chain_id: int, span: Span) -> Known:
         """What overlaps a range."""
         first, last = span
         rows = [
             row
-            for table in TABLES
+            for dataset in self._datasets
             for row in self._connection.execute(
                 _WITHIN,
-                {"chain": chain_id, "dataset": table.name, "first": first, "last": last},
+                {"chain": chain_id, "dataset": dataset, "first": first, "last": last},
             )
         ]
         return known_by(rows)

@@ -15,8 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from gapless.schema import Column, Kind, Table
-from gapless.schema.arrow import arrow_schema, arrow_type
-from gapless.schema.digest import one_array
+from gapless.schema.arrow import arrow_schema, arrow_type, one_array
 
 _NUMBERS = {Kind.INT: "<i8", Kind.FLOAT: "<f8"}
 

@@ -15,11 +15,13 @@ from typing import ParamSpec, Self, TypeVar
 import apsw
 
 from gapless.core.errors import SinkUnusable
+from gapless.schema import Schema
 from gapless.sinks.database_file import DatabaseFileSink
 from gapless.sinks.sink import Access
 from gapless.sinks.sqlite import file
 from gapless.sinks.sqlite.tables import SqliteTables
-from gapless.threads import Thread
+from gapless.system import SYSTEM, System
+from gapless.threads import SerialThread
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -28,20 +30,39 @@ T = TypeVar("T")
 class SqliteSink(DatabaseFileSink):
     """A sink in a file. Open it with `open`."""
 
-    def __init__(self, path: Path, thread: Thread, access: Access, *, foreign_keys: bool) -> None:
+    def __init__(
+        self,
+        path: Path,
+        thread: SerialThread,
+        schema: Schema,
+        access: Access,
+        *,
+        foreign_keys: bool,
+        system: System = SYSTEM,
+    ) -> None:
+        self._schema = schema
         self._quiet = None if access.writes else file.quiet(path)
-        self._connection = file.connect(
-            path, access, foreign_keys=foreign_keys, immutable=self._quiet is not None
+        self._connect = partial(file.connect, path, schema, access, thread, system)
+        self._connection = self._connect(
+            foreign_keys=foreign_keys, immutable=self._quiet is not None
         )
-        tables = SqliteTables(self._connection)
+        tables = SqliteTables(self._connection, schema)
         super().__init__(file.identity(self._connection), thread, path, access, tables)
 
     @classmethod
     async def open(
-        cls, path: Path, access: Access = Access.CREATE, *, foreign_keys: bool = True
+        cls,
+        path: Path,
+        schema: Schema,
+        access: Access = Access.CREATE,
+        *,
+        foreign_keys: bool = True,
+        system: System = SYSTEM,
     ) -> Self:
         return await cls._opened(
-            "sqlite", lambda thread: cls(path, thread, access, foreign_keys=foreign_keys)
+            "sqlite",
+            lambda it: cls(path, it, schema, access, foreign_keys=foreign_keys, system=system),
+            system,
         )
 
     async def _run(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
@@ -63,10 +84,10 @@ class SqliteSink(DatabaseFileSink):
             if file.quiet(self._path) == self._quiet:
                 return answer
         self._connection.close()
-        self._connection = file.connect(self._path, self._access)
+        self._connection = self._connect()
         if file.identity(self._connection) != self.id:
             raise SinkUnusable(f"`{self._path}` was replaced by another sink", hint="try again")
-        self._quiet, self._tables = None, SqliteTables(self._connection)
+        self._quiet, self._tables = None, SqliteTables(self._connection, self._schema)
         return function()
 
     def _telling(self) -> AbstractContextManager[None]:

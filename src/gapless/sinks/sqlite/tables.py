@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from gapless.core.heights import HIGHEST
 from gapless.core.ranges import Span
-from gapless.schema import TABLES, Table, table
+from gapless.schema import Schema, Table
 from gapless.schema.sqlite import create_indexes, create_table, create_view
 from gapless.sinks import requests
 from gapless.sinks.records import Known, Retracted
@@ -33,8 +33,9 @@ _REQUESTED = f"SELECT DISTINCT chain_id FROM {requests.TABLE}"  # noqa: S608
 class SqliteTables:
     """Rows and records, read and written on the connection of the sink."""
 
-    def __init__(self, connection: apsw.Connection) -> None:
-        self._ranges = Ranges(connection)
+    def __init__(self, connection: apsw.Connection, schema: Schema) -> None:
+        self.schema = schema
+        self._ranges = Ranges(connection, schema)
         self._connection = connection
 
     async def known(self, chain_id: int, span: Span) -> Known:
@@ -54,11 +55,10 @@ class SqliteTables:
         foreign_keys = bool(self._connection.pragma("foreign_keys"))
         for name in names:
             if name not in there:
-                statement = create_table(
-                    table(name), foreign_keys=foreign_keys, stored={*there, *names}
-                )
+                table, stored = self.schema[name], {*there, *names}
+                statement = create_table(table, foreign_keys=foreign_keys, stored=stored)
                 self._connection.execute(statement)
-                self._connection.execute(create_view(table(name)))
+                self._connection.execute(create_view(table))
 
     async def delete(self, table: Table, chain_id: int, span: Span) -> None:
         if not file.columns(self._connection, table):
@@ -123,7 +123,7 @@ class SqliteTables:
 
     def finish(self) -> None:
         """Builds the indexes."""
-        for each in TABLES:
+        for each in self.schema.tables:
             if each.name in file.names(self._connection):
                 for statement in create_indexes(each):
                     self._connection.execute(statement)

@@ -1,0 +1,283 @@
+"""The data plane of a backfill of blocks: its endpoints, its sink, and the runs between them.
+
+A process opens it once and all its runs share it: requests in flight, what was learned of the
+providers, the decoding thread and the sink's connection. The ledger knows endpoints and sinks by
+name only; what a name stands for is this process's own configuration.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator
+from concurrent.futures import Executor
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
+
+import msgspec
+
+from gapless.blocks.counts import Counts
+from gapless.blocks.holding import holding
+from gapless.blocks.reproof import Reproof
+from gapless.blocks.same_database import JoinedWriter, joining
+from gapless.blocks.spec import BlocksSpec
+from gapless.chains.identity import refuse_wrong_chain
+from gapless.chains.opening import open_sink
+from gapless.config import Config, is_name
+from gapless.core.errors import Damaged, MissingHistory, PermanentError, StopRequested, UsageError
+from gapless.core.proof import LINK
+from gapless.core.ranges import RangeSet, Span
+from gapless.ledger import Ledger
+from gapless.pipeline.block_reader import BlockReader
+from gapless.pipeline.flow import Flow, Sizes, Target
+from gapless.pipeline.stop import Stop, stop_on
+from gapless.providers import EndpointSpec, Pool, Profile, Providers
+from gapless.providers.registry import fingerprint
+from gapless.runtime.context import Context
+from gapless.runtime.job import Chunk
+from gapless.schema import Table
+from gapless.sinks import Access, JoiningSink, Sink
+from gapless.telemetry import metrics
+
+
+class Plane:
+    """Fetches chunks of blocks into a sink."""
+
+    def __init__(
+        self,
+        spec: BlocksSpec,
+        pool: Pool,
+        reader: BlockReader,
+        sink: Sink,
+        workers: int,
+        threads: Executor,
+    ) -> None:
+        self.spec = spec
+        self.pool = pool
+        self.reader = reader
+        self.sink = sink
+        self.blocks = self.batches = 0  # written
+        self.reproven = 0  # blocks that were proven again, from their own rows
+        self._threads = threads
+        self.used_up = asyncio.Event()  # set when no more calls are allowed
+        self._workers = workers
+        self._runs = 0
+        self._flows: set[Flow] = set()
+        self._joined: JoiningSink | None = None
+        self._asked = False  # whether they are one database
+
+    @property
+    def counts(self) -> Counts:
+        return Counts(
+            fetched=self.reader.fetched,
+            at_hand=sum(flow.at_hand for flow in self._flows),
+            blocks=self.blocks,
+            batches=self.batches,
+            reproven=self.reproven,
+            calls=dict(self.pool.calls),
+            requests=self.pool.requests,
+            retries=self.pool.retries,
+            refused=self.reader.refused.total(),
+            endpoints={
+                name: msgspec.structs.replace(served, refused=self.reader.refused[name])
+                for name, served in self.pool.served().items()
+            },
+        )
+
+    @property
+    def writing(self) -> RangeSet:
+        """What the sink is busy with."""
+        return RangeSet(flow.writing for flow in self._flows if flow.writing is not None)
+
+    async def run(self, chunk: Chunk, context: Context) -> None:
+        """Writes the blocks of a chunk.
+
+        A run that is to stop stores what it has at hand, and gives back the rest.
+        """
+        with stop_on(context.stop_requested) as stop:
+            await self._store(chunk, context, stop)
+
+    async def _store(self, chunk: Chunk, context: Context, stop: Stop) -> None:
+        sizes = Sizes(
+            batch_blocks=self.spec.batch_size,
+            ahead=self._ahead,
+            linked=LINK in self.spec.checks,
+        )
+        last = chunk.whole_spans[-1].last
+        written = partial(self._written, context)
+        joined = await self._joins(context.ledger)
+        self._runs += 1
+        try:
+            for span in chunk.spans:
+                for part in (await self._missing(span, context)).spans:
+                    sink: Target = self.sink
+                    if joined is not None:
+                        sink = JoinedWriter(joined, context, part.first)
+                    flow = Flow(self.reader, sink, context.fence, written, stop, sizes)
+                    await self._run(flow, part, stop)
+        except Exception as error:
+            if self.pool.used_up:  # whoever limits the calls is told, and stops all runs
+                self.used_up.set()
+                await context.stop_requested()
+            if stop.requested:  # no fault of the chunk's
+                raise StopRequested(str(error)) from error
+            raise
+        finally:
+            self._runs -= 1
+        if chunk.spans[-1].last == last:
+            context.progress(last)
+
+    async def _missing(self, span: Span, context: Context) -> RangeSet:
+        """What must be fetched of a span; what stored rows can provide is taken from them."""
+        whole, chain_id = RangeSet.of(span), self.spec.chain_id
+        held = await holding(self.sink, self.spec, span)
+        for damaged in held.damaged.spans:  # unreadable: nothing of it can be kept
+            await self.sink.retract(chain_id, damaged, context.fence)
+        if self.spec.refetch:
+            await self._discard_unreadable(span, context.fence)
+            await self._discard_unrecorded(span, context.fence)
+            return whole
+        reproof = Reproof(self.sink, self.spec, self._threads, context.check)
+        try:
+            proven = await reproof.prove(held.weak, context.fence)
+        except Damaged as unreadable:
+            await self.sink.retract(chain_id, unreadable.span, context.fence)
+            return await self._missing(span, context)
+        self.reproven += len(proven)
+        return whole - held.done - proven
+
+    async def _discard_unreadable(self, span: Span, fence: int) -> None:
+        """Retracts the ranges that hold values which no column allows: they cannot be cut."""
+        records = await self.sink.records(self.spec.chain_id, span)
+        try:
+            for table in self._tables(it.dataset for it in records):
+                await self.sink.read(table, self.spec.chain_id, span)
+        except Damaged:
+            for each in RangeSet(it.span for it in records).spans:
+                await self.sink.retract(self.spec.chain_id, each, fence)
+
+    async def _discard_unrecorded(self, span: Span, fence: int) -> None:
+        """Retracts rows that no record knows: they would be in the way of what is written."""
+        chain_id = self.spec.chain_id
+        records = await self.sink.records(chain_id, span)
+        for table in self._tables(self.spec.datasets):
+            recorded = RangeSet(it.span for it in records if it.dataset == table.name)
+            for unknown in (RangeSet.of(span) - recorded).spans:
+                if (await self.sink.counts(table, chain_id, unknown)).num_rows:
+                    await self.sink.retract(chain_id, unknown, fence)
+
+    def _tables(self, datasets: Iterable[str]) -> list[Table]:
+        wanted = {*datasets}
+        return [table for table in self.spec.family.tables if table.name in wanted]
+
+    async def _joins(self, ledger: Ledger) -> JoiningSink | None:
+        """The sink, if it is one database with the ledger; found out once."""
+        if not self._asked:
+            self._joined = await joining(self.sink, ledger)
+            self._asked = True
+        return self._joined
+
+    async def _run(self, flow: Flow, span: Span, stop: Stop) -> None:
+        self._flows.add(flow)
+        try:
+            await flow.run(span)
+        except MissingHistory as error:
+            left = Span(error.height, span.last)
+            last = await stop.limit(self.reader.last_missing(left))
+            raise PermanentError(
+                f"{error}: {error.hint}", partition=error.height, through=last
+            ) from error
+        finally:
+            self._flows.discard(flow)
+
+    async def _written(self, context: Context, span: Span) -> None:
+        """Reports a batch that the sink holds."""
+        self.blocks += span.size
+        self.batches += 1
+        metrics.BLOCKS.add(span.size)
+        metrics.BATCHES.add(1)
+        metrics.STORED_HEIGHT.raise_to(span.last, str(self.spec.chain_id), self.spec.sink)
+        context.progress(span.last)
+
+    def _ahead(self) -> int:
+        """How many units of a run may be under way or wait: twice the workers, for all runs."""
+        return max(2, 2 * self._workers // self._runs)
+
+
+@contextmanager
+def plane_with(spec: BlocksSpec, pool: Pool, sink: Sink, workers: int) -> Iterator[Plane]:
+    """The plane between endpoints and a sink that are open."""
+    with pool.system.executor(1, "gapless-decode") as threads:
+        source = spec.family.source(pool, spec.chain, spec.datasets, spec.checks)
+        reader = BlockReader(spec.family, source, spec.wanted, threads, pool.system)
+        yield Plane(spec, pool, reader, sink, workers, threads)
+
+
+@asynccontextmanager
+async def open_plane(
+    spec: BlocksSpec,
+    config: Config,
+    ledger: Ledger,
+    providers: Providers,
+    *,
+    max_calls: int | None = None,
+) -> AsyncIterator[Plane]:
+    """The plane of a backfill, with what earlier ones learned of its endpoints."""
+    endpoints = endpoints_of(config, spec.endpoints)
+    pool = Pool(
+        endpoints,
+        spec.family.queries,
+        providers=providers,
+        chain_id=spec.chain_id,
+        max_calls=max_calls,
+        profiles=await kept_profiles(ledger, spec.network, endpoints),
+    )
+    opened = open_sink(config.sink(spec.sink), Access.WRITE, system=providers.system)
+    async with await opened as sink, pool:
+        if sink.id != spec.sink_id:
+            raise UsageError(
+                f"the sink `{spec.sink}` is not the one that this backfill was made for",
+                hint="fetch the range again: it gets a backfill for the sink that is there now",
+            )
+        if known := spec.known_hashes:
+            anchor = spec.family.tables[0].name
+            source = spec.family.source(pool, spec.chain, [anchor], ())
+            await refuse_wrong_chain(source, pool.names, known, max(known), spec.network)
+        await ledger.raise_fence(await sink.highest_fence())
+        with plane_with(spec, pool, sink, providers.workers) as plane:
+            yield plane
+        await keep_profiles(ledger, spec.network, pool)
+
+
+def endpoints_of(config: Config, names: Iterable[str]) -> list[EndpointSpec]:
+    """The endpoints of these names, as this process knows them.
+
+    What is learned is kept by name. A host is not a name: two keys on it may have different limits,
+    so an endpoint that was given by URL is known by the fingerprint of that.
+    """
+    found = [(name, config.endpoint(name)) for name in names]
+    return [
+        EndpointSpec(name, it.url, it.rps, profile="" if _named(name) else fingerprint(it.url))
+        for name, it in found
+    ]
+
+
+def _named(endpoint: str) -> bool:
+    return is_name(endpoint) or endpoint.startswith("env:")
+
+
+async def kept_profiles(
+    ledger: Ledger, network: str, specs: Iterable[EndpointSpec]
+) -> dict[str, Profile]:
+    """What the ledger knows of endpoints, by name; what cannot be read any more is learned anew."""
+    kept = await ledger.profiles(network)
+    found = {}
+    for spec in specs:
+        with suppress(msgspec.ValidationError, KeyError):
+            found[spec.name] = msgspec.convert(kept[spec.key], Profile)
+    return found
+
+
+async def keep_profiles(ledger: Ledger, network: str, pool: Pool) -> None:
+    """Keeps what was learned of the endpoints of a pool."""
+    learned = {key: msgspec.to_builtins(each) for key, each in pool.profiles_by_key().items()}
+    await ledger.keep_profiles(network, learned)

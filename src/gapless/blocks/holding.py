@@ -1,0 +1,64 @@
+"""What a sink holds of the blocks that are asked for, and how well it is proven.
+
+A range whose records prove less than is asked for is not fetched again at once: its rows are still
+there, and whatever the chain commits to can be proven from them (see `reproof`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+
+from gapless.blocks.spec import BlocksSpec
+from gapless.core.ranges import RangeSet, Span
+from gapless.sinks import Damage, Sink, Stored
+
+
+@dataclass(frozen=True)
+class Holding:
+    """Heights of a span, by what a sink has of them; all other heights are missing."""
+
+    done: RangeSet = RangeSet()  # noqa: RUF009 - immutable; as asked for
+    weak: RangeSet = RangeSet()  # noqa: RUF009 - with fewer proofs than asked for
+    damaged: RangeSet = RangeSet()  # noqa: RUF009 - recorded, but not readable
+
+    def left(self, span: Span) -> RangeSet:
+        """What there is still to do of a span: to fetch, or to prove again."""
+        return RangeSet.of(span) - self.done
+
+
+async def holding(sink: Sink, spec: BlocksSpec, span: Span) -> Holding:
+    """What the sink holds of a span, for a backfill with this spec."""
+    whole = RangeSet.of(span)
+    records = await sink.records(spec.chain_id, span)
+    damaged = RangeSet(it.span for it in await _damage(sink, spec, span))
+
+    def held(found: list[Stored]) -> RangeSet:
+        by_dataset = (
+            RangeSet(it.span for it in found if it.dataset == dataset) for dataset in spec.datasets
+        )
+        return reduce(RangeSet.__and__, by_dataset, whole) - damaged
+
+    there = held(records)
+    done = held([it for it in records if suffices(it.proven | it.unproven, it.span, spec)])
+    return Holding(done, there - done, damaged & whole)
+
+
+async def discard_damaged(sink: Sink, spec: BlocksSpec, span: Span) -> None:
+    """Retracts what cannot be read, beyond the span too: no chunk could replace a part of it."""
+    for each in await _damage(sink, spec, span):
+        await sink.retract(spec.chain_id, each.span, await sink.highest_fence())
+
+
+async def _damage(sink: Sink, spec: BlocksSpec, span: Span) -> list[Damage]:
+    """What cannot be read of the tables that are asked for; others are left as they are."""
+    found = await sink.damage(spec.chain_id, span)
+    return [each for each in found if each.dataset in spec.datasets]
+
+
+def suffices(made: frozenset[str], span: Span, spec: BlocksSpec) -> bool:
+    """Whether these checks of a span are all that are asked for, as far as they can be made."""
+    network, checks = spec.chain, frozenset(spec.checks)
+    starts = {span.first, *(era.start for era in network.eras)}
+    heights = (height for height in starts if span.first <= height <= span.last)
+    return all(network.required(checks, height) <= made for height in heights)

@@ -1,0 +1,104 @@
+"""Proves stored blocks again from their own rows, without a request to any node.
+
+Ranges that were stored with fewer checks than are asked for now, by a lower level or an older
+version, need not be fetched again: their rows are restored and pass the checks here. What holds is
+added to the sink's records. What does not hold, or cannot be proven from rows, is left as it is,
+and the caller fetches it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+
+from gapless.blocks.holding import suffices
+from gapless.blocks.spec import BlocksSpec
+from gapless.core.errors import FencedOff
+from gapless.core.proof import Proof
+from gapless.core.ranges import RangeSet, Span
+from gapless.schema.arrow import Tables
+from gapless.sinks import Sink
+
+_WINDOW = 50  # blocks whose rows are in memory at once
+
+
+@dataclass(frozen=True)
+class Reproof:
+    """Proves blocks of one sink again, for one backfill."""
+
+    sink: Sink
+    spec: BlocksSpec
+    threads: Executor
+    check: Callable[[], None]  # raises if the run must end now
+
+    async def prove(self, weak: RangeSet, fence: int) -> RangeSet:
+        """Proves what it can of some stored heights; returns those that need no fetching."""
+        proven = RangeSet()
+        for span in weak.spans:
+            async for part in self._parts(span):
+                self.check()
+                proven |= await self._prove_part(part, fence)
+        return proven
+
+    async def _parts(self, span: Span) -> AsyncIterator[Span]:
+        """A span in pieces that no record begins or ends within: endorsing them cuts none."""
+        records = await self.sink.records(self.spec.chain_id, span)
+        edges = {it.span.first for it in records} | {it.span.last + 1 for it in records}
+        inner = sorted(edge for edge in edges if span.first < edge <= span.last)
+        for first, end in zip([span.first, *inner], [*inner, span.last + 1], strict=True):
+            yield Span(first, end - 1)
+
+    async def _prove_part(self, part: Span, fence: int) -> RangeSet:
+        proofs: list[Proof] = []
+        flawed: set[int] = set()
+        for window in part.windows(_WINDOW):
+            self.check()
+            proof, flaws = await self._examined(window)
+            if len(flaws) < window.size:
+                proofs.append(proof)
+            flawed |= flaws
+        sound = RangeSet.of(part) - RangeSet.from_members(flawed)
+        endorsed = RangeSet()
+        for span in sound.spans:
+            if await self._endorse(span, reduce(and_, proofs), fence):
+                endorsed |= RangeSet.of(span)
+        return endorsed
+
+    async def _examined(self, window: Span) -> tuple[Proof, set[int]]:
+        chain_id, family = self.spec.chain_id, self.spec.family
+        tables = Tables(
+            {
+                table.name: await self.sink.read(table, chain_id, window)
+                for table in family.tables
+                if table.name in self.spec.datasets
+            }
+        )
+        found = await asyncio.get_running_loop().run_in_executor(
+            self.threads,
+            family.rows.examine,
+            tables,
+            self.spec.chain,
+            chain_id,
+            frozenset(self.spec.checks),
+        )
+        return found.proof, {flaw.height for flaw in found.flaws}
+
+    async def _endorse(self, span: Span, proof: Proof, fence: int) -> bool:
+        """Records the proof of a span, if that makes it as good as is asked for."""
+        seen = [
+            it
+            for it in await self.sink.stored(self.spec.chain_id, span)
+            if it.dataset in self.spec.datasets
+        ]
+        proven, unproven = frozenset[str](proof.proven), frozenset[str](proof.unproven)
+        if not all(suffices(it.proven | proven | unproven, span, self.spec) for it in seen):
+            return False
+        try:
+            await self.sink.endorse(self.spec.chain_id, seen, proven, unproven, fence)
+        except FencedOff:  # somebody has just written it
+            return False
+        return True

@@ -1,0 +1,75 @@
+"""What a backfill of blocks is about, as the ledger keeps it.
+
+It holds names and hashes, never a URL, and the checks themselves rather than the name of a level:
+a backfill that was saved keeps its meaning when a level changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import msgspec
+
+from gapless.chains import Level, Network, family_of, find_network
+from gapless.chains.family import Family, Wanted
+from gapless.core.anchors import Anchor
+from gapless.core.errors import UsageError
+from gapless.sinks import Sink
+
+
+class BlocksSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What a backfill of blocks is about; it holds names, never a URL."""
+
+    network: str
+    chain_id: int
+    endpoints: tuple[str, ...]
+    sink: str
+    sink_id: str
+    datasets: tuple[str, ...]
+    verify: Level  # the name that was asked for; `checks` is what it meant then
+    checks: tuple[str, ...]
+    anchors: tuple[str, ...] = ()  # that a person trusts, beside those of the network
+    batch_size: int
+    refetch: bool = False  # replace what is stored, however well it is proven
+
+    @property
+    def chain(self) -> Network:
+        return replace(find_network(self.network), chain_id=self.chain_id)
+
+    @property
+    def family(self) -> Family:
+        return family_of(self.chain)
+
+    @property
+    def known_hashes(self) -> dict[int, bytes]:
+        """The hashes of blocks that are known beforehand, by height."""
+        return known_hashes(self.chain, map(Anchor.parse, self.anchors))
+
+    @property
+    def wanted(self) -> Wanted:
+        return Wanted(
+            self.chain,
+            self.chain_id,
+            frozenset(self.checks),
+            frozenset(self.datasets),
+            {height: f"0x{hash_.hex()}" for height, hash_ in self.known_hashes.items()},
+        )
+
+
+async def anchors_of(sink: Sink, chain_id: int) -> set[Anchor]:
+    """What earlier fetches into a sink were told, or knew, of its chain."""
+    return {anchor for each in await sink.requests(chain_id) for anchor in each.anchors}
+
+
+def known_hashes(network: Network, anchors: Iterable[Anchor]) -> dict[int, bytes]:
+    """The network's own anchors and a person's, by height; two that contradict are an error."""
+    found = dict(network.anchors)
+    for height, hash_ in anchors:
+        if found.setdefault(height, hash_) != hash_:
+            raise UsageError(
+                f"two anchors at {height:,} contradict each other: 0x{found[height].hex()} and"
+                f" 0x{hash_.hex()}",
+                hint="check the hash, the network's name, and what the sink was filled with before",
+            )
+    return found

@@ -1,0 +1,121 @@
+"""Where to fetch from and to: URLs given by hand get a name, names come from the configuration."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from gapless.chains import Network, find_network
+from gapless.config import Config, Endpoint, SinkTarget, is_name
+from gapless.core.errors import UsageError
+from gapless.core.redaction import STRUCK, redact
+from gapless.core.remedies import AllowVariable, GiveEndpoint, GiveSink
+from gapless.core.similar import did_you_mean
+
+USUAL_VARIABLE = "ETH_RPC_URL"
+USUAL = f"env:{USUAL_VARIABLE}"
+
+
+@dataclass(frozen=True)
+class Places:
+    """Endpoints and a sink, all by a name that the configuration beside it knows."""
+
+    config: Config
+    endpoints: tuple[str, ...]
+    sink: str
+    shared: bool  # whether other processes know these names too
+
+
+def places_of(
+    config: Config, network: Network, rpcs: Sequence[str], target: str | None, rps: float | None
+) -> Places:
+    """The endpoints and the sink that were given, or that the configuration has."""
+    configured = (name for name, each in config.endpoints.items() if _is_of(each, network))
+    names = tuple(rpcs) or tuple(configured) or usual_endpoints(network)
+    if not names:
+        raise UsageError(f"there is no endpoint for `{network.name}`", remedy=_remedy(network))
+    if target is None and len(config.sinks) == 1:
+        target = next(iter(config.sinks))
+    if not target:
+        raise UsageError("no sink is given", remedy=GiveSink())
+    config.refuse_misspelled_sink(target)
+    endpoints = dict(config.endpoints)
+    chosen = tuple(_named(endpoints, each) for each in names)
+    if rps is not None:
+        for name in chosen:
+            found = endpoints.get(name) or Endpoint(name)  # `env:NAME` is its own name
+            endpoints[name] = msgspec.structs.replace(found, rps=rps)
+    sinks, sink = dict(config.sinks), target
+    if target not in sinks and not target.startswith("env:"):
+        sink = redact(target)
+        sinks[sink] = SinkTarget(target)
+    return Places(
+        msgspec.structs.replace(config, endpoints=endpoints, sinks=sinks),
+        chosen,
+        sink,
+        all(_is_name(config, each) for each in names) and sink not in sinks.keys() - config.sinks,
+    )
+
+
+def usual_endpoints(network: Network) -> tuple[str, ...]:
+    """The endpoint of a network that neither a person nor the configuration names.
+
+    Other tools read the same variable. It is taken for that of Ethereum alone: whose chain's node
+    it is elsewhere, nobody can know.
+    """
+    return (USUAL,) if network.name == "ethereum" and os.environ.get(USUAL_VARIABLE) else ()
+
+
+def has_endpoint(config: Config, network: Network) -> bool:
+    """Whether a fetch of this network needs to be given no endpoint."""
+    configured = any(_is_of(each, network) for each in config.endpoints.values())
+    return configured or bool(usual_endpoints(network))
+
+
+def _remedy(network: Network) -> GiveEndpoint | AllowVariable:
+    if os.environ.get(USUAL_VARIABLE):
+        return AllowVariable(USUAL_VARIABLE, network.name)
+    return GiveEndpoint()
+
+
+def _is_of(endpoint: Endpoint, network: Network) -> bool:
+    return endpoint.network is not None and find_network(endpoint.network).name == network.name
+
+
+def _is_name(config: Config, text: str) -> bool:
+    return text in config.endpoints or text.startswith("env:")
+
+
+def host_of(url: str) -> str:
+    """What of an endpoint's URL may be shown."""
+    host = redact(url).partition("://")[2].removesuffix(f"/{STRUCK}")
+    if not host or STRUCK in host:
+        raise UsageError(
+            "the URL of an endpoint is not usable",
+            hint="write `https://host/path`, with special characters of a password as `%40`",
+        )
+    return host.lower()
+
+
+def _named(endpoints: dict[str, Endpoint], text: str) -> str:
+    """The name of an endpoint; a URL gets its host's, without anything secret."""
+    if text in endpoints or text.startswith("env:"):
+        return text
+    if "://" not in text:
+        raise UsageError(
+            "what was given as an endpoint is neither a URL nor the name of one",
+            hint=(similar := did_you_mean(text, endpoints)),
+            remedy=None if similar else GiveEndpoint(),
+        )
+    host = host_of(text)
+    if is_name(host):  # such as `localhost`: a port tells it from a name of the configuration
+        host += ":443" if text.startswith("https:") else ":80"
+    name, nth = host, 1
+    while name in endpoints and endpoints[name].url != text:
+        nth += 1
+        name = f"{host}-{nth}"
+    endpoints[name] = Endpoint(text)
+    return name

@@ -1,0 +1,35 @@
+"""The checks of EVM blocks, by the names that people and records use."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Check(StrEnum):
+    """What can be held against a block, from the cheapest to the dearest."""
+
+    HEIGHT = "height"  # it is the block that was asked for
+    LINK = "link"  # its parent is the block before
+    COUNTS = "counts"  # every transaction has its receipt
+    PLACES = "places"  # its transactions and receipts name it, and their place in it
+    EMPTY = "empty"  # a root is that of the empty list exactly where the list is empty
+    GAS = "gas"  # the last receipt's cumulative gas is the block's
+    RECEIPT_BLOOMS = "receipt_blooms"  # each receipt's bloom is that of its logs
+    BLOOM = "bloom"  # the header's bloom is that of all logs
+    HEADER_HASH = "header_hash"
+    RECEIPTS_ROOT = "receipts_root"
+    STATE_SYNC = "state_sync"  # Polygon: the receipt outside the roots; nothing proves it
+    TRANSACTIONS_ROOT = "transactions_root"  # and each transaction's hash
+    WITHDRAWALS_ROOT = "withdrawals_root"
+    DERIVED = "derived"  # gas used, contract addresses and others that follow from proven fields
+    PRICES = "prices"  # effective gas prices, by EIP-1559
+    LOG_INDEX = "log_index"  # logs are numbered without a gap
+    SENDERS = "senders"  # every sender is who signed
+    AGREED = "agreed"  # logs that came without receipts: two endpoints name the same
+    ANCHOR = "anchor"  # at a height whose hash is known, it is that block
+
+
+NONE: frozenset[Check] = frozenset()
+FULL = frozenset(Check) - {Check.STATE_SYNC, Check.AGREED, Check.ANCHOR}
+"""What a plain Ethereum network's blocks pass."""
+BASIC = frozenset({Check.HEIGHT, Check.LINK, Check.COUNTS, Check.PLACES})

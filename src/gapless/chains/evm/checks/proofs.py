@@ -1,0 +1,100 @@
+"""Whether a block is the one its chain committed to: the header's hash, and the roots under it.
+
+Each takes a subject and says whether the proof could be made; `NoEncoding` says that it could not
+either, because an encoding is unknown or a node does not give all of it, which is no fault of the
+block. A proof that fails refuses the block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from gapless.chains.evm.check_names import Check
+from gapless.chains.evm.checks import consistency
+from gapless.chains.evm.checks.block_under_check import BlockUnderCheck
+from gapless.chains.evm.codec import encoding
+from gapless.chains.evm.codec.header import NOTHING_MORE, header_hash
+from gapless.chains.evm.codec.keccak import keccak
+from gapless.chains.evm.codec.trie import ordered_root
+from gapless.chains.evm.decode.structs import Header, Transaction
+
+
+def header(it: BlockUnderCheck) -> bool:
+    actual = header_hash(it.block, it.network.header, _more(it.block))
+    if not _is(it.block.hash, actual):
+        it.refuse(Check.HEADER_HASH, f"its header hashes to 0x{actual.hex()}")
+    return True
+
+
+def receipts(it: BlockUnderCheck) -> bool:
+    rooted = it.rooted_receipts
+    if rooted is None:
+        return False
+    if it.height < it.network.byzantium and any(each.root is None for each in rooted):
+        return False
+    root = ordered_root([encoding.receipt(each) for each in rooted])
+    if not _is(it.block.receipts_root, root):
+        _explain(it)
+        it.refuse(Check.RECEIPTS_ROOT, f"its {len(rooted)} receipts have the root 0x{root.hex()}")
+    return True
+
+
+def transactions(it: BlockUnderCheck) -> bool:
+    """The root, and every transaction's own hash."""
+    rooted = it.rooted_transactions
+    if rooted is None:
+        return False
+    _types(it, rooted)
+    encoded = [encoding.transaction(each) for each in rooted]
+    root = ordered_root(encoded)
+    if not _is(it.block.transactions_root, root):
+        finding = f"its {len(rooted)} transactions have the root 0x{root.hex()}"
+        it.refuse(Check.TRANSACTIONS_ROOT, finding)
+    for position, (raw, transaction) in enumerate(zip(encoded, rooted, strict=True)):
+        if not _is(transaction.hash, keccak(raw)):
+            finding = f"transaction {position} hashes to 0x{keccak(raw).hex()}"
+            it.refuse(Check.TRANSACTIONS_ROOT, finding)
+    return True
+
+
+def _types(it: BlockUnderCheck, rooted: Sequence[Transaction]) -> None:
+    """A receipt commits to its type, so no node can hide a transaction behind an unknown one."""
+    for position, (transaction, receipt) in enumerate(
+        zip(rooted, it.rooted_receipts or (), strict=False)
+    ):
+        if None not in (receipt.type, transaction.type) and receipt.type != transaction.type:
+            finding = f"transaction {position}: it is of type {transaction.type}, and its receipt"
+            it.refuse(Check.TRANSACTIONS_ROOT, f"{finding} of type {receipt.type}")
+
+
+def withdrawals(it: BlockUnderCheck) -> bool:
+    root, listed = it.block.withdrawals_root, it.block.withdrawals
+    if (root is None) is not (listed is None):
+        it.refuse(Check.WITHDRAWALS_ROOT, "withdrawals and their root do not come together")
+    if root is None or listed is None:
+        return True
+    actual = ordered_root([encoding.withdrawal(each) for each in listed])
+    if not _is(root, actual):
+        finding = f"its {len(listed)} withdrawals have the root 0x{actual.hex()}"
+        it.refuse(Check.WITHDRAWALS_ROOT, finding)
+    return True
+
+
+def _explain(it: BlockUnderCheck) -> None:
+    """Refuses by the cheaper check that fails too, if any does: it tells more than a root."""
+    consistency.gas(it)
+    consistency.receipt_blooms(it)
+    consistency.bloom(it)
+
+
+def _is(claimed: str, actual: bytes) -> bool:
+    return claimed[2:].lower() == actual.hex()
+
+
+def _more(block: Header) -> Mapping[str, Any]:
+    """The keys that the decoder does not declare, where it kept them."""
+    raw = bytes(block.extra)
+    return msgspec.json.decode(raw, type=dict[str, Any]) if raw else NOTHING_MORE

@@ -1,0 +1,212 @@
+"""What stored rows prove by themselves: no node and no record is asked.
+
+Rows are restored to the answers that they came from, completed as answers are, and pass the same
+checks. Then they are decoded again, and must come out as they are stored. So a column that only
+repeats, counts or follows from what others say (a timestamp, a rounded number, a log's position,
+the price that a transaction paid) can neither differ from them unnoticed nor be empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import reduce
+from itertools import pairwise
+from operator import and_, or_
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gapless.chains.evm.check_names import Check
+from gapless.chains.evm.checks.check import check_block, check_range_logs
+from gapless.chains.evm.checks.completion import complete
+from gapless.chains.evm.checks.levels import checks_of
+from gapless.chains.evm.decode.logs import decode_range_logs
+from gapless.chains.evm.decode.restore import RECEIPT_COLUMNS, Restored, restore
+from gapless.chains.evm.decode.structs import UNREADABLE, Block, LightBlock
+from gapless.chains.evm.decode.tables import decode_blocks, decode_headers
+from gapless.chains.evm.networks import EvmNetwork
+from gapless.chains.evm.tables import BLOCKS, LOGS, TRANSACTIONS, WITHDRAWALS
+from gapless.chains.family import Examined, Flaw
+from gapless.chains.level import Level
+from gapless.chains.network import Network
+from gapless.core.errors import BadAnswer
+from gapless.core.proof import Proof
+from gapless.schema.arrow import Tables, one_array
+
+# Receipts are stored in two tables: what became of a transaction beside it, and its logs.
+_OF_RECEIPTS = frozenset(
+    {
+        *(Check.COUNTS, Check.GAS, Check.RECEIPT_BLOOMS, Check.BLOOM, Check.RECEIPTS_ROOT),
+        *(Check.DERIVED, Check.PRICES, Check.LOG_INDEX),
+    }
+)
+# What takes rows that were not stored, by the table that is missing.
+_NEEDS = {
+    TRANSACTIONS.name: frozenset({Check.TRANSACTIONS_ROOT, Check.SENDERS}) | _OF_RECEIPTS,
+    WITHDRAWALS.name: frozenset({Check.WITHDRAWALS_ROOT, Check.EMPTY}),
+    LOGS.name: _OF_RECEIPTS,
+}
+# Two endpoints agreed once; rows cannot repeat that.
+_NOT_IN_ROWS = frozenset({Check.AGREED, Check.STATE_SYNC, Check.ANCHOR})
+_LINKED = Proof(frozenset({Check.LINK}))
+_KNOWN = frozenset[str](Check)
+_EVERY_TABLE = (BLOCKS.name, TRANSACTIONS.name, LOGS.name, WITHDRAWALS.name)
+
+
+class EvmRowProofs:
+    """See `gapless.chains.family.RowProofs`."""
+
+    def repeatable(self, claimed: frozenset[str]) -> frozenset[str]:
+        """Everything but links, which are looked at anyway; senders are costly to recover."""
+        always = checks_of(Level.ROOTS, _EVERY_TABLE) - {Check.LINK}
+        return always | (frozenset({Check.SENDERS}) & claimed)
+
+    def due(self, claimed: frozenset[str], datasets: Collection[str]) -> frozenset[str]:
+        """Receipts are stored without their blooms, so only a root can show that these held."""
+        return provable(claimed, datasets) - {Check.LINK, Check.RECEIPT_BLOOMS}
+
+    def examine(
+        self, rows: Mapping[str, pa.Table], network: Network, chain_id: int, checks: frozenset[str]
+    ) -> Examined:
+        assert isinstance(network, EvmNetwork)
+        return examine_rows(rows, network, chain_id, checks)
+
+
+def provable(checks: frozenset[str], datasets: Collection[str]) -> frozenset[str]:
+    """Which checks can be made on rows of these tables alone."""
+    lacking = (needs for table, needs in _NEEDS.items() if table not in datasets)
+    return (checks & _KNOWN) - _NOT_IN_ROWS - frozenset().union(*lacking)
+
+
+def examine_rows(
+    tables: Mapping[str, pa.Table], network: EvmNetwork, chain_id: int, checks: frozenset[str]
+) -> Examined:
+    """Proves consecutive blocks from all that is stored of them."""
+    made = provable(checks, [*tables])
+    try:
+        blocks = [*restore(tables)]
+    except UNREADABLE as error:  # a column of JSON that is not JSON
+        heights = one_array(tables[BLOCKS.name]["block_number"]).unique().to_pylist()
+        if len(heights) == 1:
+            words = f"a column cannot be read: {error}"
+            return Examined(Proof(), [Flaw(heights[0], BLOCKS.name, words)])
+        alone = ({name: _of(rows, {it}) for name, rows in tables.items()} for it in heights)
+        return reduce(or_, (examine_rows(each, network, chain_id, checks) for each in alone))
+    proofs, good, flaws = [], list[Restored](), list[Flaw]()
+    for each in blocks:
+        try:
+            proofs.append(_proof(each, network, made))
+            good.append(each)
+        except BadAnswer as error:
+            flaws.append(Flaw(each.height, BLOCKS.name, str(error)))
+    flaws += _contradictions(tables, good, chain_id)
+    proof = reduce(and_, proofs) if proofs else Proof()
+    if Check.LINK in made:
+        flaws += _unlinked(blocks)
+        proof |= _LINKED
+    return Examined(proof, flaws)
+
+
+def _proof(it: Restored, network: EvmNetwork, checks: frozenset[str]) -> Proof:
+    complete(it.block, it.receipts, network, it.height)
+    proof = check_block(it.block, it.receipts, network, checks, it.height)
+    if it.logs is None or not isinstance(it.block, Block):
+        return proof
+    return proof | check_range_logs(it.block, it.logs, None, network, checks, it.height)
+
+
+def _unlinked(blocks: Sequence[Restored]) -> Iterator[Flaw]:
+    """Blocks that do not stand on the one before them; the first has none here."""
+    for before, each in pairwise(blocks):
+        linked = each.block.parent_hash == before.block.hash
+        if each.height == before.height + 1 and not linked:
+            yield Flaw(each.height, BLOCKS.name, "its parent is not the block stored before it")
+
+
+def _contradictions(
+    tables: Mapping[str, pa.Table], blocks: Sequence[Restored], chain_id: int
+) -> Iterator[Flaw]:
+    """Columns that are not what decoding the restored blocks makes of them."""
+    for form, group in _by_form(blocks).items():
+        members = {each.height for each in group}
+        whole = len(group) == tables[BLOCKS.name].num_rows
+        stored = {it: rows if whole else _of(rows, members) for it, rows in tables.items()}
+        decoded: Tables | None = None
+        try:
+            decoded = _decoded(group, chain_id)
+        except (BadAnswer, *UNREADABLE) as error:
+            if len(group) == 1:
+                yield Flaw(group[0].height, BLOCKS.name, f"its rows cannot be decoded: {error}")
+                continue
+        if decoded is None or (len(group) > 1 and not _same_sizes(decoded, stored)):
+            for each in group:  # to say which block it is, and to compare the others
+                yield from _contradictions(stored, [each], chain_id)
+            continue
+        for name, made in decoded.items():
+            if name in tables:
+                skipped = _not_restored(name, tables, receipts=form == "receipts")
+                yield from _differences(name, stored[name], made.drop_columns([*skipped]))
+
+
+def _same_sizes(made: Tables, stored: Mapping[str, pa.Table]) -> bool:
+    return all(made[it].num_rows == rows.num_rows for it, rows in stored.items() if it in made)
+
+
+def _by_form(blocks: Sequence[Restored]) -> dict[str, list[Restored]]:
+    found: dict[str, list[Restored]] = {}
+    for each in blocks:
+        light = isinstance(each.block, LightBlock)
+        form = "light" if light else "logs" if each.logs is not None else "full"
+        found.setdefault("receipts" if each.receipts is not None else form, []).append(each)
+    return found
+
+
+def _decoded(blocks: Sequence[Restored], chain_id: int) -> Tables:
+    light = [each.block for each in blocks if isinstance(each.block, LightBlock)]
+    if light:
+        return decode_headers(light, chain_id)
+    full = [each.block for each in blocks if isinstance(each.block, Block)]
+    receipts = [each.receipts for each in blocks if each.receipts is not None]
+    if receipts:
+        return decode_blocks(full, receipts, chain_id)
+    tables = decode_blocks(full, None, chain_id)
+    logs = [log for each in blocks for log in each.logs or ()]
+    return Tables({**tables, LOGS.name: decode_range_logs(full, logs, chain_id)})
+
+
+def _differences(name: str, stored: pa.Table, made: pa.Table) -> Iterator[Flaw]:
+    if stored.num_rows != made.num_rows:
+        rows = stored if stored.num_rows else made
+        height = int(rows["block_number"][0].as_py())
+        words = f"{stored.num_rows:,} rows are stored, {made.num_rows:,} belong to the blocks"
+        yield Flaw(height, name, words)
+        return
+    for column in made.column_names:
+        one, other = one_array(stored[column]), one_array(made[column])
+        if one.equals(other):
+            continue
+        same = pc.fill_null(pc.equal(one, other), False)
+        both_null = pc.and_(one.is_null(), other.is_null())
+        differs = ~pc.or_(same, both_null).to_numpy(zero_copy_only=False)
+        heights = np.unique(one_array(stored["block_number"]).to_numpy()[differs]).tolist()
+        for height in heights:
+            words = f"`{column}` is not what the other columns make it"
+            yield Flaw(int(height), name, words)
+
+
+def _not_restored(name: str, tables: Collection[str], *, receipts: bool) -> frozenset[str]:
+    """The columns of a table that tell of rows which are not stored."""
+    if name == TRANSACTIONS.name:
+        return frozenset() if receipts else RECEIPT_COLUMNS
+    found = set()
+    if name == BLOCKS.name and not receipts:
+        found.add("log_count")
+    if name == BLOCKS.name and WITHDRAWALS.name not in tables:
+        found.add("withdrawal_count")
+    return frozenset(found)
+
+
+def _of(rows: pa.Table, heights: set[int]) -> pa.Table:
+    wanted = pa.array(sorted(heights), pa.uint64())
+    return rows.filter(pc.is_in(one_array(rows["block_number"]), wanted))

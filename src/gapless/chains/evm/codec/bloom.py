@@ -1,0 +1,58 @@
+"""The 2,048-bit filter with which a block announces the addresses and topics of its logs.
+
+Each item sets three bits, taken from its hash. A bloom proves little (dropping a block's last log
+often leaves it unchanged), but a log that its bloom does not announce is certainly wrong.
+
+The bits of an item are remembered, because a few tokens and their `Transfer` topic make most of
+a block's logs.
+"""
+
+from __future__ import annotations
+
+from binascii import unhexlify
+from collections.abc import Iterable
+from functools import lru_cache, reduce
+from operator import or_
+
+from gapless.chains.evm.codec.fields import LogFields
+from gapless.chains.evm.codec.keccak import keccak
+
+BLOOM_SIZE = 256
+
+_REMEMBERED = 1 << 14  # about 8 MB
+_BIT = 2047
+
+
+def bloom_of(items: Iterable[bytes]) -> bytes:
+    """The bloom of some addresses and topics: 256 bytes."""
+    return reduce(or_, map(_bits_of, items), 0).to_bytes(BLOOM_SIZE, "big")
+
+
+def bloom_of_logs(logs: Iterable[LogFields]) -> str:
+    """The bloom of some logs, as a node writes it."""
+    return f"0x{log_bits(logs):0{2 * BLOOM_SIZE}x}"
+
+
+def log_bits(logs: Iterable[LogFields]) -> int:
+    """The bloom of some logs as a number, which is cheap to combine and to compare."""
+    bits = 0
+    for log in logs:
+        bits |= _bits_of_text(log.address)
+        for topic in log.topics:
+            bits |= _bits_of_text(topic)
+    return bits
+
+
+@lru_cache(_REMEMBERED)
+def _bits_of_text(item: str) -> int:
+    return _bits(unhexlify(item[2:]))
+
+
+@lru_cache(_REMEMBERED)
+def _bits_of(item: bytes) -> int:
+    return _bits(item)
+
+
+def _bits(item: bytes) -> int:
+    head = int.from_bytes(keccak(item)[:6], "big")
+    return 1 << (head >> 32 & _BIT) | 1 << (head >> 16 & _BIT) | 1 << (head & _BIT)

@@ -1,0 +1,141 @@
+"""What no column holds, as the JSON text of `extra`; and the columns that are JSON themselves.
+
+Three things end in `extra`: keys that nobody declared (found by `kept.py`), declared fields that
+are too rare for a column, and a value that contradicts what its row implies, such as the chain id
+that Polygon's nodes compute for state-sync transactions. What belongs to a receipt stands under
+`receipt`, because a transaction and its receipt may use one key for different things.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from gapless.chains.evm.decode.arrays import BadField, Fields
+from gapless.chains.evm.decode.columns import BadValue
+from gapless.chains.evm.decode.structs import ABSENT, EXTRA_KEY, UNREADABLE, Receipt, is_given
+
+Texts = list[str | None]
+Stray = tuple[int, str, Any]  # row, key, value
+
+_EMPTY = Raw(b"[]")
+
+_objects = msgspec.json.Decoder(dict[str, Raw])
+
+_RARE = (
+    "l1_fee_scalar",
+    "l1_base_fee_scalar",
+    "l1_blob_base_fee",
+    "l1_blob_base_fee_scalar",
+    "operator_fee_scalar",
+    "operator_fee_constant",
+    "da_footprint_gas_scalar",
+    "timeboosted",
+)
+_KEYS = dict(zip(Receipt.__struct_fields__, Receipt.__struct_encode_fields__, strict=True))
+
+
+def extra_texts(extras: Sequence[Raw]) -> Texts:
+    """The `extra` of each row where only undeclared keys can end there."""
+    return _texts(len(extras), _gathered(_undeclared(extras)))
+
+
+def transaction_extra_texts(rows: Fields, receipts: Fields, chain_id: int) -> Texts:
+    """The `extra` of each transaction, with its receipt's."""
+    found = _gathered(
+        _undeclared(rows["extra"]),
+        _stray_chains(rows["chain_id"], chain_id),
+        _stray_parities(rows["v"], rows["y_parity"]),
+    )
+    for row, keys in _gathered(_undeclared(receipts["extra"]), _rare(receipts)).items():
+        found.setdefault(row, {})["receipt"] = keys
+    return _texts(len(rows["extra"]), found)
+
+
+def list_texts(values: Sequence[list[str] | None]) -> Texts:
+    return [None if each is None else msgspec.json.encode(each).decode() for each in values]
+
+
+def raw_texts(rows: Fields, name: str) -> Texts:
+    """Raw JSON, written in one way whatever the node's spaces and order of keys were."""
+    values: Sequence[Raw] = rows[name]
+    if values.count(ABSENT) == len(values):
+        return [None] * len(values)
+    texts: Texts = []
+    for row, raw in enumerate(values):
+        try:
+            texts.append(None if raw is ABSENT else "[]" if raw == _EMPTY else _normal(raw))
+        except UNREADABLE as error:
+            raise BadField(name, row, BadValue(row, bytes(raw), "JSON")) from error
+    return texts
+
+
+def _normal(raw: Raw) -> str | None:
+    if not is_given(raw):
+        return None
+    return msgspec.json.encode(msgspec.json.decode(raw), order="sorted").decode()
+
+
+def _undeclared(extras: Sequence[Raw | None]) -> Iterator[Stray]:
+    if extras.count(ABSENT) == len(extras):
+        return
+    for row, raw in enumerate(extras):
+        if raw is not None and is_given(raw):
+            for key, value in _members(raw).items():
+                yield row, key, value
+
+
+def _members(raw: Raw) -> dict[str, Raw]:
+    try:
+        return _objects.decode(raw)
+    except msgspec.ValidationError:
+        return {EXTRA_KEY: raw}  # a node sent the key that only `kept.py` sets
+
+
+def _stray_chains(chains: Sequence[str | None], chain_id: int) -> Iterator[Stray]:
+    implied = {None, hex(chain_id)}
+    if not implied.issuperset(chains):
+        yield from (
+            (row, "chainId", said) for row, said in enumerate(chains) if said not in implied
+        )
+
+
+def _stray_parities(vs: Sequence[str | None], parities: Sequence[str | None]) -> Iterator[Stray]:
+    for row, (v, parity) in enumerate(zip(vs, parities, strict=True)):
+        if parity is not None and parity != v and v is not None and parity != _parity(v):
+            yield row, "yParity", parity
+
+
+def _parity(v: str) -> str | None:
+    """The parity in a signature from before typed transactions: 27 or 28, or 35 + 2 chain id."""
+    try:
+        number = int(v, 16)
+    except ValueError:
+        return None
+    return hex((number - 27) % 2 if number < 35 else (number - 35) % 2)
+
+
+def _rare(receipts: Fields) -> Iterator[Stray]:
+    for name in _RARE:
+        values = receipts[name]
+        if values.count(None) < len(values):
+            key = _KEYS[name]
+            yield from ((row, key, value) for row, value in enumerate(values) if value is not None)
+
+
+def _gathered(*strays: Iterable[Stray]) -> dict[int, dict[str, Any]]:
+    found: dict[int, dict[str, Any]] = {}
+    for row, key, value in chain(*strays):
+        found.setdefault(row, {})[key] = value
+    return found
+
+
+def _texts(count: int, found: Mapping[int, dict[str, Any]]) -> Texts:
+    texts: Texts = [None] * count
+    for row, keys in found.items():
+        texts[row] = msgspec.json.encode(keys, order="sorted").decode()
+    return texts

@@ -1,0 +1,175 @@
+"""The decoder that keeps everything: what the fast one skips ends in `extra`.
+
+The fast decoder skips keys that nobody declared, and trusts that a copied field is a true copy (a
+receipt's `from` is its transaction's, a log's `blockHash` its block's). Here every object is read
+in full: a key without a column is kept unless it is such a copy, and equal. So what is stored is
+the whole answer. It costs several times as much; hence it reads each endpoint's first block and
+every 1,000th, and all blocks of a network where `has_extra` was true of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from gapless.chains.evm.codec.bloom import bloom_of_logs
+from gapless.chains.evm.decode.structs import (
+    ABSENT,
+    UNREADABLE,
+    Answer,
+    Block,
+    LightBlock,
+    Log,
+    Receipt,
+    Transaction,
+    Withdrawal,
+    is_given,
+    parse_block,
+    parse_light_block,
+    parse_receipts,
+)
+from gapless.core.errors import BadAnswer
+
+Members = Mapping[str, Raw]
+
+# Keys without a column, because they follow from others. They are kept where they differ.
+_COPIES: dict[type[Answer], set[str]] = {
+    Block: set(),
+    LightBlock: set(),
+    Transaction: {"blockHash", "blockNumber", "blockTimestamp", "transactionIndex"},
+    Receipt: {"blockHash", "blockNumber", "blockTimestamp", "transactionHash", "transactionIndex"}
+    | {"from", "to", "type", "logsBloom"},
+    Log: {"blockHash", "blockNumber", "blockTimestamp", "transactionHash", "transactionIndex"}
+    | {"removed"},
+    Withdrawal: set(),
+}
+_COLUMNS = {kind: {*kind.__struct_encode_fields__} - copies for kind, copies in _COPIES.items()}
+
+_objects = msgspec.json.Decoder(dict[str, Raw])
+_lists = msgspec.json.Decoder(list[dict[str, Raw]])
+
+
+def keep_block(raw: bytes | Raw) -> Block:
+    """`parse_block`, with `extra` in the block and in what it holds."""
+    block = parse_block(raw)
+    members = _objects.decode(raw)
+    place = _place(block)
+    _keep(block, members, {})
+    for at, row in enumerate(_paired(block.transactions, members, "transactions")):
+        _keep(*row, {**place, "transactionIndex": hex(at)})
+    for pair in _paired(block.withdrawals or (), members, "withdrawals"):
+        _keep(*pair, {})
+    return block
+
+
+def keep_light_block(raw: bytes | Raw) -> LightBlock:
+    """`parse_light_block`, with `extra` in the block and its withdrawals."""
+    block = parse_light_block(raw)
+    members = _objects.decode(raw)
+    _keep(block, members, {})
+    for pair in _paired(block.withdrawals or (), members, "withdrawals"):
+        _keep(*pair, {})
+    return block
+
+
+def keep_receipts(raw: bytes | Raw, block: Block) -> list[Receipt]:
+    """`parse_receipts` of the block's receipts, with `extra` in them and in their logs."""
+    receipts = parse_receipts(raw)
+    rows = {row.hash: row for row in block.transactions}
+    for receipt, members in zip(receipts, _lists.decode(raw), strict=True):
+        row = rows.get(receipt.transaction_hash)
+        if row is None:
+            raise BadAnswer(f"a receipt of block {block.number} is of no transaction of it")
+        place = {
+            **_place(block),
+            "transactionHash": row.hash,
+            "transactionIndex": row.transaction_index,
+        }
+        copies = {"from": row.from_, "to": row.to, "type": row.type, "logsBloom": _bloom(receipt)}
+        _keep(receipt, members, {**place, **copies})
+        for pair in _paired(receipt.logs, members, "logs"):
+            _keep(*pair, {**place, "removed": False})
+    return receipts
+
+
+def has_extra(block: Block | LightBlock, receipts: Sequence[Receipt] = ()) -> bool:
+    """Whether anything was kept, so that the network needs this decoder for all its blocks."""
+    logs = chain.from_iterable(receipt.logs for receipt in receipts)
+    transactions = block.transactions if isinstance(block, Block) else ()
+    rows = chain((block,), transactions, block.withdrawals or (), receipts, logs)
+    return any(row.extra is not ABSENT for row in rows)
+
+
+def unknown_keys(raw: bytes | Raw) -> set[str]:
+    """The keys of a block, or of a list of receipts, that nothing here knows."""
+    try:
+        if bytes(raw).lstrip().startswith(b"["):
+            return {*_unknown_of_receipts(_lists.decode(raw))}
+        return {*_unknown_of_block(_objects.decode(raw))}
+    except UNREADABLE as error:
+        raise BadAnswer(f"the answer cannot be read: {error}") from error
+
+
+def _unknown_of_block(members: Members) -> Iterator[str]:
+    yield from _unknown(Block, members, "blocks")
+    for row in _items(members, "transactions"):
+        yield from _unknown(Transaction, row, "transactions")
+    for row in _items(members, "withdrawals"):
+        yield from _unknown(Withdrawal, row, "withdrawals")
+
+
+def _unknown_of_receipts(receipts: list[dict[str, Raw]]) -> Iterator[str]:
+    for receipt in receipts:
+        yield from _unknown(Receipt, receipt, "receipts")
+        for log in _items(receipt, "logs"):
+            yield from _unknown(Log, log, "logs")
+
+
+def _unknown(kind: type[Answer], members: Members, table: str) -> Iterator[str]:
+    known = _COLUMNS[kind] | _COPIES[kind]
+    return (f"{table}.{key}" for key in members if key not in known)
+
+
+def _place(block: Block) -> dict[str, Any]:
+    names = ("blockHash", "blockNumber", "blockTimestamp")
+    return dict(zip(names, (block.hash, block.number, block.timestamp), strict=True))
+
+
+def _bloom(receipt: Receipt) -> str | None:
+    try:
+        return bloom_of_logs(receipt.logs)
+    except ValueError:
+        return None  # a malformed log: decoding it will say so
+
+
+def _paired(rows: Any, members: Members, key: str) -> Iterator[tuple[Any, dict[str, Raw]]]:
+    return zip(rows, _items(members, key), strict=True)
+
+
+def _items(members: Members, key: str) -> list[dict[str, Raw]]:
+    raw = members.get(key, ABSENT)
+    return _lists.decode(raw) if is_given(raw) else []
+
+
+def _keep(row: Answer, members: Members, implied: Mapping[str, Any]) -> None:
+    columns = _COLUMNS[type(row)]
+    kept = {
+        key: value
+        for key, value in members.items()
+        if key not in columns and not (key in implied and _equal(value, implied[key]))
+    }
+    if kept:
+        row.extra = Raw(msgspec.json.encode(kept, order="sorted"))
+
+
+def _equal(raw: Raw, implied: Any) -> bool:
+    value = msgspec.json.decode(raw)
+    if isinstance(value, str):
+        return bool(value.lower() == implied)
+    if isinstance(value, int) and isinstance(implied, str):  # anvil writes a time as a number
+        return hex(value) == implied
+    return bool(value == implied)

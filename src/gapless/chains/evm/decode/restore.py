@@ -1,0 +1,229 @@
+"""Rows back to the answers that they were decoded from: the inverse of `decode`.
+
+Whatever holds for an answer can then be asked of stored rows: the same checks run on both. Law:
+decoding what was restored gives the same rows again, unless a row contradicts the others.
+
+What a table does not hold because it follows from something else (a receipt's bloom, `yParity`) is
+left out here as an old node would leave it out.
+"""
+
+from __future__ import annotations
+
+from binascii import hexlify
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from msgspec import Raw
+
+from gapless.chains.evm.decode.structs import (
+    ABSENT,
+    Answer,
+    Block,
+    LightBlock,
+    Log,
+    RangeLog,
+    Receipt,
+    Transaction,
+    Withdrawal,
+)
+from gapless.chains.evm.tables import BLOCKS, LOGS, TRANSACTIONS, WITHDRAWALS
+from gapless.schema import Column, Kind, Table
+from gapless.schema.arrow import one_array
+
+_TOPICS = ("topic0", "topic1", "topic2", "topic3")
+_RENAMED = {"from_address": "from_", "to_address": "to", "withdrawal_index": "index"}
+_LISTS = ("uncles", "blob_versioned_hashes")  # stored as JSON, and read into lists
+
+Row = dict[str, Any]
+
+_members = msgspec.json.Decoder(dict[str, Raw]).decode
+_texts = msgspec.json.Decoder(list[str]).decode
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What one block was answered as."""
+
+    height: int
+    block: Block | LightBlock  # light: its transactions are not stored, only their number
+    receipts: list[Receipt] | None  # None: not stored, or not all of it
+    logs: list[RangeLog] | None  # of a block that came without receipts
+
+
+def restore(tables: Mapping[str, pa.Table]) -> Iterator[Restored]:
+    """The blocks of some rows, ascending; a table that is absent was not stored."""
+    headers = _Rows(BLOCKS, tables)
+    transactions, logs, withdrawals = (
+        _Rows(table, tables) if table.name in tables else None
+        for table in (TRANSACTIONS, LOGS, WITHDRAWALS)
+    )
+    for height in headers.heights:
+        row = next(headers.of(height))
+        moved: list[Withdrawal] | None = None
+        if withdrawals is not None and row.get("withdrawal_count") is not None:
+            moved = [_withdrawal(each) for each in withdrawals.of(height)]
+        header = _header(row, moved)
+        emitted = None if logs is None else [*logs.of(height)]
+        if transactions is None:
+            count = int(row["transaction_count"], 16)
+            yield Restored(height, LightBlock(**header, transactions=[""] * count), None, None)
+            continue
+        members = [*transactions.of(height)]
+        block = Block(
+            **header, transactions=[_transaction(each, header["hash"]) for each in members]
+        )
+        has_receipts = any(it.get("cumulative_gas_used") is not None for it in members)
+        if emitted is None:
+            yield Restored(height, block, None, None)
+        elif row.get("log_count") is None and not has_receipts:
+            yield Restored(height, block, None, [_range_log(it, block) for it in emitted])
+        else:
+            yield Restored(height, block, [*_receipts(members, emitted, block)], None)
+
+
+class _Rows:
+    """The rows of a table as texts, column by column, and where those of each block begin.
+
+    A row has no key for a column that no row has a value of, which are half of them.
+    """
+
+    def __init__(self, table: Table, tables: Mapping[str, pa.Table]) -> None:
+        rows = tables[table.name]
+        heights = one_array(rows["block_number"]).to_numpy()
+        edges = [0, *(np.flatnonzero(heights[1:] != heights[:-1]) + 1).tolist(), len(heights)]
+        self.heights: list[int] = heights[edges[:-1]].tolist() if len(heights) else []
+        self._places = dict(zip(self.heights, pairwise(edges), strict=False))
+        arrays = {column: one_array(rows[column.name]) for column in table.columns}
+        filled = [it for it, array in arrays.items() if array.null_count < len(array)]
+        self._names = [column.name for column in filled]
+        self._columns = [_column(column, arrays[column]) for column in filled]
+
+    def of(self, height: int) -> Iterator[Row]:
+        start, end = self._places.get(height, (0, 0))
+        values = zip(*[column[start:end] for column in self._columns], strict=True)
+        return (dict(zip(self._names, each, strict=True)) for each in values)
+
+
+def _column(column: Column, array: pa.Array) -> list[Any]:
+    """A column as a node would write its values."""
+    if column.kind is Kind.BOOL:
+        flags: list[Any] = array.to_pylist()
+        return flags
+    if column.kind is Kind.JSON:
+        return [None if text is None else _json(column, text) for text in array.to_pylist()]
+    if column.kind is Kind.INT:
+        return [None if number is None else hex(number) for number in array.to_pylist()]
+    values = [None if value is None else hexlify(value).decode() for value in array.to_pylist()]
+    return [None if value is None else f"0x{value}" for value in values]
+
+
+def _json(column: Column, text: str) -> Any:
+    return _texts(text) if column.name in _LISTS else Raw(text.encode())
+
+
+def _header(row: Row, withdrawals: list[Withdrawal] | None) -> Row:
+    return _known(row, Block) | {
+        "number": row["block_number"],
+        "timestamp": row["block_timestamp"],
+        "extra": row.get("extra") or ABSENT,
+        "withdrawals": withdrawals,
+    }
+
+
+def _withdrawal(row: Row) -> Withdrawal:
+    return Withdrawal(**_known(row, Withdrawal) | {"extra": row.get("extra") or ABSENT})
+
+
+def _transaction(row: Row, block_hash: str) -> Transaction:
+    extra = _extra(row)
+    extra.pop("receipt", None)
+    chain_id = _text(extra.pop("chainId", None))
+    if chain_id is None and row["type"] != "0x0":
+        chain_id = row["chain_id"]
+    fields = _known(row, Transaction)
+    for name in ("access_list", "authorization_list"):
+        fields[name] = fields.get(name) or ABSENT
+    fields["block_hash"] = block_hash
+    fields["chain_id"] = chain_id
+    fields["y_parity"] = _text(extra.pop("yParity", None))
+    fields["extra"] = _raw(extra)
+    return Transaction(**fields)
+
+
+def _receipts(members: Sequence[Row], logs: Sequence[Row], block: Block) -> Iterator[Receipt]:
+    """The receipts of the transactions that have one; on some chains one may have none."""
+    by_index: dict[str, list[Log]] = {}
+    for row in logs:
+        by_index.setdefault(row["transaction_index"], []).append(_log(row))
+    for row in members:
+        if row.get("cumulative_gas_used") is None:
+            continue
+        fields = _known(row, Receipt)
+        fields["block_hash"] = block.hash
+        fields["transaction_hash"] = row["hash"]
+        fields["logs"] = by_index.get(row["transaction_index"], [])
+        fields["extra"] = _extra(row).get("receipt") or ABSENT
+        yield Receipt(**fields)
+
+
+def _log(row: Row) -> Log:
+    return Log(**_log_fields(row))
+
+
+def _range_log(row: Row, block: Block) -> RangeLog:
+    place = {name: row[name] for name in ("transaction_hash", "transaction_index")}
+    return RangeLog(**_log_fields(row), **place, block_number=block.number, block_hash=block.hash)
+
+
+def _log_fields(row: Row) -> Row:
+    fields = _known(row, Log)
+    fields["topics"] = [row[name] for name in _TOPICS if row.get(name) is not None]
+    fields["extra"] = row.get("extra") or ABSENT
+    return fields
+
+
+def _known(row: Row, kind: type[Answer]) -> Row:
+    """The columns that are fields of a struct."""
+    fields = _FIELDS[kind]
+    return {fields[name]: value for name, value in row.items() if name in fields}
+
+
+def _fields_of(table: Table, kind: type[Answer]) -> dict[str, str]:
+    """Which field of a struct each column is, by the names of both."""
+    names = {column.name: _RENAMED.get(column.name, column.name) for column in table.columns}
+    fields = {*kind.__struct_fields__} - {"extra"}
+    return {name: field for name, field in names.items() if field in fields}
+
+
+_FIELDS = {
+    Block: _fields_of(BLOCKS, Block),
+    Withdrawal: _fields_of(WITHDRAWALS, Withdrawal),
+    Transaction: _fields_of(TRANSACTIONS, Transaction),
+    Receipt: _fields_of(TRANSACTIONS, Receipt),
+    Log: _fields_of(LOGS, Log),
+}
+_OF_BOTH = {"block_number", "transaction_index", "type"}  # a transaction's and its receipt's
+RECEIPT_COLUMNS = frozenset(
+    column.name
+    for name in (*_FIELDS[Receipt].keys() - _OF_BOTH, "log_count", "extra")
+    for column in TRANSACTIONS[name].stored
+)
+"""The columns of a transaction that its receipt fills, at least in part."""
+
+
+def _extra(row: Row) -> dict[str, Raw]:
+    text = row.get("extra")
+    return _members(text) if text else {}
+
+
+def _text(raw: Raw | None) -> str | None:
+    return None if raw is None else str(msgspec.json.decode(raw))
+
+
+def _raw(extra: Mapping[str, Raw]) -> Raw:
+    return Raw(msgspec.json.encode(extra, order="sorted")) if extra else ABSENT

@@ -1,0 +1,181 @@
+"""Answers to tables, for many blocks at once.
+
+The unit is a list of blocks: each column is decoded once for all of them (`columns.py`), and what
+a row's place implies is made from the place (`frame.py`), once `places.py` found that the answer
+agrees. A key that has no column is in `extra` (`extras.py`). Lists of 3 to 25 blocks are best: long
+enough to share the cost of a call, short enough to stay in the processor's cache.
+
+A malformed or contradictory answer raises `BadAnswer`, which names table, column and block: it is
+refused, not repaired, and nothing of it is stored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+
+from gapless.chains.evm.decode.arrays import BadField, Fields, number_array, topic_arrays
+from gapless.chains.evm.decode.extras import (
+    extra_texts,
+    list_texts,
+    raw_texts,
+    transaction_extra_texts,
+)
+from gapless.chains.evm.decode.frame import Counts, Frame, counted, fields, positions, spread
+from gapless.chains.evm.decode.positions import check_positions, paired
+from gapless.chains.evm.decode.structs import (
+    Block,
+    LightBlock,
+    Log,
+    Receipt,
+    Transaction,
+    Withdrawal,
+    transaction_type,
+)
+from gapless.chains.evm.tables import BLOCKS, LOGS, TRANSACTIONS, WITHDRAWALS
+from gapless.core.errors import BadAnswer
+from gapless.schema.arrow import Tables
+
+_DECIMAL = re.compile("[0-9]{1,78}").fullmatch
+
+
+def decode_blocks(
+    blocks: Sequence[Block], receipts: Sequence[Sequence[Receipt]] | None, chain_id: int
+) -> Tables:
+    """All tables of the blocks. Without receipts, `logs` is absent and their columns are null."""
+    frame = Frame.of(blocks, chain_id)
+    counts = counted(block.transactions for block in blocks)
+    pairs = _pairs(blocks, receipts, frame.heights.tolist())
+    rows = [*chain.from_iterable(block.transactions for block in blocks)]
+    inner = frame.repeated(counts)
+    transactions = _transactions(rows, pairs, inner, positions(counts))
+    if receipts is None:
+        return Tables({**_headers(blocks, frame), "transactions": transactions})
+    per_row = counted(() if pair is None else pair.logs for pair in pairs)
+    owners = np.repeat(np.arange(len(blocks)), counts)
+    per_block = np.bincount(owners, weights=per_row, minlength=len(blocks)).astype(np.int64)
+    return Tables(
+        {
+            **_headers(blocks, frame, per_block),
+            "transactions": transactions,
+            "logs": _logs(pairs, per_row, inner.repeated(per_row), transactions),
+        }
+    )
+
+
+def decode_headers(blocks: Sequence[LightBlock], chain_id: int) -> Tables:
+    """`blocks` and `withdrawals` of blocks that were asked for without their transactions."""
+    return Tables(_headers(blocks, Frame.of(blocks, chain_id)))
+
+
+def _pairs(
+    blocks: Sequence[Block], receipts: Sequence[Sequence[Receipt]] | None, heights: Sequence[int]
+) -> list[Receipt | None]:
+    for block, height in zip(blocks, heights, strict=True):
+        check_positions(block, height)
+    if receipts is None:
+        return [None for block in blocks for _ in block.transactions]
+    return [*chain(*(paired(*each) for each in zip(blocks, receipts, heights, strict=True)))]
+
+
+def _headers(
+    blocks: Sequence[Block] | Sequence[LightBlock], frame: Frame, log_counts: Counts | None = None
+) -> dict[str, pa.Table]:
+    found = fields(Block, blocks)
+    lists = [block.withdrawals for block in blocks]
+    counts = [None if each is None else len(each) for each in lists]
+    withdrawals = [*chain.from_iterable(each or () for each in lists)]
+    per_block = counted(each or () for each in lists)
+    made = {
+        "transaction_count": number_array(counted(block.transactions for block in blocks)),
+        "log_count": pa.nulls(len(blocks), pa.uint64())
+        if log_counts is None
+        else number_array(log_counts),
+        "withdrawal_count": pa.array(counts, pa.uint64()),
+    }
+    texts = {"uncles": list_texts(found["uncles"]), "extra": extra_texts(found["extra"])}
+    inner = frame.repeated(per_block)
+    return {
+        "blocks": frame.table(BLOCKS, made, {**found, **texts}),
+        "withdrawals": _withdrawals(withdrawals, inner, positions(per_block)),
+    }
+
+
+def _withdrawals(rows: Sequence[Withdrawal], frame: Frame, places: Counts) -> pa.Table:
+    found = fields(Withdrawal, rows)
+    made = {"withdrawal_position": number_array(places)}
+    texts = {"withdrawal_index": found["index"], "extra": extra_texts(found["extra"])}
+    return frame.table(WITHDRAWALS, made, {**found, **texts})
+
+
+def _transactions(
+    rows: Sequence[Transaction], pairs: Sequence[Receipt | None], frame: Frame, places: Counts
+) -> pa.Table:
+    found = fields(Transaction, rows)
+    of_receipts = _receipt_fields(pairs)
+    counts = [None if logs is None else len(logs) for logs in of_receipts["logs"]]
+    made = {"transaction_index": number_array(places), "log_count": pa.array(counts, pa.uint64())}
+    try:
+        lists = {name: raw_texts(found, name) for name in ("access_list", "authorization_list")}
+    except BadField as error:
+        raise frame.refusal("transactions", error) from error
+    better = {
+        "from_address": found["from_"],
+        "to_address": found["to"],
+        "type": _types(rows, found["type"]),
+        "v": [
+            parity if v is None else v
+            for v, parity in zip(found["v"], found["y_parity"], strict=True)
+        ],
+        "blob_versioned_hashes": list_texts(found["blob_versioned_hashes"]),
+        "extra": transaction_extra_texts(found, of_receipts, frame.chain_id),
+        **lists,
+        **{name: _in_hex(of_receipts[name]) for name in ("l1_fee", "l1_gas_price", "l1_gas_used")},
+    }
+    return frame.table(TRANSACTIONS, made, {**of_receipts, **found, **better})
+
+
+def _types(rows: Sequence[Transaction], said: Sequence[str | None]) -> Sequence[str | None]:
+    """The types, which old nodes do not say."""
+    if all(said):
+        return said
+    return [hex(transaction_type(row)) if row.type is None else row.type for row in rows]
+
+
+def _receipt_fields(pairs: Sequence[Receipt | None]) -> Fields:
+    present = [pair for pair in pairs if pair is not None]
+    found = fields(Receipt, present)
+    return found if len(present) == len(pairs) else spread(found, pairs)
+
+
+def _logs(
+    pairs: Sequence[Receipt | None], counts: Counts, frame: Frame, transactions: pa.Table
+) -> pa.Table:
+    rows = [*chain.from_iterable(pair.logs for pair in pairs if pair is not None)]
+    found = fields(Log, rows)
+    if any(found["removed"]):
+        height = frame.heights[found["removed"].index(True)]
+        raise BadAnswer(f"`logs.removed` of block {height}: a reorganisation removed one")
+    try:
+        topics = topic_arrays(found["topics"])
+    except BadField as error:
+        raise frame.refusal("logs", error) from error
+    owners = pa.array(np.repeat(np.arange(len(pairs)), counts))
+    made = {
+        "transaction_index": transactions["transaction_index"].chunk(0).take(owners),
+        "transaction_hash": transactions["hash"].chunk(0).take(owners),
+        "log_position": number_array(positions(counts)),
+        **{f"topic{place}": array for place, array in enumerate(topics)},
+    }
+    return frame.table(LOGS, made, {**found, "extra": extra_texts(found["extra"])})
+
+
+def _in_hex(values: Sequence[str | None]) -> Sequence[str | None]:
+    """Quantities, of which nodes of Optimism's first year wrote some in decimal."""
+    if values.count(None) == len(values):
+        return values
+    return [hex(int(v)) if v is not None and _DECIMAL(v) else v for v in values]

@@ -1,0 +1,85 @@
+"""The EVM family: what `gapless.chains.family` asks for, in one place.
+
+Commands start faster if little is imported, so everything that needs Arrow or a network client is
+imported when it is first used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from gapless.chains.evm.check_names import Check
+from gapless.chains.evm.checks import levels
+from gapless.chains.evm.networks import NETWORKS
+from gapless.chains.evm.tables import TABLES
+
+if TYPE_CHECKING:
+    from gapless.chains.evm.source import EvmSource, RawBlock
+    from gapless.chains.family import Reading, RowProofs, Wanted
+    from gapless.chains.findings import Findings
+    from gapless.chains.level import Level
+    from gapless.chains.network import Network
+    from gapless.providers import EndpointSpec, NodeQueries, Pool
+    from gapless.schema.layout import LayoutSet
+
+
+class EvmFamily:
+    """Ethereum, and chains that speak its JSON-RPC and keep blocks as it does."""
+
+    name = "evm"
+    tables = TABLES
+    networks: tuple[Network, ...] = NETWORKS
+    checks: tuple[str, ...] = tuple(Check)
+
+    @property
+    def queries(self) -> NodeQueries:
+        from gapless.chains.evm.queries import QUERIES
+
+        return QUERIES
+
+    def level(self, level: Level, datasets: Collection[str]) -> frozenset[str]:
+        return levels.checks_of(level, datasets)
+
+    def calls(self, blocks: int, datasets: Collection[str]) -> dict[str, int]:
+        found = {"eth_getBlockByNumber": blocks}
+        if levels.needs_receipts(datasets):
+            found["eth_getBlockReceipts"] = blocks
+        return found
+
+    def source(
+        self, pool: Pool, network: Network, datasets: Collection[str], checks: Collection[str]
+    ) -> EvmSource:
+        from gapless.chains.evm.source import EvmSource
+
+        receipts = levels.needs_receipts(datasets)
+        return EvmSource(pool, network, receipts=receipts, second_opinions=bool(checks))
+
+    def read(
+        self, raws: Sequence[RawBlock], wanted: Wanted, samples: Collection[int], *, whole: bool
+    ) -> Reading:
+        from gapless.chains.evm.reading import read
+
+        return read(raws, wanted, samples, whole=whole)
+
+    @property
+    def rows(self) -> RowProofs:
+        from gapless.chains.evm.checks.rows import EvmRowProofs
+
+        return EvmRowProofs()
+
+    @property
+    def layouts(self) -> Mapping[str, LayoutSet]:
+        from gapless.chains.evm.layouts import LAYOUTS
+
+        return LAYOUTS
+
+    async def probe(
+        self, spec: EndpointSpec, network: Network | None, anchors: Mapping[int, bytes]
+    ) -> Findings:
+        from gapless.chains.evm.probe import probe
+
+        return await probe(spec, network, anchors)
+
+
+EVM = EvmFamily()

@@ -1,0 +1,228 @@
+"""Finds out what an endpoint is good for, before a fetch depends on it.
+
+Everything is asked for as a fetch would ask, and nothing is guessed: what a finding says was
+answered, or refused, within this probe. It costs a few hundred calls and some seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+import msgspec
+from msgspec import Struct
+
+from gapless.chains.evm.decode.structs import UNREADABLE, is_given
+from gapless.chains.evm.networks import CUSTOM, NETWORKS
+from gapless.chains.evm.queries import QUERIES
+from gapless.chains.evm.source import EvmSource
+from gapless.chains.findings import Findings, Rate
+from gapless.chains.identity import refuse_wrong_chain
+from gapless.chains.network import Network
+from gapless.core.errors import BadAnswer, MissingHistory, SourceError
+from gapless.core.ranges import Span
+from gapless.providers import Call, EndpointSpec, Pool, Refused, Timeouts
+from gapless.providers.endpoint import LARGEST_BATCH
+from gapless.providers.provider_errors import Reaction
+
+_PATIENCE = 2.0
+_TIMEOUTS = Timeouts(connect=5, read=10)
+_BATCHES = (20, 40, 80, 100)  # as a fetch would grow them
+_RANGES = (10_000, 2000, 1000, 500, 100, 10, 1)
+_NO_SUCH_TOPIC = f"0x{1:064x}"  # a filter that matches nothing: the range is what is tried
+_BLOCKS_LOOKED_AT = 50  # for a transaction to ask about
+_RATE_SECONDS, _RATE_CALLS, _RATE_BLOCKS = 2.0, 400, 5
+_WORKERS = 8
+NO_ANCHORS: Mapping[int, bytes] = MappingProxyType({})
+
+
+class _Genesis(Struct, gc=False):
+    hash: str
+
+
+async def probe(
+    spec: EndpointSpec, network: Network | None = None, anchors: Mapping[int, bytes] = NO_ANCHORS
+) -> Findings:
+    """Asks an endpoint about itself; it must be of the network, if one is named."""
+    wanted = None if network is None else network.chain_id
+    async with Pool(
+        [spec], QUERIES, workers=_WORKERS, chain_id=wanted, patience=_PATIENCE, timeouts=_TIMEOUTS
+    ) as pool:
+        client = await _client(pool)
+        assert pool.chain_id is not None
+        chain = network or _network_of(pool.chain_id)
+        source = EvmSource(pool, chain, receipts=True)
+        head = await source.head()
+        by_block = await _has(pool, Call("eth_getBlockReceipts", (hex(head),), head))
+        earliest = await _earliest(pool, head, receipts=by_block)
+        by_transaction = await _by_transaction(pool, head, earliest)
+        logs_range = await _logs_range(pool, head, earliest)
+        return Findings(
+            endpoint=spec.name,
+            chain_id=pool.chain_id,
+            network=chain.name,
+            client=client,
+            head=head,
+            finalized=await source.finalized(),
+            known_block=await refuse_wrong_chain(
+                source, pool.names, {**dict(chain.anchors), **anchors}, head, chain.name, anchors
+            ),
+            genesis=await _genesis(pool),
+            earliest_block=earliest,
+            receipts_by_block=by_block,
+            receipts_by_transaction=by_transaction,
+            batch_calls=await _batch(pool),
+            logs_range=logs_range,
+            rate=await _rate(pool, source, head, earliest),
+            calls=pool.calls.total(),
+            cost=_cost(by_block=by_block, by_transaction=by_transaction, logs=bool(logs_range)),
+        )
+
+
+def _cost(*, by_block: bool, by_transaction: bool | None, logs: bool) -> str:
+    if by_block:
+        return "a block with its receipts costs 2 calls"
+    if by_transaction:
+        return "a block costs 1 call and 1 more for each of its transactions"
+    if logs:
+        return "receipts are not available: logs are fetched by range, and nothing proves them"
+    return "neither receipts nor logs are available: only blocks can be fetched"
+
+
+def _network_of(chain_id: int) -> Network:
+    known = (it for it in NETWORKS if it.chain_id == chain_id)
+    return next(known, None) or replace(CUSTOM, chain_id=chain_id)
+
+
+async def _genesis(pool: Pool) -> str | None:
+    call = Call("eth_getBlockByNumber", ("0x0", False), 0)
+    try:
+        (answer,) = (await pool.ask([call])).results
+        return msgspec.json.decode(answer, type=_Genesis).hash if is_given(answer) else None
+    except (SourceError, *UNREADABLE):
+        return None
+
+
+async def _client(pool: Pool) -> str | None:
+    try:
+        (answer,) = (await pool.ask([Call("web3_clientVersion")])).results
+        return msgspec.json.decode(answer, type=str)
+    except (Refused, *UNREADABLE):
+        return None
+
+
+async def _has(pool: Pool, call: Call) -> bool:
+    """Whether a call is answered, be it with null."""
+    try:
+        await pool.ask([call])
+    except MissingHistory:
+        return True
+    except Refused as refused:
+        return refused.refusal.reaction is not Reaction.OTHER_METHOD
+    return True
+
+
+async def _earliest(pool: Pool, head: int, *, receipts: bool) -> int:
+    """The first block that is there, with its receipts: by halving what lies between."""
+    absent, present = 0, head  # the genesis may lack receipts even where nothing was pruned
+    if head <= 1 or await _is_there(pool, 1, receipts=receipts):
+        return 0
+    while present - absent > 1:
+        middle = (absent + present) // 2
+        if await _is_there(pool, middle, receipts=receipts):
+            present = middle
+        else:
+            absent = middle
+    return present
+
+
+async def _is_there(pool: Pool, height: int, *, receipts: bool) -> bool:
+    calls = [Call("eth_getBlockByNumber", (hex(height), False), height)]
+    if receipts:
+        calls.append(Call("eth_getBlockReceipts", (hex(height),), height))
+    try:
+        answers = await pool.ask(calls)
+    except MissingHistory:
+        return False
+    return all(map(is_given, answers.results))
+
+
+async def _by_transaction(pool: Pool, head: int, earliest: int) -> bool | None:
+    for height in range(head, max(earliest, head - _BLOCKS_LOOKED_AT), -1):
+        call = Call("eth_getBlockByNumber", (hex(height), False), height)
+        (answer,) = (await pool.ask([call])).results
+        if is_given(answer) and (hashes := _hashes(answer)):
+            return await _has(pool, Call("eth_getTransactionReceipt", (hashes[0],), height))
+    return None
+
+
+class _Hashes(Struct, gc=False):
+    transactions: list[str]
+
+
+def _hashes(answer: msgspec.Raw) -> list[str]:
+    try:
+        return msgspec.json.decode(answer, type=_Hashes).transactions
+    except UNREADABLE as error:
+        raise BadAnswer(f"the block answered cannot be read: {error}") from error
+
+
+async def _batch(pool: Pool) -> int:
+    """The largest batch that is answered; the pool learns it as in any fetch."""
+    for size in _BATCHES:
+        await pool.ask([Call("eth_chainId")] * size)
+    (profile,) = pool.profiles().values()
+    return LARGEST_BATCH if profile.batch_calls is None else profile.batch_calls.value
+
+
+async def _logs_range(pool: Pool, head: int, earliest: int) -> int | None:
+    """The largest range of logs that is answered, if only because there are none in it."""
+    most = head - earliest + 1
+    for size in (min(most, each) for each in _RANGES):
+        first = head - size + 1
+        wanted = {"fromBlock": hex(first), "toBlock": hex(head), "topics": [_NO_SUCH_TOPIC]}
+        try:
+            await pool.ask([Call("eth_getLogs", (wanted,), first)])
+        except Refused as refused:
+            if refused.refusal.reaction is not Reaction.SMALLER_RANGE:
+                return None
+            most = min(size - 1, refused.refusal.most or size - 1)
+        except MissingHistory:
+            return None
+        else:
+            return size
+    return None
+
+
+async def _rate(pool: Pool, source: EvmSource, head: int, earliest: int) -> Rate | None:
+    """Fetches blocks for a short while, as fast as a fetch would."""
+    before, again, start = pool.calls.total(), pool.retries, pool.system.clock()
+    spans = iter(
+        Span(first, first + _RATE_BLOCKS - 1)
+        for first in range(max(earliest, head - 10_000), head - _RATE_BLOCKS, _RATE_BLOCKS)
+    )
+    blocks = 0
+
+    async def fetch_on() -> None:
+        nonlocal blocks
+        for span in spans:
+            fetched = await source.fetch(span)
+            blocks += len(fetched)
+            spent = pool.calls.total() - before
+            if spent >= _RATE_CALLS or pool.system.clock() - start >= _RATE_SECONDS:
+                return
+
+    try:
+        await asyncio.gather(*(fetch_on() for _ in range(_WORKERS)))
+    except SourceError:
+        return None
+    seconds = pool.system.clock() - start
+    answered = pool.calls.total() - before - (pool.retries - again)
+    (profile,) = pool.profiles().values()
+    return Rate(
+        calls_per_second=round(answered / seconds, 1),
+        blocks_per_second=round(blocks / seconds, 1),
+        limited=profile.concurrency is not None or profile.rate is not None,
+    )

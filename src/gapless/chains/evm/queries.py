@@ -1,0 +1,41 @@
+"""What a pool asks EVM nodes by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from gapless.providers import Call
+
+
+class EvmQueries:
+    chain = Call("eth_chainId")
+    head = Call("eth_blockNumber")
+
+    def chain_id(self, answer: Raw) -> int | None:
+        return _number(answer)
+
+    def height(self, answer: Raw) -> int | None:
+        return _number(answer)
+
+    def about(self, call: Call, height: int) -> Call | None:
+        assert call.height is not None
+        first: Any = call.params[0] if call.params else None
+        if first == hex(call.height):
+            return Call(call.method, (hex(height), *call.params[1:]), height)
+        if isinstance(first, dict) and "fromBlock" in first:
+            place = {"fromBlock": hex(height), "toBlock": hex(height)}
+            return Call(call.method, ({**first, **place},), height)
+        return None
+
+
+QUERIES = EvmQueries()
+
+
+def _number(answer: Raw) -> int | None:
+    try:
+        return int(msgspec.json.decode(answer, type=str), 16)
+    except (msgspec.MsgspecError, ValueError):
+        return None

@@ -1,0 +1,387 @@
+"""The blocks of an EVM chain, as the nodes give them.
+
+A block comes with its receipts from one endpoint. Receipts are had in the best way that some
+endpoint offers; a way that nobody offers is tried again once the pool has forgotten that:
+
+    by block         eth_getBlockReceipts, in one request with the block
+    by transaction   eth_getTransactionReceipt for each hash, joined to the same list
+    by range         eth_getLogs: the logs, but nothing else of the receipts; and what another
+                     endpoint names, because these can prove themselves in no other way
+
+Invariant: every block asked for is returned, none of them null. A null below the head is a lag or
+a lie, so it is asked again, elsewhere if there is an elsewhere, and in the end an error. A balancer
+with one bad node behind it answers null now and then: whoever has a block below is not pruned, and
+is asked more often. Whether an answer is true is not decided here: that is what the checks are for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+
+import msgspec
+from msgspec import Raw, Struct
+
+from gapless.chains.evm.decode.structs import UNREADABLE, is_given
+from gapless.chains.evm.logs_client import LogRanges
+from gapless.chains.network import Network
+from gapless.core.errors import BadAnswer, MissingHistory, SourceError, Unavailable
+from gapless.core.ranges import RangeSet, Span
+from gapless.providers import Answers, Call, Pool, Refused
+from gapless.providers.limits import delay
+from gapless.providers.provider_errors import Reaction, Refusal
+
+MOST_BYTES = 16 << 20  # of one answer
+_TIMES = 4  # that a null is asked about
+_ROUNDS_BELOW = 2
+_MORE_TIMES = 12  # the same, where blocks below are answered
+_SHARE = 0.3  # of a new size in the running mean
+_SOON, _FIRST_WAIT = 0.05, 0.25  # seconds, before a null is asked about again; then later
+_LONGEST_WAIT = 0.25  # where the next attempt may well meet another node
+_OPINION_PATIENCE = 10.0  # seconds for a second endpoint, before there is no second opinion
+_NOBODY = frozenset[str]()
+
+
+@dataclass(frozen=True, slots=True)
+class RawBlock:
+    """A block as JSON, with its receipts as a list; or only its logs, where that is all.
+
+    `other_logs` are the same logs as another endpoint names them, if one was asked and answered.
+    """
+
+    height: int
+    block: Raw
+    receipts: Raw | None
+    logs: Raw | None
+    endpoint: str
+    other_logs: Raw | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        return not _is_null(self.block) and (self.receipts is None or not _is_null(self.receipts))
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        parts = (self.block, self.receipts, self.logs, self.other_logs)
+        return sum(memoryview(part).nbytes for part in parts if part is not None)
+
+
+def _is_null(raw: Raw) -> bool:
+    """Without a copy of what is not."""
+    return memoryview(raw).nbytes <= len(b"null") and not is_given(raw)
+
+
+class _Named(Struct, gc=False):
+    hash: str
+
+
+class _Names(Struct, gc=False):
+    transactions: list[_Named]
+
+
+class _Header(Struct, gc=False):
+    hash: str
+    number: str
+
+
+_names = msgspec.json.Decoder(_Names).decode
+_header = msgspec.json.Decoder(_Header).decode
+_Way = Callable[[Sequence[int], Collection[str]], Awaitable[list[RawBlock]]]
+
+
+class EvmSource:
+    """Blocks through a pool, in full with their receipts, or without both.
+
+    With `second_opinions`, logs that come without receipts are asked of two endpoints.
+    """
+
+    def __init__(
+        self, pool: Pool, network: Network, *, receipts: bool, second_opinions: bool = False
+    ) -> None:
+        self._pool, self._network, self._receipts = pool, network, receipts
+        self.system = pool.system
+        self._second_opinions = second_opinions
+        self._logs = LogRanges(pool)
+        self._head = -1  # the highest that any endpoint has shown
+        self._size = 1.0  # mean bytes of a block and what comes with it
+
+    @property
+    def unit(self) -> int:
+        """How many blocks to ask for in one go, by what the endpoints are known to take."""
+        calls = (_block_call(0), _receipts_call(0)) if self._receipts else (_block_call(0, False),)
+        return max(1, min(self._pool.room(calls), int(MOST_BYTES / self._size)))
+
+    async def fetch(self, span: Span, *, avoid: Collection[str] = ()) -> list[RawBlock]:
+        """The blocks of a span in ascending order; for a second opinion, avoid who gave the first.
+
+        A span larger than `unit` is possible, but its answers are all in memory at once.
+        """
+        heights = range(span.first, span.last + 1)
+        way = self._in_full if self._receipts else self._light
+        blocks = await self._insist(way, heights, avoid)
+        size = sum(each.size for each in blocks) / len(blocks)
+        self._size += (_SHARE if self._size > 1 else 1) * (size - self._size)
+        return blocks
+
+    async def head(self) -> int:
+        """The highest block: one endpoint's lower head is no news about the chain."""
+        answers = await self._pool.ask([Call("eth_blockNumber")])
+        try:
+            found = int(msgspec.json.decode(answers.results[0], type=str), 16)
+        except (*UNREADABLE, ValueError) as error:
+            raise BadAnswer(f"endpoint `{answers.endpoint}` names no head") from error
+        self._head = max(self._head, found)
+        return self._head
+
+    async def finalized(self) -> int | None:
+        """The highest block that will not change, if the endpoints know that."""
+        tag = self._network.finality.tag
+        if tag is None:
+            return None
+        try:
+            answers = await self._pool.ask([Call("eth_getBlockByNumber", (tag, False))])
+        except Refused:
+            return None
+        (answer,) = answers.results
+        return int(_read_header(answer).number, 16) or None if is_given(answer) else None
+
+    async def block_hash(self, height: int) -> str:
+        (found,) = await self._insist(self._light, (height,), ())
+        return _read_header(found.block).hash
+
+    async def hash_from(self, endpoint: str, height: int, patience: float) -> bytes | None:
+        """The hash that one endpoint gives for a height; None if it has no answer to that."""
+        try:
+            avoid = self._pool.names - {endpoint}
+            call = _block_call(height, False)
+            answers = await self._pool.ask([call], avoid=avoid, patience=patience)
+            (raw,) = answers.results
+            if answers.endpoint != endpoint or not is_given(raw):
+                return None
+            header = _header(raw)
+            is_it = int(header.number, 16) == height
+            return bytes.fromhex(header.hash.removeprefix("0x")) if is_it else None
+        except (SourceError, ValueError, *UNREADABLE):
+            return None
+
+    async def hashes(self, span: Span) -> dict[int, str]:
+        """The hashes that the nodes have now, of the blocks up to the head."""
+        last = min(span.last, await self.head())
+        heights = range(span.first, last + 1)
+        found = await self._insist(self._light, heights, ()) if heights else []
+        return {each.height: _read_header(each.block).hash for each in found}
+
+    async def _insist(
+        self, way: _Way, heights: Sequence[int], avoid: Collection[str]
+    ) -> list[RawBlock]:
+        """Blocks in one way; what comes as null is asked for again, rather elsewhere."""
+        whole: dict[int, RawBlock] = {}
+        empty_handed: dict[str, int] = {}  # endpoints that had none of several blocks
+        wanted, avoided, deniers = heights, frozenset(avoid), frozenset[str]()
+        attempts, spotty = max(_TIMES, 2 * len(self._pool.names)), False
+        for times in count(1):
+            blocks = await way(wanted, avoided)
+            whole |= {each.height: each for each in blocks if each.is_whole}
+            missing = [each for each in blocks if not each.is_whole]
+            if not missing:
+                self._conclude(whole, empty_handed)
+                return [whole[height] for height in heights]
+            if len(missing) == len(blocks) > 1:
+                empty_handed[missing[0].endpoint] = missing[-1].height
+            wanted = [each.height for each in missing]
+            await self._expect(wanted[-1])
+            latest = {each.endpoint for each in missing}
+            deniers |= latest
+            avoided = self._others_left(deniers.union(avoid), deniers, latest)
+            spotty |= any(
+                each.height < wanted[-1] and each.endpoint in latest
+                for each in blocks
+                if each.is_whole
+            )
+            if times == attempts and (spotty or await self._has_some_below(way, wanted[0])):
+                attempts, spotty = max(attempts, _MORE_TIMES), True
+            if times >= attempts:
+                break
+            wait = _SOON if times == 1 else delay(times, self.system.chance(), _FIRST_WAIT)
+            await asyncio.sleep(min(wait, _LONGEST_WAIT) if spotty else wait)
+        raise self._nothing_at(wanted[0], spotty=spotty)
+
+    async def _has_some_below(self, way: _Way, height: int) -> bool:
+        """Whether some block below is there, so that this one cannot have been pruned."""
+        below = sorted(
+            {height // 2, height * 3 // 4, *range(max(0, height - 4), height)} - {height}
+        )
+        for _ in range(_ROUNDS_BELOW if below else 0):
+            if any(each.is_whole for each in await way(below, _NOBODY)):
+                return True
+        return False
+
+    def _others_left(self, *avoided: Collection[str]) -> frozenset[str]:
+        """Whom to avoid so that somebody is left; nobody may be judged missing unasked."""
+        return next((frozenset(each) for each in avoided if self._pool.names - set(each)), _NOBODY)
+
+    def _conclude(self, whole: dict[int, RawBlock], empty_handed: dict[str, int]) -> None:
+        """Remembers who had nothing where another one had everything, far below the head."""
+        self._head = max(self._head, *whole)
+        for name, height in empty_handed.items():
+            settled = height < self._head - self._network.reorg_depth
+            if settled and whole[height].endpoint != name:
+                self._pool.doubt_below(name, height + 1)
+
+    async def _expect(self, height: int) -> None:
+        """A block above the head is not missing, it is not there yet."""
+        if height > self._head and height > await self.head():
+            refusal = Refusal(Reaction.LATER)
+            raise Refused(f"block {height:,} is above the head, {self._head:,}", refusal)
+
+    def _nothing_at(self, height: int, *, spotty: bool) -> SourceError:
+        names = ", ".join(f"`{name}`" for name in sorted(self._pool.names))
+        if height >= self._head - self._network.reorg_depth:
+            return Unavailable(f"block {height:,} is below the head, but null at {names}")
+        said = f"block {height:,} or its receipts are null at {names}"
+        if spotty:
+            return MissingHistory(
+                f"{said}, which answers blocks below it, and null now and then",
+                height=height,
+                hint="run it again later, or add an endpoint that answers reliably",
+            )
+        return MissingHistory(
+            said, height=height, hint="if they were pruned there, use an archive endpoint"
+        )
+
+    async def _light(self, heights: Sequence[int], avoid: Collection[str]) -> list[RawBlock]:
+        return await self._blocks(heights, avoid, full=False)
+
+    async def _in_full(self, heights: Sequence[int], avoid: Collection[str]) -> list[RawBlock]:
+        """Blocks with receipts, in the best way that is offered."""
+        refusals = []
+        for way in (self._by_block, self._by_transaction, self._by_range):
+            try:
+                return await way(heights, avoid)
+            except Refused as refused:
+                reaction = refused.refusal.reaction
+                if reaction is Reaction.SMALLER_RANGE and len(heights) > 1:
+                    half = len(heights) // 2
+                    low = await self._in_full(heights[:half], avoid)
+                    return low + await self._in_full(heights[half:], avoid)
+                if reaction not in (Reaction.OTHER_METHOD, Reaction.SMALLER_RANGE):
+                    raise
+                refusals.append(refused)
+        raise refusals[-1]
+
+    async def _by_block(self, heights: Sequence[int], avoid: Collection[str]) -> list[RawBlock]:
+        calls = [
+            call for height in heights for call in (_block_call(height), _receipts_call(height))
+        ]
+        answers = await self._asked(calls, avoid)
+        blocks, receipts = answers.results[::2], answers.results[1::2]
+        return [
+            RawBlock(height, block, its, None, answers.endpoint)
+            for height, block, its in zip(heights, blocks, receipts, strict=True)
+        ]
+
+    async def _by_transaction(
+        self, heights: Sequence[int], avoid: Collection[str]
+    ) -> list[RawBlock]:
+        blocks = await self._blocks(heights, avoid)
+        hashes = [_hashes(each) for each in blocks]
+        calls = [
+            Call("eth_getTransactionReceipt", (name,), block.height)
+            for block, names in zip(blocks, hashes, strict=True)
+            for name in names
+        ]
+        receipts = iter(await self._asked_likewise(calls, blocks[0].endpoint))
+        return [
+            replace(block, receipts=_joined([next(receipts) for _ in names]))
+            for block, names in zip(blocks, hashes, strict=True)
+        ]
+
+    async def _by_range(self, heights: Sequence[int], avoid: Collection[str]) -> list[RawBlock]:
+        blocks = await self._blocks(heights, avoid)
+        others = self._pool.names - {blocks[0].endpoint}
+        logs, opinions = dict[int, Raw](), dict[int, Raw]()
+        for span in RangeSet((each.height, each.height) for each in blocks if each.is_whole).spans:
+            found = await self._logs.by_block(span, others)
+            logs |= found.by_height
+            opinions |= await self._second_opinion(span, found.endpoints, avoid)
+        return [
+            replace(each, logs=logs.get(each.height), other_logs=opinions.get(each.height))
+            for each in blocks
+        ]
+
+    async def _second_opinion(
+        self, span: Span, asked: frozenset[str], avoid: Collection[str]
+    ) -> dict[int, Raw]:
+        """The logs of a span by an endpoint that was not asked; nothing, if there is none."""
+        if not self._second_opinions or not self._pool.names - asked:
+            return {}
+        avoided = self._others_left(asked.union(avoid), asked)
+        try:
+            found = await self._logs.by_block(span, avoided, _OPINION_PATIENCE)
+        except SourceError:
+            return {}
+        return {} if found.endpoints & asked else found.by_height
+
+    async def _blocks(
+        self, heights: Sequence[int], avoid: Collection[str], *, full: bool = True
+    ) -> list[RawBlock]:
+        answers = await self._asked([_block_call(each, full) for each in heights], avoid)
+        return [
+            RawBlock(height, block, None, None, answers.endpoint)
+            for height, block in zip(heights, answers.results, strict=True)
+        ]
+
+    async def _asked_likewise(self, calls: Sequence[Call], endpoint: str) -> Sequence[Raw]:
+        """The answers of the endpoint that gave the blocks, as long as it answers at all."""
+        if not calls:
+            return ()
+        return (await self._asked(calls, self._pool.names - {endpoint})).results
+
+    async def _asked(self, calls: Sequence[Call], avoid: Collection[str]) -> Answers:
+        """The answers of one endpoint; null among others is asked about again while that helps."""
+        answers = await self._pool.ask(calls, avoid=avoid)
+        results = list(answers.results)
+        nulls = [at for at, result in enumerate(results) if _is_null(result)]
+        others = self._pool.names - {answers.endpoint}
+        while 0 < len(nulls) < len(results):
+            again = await self._pool.ask([calls[at] for at in nulls], avoid=others)
+            if again.endpoint != answers.endpoint or all(map(_is_null, again.results)):
+                break
+            for at, result in zip(nulls, again.results, strict=True):
+                results[at] = result
+            nulls = [at for at in nulls if _is_null(results[at])]
+        return Answers(tuple(results), answers.endpoint)
+
+
+def _block_call(height: int, full: bool = True) -> Call:
+    return Call("eth_getBlockByNumber", (hex(height), full), height)
+
+
+def _receipts_call(height: int) -> Call:
+    return Call("eth_getBlockReceipts", (hex(height),), height)
+
+
+def _hashes(block: RawBlock) -> list[str]:
+    if _is_null(block.block):
+        return []
+    try:
+        return [each.hash for each in _names(block.block).transactions]
+    except UNREADABLE as error:
+        raise BadAnswer(f"block {block.height:,} cannot be read: {error}") from error
+
+
+def _joined(receipts: Sequence[Raw]) -> Raw:
+    """One list, as by block; null if one of them is."""
+    if any(map(_is_null, receipts)):
+        return Raw(b"null")
+    return Raw(b"[" + b",".join(map(bytes, receipts)) + b"]")
+
+
+def _read_header(answer: Raw) -> _Header:
+    try:
+        return _header(answer)
+    except UNREADABLE as error:
+        raise BadAnswer(f"the block answered cannot be read: {error}") from error

@@ -1,0 +1,60 @@
+"""Token transfers, by the rule of ethereum-etl. Pure.
+
+A log is a transfer if its first topic is the hash of `Transfer(address,address,uint256)`, and its
+topics and the 32-byte words of its data are four together: the event, from, to, and the value. It
+does not matter which of them are indexed. So transfers of ERC-20 and ERC-721 are found (of the
+latter the value is the token's id); those of ERC-1155, and deposits of wrapped ether, are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gapless.chains.evm.codec.keccak import keccak
+from gapless.chains.evm.tables import LOGS
+from gapless.schema import Column, Kind
+from gapless.schema.arrow import arrow_type
+
+TRANSFER = keccak(b"Transfer(address,address,uint256)")
+MADE_OF = tuple(column.name for column in LOGS.columns if column.name != "extra")
+
+_WORD = 32
+_KEPT = (*LOGS.key, "block_timestamp", "log_index", "transaction_hash")
+_DECODED = (
+    Column("from_address", Kind.ADDRESS, False, "who had it"),
+    Column("to_address", Kind.ADDRESS, False, "who has it"),
+    Column("value", Kind.U256, False, "the amount, or the token's id"),
+)
+COLUMNS = (
+    *(column for column in LOGS.columns if column.name in _KEPT),
+    Column("token_address", Kind.ADDRESS, False, "the contract"),
+    *_DECODED,
+)
+"""What is known of a transfer: where its log stands, and what it says."""
+
+
+def transfers(logs: pa.Table) -> pa.Table:
+    """The transfers among some logs."""
+    logs = logs.filter(pc.equal(logs["topic0"], pa.scalar(TRANSFER, arrow_type(Kind.HASH))))
+    words = ("topic0", "topic1", "topic2", "topic3", "data")
+    rows = zip(*(logs[name].to_pylist() for name in words), strict=True)
+    decoded = [decode(topics, data) for *topics, data in rows]
+    logs = logs.filter(pa.array([it is not None for it in decoded], pa.bool_()))
+    columns = [*zip(*filter(None, decoded), strict=True)] or [()] * len(_DECODED)
+    found = logs.select(_KEPT).append_column("token_address", logs["address"])
+    for column, values in zip(_DECODED, columns, strict=True):
+        found = found.append_column(column.name, pa.array(values, arrow_type(column.kind)))
+    return found
+
+
+def decode(topics: Sequence[bytes | None], data: bytes) -> tuple[bytes, bytes, bytes] | None:
+    """From, to and value of a log that begins like a transfer; None if it does not go on so."""
+    words = [topic for topic in topics if topic is not None]
+    words += [data[at : at + _WORD] for at in range(0, len(data), _WORD)]
+    if len(words) != 4:
+        return None
+    _, sender, receiver, value = words
+    return sender[-20:], receiver[-20:], value.rjust(_WORD, b"\0")

@@ -1,0 +1,164 @@
+"""Rows of `chunks`."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gapless.core.chunk import FailureCounts, Status, missing
+from gapless.core.ranges import RangeSet, Span
+from gapless.core.selector import Selection
+from gapless.ledger.records import ChunkRow, Claim, ClaimedBackfill, DeadLetter, Progress
+from gapless.ledger.rows.texts import decode_holes
+
+NO_FAILURES = FailureCounts()
+
+
+class LeasedChunk(msgspec.Struct, frozen=True):
+    """A chunk that a claim has taken."""
+
+    chunk_index: int
+    rank: int
+    first: int
+    last: int
+    fence: int
+    attempts: int
+    lost: int
+    last_processed: int | None
+    last_failure_position: int | None
+    holes: str | None
+
+    def claim(self, backfill: ClaimedBackfill, claim_id: str, owner: str) -> Claim:
+        failed = self.attempts or self.lost
+        return Claim(
+            backfill,
+            self.chunk_index,
+            Span(self.first, self.last),
+            self.fence,
+            claim_id,
+            owner,
+            FailureCounts(self.attempts, self.lost) if failed else NO_FAILURES,
+            self.last_processed,
+            self.last_failure_position,
+            decode_holes(self.holes, backfill.backfill_id),
+        )
+
+
+class ExpiredChunk(LeasedChunk, frozen=True):
+    """A chunk whose lease has ended, and who held it."""
+
+    claim_id: str
+    owner: str
+
+
+class ReclaimedChunk(LeasedChunk, frozen=True):
+    """A chunk that an earlier try of the same claim has taken."""
+
+    backfill_id: str
+
+
+class StoredChunk(msgspec.Struct, frozen=True):
+    """A chunk as it is shown."""
+
+    chunk_index: int
+    rank: int
+    first: int
+    last: int
+    status: str
+    attempts: int
+    lost: int
+    fence: int | None
+    owner: str | None
+    due: float | None
+    last_processed: int | None
+    holes: str | None
+    error_class: str | None
+    error_message: str | None
+
+    def chunk(self) -> ChunkRow:
+        return ChunkRow(
+            self.chunk_index,
+            self.rank,
+            Span(self.first, self.last),
+            Status(self.status),
+            FailureCounts(self.attempts, self.lost),
+            self.fence,
+            self.owner,
+            self.due,
+            Progress(self.last_processed, decode_holes(self.holes)),
+            self.error_class,
+            self.error_message,
+        )
+
+
+class ChunkProgress(msgspec.Struct, frozen=True):
+    """How much of a chunk is done."""
+
+    chunk_index: int
+    first: int
+    last: int
+    last_processed: int | None
+    holes: str | None
+
+    def missing(self) -> RangeSet:
+        """The positions that no run has done."""
+        return missing(Span(self.first, self.last), self.last_processed, decode_holes(self.holes))
+
+
+class DeadChunk(ChunkProgress, frozen=True):
+    """A chunk that was given up, with its last error."""
+
+    backfill_id: str
+    attempts: int
+    lost: int
+    error_class: str
+    error_message: str
+    ended_at: float
+
+
+class DeadChunkOfJob(DeadChunk, frozen=True):
+    """The same, with the columns of its backfill that a dead letter shows."""
+
+    job: str
+    selection: str
+
+    def letter(self, selection: Selection | None) -> DeadLetter:
+        """The dead letter, with the partitions that are missing; None if nobody can read those."""
+        positions = self.missing()
+        return DeadLetter(
+            backfill_id=self.backfill_id,
+            job=self.job,
+            chunk_index=self.chunk_index,
+            missing=positions,
+            partitions=tuple(selection.describe(positions)) if selection else ("unreadable",),
+            attempts=self.attempts,
+            lost=self.lost,
+            error_class=self.error_class,
+            error_message=self.error_message,
+            ended_at=self.ended_at,
+        )
+
+
+class HeldChunk(msgspec.Struct, frozen=True):
+    """How a statement over several chunks names each of them: by the lease of one claim."""
+
+    chunk_index: int
+    fence: int
+    claim_id: str
+
+
+class Beat(HeldChunk, frozen=True):
+    """A chunk's lease, and how far its run has come."""
+
+    last_processed: int | None
+    holes: str | None
+
+
+class EndedCounts(msgspec.Struct, frozen=True):
+    """Ended chunks by status."""
+
+    complete: int
+    abandoned: int
+    cancelled: int
+
+    def __str__(self) -> str:
+        return f"({self.complete}, {self.abandoned}, {self.cancelled})"

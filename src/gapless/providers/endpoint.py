@@ -1,0 +1,227 @@
+"""One provider: where it is, how much it takes, and what was learned about it.
+
+Everything learned is forgotten after `PROBE_AFTER` seconds and so tried again, no matter how many
+processes have passed it on in between. The URL is a secret: it leaves this module only towards
+`http`, and a provider that repeats a part of it in its own words has it struck out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from math import inf
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from gapless.core.errors import UsageError
+from gapless.core.redaction import Secrets
+from gapless.providers.envelope import CallError
+from gapless.providers.gate import Gate
+from gapless.providers.limits import PROBE_AFTER, Cap, Concurrency, Rest, delay
+from gapless.providers.offer import Offer
+from gapless.providers.pace import Pacer
+from gapless.providers.profile import Learned, Profile
+from gapless.providers.provider_errors import Reaction
+from gapless.system import SYSTEM, System
+
+FIRST_BATCH, LARGEST_BATCH = 20, 100  # calls
+MOST_BYTES, LEAST_BYTES = 16 << 20, 1 << 20
+LONGEST_REST = 300.0  # seconds, whatever a provider says; then it is asked again
+_QUOTA_REST = 300.0
+_DENIED_REST = (5.0, 300.0)  # after the first denial in a row, and at most
+_FAILED_REST = (0.2, 10.0)
+_HEAD_HOLDS = 10.0  # seconds
+_BAD_STREAK = 3  # failures in a row that speak against the endpoint, not against a call
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class EndpointSpec:
+    """A provider by name, its URL, and the calls per second that it may be asked."""
+
+    name: str
+    url: str = field(repr=False)
+    rps: float | None = None
+    profile: str = field(default="", repr=False)  # what its profile is kept as, if not its name
+
+    @property
+    def key(self) -> str:
+        """What its profile is kept as."""
+        return self.profile or self.name
+
+    def __post_init__(self) -> None:
+        try:
+            parts = urlsplit(self.url)
+            usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            usable = False
+        if not usable:
+            raise UsageError(
+                f"endpoint `{self.name}` has no usable URL", hint="write `https://host/path`"
+            )
+        if self.rps is not None and not 0 < self.rps < inf:
+            raise UsageError(f"endpoint `{self.name}`: `rps` must be above 0")
+
+    @cached_property
+    def _secrets(self) -> Secrets:
+        return Secrets([self.url])
+
+    def redacted(self, text: str) -> str:
+        """The text without anything that only the URL knows."""
+        return self._secrets.struck(text)
+
+
+class Endpoint:
+    """What is known of a provider at this moment."""
+
+    def __init__(
+        self,
+        spec: EndpointSpec,
+        workers: int,
+        known: Profile,
+        system: System = SYSTEM,
+    ) -> None:
+        now = system.clock()
+        self.spec = spec
+        self.concurrency = Concurrency(workers)
+        self.gate = Gate(lambda: self.concurrency.allowed)
+        self.calls = Cap(FIRST_BATCH, LARGEST_BATCH)
+        self.bytes = Cap(MOST_BYTES, MOST_BYTES, LEAST_BYTES)
+        self.pacer = Pacer(spec.rps)
+        self.turn = Gate(lambda: 1)  # whoever is inside is the next to send
+        self.offer = Offer()
+        self.chain_id: int | None = None
+        self.answers = 0  # requests that brought results
+        self._trouble = ""
+        self._chance = system.chance
+        self._rests_until = -inf
+        self._limited = Rest()
+        self._streaks: dict[Reaction, int] = {}  # of the same trouble, without a success
+        self._failed_at = -inf
+        self._head = (0, -inf)
+        self._epoch = system.wall_clock() - now  # what to add to a moment, for the time on the wall
+        self._restore(known, now)
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def trouble(self) -> str:
+        """The last one, in words that may be shown."""
+        return self._trouble
+
+    @trouble.setter
+    def trouble(self, words: str) -> None:
+        self._trouble = self.spec.redacted(words)
+
+    @property
+    def load(self) -> float:
+        """How busy it is: the share of its places that would be taken with one more."""
+        return (self.gate.inside + self.gate.waiting + 1) / self.concurrency.allowed
+
+    def ready_at(self) -> float:
+        """When it may be asked again; the past, if nothing stands against it."""
+        return self._rests_until
+
+    def is_below(self, height: int, now: float) -> bool:
+        """Whether its head was lower just now; an older one says nothing any more."""
+        head, heard_at = self._head
+        return head < height and now - heard_at < _HEAD_HOLDS
+
+    def heard_of_head(self, height: int, now: float) -> None:
+        self._head = (height, now)
+
+    def largest_batch(self) -> int:
+        return min(self.calls.value, self.pacer.largest or LARGEST_BATCH)
+
+    def answered(self, *, limited: bool) -> None:
+        """A request brought results, be it that some calls were above a rate limit."""
+        self.answers += 1
+        self._streaks.clear()
+        self._limited.succeeded(partly=limited)
+        if not limited:
+            self.concurrency.succeeded()
+            self.gate.admit()
+
+    def refused(self, error: CallError, sent_at: float, now: float) -> None:
+        """Learns from a refusal what concerns the endpoint as a whole."""
+        refusal = error.refusal
+        self.trouble = error.words
+        match refusal.reaction:
+            case Reaction.SLOW_DOWN:
+                self.rest(now, refusal.wait_seconds or 0)
+                if self.concurrency.limited(sent_at, now) and not refusal.wait_seconds:
+                    self.rest(now, self._limited.after_refusal(self._chance()))
+            case Reaction.SWITCH if error.denied:
+                self.rest(now, self._delay(refusal.reaction, *_DENIED_REST))
+            case Reaction.SWITCH:
+                self.rest(now, max(_QUOTA_REST, refusal.wait_seconds or 0))
+            case Reaction.AGAIN:
+                self.failed(self.trouble, sent_at, now, refusal.wait_seconds)
+
+    def failed(self, trouble: str, sent_at: float, now: float, wait: float | None = None) -> None:
+        """It did not answer, or has trouble of its own."""
+        self.trouble = trouble
+        if wait is not None:
+            self.rest(now, wait)
+        if sent_at < self._failed_at:
+            return  # it left with the one whose failure was counted
+        self._failed_at = now
+        if self._count(Reaction.AGAIN) >= _BAD_STREAK:
+            failures = self._streaks[Reaction.AGAIN] - _BAD_STREAK + 1
+            self.rest(now, delay(failures, self._chance(), *_FAILED_REST))
+
+    def shrank(self, trouble: str) -> None:
+        """Its failures may be due to the size of requests: smaller ones are tried at once."""
+        self.trouble = trouble
+        self._streaks.pop(Reaction.AGAIN, None)
+
+    def rest(self, now: float, seconds: float) -> None:
+        self._rests_until = max(self._rests_until, now + min(seconds, LONGEST_REST))
+
+    def profile(self, now: float) -> Profile:
+        fewer = self.concurrency.allowed < self.concurrency.most
+        limited_at = self.concurrency.limited_at
+        return Profile(
+            batch_calls=self._learned(self.calls.learned(now), self.calls.learned_at),
+            batch_bytes=self._learned(self.bytes.learned(now), self.bytes.learned_at),
+            concurrency=self._learned(self.concurrency.allowed if fewer else None, limited_at),
+            rate=self._learned(self.pacer.learned(now), self.pacer.learned_at),
+            earliest={
+                method: Learned(height, at + self._epoch)
+                for method, (height, at) in self.offer.beginnings(now).items()
+            },
+            lacks={name: at + self._epoch for name, at in self.offer.missing(now).items()},
+        )
+
+    def _learned(self, value: T | None, at: float) -> Learned[T] | None:
+        return None if value is None else Learned(value, at + self._epoch)
+
+    def _restore(self, known: Profile, now: float) -> None:
+        """Takes up what an earlier process learned, unless it is too old by now."""
+
+        def moment(learned_at: float) -> float | None:
+            at = learned_at - self._epoch
+            return at if abs(now - at) < PROBE_AFTER else None
+
+        def restore(learned: Learned[T] | None, by: Callable[[T, float], None]) -> None:
+            if learned is not None and (at := moment(learned.at)) is not None:
+                by(learned.value, at)
+
+        restore(known.batch_calls, self.calls.restore)
+        restore(known.batch_bytes, self.bytes.restore)
+        restore(known.concurrency, self.concurrency.restore)
+        restore(known.rate, self.pacer.restore)
+        for method, learned in known.earliest.items():
+            restore(learned, partial(self.offer.begins_at, method))
+        for method, learned_at in known.lacks.items():
+            restore(Learned(method, learned_at), self.offer.without)
+
+    def _count(self, reaction: Reaction) -> int:
+        self._streaks[reaction] = self._streaks.get(reaction, 0) + 1
+        return self._streaks[reaction]
+
+    def _delay(self, reaction: Reaction, first: float, longest: float) -> float:
+        return delay(self._count(reaction), self._chance(), first, longest)

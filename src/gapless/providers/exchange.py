@@ -1,0 +1,248 @@
+"""One request to one endpoint, and what its answer teaches about the endpoint's limits.
+
+Invariant: whoever gets an answer from here need not think about batches or rates any more. A
+refusal that cannot be laid on a single call becomes "smaller batch", until it can. A batch that
+fails as a whole, for whatever reason, is tried again in the same size once; then in smaller ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import Executor
+from dataclasses import replace
+
+from gapless.providers.endpoint import Endpoint
+from gapless.providers.envelope import (
+    NOT_A_NODE,
+    NULL,
+    BatchReply,
+    Call,
+    CallError,
+    Unreadable,
+    read,
+    written,
+)
+from gapless.providers.http import Http, Response, TransportFailure, unpacked
+from gapless.providers.provider_errors import Reaction, Refusal
+from gapless.providers.tally import Tally, measured
+
+_TINY = 32 << 10  # bytes, below which a thread costs more than it saves
+_SHARE = 0.2  # of a new size in the running mean
+# In a batch, nobody knows which call a lone refusal of these kinds means.
+_NOT_OF_A_BATCH = frozenset(
+    {
+        *(Reaction.SMALLER_RANGE, Reaction.OTHER_METHOD, Reaction.ELSEWHERE),
+        *(Reaction.LATER, Reaction.ABSENT, Reaction.GIVE_UP),
+    }
+)
+
+
+class Exchange:
+    """Sends batches and learns from what comes back."""
+
+    def __init__(
+        self, http: Http, threads: Executor, tally: Tally, clock: Callable[[], float]
+    ) -> None:
+        self._http, self._threads, self._clock = http, threads, clock
+        self.tally = tally
+        self._sizes: dict[str, float] = {}  # mean bytes of a result, by kind of call
+
+    def size(self, call: Call) -> float:
+        return self._sizes.get(call.kind, 0.0)
+
+    def batches(self, endpoint: Endpoint, calls: Mapping[int, Call]) -> Iterator[dict[int, Call]]:
+        """The calls in as few requests as the endpoint takes."""
+        batch: dict[int, Call] = {}
+        expected = 0.0
+        for at, call in calls.items():
+            size = self.size(call)
+            full = len(batch) >= endpoint.largest_batch()
+            if batch and (full or expected + size > endpoint.bytes.value):
+                yield batch
+                batch, expected = {}, 0.0
+            batch[at] = call
+            expected += size
+        if batch:
+            yield batch
+
+    async def send(
+        self, endpoint: Endpoint, batch: Mapping[int, Call], sent: set[int], *, fresh: bool
+    ) -> BatchReply:
+        """What an endpoint has to say; nothing, if it rests or takes only less by now."""
+        async with endpoint.gate:
+            sent_at = await self._turn(endpoint, len(batch))
+            if sent_at is None:
+                return BatchReply()
+            self.tally.count(endpoint.name, batch, sent)
+            with measured(endpoint.name, batch) as request:
+                reply = request.reply = await self._asked(endpoint, batch, sent_at, fresh=fresh)
+            reply.seconds = self._clock() - sent_at
+            return reply
+
+    async def _turn(self, endpoint: Endpoint, calls: int) -> float | None:
+        """Waits until so many calls may go out, and tells when; None: not like this any more."""
+        async with endpoint.turn:
+            wait = endpoint.pacer.wait(self._clock())
+            if wait > 0:
+                await asyncio.sleep(wait)
+            now = self._clock()
+            if endpoint.ready_at() > now or calls > endpoint.largest_batch():
+                return None
+            endpoint.pacer.take(calls, now)
+            return now
+
+    async def _asked(
+        self, endpoint: Endpoint, batch: Mapping[int, Call], sent_at: float, *, fresh: bool
+    ) -> BatchReply:
+        try:
+            response = await self._http.post(
+                endpoint.spec.url, written(batch), calls=len(batch), fresh=fresh
+            )
+            reply = await self._read(response, batch.keys())
+        except (TransportFailure, Unreadable) as trouble:
+            return self._failed(endpoint, trouble, len(batch), sent_at)
+        self._learn(endpoint, batch, reply, sent_at)
+        return reply
+
+    async def _read(self, response: Response, ids: Collection[int]) -> BatchReply:
+        if len(response.body) < _TINY:
+            reply = _heard(response, ids)
+        else:
+            loop = asyncio.get_running_loop()
+            reply = await loop.run_in_executor(self._threads, _heard, response, ids)
+        reply.errors = [
+            _assign_blame(_told_to_wait(each, response.retry_after), ids) for each in reply.errors
+        ]
+        for each in [each for each in reply.errors if _is_absent(each)]:
+            assert each.call is not None
+            reply.results[each.call] = NULL
+            reply.errors.remove(each)
+        missing = len(ids) - len(reply.results)
+        if missing and not reply.errors:
+            reply.errors = [CallError(Refusal(Reaction.AGAIN), f"{missing} answers missing")]
+        return reply
+
+    def _failed(
+        self, endpoint: Endpoint, trouble: Exception, calls: int, sent_at: float
+    ) -> BatchReply:
+        words, sent = str(trouble), not isinstance(trouble, TransportFailure) or trouble.sent
+        hint = trouble.hint if isinstance(trouble, TransportFailure) else NOT_A_NODE
+        lasting = isinstance(trouble, TransportFailure) and bool(hint)
+        if isinstance(trouble, TransportFailure) and trouble.slow:
+            endpoint.calls.shrink(calls)
+        elif sent and not lasting and endpoint.calls.failed(calls):
+            endpoint.shrank(words)
+            return BatchReply(errors=[CallError(Refusal(Reaction.SMALLER_BATCH), words)])
+        endpoint.failed(words, sent_at, self._clock())
+        error = CallError(Refusal(Reaction.AGAIN), words, unreachable=lasting, hint=hint)
+        return BatchReply(errors=[error])
+
+    def _learn(
+        self, endpoint: Endpoint, batch: Mapping[int, Call], reply: BatchReply, sent_at: float
+    ) -> None:
+        now, calls = self._clock(), len(batch)
+        declined = self._declined(endpoint, batch, reply, sent_at)
+        if not reply.results and not declined:
+            self._shrink(endpoint, calls, reply)
+        reactions = {error.refusal.reaction for error in reply.errors}
+        endpoint.pacer.record(len(reply.results), _too_many(reply, calls), now)
+        if reply.results:
+            endpoint.calls.held_in_part()
+            endpoint.answered(limited=Reaction.SLOW_DOWN in reactions)
+        if any(error.too_large for error in reply.errors):
+            endpoint.calls.shrink(calls)
+            expected = int(sum(map(self.size, batch.values())))
+            if expected > endpoint.bytes.least:  # no provider's limit is below that
+                endpoint.bytes.refused(expected, now)
+        for error in reply.errors:
+            reaction = error.refusal.reaction
+            if reaction is Reaction.SMALLER_BATCH:
+                if not error.too_large and error.refusal.recognized:
+                    endpoint.calls.refused(calls, now, error.refusal.most)
+            elif not (reaction is Reaction.AGAIN and reply.results):
+                endpoint.refused(error, sent_at, now)
+        total = self._weigh(batch, reply)
+        if not reactions:
+            endpoint.calls.confirm(calls, now)
+            endpoint.bytes.confirm(total, now)
+
+    def _shrink(self, endpoint: Endpoint, calls: int, reply: BatchReply) -> None:
+        """A batch failed as a whole, and perhaps only because it is one."""
+        reactions = {error.refusal.reaction for error in reply.errors}
+        limited = Reaction.SLOW_DOWN in reactions
+        if not (limited or Reaction.AGAIN in reactions):
+            return
+        if not endpoint.calls.failed(calls, limited=limited):
+            return
+        for at, each in enumerate(reply.errors):
+            if each.refusal.reaction is Reaction.AGAIN:
+                endpoint.shrank(each.words)
+                smaller = Refusal(Reaction.SMALLER_BATCH, recognized=False)
+                reply.errors[at] = replace(each, refusal=smaller)
+
+    def _declined(
+        self, endpoint: Endpoint, batch: Mapping[int, Call], reply: BatchReply, sent_at: float
+    ) -> bool:
+        """Whether it was methods that were refused, rather than the batch: others are answered."""
+        now = self._clock()
+        about_blocks = {batch[at].method for at in reply.results if batch[at].height is not None}
+        endpoint.offer.answered(about_blocks, now)
+        refused = {
+            batch[each.call].method
+            for each in reply.errors
+            if each.call is not None and not each.refusal.recognized
+        } - about_blocks
+        telling = bool(about_blocks) or len(batch) == 1
+        declined = {each for each in refused if telling or endpoint.offer.suspects(each)}
+        for method in declined:
+            endpoint.offer.declined(method, sent_at, now)
+        return bool(declined) and len(batch) > 1
+
+    def _weigh(self, batch: Mapping[int, Call], reply: BatchReply) -> int:
+        """The bytes of all results; each kind's mean moves towards its own."""
+        total = 0
+        for at, result in reply.results.items():
+            kind, size = batch[at].kind, memoryview(result).nbytes
+            total += size
+            mean = self._sizes.get(kind, float(size))
+            self._sizes[kind] = mean + _SHARE * (size - mean)
+        return total
+
+
+def _heard(response: Response, ids: Collection[int]) -> BatchReply:
+    return read(unpacked(response), response.status, ids)
+
+
+def _told_to_wait(error: CallError, seconds: float | None) -> CallError:
+    if seconds is None:
+        return error
+    return replace(error, refusal=replace(error.refusal, wait_seconds=seconds))
+
+
+def _too_many(reply: BatchReply, calls: int) -> int:
+    """How many calls were refused because of a rate limit."""
+    limited = [each for each in reply.errors if each.refusal.reaction is Reaction.SLOW_DOWN]
+    return calls if any(each.call is None for each in limited) else len(limited)
+
+
+def _is_absent(error: CallError) -> bool:
+    return error.call is not None and error.refusal.reaction is Reaction.ABSENT
+
+
+def _assign_blame(error: CallError, ids: Collection[int]) -> CallError:
+    """The error laid where it belongs: on a call, or on the size of the batch."""
+    refusal = error.refusal
+    if len(ids) == 1:
+        if refusal.reaction is Reaction.SMALLER_BATCH:  # there is no smaller one
+            refusal = Refusal(Reaction.AGAIN)
+        return replace(error, call=next(iter(ids)), refusal=refusal)
+    if error.denied:  # if the key were wrong, single calls would be denied as well
+        return replace(error, refusal=Refusal(Reaction.AGAIN, recognized=False))
+    too_large = refusal.reaction is Reaction.SMALLER_RANGE and not (
+        error.call is not None and (refusal.most or refusal.suggested)
+    )
+    if too_large or (error.call is None and refusal.reaction in _NOT_OF_A_BATCH):
+        refusal = Refusal(Reaction.SMALLER_BATCH)
+        return replace(error, refusal=refusal, too_large=too_large)
+    return error

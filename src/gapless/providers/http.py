@@ -1,0 +1,203 @@
+"""Bytes to a provider and back, over connections that are kept.
+
+Nothing else knows the URL: whatever goes wrong is a `TransportFailure`, in words without it. Bodies
+are unpacked here by isal, twice as fast as the client's own way, and off the event loop. A body
+without end, packed or not, is given up before it fills the memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from types import TracebackType
+from typing import NamedTuple, Self
+from urllib.parse import urlsplit
+
+import aiohttp
+from isal import isal_zlib
+
+_HEADERS = {
+    "Accept-Encoding": "gzip",
+    "Content-Type": "application/json",
+    "User-Agent": "gapless",
+}
+MOST_BYTES = 512 << 20  # of a body; the largest known block has 21 MB of receipts
+_GZIP = 31  # window bits that stand for it
+_CALLS_PER_READ = 100  # a batch so large gets twice the time
+_TLS_PATIENCE = 1.0  # seconds
+_TOO_LARGE = f"the answer is larger than {MOST_BYTES >> 20} MiB"
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Seconds for the connection, and for the answer to one call."""
+
+    connect: float = 5.0
+    read: float = 30.0
+
+
+class TransportFailure(Exception):
+    """No answer, or half of one: it is the connection's fault, or the node's."""
+
+    def __init__(
+        self, words: str, *, slow: bool = False, sent: bool = True, hint: str = ""
+    ) -> None:
+        super().__init__(words)
+        self.slow = slow  # there was no answer in time
+        self.sent = sent  # a connection was made, so the size of the request may be to blame
+        self.hint = hint  # what may be the cause, if asking again soon will not help
+
+
+class Response(NamedTuple):
+    """An HTTP response, its body still packed."""
+
+    status: int
+    body: bytes
+    encoding: str
+    retry_after: float | None
+
+
+class Http:
+    """The connections of one pool."""
+
+    def __init__(self, timeouts: Timeouts) -> None:
+        self._timeouts = timeouts
+        self._kept = self._session(force_close=False)
+        self._fresh = self._session(force_close=True)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._kept.close()
+        await self._fresh.close()
+
+    async def post(self, url: str, body: bytes, *, calls: int, fresh: bool) -> Response:
+        """The response to a request; `fresh` asks over a connection of its own."""
+        timeout = aiohttp.ClientTimeout(
+            total=self._timeouts.connect + self._timeouts.read * (1 + calls / _CALLS_PER_READ),
+            sock_connect=self._timeouts.connect,
+        )
+        session = self._fresh if fresh else self._kept
+        try:
+            async with session.post(
+                url, data=body, timeout=timeout, allow_redirects=False
+            ) as response:
+                packed = await _read(response.content)
+        except TimeoutError as error:
+            raise TransportFailure("no answer in time", slow=True) from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise _trouble(error) from error
+        headers = response.headers
+        encoding = headers.get("Content-Encoding", "").lower()
+        return Response(response.status, packed, encoding, _retry_after(headers))
+
+    async def speaks_tls(self, url: str) -> bool:
+        """Whether the port of a plain URL takes secure connections; nothing is sent over one."""
+        parts = urlsplit(url)
+        if parts.scheme != "http" or parts.hostname is None:
+            return False
+        anyone = ssl.create_default_context()
+        anyone.check_hostname, anyone.verify_mode = False, ssl.CERT_NONE
+        port = parts.port or 80
+        try:
+            async with asyncio.timeout(_TLS_PATIENCE):
+                _, writer = await asyncio.open_connection(parts.hostname, port, ssl=anyone)
+        except (OSError, TimeoutError):
+            return False
+        writer.close()
+        return True
+
+    def _session(self, *, force_close: bool) -> aiohttp.ClientSession:
+        connector = aiohttp.TCPConnector(limit=0, force_close=force_close)
+        return aiohttp.ClientSession(connector=connector, auto_decompress=False, headers=_HEADERS)
+
+
+def unpacked(response: Response) -> bytes:
+    """The body as the node wrote it."""
+    if response.encoding in ("", "identity"):
+        return response.body
+    if response.encoding != "gzip":
+        raise TransportFailure("the answer is packed in a way that was not asked for")
+    try:
+        return _gunzip(response.body)
+    except isal_zlib.error as error:  # type: ignore[misc]
+        raise TransportFailure("the answer is damaged") from error
+
+
+async def _read(stream: aiohttp.StreamReader) -> bytes:
+    pieces: list[bytes] = []
+    size = 0
+    async for piece in stream.iter_any():
+        pieces.append(piece)
+        size += len(piece)
+        if size > MOST_BYTES:
+            raise TransportFailure(_TOO_LARGE)
+    return b"".join(pieces)
+
+
+def _gunzip(packed: bytes) -> bytes:
+    """What one or several gzip members hold."""
+    pieces: list[bytes] = []
+    left = MOST_BYTES + 1
+    while packed:
+        member = isal_zlib.decompressobj(wbits=_GZIP)
+        pieces.append(member.decompress(packed, left))
+        left -= len(pieces[-1])
+        if left <= 0:
+            raise TransportFailure(_TOO_LARGE)
+        if not member.eof:
+            raise TransportFailure("the answer is damaged")
+        packed = member.unused_data
+    return b"".join(pieces)
+
+
+def _trouble(error: Exception) -> TransportFailure:
+    """What happened, by kind: the client's own words may hold the URL."""
+    match error:
+        case aiohttp.ClientConnectorDNSError():
+            return TransportFailure(
+                "the host is not known", hint="Is the host name spelled correctly?"
+            )
+        case aiohttp.ClientConnectorCertificateError():
+            return TransportFailure(
+                "its certificate is not valid", hint="Is this the name of its host?"
+            )
+        case aiohttp.ClientSSLError():
+            return TransportFailure("no secure connection", hint="Does this port expect `http://`?")
+        case ValueError():
+            return TransportFailure("the URL cannot be used", hint="Is the URL complete?")
+        case aiohttp.ClientConnectorError(os_error=OSError(errno=int(number))):
+            hint = "Is a node running at this address?" if number == errno.ECONNREFUSED else ""
+            words = f"no connection ({os.strerror(number).lower()})"
+            return TransportFailure(words, sent=False, hint=hint)
+        case aiohttp.ClientConnectorError():
+            return TransportFailure("no connection", sent=False)
+        case aiohttp.ClientPayloadError():
+            return TransportFailure("the answer broke off")
+    return TransportFailure("the connection was lost")
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds, given as such or as a date."""
+    given = headers.get("Retry-After", "").strip()
+    try:
+        if given.replace(".", "", 1).isdecimal():
+            return float(given)
+        moment = parsedate_to_datetime(given)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+    except (ValueError, TypeError, IndexError, OverflowError):  # it may be anything
+        return None

@@ -1,0 +1,370 @@
+"""Several providers as one: ask, and somebody answers.
+
+    async with Pool([EndpointSpec("a", url)], queries, chain_id=1) as pool:
+        answers = await pool.ask([Call("eth_blockNumber")])
+
+Invariants: all results of one `ask` come from one endpoint; only what failed or is missing is
+asked again; no endpoint is used before it has named its chain; no URL is ever in an error. Failures
+that may pass (timeouts, drops, rate limits, half an answer) are dealt with here for as long as the
+patience lasts. Only what the caller must react to is raised: `Unavailable`, `MissingHistory`,
+`Refused`, and a `UsageError` for an endpoint of another chain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import NoReturn, Self
+
+from gapless.core.errors import UsageError
+from gapless.providers.choice import choose
+from gapless.providers.contact import TLS_HINT, Absent, meet
+from gapless.providers.endpoint import Endpoint, EndpointSpec
+from gapless.providers.envelope import BatchReply, Call, CallError
+from gapless.providers.exchange import Exchange
+from gapless.providers.http import Timeouts
+from gapless.providers.limits import delay
+from gapless.providers.pending import Answers, PendingAsk
+from gapless.providers.profile import Profile
+from gapless.providers.provider_errors import Reaction, Refusal
+from gapless.providers.queries import NodeQueries
+from gapless.providers.refused import Refused
+from gapless.providers.registry import Providers
+from gapless.providers.standing import Served
+from gapless.providers.survey import beginning
+from gapless.providers.tally import Tally
+from gapless.providers.together import together
+
+_LATER_AT_MOST = 3  # times that each endpoint is asked for what it does not have yet
+_LATER_DELAY = 0.25  # seconds, before the second attempt; then longer
+_AGAIN_DELAY = 0.03
+_ABSENT_REST = 10.0
+
+
+class Pool:
+    """The endpoints of one chain, from entering to leaving."""
+
+    def __init__(
+        self,
+        specs: Sequence[EndpointSpec],
+        queries: NodeQueries,
+        *,
+        workers: int = 8,
+        chain_id: int | None = None,
+        max_calls: int | None = None,
+        patience: float = 60.0,
+        timeouts: Timeouts | None = None,
+        profiles: Mapping[str, Profile] | None = None,
+        providers: Providers | None = None,
+    ) -> None:
+        """A view on the providers of this process; without them, it has its own."""
+        if not specs or len({spec.name for spec in specs}) < len(specs):
+            raise UsageError("endpoints need different names, and at least one is needed")
+        self._owned: Providers | None = None
+        if providers is None:
+            providers = self._owned = Providers(workers, timeouts=timeouts)
+        self._providers = providers
+        self._queries = queries
+        self.system = providers.system
+        self._clock, self._chance = self.system.clock, self.system.chance
+        known = profiles or {}
+        found = [self._providers.endpoint(spec, known.get(spec.name, Profile())) for spec in specs]
+        self._endpoints = list(dict.fromkeys(found))  # two names may stand for one URL
+        self.chain_id = chain_id
+        self.patience = patience
+        self._tally = Tally(max_calls)
+        self._resting = 0
+        self._introductions = {each.name: asyncio.Lock() for each in self._endpoints}
+        self._introduced_here: set[str] = set()
+        self._exchange: Exchange
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        if self._owned is not None:
+            await self._stack.enter_async_context(self._owned)
+        self._exchange = Exchange(
+            self._providers.http, self._providers.threads, self._tally, self._clock
+        )
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._stack.aclose()
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(each.name for each in self._endpoints)
+
+    @property
+    def calls(self) -> Counter[str]:
+        """Calls sent, by method."""
+        return self._tally.calls
+
+    @property
+    def requests(self) -> int:
+        return self._tally.requests
+
+    @property
+    def retries(self) -> int:
+        """Calls that were sent again."""
+        return self._tally.retries
+
+    @property
+    def used_up(self) -> bool:
+        """Whether all calls were sent that are allowed."""
+        return self._tally.used_up
+
+    @property
+    def in_flight(self) -> int:
+        return sum(each.gate.inside for each in self._endpoints)
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait for their turn, or for an endpoint to recover."""
+        return self._resting + sum(each.gate.waiting for each in self._endpoints)
+
+    def served(self) -> dict[str, Served]:
+        """What each endpoint has done for this pool, and how it stands now."""
+        now = self._clock()
+        return {
+            each.name: self._providers.standing(each).served(self._tally.calls_to[each.name], now)
+            for each in self._endpoints
+        }
+
+    def profiles(self) -> dict[str, Profile]:
+        now = self._clock()
+        return {each.name: each.profile(now) for each in self._endpoints}
+
+    def profiles_by_key(self) -> dict[str, Profile]:
+        """The same, by what they are kept as."""
+        profiles = self.profiles()
+        return {each.spec.key: profiles[each.name] for each in self._endpoints}
+
+    def room(self, calls: Sequence[Call]) -> int:
+        """How often one request may hold calls like all of these, by what is known now."""
+        size = max(1.0, sum(map(self._exchange.size, calls)))
+        rooms = (
+            min(each.largest_batch() // len(calls), int(each.bytes.value / size))
+            for each in self._endpoints
+        )
+        return max(1, *rooms)
+
+    async def meet(self) -> list[Absent]:
+        """Makes first contact with every endpoint; tells which cannot be used for now.
+
+        Raises `Unavailable` if none can, and `UsageError` if one is of another chain.
+        """
+        contacts = {each.name: self._contact(each) for each in self._endpoints}
+        absent = await meet(contacts, self.patience)
+        for each in self._endpoints:
+            for found in absent:
+                if found.endpoint == each.name:  # the others are asked first for a while
+                    each.trouble = found.trouble
+                    each.rest(self._clock(), _ABSENT_REST)
+        return absent
+
+    def doubt_below(self, name: str, height: int) -> None:
+        """An endpoint had nothing below a height where another had: it is asked last there."""
+        for endpoint in self._endpoints:
+            if endpoint.name == name:
+                endpoint.offer.doubt_below(height, self._clock())
+
+    async def ask(
+        self,
+        calls: Sequence[Call],
+        *,
+        avoid: Collection[str] = (),
+        patience: float | None = None,
+    ) -> Answers:
+        """A result for every call, all from one endpoint, not one of those to avoid if possible.
+
+        With no other endpoint, those to avoid are asked over a fresh connection.
+        """
+        waits = self.patience if patience is None else patience
+        pending = PendingAsk(calls, frozenset(avoid), waits, self._clock())
+        while True:
+            choice = choose(self._endpoints, pending, self._clock())
+            endpoint = choice.endpoint
+            if choice.wait > 0:
+                await self._wait(pending, endpoint, choice.wait)
+                continue
+            answered = await self._round(pending, endpoint, fresh=choice.fresh)
+            for reply in answered:
+                self._react(pending, endpoint, reply)
+            await self._survey(endpoint, _gone(pending, answered))
+            if not pending.pending(endpoint.name):
+                return pending.answers(endpoint.name)
+
+    async def _wait(self, pending: PendingAsk, endpoint: Endpoint, seconds: float) -> None:
+        pending.wait_for(endpoint.name, seconds, endpoint.answers)
+        self._resting += 1
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            self._resting -= 1
+
+    async def _round(
+        self, pending: PendingAsk, endpoint: Endpoint, *, fresh: bool
+    ) -> list[BatchReply]:
+        """Asks for all that is pending, in as few requests as can be."""
+        if endpoint.name not in self._introduced_here:
+            refused = await self._check_chain_id(endpoint)
+            if refused is not None:
+                return [_not_introduced(endpoint, self._queries.chain, refused)]
+        batches = [*self._exchange.batches(endpoint, pending.pending(endpoint.name))]
+        reply = await together(
+            [self._exchange.send(endpoint, batch, pending.sent, fresh=fresh) for batch in batches]
+        )
+        for each in reply:
+            self._notice(endpoint, each)
+        return reply
+
+    async def _check_chain_id(self, endpoint: Endpoint) -> BatchReply | None:
+        """Makes sure of the chain, once; what was reply instead, if there was no answer."""
+        async with self._introductions[endpoint.name]:
+            chain_id = endpoint.chain_id  # another pool may have asked
+            if chain_id is None:
+                reply = await self._exchange.send(
+                    endpoint, {0: self._queries.chain}, set(), fresh=False
+                )
+                self._notice(endpoint, reply)
+                if not reply.results:
+                    return reply
+                chain_id = self._queries.chain_id(reply.results[0])
+            if chain_id is None:
+                raise UsageError(
+                    f"endpoint `{endpoint.name}` names no chain",
+                    hint="is it a node of this kind of network?",
+                )
+            endpoint.chain_id = chain_id
+            if self.chain_id not in (None, chain_id):
+                raise UsageError(
+                    f"endpoint `{endpoint.name}` is on chain {chain_id}, not {self.chain_id}",
+                    hint="all endpoints must be of the network that is asked for",
+                )
+            self.chain_id = chain_id
+            self._introduced_here.add(endpoint.name)
+            return None
+
+    def _notice(self, endpoint: Endpoint, reply: BatchReply) -> None:
+        self._providers.standing(endpoint).notice(reply, self._clock())
+
+    async def _contact(self, endpoint: Endpoint) -> Absent | None:
+        """Insists on an introduction; what stands against it, if that is certain or takes long."""
+        name, failures, until = endpoint.name, 0, self._clock() + self.patience
+        while (reply := await self._check_chain_id(endpoint)) is not None:
+            failures += 1
+            last = reply.errors[-1] if reply.errors else None
+            trouble, hint = endpoint.trouble, last.hint if last else ""
+            if last is not None and last.lasting:
+                return Absent(name, trouble, hint)
+            if failures == 1 and await self._providers.http.speaks_tls(endpoint.spec.url):
+                return Absent(name, trouble, TLS_HINT)
+            now = self._clock()
+            at = max(now + delay(failures, self._chance()), endpoint.ready_at())
+            if at > until:
+                return Absent(name, trouble, hint)
+            await asyncio.sleep(at - now)
+        return None
+
+    async def _survey(self, endpoint: Endpoint, gone: Sequence[Call]) -> None:
+        """Finds out what an endpoint has that says some blocks are gone."""
+        for call in gone:
+            now = self._clock()
+            known = endpoint.offer.earliest((call.method,), now)
+            if known > (call.height or 0) or not endpoint.offer.wants_survey(call.method, now):
+                continue
+            query = {0: self._queries.head}
+            asked = await self._exchange.send(endpoint, query, set(), fresh=False)
+            head = self._queries.height(asked.results[0]) if asked.results else None
+            if head is None:
+                continue
+            begins = await beginning(self._exchange, endpoint, self._queries, call, head)
+            if begins is not None:
+                endpoint.offer.begins_at(call.method, begins, self._clock())
+
+    def _react(self, pending: PendingAsk, endpoint: Endpoint, reply: BatchReply) -> None:
+        """Draws the pending's own conclusions; the endpoint has drawn its own."""
+        now = self._clock()
+        pending.take(endpoint.name, reply)
+        for at, result in reply.results.items():
+            if pending.calls[at].method == self._queries.head.method:
+                endpoint.heard_of_head(self._queries.height(result) or 0, now)
+        for error in reply.errors:
+            if error.call is not None:
+                self._react_to(error, pending, endpoint)
+        last = {error.refusal.reaction: error for error in reply.errors}
+        if later := last.get(Reaction.LATER):
+            pending.not_yet[endpoint.name] += 1
+            if pending.not_yet.total() >= _LATER_AT_MOST * len(self._endpoints):
+                _tell(endpoint, pending.calls[later.call or 0], later)
+            waits = delay(pending.not_yet[endpoint.name], self._chance(), _LATER_DELAY)
+            pending.hold_off(endpoint.name, now + waits)
+        if Reaction.ELSEWHERE in last:
+            pending.elsewheres[endpoint.name] += 1
+            waits = delay(pending.elsewheres[endpoint.name], self._chance())
+            pending.hold_off(endpoint.name, now + waits)
+        if Reaction.SMALLER_BATCH in last:
+            pending.troubles.clear()  # what comes next is another attempt, not the same again
+        if Reaction.AGAIN in last:
+            pending.record_failure(endpoint.name, reply.seconds)
+            waits = delay(pending.troubles[endpoint.name], self._chance(), _AGAIN_DELAY)
+            pending.hold_off(endpoint.name, now + waits)
+
+    def _react_to(self, error: CallError, pending: PendingAsk, endpoint: Endpoint) -> None:
+        assert error.call is not None
+        call = pending.calls[error.call]
+        match error.refusal.reaction:
+            case Reaction.GIVE_UP | Reaction.SMALLER_RANGE:
+                _tell(endpoint, call, error)
+            case Reaction.OTHER_METHOD:
+                endpoint.offer.without(call.method, self._clock())
+            case Reaction.ELSEWHERE if call.height is None:
+                _tell(endpoint, call, error)
+            case Reaction.ELSEWHERE:
+                assert call.height is not None
+                endpoint.trouble = error.words
+                pending.gone = (
+                    call.height if pending.gone is None else min(pending.gone, call.height)
+                )
+
+
+def _gone(pending: PendingAsk, answered: Sequence[BatchReply]) -> list[Call]:
+    """By method, the highest block that an endpoint says it does not have."""
+    found: dict[str, Call] = {}
+    for each in (error for reply in answered for error in reply.errors):
+        if each.call is None or each.refusal.reaction is not Reaction.ELSEWHERE:
+            continue
+        call = pending.calls[each.call]
+        highest = found.get(call.method)
+        if call.height is not None and (highest is None or call.height > (highest.height or 0)):
+            found[call.method] = call
+    return list(found.values())
+
+
+def _not_introduced(endpoint: Endpoint, asked: Call, reply: BatchReply) -> BatchReply:
+    """Why an endpoint does not name its chain: the calls that wait for it are not to blame."""
+    for error in reply.errors:
+        if error.refusal.reaction in (Reaction.GIVE_UP, Reaction.OTHER_METHOD):
+            _tell(endpoint, asked, error)
+    again = [
+        CallError(Refusal(Reaction.AGAIN), each.words)
+        for each in reply.errors
+        if each.refusal.reaction not in (Reaction.SLOW_DOWN, Reaction.SWITCH)  # it rests
+    ]
+    return BatchReply(errors=again, seconds=reply.seconds)
+
+
+def _tell(endpoint: Endpoint, call: Call, error: CallError) -> NoReturn:
+    """Raises what the caller must react to."""
+    where = "" if call.height is None else f" at {call.height:,}"
+    words = endpoint.spec.redacted(error.words)[:300]
+    message = f"endpoint `{endpoint.name}` refuses {call.method}{where}: {words}"
+    raise Refused(message, error.refusal)

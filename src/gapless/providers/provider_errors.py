@@ -1,0 +1,216 @@
+"""What a provider's refusal means, and so what to do next.
+
+Never by code alone: -32005 is a result, rate, batch or filter limit, -32602 a range limit at five
+providers, and some reasons come with HTTP 200 and no envelope. So the words decide, in an order in
+which the special stands before the general ("block range too large (2000), maximum allowed is 1000
+blocks" holds two numbers and two phrases); code and status only speak where no word does.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Reaction(StrEnum):
+    """What the source does next."""
+
+    SLOW_DOWN = "slow down"  # too many calls: wait, ask less at once, never less of each
+    SWITCH = "switch"  # the quota is used up: this endpoint rests, another one goes on
+    SMALLER_RANGE = "smaller range"  # ask for fewer blocks at a time
+    SMALLER_BATCH = "smaller batch"  # put fewer calls into one request
+    OTHER_METHOD = "other method"  # this one is missing here: ask in another way
+    ELSEWHERE = "elsewhere"  # the endpoint has no such history: ask one that has
+    LATER = "later"  # beyond this endpoint's head, or not the canonical block any more
+    ABSENT = "absent"  # a plain "not found", the same as null
+    AGAIN = "again"  # its own trouble: the same call may do next time
+    GIVE_UP = "give up"  # the request itself is wrong: no repetition helps
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A refusal, understood."""
+
+    reaction: Reaction
+    most: int | None = None  # blocks or calls allowed, by its own word
+    suggested: tuple[int, int] | None = None  # a range that would do, by its own word
+    wait_seconds: float | None = None
+    recognized: bool = True  # whether its words, code or status are known
+
+
+_HEX_PAIR = re.compile(r"\[\s*(0x[0-9a-f]+)\s*,\s*(0x[0-9a-f]+)\s*\]")
+_DECIMAL_PAIR = re.compile(r"with the range (\d+)\s*-\s*(\d+)")
+_SUSPENDED = re.compile(r"suspended for (\d+(?:\.\d+)?) ?s")
+_NUMBER = r"(\d[\d,._]*k?)"
+
+
+def _words(*patterns: str) -> re.Pattern[str]:
+    return re.compile("|".join(patterns))
+
+
+# The first that matches decides; a group that matches is the limit.
+_RULES: tuple[tuple[Reaction, re.Pattern[str]], ...] = (
+    (
+        Reaction.SWITCH,
+        _words(r"monthly capacity", r"daily request count", r"daily usage", r"quota exceeded"),
+    ),
+    (
+        Reaction.SLOW_DOWN,
+        _words(
+            r"compute units per second",
+            r"rate[ -]?limit",
+            r"too many requests",
+            r"request rate exceeded",
+            r"lack of computing resources",
+            r"requests? per second",
+            r"requests/second",
+        ),
+    ),
+    (
+        Reaction.SMALLER_BATCH,
+        _words(
+            rf"batch limit {_NUMBER}",
+            rf"batch of more than {_NUMBER}",
+            r"batch size",
+            r"batch too large",
+            r"batch (?:call|request)s? (?:are|is) not (?:supported|allowed)",
+        ),
+    ),
+    (
+        Reaction.ELSEWHERE,
+        _words(
+            r"pruned",
+            r"history (?:has been|is not)",
+            r"data before .* is not available",
+            r"height is not available",
+            r"failed to get logs for block #0",
+            r"missing trie node",
+            r"archive",
+        ),
+    ),
+    (Reaction.LATER, _words(r"beyond current head", r"not currently canonical")),
+    (
+        Reaction.SMALLER_RANGE,
+        _words(
+            rf"maximum allowed is {_NUMBER}",
+            rf"maximum is set to {_NUMBER}",
+            rf"limited to (?:a )?{_NUMBER}",
+            rf"exceeds the range allowed for your plan \(\d+ > {_NUMBER}\)",
+            rf"range \d+ exceeds limit of {_NUMBER}",
+            rf"range limit {_NUMBER}",
+            rf"up to a {_NUMBER} block range",
+            rf"max range: {_NUMBER}",
+            rf"requested blocks is {_NUMBER}",
+            rf"at most {_NUMBER} blocks",
+            rf"more than {_NUMBER} blocks",
+            rf"max(?:imum)? block range:? {_NUMBER}",
+            rf"greater than {_NUMBER} max",
+            rf"max is {_NUMBER} blocks",
+            rf"smaller than size {_NUMBER}",
+            rf"too wide \(maximum {_NUMBER}\)",
+            rf"exceeds server limit, narrow your filter: {_NUMBER}",
+        ),
+    ),
+    (
+        Reaction.SMALLER_RANGE,
+        _words(
+            r"range should work",
+            r"try with this block range",
+            r"with the range \d+",
+            r"block range (?:is )?too (?:large|high|wide)",
+            r"block range limit",
+            r"range threshold exceeded",
+            r"exceeded max allowed",
+            r"range is too large",
+            r"log response size exceeded",
+            r"response size should not",
+            r"response too large",
+            r"response exceeds the limit",
+            r"payload too large",
+            r"more than \S+ (?:results|logs)",
+            r"logs returned",
+            r"too many (?:logs|results)",
+            r"max results",
+            r"logs matched by query exceeds",
+            r"jsonrpctoomanyresult",
+        ),
+    ),
+    (
+        Reaction.OTHER_METHOD,
+        _words(
+            r"method \S+ (?:does not exist|not found|not supported)",
+            r"(?:\bmethod|\b[a-z]+_[a-z]+)(?: \S+)? (?:is |are )?not "
+            r"(?:supported|available|whitelisted|allowed|enabled|implemented|permitted)",
+            r"unsupported method",
+        ),
+    ),
+    (
+        Reaction.ABSENT,
+        _words(r"(?:block|header|transaction|receipt)s? not found", r"unknown block$"),
+    ),
+    (
+        Reaction.AGAIN,
+        _words(
+            r"internal (?:server )?error",
+            r"no backend is currently healthy",
+            r"service unavailable",
+            r"time(?:d )?-?out",
+            r"bad gateway",
+        ),
+    ),
+    (
+        Reaction.GIVE_UP,
+        _words(
+            r"invalid argument",
+            r"invalid request",
+            r"invalid blockhash",
+            r"please verify",
+            r"tag (?:\w+ )?(?:is )?not supported",
+            r"quantity not supported",
+        ),
+    ),
+)
+_STATUSES = {413: Reaction.SMALLER_RANGE, 429: Reaction.SLOW_DOWN}
+_CODES = {
+    -32004: Reaction.OTHER_METHOD,  # EIP-1474
+    -32601: Reaction.OTHER_METHOD,
+    -32604: Reaction.OTHER_METHOD,
+    -32602: Reaction.GIVE_UP,
+    4444: Reaction.ELSEWHERE,
+}
+
+
+def classify(message: str, code: int | None = None, status: int | None = None) -> Refusal:
+    """What a refusal with these words, this code and this HTTP status asks for."""
+    text = message.lower()
+    for reaction, words in _RULES:
+        if match := words.search(text):
+            most = next((_count(group) for group in match.groups() if group), None)
+            return Refusal(reaction, most, _suggested(text), _wait(text))
+    if code is not None and code in _CODES:
+        return Refusal(_CODES[code])
+    if status is not None and status in _STATUSES:
+        return Refusal(_STATUSES[status])
+    return Refusal(Reaction.AGAIN, recognized=False)
+
+
+def _suggested(text: str) -> tuple[int, int] | None:
+    """The range that the provider says would work; some give it the wrong way round."""
+    if pair := _HEX_PAIR.search(text):
+        low, high = sorted(int(end, 16) for end in pair.groups())
+        return low, high
+    if pair := _DECIMAL_PAIR.search(text):
+        low, high = sorted(map(int, pair.groups()))
+        return low, high
+    return None
+
+
+def _wait(text: str) -> float | None:
+    match = _SUSPENDED.search(text)
+    return float(match[1]) if match else None
+
+
+def _count(text: str) -> int:
+    digits = text.rstrip("k").rstrip(",._").translate(str.maketrans("", "", ",._"))
+    return int(digits) * (1000 if text.endswith("k") else 1)

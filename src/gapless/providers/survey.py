@@ -1,0 +1,80 @@
+"""Finds out where a provider's history begins, after it has said that a block is not there.
+
+One such refusal proves nothing: a node behind a balancer may be damaged, or still be syncing. So
+the same method is asked about the block again, about blocks below it, and about blocks above it,
+twice. Only if everything at and below it is refused again, and something above it is answered, the
+history begins above it; where exactly is narrowed down by the blocks above that are refused, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from msgspec import Raw
+
+from gapless.providers.endpoint import Endpoint
+from gapless.providers.envelope import NULL, Call
+from gapless.providers.exchange import Exchange
+from gapless.providers.provider_errors import Reaction
+from gapless.providers.queries import NodeQueries
+
+_ROUNDS = 2
+_BETWEEN = 0.1  # seconds
+_STEPS_ABOVE = 6
+
+
+async def beginning(
+    exchange: Exchange, endpoint: Endpoint, queries: NodeQueries, refused: Call, head: int
+) -> int | None:
+    """The first block that a method may be answered for; None if that is not certain."""
+    assert refused.height is not None
+    below, above = _below(refused.height), _above(refused.height, head)
+    if not above or queries.about(refused, 0) is None:
+        return None
+    answered, gone = set[int](), set[int]()
+    for _ in range(_ROUNDS):
+        if gone:
+            await asyncio.sleep(_BETWEEN)
+        found = await _asked(exchange, endpoint, queries, refused, (*below, *above))
+        answered |= {height for height, is_there in found.items() if is_there}
+        gone |= found.keys() - answered
+    gone -= answered
+    if not answered or min(answered) <= refused.height or not set(below) <= gone:
+        return None
+    return max(height for height in gone if height < min(answered)) + 1
+
+
+def _below(height: int) -> list[int]:
+    """The block itself, and some below."""
+    return sorted({height, max(0, height - 1), height * 3 // 4, height // 2})
+
+
+def _above(height: int, head: int) -> list[int]:
+    """Ever closer to the block, and ever closer to the head, which every node has."""
+    steps = [(head - height) >> step for step in range(1, _STEPS_ABOVE)]
+    found = {head - 1, *(height + step for step in steps), *(head - step for step in steps)}
+    return sorted(each for each in found if height < each < head)
+
+
+async def _asked(
+    exchange: Exchange,
+    endpoint: Endpoint,
+    queries: NodeQueries,
+    call: Call,
+    heights: Iterable[int],
+) -> dict[int, bool]:
+    """Which of the heights the endpoint has, and which it says are gone; others are left out."""
+    calls = {at: moved for at in heights if (moved := queries.about(call, at)) is not None}
+    found: dict[int, bool] = {}
+    for batch in exchange.batches(endpoint, calls):
+        reply = await exchange.send(endpoint, batch, set(), fresh=True)
+        found |= {at: True for at, result in reply.results.items() if not _is_null(result)}
+        for each in reply.errors:
+            if each.call is not None and each.refusal.reaction is Reaction.ELSEWHERE:
+                found[each.call] = False
+    return found
+
+
+def _is_null(result: Raw) -> bool:
+    return memoryview(result).nbytes == memoryview(NULL).nbytes  # nothing else is that short

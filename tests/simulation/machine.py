@@ -1,0 +1,225 @@
+"""The machine under a simulated process: its clocks, its chance, its threads and its disk.
+
+Threads and executors run inline, as callbacks of the virtual loop: each function is one atomic
+step, after a delay that the seed decides. Around that step the disk may fail: the function is not
+run at all (its commit is lost), or it is run and its result never arrives (the reply is lost), or
+the process dies just before or just after it. A lock that another process holds is a real one of
+SQLite; with a busy timeout of zero it is met at once, and waited for on the virtual clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+from typing import Any, TypeVar
+
+import apsw
+
+from gapless.system import Process as Identity
+from gapless.system import System
+from gapless.threads import SerialThread, Waiting, outlasting
+from tests.simulation.loop import PROCESS, Process
+
+T = TypeVar("T")
+
+NOON = 1_700_000_000.0
+_LOCK_PAUSE = 0.05  # seconds between two tries to get a lock
+_CLOSING = ("close", "_close")  # what is not closed would stay open beyond its process
+_OPENING = "<lambda>"  # of a sink, which tells of its own failures in its own words
+
+
+@dataclass(frozen=True)
+class Disk:
+    """How long a step of a thread takes in seconds, and how often it goes wrong."""
+
+    fastest: float = 0.0005
+    slowest: float = 0.01
+    lost: float = 0.0
+    reply_lost: float = 0.0
+    crash_before: float = 0.0
+    crash_after: float = 0.0
+
+
+@dataclass
+class Machine:
+    """One process's machine. `offset` is how far its wall clock is off; disk and offset change."""
+
+    process: Process
+    identity: Identity
+    chance: Random
+    clock: Callable[[], float]
+    disk: Disk
+    is_alive: Callable[[Identity], bool]
+    watch: Watch
+    offset: float = 0.0
+
+    @property
+    def system(self) -> System:
+        return System(
+            clock=self.clock,
+            wall_clock=self.now,
+            database_clock=self.now,
+            chance=self.chance.random,
+            random_bytes=self.chance.randbytes,
+            serial_thread=lambda name: InlineThread(name, self),
+            executor=lambda _, __: InlineExecutor(self),
+            process=lambda: self.identity,
+            is_alive=self.is_alive,
+        )
+
+    def now(self) -> float:
+        """The time of day, as this machine has it."""
+        return NOON + self.clock() + self.offset
+
+    def delay(self) -> float:
+        """How long the next step of a thread takes."""
+        low, high = self.disk.fastest, self.disk.slowest
+        return low * float((high / low) ** self.chance.random())
+
+
+class Watch:
+    """What a run looks at while it goes on; see `laws`."""
+
+    def begun(self, machine: Machine, thread: str, call: partial[Any]) -> None:
+        """A process has asked a thread to call this."""
+
+    def done(self, machine: Machine, thread: str, call: partial[Any], outcome: str) -> None:
+        """A thread has run this, or failed to."""
+
+
+class InlineThread(SerialThread):
+    """Calls functions one after the other, each as one step of the virtual loop."""
+
+    def __init__(self, name: str, machine: Machine) -> None:
+        self._name = name.removeprefix("gapless-")
+        self._machine = machine
+        self._calls: deque[tuple[asyncio.Future[Any], partial[Any]]] = deque()
+        self._patience = 0.0
+        self._waiting_since: float | None = None
+
+    async def run(self, function: Callable[..., T], *arguments: Any, **named: Any) -> T:
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[T] = loop.create_future()
+        call = partial(function, *arguments, **named)
+        self._machine.watch.begun(self._machine, self._name, call)
+        self._calls.append((done, call))
+        if len(self._calls) == 1:
+            loop.call_later(self._machine.delay(), self._step)
+        return await outlasting(done)
+
+    def wait_for_locks(self, connection: Waiting, seconds: float) -> None:
+        connection.set_busy_timeout(0)
+        self._patience = seconds
+
+    def end(self) -> None:
+        assert not (self._calls and self._machine.process.alive), (
+            "a thread that ends has nothing left to do"
+        )
+
+    def _step(self) -> None:
+        loop, machine = asyncio.get_running_loop(), self._machine
+        done, call = self._calls[0]
+        fate = self._fate(call)
+        if fate == "crash before":
+            self._die(call, fate)
+            return
+        result, error = None, None
+        try:
+            if fate == "lost":
+                raise self._failure()
+            result = call()
+        except Exception as raised:  # noqa: BLE001 - the caller gets it
+            error = raised
+            if _is_locked(raised) and self._may_wait(loop.time()):
+                loop.call_later(_LOCK_PAUSE, self._step)
+                return
+        self._waiting_since = None
+        if fate == "crash after":
+            self._die(call, fate)
+            return
+        if fate == "reply lost" and error is None:
+            error = self._failure()
+        outcome = fate or ("ok" if error is None else type(error).__name__)
+        machine.watch.done(machine, self._name, call, outcome)
+        loop.call_later(machine.delay() / 4, self._answer, done, result, error)
+
+    def _answer(self, done: asyncio.Future[Any], result: object, error: Exception | None) -> None:
+        self._calls.popleft()
+        if error is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(result)
+        if self._calls:
+            asyncio.get_running_loop().call_later(self._machine.delay(), self._step)
+
+    def _fate(self, call: partial[Any]) -> str:
+        disk, name = self._machine.disk, call.func.__name__
+        if name in _CLOSING or self._waiting_since is not None:
+            return ""
+        lot = self._machine.chance.random()
+        fates = ("crash before", "crash after", "lost", "reply lost")
+        for fate in fates[:2] if name == _OPENING else fates:
+            chance: float = getattr(disk, fate.replace(" ", "_"))
+            if lot < chance:
+                return fate
+            lot -= chance
+        return ""
+
+    def _die(self, call: partial[Any], fate: str) -> None:
+        self._machine.watch.done(self._machine, self._name, call, fate)
+        self._machine.process.crash()
+
+    def _failure(self) -> Exception:
+        if self._name == "parquet-sink":
+            return OSError(errno.EIO, "input/output error")
+        return apsw.IOError("IOError: disk I/O error")
+
+    def _may_wait(self, now: float) -> bool:
+        if self._waiting_since is None:
+            self._waiting_since = now
+        return now + _LOCK_PAUSE - self._waiting_since <= self._patience
+
+
+class InlineExecutor(Executor):
+    """Calls functions where they are submitted; the virtual loop adds the time that they take."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    def delay(self) -> float:
+        return self._machine.chance.uniform(0.0001, 0.02)
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        done: Future[T] = Future()
+        try:
+            done.set_result(fn(*args, **kwargs))
+        except Exception as error:  # noqa: BLE001 - the caller gets it
+            done.set_exception(error)
+        return done
+
+
+def close_with_process(connection: apsw.Connection) -> None:
+    """Has a new SQLite connection closed when its process crashes, without a checkpoint.
+
+    What it has not committed is rolled back, by itself or by whoever opens the file next.
+    """
+    process = PROCESS.get()
+
+    def close() -> None:
+        with suppress(apsw.ConnectionClosedError):
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            connection.close(True)
+
+    if process is not None:
+        process.at_death.append(close)
+
+
+def _is_locked(error: BaseException) -> bool:
+    return isinstance(error, apsw.BusyError) or isinstance(error.__cause__, apsw.BusyError)

@@ -1,0 +1,182 @@
+"""What happens in a run, drawn from one integer.
+
+A scenario is small, so that ten thousand of them can be run: some dozens of blocks, one to three
+workers, and a handful of troubles in the first minutes. Then all troubles end, and from there on
+everything must come right by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from random import Random
+
+from gapless.core.ranges import Span
+from gapless.devnode import Limits, Metering
+from tests.simulation.machine import Disk
+from tests.simulation.network import Provider
+
+
+class Front(StrEnum):
+    """Who runs the fetch."""
+
+    WORKERS = "workers"  # it was detached: workers find it in the ledger
+    FETCH = "fetch"  # one or several processes that run the same command
+
+
+class Kind(StrEnum):
+    """A way in which something goes wrong."""
+
+    CRASH = "crash"  # a process is killed, and started again a little later
+    PAUSE = "pause"  # a process is stopped for a while, and does not know it
+    DRAIN = "drain"  # a process is asked to stop, and started again
+    CLOCK = "clock"  # a machine's wall clock jumps
+    LEDGER_LOCK = "ledger-lock"  # somebody holds a transaction open on the ledger
+    SINK_LOCK = "sink-lock"
+    OUTAGE = "outage"  # a provider cannot be reached
+    REORG = "reorg"  # the last blocks of the chain are replaced, and it grows
+
+
+@dataclass(frozen=True)
+class TransportFailure:
+    """Something that goes wrong at a time, for a time, to somebody."""
+
+    at: float
+    kind: Kind
+    victim: int
+    seconds: float  # how long it lasts, or how far a clock jumps
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """All that a run is made of, except for the seed of what happens on the way."""
+
+    seed: int
+    front: Front
+    sink: str
+    chain: int
+    head: int
+    span: Span
+    chunk_size: int
+    batch_size: int
+    order: str
+    processes: int
+    slots: int
+    lease_seconds: float
+    heartbeat_seconds: float
+    poll_seconds: float
+    providers: tuple[Provider, ...]
+    disk: Disk
+    troubles: tuple[TransportFailure, ...]
+    quiet_at: float  # seconds after the start
+
+
+FINAL = 64
+"""How far below the head a block of the simulated network is final."""
+
+CHAINS = 3
+HEAD = 330
+
+
+def drawn(seed: int) -> Scenario:
+    """The scenario of a seed."""
+    chance = Random(f"scenario {seed}")
+    first = chance.choice((0, chance.randrange(0, 120)))
+    span = Span(first, first + chance.randrange(20, 110))
+    head = span.last + FINAL + chance.randrange(0, 10)
+    front = Front.WORKERS if chance.random() < 0.7 else Front.FETCH
+    horizon = chance.choice((15.0, 40.0, 120.0))
+    return Scenario(
+        seed=seed,
+        front=front,
+        sink="sqlite",
+        chain=chance.randrange(CHAINS),
+        head=min(head, HEAD),
+        span=span,
+        chunk_size=chance.choice((5, 10, 17, 40)),
+        batch_size=chance.choice((2, 5, 9, 20)),
+        order=chance.choice(("oldest", "oldest", "newest")),
+        processes=chance.choice((1, 2, 2, 3)),
+        slots=chance.choice((1, 2, 4)),
+        lease_seconds=chance.choice((10.0, 20.0, 60.0)),
+        heartbeat_seconds=chance.choice((2.0, 5.0, 10.0)),
+        poll_seconds=chance.choice((1.0, 3.0)),
+        providers=_providers(chance),
+        disk=_disk(chance),
+        troubles=_troubles(chance, horizon),
+        quiet_at=horizon * 1.5 + 10,
+    )
+
+
+def _providers(chance: Random) -> tuple[Provider, ...]:
+    return tuple(
+        _provider(chance, name)
+        for name in ("alpha", "beta", "gamma")[: chance.choice((1, 2, 2, 3))]
+    )
+
+
+_FAULTS = (
+    "",
+    "",
+    "truncated=0.04,empty=0.03,wrong-block=0.03",
+    "drop=0.06,timeout=0.02,malformed=0.03",
+    "null=0.05,stale-head=0.03",
+    "500=0.05,429=0.04,429-bare=0.03",
+    "lone-error=0.05,omit=0.05,shuffle=0.2",
+    "limited=0.04,gone=0.01,null=0.02",
+    "call-500=0.02,call-drop=0.02",
+)
+
+
+def _provider(chance: Random, name: str) -> Provider:
+    fastest = chance.choice((0.005, 0.02, 0.2))
+    limits = Limits(
+        words=chance.choice(("geth", "alchemy", "quicknode", "erigon")),
+        max_batch=chance.choice((None, None, 4, 20)),
+        rps=chance.choice((None, None, 30.0, 100.0)),
+        metering=chance.choice(list(Metering)),
+        missing=chance.choice((frozenset(), frozenset(), frozenset({"eth_getBlockReceipts"}))),
+    )
+    return Provider(
+        name, fastest, fastest * chance.choice((2, 10, 60)), chance.choice(_FAULTS), limits
+    )
+
+
+def _disk(chance: Random) -> Disk:
+    slowest = chance.choice((0.01, 0.01, 0.3, 5.0, 15.0))
+    faulty = chance.random() < 0.5
+    return Disk(
+        fastest=0.0005,
+        slowest=slowest,
+        lost=chance.choice((0.0, 0.01, 0.03)) if faulty else 0.0,
+        reply_lost=chance.choice((0.0, 0.01, 0.03)) if faulty else 0.0,
+        crash_before=chance.choice((0.0, 0.005, 0.02)) if faulty else 0.0,
+        crash_after=chance.choice((0.0, 0.005, 0.02)) if faulty else 0.0,
+    )
+
+
+_SECONDS = {
+    Kind.CRASH: (0.1, 20.0),  # until it is started again
+    Kind.PAUSE: (1.0, 150.0),
+    Kind.DRAIN: (0.1, 5.0),
+    Kind.CLOCK: (1.0, 7200.0),
+    Kind.LEDGER_LOCK: (0.1, 20.0),
+    Kind.SINK_LOCK: (0.1, 90.0),
+    Kind.OUTAGE: (1.0, 60.0),
+    Kind.REORG: (1.0, 40.0),  # blocks below the head
+}
+_KINDS = (*Kind, Kind.CRASH, Kind.CRASH, Kind.PAUSE, Kind.PAUSE)
+
+
+def _troubles(chance: Random, horizon: float) -> tuple[TransportFailure, ...]:
+    found = []
+    for _ in range(chance.randrange(0, 9)):
+        kind = chance.choice(_KINDS)
+        low, high = _SECONDS[kind]
+        seconds = low * (high / low) ** chance.random()
+        if kind is Kind.CLOCK and chance.random() < 0.5:
+            seconds = -seconds
+        found.append(
+            TransportFailure(chance.uniform(0, horizon), kind, chance.randrange(8), seconds)
+        )
+    return tuple(sorted(found, key=lambda each: each.at))
