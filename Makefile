@@ -52,7 +52,8 @@ test: install $(NODES) ## Run all tests; core and ledger must stay covered
 	$(BIN)/coverage report --fail-under=95
 
 .PHONY: soak
-soak: install ## Kill fetches and crash their database, two hundred times
+soak: install ## Simulate ten thousand runs, then kill fetches and crash their database
+	$(BIN)/python -m tests.simulation --runs 10000 --jobs 2
 	$(BIN)/python -m tests.soak.one_transaction --rounds 200
 
 .PHONY: demo

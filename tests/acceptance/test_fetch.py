@@ -161,10 +161,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "kind of sink": (["custom", "0:9", "--rpc", "URL", "--to", "x.csv"], "write `name.db`"),
     "range": (["custom", "9:0", "--rpc", "URL", "--to", "x.db"], "write `0:9`"),
     "no range": (["custom", "--rpc", "URL", "--to", "x.db"], "give one, such as `18M:+5000`"),
-    "not final": (
-        ["custom", "390:400", "--rpc", "URL", "--to", "x.db"],
-        "ask for this block",
-    ),
+    "not final": (["custom", "390:400", "--rpc", "URL", "--to", "x.db"], "fetch it later"),
     "dataset": (
         ["custom", "0:9", "--rpc", "URL", "--to", "x.db", "--datasets", "traces"],
         "known are blocks, transactions, logs, withdrawals",

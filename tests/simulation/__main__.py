@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable
 from multiprocessing import get_context
 
-from tests.simulation.world import Outcome, run
+from tests.simulation.run import Outcome, run
 
 _PER_PROCESS = 250  # runs, before a process makes room for a fresh one
 

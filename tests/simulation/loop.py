@@ -37,7 +37,7 @@ class Process:
         self.name = name
         self.alive = True
         self.paused = False
-        self.paused_at = float("-inf")  # when it last woke up from a pause
+        self.woke_at = self._wakes_at = float("-inf")  # after its last pause
         self.tasks: list[asyncio.Task[Any]] = []  # also those that ended: they are few
         self.death = asyncio.Event()
         self.at_death: list[Callable[[], None]] = []
@@ -67,14 +67,18 @@ class Process:
         for act in self.at_death:
             act()
 
-    def pause(self) -> None:
+    def pause(self, seconds: float) -> None:
+        """Stops it for a while; it cannot know, and its clock does not stop."""
+        loop = asyncio.get_running_loop()
         self.paused = True
+        self._wakes_at = max(self._wakes_at, loop.time() + seconds)
+        loop.call_at(self._wakes_at, self._resume, context=Context())  # as nobody's callback
 
-    def resume(self) -> None:
-        if self.paused:
-            loop = asyncio.get_running_loop()
-            self.paused, self.paused_at = False, loop.time()
-            assert isinstance(loop, VirtualLoop)
+    def _resume(self) -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        if self.paused and loop.time() >= self._wakes_at - loop.resolution:
+            self.paused, self.woke_at = False, loop.time()
             loop.requeue(self._held)
             self._held = []
 
@@ -115,7 +119,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         super().__init__()
         self._now = START
         self._selector = _Jump(self)
-        self._clock_resolution = 1e-6
+        self._clock_resolution = self.resolution = 1e-6
         self._steps_left = most_steps
         self.set_task_factory(_task)
 

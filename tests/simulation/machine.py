@@ -2,9 +2,10 @@
 
 Threads and executors run inline, as callbacks of the virtual loop: each function is one atomic
 step, after a delay that the seed decides. Around that step the disk may fail: the function is not
-run at all (its commit is lost), or it is run and its result never arrives (the reply is lost), or
-the process dies just before or just after it. A lock that another process holds is a real one of
-SQLite; with a busy timeout of zero it is met at once, and waited for on the virtual clock.
+run at all (its commit is lost), or it is run and its result never arrives (the reply is lost). The
+process may die just before or just after it, or be stopped for a while with a write to the sink at
+hand. A lock that another process holds is a real one of SQLite; with a busy timeout of zero it is
+met at once, and waited for on the virtual clock.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any, TypeVar
 
 import apsw
 
+from gapless.sinks.parquet import ParquetSink
 from gapless.system import Process as Identity
 from gapless.system import System
 from gapless.threads import SerialThread, Waiting, outlasting
@@ -31,6 +33,7 @@ T = TypeVar("T")
 
 NOON = 1_700_000_000.0
 _LOCK_PAUSE = 0.05  # seconds between two tries to get a lock
+_PAUSE = (5.0, 200.0)  # seconds: shorter than a lease, or longer
 _CLOSING = ("close", "_close")  # what is not closed would stay open beyond its process
 _OPENING = "<lambda>"  # of a sink, which tells of its own failures in its own words
 
@@ -45,6 +48,7 @@ class Disk:
     reply_lost: float = 0.0
     crash_before: float = 0.0
     crash_after: float = 0.0
+    pause: float = 0.0  # the whole process stops just before a step of the sink
 
 
 @dataclass
@@ -100,7 +104,7 @@ class InlineThread(SerialThread):
     def __init__(self, name: str, machine: Machine) -> None:
         self._name = name.removeprefix("gapless-")
         self._machine = machine
-        self._calls: deque[tuple[asyncio.Future[Any], partial[Any]]] = deque()
+        self._queued: deque[tuple[asyncio.Future[Any], partial[Any]]] = deque()
         self._patience = 0.0
         self._waiting_since: float | None = None
 
@@ -109,8 +113,8 @@ class InlineThread(SerialThread):
         done: asyncio.Future[T] = loop.create_future()
         call = partial(function, *arguments, **named)
         self._machine.watch.begun(self._machine, self._name, call)
-        self._calls.append((done, call))
-        if len(self._calls) == 1:
+        self._queued.append((done, call))
+        if len(self._queued) == 1:
             loop.call_later(self._machine.delay(), self._step)
         return await outlasting(done)
 
@@ -119,22 +123,29 @@ class InlineThread(SerialThread):
         self._patience = seconds
 
     def end(self) -> None:
-        assert not (self._calls and self._machine.process.alive), (
+        assert not (self._queued and self._machine.process.alive), (
             "a thread that ends has nothing left to do"
         )
 
     def _step(self) -> None:
         loop, machine = asyncio.get_running_loop(), self._machine
-        done, call = self._calls[0]
+        done, call = self._queued[0]
         fate = self._fate(call)
         if fate == "crash before":
             self._die(call, fate)
+            return
+        if fate == "pause":
+            machine.watch.done(machine, self._name, call, fate)
+            machine.process.pause(machine.chance.uniform(*_PAUSE))
+            loop.call_soon(self._step)
             return
         result, error = None, None
         try:
             if fate == "lost":
                 raise self._failure()
             result = call()
+            if isinstance(result, ParquetSink):
+                machine.process.at_death.append(result._folder.close)
         except Exception as raised:  # noqa: BLE001 - the caller gets it
             error = raised
             if _is_locked(raised) and self._may_wait(loop.time()):
@@ -151,12 +162,12 @@ class InlineThread(SerialThread):
         loop.call_later(machine.delay() / 4, self._answer, done, result, error)
 
     def _answer(self, done: asyncio.Future[Any], result: object, error: Exception | None) -> None:
-        self._calls.popleft()
+        self._queued.popleft()
         if error is not None:
             done.set_exception(error)
         else:
             done.set_result(result)
-        if self._calls:
+        if self._queued:
             asyncio.get_running_loop().call_later(self._machine.delay(), self._step)
 
     def _fate(self, call: partial[Any]) -> str:
@@ -164,8 +175,12 @@ class InlineThread(SerialThread):
         if name in _CLOSING or self._waiting_since is not None:
             return ""
         lot = self._machine.chance.random()
-        fates = ("crash before", "crash after", "lost", "reply lost")
-        for fate in fates[:2] if name == _OPENING else fates:
+        fates: tuple[str, ...] = ("crash before", "crash after", "pause", "lost", "reply lost")
+        if "sink" not in self._name:
+            fates = tuple(fate for fate in fates if fate != "pause")
+        elif name == _OPENING:
+            fates = fates[:2]
+        for fate in fates:
             chance: float = getattr(disk, fate.replace(" ", "_"))
             if lot < chance:
                 return fate

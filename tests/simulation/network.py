@@ -98,8 +98,8 @@ class Network:
         except TimeoutError as error:
             self._said(f"{url} {len(body)} no answer in time")
             raise TransportFailure("no answer in time", slow=True) from error
-        except TransportFailure as trouble:
-            self._said(f"{url} {len(body)} {trouble}")
+        except TransportFailure as failure:
+            self._said(f"{url} {len(body)} {failure}")
             raise
         self._said(f"{url} {len(body)} {response.status} {len(response.body)}")
         return response

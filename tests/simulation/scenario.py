@@ -1,7 +1,7 @@
 """What happens in a run, drawn from one integer.
 
 A scenario is small, so that ten thousand of them can be run: some dozens of blocks, one to three
-workers, and a handful of troubles in the first minutes. Then all troubles end, and from there on
+workers, and a handful of incidents in the first minutes. Then all incidents end, and from there on
 everything must come right by itself.
 """
 
@@ -38,7 +38,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class TransportFailure:
+class Incident:
     """Something that goes wrong at a time, for a time, to somebody."""
 
     at: float
@@ -67,7 +67,7 @@ class Scenario:
     poll_seconds: float
     providers: tuple[Provider, ...]
     disk: Disk
-    troubles: tuple[TransportFailure, ...]
+    incidents: tuple[Incident, ...]
     quiet_at: float  # seconds after the start
 
 
@@ -82,35 +82,36 @@ def drawn(seed: int) -> Scenario:
     """The scenario of a seed."""
     chance = Random(f"scenario {seed}")
     first = chance.choice((0, chance.randrange(0, 120)))
-    span = Span(first, first + chance.randrange(20, 110))
+    span = Span(first, first + chance.randrange(20, 80))
     head = span.last + FINAL + chance.randrange(0, 10)
     front = Front.WORKERS if chance.random() < 0.7 else Front.FETCH
-    horizon = chance.choice((15.0, 40.0, 120.0))
+    slow = chance.random() < 0.35  # chunks outlast their lease many times
+    horizon = chance.choice((40.0, 120.0) if slow else (15.0, 40.0, 120.0))
     return Scenario(
         seed=seed,
         front=front,
-        sink="sqlite",
+        sink="parquet" if chance.random() < 0.15 else "sqlite",
         chain=chance.randrange(CHAINS),
         head=min(head, HEAD),
         span=span,
-        chunk_size=chance.choice((5, 10, 17, 40)),
-        batch_size=chance.choice((2, 5, 9, 20)),
+        chunk_size=chance.choice((17, 40) if slow else (5, 10, 17, 40)),
+        batch_size=chance.choice((2, 5) if slow else (2, 5, 9, 20)),
         order=chance.choice(("oldest", "oldest", "newest")),
         processes=chance.choice((1, 2, 2, 3)),
         slots=chance.choice((1, 2, 4)),
-        lease_seconds=chance.choice((10.0, 20.0, 60.0)),
+        lease_seconds=10.0 if slow else chance.choice((10.0, 20.0, 60.0)),
         heartbeat_seconds=chance.choice((2.0, 5.0, 10.0)),
         poll_seconds=chance.choice((1.0, 3.0)),
-        providers=_providers(chance),
+        providers=_providers(chance, slow=slow),
         disk=_disk(chance),
-        troubles=_troubles(chance, horizon),
+        incidents=_incidents(chance, horizon),
         quiet_at=horizon * 1.5 + 10,
     )
 
 
-def _providers(chance: Random) -> tuple[Provider, ...]:
+def _providers(chance: Random, *, slow: bool) -> tuple[Provider, ...]:
     return tuple(
-        _provider(chance, name)
+        _provider(chance, name, slow=slow)
         for name in ("alpha", "beta", "gamma")[: chance.choice((1, 2, 2, 3))]
     )
 
@@ -128,18 +129,17 @@ _FAULTS = (
 )
 
 
-def _provider(chance: Random, name: str) -> Provider:
-    fastest = chance.choice((0.005, 0.02, 0.2))
+def _provider(chance: Random, name: str, *, slow: bool) -> Provider:
+    fastest = 1.0 if slow else chance.choice((0.005, 0.02, 0.2))
+    slowest = fastest * (4 if slow else chance.choice((2, 10, 60)))
     limits = Limits(
         words=chance.choice(("geth", "alchemy", "quicknode", "erigon")),
-        max_batch=chance.choice((None, None, 4, 20)),
+        max_batch=4 if slow else chance.choice((None, None, 4, 20)),
         rps=chance.choice((None, None, 30.0, 100.0)),
         metering=chance.choice(list(Metering)),
         missing=chance.choice((frozenset(), frozenset(), frozenset({"eth_getBlockReceipts"}))),
     )
-    return Provider(
-        name, fastest, fastest * chance.choice((2, 10, 60)), chance.choice(_FAULTS), limits
-    )
+    return Provider(name, fastest, slowest, chance.choice(_FAULTS), limits)
 
 
 def _disk(chance: Random) -> Disk:
@@ -152,6 +152,7 @@ def _disk(chance: Random) -> Disk:
         reply_lost=chance.choice((0.0, 0.01, 0.03)) if faulty else 0.0,
         crash_before=chance.choice((0.0, 0.005, 0.02)) if faulty else 0.0,
         crash_after=chance.choice((0.0, 0.005, 0.02)) if faulty else 0.0,
+        pause=chance.choice((0.0, 0.0, 0.01, 0.04)),
     )
 
 
@@ -160,15 +161,15 @@ _SECONDS = {
     Kind.PAUSE: (1.0, 150.0),
     Kind.DRAIN: (0.1, 5.0),
     Kind.CLOCK: (1.0, 7200.0),
-    Kind.LEDGER_LOCK: (0.1, 20.0),
+    Kind.LEDGER_LOCK: (0.5, 60.0),
     Kind.SINK_LOCK: (0.1, 90.0),
     Kind.OUTAGE: (1.0, 60.0),
     Kind.REORG: (1.0, 40.0),  # blocks below the head
 }
-_KINDS = (*Kind, Kind.CRASH, Kind.CRASH, Kind.PAUSE, Kind.PAUSE)
+_KINDS = (*Kind, Kind.CRASH, Kind.CRASH, Kind.PAUSE, Kind.PAUSE, Kind.LEDGER_LOCK)
 
 
-def _troubles(chance: Random, horizon: float) -> tuple[TransportFailure, ...]:
+def _incidents(chance: Random, horizon: float) -> tuple[Incident, ...]:
     found = []
     for _ in range(chance.randrange(0, 9)):
         kind = chance.choice(_KINDS)
@@ -176,7 +177,5 @@ def _troubles(chance: Random, horizon: float) -> tuple[TransportFailure, ...]:
         seconds = low * (high / low) ** chance.random()
         if kind is Kind.CLOCK and chance.random() < 0.5:
             seconds = -seconds
-        found.append(
-            TransportFailure(chance.uniform(0, horizon), kind, chance.randrange(8), seconds)
-        )
+        found.append(Incident(horizon * chance.random() ** 2, kind, chance.randrange(8), seconds))
     return tuple(sorted(found, key=lambda each: each.at))

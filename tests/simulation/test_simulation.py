@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.simulation.world import run
+from tests.simulation.run import run
 
 SHARDS, RUNS = 20, 10
 

@@ -13,12 +13,11 @@ from typing import NoReturn
 import click
 
 from gapless.cli import speech
-from gapless.cli.signals import sigterm_as_ctrl_c
 from gapless.core.errors import GaplessError
 from gapless.core.redaction import Secrets, urls_in
 from gapless.core.similar import did_you_mean
+from gapless.runtime.signals import INTERRUPTED, sigterm_as_ctrl_c
 
-INTERRUPTED = 130
 _OURS = ("GAPLESS_", "BACKFILL_", "ETH_RPC_URL")
 
 

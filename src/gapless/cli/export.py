@@ -15,6 +15,7 @@ from gapless.cli import render_export
 from gapless.cli.options import common, note
 from gapless.cli.output import print_json
 from gapless.cli.stores import blocks_option, network_option, sink_argument
+from gapless.config import load
 from gapless.core.errors import Damaged, Incomplete, UsageError
 from gapless.core.ranges import Span
 from gapless.core.remedies import FetchBlocks, RepairBlocks
@@ -73,7 +74,7 @@ async def export(
     """
     layout = find_layout(schema, table_name)
     _refuse_output(output, format_name, as_json=as_json)
-    async with opened_store(ledger_url, target, network_name, blocks_text) as store:
+    async with opened_store(load(), ledger_url, target, network_name, blocks_text) as store:
         try:
             span = await _span(store, layout)
             job = Export(store.sink, store.chain_id, layout, span)

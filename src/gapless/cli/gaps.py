@@ -9,6 +9,7 @@ from gapless.cli.options import common, hint, note
 from gapless.cli.output import print_json
 from gapless.cli.stores import blocks_option, network_option, sink_argument
 from gapless.cli.suggestions import repair_command
+from gapless.config import load
 from gapless.views.figures import spans_text
 from gapless.views.verify import gaps_view
 
@@ -31,7 +32,7 @@ async def gaps(
     be read there. Checks what `gapless verify` checks without --deep, and changes nothing. Exit
     code 1: blocks are missing.
     """
-    async with opened_store(ledger_url, target, network_name, blocks_text) as store:
+    async with opened_store(load(), ledger_url, target, network_name, blocks_text) as store:
         report = await store.report(known_hashes={})
     if as_json:
         print_json(gaps_view(report, store.network))

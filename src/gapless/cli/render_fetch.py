@@ -5,43 +5,45 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
-from gapless.blocks.session import Fetching
-from gapless.blocks.targets import USUAL, USUAL_VARIABLE
+from gapless.blocks.session import FetchSession
+from gapless.blocks.targets import usual_endpoints
 from gapless.core.backfill import State
 from gapless.core.errors import SinkError
 from gapless.core.heights import Tag
 from gapless.core.ranges import RangeSet, Span
+from gapless.core.text import plain
 from gapless.ledger import redacted
 from gapless.postgres.url import split
+from gapless.schema import Table
 from gapless.schema.ddl import quoted
 from gapless.sinks.location import kind_of
 from gapless.views.fetch import PARTIAL, EndpointView, FetchView
-from gapless.views.figures import counted, cut, duration, plain, short, spans_text, time_text
+from gapless.views.figures import counted, cut, duration, short, spans_text, time_text
 
 _TROUBLE = 60  # characters
 IF_NOT_FINAL = "run it again later, or give `--allow-partial` to accept the final blocks alone"
 
 
-def where(fetch: Fetching) -> str:
+def where(fetch: FetchSession) -> str:
     """The chain, and which of the requested blocks are final."""
-    wish, tip = fetch.wish, fetch.tip
+    request, tip = fetch.request, fetch.tip
     rule = "by depth: the node reports none" if tip.by_depth else "reported by the node"
-    if wish.confirmations is not None:
-        rule = counted(wish.confirmations, "confirmation")
-    chain = f"{wish.network.name} (chain {fetch.spec.chain_id})"
+    if request.confirmations is not None:
+        rule = counted(request.confirmations, "confirmation")
+    chain = f"{request.network.name} (chain {fetch.spec.chain_id})"
     text = f"{chain}: head {tip.head:,}, finalized block {tip.final:,} ({rule})"
-    if wish.heights.last is Tag.FINALIZED:
+    if request.heights.last is Tag.FINALIZED:
         text += f"\n`finalized` is block {fetch.span.last:,}"
-    elif wish.heights.last is Tag.LATEST:
+    elif request.heights.last is Tag.LATEST:
         text += f"\n`latest` is block {tip.head:,}; blocks up to {fetch.span.last:,} are final"
     elif left_out_text := left_out(fetch):
         text += f"\n{left_out_text}"
-    if USUAL in wish.endpoints:
-        text += f"\nusing the endpoint in the environment variable `{USUAL_VARIABLE}`"
+    if request.endpoints == usual_endpoints(request.network):
+        text += f"\nusing the endpoint in the environment variable `{request.network.variable}`"
     return text
 
 
-def unchecked_anchors(fetch: Fetching) -> list[str]:
+def unchecked_anchors(fetch: FetchSession) -> list[str]:
     """The anchors given by a person that no block of the range is compared with."""
     found = []
     for height in fetch.unchecked_anchors:
@@ -53,7 +55,7 @@ def unchecked_anchors(fetch: Fetching) -> list[str]:
     return found
 
 
-def left_out(fetch: Fetching) -> str | None:
+def left_out(fetch: FetchSession) -> str | None:
     """The requested blocks that are not fetched because they are not final yet."""
     if fetch.requested.last <= fetch.span.last:
         return None
@@ -69,7 +71,7 @@ def _heights(span: Span) -> str:
     return f"{span.first:,} to {span.last:,}"
 
 
-def plan(fetch: Fetching) -> str:
+def plan(fetch: FetchSession) -> str:
     """What is going to be done, and how many calls it takes."""
     spec, span, missing = fetch.spec, fetch.span, fetch.missing
     text = f"blocks {span.first:,} to {span.last:,} ({counted(span.size, 'block')})"
@@ -158,18 +160,19 @@ def remedy(fetch: FetchView, command: str) -> str:
     return IF_NOT_FINAL
 
 
-def query(target: str, span: Span) -> str:
+def query(target: str, anchor: Table, span: Span) -> str:
     """A command that shows what was stored."""
-    words = "SELECT block_number, block_time, transaction_count, hash FROM"
+    columns = ("block_number", "block_time", *[*anchor.counts.values()][:1], anchor.links.hash)
+    words = f"SELECT {', '.join(columns)} FROM"
     where = f"WHERE block_number >= {span.first} LIMIT 5"
-    statement = f"{words} blocks_hex {where}"
+    statement = f"{words} {anchor.name}_hex {where}"
     kind, path = kind_of(target)
     if kind == "postgresql":
         schema = split(target, ["schema"])[1].get("schema", "public")
-        statement = f"{words} {quoted(schema)}.blocks_hex {where}"
+        statement = f"{words} {quoted(schema)}.{anchor.name}_hex {where}"
         return f"psql {shlex.quote(redacted(target))} -c {_quoted(statement)}"
     if kind == "parquet":
-        statement = f"FROM '{path}/**/blocks/*.parquet' ORDER BY block_number LIMIT 5"
+        statement = f"FROM '{path}/**/{anchor.name}/*.parquet' ORDER BY block_number LIMIT 5"
         return f"duckdb -c {_quoted(statement)}"
     if kind == "duckdb":
         return f"duckdb -readonly {shlex.quote(str(path))} {_quoted(statement)}"

@@ -29,8 +29,9 @@ def report_text(report: ReportView) -> str:
         *_anchored(report),
         *_findings(report.findings),
     ]
-    stored = blocks.stored
-    lacking = f"not proven: {_by_check(report.not_proven, stored)}" if report.not_proven else ""
+    lacking = ""
+    if report.not_proven:
+        lacking = f"not proven: {_by_check(report.not_proven, blocks.stored)}"
     if report.complete:
         how = "digests, links, counts and proofs" if report.deep else "links and counts"
         complete = f"complete: nothing is missing; {how} match"
@@ -83,7 +84,8 @@ def repair(report: Report, network: str, sink: str, *, has_endpoint: bool) -> st
         return f"{BY_HAND}: queries over `*.parquet` read it as well"
     first, last = report.gaps.spans[0].first, report.gaps.spans[-1].last
     datasets = [each.dataset for each in report.coverage if each.heights]
-    every = len(family_of(network_of_chain(report.chain_id)).tables)
+    known = network_of_chain(report.chain_id, [each.dataset for each in report.coverage])
+    every = len(family_of(known).tables)
     some = [] if len(datasets) in (0, every) else ["--datasets", ",".join(datasets)]
     heights = f"{first}:{last}"
     command = fetch_command(network, heights, sink, *some, has_endpoint=has_endpoint)

@@ -18,6 +18,7 @@ from gapless.core.selector import Explicit, Filter, Range, Selector
 from gapless.runtime.catalog import import_job
 from gapless.runtime.controller import BackfillOptions, Controller, new_id, request_for
 from gapless.runtime.job import SHORTEST_TIMEOUT, Job
+from gapless.runtime.process_control import import_from_here, stdout_kept_for_data
 from gapless.views.backfills import backfill_view, explanation_view
 
 _ORDERS = [order.value for order in Order]
@@ -131,8 +132,8 @@ async def start(
 
 
 def _imported(name: str) -> Job:
-    foreground.import_from_here()
-    with foreground.stdout_kept_for_data():
+    import_from_here()
+    with stdout_kept_for_data():
         return import_job(name)
 
 

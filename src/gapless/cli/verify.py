@@ -13,12 +13,12 @@ import click
 from gapless.blocks.stores import Store, opened_store
 from gapless.cli import render_verify, speech
 from gapless.cli.display import CLEAR, LINE_EVERY
-from gapless.cli.logs import log_to_stderr
 from gapless.cli.options import anchor_option, common, complain, note, warn
 from gapless.cli.output import print_json
 from gapless.cli.stores import blocks_option, network_option, sink_argument
 from gapless.config import load
 from gapless.core.anchors import Anchor
+from gapless.telemetry.lines import log_to_stderr
 from gapless.verification import Report, compare
 from gapless.verification.against import sampled
 from gapless.views.figures import counted
@@ -59,7 +59,7 @@ async def verify(
     header hashes and roots are computed again from the rows. For a backfill, checks the blocks that
     it was asked for. Changes nothing. Exit code 1: something is missing or wrong.
     """
-    async with opened_store(ledger_url, target, network_name, blocks_text) as store:
+    async with opened_store(load(), ledger_url, target, network_name, blocks_text) as store:
         known = await store.known_hashes(anchors)
         progress = RowProgress(await rows_of(store) if deep else 0)
         report = await store.report(known, deep=deep, progress=progress.advance)
@@ -122,13 +122,11 @@ async def _compared(store: Store, report: Report, against: str) -> Report:
     spec = EndpointSpec("against", known.url if known else against)
     async with Pool([spec], family.queries, chain_id=store.chain_id, patience=_PATIENCE) as pool:
         source = family.source(pool, store.facts, [store.anchor.name], ())
-
-        async def hash_of(height: int) -> bytes:
-            return bytes.fromhex((await source.block_hash(height)).removeprefix("0x"))
-
         stored = next(it.heights for it in report.coverage if it.dataset == store.anchor.name)
         heights = sampled(stored, _SAMPLES, Random())
-        differing = await compare(store.sink, store.anchor, store.chain_id, heights, hash_of)
+        differing = await compare(
+            store.sink, store.anchor, store.chain_id, heights, source.block_hash
+        )
     note(f"compared {counted(len(heights), 'block')} with the node")
     return replace(report, findings=(*report.findings, *differing))
 

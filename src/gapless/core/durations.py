@@ -1,4 +1,4 @@
-"""Lengths of time as people write them: `90`, `2m`, `1.5h`."""
+"""Durations as people write them: `90`, `2m`, `1.5h`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LONGEST = 100 * 365.0 * 86400
 
 
 def parse_duration(text: str, at_least: float = 0.0) -> float:
-    """The seconds of a number, with a unit or without.
+    """The seconds of a duration, written with or without a unit.
 
     >>> parse_duration("1.5h")
     5400.0

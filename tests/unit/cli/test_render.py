@@ -18,6 +18,7 @@ from gapless.core.backfill import Lifecycle, State, Stop
 from gapless.core.chunk import Order
 from gapless.core.ranges import RangeSet
 from gapless.core.retry import RetryPolicy
+from gapless.core.text import plain
 from gapless.ledger.records import Backfill, ChunkCounts, DeadLetter
 from gapless.runtime.explain import Explanation
 from gapless.views.backfills import (
@@ -28,7 +29,7 @@ from gapless.views.backfills import (
     retry_view,
 )
 from gapless.views.chunks import dead_letter_view
-from gapless.views.figures import counted, cut, duration, moment, plain, short
+from gapless.views.figures import counted, cut, duration, moment, short
 
 NOON = 1_700_000_000.0
 

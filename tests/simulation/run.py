@@ -1,0 +1,104 @@
+"""One run of the simulation, from one seed.
+
+outcome = run(4711)
+assert outcome.problem is None, str(outcome)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import apsw
+
+from tests.simulation.laws import Broken
+from tests.simulation.loop import START, Stuck, VirtualLoop
+from tests.simulation.machine import close_with_process
+from tests.simulation.scenario import Scenario, drawn
+from tests.simulation.trace import Trace
+from tests.simulation.world import Unexpected, World
+
+_SHOWN = 40
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a run."""
+
+    seed: int
+    problem: str | None
+    trace: tuple[str, ...]
+    seconds: float  # of virtual time
+
+    def __str__(self) -> str:
+        told = "\n".join(self.trace[-_SHOWN:])
+        command = f"python -m tests.simulation --seed {self.seed} --runs 1 --trace"
+        return f"seed {self.seed}: {self.problem}\n{told}\nto reproduce it: {command}"
+
+
+def run(seed: int, scenario: Scenario | None = None) -> Outcome:
+    """Runs the scenario of a seed, or another one with the chance of this seed."""
+    loop = VirtualLoop()
+    asyncio.set_event_loop(loop)
+    folder = Path(tempfile.mkdtemp(prefix="gapless-simulation-", dir=_memory()))
+    trace = Trace(loop.time, str(folder))
+    problem: str | None = None
+    with _surroundings(folder), trace.of_log():
+        world = World(scenario or drawn(seed), folder, loop, trace)
+        try:
+            loop.run_until_complete(world.run())
+            problem = world.laws.broken
+        except (Broken, Stuck, Unexpected) as error:
+            problem = world.laws.broken or f"{type(error).__name__}: {error}"
+        finally:
+            outcome = Outcome(seed, problem, tuple(trace.lines), loop.time() - START)
+            with _unraisable_ignored():
+                world.dispose()
+                loop.close()
+                del world
+                gc.collect()
+            asyncio.set_event_loop(None)
+            shutil.rmtree(folder)
+    return outcome
+
+
+def _memory() -> str | None:
+    """A folder that needs no disk, if there is one: its files are synced thousands of times."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+@contextmanager
+def _surroundings(folder: Path) -> Iterator[None]:
+    """Configuration from this folder alone, connections that die with their process, no GC."""
+    before = os.environ.get("GAPLESS_CONFIG")
+    os.environ["GAPLESS_CONFIG"] = str(folder / "gapless.toml")
+    apsw.connection_hooks.append(close_with_process)
+    if not gc.get_freeze_count():
+        gc.freeze()  # modules are not looked at again: a collection after each run is cheap
+    gc.disable()  # it would close abandoned coroutines in the middle of a run
+    try:
+        yield
+    finally:
+        gc.enable()
+        apsw.connection_hooks.remove(close_with_process)
+        del os.environ["GAPLESS_CONFIG"]
+        if before is not None:
+            os.environ["GAPLESS_CONFIG"] = before
+
+
+@contextmanager
+def _unraisable_ignored() -> Iterator[None]:
+    """For coroutines that a crash has left: closing them may fail, and means nothing."""
+    before, sys.unraisablehook = sys.unraisablehook, lambda _: None
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
