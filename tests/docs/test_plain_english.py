@@ -37,7 +37,7 @@ PHRASES = {
     r"(can|cannot) be had": "is (not) available",
     r"nobody counted": "is unknown",
     r"lost or twice": "lost or duplicated",
-    r"` is no [a-z]": "is not a",
+    r"` is no (?!longer)[a-z]": "is not a",
     r"` is there already": "already exists",
     r"\bgo on with\b": "resume",
     r"where to go on": "next steps",
