@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 
 import gapless
+from gapless.config import Config, SinkTarget
 from gapless.core.backfill import State
 from gapless.core.errors import Incomplete, UsageError
 from gapless.core.ranges import RangeSet, Span
 from gapless.devnode import Chain, DevNode, Pace
+from gapless.ledger import Ledger, open_ledger
 from tests.conformance.fetch.stage import contents, truth
 from tests.waiting import eventually
 
@@ -54,6 +56,35 @@ async def test_fetches_at_the_same_time_share_one_budget(
 
         await gather(store(0, "one.db"), store(100, "two.db"))
     assert sum(node.calls.values()) < 60 * (time.monotonic() - began + 1)
+
+
+async def test_a_fetch_opens_its_ledger_once(
+    node: DevNode, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[bool] = []
+
+    async def counting(*arguments: Any, **named: Any) -> Ledger:
+        ledger = await open_ledger(*arguments, **named)
+        opened.append(True)  # one that is not there yet is not opened
+        return ledger
+
+    for module in ("gapless.blocks.session", "gapless.runtime.engine"):
+        monkeypatch.setattr(f"{module}.open_ledger", counting)
+    for nth, heights in enumerate(("0:9", "0:19", "0:19"), 1):  # new, with work, without any
+        await gapless.fetch("custom", heights, rpc=node.url, to="chain.db")
+        assert len(opened) == nth
+
+
+async def test_a_job_gets_the_configuration_that_its_engine_was_given(folder: Path) -> None:
+    given, seen = Config(sinks={"here": SinkTarget("x.db")}), list[Config]()
+
+    @gapless.job(partitions=gapless.block_heights())
+    async def look(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        seen.append(context.config)
+
+    async with gapless.Engine("sqlite:///ledger.db", config=given) as engine:
+        await (await engine.backfill(look, gapless.Range("0", "0"))).wait()
+    assert seen == [given]
 
 
 async def test_progress_is_told_to_the_end(node: DevNode, fetch: Fetch) -> None:
