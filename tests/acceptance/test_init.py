@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gapless import config
-from gapless.chains.evm.networks import NETWORKS
+from gapless.chains import networks
 from tests import forks
 from tests.acceptance.commands import PATIENCE
 
@@ -52,7 +52,7 @@ def test_a_folder_that_cannot_be_written_to_comes_with_a_hint() -> None:
     assert "\n\nhint: run it in a folder that you may write to\n" in done.stderr
 
 
-@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("network", [it.name for it in networks()])
 def test_every_network_can_be_named(network: str) -> None:
     text = f"[endpoints.{network}]\nurl = 'http://x'\nnetwork = '{network}'\n"
     assert network in config.parse(text).endpoints

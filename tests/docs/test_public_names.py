@@ -7,8 +7,8 @@ import gapless
 
 NAMES = """
 BackfillHandle BlockingContext Chunk Context Engine Explicit FetchProgress FetchResult Filter
-GaplessError Job PermanentError Providers Range Report RetryPolicy TransientError __version__ blocks
-daily epochs fetch fetch_sync hourly job monthly static verify verify_sync
+GaplessError Job PermanentError Providers Range Report RetryPolicy TransientError __version__
+block_heights daily epochs fetch fetch_sync hourly job monthly static verify verify_sync
 """
 
 

@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Iterable
 
 from gapless.blocks.session import FetchSession
-from gapless.blocks.targets import usual_endpoints
 from gapless.core.backfill import State
 from gapless.core.errors import SinkError
 from gapless.core.heights import Tag
@@ -38,8 +37,10 @@ def where(fetch: FetchSession) -> str:
         text += f"\n`latest` is block {tip.head:,}; blocks up to {fetch.span.last:,} are final"
     elif left_out_text := left_out(fetch):
         text += f"\n{left_out_text}"
-    if request.endpoints == usual_endpoints(request.network):
-        text += f"\nusing the endpoint in the environment variable `{request.network.variable}`"
+    for name in request.endpoints:
+        if name.startswith("env:"):
+            variable = name.removeprefix("env:")
+            text += f"\nusing the endpoint in the environment variable `{variable}`"
     return text
 
 
