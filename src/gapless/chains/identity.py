@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from gapless.chains.family import Source
 from gapless.core.errors import UsageError
 from gapless.core.remedies import CheckAnchor
-from gapless.providers.together import together
+from gapless.providers.gather import gather_all
 
 _TIMES = 3  # that a contradiction must be repeated
 _PATIENCE = 3.0  # seconds; an endpoint that does not answer is found out later
@@ -85,7 +85,7 @@ async def _named(source: Source, endpoints: Collection[str], heights: Iterable[i
                 found.append(Named(endpoint, height, hash_))
         return found
 
-    answers = await together([of(name) for name in sorted(endpoints)])
+    answers = await gather_all([of(name) for name in sorted(endpoints)])
     return [it for each in answers for it in each]
 
 

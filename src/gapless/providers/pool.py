@@ -25,6 +25,7 @@ from gapless.providers.contact import TLS_HINT, Absent, meet
 from gapless.providers.endpoint import Endpoint, EndpointSpec
 from gapless.providers.envelope import BatchReply, Call, CallError
 from gapless.providers.exchange import Exchange
+from gapless.providers.gather import gather_all
 from gapless.providers.http import Timeouts
 from gapless.providers.limits import delay
 from gapless.providers.pending import Answers, PendingAsk
@@ -36,7 +37,6 @@ from gapless.providers.registry import Providers
 from gapless.providers.standing import Served
 from gapless.providers.survey import beginning
 from gapless.providers.tally import Tally
-from gapless.providers.together import together
 
 _LATER_AT_MOST = 3  # times that each endpoint is asked for what it does not have yet
 _LATER_DELAY = 0.25  # seconds, before the second attempt; then longer
@@ -219,7 +219,7 @@ class Pool:
             if refused is not None:
                 return [_not_introduced(endpoint, self._queries.chain, refused)]
         batches = [*self._exchange.batches(endpoint, pending.pending(endpoint.name))]
-        reply = await together(
+        reply = await gather_all(
             [self._exchange.send(endpoint, batch, pending.sent, fresh=fresh) for batch in batches]
         )
         for each in reply:

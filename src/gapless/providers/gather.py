@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-async def together(waiting: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+async def gather_all(waiting: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     """Awaits all, in their order; if one fails or we are cancelled, none is left behind."""
     if len(waiting) == 1:
         return [await waiting[0]]
