@@ -326,7 +326,7 @@ async def test_what_a_newer_run_has_retracted_is_taken_up_again_later() -> None:
 
     chain = Chain()
     run, reported = flow(chain, Retracted())
-    with pytest.raises(TransientError, match="taken up again"):
+    with pytest.raises(TransientError, match="will be retried"):
         await run.run(Span(0, 99))
     assert reported == []
 
