@@ -117,7 +117,7 @@ def test_none_is_a_node(cache: Path) -> None:
     with devnode("--blocks", "120", "--cache", cache, "--faults", "malformed=1") as no_node:
         bad, gone = found("--rpc", no_node, "--rpc", NOBODY, code=2)
     assert (bad["usable"], gone["usable"]) == (False, False)
-    assert "the answer is no JSON-RPC" in bad["error"]
+    assert "the answer is not JSON-RPC" in bad["error"]
 
 
 def test_the_wrong_network(node: str) -> None:

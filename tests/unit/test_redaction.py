@@ -100,7 +100,9 @@ def test_short_keys_are_struck_out_as_words(key: str) -> None:
 
 def test_words_that_every_url_has_stay() -> None:
     secrets = Secrets(["https://rpc.ankr.com/eth/rpc?apikey=Zz9Zz9Zz9"])
-    assert secrets.struck("the answer is no JSON-RPC: Zz9Zz9Zz9") == "the answer is no JSON-RPC: …"
+    assert (
+        secrets.struck("the answer is not JSON-RPC: Zz9Zz9Zz9") == "the answer is not JSON-RPC: …"
+    )
 
 
 def test_of_a_database_credentials_and_options_are_secret() -> None:

@@ -69,7 +69,7 @@ class BlockPipeline:
     def counts(self) -> Counts:
         return Counts(
             fetched=self.reader.fetched,
-            at_hand=sum(flow.at_hand for flow in self._flows),
+            at_hand=sum(flow.unwritten for flow in self._flows),
             blocks=self.blocks,
             batches=self.batches,
             reproven=self.reproven,

@@ -1,7 +1,7 @@
-"""The chain families that Gapless knows, and their networks by name.
+"""The chain families that Gapless supports, and their networks by name.
 
-`family` says what a family must offer; `network` and `level` are the words that all families share.
-Whoever needs something of a chain asks for it here: nothing outside this package knows a family.
+`family` defines what a family must provide; `network` and `level` are the types that all families
+share. Other packages access chains only through this module and depend on no particular family.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _families: dict[str, Family] = {}
 
 
 def register(family: Family) -> None:
-    """Makes a family known to this process; a name or chain id that is taken is a `ValueError`.
+    """Register a family in this process; raise `ValueError` if a name or chain id is taken.
 
-    Sinks hold the tables of all families side by side, and know a chain by its id.
+    Sinks hold the tables of all families side by side, and identify a chain by its id.
     """
     taken = {*_families} | {name for each in _families.values() for name in _names(each)}
     if clash := sorted({family.name, *_names(family)} & taken):
@@ -49,7 +49,7 @@ def register(family: Family) -> None:
 
 
 def _names(family: Family) -> Iterator[str]:
-    """Whatever only one family may have: its tables, its networks and their chain ids."""
+    """Yield the names that must be unique: of tables, of networks, and their chain ids."""
     yield from (table.name for table in family.tables)
     for network in family.networks:
         yield from (network.name, *network.aliases)
@@ -69,17 +69,17 @@ def family_of(network: Network) -> Family:
 
 
 def networks() -> Iterator[Network]:
-    """All networks that are known, by family."""
+    """Return all known networks, by family."""
     return (network for family in families() for network in family.networks)
 
 
 def schema() -> Schema:
-    """All tables that a sink may hold."""
+    """Return all tables that a sink may hold."""
     return Schema([family.tables for family in families()], _folder_name)
 
 
 def find_network(key: str | int) -> Network:
-    """The network of a name, an alias or a chain id (which may be text)."""
+    """Find a network by its name, an alias or its chain id (which may be text)."""
     if isinstance(key, int) or key.isdecimal():
         return network_of_chain(int(key))
     name = key.strip().lower()
@@ -93,9 +93,9 @@ def find_network(key: str | int) -> Network:
 
 
 def network_of_chain(chain_id: int, datasets: Iterable[str] = ()) -> Network:
-    """The network of a chain id; one that is not listed is its family's last, with that id.
+    """Return the network of a chain id; if unlisted, the family's last network with that id.
 
-    Stored tables tell the family. Without any, an unlisted chain is taken for an EVM chain.
+    The stored tables determine the family. Without any, an unlisted chain is treated as EVM.
     """
     names = {*datasets}
     family = next((it for it in families() if names & {table.name for table in it.tables}), None)
@@ -104,7 +104,7 @@ def network_of_chain(chain_id: int, datasets: Iterable[str] = ()) -> Network:
 
 
 def network_name(network: Network) -> str:
-    """The network as commands take it: by its name, or an unlisted EVM chain by its chain id."""
+    """Return the name that commands accept; for an unlisted EVM chain, its chain id."""
     unlisted = EVM.networks[-1].name
     by_id = network.name == unlisted and _listed(network.chain_id, networks()) is None
     return str(network.chain_id) if by_id else network.name

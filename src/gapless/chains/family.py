@@ -1,11 +1,11 @@
-"""What a chain family must say, so that everything else can work without knowing it.
+"""The interface of a chain family, so that other packages do not depend on any one family.
 
     provider ──► Source.fetch ──► Family.read ──► order, batch, link ──► sink
                  raw answers      parse, check,
                                   decode
 
-A family is a folder beside this file, and one call of `gapless.chains.register`. How to write one
-is told in docs/how-to/add-a-chain-family.md.
+A family is a folder next to this file and one call of `gapless.chains.register`. See
+docs/how-to/add-a-chain-family.md for how to write one.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from gapless.schema.layout import LayoutSet
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is read of each block, and how it is checked."""
+    """What to read from each block, and how to check it."""
 
     network: Network
     chain_id: int
     checks: frozenset[str]
     datasets: frozenset[str]
-    anchors: Mapping[int, bytes] = field(default_factory=dict)  # hashes that are known, by height
+    anchors: Mapping[int, bytes] = field(default_factory=dict)  # known hashes, by height
 
 
 class RawBlock(Protocol):
-    """What one endpoint answered for one block; its content is the family's business."""
+    """What one endpoint answered for one block; only the family knows its content."""
 
     @property
     def height(self) -> int: ...
@@ -49,34 +49,34 @@ class RawBlock(Protocol):
 
 
 class Source(Protocol):
-    """The blocks of one network, as its nodes give them."""
+    """The blocks of one network, as its nodes return them."""
 
     @property
     def unit(self) -> int:
-        """How many blocks to ask for in one go, by what the endpoints are known to take."""
+        """How many blocks to request at once, given the known limits of the endpoints."""
 
     async def fetch(self, span: Span, *, avoid: Collection[str] = ()) -> Sequence[RawBlock]:
-        """The blocks of a span in ascending order, not from the endpoints to avoid if possible."""
+        """Fetch the blocks of a span in ascending order, if possible not from those to avoid."""
 
     async def head(self) -> int:
-        """The highest block that any endpoint has shown."""
+        """Return the highest block that any endpoint has reported."""
 
     async def finalized(self) -> int | None:
-        """The highest block that will not change, if the endpoints report it."""
+        """Return the highest block that will not change, if the endpoints report it."""
 
     async def block_hash(self, height: int) -> bytes:
-        """The hash of a block; an error if nobody has it."""
+        """Return the hash of a block; raise if no endpoint has it."""
 
     async def hash_from(self, endpoint: str, height: int, patience: float) -> bytes | None:
-        """The hash that one endpoint gives for a height; None if it has no answer to that."""
+        """Return the hash that one endpoint reports for a height; None if it does not answer."""
 
     async def hashes(self, span: Span) -> dict[int, bytes]:
-        """The hashes that the nodes have now, of the blocks up to the head."""
+        """Return the nodes' current hashes of the blocks up to the head."""
 
 
 @dataclass(frozen=True)
 class ReadBlock:
-    """What a block that passed its checks says of itself."""
+    """The hashes of a block that passed its checks, and what is proven about it."""
 
     hash: bytes
     parent_hash: bytes
@@ -85,7 +85,7 @@ class ReadBlock:
 
 @dataclass(frozen=True)
 class Reading:
-    """What came of some answers: the blocks that hold, their rows, and why others were refused."""
+    """The result of reading answers: the good blocks, their rows, and why others were refused."""
 
     blocks: Mapping[int, ReadBlock]
     tables: Tables  # of these blocks, ascending
@@ -95,7 +95,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Flaw:
-    """A block whose rows contradict each other, or what its chain committed to."""
+    """A block whose rows contradict each other, or the chain's commitments."""
 
     height: int
     table: str
@@ -104,29 +104,29 @@ class Flaw:
 
 @dataclass(frozen=True)
 class Examined:
-    """What came of some rows: what all blocks without a flaw prove, and the flaws."""
+    """The result of examining rows: what all blocks without a flaw prove, and the flaws."""
 
     proof: Proof
     flaws: list[Flaw] = field(default_factory=list)
 
     def __or__(self, other: Examined) -> Examined:
-        """What can be said of both together."""
+        """Combine two results: what both prove, and the flaws of both."""
         return Examined(self.proof & other.proof, self.flaws + other.flaws)
 
 
 class RowProofs(Protocol):
-    """What stored rows prove by themselves, without a node."""
+    """What stored rows prove on their own, without a node."""
 
     def repeatable(self, claimed: frozenset[str]) -> frozenset[str]:
-        """Which checks to make on rows for which these are recorded as proven."""
+        """Return the checks to run on rows for which these are recorded as proven."""
 
     def due(self, claimed: frozenset[str], datasets: Collection[str]) -> frozenset[str]:
-        """Which of the recorded checks must hold again on true rows of these tables alone."""
+        """Return the recorded checks that intact rows of these tables alone must pass again."""
 
     def examine(
         self, rows: Mapping[str, pa.Table], network: Network, chain_id: int, checks: frozenset[str]
     ) -> Examined:
-        """Proves consecutive blocks from all that is stored of them."""
+        """Prove consecutive blocks from their stored rows."""
 
 
 class Family(Protocol):
@@ -136,7 +136,7 @@ class Family(Protocol):
     tables: tuple[Table, ...]
     """Parents first; the first one is the anchor."""
     networks: tuple[Network, ...]
-    """The last one stands for every chain that is not listed."""
+    """The last one is used for every chain that is not listed."""
     checks: tuple[str, ...]
     """All checks, from the cheapest to the most expensive."""
 
@@ -144,23 +144,23 @@ class Family(Protocol):
     def queries(self) -> NodeQueries: ...
 
     def level(self, level: Level, datasets: Collection[str]) -> frozenset[str]:
-        """The checks of a level that can be made if these tables are fetched."""
+        """Return the checks of a level that are possible if these tables are fetched."""
 
     def calls(self, blocks: int, datasets: Collection[str]) -> dict[str, int]:
-        """The calls that this many blocks take if nothing goes wrong, by method."""
+        """Return the number of calls, by method, that the blocks take without retries."""
 
     def source(
         self, pool: Pool, network: Network, datasets: Collection[str], checks: Collection[str]
     ) -> Source:
-        """The blocks of a network through a pool."""
+        """Create the source of a network's blocks through a pool."""
 
     def read(
         self, raws: Sequence[Any], wanted: Wanted, samples: Collection[int], *, whole: bool
     ) -> Reading:
-        """Parses, checks and decodes answers, each block by itself.
+        """Parse, check and decode answers, each block on its own.
 
-        Keys that no column is made for are kept if the answers are read `whole`; else they are only
-        looked for, in the samples.
+        With `whole`, keys without a column are kept. Otherwise they are only detected, in the
+        samples.
         """
 
     @property
@@ -168,9 +168,9 @@ class Family(Protocol):
 
     @property
     def layouts(self) -> Mapping[str, LayoutSet]:
-        """By schema, what can be exported beside the stored tables themselves."""
+        """By schema, what can be exported in addition to the stored tables."""
 
     async def probe(
         self, spec: EndpointSpec, network: Network | None, anchors: Mapping[int, bytes]
     ) -> Findings:
-        """Finds out what an endpoint is good for, before a fetch depends on it."""
+        """Find out what an endpoint supports, before a fetch depends on it."""

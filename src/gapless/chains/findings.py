@@ -1,4 +1,4 @@
-"""What was found out about an endpoint before a fetch depends on it."""
+"""What a probe found out about an endpoint, before a fetch depends on it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from msgspec import Struct
 
 
 class Rate(Struct, frozen=True):
-    """Blocks with all that belongs to them, fetched for a short while."""
+    """The speed of fetching complete blocks, measured for a short time."""
 
     calls_per_second: float
     blocks_per_second: float
-    limited: bool  # the endpoint asked for less
+    limited: bool  # whether the endpoint limited the rate
 
 
 class Findings(Struct, frozen=True, kw_only=True):
-    """What an endpoint is and can do; None stands for what its kind of node cannot have."""
+    """What an endpoint is and supports; None where its kind of node has no such feature."""
 
     endpoint: str
     chain_id: int
@@ -22,15 +22,13 @@ class Findings(Struct, frozen=True, kw_only=True):
     client: str | None = None
     head: int
     finalized: int | None = None
-    known_block: int | None = (
-        None  # the highest one whose hash is known beforehand, and is the same here
-    )
-    genesis: str | None = None  # the hash of its first block, if it has it
+    known_block: int | None = None  # the highest block with a known hash that matches
+    genesis: str | None = None  # the hash of its first block, if it has that block
     earliest_block: int
     receipts_by_block: bool | None = None  # None: its blocks have no receipts
     receipts_by_transaction: bool | None = None  # None: there was no transaction to ask about
-    batch_calls: int  # answered in one request; no more than a fetch would put there
-    logs_range: int | None = None  # blocks in one request for logs, of the sizes tried; None: none
+    batch_calls: int  # answered in one request; at most as many as a fetch would send
+    logs_range: int | None = None  # the largest tried range of logs that works; None: none does
     rate: Rate | None = None
-    calls: int  # that it took to find out
-    cost: str  # what a block costs in calls, in a sentence
+    calls: int  # sent by the probe
+    cost: str  # what a block costs in calls, as a sentence

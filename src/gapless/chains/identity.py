@@ -1,11 +1,11 @@
-"""Whether endpoints are on the right chain, and on the same one: asked before anything is stored.
+"""Check that all endpoints are on the right chain, and on the same one, before storing anything.
 
 A chain id is only a number: test networks, forks and private chains share it. So each endpoint is
-asked for the highest block whose hash is known (see `core.anchors`): blocks name their parents, so
-it speaks for all lower ones of the same chain. A hash that a person gives may be of another chain,
-or mistyped, so each of those is asked for as well. Several endpoints are also asked for the latest
-final block, and one that has not got so far for its first. A contradiction is asked about again
-before it is believed: one wrong answer is not a wrong chain.
+asked for the highest block whose hash is known (see `core.anchors`); since blocks contain their
+parent's hash, it confirms all lower ones of the same chain. A hash that a user gives may be of
+another chain, or mistyped, so each of those is compared as well. Several endpoints are also asked
+for the latest final block, and if one of them lacks it, for block 0. A contradiction must repeat
+before it is reported: one wrong answer does not mean a wrong chain.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from dataclasses import dataclass
 from gapless.chains.family import Source
 from gapless.core.errors import UsageError
 from gapless.core.remedies import CheckAnchor
-from gapless.providers.together import together
+from gapless.providers.gather import gather_all
 
-_TIMES = 3  # that a contradiction must be repeated
-_PATIENCE = 3.0  # seconds; an endpoint that does not answer is found out later
+_TIMES = 3  # how often a contradiction must occur
+_PATIENCE = 3.0  # seconds; an endpoint that does not answer is detected later
 
 
 @dataclass(frozen=True)
-class Named:
-    """A hash that an endpoint gives for a height."""
+class ReportedHash:
+    """The hash that an endpoint reports for a height."""
 
     endpoint: str
     height: int
@@ -39,22 +39,22 @@ async def refuse_wrong_chain(
     network: str,
     trusted: Iterable[int] = (),
 ) -> int | None:
-    """Raises `UsageError` if an endpoint has another block than is known, or than the others.
+    """Raise `UsageError` if an endpoint's block differs from a known one or from the others.
 
-    Of the known blocks, the highest is compared, and those at the trusted heights. Returns the
-    height of the highest, if any endpoint has it.
+    Compares the highest known block and those at the trusted heights. Returns the height of the
+    highest, if any endpoint has it.
     """
     highest = max((height for height in known if height <= final), default=None)
     heights = {height for height in (highest, *trusted) if height is not None and height <= final}
     several = len(endpoints) > 1
     for times in range(1, _TIMES + 1):
-        named = await _named(source, endpoints, heights | {final} if several else heights)
-        if several and len({it.endpoint for it in named if it.height == final}) < len(endpoints):
-            named += await _named(source, endpoints, [0])
-        wrong = next((it for it in named if known.get(it.height, it.hash) != it.hash), None)
-        pair = _disagreement(named)
+        reported = await _ask_hashes(source, endpoints, heights | {final} if several else heights)
+        if several and len({it.endpoint for it in reported if it.height == final}) < len(endpoints):
+            reported += await _ask_hashes(source, endpoints, [0])
+        wrong = next((it for it in reported if known.get(it.height, it.hash) != it.hash), None)
+        pair = _disagreement(reported)
         if wrong is None and pair is None:
-            return highest if any(it.height == highest for it in named) else None
+            return highest if any(it.height == highest for it in reported) else None
         if times < _TIMES:
             continue
         if wrong is not None:
@@ -68,30 +68,32 @@ async def refuse_wrong_chain(
         raise UsageError(
             f"endpoints `{one.endpoint}` and `{other.endpoint}` are on different chains: block"
             f" {one.height:,} is 0x{one.hash.hex()} at one and 0x{other.hash.hex()} at the other",
-            hint="leave out the endpoint that is on the wrong chain",
+            hint="remove the endpoint that is on the wrong chain",
         )
-    raise AssertionError("the last look returns or raises")
+    raise AssertionError("the last attempt returns or raises")
 
 
-async def _named(source: Source, endpoints: Collection[str], heights: Iterable[int]) -> list[Named]:
-    """What each endpoint says; one that has no answer, or no such block, says nothing."""
+async def _ask_hashes(
+    source: Source, endpoints: Collection[str], heights: Iterable[int]
+) -> list[ReportedHash]:
+    """Ask each endpoint for its hashes; those without an answer or the block are left out."""
     wanted = sorted(heights)
 
-    async def of(endpoint: str) -> list[Named]:
+    async def of(endpoint: str) -> list[ReportedHash]:
         found = []
         for height in wanted:
             hash_ = await source.hash_from(endpoint, height, _PATIENCE)
             if hash_ is not None:
-                found.append(Named(endpoint, height, hash_))
+                found.append(ReportedHash(endpoint, height, hash_))
         return found
 
-    answers = await together([of(name) for name in sorted(endpoints)])
+    answers = await gather_all([of(name) for name in sorted(endpoints)])
     return [it for each in answers for it in each]
 
 
-def _disagreement(named: list[Named]) -> tuple[Named, Named] | None:
-    first: dict[int, Named] = {}
-    for each in named:
+def _disagreement(reported: list[ReportedHash]) -> tuple[ReportedHash, ReportedHash] | None:
+    first: dict[int, ReportedHash] = {}
+    for each in reported:
         known = first.setdefault(each.height, each)
         if known.hash != each.hash:
             return known, each

@@ -1,10 +1,10 @@
-"""How much is asked of a block: a level is a name for a set of checks, which each family defines.
+"""How strictly a block is checked: a level names a set of checks, which each family defines.
 
     level      checks
     off        none
-    links      whatever is cheap: height, parent link, counts, and other things that must agree
-    receipts   links, the block's hash, and what proves its receipts
-    auto       whatever the network commits to
+    links      cheap checks: height, parent link, counts, and other fields that must agree
+    receipts   links, the block's hash, and the proof of its receipts
+    auto       everything that the network commits to
     roots      auto, and every field that follows from proven ones by arithmetic
     senders    roots, and the sender of every transaction, recovered from its signature
 
@@ -17,7 +17,7 @@ from enum import StrEnum
 
 
 class Level(StrEnum):
-    """A set of checks that people ask for by name."""
+    """A named set of checks."""
 
     OFF = "off"
     LINKS = "links"

@@ -1,4 +1,4 @@
-"""Sinks that may hold the tables of every chain family."""
+"""Open sinks that can hold the tables of every chain family."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ from gapless.system import SYSTEM, System
 async def open_sink(
     target: str, access: Access = Access.CREATE, *, system: System = SYSTEM
 ) -> Sink:
-    """Opens the sink that a person names."""
+    """Open the sink that a target names."""
     return await sinks.open_sink(target, schema(), access, system=system)

@@ -1,5 +1,5 @@
-"""From a source's answers to a sink's rows: fetch, decode, check, order, write.
+"""Turn a source's answers into a sink's rows: fetch, decode, check, order, write.
 
-Data goes one way through these stages and no stage calls back, so that each can be tested, timed
-and replaced alone. The order of the stages is the promise: nothing is written that was not checked.
+Data flows one way and no stage calls back, so each stage can be tested, timed and replaced on its
+own. The order of the stages guarantees that nothing is written before it is checked.
 """

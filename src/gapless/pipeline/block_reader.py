@@ -1,13 +1,13 @@
-"""From heights to units: fetch, read, and get a second opinion where a block does not hold.
+"""Turn heights into units: fetch and read blocks, and refetch those that fail the checks.
 
-A block that does not hold together is fetched again from another endpoint, beside others like it;
-after that, each time later. If every opinion is refused, the block is quarantined: the run keeps
-its height as a hole, and nothing of it is stored. Reading runs on a thread of its own, because it
-would keep heartbeats waiting otherwise.
+A block that fails the checks is fetched again from another endpoint, together with others that
+failed; from the second retry on, each retry waits longer. If every answer is rejected, the block is
+quarantined: the run records its height as a gap and stores nothing of it. Reading runs in a thread,
+because it would delay heartbeats otherwise.
 
-Answers are read without the keys that no column is made for. Whether there are any is seen in
-samples, which are read in full: the ends of what is fetched, every 1,000th block, and the first
-answer of each endpoint. Once one has such a key, all answers are read in full.
+By default, answers are read without the keys that have no column. Samples are read in full to
+detect such keys: the edges of a fetch, every 1,000th block, and the first answer of each endpoint.
+Once a sample has such a key, all answers are read in full.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from gapless.core.errors import BadAnswer, MissingHistory, PermanentError
 from gapless.core.ranges import RangeSet, Span
 from gapless.core.remedies import AddEndpoint
 from gapless.pipeline.unit import Unit
+from gapless.providers.gather import gather_all
 from gapless.providers.limits import delay
-from gapless.providers.together import together
 from gapless.schema.arrow import Tables
 from gapless.system import SYSTEM, System
 from gapless.telemetry import log, metrics
 
 OPINIONS = 6
-DISTRUSTED_AFTER = 3  # answers that did not hold: fewer may be a whim
+DISTRUSTED_AFTER = 3  # rejected answers; fewer may be an accident
 SAMPLE_EVERY = 1000
 
 
 class BlockReader:
-    """The units of one network, shared by all runs of a process."""
+    """Reads the units of one network; all runs of a process share it."""
 
     def __init__(
         self,
@@ -53,15 +53,15 @@ class BlockReader:
         self.chain_id = wanted.chain_id
         self.reorg_depth = wanted.network.reorg_depth
         self.anchor = family.tables[0]
-        self.fetched = 0  # blocks that were handed on
-        self.refused: Counter[str] = Counter()  # answers that did not hold, by endpoint
+        self.fetched = 0  # blocks returned to callers
+        self.refused: Counter[str] = Counter()  # answers that failed the checks, by endpoint
         self._family = family
         self._source = source
         self._wanted = wanted
         self._threads = threads
         self._system = system
         self._whole = False  # whether answers are read with all their keys
-        self._known: set[str] = set()  # endpoints of which an answer was read in full
+        self._sampled_endpoints: set[str] = set()  # at least one answer was read in full
 
     @property
     def unit(self) -> int:
@@ -71,45 +71,45 @@ class BlockReader:
         return await self._source.hashes(span)
 
     async def last_missing(self, span: Span) -> int:
-        """The end of the blocks that nobody has, given that nobody has the first."""
-        missing, there = span.first, span.last + 1
-        while there - missing > 1:
-            middle = (missing + there) // 2
+        """Return the last block that no endpoint has, given that none has the first."""
+        missing, present = span.first, span.last + 1
+        while present - missing > 1:
+            middle = (missing + present) // 2
             try:
                 await self._source.fetch(Span(middle, middle))
             except MissingHistory:
                 missing = middle
             else:
-                there = middle
+                present = middle
         return missing
 
     async def fetch(self, span: Span, edges: Collection[int] = ()) -> Unit:
-        """The blocks of a span; those at the `edges` are read in full."""
+        """Fetch and read the blocks of a span; blocks at the `edges` are read in full."""
         progress = _Progress(span)
         for _ in range(OPINIONS):
             whole = self._whole
-            if progress.refusals > 1:  # once may be a whim; whoever lags behind needs time
+            if progress.refusals > 1:  # one may be an accident; a lagging node needs time
                 await asyncio.sleep(delay(progress.refusals - 1, self._system.chance()))
             avoid = frozenset(progress.suspects)
-            asking = [self._source.fetch(part, avoid=avoid) for part in progress.left.spans]
-            for raws in await together(asking):
+            fetches = [self._source.fetch(part, avoid=avoid) for part in progress.left.spans]
+            for raws in await gather_all(fetches):
                 samples = self._samples(raws, edges)
                 reading = await self._read(raws, samples, whole=whole)
                 self._whole |= reading.has_extra
                 progress.add(raws, samples, reading)
             if self._whole and not whole:
-                progress.start_again()  # with all keys
+                progress.restart()  # with all keys
             elif not progress.left:
                 self.fetched += span.size
-                return progress.unit(self._family, kept=whole)
+                return progress.unit(self._family, has_all_keys=whole)
             else:
                 progress.refusals += 1
                 for height in progress.left:
-                    self._refuse(progress.givers[height], height, progress.findings.get(height))
+                    self._refuse(progress.endpoints[height], height, progress.findings.get(height))
         raise progress.quarantine()
 
     def _refuse(self, endpoint: str, height: int, finding: BadAnswer | None) -> None:
-        """Counts an answer that did not hold against the endpoint that gave it."""
+        """Count a rejected answer against the endpoint that gave it."""
         self.refused[endpoint] += 1
         metrics.REFUSED_ANSWERS.add(1, endpoint)
         log(logging.INFO, "answer_refused", endpoint=endpoint, height=height, error=finding)
@@ -121,8 +121,8 @@ class BlockReader:
         for raw in raws:
             if raw.height % SAMPLE_EVERY == 0 or raw.height in edges:
                 found.add(raw.height)
-            if raw.endpoint not in self._known:
-                self._known.add(raw.endpoint)
+            if raw.endpoint not in self._sampled_endpoints:
+                self._sampled_endpoints.add(raw.endpoint)
                 found.add(raw.height)
         return found
 
@@ -135,7 +135,7 @@ class BlockReader:
 
 @dataclass
 class _Progress:
-    """What has come of a span so far."""
+    """The blocks of a span that were read so far."""
 
     span: Span
     refusals: int = 0
@@ -143,7 +143,7 @@ class _Progress:
     parts: list[Tables] = field(default_factory=list)
     sampled: set[int] = field(default_factory=set)
     suspects: set[str] = field(default_factory=set)
-    givers: dict[int, str] = field(default_factory=dict)
+    endpoints: dict[int, str] = field(default_factory=dict)  # by height, which one answered last
     findings: dict[int, BadAnswer] = field(default_factory=dict)
 
     @property
@@ -151,7 +151,7 @@ class _Progress:
         return RangeSet.of(self.span) - RangeSet.from_members(self.blocks)
 
     def add(self, raws: Sequence[RawBlock], samples: set[int], reading: Reading) -> None:
-        self.givers |= {raw.height: raw.endpoint for raw in raws}
+        self.endpoints |= {raw.height: raw.endpoint for raw in raws}
         self.suspects |= {raw.endpoint for raw in raws if raw.height in reading.refused}
         self.sampled |= samples
         self.findings |= reading.refused
@@ -159,18 +159,18 @@ class _Progress:
         if reading.blocks:
             self.parts.append(reading.tables)
 
-    def start_again(self) -> None:
+    def restart(self) -> None:
         self.blocks, self.parts = {}, []
 
-    def unit(self, family: Family, *, kept: bool) -> Unit:
+    def unit(self, family: Family, *, has_all_keys: bool) -> Unit:
         blocks = [self.blocks[height] for height in range(self.span.first, self.span.last + 1)]
         return Unit(
             self.span,
-            _joined(self.parts, family),
+            _join(self.parts, family),
             [each.hash for each in blocks],
             [each.parent_hash for each in blocks],
             reduce(and_, (each.proof for each in blocks)),
-            kept,
+            has_all_keys,
             max(self.sampled, default=None),
         )
 
@@ -185,8 +185,8 @@ class _Progress:
         )
 
 
-def _joined(parts: Sequence[Mapping[str, pa.Table]], family: Family) -> Tables:
-    """The rows of all parts, in the order of their keys."""
+def _join(parts: Sequence[Mapping[str, pa.Table]], family: Family) -> Tables:
+    """Concatenate the rows of all parts, sorted by their keys."""
     if len(parts) == 1:
         return Tables(parts[0])
     found = {}

@@ -4,11 +4,12 @@
     fetch ─┼─► in order ─► linked ─► batch ─► write ─► progress
     fetch ─┘
 
-While one batch is written the next is fetched. A height is reported only once its batch is
-durable, so whoever takes over resumes after it. Nothing is written that does not link: where two
-blocks do not fit, the chain was reorganised (or a node lied), and `mend` asks again, also for what
-is stored already. However it ends, by an error or because somebody asks it to stop, what arrived
-in order before that is written first, be it less than a batch.
+While one batch is written, the next is fetched. A height is reported only after its batch is
+durable, so a worker that takes over resumes after it. Blocks that do not link are never written:
+when a block's parent hash does not match, the chain was reorganised (or a node lied), and
+`Flow._mend` refetches, including blocks that are already stored. When the run ends, by an error or
+a stop request, the blocks that arrived in order are written first, even if they do not fill a
+batch.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ from gapless.sinks import Batch
 from gapless.telemetry import metrics
 
 MENDINGS = 8
-"""How often one run takes up a chain that changes under its hands."""
+"""How often one run repairs a chain that changes while it is read."""
 
 
 class Units(Protocol):
-    """Where a flow gets its units from."""
+    """The source of a flow's units."""
 
     chain_id: int
     reorg_depth: int
@@ -45,17 +46,17 @@ class Units(Protocol):
 
     @property
     def unit(self) -> int:
-        """How many blocks to ask for at once, by what was learned so far."""
+        """How many blocks to request at once, as learned so far."""
 
     async def fetch(self, span: Span, edges: Collection[int] = ()) -> Unit:
-        """The blocks of a span; those at the `edges` are read with all their keys."""
+        """Fetch the blocks of a span; blocks at the `edges` are read with all their keys."""
 
     async def hashes(self, span: Span) -> dict[int, bytes]:
-        """The hashes that the node has now, of the blocks that it has."""
+        """Return the node's current block hashes; blocks that it lacks are left out."""
 
 
 class Target(Protocol):
-    """What a flow asks of a sink, or of what writes to one."""
+    """What a flow needs from a sink, or from an object that writes to one."""
 
     batch_blocks: int | None
     grid: int | None
@@ -68,16 +69,16 @@ class Target(Protocol):
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is held at a time."""
+    """How much a flow holds in memory at a time."""
 
     batch_blocks: int = 100
     batch_bytes: int = 64 << 20
-    ahead: Callable[[], int] = lambda: 16  # units under way or waiting for their turn
+    ahead: Callable[[], int] = lambda: 16  # units being fetched or waiting for earlier ones
     linked: bool = True  # whether parent links are checked
 
 
 class Flow:
-    """Brings the blocks of a span into a sink, under one fence."""
+    """Writes the blocks of a span to a sink, under one fence."""
 
     def __init__(
         self,
@@ -94,16 +95,16 @@ class Flow:
         self._written = written
         self._stop = stop
         self._sizes = sizes
-        self.writing: Span | None = None  # what the sink is busy with
-        self.at_hand = 0  # blocks that were fetched and are not stored yet
+        self.writing: Span | None = None  # the span that the sink is writing
+        self.unwritten = 0  # blocks that are fetched but not stored yet
         self._next = 0
         self._sampled: int | None = None
-        self._kept = False
+        self._has_all_keys = False
 
     async def run(self, span: Span) -> None:
-        """Writes every block of the span; each batch that is durable is reported.
+        """Write every block of the span, and report each batch once it is durable.
 
-        Raises `StopRequested` if it was stopped before.
+        Raises `StopRequested` if it is stopped before the end.
         """
         self._next = span.first
         mended = 0
@@ -116,17 +117,17 @@ class Flow:
                 if mended > MENDINGS:
                     raise TransientError(f"the chain keeps changing: {seam}") from seam
                 await self._mend(seam)
-            except _Rewind as back:
-                self._next = min(self._next, max(span.first, back.height))
+            except _Rewind as rewind:
+                self._next = min(self._next, max(span.first, rewind.height))
 
     async def _stream(self, span: Span) -> None:
         before: bytes | None = None
         writing: asyncio.Task[None] | None = None
-        self.at_hand = 0  # whatever an earlier stream had is gone with it
+        self.unwritten = 0  # an earlier stream's blocks are gone
         try:
             async with aclosing(self._batches(span)) as batches:
                 async for units in batches:
-                    self._look_for_keys(units)
+                    self._rewind_if_keys_appeared(units)
                     if self._sizes.linked:
                         before = check_units(units, before)
                     batch = batch_of(units, self._units.chain_id, linked=self._sizes.linked)
@@ -138,7 +139,7 @@ class Flow:
                 await writing
 
     async def _batches(self, span: Span) -> AsyncGenerator[list[Unit], None]:
-        """Units in order, as many together as one write takes; the last may be fewer."""
+        """Yield units in order, grouped into batches; the last batch may be smaller."""
         blocks = self._sink.batch_blocks or self._sizes.batch_blocks
         spans = cells(span, blocks, self._sink.grid, lambda: self._units.unit)
         batch: list[Unit] = []
@@ -166,28 +167,28 @@ class Flow:
 
     async def _fetch(self, span: Span, edges: Collection[int]) -> Unit:
         unit = await self._units.fetch(span, edges)
-        self.at_hand += span.size
+        self.unwritten += span.size
         return unit
 
-    def _look_for_keys(self, units: list[Unit]) -> None:
-        """Goes back to the last answer that was read in full, once unknown keys have appeared."""
+    def _rewind_if_keys_appeared(self, units: list[Unit]) -> None:
+        """Go back to the last answer that was read in full when unknown keys first appear."""
         for unit in units:
-            if unit.kept and not self._kept:
-                self._kept = True
+            if unit.has_all_keys and not self._has_all_keys:
+                self._has_all_keys = True
                 if self._sampled is not None and self._sampled < unit.span.first:
                     raise _Rewind(self._sampled + 1)
             if unit.sampled is not None:
                 self._sampled = unit.sampled
 
     async def _store(self, batch: Batch) -> None:
-        assert batch.span.first <= self._next, "a batch that leaves blocks out"
+        assert batch.span.first <= self._next, "the batch skips blocks"
         self.writing = batch.span
         try:
             await self._write(batch)
         finally:
             self.writing = None
         self._next = batch.span.last + 1
-        self.at_hand -= batch.span.size
+        self.unwritten -= batch.span.size
         await self._written(batch.span)
 
     async def _write(self, batch: Batch) -> None:
@@ -196,7 +197,7 @@ class Flow:
                 await self._sink.write(batch, self._fence)
         except FencedOff as newer:
             if not newer.stored:
-                raise TransientError(f"{newer}; it will be taken up again") from newer
+                raise TransientError(f"{newer}; it will be retried") from newer
             left = RangeSet.of(batch.span) - newer.stored
             for span in left.spans:
                 await self._write(cut(batch, span))
@@ -205,7 +206,7 @@ class Flow:
                 metrics.ROWS.add(rows.num_rows, str(batch.chain_id), name)
 
     async def _mend(self, seam: BrokenSeam) -> None:
-        """Writes again what is stored and is no longer so on the chain, all of it at once."""
+        """Rewrite the stored blocks that are no longer on the chain, in one write."""
         depth = self._units.reorg_depth
         window = Span(max(0, seam.height - depth), seam.height + depth)
         anchor = self._units.anchor
@@ -216,11 +217,11 @@ class Flow:
         now = await self._stop.limit(self._units.hashes(window))
         stale = [height for height, hash_ in stored.items() if now.get(height) not in (None, hash_)]
         if not stale:
-            return  # what was about to be written was: it is asked for again
+            return  # the unwritten blocks were stale: they are fetched again
         if stale[0] == window.first > 0:
             raise PermanentError(
                 f"the chain changed more than {depth} blocks below {seam.height:,}: the stored"
-                " blocks there are of another branch",
+                " blocks there belong to another branch",
                 remedy=ReplaceBranch(),
             )
         whole = Span(stale[0], stale[-1])
@@ -235,7 +236,7 @@ class Flow:
 
 
 class _Rewind(Exception):
-    """Go on from this height again."""
+    """Resume from this height again."""
 
     def __init__(self, height: int) -> None:
         super().__init__(height)

@@ -1,8 +1,8 @@
-"""Many at once, one after the other: fetching in parallel, consuming in order.
+"""Fetch in parallel, consume in order.
 
-Work is handed out in ascending order to whoever is free, and results wait for those before them.
-No more are under way or waiting than `ahead` says, whatever the length of the range: that is what
-bounds memory. However it ends, no task is left behind.
+Fetches start in ascending order, and each result waits for those before it. At most `ahead()`
+results are being fetched or waiting, however long the range is; this bounds memory. No task is left
+running at the end, even after an error.
 """
 
 from __future__ import annotations
@@ -24,40 +24,41 @@ async def in_order(
     ahead: Callable[[], int],
     stop: Stop,
 ) -> AsyncGenerator[T, None]:
-    """What `fetch` returns for each span, in their order; close it with `aclosing`.
+    """Yield what `fetch` returns for each span, in order; close it with `aclosing`.
 
-    An error comes when its turn comes, after everything before it. `spans` is asked for the next
-    one only when there is room, so that it can follow what was learned meanwhile. Once a stop is
-    requested nothing new begins, and the results end with those that arrive within its grace.
+    An error is raised in its turn, after all results before it. The next span is taken only when
+    there is room, so that `spans` can adapt to what was learned in the meantime. Once a stop is
+    requested, no new fetch starts, and only the results that arrive within the grace period are
+    yielded.
     """
-    under_way: deque[asyncio.Task[T]] = deque()
-    left = iter(spans)
+    in_flight: deque[asyncio.Task[T]] = deque()
+    remaining = iter(spans)
     more = True
     try:
-        while more or under_way:
-            while more and len(under_way) < ahead():
-                span = None if stop.requested else next(left, None)
+        while more or in_flight:
+            while more and len(in_flight) < ahead():
+                span = None if stop.requested else next(remaining, None)
                 if span is None:
                     more = False
                 else:
                     task = asyncio.create_task(fetch(span), name=f"gapless-fetch-{span}")
-                    under_way.append(task)
-            if under_way:
-                if not await stop.arrival(under_way[0]):
+                    in_flight.append(task)
+            if in_flight:
+                if not await stop.arrival(in_flight[0]):
                     return
-                yield under_way.popleft().result()
+                yield in_flight.popleft().result()
     finally:
-        for task in under_way:
+        for task in in_flight:
             task.cancel()
-        await asyncio.gather(*under_way, return_exceptions=True)
+        await asyncio.gather(*in_flight, return_exceptions=True)
 
 
 def cells(span: Span, batch: int, grid: int | None, unit: Callable[[], int]) -> Iterable[Span]:
-    """Cuts a span into units that neither cross the end of a batch nor leave a crumb before it."""
+    """Cut a span into units of similar size that do not cross the end of a batch."""
     first = span.first
     while first <= span.last:
-        behind = (first - first % grid + grid) if grid else first + batch
-        end = min(span.last, first + batch - 1, behind - 1)
+        next_cell = (first - first % grid + grid) if grid else first + batch
+        end = min(span.last, first + batch - 1, next_cell - 1)
         while first <= end:
             left = end - first + 1
             parts = -(-left // max(1, unit()))

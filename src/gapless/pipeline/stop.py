@@ -1,8 +1,8 @@
-"""A stop that wastes nothing: what was paid for is stored before the run ends.
+"""Stop a run without wasting calls: store the answers that were paid for.
 
-A provider bills every call that was sent. So once somebody asks a run to stop, it asks for nothing
-new, gives the requests in flight a few more seconds, and stores whatever has arrived in order. An
-endpoint that hangs or fails costs those seconds and no more.
+A provider bills every call that is sent. When a run is asked to stop, it sends no new requests,
+gives those in flight a few more seconds, and stores the blocks that arrived in order. An endpoint
+that hangs or fails delays the stop by those seconds at most.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ GRACE = 3.0
 
 
 class Stop:
-    """Whether a run is to stop, and how long what it has begun may still take."""
+    """Tells a run to stop, and limits how long its requests in flight may still take."""
 
     def __init__(self, request: asyncio.Future[None], grace: float = GRACE) -> None:
         """The stop is requested as soon as `request` is done."""
@@ -34,21 +34,21 @@ class Stop:
         return self._request.done()
 
     def check(self) -> None:
-        """Raises if the run is to stop."""
+        """Raise `StopRequested` if a stop is requested."""
         if self.requested:
             raise StopRequested("the run was asked to stop")
 
     async def arrival(self, task: asyncio.Future[Any]) -> bool:
-        """Waits for a task, but not beyond the grace; returns whether it is done."""
+        """Wait for a task, but not beyond the grace period; return whether it is done."""
         if not task.done():
             await asyncio.wait([task, self._request], return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
             await asyncio.wait([task], timeout=self._left())
         return task.done()
 
-    async def limit(self, asking: Coroutine[Any, Any, T]) -> T:
-        """The answer to something that is asked; raises if that outlasts the grace."""
-        task = asyncio.ensure_future(asking)
+    async def limit(self, request: Coroutine[Any, Any, T]) -> T:
+        """Await a request; raise `StopRequested` if it outlasts the grace period."""
+        task = asyncio.ensure_future(request)
         try:
             if not await self.arrival(task):
                 self.check()
@@ -66,7 +66,7 @@ class Stop:
 
 @contextmanager
 def stop_on(requested: Callable[[], Coroutine[Any, Any, None]]) -> Iterator[Stop]:
-    """A stop that is requested once this coroutine returns."""
+    """Yield a `Stop` that is requested once this coroutine returns."""
     request = asyncio.create_task(requested(), name="gapless-stop")
     try:
         yield Stop(request)

@@ -1,7 +1,7 @@
-"""What travels through the pipeline: some consecutive blocks, decoded and checked.
+"""What the pipeline's stages pass on: consecutive blocks, decoded and checked.
 
-The unit of work is a list of blocks, never one: passing single blocks from task to task costs more
-than decoding them.
+The unit of work is a list of blocks, not a single one, because passing single blocks between tasks
+costs more than decoding them.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ _LINKED = frozenset({LINK})
 
 @dataclass(frozen=True)
 class Unit:
-    """Consecutive blocks with their rows, and what was proven of each by itself."""
+    """Consecutive blocks with their rows, and what was proven about each on its own."""
 
     span: Span
     tables: Tables
     hashes: Sequence[bytes]
     parents: Sequence[bytes]
     proof: Proof
-    kept: bool = False  # whether every key of the answers was kept
+    has_all_keys: bool = False  # whether every key of the answers was read
     sampled: int | None = None  # the last height whose answer was read in full
 
     @cached_property
     def size(self) -> int:
-        """Bytes that its rows keep in memory."""
+        """Bytes of memory that its rows use."""
         return sum(table.get_total_buffer_size() for table in self.tables.values())
 
 
 def check_units(units: Sequence[Unit], before: bytes | None) -> bytes | None:
-    """Refuses a block whose parent is not the one before it; returns the hash of the last."""
+    """Check that each block's parent is the block before it; return the last hash."""
     for unit in units:
         if before is not None and unit.parents[0] != before:
             raise _broken(unit.span.first - 1)
@@ -58,7 +58,7 @@ def _broken(height: int) -> BrokenSeam:
 
 
 def batch_of(units: Sequence[Unit], chain_id: int, *, linked: bool) -> Batch:
-    """The units, one after the other, as they are written."""
+    """Combine consecutive units into one batch."""
     proof = units[0].proof
     for unit in units[1:]:
         proof &= unit.proof
@@ -73,7 +73,7 @@ def batch_of(units: Sequence[Unit], chain_id: int, *, linked: bool) -> Batch:
 
 
 def cut(batch: Batch, span: Span) -> Batch:
-    """The part of a batch within a span."""
+    """Return the part of a batch within a span."""
     tables = {}
     for name, table in batch.tables.items():
         height = table["block_number"]

@@ -1,21 +1,21 @@
-"""JSON-RPC over HTTP, from one or several providers, none of which is to be trusted to answer.
+"""JSON-RPC over HTTP, from one or more providers, none of which is reliable.
 
-pool        what callers use: `ask`, and the counts
-registry    the endpoints of a process by URL, which all its pools share
-contact     first contact, while a person waits: who can be used, or why not
-standing    whether an endpoint is down, and what it has done
-choice      which endpoint is next, how long to wait for it, or why none will do
-pending     one `ask` on its way: what it has, what failed, its patience
-exchange    one request and what its answer teaches
-endpoint    one provider: its secret URL, and everything learned about it
-limits      how much at once, learned by trying (pure); `gate` holds requests to it
-pace        how many calls a second, learned by trying (pure)
-offer       which methods and which history (pure); `survey` finds out about the latter
-envelope    requests and answers as bytes
-http        bytes to a provider and back
-profile     what was learned, to be kept until the next start
-queries     what a pool asks by itself, in the words of one kind of node
-provider_errors  what a refusal means, by its words
+pool             the interface for callers: `ask`, and the counts
+registry         the endpoints of a process by URL, shared by all its pools
+contact          first contact, while a user waits: which endpoints are usable, and why not
+standing         whether an endpoint is down, and what it has served
+choice           which endpoint to ask next, how long to wait for it, or why none is usable
+pending          one `ask` in progress: its results, failures and remaining patience
+exchange         one request, and what its answer teaches about limits
+endpoint         one provider: its secret URL, and everything learned about it
+limits           how much to send at once, learned by trying (pure); `gate` enforces it
+pace             how many calls per second, learned by trying (pure)
+offer            which methods and which history (pure); `survey` finds out about the history
+envelope         requests and answers as bytes
+http             bytes to a provider and back
+profile          what was learned, saved for the next start
+queries          what a pool asks on its own, as one kind of node expects it
+provider_errors  what an error message of a provider means
 """
 
 from gapless.providers.contact import Absent

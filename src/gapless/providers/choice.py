@@ -1,9 +1,8 @@
-"""Which endpoint is asked next, and how long to wait for it; or why none will do.
+"""Choose the endpoint to ask next and how long to wait for it, or report why none is usable.
 
-An endpoint that lacks a method or the history is out of the question, and so is one that has said
-too often that it lacks this very block. One that is to be avoided is
-used only when there is no other. Among the rest, whoever is not behind the height, then whoever
-is free first, then whoever has the least to do.
+An endpoint is not eligible if it lacks a method or the history, or has reported this block missing
+too often. An endpoint to avoid is used only when there is no other. Among the others, the order is:
+those that have reached the height, then those that are free first, then the least loaded.
 """
 
 from __future__ import annotations
@@ -18,20 +17,20 @@ from gapless.providers.pending import PendingAsk
 from gapless.providers.provider_errors import Reaction, Refusal
 from gapless.providers.refused import Refused
 
-_ELSEWHERE_AT_MOST = 4  # times that each endpoint is asked for a block that it says is gone
+_ELSEWHERE_AT_MOST = 4  # how often each endpoint is asked for a block that it reports missing
 
 
 class Choice(NamedTuple):
     endpoint: Endpoint
     wait: float  # seconds; then choose again
-    fresh: bool  # over a connection of its own
+    fresh: bool  # whether to use a new connection
 
 
 def choose(endpoints: Sequence[Endpoint], pending: PendingAsk, now: float) -> Choice:
-    """The endpoint to ask; raises if there is none, or none within the patience."""
+    """Return the endpoint to ask; raise if there is none, or none within the patience."""
     reaching = [each for each in endpoints if _reaches(each, pending, now)]
     able = [each for each in reaching if not each.offer.lacks(pending.methods, now)]
-    if not able:  # whoever reaches so far back can still be asked in another way
+    if not able:  # endpoints that have the history can still be asked with another method
         raise _no_method(pending) if reaching else _no_history(endpoints, pending, now)
     others = [each for each in able if each.name not in pending.avoid]
     for candidates in filter(None, (others, able)):
@@ -45,9 +44,9 @@ def choose(endpoints: Sequence[Endpoint], pending: PendingAsk, now: float) -> Ch
 
 
 def unavailable(endpoints: Sequence[Endpoint], pending: PendingAsk) -> Unavailable:
-    told = ", ".join(f"`{each.name}` ({each.trouble or 'resting'})" for each in endpoints)
+    reasons = ", ".join(f"`{each.name}` ({each.trouble or 'resting'})" for each in endpoints)
     return Unavailable(
-        f"no endpoint answers {pending}: {told}",
+        f"no endpoint answers {pending}: {reasons}",
         remedy=ExamineEndpoint(),
     )
 
@@ -74,7 +73,7 @@ def _rank(
 
 
 def _doubtful(endpoint: Endpoint, pending: PendingAsk, now: float) -> bool:
-    """It may not have what is asked for: known too low a head, or nothing so far below."""
+    """Whether it may lack the blocks: its head is too low, or it had nothing this far back."""
     if pending.heights is None:
         return False
     if endpoint.is_below(pending.heights.last, now) or pending.elsewheres[endpoint.name]:
@@ -88,7 +87,7 @@ def _wait(endpoint: Endpoint, pending: PendingAsk, now: float) -> float:
 
 def _no_method(pending: PendingAsk) -> Refused:
     return Refused(
-        f"no endpoint has all of {', '.join(sorted(pending.methods))}",
+        f"no endpoint supports all of {', '.join(sorted(pending.methods))}",
         Refusal(Reaction.OTHER_METHOD),
     )
 
@@ -98,14 +97,14 @@ def _no_history(endpoints: Sequence[Endpoint], pending: PendingAsk, now: float) 
     first = pending.heights.first
     begins = {each.name: each.offer.earliest(pending.methods, now) for each in endpoints}
     height = first if min(begins.values()) > first or pending.gone is None else pending.gone
-    told = ", ".join(
-        f"`{each.name}` has none below {begins[each.name]:,}"
+    reasons = ", ".join(
+        f"`{each.name}` has no blocks below {begins[each.name]:,}"
         if begins[each.name] > first
         else f"`{each.name}` refuses it ({each.trouble})"
         for each in endpoints
     )
     return MissingHistory(
-        f"no endpoint has block {height:,}: {told}",
+        f"no endpoint has block {height:,}: {reasons}",
         height=height,
         hint="use an archive endpoint for blocks this old",
     )

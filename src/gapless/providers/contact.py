@@ -1,8 +1,8 @@
-"""First contact with endpoints, while a person waits for it.
+"""First contact with endpoints, while a user waits for it.
 
-What cannot get better by waiting (a denied key, a refused port, a host that nobody knows) is told
-at once, with a question that leads to its cause. A slow endpoint is not an absent one: as long as
-no other endpoint has answered, it may take all the time that a request may take.
+Failures that waiting does not fix (a denied key, a refused connection, an unknown host) are
+reported at once, with a question that points to the cause. A slow endpoint is not an absent one:
+until another endpoint has answered, it may take as long as any request.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TLS_HINT = "Does this port expect `https://`?"
 
 
 class Absent(NamedTuple):
-    """An endpoint that cannot be used for now, why, and what may be the cause."""
+    """An endpoint that cannot be used for now, what happened, and a hint at the cause."""
 
     endpoint: str
     trouble: str
@@ -28,13 +28,13 @@ class Absent(NamedTuple):
 
 
 Contacts = Mapping[str, Coroutine[Any, Any, Absent | None]]
-"""By the endpoint's name, what makes contact with it."""
+"""By endpoint name, a coroutine that contacts it and returns why it is absent, if it is."""
 
 
 async def meet(contacts: Contacts, patience: float) -> list[Absent]:
-    """The endpoints that are absent; raises if all are.
+    """Return the endpoints that are absent; raise `Unavailable` if all are.
 
-    Once one endpoint has answered, the others get no more than the patience.
+    Once one endpoint has answered, the others may take no longer than the patience.
     """
     tasks = {asyncio.create_task(contact): name for name, contact in contacts.items()}
     try:
@@ -51,14 +51,14 @@ async def meet(contacts: Contacts, patience: float) -> list[Absent]:
             task.cancel()
         await asyncio.wait(tasks)
     if len(found) == len(tasks):
-        raise nobody(found)
+        raise all_absent(found)
     return found
 
 
-def nobody(absent: Sequence[Absent]) -> Unavailable:
-    """No endpoint can be used."""
+def all_absent(absent: Sequence[Absent]) -> Unavailable:
+    """Build the error for the case that no endpoint can be used."""
     if len(absent) == 1:
         return Unavailable(str(absent[0]), hint=absent[0].hint or None)
-    told = ", ".join(f"`{each.endpoint}` ({each.trouble})" for each in absent)
+    reasons = ", ".join(f"`{each.endpoint}` ({each.trouble})" for each in absent)
     hints = " ".join(f"`{each.endpoint}`: {each.hint}" for each in absent if each.hint)
-    return Unavailable(f"no endpoint can be used: {told}", hint=hints or None)
+    return Unavailable(f"no endpoint can be used: {reasons}", hint=hints or None)

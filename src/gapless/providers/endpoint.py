@@ -1,8 +1,8 @@
-"""One provider: where it is, how much it takes, and what was learned about it.
+"""One provider: its URL, its limits, and what was learned about it.
 
-Everything learned is forgotten after `PROBE_AFTER` seconds and so tried again, no matter how many
-processes have passed it on in between. The URL is a secret: it leaves this module only towards
-`http`, and a provider that repeats a part of it in its own words has it struck out.
+Everything learned expires after `PROBE_AFTER` seconds and is then tried again, no matter how many
+processes have passed it on in between. The URL is a secret: only `http` receives it, and parts of
+it that a provider repeats in an error message are redacted.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from gapless.system import SYSTEM, System
 
 FIRST_BATCH, LARGEST_BATCH = 20, 100  # calls
 MOST_BYTES, LEAST_BYTES = 16 << 20, 1 << 20
-LONGEST_REST = 300.0  # seconds, whatever a provider says; then it is asked again
+LONGEST_REST = 300.0  # seconds, even if a provider asks for more; then it is tried again
 _QUOTA_REST = 300.0
 _DENIED_REST = (5.0, 300.0)  # after the first denial in a row, and at most
 _FAILED_REST = (0.2, 10.0)
 _HEAD_HOLDS = 10.0  # seconds
-_BAD_STREAK = 3  # failures in a row that speak against the endpoint, not against a call
+_BAD_STREAK = 3  # consecutive failures that count against the endpoint rather than a call
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class EndpointSpec:
-    """A provider by name, its URL, and the calls per second that it may be asked."""
+    """A provider's name, its URL, and the most calls per second to send to it."""
 
     name: str
     url: str = field(repr=False)
     rps: float | None = None
-    profile: str = field(default="", repr=False)  # what its profile is kept as, if not its name
+    profile: str = field(default="", repr=False)  # the key of its profile, if not its name
 
     @property
     def key(self) -> str:
-        """What its profile is kept as."""
+        """The key under which its profile is saved."""
         return self.profile or self.name
 
     def __post_init__(self) -> None:
@@ -68,12 +68,12 @@ class EndpointSpec:
         return Secrets([self.url])
 
     def redacted(self, text: str) -> str:
-        """The text without anything that only the URL knows."""
+        """Return the text without the secret parts of the URL."""
         return self._secrets.struck(text)
 
 
 class Endpoint:
-    """What is known of a provider at this moment."""
+    """The current knowledge about a provider."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Endpoint:
         self.calls = Cap(FIRST_BATCH, LARGEST_BATCH)
         self.bytes = Cap(MOST_BYTES, MOST_BYTES, LEAST_BYTES)
         self.pacer = Pacer(spec.rps)
-        self.turn = Gate(lambda: 1)  # whoever is inside is the next to send
+        self.turn = Gate(lambda: 1)  # the request inside is the next to be sent
         self.offer = Offer()
         self.chain_id: int | None = None
         self.answers = 0  # requests that brought results
@@ -97,10 +97,10 @@ class Endpoint:
         self._chance = system.chance
         self._rests_until = -inf
         self._limited = Rest()
-        self._streaks: dict[Reaction, int] = {}  # of the same trouble, without a success
+        self._streaks: dict[Reaction, int] = {}  # consecutive failures of a kind
         self._failed_at = -inf
         self._head = (0, -inf)
-        self._epoch = system.wall_clock() - now  # what to add to a moment, for the time on the wall
+        self._epoch = system.wall_clock() - now  # offset from monotonic to wall-clock time
         self._restore(known, now)
 
     @property
@@ -109,35 +109,35 @@ class Endpoint:
 
     @property
     def trouble(self) -> str:
-        """The last one, in words that may be shown."""
+        """The last failure, redacted so that it can be shown."""
         return self._trouble
 
     @trouble.setter
-    def trouble(self, words: str) -> None:
-        self._trouble = self.spec.redacted(words)
+    def trouble(self, message: str) -> None:
+        self._trouble = self.spec.redacted(message)
 
     @property
     def load(self) -> float:
-        """How busy it is: the share of its places that would be taken with one more."""
+        """The share of its request slots that would be in use with one more request."""
         return (self.gate.inside + self.gate.waiting + 1) / self.concurrency.allowed
 
     def ready_at(self) -> float:
-        """When it may be asked again; the past, if nothing stands against it."""
+        """When it may be asked again; a time in the past if it may be asked now."""
         return self._rests_until
 
     def is_below(self, height: int, now: float) -> bool:
-        """Whether its head was lower just now; an older one says nothing any more."""
-        head, heard_at = self._head
-        return head < height and now - heard_at < _HEAD_HOLDS
+        """Whether its head was recently below a height; an outdated head proves nothing."""
+        head, seen_at = self._head
+        return head < height and now - seen_at < _HEAD_HOLDS
 
-    def heard_of_head(self, height: int, now: float) -> None:
+    def record_head(self, height: int, now: float) -> None:
         self._head = (height, now)
 
     def largest_batch(self) -> int:
         return min(self.calls.value, self.pacer.largest or LARGEST_BATCH)
 
     def answered(self, *, limited: bool) -> None:
-        """A request brought results, be it that some calls were above a rate limit."""
+        """Record a request that returned results; some calls may have hit a rate limit."""
         self.answers += 1
         self._streaks.clear()
         self._limited.succeeded(partly=limited)
@@ -146,9 +146,9 @@ class Endpoint:
             self.gate.admit()
 
     def refused(self, error: CallError, sent_at: float, now: float) -> None:
-        """Learns from a refusal what concerns the endpoint as a whole."""
+        """Learn from a refusal what applies to the endpoint as a whole."""
         refusal = error.refusal
-        self.trouble = error.words
+        self.trouble = error.message
         match refusal.reaction:
             case Reaction.SLOW_DOWN:
                 self.rest(now, refusal.wait_seconds or 0)
@@ -162,19 +162,19 @@ class Endpoint:
                 self.failed(self.trouble, sent_at, now, refusal.wait_seconds)
 
     def failed(self, trouble: str, sent_at: float, now: float, wait: float | None = None) -> None:
-        """It did not answer, or has trouble of its own."""
+        """Record that it did not answer, or reported an internal failure."""
         self.trouble = trouble
         if wait is not None:
             self.rest(now, wait)
         if sent_at < self._failed_at:
-            return  # it left with the one whose failure was counted
+            return  # sent before the last counted failure: both count as one
         self._failed_at = now
         if self._count(Reaction.AGAIN) >= _BAD_STREAK:
             failures = self._streaks[Reaction.AGAIN] - _BAD_STREAK + 1
             self.rest(now, delay(failures, self._chance(), *_FAILED_REST))
 
     def shrank(self, trouble: str) -> None:
-        """Its failures may be due to the size of requests: smaller ones are tried at once."""
+        """Reset its failures: the request size may be the cause, so smaller ones follow at once."""
         self.trouble = trouble
         self._streaks.pop(Reaction.AGAIN, None)
 
@@ -200,7 +200,7 @@ class Endpoint:
         return None if value is None else Learned(value, at + self._epoch)
 
     def _restore(self, known: Profile, now: float) -> None:
-        """Takes up what an earlier process learned, unless it is too old by now."""
+        """Restore what an earlier process learned, unless it has expired."""
 
         def moment(learned_at: float) -> float | None:
             at = learned_at - self._epoch

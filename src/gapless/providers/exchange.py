@@ -1,8 +1,8 @@
-"""One request to one endpoint, and what its answer teaches about the endpoint's limits.
+"""Send one request to one endpoint, and learn the endpoint's limits from its answer.
 
-Invariant: whoever gets an answer from here need not think about batches or rates any more. A
-refusal that cannot be laid on a single call becomes "smaller batch", until it can. A batch that
-fails as a whole, for whatever reason, is tried again in the same size once; then in smaller ones.
+Invariant: callers do not have to handle batch sizes or rates. A refusal that cannot be attributed
+to a single call becomes "smaller batch" until it can. A batch that fails as a whole, for any
+reason, is retried once in the same size and then in smaller ones.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from gapless.providers.envelope import (
     Call,
     CallError,
     Unreadable,
+    encode,
     read,
-    written,
 )
-from gapless.providers.http import Http, Response, TransportFailure, unpacked
+from gapless.providers.http import Http, Response, TransportFailure, decompressed
 from gapless.providers.provider_errors import Reaction, Refusal
 from gapless.providers.tally import Tally, measured
 
 _TINY = 32 << 10  # bytes, below which a thread costs more than it saves
 _SHARE = 0.2  # of a new size in the running mean
-# In a batch, nobody knows which call a lone refusal of these kinds means.
-_NOT_OF_A_BATCH = frozenset(
+# A single refusal of one of these kinds does not say which call of the batch it refers to.
+_AMBIGUOUS_IN_BATCH = frozenset(
     {
         *(Reaction.SMALLER_RANGE, Reaction.OTHER_METHOD, Reaction.ELSEWHERE),
         *(Reaction.LATER, Reaction.ABSENT, Reaction.GIVE_UP),
@@ -39,7 +39,7 @@ _NOT_OF_A_BATCH = frozenset(
 
 
 class Exchange:
-    """Sends batches and learns from what comes back."""
+    """Sends batches and learns from the answers."""
 
     def __init__(
         self, http: Http, threads: Executor, tally: Tally, clock: Callable[[], float]
@@ -52,7 +52,7 @@ class Exchange:
         return self._sizes.get(call.kind, 0.0)
 
     def batches(self, endpoint: Endpoint, calls: Mapping[int, Call]) -> Iterator[dict[int, Call]]:
-        """The calls in as few requests as the endpoint takes."""
+        """Split the calls into as few requests as the endpoint accepts."""
         batch: dict[int, Call] = {}
         expected = 0.0
         for at, call in calls.items():
@@ -69,19 +69,19 @@ class Exchange:
     async def send(
         self, endpoint: Endpoint, batch: Mapping[int, Call], sent: set[int], *, fresh: bool
     ) -> BatchReply:
-        """What an endpoint has to say; nothing, if it rests or takes only less by now."""
+        """Send a batch; the reply is empty if the endpoint now rests or takes only less."""
         async with endpoint.gate:
-            sent_at = await self._turn(endpoint, len(batch))
+            sent_at = await self._wait_for_turn(endpoint, len(batch))
             if sent_at is None:
                 return BatchReply()
             self.tally.count(endpoint.name, batch, sent)
             with measured(endpoint.name, batch) as request:
-                reply = request.reply = await self._asked(endpoint, batch, sent_at, fresh=fresh)
+                reply = request.reply = await self._post(endpoint, batch, sent_at, fresh=fresh)
             reply.seconds = self._clock() - sent_at
             return reply
 
-    async def _turn(self, endpoint: Endpoint, calls: int) -> float | None:
-        """Waits until so many calls may go out, and tells when; None: not like this any more."""
+    async def _wait_for_turn(self, endpoint: Endpoint, calls: int) -> float | None:
+        """Wait until the calls may be sent and return the time; None if they no longer may."""
         async with endpoint.turn:
             wait = endpoint.pacer.wait(self._clock())
             if wait > 0:
@@ -92,12 +92,12 @@ class Exchange:
             endpoint.pacer.take(calls, now)
             return now
 
-    async def _asked(
+    async def _post(
         self, endpoint: Endpoint, batch: Mapping[int, Call], sent_at: float, *, fresh: bool
     ) -> BatchReply:
         try:
             response = await self._http.post(
-                endpoint.spec.url, written(batch), calls=len(batch), fresh=fresh
+                endpoint.spec.url, encode(batch), calls=len(batch), fresh=fresh
             )
             reply = await self._read(response, batch.keys())
         except (TransportFailure, Unreadable) as trouble:
@@ -107,12 +107,12 @@ class Exchange:
 
     async def _read(self, response: Response, ids: Collection[int]) -> BatchReply:
         if len(response.body) < _TINY:
-            reply = _heard(response, ids)
+            reply = _decode(response, ids)
         else:
             loop = asyncio.get_running_loop()
-            reply = await loop.run_in_executor(self._threads, _heard, response, ids)
+            reply = await loop.run_in_executor(self._threads, _decode, response, ids)
         reply.errors = [
-            _assign_blame(_told_to_wait(each, response.retry_after), ids) for each in reply.errors
+            _attribute(_with_retry_after(each, response.retry_after), ids) for each in reply.errors
         ]
         for each in [each for each in reply.errors if _is_absent(each)]:
             assert each.call is not None
@@ -126,16 +126,16 @@ class Exchange:
     def _failed(
         self, endpoint: Endpoint, trouble: Exception, calls: int, sent_at: float
     ) -> BatchReply:
-        words, sent = str(trouble), not isinstance(trouble, TransportFailure) or trouble.sent
+        message, sent = str(trouble), not isinstance(trouble, TransportFailure) or trouble.sent
         hint = trouble.hint if isinstance(trouble, TransportFailure) else NOT_A_NODE
         lasting = isinstance(trouble, TransportFailure) and bool(hint)
         if isinstance(trouble, TransportFailure) and trouble.slow:
             endpoint.calls.shrink(calls)
         elif sent and not lasting and endpoint.calls.failed(calls):
-            endpoint.shrank(words)
-            return BatchReply(errors=[CallError(Refusal(Reaction.SMALLER_BATCH), words)])
-        endpoint.failed(words, sent_at, self._clock())
-        error = CallError(Refusal(Reaction.AGAIN), words, unreachable=lasting, hint=hint)
+            endpoint.shrank(message)
+            return BatchReply(errors=[CallError(Refusal(Reaction.SMALLER_BATCH), message)])
+        endpoint.failed(message, sent_at, self._clock())
+        error = CallError(Refusal(Reaction.AGAIN), message, unreachable=lasting, hint=hint)
         return BatchReply(errors=[error])
 
     def _learn(
@@ -146,9 +146,9 @@ class Exchange:
         if not reply.results and not declined:
             self._shrink(endpoint, calls, reply)
         reactions = {error.refusal.reaction for error in reply.errors}
-        endpoint.pacer.record(len(reply.results), _too_many(reply, calls), now)
+        endpoint.pacer.record(len(reply.results), _rate_limited(reply, calls), now)
         if reply.results:
-            endpoint.calls.held_in_part()
+            endpoint.calls.answered_in_part()
             endpoint.answered(limited=Reaction.SLOW_DOWN in reactions)
         if any(error.too_large for error in reply.errors):
             endpoint.calls.shrink(calls)
@@ -162,13 +162,13 @@ class Exchange:
                     endpoint.calls.refused(calls, now, error.refusal.most)
             elif not (reaction is Reaction.AGAIN and reply.results):
                 endpoint.refused(error, sent_at, now)
-        total = self._weigh(batch, reply)
+        total = self._record_sizes(batch, reply)
         if not reactions:
             endpoint.calls.confirm(calls, now)
             endpoint.bytes.confirm(total, now)
 
     def _shrink(self, endpoint: Endpoint, calls: int, reply: BatchReply) -> None:
-        """A batch failed as a whole, and perhaps only because it is one."""
+        """Handle a batch that failed as a whole, perhaps because of its size."""
         reactions = {error.refusal.reaction for error in reply.errors}
         limited = Reaction.SLOW_DOWN in reactions
         if not (limited or Reaction.AGAIN in reactions):
@@ -177,14 +177,14 @@ class Exchange:
             return
         for at, each in enumerate(reply.errors):
             if each.refusal.reaction is Reaction.AGAIN:
-                endpoint.shrank(each.words)
+                endpoint.shrank(each.message)
                 smaller = Refusal(Reaction.SMALLER_BATCH, recognized=False)
                 reply.errors[at] = replace(each, refusal=smaller)
 
     def _declined(
         self, endpoint: Endpoint, batch: Mapping[int, Call], reply: BatchReply, sent_at: float
     ) -> bool:
-        """Whether it was methods that were refused, rather than the batch: others are answered."""
+        """Whether methods were refused rather than the batch, as other methods are answered."""
         now = self._clock()
         about_blocks = {batch[at].method for at in reply.results if batch[at].height is not None}
         endpoint.offer.answered(about_blocks, now)
@@ -199,8 +199,8 @@ class Exchange:
             endpoint.offer.declined(method, sent_at, now)
         return bool(declined) and len(batch) > 1
 
-    def _weigh(self, batch: Mapping[int, Call], reply: BatchReply) -> int:
-        """The bytes of all results; each kind's mean moves towards its own."""
+    def _record_sizes(self, batch: Mapping[int, Call], reply: BatchReply) -> int:
+        """Return the bytes of all results, and update the mean size of each kind of call."""
         total = 0
         for at, result in reply.results.items():
             kind, size = batch[at].kind, memoryview(result).nbytes
@@ -210,18 +210,18 @@ class Exchange:
         return total
 
 
-def _heard(response: Response, ids: Collection[int]) -> BatchReply:
-    return read(unpacked(response), response.status, ids)
+def _decode(response: Response, ids: Collection[int]) -> BatchReply:
+    return read(decompressed(response), response.status, ids)
 
 
-def _told_to_wait(error: CallError, seconds: float | None) -> CallError:
+def _with_retry_after(error: CallError, seconds: float | None) -> CallError:
     if seconds is None:
         return error
     return replace(error, refusal=replace(error.refusal, wait_seconds=seconds))
 
 
-def _too_many(reply: BatchReply, calls: int) -> int:
-    """How many calls were refused because of a rate limit."""
+def _rate_limited(reply: BatchReply, calls: int) -> int:
+    """Return how many calls were refused because of a rate limit."""
     limited = [each for each in reply.errors if each.refusal.reaction is Reaction.SLOW_DOWN]
     return calls if any(each.call is None for each in limited) else len(limited)
 
@@ -230,11 +230,11 @@ def _is_absent(error: CallError) -> bool:
     return error.call is not None and error.refusal.reaction is Reaction.ABSENT
 
 
-def _assign_blame(error: CallError, ids: Collection[int]) -> CallError:
-    """The error laid where it belongs: on a call, or on the size of the batch."""
+def _attribute(error: CallError, ids: Collection[int]) -> CallError:
+    """Attribute the error to a call, or to the size of the batch."""
     refusal = error.refusal
     if len(ids) == 1:
-        if refusal.reaction is Reaction.SMALLER_BATCH:  # there is no smaller one
+        if refusal.reaction is Reaction.SMALLER_BATCH:  # it cannot be smaller
             refusal = Refusal(Reaction.AGAIN)
         return replace(error, call=next(iter(ids)), refusal=refusal)
     if error.denied:  # if the key were wrong, single calls would be denied as well
@@ -242,7 +242,7 @@ def _assign_blame(error: CallError, ids: Collection[int]) -> CallError:
     too_large = refusal.reaction is Reaction.SMALLER_RANGE and not (
         error.call is not None and (refusal.most or refusal.suggested)
     )
-    if too_large or (error.call is None and refusal.reaction in _NOT_OF_A_BATCH):
+    if too_large or (error.call is None and refusal.reaction in _AMBIGUOUS_IN_BATCH):
         refusal = Refusal(Reaction.SMALLER_BATCH)
         return replace(error, refusal=refusal, too_large=too_large)
     return error

@@ -1,8 +1,8 @@
-"""Lets so many in at once, first come first served, while the limit itself moves.
+"""A semaphore with a variable limit, first come, first served.
 
-Invariant: never more inside than the limit was when the last one entered; nobody overtakes.
-A lowered limit is reached as those inside leave. Somebody who is cancelled in the queue, even at
-the very moment of being let in, takes no place with them.
+Invariant: the number of tasks inside never exceeds the limit at the time the last one entered, and
+tasks enter in order. A lowered limit is reached as tasks leave. A task that is cancelled while it
+waits, even at the moment it is admitted, does not use up a slot.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 
 class Gate:
-    """`async with gate:` waits for a place and gives it back."""
+    """`async with gate:` waits for a slot and releases it."""
 
     def __init__(self, limit: Callable[[], int]) -> None:
         self._limit = limit
@@ -33,7 +33,7 @@ class Gate:
         try:
             await turn
         except asyncio.CancelledError:
-            if not turn.cancelled():  # let in at the same moment: the place goes on
+            if not turn.cancelled():  # admitted at the same moment: release the slot
                 self._leave()
             raise
 
@@ -41,7 +41,7 @@ class Gate:
         self._leave()
 
     def admit(self) -> None:
-        """Lets in whom the limit has room for."""
+        """Admit waiting tasks up to the limit."""
         while self._queue and self.inside < self._limit():
             turn = self._queue.popleft()
             if not turn.cancelled():

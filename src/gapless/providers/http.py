@@ -1,8 +1,8 @@
-"""Bytes to a provider and back, over connections that are kept.
+"""Send bytes to a provider and receive its answer, over persistent connections.
 
-Nothing else knows the URL: whatever goes wrong is a `TransportFailure`, in words without it. Bodies
-are unpacked here by isal, twice as fast as the client's own way, and off the event loop. A body
-without end, packed or not, is given up before it fills the memory.
+Every failure is a `TransportFailure` whose message does not contain the URL. Bodies are
+decompressed by isal, off the event loop and twice as fast as by the HTTP client. An endless body,
+compressed or not, is abandoned before it fills the memory.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _HEADERS = {
     "User-Agent": "gapless",
 }
 MOST_BYTES = 512 << 20  # of a body; the largest known block has 21 MB of receipts
-_GZIP = 31  # window bits that stand for it
-_CALLS_PER_READ = 100  # a batch so large gets twice the time
+_GZIP = 31  # window bits that select gzip
+_CALLS_PER_READ = 100  # a batch of this size gets twice the time
 _TLS_PATIENCE = 1.0  # seconds
 _TOO_LARGE = f"the answer is larger than {MOST_BYTES >> 20} MiB"
 
@@ -43,19 +43,19 @@ class Timeouts:
 
 
 class TransportFailure(Exception):
-    """No answer, or half of one: it is the connection's fault, or the node's."""
+    """No answer or an incomplete one, because of the connection or the node."""
 
     def __init__(
-        self, words: str, *, slow: bool = False, sent: bool = True, hint: str = ""
+        self, message: str, *, slow: bool = False, sent: bool = True, hint: str = ""
     ) -> None:
-        super().__init__(words)
+        super().__init__(message)
         self.slow = slow  # there was no answer in time
-        self.sent = sent  # a connection was made, so the size of the request may be to blame
-        self.hint = hint  # what may be the cause, if asking again soon will not help
+        self.sent = sent  # a connection was made, so the size of the request may be the cause
+        self.hint = hint  # the likely cause, if a retry in the near future will fail as well
 
 
 class Response(NamedTuple):
-    """An HTTP response, its body still packed."""
+    """An HTTP response with its body still compressed."""
 
     status: int
     body: bytes
@@ -84,7 +84,7 @@ class Http:
         await self._fresh.close()
 
     async def post(self, url: str, body: bytes, *, calls: int, fresh: bool) -> Response:
-        """The response to a request; `fresh` asks over a connection of its own."""
+        """Send a request and return the response; `fresh` uses a new connection."""
         timeout = aiohttp.ClientTimeout(
             total=self._timeouts.connect + self._timeouts.read * (1 + calls / _CALLS_PER_READ),
             sock_connect=self._timeouts.connect,
@@ -104,16 +104,16 @@ class Http:
         return Response(response.status, packed, encoding, _retry_after(headers))
 
     async def speaks_tls(self, url: str) -> bool:
-        """Whether the port of a plain URL takes secure connections; nothing is sent over one."""
+        """Whether the port of an `http://` URL accepts TLS; no request is sent over it."""
         parts = urlsplit(url)
         if parts.scheme != "http" or parts.hostname is None:
             return False
-        anyone = ssl.create_default_context()
-        anyone.check_hostname, anyone.verify_mode = False, ssl.CERT_NONE
+        unverified = ssl.create_default_context()
+        unverified.check_hostname, unverified.verify_mode = False, ssl.CERT_NONE
         port = parts.port or 80
         try:
             async with asyncio.timeout(_TLS_PATIENCE):
-                _, writer = await asyncio.open_connection(parts.hostname, port, ssl=anyone)
+                _, writer = await asyncio.open_connection(parts.hostname, port, ssl=unverified)
         except (OSError, TimeoutError):
             return False
         writer.close()
@@ -124,12 +124,12 @@ class Http:
         return aiohttp.ClientSession(connector=connector, auto_decompress=False, headers=_HEADERS)
 
 
-def unpacked(response: Response) -> bytes:
-    """The body as the node wrote it."""
+def decompressed(response: Response) -> bytes:
+    """Return the decompressed body."""
     if response.encoding in ("", "identity"):
         return response.body
     if response.encoding != "gzip":
-        raise TransportFailure("the answer is packed in a way that was not asked for")
+        raise TransportFailure("the answer has an unsupported content encoding")
     try:
         return _gunzip(response.body)
     except isal_zlib.error as error:  # type: ignore[misc]
@@ -148,7 +148,7 @@ async def _read(stream: aiohttp.StreamReader) -> bytes:
 
 
 def _gunzip(packed: bytes) -> bytes:
-    """What one or several gzip members hold."""
+    """Decompress one or more gzip members."""
     pieces: list[bytes] = []
     left = MOST_BYTES + 1
     while packed:
@@ -164,24 +164,22 @@ def _gunzip(packed: bytes) -> bytes:
 
 
 def _trouble(error: Exception) -> TransportFailure:
-    """What happened, by kind: the client's own words may hold the URL."""
+    """Describe an error by its kind: the client's own message may contain the URL."""
     match error:
         case aiohttp.ClientConnectorDNSError():
-            return TransportFailure(
-                "the host is not known", hint="Is the host name spelled correctly?"
-            )
+            return TransportFailure("unknown host", hint="Is the host name spelled correctly?")
         case aiohttp.ClientConnectorCertificateError():
             return TransportFailure(
-                "its certificate is not valid", hint="Is this the name of its host?"
+                "invalid TLS certificate", hint="Is the certificate issued for this host name?"
             )
         case aiohttp.ClientSSLError():
-            return TransportFailure("no secure connection", hint="Does this port expect `http://`?")
+            return TransportFailure("TLS handshake failed", hint="Does this port expect `http://`?")
         case ValueError():
-            return TransportFailure("the URL cannot be used", hint="Is the URL complete?")
+            return TransportFailure("invalid URL", hint="Is the URL complete?")
         case aiohttp.ClientConnectorError(os_error=OSError(errno=int(number))):
             hint = "Is a node running at this address?" if number == errno.ECONNREFUSED else ""
-            words = f"no connection ({os.strerror(number).lower()})"
-            return TransportFailure(words, sent=False, hint=hint)
+            message = f"no connection ({os.strerror(number).lower()})"
+            return TransportFailure(message, sent=False, hint=hint)
         case aiohttp.ClientConnectorError():
             return TransportFailure("no connection", sent=False)
         case aiohttp.ClientPayloadError():
@@ -190,7 +188,7 @@ def _trouble(error: Exception) -> TransportFailure:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds, given as such or as a date."""
+    """Return the seconds of a `Retry-After` header, which holds seconds or a date."""
     given = headers.get("Retry-After", "").strip()
     try:
         if given.replace(".", "", 1).isdecimal():
@@ -199,5 +197,5 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
         return max(0.0, (moment - datetime.now(UTC)).total_seconds())
-    except (ValueError, TypeError, IndexError, OverflowError):  # it may be anything
+    except (ValueError, TypeError, IndexError, OverflowError):  # servers send anything
         return None

@@ -1,17 +1,17 @@
-"""How much a provider takes at once, learned by trying. Pure: the time is always handed in.
+"""How much a provider accepts at once, learned by trying. Pure: callers pass the time.
 
 | what          | starts      | grows                          | shrinks                      |
 |---------------|-------------|--------------------------------|------------------------------|
-| `Concurrency` | at the most | by one per window of successes | to half, once per round trip |
-| `Cap`         | at `start`  | when an answer was almost as   | to half, or to what the      |
-|               |             | large: to the double, or by an | provider says; also after    |
-|               |             | eighth near what failed        | two or three failures in a   |
-|               |             |                                | row                          |
-| `Rest`        | at `least`  | to the double, when it was too | to half, after `CALM`        |
-|               |             | short                          | successes in a row           |
+| `Concurrency` | at `most`   | by one per window of successes | by half, once per round trip |
+| `Cap`         | at `start`  | when an answer nearly filled   | by half, or to the           |
+|               |             | it: doubles, or grows by an    | provider's limit; also after |
+|               |             | eighth near a size that failed | two or three consecutive     |
+|               |             |                                | failures                     |
+| `Rest`        | at `least`  | doubles when it was too short  | by half, after `CALM`        |
+|               |             |                                | consecutive successes        |
 
-What a refusal taught is believed for `PROBE_AFTER` seconds and then tried again, so that one bad
-moment never costs a capability for good.
+A limit learned from a refusal expires after `PROBE_AFTER` seconds and is then tried again, so one
+bad moment never costs a capability for good.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from math import inf
 
 PROBE_AFTER = 600.0
 CALM = 20  # requests
-_IN_A_ROW = 2  # failures of whole requests, until less is tried; one more, if as much was answered
-_STRIKES = 3  # until what fails again and again is a limit
+# Whole requests that fail in a row before a smaller size is tried; one more if the size worked.
+_IN_A_ROW = 2
+_STRIKES = 3  # repeated failures of a size before it counts as a limit
 
 
 class Concurrency:
@@ -33,7 +34,7 @@ class Concurrency:
         self._streak = 0
 
     def restore(self, allowed: int, limited_at: float) -> None:
-        """Takes up what an earlier process learned."""
+        """Restore what an earlier process learned."""
         self.allowed = max(1, min(self.most, allowed))
         self.limited_at = limited_at
 
@@ -44,7 +45,7 @@ class Concurrency:
             self.allowed = min(self.most, self.allowed + 1)
 
     def limited(self, sent_at: float, now: float) -> bool:
-        """Halves, unless the request left before the last halving could have had an effect."""
+        """Halve, unless the request was sent before the last halving; return whether it did."""
         if sent_at < self.limited_at:
             return False
         self.allowed = max(1, self.allowed // 2)
@@ -59,105 +60,105 @@ class Cap:
     def __init__(self, start: int, most: int, least: int = 1) -> None:
         self.most, self.least = most, least
         self.value = max(least, min(start, most))
-        self._told = most  # what the last refusal left
-        self._told_at = -inf
-        self._proven = 0  # as much was answered at once
+        self._limit = most  # learned from the last refusal
+        self._limit_at = -inf
+        self._proven = 0  # the largest request that was answered
         self._failures = 0  # in a row
-        self._steep_below = most  # it doubles below this, and grows by an eighth above
-        self._strikes = 0  # times that more than was ever answered has failed
-        self._smallest = most + 1  # of what struck
+        self._double_below = most  # it doubles below this, and grows by an eighth above
+        self._strikes = 0  # failures of requests larger than any that was answered
+        self._smallest_strike = most + 1  # the smallest such request
 
     def ceiling(self, now: float) -> int:
-        return self._told if now - self._told_at < PROBE_AFTER else self.most
+        return self._limit if now - self._limit_at < PROBE_AFTER else self.most
 
     def confirm(self, used: int, now: float) -> None:
-        """An answered request proves room for more only if it nearly filled the cap."""
+        """Record an answered request; it proves room for more only if it nearly filled the cap."""
         self._proven = max(self._proven, used)
         self._failures = 0
-        if used >= self._smallest:
+        if used >= self._smallest_strike:
             self._forget_strikes()
-        elif self._strikes >= _STRIKES:  # less is answered, and more never is
-            self._tell(self._smallest - 1, now)
+        elif self._strikes >= _STRIKES:  # smaller ones are answered, larger ones never
+            self._set_limit(self._smallest_strike - 1, now)
         if 4 * used >= 3 * self.value or used + 1 == self.value:
-            steep = self._steep_below - self.value
+            steep = self._double_below - self.value
             step = min(self.value, steep) if steep > 0 else max(1, self.value // 8)
             self.value = max(self.value, min(self.value + step, self.ceiling(now)))
 
-    def held_in_part(self) -> None:
-        """Some of a request was answered, so it did not fail as a whole."""
+    def answered_in_part(self) -> None:
+        """Record that part of a request was answered: it did not fail as a whole."""
         self._failures = 0
 
     def failed(self, used: int, *, limited: bool = False) -> bool:
-        """A request failed as a whole, for whatever reason; after two in a row, less is tried.
+        """Record a request that failed as a whole; return whether to try smaller ones from now on.
 
-        As much may have been answered before, and then chance is a likely reason: in small requests
-        it costs more round trips than in failed ones, so it takes three in a row. Says whether less
-        is tried from now on. A limit is concluded only once larger requests have failed several
-        times, and a smaller one was answered; never from those that were `limited` by a rate.
+        That takes two failures in a row. It takes three if a request of this size was answered
+        before: the failure is then probably random, and small requests would cost more round trips
+        than the retries. A limit is inferred only after larger requests have failed several times
+        and a smaller one was answered, and never from requests `limited` by a rate.
         """
-        if used <= self.least:  # the size is not to blame
+        if used <= self.least:  # the size is not the cause
             self._forget_strikes()
             return False
-        if used > self.value:  # it left before there was less
+        if used > self.value:  # sent before the cap shrank
             return False
         self._failures += 1
         enough = _IN_A_ROW + (used <= self._proven and not limited)
         if self._failures < enough:
             return False
         if self._failures == enough:
-            self._steep_below = max(self.least, used // 2)
+            self._double_below = max(self.least, used // 2)
         if used > self._proven and not limited:
-            self._strikes += self._failures == _IN_A_ROW  # failures in a row are one
-            self._smallest = min(self._smallest, used)
-        self._proven = min(self._proven, used - 1)  # the next time, it is a strike
+            self._strikes += self._failures == _IN_A_ROW  # consecutive failures count once
+            self._smallest_strike = min(self._smallest_strike, used)
+        self._proven = min(self._proven, used - 1)  # the next failure is a strike
         self.shrink(used)
         return True
 
-    def refused(self, used: int, now: float, word: int | None = None) -> None:
-        """Too much; `word` is what the provider says it would take.
+    def refused(self, used: int, now: float, stated: int | None = None) -> None:
+        """Record a request that was too large; `stated` is the limit that the provider named.
 
-        If it took as much before, this one was an exception (a giant block among small ones):
-        less for now, but only its repetition is a limit.
+        If a request of this size was answered before, this one was an exception (a giant block
+        among small ones): the cap shrinks for now, but becomes a limit only if it happens again.
         """
-        if word is None and used <= self._proven:
+        if stated is None and used <= self._proven:
             self._proven = used // 2
             self.shrink(used)
             return
-        fits = word if word is not None and word < used else used // 2
+        fits = stated if stated is not None and stated < used else used // 2
         self._proven = 0
-        self._tell(max(self.least, min(fits, self.ceiling(now))), now)
+        self._set_limit(max(self.least, min(fits, self.ceiling(now))), now)
 
     def shrink(self, used: int) -> None:
-        """Perhaps too much: less next time, but nothing is concluded."""
+        """Send less next time, without inferring a limit."""
         self.value = max(self.least, min(self.value, used // 2))
 
     def learned(self, now: float) -> int | None:
-        """What a refusal taught, as far as it is still believed."""
-        return None if self.ceiling(now) >= self.most else self._told
+        """The limit learned from a refusal, unless it has expired."""
+        return None if self.ceiling(now) >= self.most else self._limit
 
     @property
     def learned_at(self) -> float:
-        return self._told_at
+        return self._limit_at
 
-    def restore(self, told: int, learned_at: float) -> None:
-        """Takes up what an earlier process learned."""
-        if self.least <= told < self.most:
-            self._tell(told, learned_at)
+    def restore(self, limit: int, learned_at: float) -> None:
+        """Restore what an earlier process learned."""
+        if self.least <= limit < self.most:
+            self._set_limit(limit, learned_at)
 
-    def _tell(self, fits: int, now: float) -> None:
-        self._told, self._told_at = fits, now
+    def _set_limit(self, fits: int, now: float) -> None:
+        self._limit, self._limit_at = fits, now
         self._forget_strikes()
         self.value = min(self.value, fits)
 
     def _forget_strikes(self) -> None:
-        self._strikes, self._smallest = 0, self.most + 1
+        self._strikes, self._smallest_strike = 0, self.most + 1
 
 
 class Rest:
-    """How long to leave a provider alone that is asked too fast, and does not say how long.
+    """How long to pause after a rate limit that does not say how long to wait.
 
-    A refusal now and then costs next to nothing. A provider that refuses again right after a rest
-    means it: rests begin longer from then on, until it has been calm for a while.
+    An occasional refusal costs almost nothing. If a provider refuses again right after a rest, the
+    first rest becomes longer, until requests have succeeded for a while.
     """
 
     def __init__(self, least: float = 0.05, most: float = 0.25, longest: float = 10.0) -> None:
@@ -173,7 +174,7 @@ class Rest:
         return delay(self._refusals, chance, self.first, self.longest)
 
     def succeeded(self, *, partly: bool = False) -> None:
-        """An answer came; perhaps with a refusal of some calls in it, so that it is not calm."""
+        """Record an answer; `partly` if some of its calls were refused, so it is not calm."""
         if partly and self._refusals:
             self._begin_longer()
         self._refusals = 0
@@ -187,5 +188,5 @@ class Rest:
 
 
 def delay(failures: int, chance: float, first: float = 0.1, longest: float = 3.0) -> float:
-    """The wait after so many failures in a row; chance (0 to 1) takes away up to half of it."""
+    """Return the wait after consecutive failures; `chance` (0 to 1) removes up to half of it."""
     return min(first * 2.0 ** min(failures - 1, 30), longest) * (1 - chance / 2)

@@ -1,9 +1,9 @@
-"""What a provider has to offer: which methods, and from which block on.
+"""What a provider offers: which methods, and from which block on.
 
-Invariant: no single refusal takes anything away. A method is missing if the provider says so in
-words that mean exactly that, or if it declines the method several times and never answers it. A
-history begins somewhere if that was asked about, below and above (`survey`). Everything is
-forgotten after `PROBE_AFTER` seconds, and so tried again.
+Invariant: a single ambiguous refusal removes nothing. A method is missing if the provider says
+exactly that, or if it declines the method several times and never answers it. The start of the
+history is known only after a `survey` has asked below and above it. Everything expires after
+`PROBE_AFTER` seconds and is then tried again.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from math import inf
 
 from gapless.providers.limits import PROBE_AFTER
 
-_DECLINES = 3  # of a method that was never answered, until it counts as missing
+_DECLINES = 3  # of a method that was never answered, before it counts as missing
 _SURVEY_EVERY = 5.0  # seconds, if the last survey was inconclusive
 
 
 class Offer:
-    """Methods and history of one endpoint, as far as they are known."""
+    """The known methods and history of one endpoint."""
 
     def __init__(self) -> None:
         self._lacks: dict[str, float] = {}  # by method: when that was learned
@@ -32,12 +32,12 @@ class Offer:
         return any(now - self._lacks.get(each, -inf) < PROBE_AFTER for each in methods)
 
     def earliest(self, methods: Collection[str], now: float) -> int:
-        """The first block that all of these methods are answered for."""
+        """Return the first block for which all of these methods are answered."""
         known = (self._earliest.get(each, (0, -inf)) for each in methods)
         return max((height for height, at in known if now - at < PROBE_AFTER), default=0)
 
     def doubted_below(self, now: float) -> int:
-        """It had nothing below this height, without a word why: it is asked last."""
+        """Return the height below which it had no data, without an error; it is asked last."""
         height, learned_at = self._doubted
         return height if now - learned_at < PROBE_AFTER else 0
 
@@ -45,13 +45,13 @@ class Offer:
         self._doubted = (max(self.doubted_below(now), height), now)
 
     def answered(self, methods: Collection[str], now: float) -> None:
-        """Calls about blocks were answered."""
+        """Record that calls about blocks were answered."""
         for method in methods:
             self._answered_at[method] = now
             self._declined.pop(method, None)
 
     def declined(self, method: str, sent_at: float, now: float) -> None:
-        """A method was refused in words that nobody knows, while others are answered.
+        """Record that a method was refused with an unknown message, while others are answered.
 
         Refusals of requests that were in flight at the same time count as one.
         """
@@ -70,26 +70,26 @@ class Offer:
         return method in self._declined
 
     def without(self, method: str, now: float) -> None:
-        """A method is not there."""
+        """Record that a method is missing."""
         self._lacks[method] = now
 
     def wants_survey(self, method: str, now: float) -> bool:
-        """Whether to find out now where the history begins; says yes once in a while."""
+        """Whether to survey the history now; at most once per `_SURVEY_EVERY` seconds."""
         if now - self._surveyed_at.get(method, -inf) < _SURVEY_EVERY:
             return False
         self._surveyed_at[method] = now
         return True
 
     def begins_at(self, method: str, height: int, now: float) -> None:
-        """Blocks below a height are not there; a survey has shown it."""
+        """Record that blocks below a height are missing, as a survey has shown."""
         self._earliest[method] = (max(self.earliest((method,), now), height), now)
         self._surveyed_at.pop(method, None)
 
     def missing(self, now: float) -> dict[str, float]:
-        """The methods that are not there, and when that was learned."""
+        """Return the missing methods, and when each was found to be missing."""
         return {name: at for name, at in sorted(self._lacks.items()) if now - at < PROBE_AFTER}
 
     def beginnings(self, now: float) -> dict[str, tuple[int, float]]:
-        """By method, where its history begins, and when that was learned."""
+        """Return, by method, where its history begins and when that was learned."""
         known = sorted(self._earliest.items())
         return {name: found for name, found in known if now - found[1] < PROBE_AFTER}

@@ -1,18 +1,18 @@
-"""How many calls a second a provider takes, learned from what it answers and refuses. Pure.
+"""How many calls per second a provider accepts, learned from its answers and refusals. Pure.
 
-A pacer starts unpaced. It looks at what happened once a second (an epoch):
+A pacer starts without a rate. It evaluates each second (an epoch):
 
     many requests refused    the rate becomes what was answered in this epoch
-    some refused             the rate falls a little, but not below what was answered in the best of
-                             the last epochs. If that does not help, they are due to chance: as many
-                             are lived with for a while, without a rate
-    a few refused            they are due to chance: nothing was learned
+    some refused             the rate falls a little, but not below what was answered in the best
+                             recent epoch. If that does not help, the refusals are random: that
+                             share is tolerated for a while, without a rate
+    a few refused            they are random: nothing is learned
     none, and calls waited   the rate grows: quickly while it is far below the rate that was last
                              refused, slowly near it
-    none, and none waited    nothing was learned
+    none, and none waited    nothing is learned
 
-Requests count, not calls: one large batch that is refused by chance says no more than a small one.
-The configured rate is an upper bound that nothing learned can raise.
+Requests count, not calls: one large batch that is refused at random proves no more than a small
+one. The configured rate is an upper bound; what is learned never raises it.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from math import inf, isfinite
 from gapless.providers.limits import PROBE_AFTER
 
 EPOCH = 1.0  # seconds
-_SOON = 0.1  # seconds: whoever sends this soon after its turn came was waiting for it
+_SOON = 0.1  # seconds: a batch sent this soon after its turn was waiting for it
 LEAST = 0.5  # calls per second
 _REMEMBERED = 4  # epochs
-_MANY, _SOME = 0.3, 0.06  # of the requests: as many are not refused by chance; perhaps not
-_TELLING = 5  # refused requests before anything is concluded from their share
-_STUBBORN = 3  # epochs in a row with some refusals, or with none, that are not due to chance
-_MUCH_SLOWER = 0.75  # of the rate: as many refusals there as before are due to chance
+_MANY, _SOME = 0.3, 0.06  # shares of refused requests that are not, or perhaps not, random
+_TELLING = 5  # refused requests before their share is used
+_STUBBORN = 3  # consecutive epochs with some refusals, or with none, that are not random
+_MUCH_SLOWER = 0.75  # of the rate: an unchanged share of refusals at this rate is random
 _NOISE_HOLDS = 60.0  # seconds
 _DECREASE, _MOST_DECREASE = 0.9, 0.5  # of the rate, for an epoch with refusals
 _GROWTH = ((0.5, 2.0), (0.85, 1.25))  # up to this share of the refused rate: factor per epoch
 _NEAR_GROWTH = 0.02  # for each epoch in a row without a refusal, above these shares
 _CEILING_HOLDS = 60.0  # seconds
-_UNPACED_ABOVE = 20_000.0  # calls per second: more than one process can make use of
+_UNPACED_ABOVE = 20_000.0  # calls per second: more than one process can use
 _BATCHES_PER_SECOND = 8  # at a learned rate, so that a refused batch is a small loss
 
 
 class Pacer:
-    """Spreads calls evenly at the rate that is learned, and never faster than `most`."""
+    """Spreads calls evenly at the learned rate, and never faster than `most`."""
 
     def __init__(self, most: float | None = None) -> None:
         self._most = inf if most is None else most
@@ -50,9 +50,9 @@ class Pacer:
         self._ceiling, self._ceiling_at = inf, -inf  # the rate that was last refused
         self._calm = 0  # epochs in a row
         self._some = 0  # epochs in a row with some refusals, while unpaced
-        self._slowing_from = inf  # the rate since which these are counted:
+        self._slowing_from = inf  # the rate at which counting these two began:
         self._slowing_requests = self._slowing_refusals = 0
-        self._noise, self._noise_until = 0.0, -inf  # the share that is refused by chance
+        self._noise, self._noise_until = 0.0, -inf  # the share that is refused at random
         self._recent: deque[float] = deque(maxlen=_REMEMBERED)  # calls answered per second
         self._started_at = self._used_at = -inf
         self._answered = 0  # calls
@@ -61,30 +61,30 @@ class Pacer:
 
     @property
     def rate(self) -> float:
-        """Calls per second; infinite if nothing limits them."""
+        """Calls per second; infinite if there is no limit."""
         return min(self._rate, self._most)
 
     @property
     def largest(self) -> int | None:
-        """The most calls in one batch, so that it does not outweigh its second; None: any."""
+        """The most calls in one batch, so that it does not exceed one second; None: any."""
         largest = min(self._rate / _BATCHES_PER_SECOND, self._most)
         return max(1, int(largest)) if isfinite(largest) else None
 
     def wait(self, now: float) -> float:
-        """How long to wait before the next batch may go out."""
+        """Return how long to wait before the next batch may be sent."""
         return max(0.0, self._free_at - now)
 
     def take(self, calls: int, now: float) -> None:
-        """These calls go out now; a silence as long as they are worth comes after them."""
+        """Record calls that are sent now; the next ones wait in proportion to their number."""
         if now - max(self._used_at, self._free_at) > EPOCH:
-            # It was idle, which says nothing about the provider.
+            # An idle time proves nothing about the provider.
             self._begin(now)
         self._used_at = now
         self._waited |= now - self._free_at < _SOON
         self._free_at = max(self._free_at, now) + calls / self.rate
 
     def record(self, answered: int, refused: int, now: float) -> None:
-        """So many calls were answered, and so many refused because they were too many."""
+        """Record how many calls were answered, and how many were refused by a rate limit."""
         self._answered += answered
         self._requests += 1
         self._refusals += refused > 0
@@ -94,16 +94,16 @@ class Pacer:
             self._begin(now)
 
     def learned(self, now: float) -> float | None:
-        """The rate, as far as it is the provider's and is still believed."""
-        believed = now - self._learned_at < PROBE_AFTER
-        return self._rate if believed and isfinite(self._rate) else None
+        """Return the rate learned from the provider, unless it has expired."""
+        valid = now - self._learned_at < PROBE_AFTER
+        return self._rate if valid and isfinite(self._rate) else None
 
     @property
     def learned_at(self) -> float:
         return self._learned_at
 
     def restore(self, rate: float, learned_at: float) -> None:
-        """Takes up what an earlier process learned."""
+        """Restore what an earlier process learned."""
         if LEAST <= rate < _UNPACED_ABOVE:
             self._rate = self._ceiling = rate
             self._learned_at = self._ceiling_at = learned_at
@@ -135,7 +135,7 @@ class Pacer:
         self._recent.append(answered)
 
     def _slow_down(self, answered: float, share: float, now: float) -> None:
-        """Reacts to the share of the requests that were refused, those by chance aside."""
+        """React to the share of requests that were refused, not counting random refusals."""
         self._slowing_requests += self._requests
         self._slowing_refusals += self._refusals
         if share < _SOME:
@@ -163,7 +163,7 @@ class Pacer:
         self._calm = 0
 
     def _slowing_is_useless(self, now: float) -> bool:
-        """Whether as many are refused at a much lower rate: then no rate is to blame."""
+        """Whether a much lower rate has as many refusals: then the rate is not the cause."""
         if self._rate > _MUCH_SLOWER * self._slowing_from or self._slowing_refusals < _TELLING:
             return False
         share = self._slowing_refusals / self._slowing_requests

@@ -1,7 +1,7 @@
-"""One `ask` on its way: what it has so far, from whom, and what it has suffered.
+"""One `ask` in progress: its results so far, by endpoint, and its failures.
 
 Results are kept by endpoint and never mixed: a block and its receipts must come from one node.
-Patience is spent by failures and by waiting, never by standing in a queue that moves.
+Failures and waiting use up patience; waiting in a queue that moves does not.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gapless.providers.envelope import BatchReply, Call
 
 _FEWEST_ATTEMPTS = 3
 _WAIT_BETWEEN = 3.0  # seconds
-FRESH_AFTER = 0.05  # seconds, until the same endpoint is asked for a second opinion
+FRESH_AFTER = 0.05  # seconds before the same endpoint is asked again over a new connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +31,16 @@ class Answers:
 
 @dataclass
 class PendingAsk:
-    """The calls of one `ask`, and how they fare."""
+    """The calls of one `ask`, and their progress."""
 
     calls: Sequence[Call]
     avoid: frozenset[str]
     patience: float  # seconds
     started_at: float
     troubles: Counter[str] = field(default_factory=Counter)  # by endpoint, since the last progress
-    not_yet: Counter[str] = field(
-        default_factory=Counter
-    )  # how often an endpoint was not there yet
-    elsewheres: Counter[str] = field(default_factory=Counter)  # how often one had no such history
-    gone: int | None = None  # the lowest height that was refused like that
+    not_yet: Counter[str] = field(default_factory=Counter)  # how often it had no such block yet
+    elsewheres: Counter[str] = field(default_factory=Counter)  # how often it had no such history
+    gone: int | None = None  # the lowest height whose history an endpoint lacks
     spent: float = 0.0  # of the patience, since the last progress
     sent: set[int] = field(default_factory=set)
     _results: dict[str, dict[int, Raw]] = field(default_factory=dict)
@@ -59,19 +57,19 @@ class PendingAsk:
 
     @cached_property
     def heights(self) -> Span | None:
-        """From the lowest height to the highest that it is about."""
+        """From the lowest to the highest height of its calls."""
         heights = [call.height for call in self.calls if call.height is not None]
         return Span(min(heights), max(heights)) if heights else None
 
     def can_wait(self, seconds: float) -> bool:
-        """Whether patience is left for that; a first timeout alone may take all of it."""
+        """Whether patience is left for that; a first timeout alone may use all of it."""
         left = self.patience - self.spent
         if 0 < self.troubles.total() < _FEWEST_ATTEMPTS:
             left = max(left, _WAIT_BETWEEN)
         return seconds <= left and (left > 0 or self.spent == 0)
 
     def pending(self, endpoint: str) -> dict[int, Call]:
-        """What this endpoint has not answered."""
+        """Return the calls that this endpoint has not answered."""
         have = self._results.get(endpoint, {})
         return {at: call for at, call in enumerate(self.calls) if at not in have}
 
@@ -80,7 +78,7 @@ class PendingAsk:
         return Answers(tuple(have[at] for at in range(len(self.calls))), endpoint)
 
     def take(self, endpoint: str, reply: BatchReply) -> None:
-        """Keeps results; any result is progress."""
+        """Store results; any result counts as progress."""
         if reply.results:
             self._results.setdefault(endpoint, {}).update(reply.results)
             self.spent = 0.0
@@ -88,7 +86,7 @@ class PendingAsk:
             self._not_before.clear()
 
     def record_failure(self, endpoint: str, seconds: float) -> None:
-        """An attempt was in vain."""
+        """Record a failed attempt."""
         self.troubles[endpoint] += 1
         self.spent += seconds
 
@@ -99,7 +97,7 @@ class PendingAsk:
         return self._not_before.get(endpoint, self.started_at)
 
     def wait_for(self, endpoint: str, seconds: float, answers: int) -> None:
-        """Waiting costs patience, unless the endpoint has served others meanwhile."""
+        """Use up patience for waiting, unless the endpoint has answered others meanwhile."""
         if self._answers_seen.get(endpoint) == answers or self.troubles[endpoint]:
             self.spent += seconds
         self._answers_seen[endpoint] = answers

@@ -1,13 +1,13 @@
-"""Several providers as one: ask, and somebody answers.
+"""Several providers used as one: `ask` returns an answer from one of them.
 
     async with Pool([EndpointSpec("a", url)], queries, chain_id=1) as pool:
         answers = await pool.ask([Call("eth_blockNumber")])
 
-Invariants: all results of one `ask` come from one endpoint; only what failed or is missing is
-asked again; no endpoint is used before it has named its chain; no URL is ever in an error. Failures
-that may pass (timeouts, drops, rate limits, half an answer) are dealt with here for as long as the
-patience lasts. Only what the caller must react to is raised: `Unavailable`, `MissingHistory`,
-`Refused`, and a `UsageError` for an endpoint of another chain.
+Invariants: all results of one `ask` come from one endpoint; only failed or missing calls are
+retried; no endpoint is used before it has reported its chain id; no error contains a URL. The pool
+handles temporary failures (timeouts, dropped connections, rate limits, incomplete answers) for as
+long as the patience lasts. It raises only what the caller must handle: `Unavailable`,
+`MissingHistory`, `Refused`, and a `UsageError` for an endpoint of another chain.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from gapless.providers.contact import TLS_HINT, Absent, meet
 from gapless.providers.endpoint import Endpoint, EndpointSpec
 from gapless.providers.envelope import BatchReply, Call, CallError
 from gapless.providers.exchange import Exchange
+from gapless.providers.gather import gather_all
 from gapless.providers.http import Timeouts
 from gapless.providers.limits import delay
 from gapless.providers.pending import Answers, PendingAsk
@@ -34,11 +35,10 @@ from gapless.providers.queries import NodeQueries
 from gapless.providers.refused import Refused
 from gapless.providers.registry import Providers
 from gapless.providers.standing import Served
-from gapless.providers.survey import beginning
+from gapless.providers.survey import find_beginning
 from gapless.providers.tally import Tally
-from gapless.providers.together import together
 
-_LATER_AT_MOST = 3  # times that each endpoint is asked for what it does not have yet
+_LATER_AT_MOST = 3  # how often each endpoint is asked for a block that it does not have yet
 _LATER_DELAY = 0.25  # seconds, before the second attempt; then longer
 _AGAIN_DELAY = 0.03
 _ABSENT_REST = 10.0
@@ -60,9 +60,9 @@ class Pool:
         profiles: Mapping[str, Profile] | None = None,
         providers: Providers | None = None,
     ) -> None:
-        """A view on the providers of this process; without them, it has its own."""
+        """A view on the providers of this process; without `providers`, it opens its own."""
         if not specs or len({spec.name for spec in specs}) < len(specs):
-            raise UsageError("endpoints need different names, and at least one is needed")
+            raise UsageError("endpoint names must be unique, and at least one is required")
         self._owned: Providers | None = None
         if providers is None:
             providers = self._owned = Providers(workers, timeouts=timeouts)
@@ -72,13 +72,13 @@ class Pool:
         self._clock, self._chance = self.system.clock, self.system.chance
         known = profiles or {}
         found = [self._providers.endpoint(spec, known.get(spec.name, Profile())) for spec in specs]
-        self._endpoints = list(dict.fromkeys(found))  # two names may stand for one URL
+        self._endpoints = list(dict.fromkeys(found))  # two names may have one URL
         self.chain_id = chain_id
         self.patience = patience
         self._tally = Tally(max_calls)
         self._resting = 0
-        self._introductions = {each.name: asyncio.Lock() for each in self._endpoints}
-        self._introduced_here: set[str] = set()
+        self._chain_id_locks = {each.name: asyncio.Lock() for each in self._endpoints}
+        self._chain_id_checked: set[str] = set()
         self._exchange: Exchange
         self._stack = AsyncExitStack()
 
@@ -118,7 +118,7 @@ class Pool:
 
     @property
     def used_up(self) -> bool:
-        """Whether all calls were sent that are allowed."""
+        """Whether the limit of calls is reached."""
         return self._tally.used_up
 
     @property
@@ -127,11 +127,11 @@ class Pool:
 
     @property
     def waiting(self) -> int:
-        """Requests that wait for their turn, or for an endpoint to recover."""
+        """Requests that wait for a slot, or for an endpoint to recover."""
         return self._resting + sum(each.gate.waiting for each in self._endpoints)
 
     def served(self) -> dict[str, Served]:
-        """What each endpoint has done for this pool, and how it stands now."""
+        """Return what each endpoint has done for this pool, and its current state."""
         now = self._clock()
         return {
             each.name: self._providers.standing(each).served(self._tally.calls_to[each.name], now)
@@ -143,12 +143,12 @@ class Pool:
         return {each.name: each.profile(now) for each in self._endpoints}
 
     def profiles_by_key(self) -> dict[str, Profile]:
-        """The same, by what they are kept as."""
+        """Return the profiles by the keys under which they are saved."""
         profiles = self.profiles()
         return {each.spec.key: profiles[each.name] for each in self._endpoints}
 
     def room(self, calls: Sequence[Call]) -> int:
-        """How often one request may hold calls like all of these, by what is known now."""
+        """Return how many times a request has room for calls like these, as known now."""
         size = max(1.0, sum(map(self._exchange.size, calls)))
         rooms = (
             min(each.largest_batch() // len(calls), int(each.bytes.value / size))
@@ -157,9 +157,9 @@ class Pool:
         return max(1, *rooms)
 
     async def meet(self) -> list[Absent]:
-        """Makes first contact with every endpoint; tells which cannot be used for now.
+        """Contact every endpoint and return those that cannot be used for now.
 
-        Raises `Unavailable` if none can, and `UsageError` if one is of another chain.
+        Raises `Unavailable` if none can, and `UsageError` if one is on another chain.
         """
         contacts = {each.name: self._contact(each) for each in self._endpoints}
         absent = await meet(contacts, self.patience)
@@ -171,7 +171,7 @@ class Pool:
         return absent
 
     def doubt_below(self, name: str, height: int) -> None:
-        """An endpoint had nothing below a height where another had: it is asked last there."""
+        """Ask an endpoint last below a height where it had no data and another one did."""
         for endpoint in self._endpoints:
             if endpoint.name == name:
                 endpoint.offer.doubt_below(height, self._clock())
@@ -183,12 +183,12 @@ class Pool:
         avoid: Collection[str] = (),
         patience: float | None = None,
     ) -> Answers:
-        """A result for every call, all from one endpoint, not one of those to avoid if possible.
+        """Return a result for every call, all from one endpoint, if possible not one to avoid.
 
-        With no other endpoint, those to avoid are asked over a fresh connection.
+        If there is no other, an endpoint to avoid is asked over a new connection.
         """
-        waits = self.patience if patience is None else patience
-        pending = PendingAsk(calls, frozenset(avoid), waits, self._clock())
+        wait = self.patience if patience is None else patience
+        pending = PendingAsk(calls, frozenset(avoid), wait, self._clock())
         while True:
             choice = choose(self._endpoints, pending, self._clock())
             endpoint = choice.endpoint
@@ -198,7 +198,7 @@ class Pool:
             answered = await self._round(pending, endpoint, fresh=choice.fresh)
             for reply in answered:
                 self._react(pending, endpoint, reply)
-            await self._survey(endpoint, _gone(pending, answered))
+            await self._survey(endpoint, _reported_missing(pending, answered))
             if not pending.pending(endpoint.name):
                 return pending.answers(endpoint.name)
 
@@ -213,22 +213,22 @@ class Pool:
     async def _round(
         self, pending: PendingAsk, endpoint: Endpoint, *, fresh: bool
     ) -> list[BatchReply]:
-        """Asks for all that is pending, in as few requests as can be."""
-        if endpoint.name not in self._introduced_here:
+        """Send all pending calls in as few requests as possible."""
+        if endpoint.name not in self._chain_id_checked:
             refused = await self._check_chain_id(endpoint)
             if refused is not None:
-                return [_not_introduced(endpoint, self._queries.chain, refused)]
+                return [_chain_id_failure(endpoint, self._queries.chain, refused)]
         batches = [*self._exchange.batches(endpoint, pending.pending(endpoint.name))]
-        reply = await together(
+        replies = await gather_all(
             [self._exchange.send(endpoint, batch, pending.sent, fresh=fresh) for batch in batches]
         )
-        for each in reply:
-            self._notice(endpoint, each)
-        return reply
+        for reply in replies:
+            self._notice(endpoint, reply)
+        return replies
 
     async def _check_chain_id(self, endpoint: Endpoint) -> BatchReply | None:
-        """Makes sure of the chain, once; what was reply instead, if there was no answer."""
-        async with self._introductions[endpoint.name]:
+        """Check the endpoint's chain id once; return the reply if it did not answer."""
+        async with self._chain_id_locks[endpoint.name]:
             chain_id = endpoint.chain_id  # another pool may have asked
             if chain_id is None:
                 reply = await self._exchange.send(
@@ -240,24 +240,24 @@ class Pool:
                 chain_id = self._queries.chain_id(reply.results[0])
             if chain_id is None:
                 raise UsageError(
-                    f"endpoint `{endpoint.name}` names no chain",
-                    hint="is it a node of this kind of network?",
+                    f"endpoint `{endpoint.name}` does not report a chain id",
+                    hint="Is it a node of this kind of network?",
                 )
             endpoint.chain_id = chain_id
             if self.chain_id not in (None, chain_id):
                 raise UsageError(
                     f"endpoint `{endpoint.name}` is on chain {chain_id}, not {self.chain_id}",
-                    hint="all endpoints must be of the network that is asked for",
+                    hint="use only endpoints of the requested network",
                 )
             self.chain_id = chain_id
-            self._introduced_here.add(endpoint.name)
+            self._chain_id_checked.add(endpoint.name)
             return None
 
     def _notice(self, endpoint: Endpoint, reply: BatchReply) -> None:
         self._providers.standing(endpoint).notice(reply, self._clock())
 
     async def _contact(self, endpoint: Endpoint) -> Absent | None:
-        """Insists on an introduction; what stands against it, if that is certain or takes long."""
+        """Retry the check of the chain id; return why it fails, if lasting or out of patience."""
         name, failures, until = endpoint.name, 0, self._clock() + self.patience
         while (reply := await self._check_chain_id(endpoint)) is not None:
             failures += 1
@@ -275,28 +275,28 @@ class Pool:
         return None
 
     async def _survey(self, endpoint: Endpoint, gone: Sequence[Call]) -> None:
-        """Finds out what an endpoint has that says some blocks are gone."""
+        """Find out where an endpoint's history begins after it reported blocks missing."""
         for call in gone:
             now = self._clock()
             known = endpoint.offer.earliest((call.method,), now)
             if known > (call.height or 0) or not endpoint.offer.wants_survey(call.method, now):
                 continue
             query = {0: self._queries.head}
-            asked = await self._exchange.send(endpoint, query, set(), fresh=False)
-            head = self._queries.height(asked.results[0]) if asked.results else None
+            reply = await self._exchange.send(endpoint, query, set(), fresh=False)
+            head = self._queries.height(reply.results[0]) if reply.results else None
             if head is None:
                 continue
-            begins = await beginning(self._exchange, endpoint, self._queries, call, head)
+            begins = await find_beginning(self._exchange, endpoint, self._queries, call, head)
             if begins is not None:
                 endpoint.offer.begins_at(call.method, begins, self._clock())
 
     def _react(self, pending: PendingAsk, endpoint: Endpoint, reply: BatchReply) -> None:
-        """Draws the pending's own conclusions; the endpoint has drawn its own."""
+        """Update the pending `ask` from a reply; the endpoint has learned from it already."""
         now = self._clock()
         pending.take(endpoint.name, reply)
         for at, result in reply.results.items():
             if pending.calls[at].method == self._queries.head.method:
-                endpoint.heard_of_head(self._queries.height(result) or 0, now)
+                endpoint.record_head(self._queries.height(result) or 0, now)
         for error in reply.errors:
             if error.call is not None:
                 self._react_to(error, pending, endpoint)
@@ -304,40 +304,40 @@ class Pool:
         if later := last.get(Reaction.LATER):
             pending.not_yet[endpoint.name] += 1
             if pending.not_yet.total() >= _LATER_AT_MOST * len(self._endpoints):
-                _tell(endpoint, pending.calls[later.call or 0], later)
-            waits = delay(pending.not_yet[endpoint.name], self._chance(), _LATER_DELAY)
-            pending.hold_off(endpoint.name, now + waits)
+                _raise_refused(endpoint, pending.calls[later.call or 0], later)
+            wait = delay(pending.not_yet[endpoint.name], self._chance(), _LATER_DELAY)
+            pending.hold_off(endpoint.name, now + wait)
         if Reaction.ELSEWHERE in last:
             pending.elsewheres[endpoint.name] += 1
-            waits = delay(pending.elsewheres[endpoint.name], self._chance())
-            pending.hold_off(endpoint.name, now + waits)
+            wait = delay(pending.elsewheres[endpoint.name], self._chance())
+            pending.hold_off(endpoint.name, now + wait)
         if Reaction.SMALLER_BATCH in last:
-            pending.troubles.clear()  # what comes next is another attempt, not the same again
+            pending.troubles.clear()  # the next request is a different one
         if Reaction.AGAIN in last:
             pending.record_failure(endpoint.name, reply.seconds)
-            waits = delay(pending.troubles[endpoint.name], self._chance(), _AGAIN_DELAY)
-            pending.hold_off(endpoint.name, now + waits)
+            wait = delay(pending.troubles[endpoint.name], self._chance(), _AGAIN_DELAY)
+            pending.hold_off(endpoint.name, now + wait)
 
     def _react_to(self, error: CallError, pending: PendingAsk, endpoint: Endpoint) -> None:
         assert error.call is not None
         call = pending.calls[error.call]
         match error.refusal.reaction:
             case Reaction.GIVE_UP | Reaction.SMALLER_RANGE:
-                _tell(endpoint, call, error)
+                _raise_refused(endpoint, call, error)
             case Reaction.OTHER_METHOD:
                 endpoint.offer.without(call.method, self._clock())
             case Reaction.ELSEWHERE if call.height is None:
-                _tell(endpoint, call, error)
+                _raise_refused(endpoint, call, error)
             case Reaction.ELSEWHERE:
                 assert call.height is not None
-                endpoint.trouble = error.words
+                endpoint.trouble = error.message
                 pending.gone = (
                     call.height if pending.gone is None else min(pending.gone, call.height)
                 )
 
 
-def _gone(pending: PendingAsk, answered: Sequence[BatchReply]) -> list[Call]:
-    """By method, the highest block that an endpoint says it does not have."""
+def _reported_missing(pending: PendingAsk, answered: Sequence[BatchReply]) -> list[Call]:
+    """Return, by method, the call for the highest block that an endpoint reports missing."""
     found: dict[str, Call] = {}
     for each in (error for reply in answered for error in reply.errors):
         if each.call is None or each.refusal.reaction is not Reaction.ELSEWHERE:
@@ -349,22 +349,22 @@ def _gone(pending: PendingAsk, answered: Sequence[BatchReply]) -> list[Call]:
     return list(found.values())
 
 
-def _not_introduced(endpoint: Endpoint, asked: Call, reply: BatchReply) -> BatchReply:
-    """Why an endpoint does not name its chain: the calls that wait for it are not to blame."""
+def _chain_id_failure(endpoint: Endpoint, asked: Call, reply: BatchReply) -> BatchReply:
+    """Convert a failed check of the chain id, which must not count against the waiting calls."""
     for error in reply.errors:
         if error.refusal.reaction in (Reaction.GIVE_UP, Reaction.OTHER_METHOD):
-            _tell(endpoint, asked, error)
+            _raise_refused(endpoint, asked, error)
     again = [
-        CallError(Refusal(Reaction.AGAIN), each.words)
+        CallError(Refusal(Reaction.AGAIN), each.message)
         for each in reply.errors
         if each.refusal.reaction not in (Reaction.SLOW_DOWN, Reaction.SWITCH)  # it rests
     ]
     return BatchReply(errors=again, seconds=reply.seconds)
 
 
-def _tell(endpoint: Endpoint, call: Call, error: CallError) -> NoReturn:
-    """Raises what the caller must react to."""
+def _raise_refused(endpoint: Endpoint, call: Call, error: CallError) -> NoReturn:
+    """Raise the refusal for the caller to handle."""
     where = "" if call.height is None else f" at {call.height:,}"
-    words = endpoint.spec.redacted(error.words)[:300]
-    message = f"endpoint `{endpoint.name}` refuses {call.method}{where}: {words}"
+    reason = endpoint.spec.redacted(error.message)[:300]
+    message = f"endpoint `{endpoint.name}` refuses {call.method}{where}: {reason}"
     raise Refused(message, error.refusal)

@@ -1,8 +1,7 @@
-"""What was learned about a provider, kept from one start to the next. Nothing in it is secret.
+"""What was learned about a provider, saved from one start to the next. It contains no secrets.
 
-Everything carries the time at which it was learned, by the clock on the wall. So it ages from one
-process to the next, and is tried again after `limits.PROBE_AFTER` seconds, however often it is
-read back and saved in between.
+Each value carries the wall-clock time at which it was learned. So it ages across processes and
+expires after `limits.PROBE_AFTER` seconds, however often it is loaded and saved in between.
 """
 
 from __future__ import annotations
@@ -15,18 +14,18 @@ T = TypeVar("T")
 
 
 class Learned(msgspec.Struct, Generic[T], frozen=True, array_like=True):
-    """A value, and when it was learned in seconds since 1970."""
+    """A value, and when it was learned, in seconds since 1970."""
 
     value: T
     at: float
 
 
 class Profile(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Limits of one endpoint and what it lacks; None: no limit was met."""
+    """The limits of one endpoint and the methods that it lacks; None: no limit is known."""
 
     batch_calls: Learned[int] | None = None  # calls in one request
     batch_bytes: Learned[int] | None = None  # of the answer to one request
-    concurrency: Learned[int] | None = None  # requests in flight, as it was last
+    concurrency: Learned[int] | None = None  # requests in flight, at last
     rate: Learned[float] | None = None  # calls per second
-    earliest: dict[str, Learned[int]] = {}  # by method: the first block that it is answered for
+    earliest: dict[str, Learned[int]] = {}  # by method: the first block with an answer
     lacks: dict[str, float] = {}  # methods, and when each was found to be missing

@@ -1,9 +1,9 @@
-"""What a provider's refusal means, and so what to do next.
+"""Classify a provider's refusal by what to do next.
 
-Never by code alone: -32005 is a result, rate, batch or filter limit, -32602 a range limit at five
-providers, and some reasons come with HTTP 200 and no envelope. So the words decide, in an order in
-which the special stands before the general ("block range too large (2000), maximum allowed is 1000
-blocks" holds two numbers and two phrases); code and status only speak where no word does.
+The code alone is not enough: -32005 is a result, rate, batch or filter limit, -32602 is a range
+limit at five providers, and some errors come with HTTP 200 and no envelope. So the message decides,
+with specific rules before general ones ("block range too large (2000), maximum allowed is 1000
+blocks" contains two numbers and two phrases). Code and status decide only if no rule matches.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ class Reaction(StrEnum):
     """What the source does next."""
 
     SLOW_DOWN = "slow down"  # too many calls: wait, ask less at once, never less of each
-    SWITCH = "switch"  # the quota is used up: this endpoint rests, another one goes on
+    SWITCH = "switch"  # the quota is used up: pause this endpoint, use another one
     SMALLER_RANGE = "smaller range"  # ask for fewer blocks at a time
     SMALLER_BATCH = "smaller batch"  # put fewer calls into one request
-    OTHER_METHOD = "other method"  # this one is missing here: ask in another way
+    OTHER_METHOD = "other method"  # the endpoint lacks this method: use another one
     ELSEWHERE = "elsewhere"  # the endpoint has no such history: ask one that has
     LATER = "later"  # beyond this endpoint's head, or not the canonical block any more
     ABSENT = "absent"  # a plain "not found", the same as null
-    AGAIN = "again"  # its own trouble: the same call may do next time
-    GIVE_UP = "give up"  # the request itself is wrong: no repetition helps
+    AGAIN = "again"  # an internal failure: retry the same call
+    GIVE_UP = "give up"  # the request itself is wrong: a retry does not help
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """A refusal, understood."""
+    """A classified refusal."""
 
     reaction: Reaction
-    most: int | None = None  # blocks or calls allowed, by its own word
-    suggested: tuple[int, int] | None = None  # a range that would do, by its own word
+    most: int | None = None  # blocks or calls allowed, as stated by the provider
+    suggested: tuple[int, int] | None = None  # a range that the provider says would work
     wait_seconds: float | None = None
-    recognized: bool = True  # whether its words, code or status are known
+    recognized: bool = True  # whether its message, code or status is known
 
 
 _HEX_PAIR = re.compile(r"\[\s*(0x[0-9a-f]+)\s*,\s*(0x[0-9a-f]+)\s*\]")
@@ -45,19 +45,19 @@ _SUSPENDED = re.compile(r"suspended for (\d+(?:\.\d+)?) ?s")
 _NUMBER = r"(\d[\d,._]*k?)"
 
 
-def _words(*patterns: str) -> re.Pattern[str]:
+def _any_of(*patterns: str) -> re.Pattern[str]:
     return re.compile("|".join(patterns))
 
 
-# The first that matches decides; a group that matches is the limit.
+# The first rule that matches decides; a matching group is the limit.
 _RULES: tuple[tuple[Reaction, re.Pattern[str]], ...] = (
     (
         Reaction.SWITCH,
-        _words(r"monthly capacity", r"daily request count", r"daily usage", r"quota exceeded"),
+        _any_of(r"monthly capacity", r"daily request count", r"daily usage", r"quota exceeded"),
     ),
     (
         Reaction.SLOW_DOWN,
-        _words(
+        _any_of(
             r"compute units per second",
             r"rate[ -]?limit",
             r"too many requests",
@@ -69,7 +69,7 @@ _RULES: tuple[tuple[Reaction, re.Pattern[str]], ...] = (
     ),
     (
         Reaction.SMALLER_BATCH,
-        _words(
+        _any_of(
             rf"batch limit {_NUMBER}",
             rf"batch of more than {_NUMBER}",
             r"batch size",
@@ -79,7 +79,7 @@ _RULES: tuple[tuple[Reaction, re.Pattern[str]], ...] = (
     ),
     (
         Reaction.ELSEWHERE,
-        _words(
+        _any_of(
             r"pruned",
             r"history (?:has been|is not)",
             r"data before .* is not available",
@@ -89,10 +89,10 @@ _RULES: tuple[tuple[Reaction, re.Pattern[str]], ...] = (
             r"archive",
         ),
     ),
-    (Reaction.LATER, _words(r"beyond current head", r"not currently canonical")),
+    (Reaction.LATER, _any_of(r"beyond current head", r"not currently canonical")),
     (
         Reaction.SMALLER_RANGE,
-        _words(
+        _any_of(
             rf"maximum allowed is {_NUMBER}",
             rf"maximum is set to {_NUMBER}",
             rf"limited to (?:a )?{_NUMBER}",
@@ -114,7 +114,7 @@ _RULES: tuple[tuple[Reaction, re.Pattern[str]], ...] = (
     ),
     (
         Reaction.SMALLER_RANGE,
-        _words(
+        _any_of(
             r"range should work",
             r"try with this block range",
             r"with the range \d+",
@@ -138,7 +138,7 @@ _RULES: tuple[tuple[Reaction, re.Pattern[str]], ...] = (
     ),
     (
         Reaction.OTHER_METHOD,
-        _words(
+        _any_of(
             r"method \S+ (?:does not exist|not found|not supported)",
             r"(?:\bmethod|\b[a-z]+_[a-z]+)(?: \S+)? (?:is |are )?not "
             r"(?:supported|available|whitelisted|allowed|enabled|implemented|permitted)",
@@ -147,11 +147,11 @@ _RULES: tuple[tuple[Reaction, re.Pattern[str]], ...] = (
     ),
     (
         Reaction.ABSENT,
-        _words(r"(?:block|header|transaction|receipt)s? not found", r"unknown block$"),
+        _any_of(r"(?:block|header|transaction|receipt)s? not found", r"unknown block$"),
     ),
     (
         Reaction.AGAIN,
-        _words(
+        _any_of(
             r"internal (?:server )?error",
             r"no backend is currently healthy",
             r"service unavailable",
@@ -161,7 +161,7 @@ _RULES: tuple[tuple[Reaction, re.Pattern[str]], ...] = (
     ),
     (
         Reaction.GIVE_UP,
-        _words(
+        _any_of(
             r"invalid argument",
             r"invalid request",
             r"invalid blockhash",
@@ -182,10 +182,10 @@ _CODES = {
 
 
 def classify(message: str, code: int | None = None, status: int | None = None) -> Refusal:
-    """What a refusal with these words, this code and this HTTP status asks for."""
+    """Classify a refusal by its message, code and HTTP status."""
     text = message.lower()
-    for reaction, words in _RULES:
-        if match := words.search(text):
+    for reaction, pattern in _RULES:
+        if match := pattern.search(text):
             most = next((_count(group) for group in match.groups() if group), None)
             return Refusal(reaction, most, _suggested(text), _wait(text))
     if code is not None and code in _CODES:
@@ -196,7 +196,7 @@ def classify(message: str, code: int | None = None, status: int | None = None) -
 
 
 def _suggested(text: str) -> tuple[int, int] | None:
-    """The range that the provider says would work; some give it the wrong way round."""
+    """Return the range that the provider says would work; some swap its ends."""
     if pair := _HEX_PAIR.search(text):
         low, high = sorted(int(end, 16) for end in pair.groups())
         return low, high

@@ -1,7 +1,7 @@
-"""What a pool asks by itself, in the words of one kind of node.
+"""What a pool asks on its own, as one kind of node expects it.
 
-A pool makes sure which chain an endpoint is on, watches its head, and finds out where its history
-begins. Everything else that is asked, and what the answers mean, is the caller's business.
+A pool checks which chain an endpoint is on, tracks its head, and finds out where its history
+begins. All other calls, and the meaning of their answers, are up to the caller.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from gapless.providers.envelope import Call
 
 
 class NodeQueries(Protocol):
-    """The questions about a node itself, and how to read their answers."""
+    """Calls that ask a node about itself, and how to read their answers."""
 
     chain: Call
     head: Call
 
     def chain_id(self, answer: Raw) -> int | None:
-        """The chain that the node says it is on; None if the answer names none."""
+        """Return the chain id that the node reports; None if the answer has none."""
 
     def height(self, answer: Raw) -> int | None:
-        """The height of the node's latest block; None if the answer names none."""
+        """Return the height of the node's latest block; None if the answer has none."""
 
     def about(self, call: Call, height: int) -> Call | None:
-        """The same question about another block; None if it is not about one block or range."""
+        """Return the same call for another block; None if it is not for a block or a range."""

@@ -1,4 +1,4 @@
-"""The refusal that only the caller can react to: by another range, method, or moment."""
+"""The refusal that only the caller can handle: with another range, method, or time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from gapless.providers.provider_errors import Refusal
 
 
 class Refused(SourceError):
-    """An endpoint refuses a call, and asking again in the same way would not help."""
+    """An endpoint refuses a call, and repeating the same call would not help."""
 
     code = "refused"
 

@@ -1,15 +1,16 @@
-"""The providers that a process uses, each of them once.
+"""The providers that a process uses, one endpoint per URL.
 
 A provider counts the requests of a customer, not those of a backfill. So a process opens one
-registry, and every pool in it is a view on that: whoever asks the same URL shares its rate, its
-places for requests in flight, its rests and everything that was learned about it.
+registry, and each pool is a view on it: pools that use the same URL share its rate, its slots for
+requests in flight, its rests and everything that was learned about it.
 
     async with Providers(workers=8) as providers:
         async with Pool(specs, providers=providers) as pool: ...
 
-Of several processes that work together, each gets its share of the rate and of the places. What
-the provider told one of them to wait for, the others wait for too: `rests` says it, `rest` hears
-it. Times are those of the monotonic clock, which all processes of a host have in common.
+When several processes work together, each gets its share of the rate and of the slots. If a
+provider makes one process wait, the others wait as well: `rests` returns the rests to share, and
+`rest` applies those of other processes. Times are of the monotonic clock, which all processes of a
+host share.
 """
 
 from __future__ import annotations
@@ -33,25 +34,25 @@ from gapless.system import SYSTEM, System
 from gapless.telemetry import metrics
 
 _THREADS = 2
-_WORTH_TELLING = 1.0  # seconds that a rest must still last
+_SHARED_REST = 1.0  # seconds that a rest must still last to be shared
 
 
 class Share(msgspec.Struct, frozen=True):
-    """The part that one of several processes has in a common budget."""
+    """The share of one of several processes in a common budget."""
 
     part: int = 0
     parts: int = 1
 
-    def of_places(self, places: int) -> int:
-        """A part of some places; at least one, or the process could not work."""
-        whole, rest = divmod(places, self.parts)
+    def of_slots(self, slots: int) -> int:
+        """Return its share of the slots; at least one, or the process could not work."""
+        whole, rest = divmod(slots, self.parts)
         return max(1, whole + (self.part < rest))
 
     def of_rate(self, rate: float | None) -> float | None:
         return None if rate is None else rate / self.parts
 
     def others(self) -> list[Share]:
-        """The shares of all other processes, given that this one is the first."""
+        """Return the shares of all other processes, given that this one is the first."""
         return [Share(part, self.parts) for part in range(1, self.parts)]
 
 
@@ -63,11 +64,11 @@ class Rested(msgspec.Struct, frozen=True):
 
 
 Rests = dict[str, Rested]
-"""By the fingerprint of the URL: it is the same in all processes, and not a secret."""
+"""Rests by the fingerprint of the URL, which is the same in all processes and not secret."""
 
 
 class Providers:
-    """The endpoints of a process by URL, from entering to leaving."""
+    """The endpoints of a process by URL, open while inside its `async with`."""
 
     def __init__(
         self,
@@ -78,14 +79,14 @@ class Providers:
         system: System = SYSTEM,
         connect: Callable[[Timeouts], Http] = Http,
     ) -> None:
-        """`connect` makes what carries requests; a simulation replaces the network by it."""
-        self.workers = share.of_places(workers)
+        """`connect` creates the HTTP client; a simulation replaces the network with it."""
+        self.workers = share.of_slots(workers)
         self._share = share
         self._timeouts = timeouts or Timeouts()
         self.system, self._connect = system, connect
         self._endpoints: dict[str, Endpoint] = {}
         self._standings: dict[Endpoint, Standing] = {}
-        self._heard: Rests = {}  # also of endpoints that nobody here has asked yet
+        self._known_rests: Rests = {}  # also of endpoints that this process has not used yet
         self._stack = AsyncExitStack()
         self._is_open = False
         self.http: Http
@@ -113,10 +114,10 @@ class Providers:
         await self._stack.aclose()
 
     def endpoint(self, spec: EndpointSpec, known: Profile) -> Endpoint:
-        """The one endpoint of a URL; what is known of it counts if it is new here.
+        """Return the endpoint of a URL; the profile is used if the endpoint is new here.
 
-        If it is asked for under several names, the first one stays. If several rates are given,
-        the lowest holds.
+        If a URL is given several names, the first one is kept. If it is given several rates, the
+        lowest applies.
         """
         mine = replace(spec, rps=self._share.of_rate(spec.rps))
         key = fingerprint(spec.url)
@@ -127,7 +128,7 @@ class Providers:
             self._standings[found] = Standing(found)
             if self._is_open:
                 self._announce(found)
-            self.rest(self._heard)
+            self.rest(self._known_rests)
         elif mine.rps is not None and (found.spec.rps is None or mine.rps < found.spec.rps):
             found.spec = replace(found.spec, rps=mine.rps)
             found.pacer = Pacer(mine.rps)
@@ -137,26 +138,27 @@ class Providers:
         return self._standings[endpoint]
 
     def rests(self) -> Rests:
-        """The rests that other processes should keep to as well, with those that they told of."""
+        """Return the rests to share with other processes, including those they reported."""
         now = self.system.clock()
-        self._heard = {key: each for key, each in self._heard.items() if each.until > now}
+        active = {key: each for key, each in self._known_rests.items() if each.until > now}
+        self._known_rests = active
         for key, endpoint in self._endpoints.items():
             until = endpoint.ready_at()
-            known = self._heard.get(key)
-            if until - now >= _WORTH_TELLING and (known is None or until > known.until):
-                self._heard[key] = Rested(until, endpoint.trouble)
-        return dict(self._heard)
+            known = active.get(key)
+            if until - now >= _SHARED_REST and (known is None or until > known.until):
+                active[key] = Rested(until, endpoint.trouble)
+        return dict(active)
 
     def rest(self, rests: Mapping[str, Rested]) -> None:
-        """Keeps to what the providers told other processes."""
-        for key, told in rests.items():
-            known = self._heard.get(key)
-            if known is None or told.until > known.until:
-                self._heard[key] = told
+        """Apply the rests that other processes reported."""
+        for key, reported in rests.items():
+            known = self._known_rests.get(key)
+            if known is None or reported.until > known.until:
+                self._known_rests[key] = reported
             endpoint = self._endpoints.get(key)
-            if endpoint is not None and endpoint.ready_at() < told.until:
-                endpoint.trouble = told.trouble
-                endpoint.rest(told.until, 0.0)
+            if endpoint is not None and endpoint.ready_at() < reported.until:
+                endpoint.trouble = reported.trouble
+                endpoint.rest(reported.until, 0.0)
 
     def _announce(self, endpoint: Endpoint) -> None:
         metrics.WORKERS.add(self.workers)
@@ -164,5 +166,5 @@ class Providers:
 
 
 def fingerprint(url: str) -> str:
-    """What identifies a URL without telling it, as long as its key cannot be guessed."""
+    """Identify a URL without revealing it, as long as its API key cannot be guessed."""
     return hashlib.sha256(url.encode()).hexdigest()[:16]

@@ -1,8 +1,8 @@
-"""How an endpoint stands with this process: in use, or down.
+"""Whether an endpoint is up or down, as seen by this process.
 
 An endpoint is down when it denies access, cannot be reached, or has failed for so long that it is
-left alone. It is up again with its first result. Both are logged once, when they happen, and a
-gauge has the current state. A rate limit is not a failure, unless it asks for a long rest.
+paused. It is up again after its first result. Each change is logged once, and a gauge has the
+current state. A rate limit is not a failure, unless it requires a long rest.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _LONG_REST_WHEN_LIMITED = 10.0
 
 
 class Served(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What an endpoint has done for a fetch."""
+    """What an endpoint has done for a fetch, and its current state."""
 
-    calls: int = 0  # that were sent to it
+    calls: int = 0  # sent to it
     refused: int = 0  # answers that did not pass the checks
-    trouble: str = ""  # the last one
+    trouble: str = ""  # the last failure
     rest: float = 0.0  # seconds for which it must not be asked
     down: bool = False
 
@@ -34,7 +34,7 @@ class Served(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.rest > 0
 
     def __add__(self, other: Served) -> Served:
-        """What it has done for two processes."""
+        """Combine what it has done for two processes."""
         worse = max((self, other), key=lambda each: (each.down, each.resting, bool(each.trouble)))
         return Served(
             calls=self.calls + other.calls,
@@ -46,14 +46,14 @@ class Served(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Standing:
-    """Notices when an endpoint goes down, and when it is up again."""
+    """Detects when an endpoint goes down, and when it is up again."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self.down = False
 
     def notice(self, reply: BatchReply, now: float) -> None:
-        """Draws its conclusion from what came back for a request."""
+        """Update the state from the reply to a request."""
         name = self._endpoint.name
         if reply.results and self.down:
             self.down = False

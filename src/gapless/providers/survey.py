@@ -1,9 +1,9 @@
-"""Finds out where a provider's history begins, after it has said that a block is not there.
+"""Find out where a provider's history begins, after it has reported a block missing.
 
-One such refusal proves nothing: a node behind a balancer may be damaged, or still be syncing. So
-the same method is asked about the block again, about blocks below it, and about blocks above it,
-twice. Only if everything at and below it is refused again, and something above it is answered, the
-history begins above it; where exactly is narrowed down by the blocks above that are refused, too.
+One such refusal proves nothing: a node behind a load balancer may be damaged or still be syncing.
+So the same method is called twice for the block, for blocks below it and for blocks above it. Only
+if all blocks at and below it are refused again, and one above it is answered, does the history
+begin above it. Refused blocks above it narrow down where exactly.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _BETWEEN = 0.1  # seconds
 _STEPS_ABOVE = 6
 
 
-async def beginning(
+async def find_beginning(
     exchange: Exchange, endpoint: Endpoint, queries: NodeQueries, refused: Call, head: int
 ) -> int | None:
-    """The first block that a method may be answered for; None if that is not certain."""
+    """Return the first block for which the method may be answered; None if uncertain."""
     assert refused.height is not None
     below, above = _below(refused.height), _above(refused.height, head)
     if not above or queries.about(refused, 0) is None:
@@ -36,7 +36,7 @@ async def beginning(
     for _ in range(_ROUNDS):
         if gone:
             await asyncio.sleep(_BETWEEN)
-        found = await _asked(exchange, endpoint, queries, refused, (*below, *above))
+        found = await _probe(exchange, endpoint, queries, refused, (*below, *above))
         answered |= {height for height, is_there in found.items() if is_there}
         gone |= found.keys() - answered
     gone -= answered
@@ -46,25 +46,25 @@ async def beginning(
 
 
 def _below(height: int) -> list[int]:
-    """The block itself, and some below."""
+    """Return the block itself and some below it."""
     return sorted({height, max(0, height - 1), height * 3 // 4, height // 2})
 
 
 def _above(height: int, head: int) -> list[int]:
-    """Ever closer to the block, and ever closer to the head, which every node has."""
+    """Return blocks ever closer to the block, and ever closer to the head, which nodes have."""
     steps = [(head - height) >> step for step in range(1, _STEPS_ABOVE)]
     found = {head - 1, *(height + step for step in steps), *(head - step for step in steps)}
     return sorted(each for each in found if height < each < head)
 
 
-async def _asked(
+async def _probe(
     exchange: Exchange,
     endpoint: Endpoint,
     queries: NodeQueries,
     call: Call,
     heights: Iterable[int],
 ) -> dict[int, bool]:
-    """Which of the heights the endpoint has, and which it says are gone; others are left out."""
+    """Return whether the endpoint has each height; heights without a clear answer are left out."""
     calls = {at: moved for at in heights if (moved := queries.about(call, at)) is not None}
     found: dict[int, bool] = {}
     for batch in exchange.batches(endpoint, calls):

@@ -1,7 +1,7 @@
-"""What was sent: for the limit of calls, for the summary of a fetch, and for the metrics.
+"""Count what is sent: for the limit of calls, the summary of a fetch, and the metrics.
 
-Providers bill every call, also a repeated one, so a call counts when it is sent. The metrics tell
-of it once its end is known.
+Providers bill every call, including retries, so a call counts when it is sent. The metrics record
+it once its outcome is known.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class Tally:
     calls_to: Counter[str] = field(default_factory=Counter)  # by endpoint
     requests: int = 0
     retries: int = 0  # calls that were sent again
-    used_up: bool = False  # whether one was not sent because of `most`
+    used_up: bool = False  # whether a call was not sent because of `most`
 
     def count(self, endpoint: str, batch: Mapping[int, Call], sent: set[int]) -> None:
-        """A batch goes out; `sent` is what went out before for the same pending."""
+        """Count a batch that is sent; `sent` are the calls of the same `ask` sent before."""
         if self.most is not None and self.calls.total() + len(batch) > self.most:
             self.used_up = True
             raise Unavailable(
-                f"the {self.most:,} calls allowed are used up", hint="allow more of them"
+                f"the limit of {self.most:,} calls is reached", hint="raise the limit of calls"
             )
         self.requests += 1
         self.calls.update(call.method for call in batch.values())
@@ -44,14 +44,14 @@ class Tally:
 
 
 class Measured:
-    """A request under way; what is reply is set before it is left."""
+    """A request in flight; its `reply` is set before the context ends."""
 
     reply: BatchReply | None = None
 
 
 @contextmanager
 def measured(endpoint: str, batch: Mapping[int, Call]) -> Iterator[Measured]:
-    """Measures a request; if nothing was reply at its end, somebody has cancelled it."""
+    """Measure a request; if it has no reply at the end, it was cancelled."""
     it = Measured()
     try:
         with metrics.IN_FLIGHT.raised(1, endpoint), metrics.REQUEST_SECONDS.timed(endpoint):

@@ -86,11 +86,15 @@ BAD = [
     ("401", "HTTP 401", "Is the API key still valid?"),
     ("403", "HTTP 403", "Is the API key still valid?"),
     ("404", "HTTP 404", "Is this the URL of a JSON-RPC node?"),
-    ("TLS to a plain port", "no secure connection", "Does this port expect `http://`?"),
+    ("TLS to a plain port", "TLS handshake failed", "Does this port expect `http://`?"),
     ("plain to a TLS port", "the connection was lost", "Does this port expect `https://`?"),
-    ("unknown certificate", "its certificate is not valid", "Is this the name of its host?"),
+    (
+        "unknown certificate",
+        "invalid TLS certificate",
+        "Is the certificate issued for this host name?",
+    ),
     ("refused", "no connection (connection refused)", "Is a node running at this address?"),
-    ("unknown host", "the host is not known", "Is the host name spelled correctly?"),
+    ("unknown host", "unknown host", "Is the host name spelled correctly?"),
 ]
 
 

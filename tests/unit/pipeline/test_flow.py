@@ -154,18 +154,18 @@ async def test_every_block_is_written_once_in_order_in_batches() -> None:
     assert sorted(sink.rows) == list(range(5, 205))
 
 
-async def test_what_came_and_is_not_stored_is_at_hand() -> None:
+async def test_fetched_blocks_are_unwritten_until_stored() -> None:
     chain, seen = Chain(), list[int]()
 
     async def report(span: Span) -> None:
         came = sum(each.size for each in chain.fetched)
-        assert 0 <= run.at_hand <= came - (span.last + 1)
-        seen.append(run.at_hand)
+        assert 0 <= run.unwritten <= came - (span.last + 1)
+        seen.append(run.unwritten)
 
     run = Flow(chain, MemorySink(), 1, report, never(), Sizes(batch_blocks=50))
     await run.run(Span(0, 499))
     assert max(seen) >= 50
-    assert seen[-1] == run.at_hand == 0
+    assert seen[-1] == run.unwritten == 0
 
 
 async def test_a_grid_cuts_the_batches() -> None:
@@ -265,7 +265,7 @@ async def test_a_block_that_does_not_link_is_asked_for_again() -> None:
     run, _ = flow(chain, sink)
     await run.run(Span(0, 199))
     assert sorted(sink.rows) == list(range(200))
-    assert run.at_hand == 0
+    assert run.unwritten == 0
 
 
 async def test_a_chain_that_never_links_is_given_up() -> None:
@@ -326,7 +326,7 @@ async def test_what_a_newer_run_has_retracted_is_taken_up_again_later() -> None:
 
     chain = Chain()
     run, reported = flow(chain, Retracted())
-    with pytest.raises(TransientError, match="taken up again"):
+    with pytest.raises(TransientError, match="will be retried"):
         await run.run(Span(0, 99))
     assert reported == []
 

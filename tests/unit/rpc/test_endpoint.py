@@ -94,7 +94,7 @@ def test_a_senseless_profile_does_no_harm() -> None:
 def test_a_head_is_old_news_soon() -> None:
     it = endpoint()
     assert not it.is_below(5, 0.0), "nothing is known yet"
-    it.heard_of_head(4, 0.0)
+    it.record_head(4, 0.0)
     assert it.is_below(5, 1.0)
     assert not it.is_below(4, 1.0)
     assert not it.is_below(5, 60.0)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gapless.providers.envelope import BatchReply, Call, Unreadable, read, written
+from gapless.providers.envelope import BatchReply, Call, Unreadable, encode, read
 from gapless.providers.provider_errors import Reaction
 
 IDS = (0, 1, 2)
@@ -28,10 +28,10 @@ def reactions(found: BatchReply) -> list[tuple[int | None, Reaction]]:
 
 def test_one_call_is_an_object_and_several_are_a_list() -> None:
     one, two = Call("eth_chainId"), Call("eth_getBlockByNumber", ("0x1", True), 1)
-    assert json.loads(written({7: one})) == {
+    assert json.loads(encode({7: one})) == {
         "jsonrpc": "2.0", "id": 7, "method": "eth_chainId", "params": [],
     }  # fmt: skip
-    assert [(each["id"], each["params"]) for each in json.loads(written({3: one, 1: two}))] == [
+    assert [(each["id"], each["params"]) for each in json.loads(encode({3: one, 1: two}))] == [
         (3, []), (1, ["0x1", True]),
     ]  # fmt: skip
 

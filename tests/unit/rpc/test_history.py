@@ -99,7 +99,7 @@ async def test_one_lost_block_is_missing_and_no_other(chain: Chain) -> None:
 
 async def test_what_is_really_pruned_is_learned_and_not_asked_for_again(chain: Chain) -> None:
     async with DevNode(chain, limits=Limits(pruned_below=50)) as node, pool_of(node) as pool:
-        with pytest.raises(MissingHistory, match="`a` has none below") as missing:
+        with pytest.raises(MissingHistory, match="`a` has no blocks below") as missing:
             await pool.ask(block_calls([20, 21]))
         assert missing.value.height == 20
         asked = node.requests

@@ -19,7 +19,7 @@ from gapless.providers.http import (
     Timeouts,
     TransportFailure,
     _retry_after,
-    unpacked,
+    decompressed,
 )
 from tests.unit.rpc.nodes import Outspoken
 
@@ -78,20 +78,20 @@ def test_whatever_retry_after_says_it_is_no_exception(value: str) -> None:
 @pytest.mark.parametrize("encoding", ["", "identity", "gzip"])
 def test_a_body_is_unpacked(encoding: str) -> None:
     body = PACKED if encoding == "gzip" else BODY
-    assert unpacked(Response(200, body, encoding, None)) == BODY
+    assert decompressed(Response(200, body, encoding, None)) == BODY
 
 
 def test_a_body_may_be_packed_in_several_pieces() -> None:
     packed = b"".join(gzip.compress(BODY[at : at + 700]) for at in range(0, len(BODY), 700))
-    assert unpacked(Response(200, packed, "gzip", None)) == BODY
+    assert decompressed(Response(200, packed, "gzip", None)) == BODY
 
 
 def test_a_body_that_unpacks_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "MOST_BYTES", len(BODY))
-    assert unpacked(Response(200, PACKED, "gzip", None)) == BODY
+    assert decompressed(Response(200, PACKED, "gzip", None)) == BODY
     for bomb in (gzip.compress(BODY + b" "), gzip.compress(BODY) + gzip.compress(b" ")):
         with pytest.raises(TransportFailure, match="larger than"):
-            unpacked(Response(200, bomb, "gzip", None))
+            decompressed(Response(200, bomb, "gzip", None))
 
 
 async def test_a_body_without_end_is_given_up(
@@ -109,11 +109,11 @@ async def test_a_body_without_end_is_given_up(
 @given(st.integers(1, len(PACKED) - 1))
 def test_half_a_packed_body_is_trouble(size: int) -> None:
     with pytest.raises(TransportFailure, match="damaged"):
-        unpacked(Response(200, PACKED[:size], "gzip", None))
+        decompressed(Response(200, PACKED[:size], "gzip", None))
 
 
 @given(st.binary(min_size=1))
 def test_what_is_not_packed_at_all_is_trouble(body: bytes) -> None:
     for encoding in ("gzip", "br"):
         with pytest.raises(TransportFailure):
-            unpacked(Response(200, body, encoding, None))
+            decompressed(Response(200, body, encoding, None))

@@ -86,7 +86,7 @@ def test_a_cap_stays_within_its_bounds(events: list[tuple[str, int, float]]) -> 
 
 def test_a_word_that_is_no_help_is_ignored() -> None:
     cap = Cap(80, 100)
-    cap.refused(80, 0.0, word=80)
+    cap.refused(80, 0.0, stated=80)
     assert cap.value == 40
 
 
@@ -102,7 +102,7 @@ def test_a_refusal_of_what_was_answered_before_is_an_exception_once() -> None:
 
 def test_a_limit_is_probed_again_later() -> None:
     cap = Cap(20, 100)
-    cap.refused(20, 0.0, word=10)
+    cap.refused(20, 0.0, stated=10)
     cap.confirm(10, PROBE_AFTER - 1)
     assert (cap.value, cap.learned(PROBE_AFTER - 1)) == (10, 10)
     cap.confirm(10, PROBE_AFTER)
@@ -154,7 +154,7 @@ def test_an_answer_in_part_is_no_failure_of_the_whole() -> None:
     cap = Cap(20, 100)
     for _ in range(9):
         assert not cap.failed(20)
-        cap.held_in_part()
+        cap.answered_in_part()
     assert cap.value == 20
 
 

@@ -297,7 +297,7 @@ async def test_another_chain_is_refused_by_name(chain: Chain) -> None:
 def test_endpoints_are_told_apart() -> None:
     spec = EndpointSpec("a", "http://host/key")
     for specs in ([], [spec, spec]):
-        with pytest.raises(UsageError, match="different names"):
+        with pytest.raises(UsageError, match="must be unique"):
             Pool(specs, QUERIES)
     for url in ("", "host", "ftp://host", "http://", "http://[", "http://host:x/key"):
         with pytest.raises(UsageError, match="`a` has no usable URL") as refused:

@@ -59,7 +59,7 @@ async def test_two_names_of_one_url_are_one_endpoint_at_the_lower_rate(chain: Ch
 @pytest.mark.parametrize(("parts", "places"), [(1, [8]), (3, [3, 3, 2]), (10, [1] * 10)])
 def test_processes_share_places_and_rate(parts: int, places: list[int]) -> None:
     shares = [Share(0, parts), *Share(0, parts).others()]
-    assert [each.of_places(8) for each in shares] == places
+    assert [each.of_slots(8) for each in shares] == places
     assert sum(each.of_rate(12) or 0 for each in shares) == pytest.approx(12)
     assert Share(0, parts).of_rate(None) is None
 

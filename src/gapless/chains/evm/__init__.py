@@ -1,11 +1,11 @@
-"""Everything that knows Ethereum.
+"""Everything that is specific to Ethereum and its kind.
 
-family      what the rest of Gapless asks of these chains
-networks    the known networks; `checkpoints` are blocks of theirs whose hash is known
+family      the interface that the rest of Gapless uses
+networks    the known networks; `checkpoints` lists their blocks with known hashes
 tables      what is stored
-source      blocks as nodes give them; `logs_client` gets logs by range, `queries` are what a pool
-            asks by itself, `probe` finds out what an endpoint is good for
-reading     answers become rows: `decode` parses and lays out columns, `checks` refuse what is false
+source      blocks as nodes return them; `logs_client` gets logs by range, `queries` are what a
+            pool asks on its own, `probe` finds out what an endpoint supports
+reading     turns answers into rows: `decode` parses them into columns, `checks` reject bad blocks
 codec       Ethereum's encodings and hashes: RLP, tries, blooms, headers
 layouts     columns of exported files: `etl` has those of ethereum-etl, `transfers` decodes tokens
 """

@@ -1,4 +1,4 @@
-"""The checks of EVM blocks, by the names that people and records use."""
+"""The checks of EVM blocks, by the names that users and stored records use."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from enum import StrEnum
 
 
 class Check(StrEnum):
-    """What can be held against a block, from the cheapest to the dearest."""
+    """The checks of a block, from the cheapest to the most expensive."""
 
-    HEIGHT = "height"  # it is the block that was asked for
+    HEIGHT = "height"  # it is the requested block
     LINK = "link"  # its parent is the block before
     COUNTS = "counts"  # every transaction has its receipt
-    PLACES = "places"  # its transactions and receipts name it, and their place in it
-    EMPTY = "empty"  # a root is that of the empty list exactly where the list is empty
+    PLACES = "places"  # its transactions and receipts name the block and their position in it
+    EMPTY = "empty"  # a root is that of the empty list if and only if the list is empty
     GAS = "gas"  # the last receipt's cumulative gas is the block's
     RECEIPT_BLOOMS = "receipt_blooms"  # each receipt's bloom is that of its logs
     BLOOM = "bloom"  # the header's bloom is that of all logs
@@ -24,12 +24,12 @@ class Check(StrEnum):
     DERIVED = "derived"  # gas used, contract addresses and others that follow from proven fields
     PRICES = "prices"  # effective gas prices, by EIP-1559
     LOG_INDEX = "log_index"  # logs are numbered without a gap
-    SENDERS = "senders"  # every sender is who signed
-    AGREED = "agreed"  # logs that came without receipts: two endpoints name the same
-    ANCHOR = "anchor"  # at a height whose hash is known, it is that block
+    SENDERS = "senders"  # every sender is the signer
+    AGREED = "agreed"  # logs without receipts: two endpoints return the same ones
+    ANCHOR = "anchor"  # at a height with a known hash, the block has that hash
 
 
 NONE: frozenset[Check] = frozenset()
 FULL = frozenset(Check) - {Check.STATE_SYNC, Check.AGREED, Check.ANCHOR}
-"""What a plain Ethereum network's blocks pass."""
+"""The checks that the blocks of a standard Ethereum network pass."""
 BASIC = frozenset({Check.HEIGHT, Check.LINK, Check.COUNTS, Check.PLACES})

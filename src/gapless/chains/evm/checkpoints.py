@@ -1,10 +1,10 @@
-"""Blocks of public networks whose hash everybody can look up: the genesis, and a few later ones.
+"""Blocks of public networks with well-known hashes: the genesis, and a few later ones.
 
-The genesis tells networks apart that share a chain id. It proves nothing about later blocks, since
-anybody can build on it. A later checkpoint proves every block that is linked up to it.
+The genesis distinguishes networks that share a chain id. It proves nothing about later blocks,
+since anyone can build on it. A later checkpoint proves every block that links up to it.
 
-Each hash of a genesis is in the source of a client of that network. Each later one was recomputed
-from the recorded header.
+Each genesis hash comes from the source code of a client of that network. Each later one was
+recomputed from the recorded header.
 """
 
 from __future__ import annotations

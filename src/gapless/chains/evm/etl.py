@@ -1,6 +1,6 @@
-"""The columns of ethereum-etl, in its order and its forms, so that its users can switch.
+"""The columns of ethereum-etl, in the same order and format, so that its users can switch.
 
-`VERSION` is the release whose exporters they copy. Numbers of any size are numbers, in JSON too.
+They copy the exporters of release `VERSION`. Numbers of any size stay numbers, in JSON too.
 ethereum-etl writes the header of a CSV with the first row, so a file without rows is empty.
 """
 
@@ -33,7 +33,7 @@ _TOPICS = ("topic0", "topic1", "topic2", "topic3")
 
 
 def _block_hash(rows: pa.Table, window: Window) -> pa.Array:
-    """Our other tables do not repeat the hash of their block."""
+    """Look up the block's hash, which only the table `blocks` holds."""
     blocks = window[BLOCKS.name]
     known, hashes = one_array(blocks["block_number"]), hex_texts(one_array(blocks["hash"]))
     return looked_up(one_array(rows["block_number"]), known, hashes)
@@ -44,7 +44,7 @@ def _topics(rows: pa.Table, _: Window) -> pa.Array:
 
 
 def _withdrawals(rows: pa.Table, window: Window) -> pa.Array:
-    """Of each block; a block from before there were any has none."""
+    """Return each block's withdrawals; empty for blocks from before Shanghai."""
     found = window[WITHDRAWALS.name]
     columns = [one_array(found[stored]) for stored, _ in _WITHDRAWAL.values()]
     values = [hex_texts(it) if pa.types.is_fixed_size_binary(it.type) else it for it in columns]
@@ -53,18 +53,18 @@ def _withdrawals(rows: pa.Table, window: Window) -> pa.Array:
 
 
 def _blob_versioned_hashes(rows: pa.Table, _: Window) -> pa.Array:
-    """The hashes of each transaction; an empty list where a transaction carries no blobs."""
+    """Return the hashes of each transaction; an empty list for one without blobs."""
     texts = rows["blob_versioned_hashes"].to_pylist()
     return pa.array([json.loads(text) if text else [] for text in texts], _TEXTS)
 
 
 def _with_receipts(rows: pa.Table) -> pa.Table:
-    """On some chains a transaction has none."""
+    """Leave out transactions without a receipt, which exist on some chains."""
     return rows.filter(rows["cumulative_gas_used"].is_valid())
 
 
 def _l1_fee_scalar(rows: pa.Table, _: Window) -> pa.Array:
-    """Too rare for a column of ours: it is in `extra`."""
+    """Read the field from `extra`: it is too rare for a column."""
     return pa.array([_scalar(text) for text in rows["extra"].to_pylist()], pa.float64())
 
 
@@ -98,13 +98,13 @@ _layout = partial(Layout, names_without_rows=False)
 
 
 def _fields(columns: tuple[Column, ...], names: str, **renamed: str) -> tuple[Field, ...]:
-    """The columns of some names; these are ours, with few exceptions."""
+    """Return the fields of some names; most names are the same as ours."""
     ours = {column.name: column for column in columns}
-    theirs = {**_RENAMED, **renamed}
+    to_ours = {**_RENAMED, **renamed}
     return tuple(
         _SPECIAL[name]
         if name in _SPECIAL
-        else plain(ours[theirs.get(name, name)], name=name, wide=Form.DIGITS)
+        else plain(ours[to_ours.get(name, name)], name=name, wide=Form.DIGITS)
         for name in names.split()
     )
 

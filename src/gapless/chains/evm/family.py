@@ -1,7 +1,7 @@
-"""The EVM family: what `gapless.chains.family` asks for, in one place.
+"""The EVM family: implements the interface of `gapless.chains.family`.
 
-Commands start faster if little is imported, so everything that needs Arrow or a network client is
-imported when it is first used.
+Commands start faster with fewer imports, so modules that need Arrow or a network client are
+imported on first use.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class EvmFamily:
-    """Ethereum, and chains that speak its JSON-RPC and keep blocks as it does."""
+    """Ethereum, and chains with the same JSON-RPC and block structure."""
 
     name = "evm"
     tables = TABLES

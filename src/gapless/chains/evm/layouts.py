@@ -1,4 +1,4 @@
-"""What can be exported beside the stored tables: token transfers, and the files of ethereum-etl."""
+"""Exports in addition to the stored tables: token transfers, and the files of ethereum-etl."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Logs by range, for endpoints that have no receipts to give.
+"""Logs by range, for endpoints that do not offer receipts.
 
-How many blocks one `eth_getLogs` may span is learned: a limit in blocks is kept for a while, one
-that depends on how many logs there are is only a reason to ask for less right now. A suggestion
-that is not smaller than the range that failed is no help, and halving is.
+The range of one `eth_getLogs` is learned: a limit in blocks is remembered for a while, while a
+limit in logs only reduces the range for now. A suggested range that is not smaller than the one
+that failed is ignored; the range is halved instead.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from gapless.providers.provider_errors import Reaction, Refusal
 _FIRST, _MOST = 100, 10_000  # blocks
 
 
-class _Place(Struct, gc=False, rename="camel"):
+class _Position(Struct, gc=False, rename="camel"):
     block_number: str
 
 
 _logs = msgspec.json.Decoder(list[Raw]).decode
-_place = msgspec.json.Decoder(_Place).decode
+_position = msgspec.json.Decoder(_Position).decode
 
 
 @dataclass(frozen=True)
 class Logs:
-    """Each block's logs as a JSON list, and whose word that is."""
+    """Each block's logs as a JSON list, and the endpoints that returned them."""
 
     by_height: dict[int, Raw]
     endpoints: frozenset[str]
 
 
 class LogRanges:
-    """Asks for all logs of a range of blocks, in as few pieces as the endpoints allow."""
+    """Fetches all logs of a range of blocks, in as few requests as the endpoints allow."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -49,30 +49,30 @@ class LogRanges:
     async def by_block(
         self, span: Span, avoid: Collection[str], patience: float | None = None
     ) -> Logs:
-        """The logs of every block of a span; one without any has the empty list."""
+        """Return the logs of every block of a span; an empty list for a block without logs."""
         endpoints = set[str]()
         found: dict[int, list[bytes]] = {height: [] for height in range(span.first, span.last + 1)}
         first = span.first
         while first <= span.last:
             part = Span(first, min(span.last, first + self._step.value - 1))
-            answers = await self._asked(part, avoid, patience)
+            answers = await self._ask(part, avoid, patience)
             if answers is None:
                 continue
             endpoints.add(answers.endpoint)
             for log in _listed(answers.results[0]):
                 height = _height(log)
                 if not part.first <= height <= part.last:
-                    raise BadAnswer(f"a log of block {height} among those of {part}")
+                    raise BadAnswer(f"a log of block {height} is among the logs of {part}")
                 found[height].append(bytes(log))
             first = part.last + 1
         lists = {height: Raw(b"[" + b",".join(logs) + b"]") for height, logs in found.items()}
         return Logs(lists, frozenset(endpoints))
 
-    async def _asked(
+    async def _ask(
         self, part: Span, avoid: Collection[str], patience: float | None
     ) -> Answers | None:
-        """The logs of a part; None: the part was too large, take a smaller one."""
-        calls = [Call("eth_getLogs", [_wanted(part)], part.first)]
+        """Return the logs of a part; None if the part was too large."""
+        calls = [Call("eth_getLogs", [_filter(part)], part.first)]
         try:
             answers = await self._pool.ask(calls, avoid=avoid, patience=patience)
         except Refused as refused:
@@ -95,7 +95,7 @@ class LogRanges:
         self._step.shrink(2 * fits)
 
 
-def _wanted(part: Span) -> dict[str, str]:
+def _filter(part: Span) -> dict[str, str]:
     return {"fromBlock": hex(part.first), "toBlock": hex(part.last)}
 
 
@@ -103,11 +103,11 @@ def _listed(answer: Raw) -> list[Raw]:
     try:
         return _logs(answer)
     except UNREADABLE as error:
-        raise BadAnswer("the logs answered are no list") from error
+        raise BadAnswer("the answer to `eth_getLogs` is not a list") from error
 
 
 def _height(log: Raw) -> int:
     try:
-        return int(_place(log).block_number, 16)
+        return int(_position(log).block_number, 16)
     except (*UNREADABLE, ValueError) as error:
-        raise BadAnswer("a log does not say which block it is of") from error
+        raise BadAnswer("a log has no valid block number") from error

@@ -1,11 +1,11 @@
-"""The EVM networks, with what is particular to each.
+"""The EVM networks, and how each differs from Ethereum.
 
-polygon     state-sync transactions are outside of roots and bloom, yet their hash is derivable
-arbitrum    retryables and deposits (0x64-0x69) have no known encoding; blocks with any of them
-            leave the transactions unproven. Blocks from before Nitro prove nothing
+polygon     state-sync transactions are not in the roots and the bloom, but their hash is derivable
+arbitrum    retryables and deposits (0x64-0x69) have no known encoding; the transactions of blocks
+            that contain them stay unproven. Blocks from before Nitro prove nothing
 optimism    since Isthmus `withdrawalsRoot` is a storage root; nothing is proven before Bedrock
-gnosis      sealed by AuRa until the merge, by other fields than Ethereum's
-avalanche   headers have fields of their own, in an order of their own
+gnosis      sealed by AuRa until the merge, with other fields than Ethereum's
+avalanche   headers have additional fields and a different order
 cronos      CometBFT hashes and roots; some transactions have no receipt
 stable      CometBFT block hashes, but Ethereum's roots; a log index may appear twice
 tempo       an Ethereum header inside another one; transactions of type 0x76
@@ -28,8 +28,8 @@ class EvmNetwork(Network):
 
     family: str = "evm"
     header: HeaderForm = HeaderForm.ETHEREUM
-    byzantium: int = 0  # below, a receipt holds a state root, which not every node has kept
-    sprint: int = 0  # Polygon: state is synchronised in every block that this divides
+    byzantium: int = 0  # receipts below it hold a state root, which some nodes have not kept
+    sprint: int = 0  # Polygon: state is synchronised at every multiple of this height
 
 
 _ROLLUP = FULL - {Check.WITHDRAWALS_ROOT}
@@ -79,8 +79,8 @@ def _network(
 
 
 def _ethereum(name: str, chain_id: int, byzantium: int = 0, **more: Any) -> EvmNetwork:
-    lacking = f"below {byzantium:,} receipts_root, if the node lacks root"
-    caveats = (lacking,) if byzantium else ()
+    caveat = f"below {byzantium:,} receipts_root, if the node lacks root"
+    caveats = (caveat,) if byzantium else ()
     facts = {"eras": _always(FULL), "byzantium": byzantium, "caveats": caveats, **more}
     return _network(name, chain_id, 12, _TAGGED, **facts)
 

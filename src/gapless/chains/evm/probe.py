@@ -1,7 +1,7 @@
-"""Finds out what an endpoint is good for, before a fetch depends on it.
+"""Find out what an endpoint supports, before a fetch depends on it.
 
-Everything is asked for as a fetch would ask, and nothing is guessed: what a finding says was
-answered, or refused, within this probe. It costs a few hundred calls and some seconds.
+The probe sends the same requests as a fetch and guesses nothing: every finding was answered or
+refused during the probe. It costs a few hundred calls and a few seconds.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from gapless.providers.provider_errors import Reaction
 
 _PATIENCE = 2.0
 _TIMEOUTS = Timeouts(connect=5, read=10)
-_BATCHES = (20, 40, 80, 100)  # as a fetch would grow them
+_BATCHES = (20, 40, 80, 100)  # a fetch grows them in the same steps
 _RANGES = (10_000, 2000, 1000, 500, 100, 10, 1)
-_NO_SUCH_TOPIC = f"0x{1:064x}"  # a filter that matches nothing: the range is what is tried
-_BLOCKS_LOOKED_AT = 50  # for a transaction to ask about
+_NO_SUCH_TOPIC = f"0x{1:064x}"  # a filter that matches nothing: only the range is tested
+_BLOCKS_SEARCHED = 50  # for a transaction to test with
 _RATE_SECONDS, _RATE_CALLS, _RATE_BLOCKS = 2.0, 400, 5
 _WORKERS = 8
 NO_ANCHORS: Mapping[int, bytes] = MappingProxyType({})
@@ -45,7 +45,7 @@ class _Genesis(Struct, gc=False):
 async def probe(
     spec: EndpointSpec, network: Network | None = None, anchors: Mapping[int, bytes] = NO_ANCHORS
 ) -> Findings:
-    """Asks an endpoint about itself; it must be of the network, if one is named."""
+    """Probe an endpoint; it must be on the network, if one is given."""
     wanted = None if network is None else network.chain_id
     async with Pool(
         [spec], QUERIES, workers=_WORKERS, chain_id=wanted, patience=_PATIENCE, timeouts=_TIMEOUTS
@@ -110,13 +110,13 @@ async def _client(pool: Pool) -> str | None:
         (answer,) = (await pool.ask([Call("web3_clientVersion")])).results
         return msgspec.json.decode(answer, type=str)
     except (Refused, *UNREADABLE):
-        if pool.chain_id is None:  # it refuses to name its chain: this is not an EVM node
+        if pool.chain_id is None:  # it does not report a chain id: this is not an EVM node
             raise
         return None
 
 
 async def _has(pool: Pool, call: Call) -> bool:
-    """Whether a call is answered, be it with null."""
+    """Whether a call is answered, even if with null."""
     try:
         await pool.ask([call])
     except MissingHistory:
@@ -127,8 +127,8 @@ async def _has(pool: Pool, call: Call) -> bool:
 
 
 async def _earliest(pool: Pool, head: int, *, receipts: bool) -> int:
-    """The first block that is there, with its receipts: by halving what lies between."""
-    absent, present = 0, head  # the genesis may lack receipts even where nothing was pruned
+    """Find the first block that exists with its receipts, by binary search."""
+    absent, present = 0, head  # the genesis may lack receipts even if nothing was pruned
     if head <= 1 or await _is_there(pool, 1, receipts=receipts):
         return 0
     while present - absent > 1:
@@ -152,7 +152,7 @@ async def _is_there(pool: Pool, height: int, *, receipts: bool) -> bool:
 
 
 async def _by_transaction(pool: Pool, head: int, earliest: int) -> bool | None:
-    for height in range(head, max(earliest, head - _BLOCKS_LOOKED_AT), -1):
+    for height in range(head, max(earliest, head - _BLOCKS_SEARCHED), -1):
         call = Call("eth_getBlockByNumber", (hex(height), False), height)
         (answer,) = (await pool.ask([call])).results
         if is_given(answer) and (hashes := _hashes(answer)):
@@ -172,7 +172,7 @@ def _hashes(answer: msgspec.Raw) -> list[str]:
 
 
 async def _batch(pool: Pool) -> int:
-    """The largest batch that is answered; the pool learns it as in any fetch."""
+    """Return the largest batch that is answered; the pool learns it as in any fetch."""
     for size in _BATCHES:
         await pool.ask([Call("eth_chainId")] * size)
     (profile,) = pool.profiles().values()
@@ -180,7 +180,7 @@ async def _batch(pool: Pool) -> int:
 
 
 async def _logs_range(pool: Pool, head: int, earliest: int) -> int | None:
-    """The largest range of logs that is answered, if only because there are none in it."""
+    """Return the largest range of logs that is answered; the filter matches no logs."""
     most = head - earliest + 1
     for size in (min(most, each) for each in _RANGES):
         first = head - size + 1
@@ -199,7 +199,7 @@ async def _logs_range(pool: Pool, head: int, earliest: int) -> int | None:
 
 
 async def _rate(pool: Pool, source: EvmSource, head: int, earliest: int) -> Rate | None:
-    """Fetches blocks for a short while, as fast as a fetch would."""
+    """Fetch blocks for a short time, as fast as a fetch would, and measure the rate."""
     before, again, start = pool.calls.total(), pool.retries, pool.system.clock()
     spans = iter(
         Span(first, first + _RATE_BLOCKS - 1)
@@ -207,7 +207,7 @@ async def _rate(pool: Pool, source: EvmSource, head: int, earliest: int) -> Rate
     )
     blocks = 0
 
-    async def fetch_on() -> None:
+    async def fetch_spans() -> None:
         nonlocal blocks
         for span in spans:
             fetched = await source.fetch(span)
@@ -217,7 +217,7 @@ async def _rate(pool: Pool, source: EvmSource, head: int, earliest: int) -> Rate
                 return
 
     try:
-        await asyncio.gather(*(fetch_on() for _ in range(_WORKERS)))
+        await asyncio.gather(*(fetch_spans() for _ in range(_WORKERS)))
     except SourceError:
         return None
     seconds = pool.system.clock() - start

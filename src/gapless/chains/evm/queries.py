@@ -1,4 +1,4 @@
-"""What a pool asks EVM nodes by itself."""
+"""What a pool asks EVM nodes on its own."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class EvmQueries:
         if first == hex(call.height):
             return Call(call.method, (hex(height), *call.params[1:]), height)
         if isinstance(first, dict) and "fromBlock" in first:
-            place = {"fromBlock": hex(height), "toBlock": hex(height)}
-            return Call(call.method, ({**first, **place},), height)
+            block = {"fromBlock": hex(height), "toBlock": hex(height)}
+            return Call(call.method, ({**first, **block},), height)
         return None
 
 

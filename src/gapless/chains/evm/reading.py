@@ -1,7 +1,7 @@
-"""Answers become rows: parse, check and decode, each block by itself.
+"""Turn answers into rows: parse, check and decode, each block on its own.
 
-Answers are parsed without the keys that no column is made for. Whether there are any is seen in the
-samples, which are parsed in full.
+By default, answers are parsed without the keys that have no column. The samples are parsed in full
+to detect such keys.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ from gapless.schema.arrow import Tables
 
 @dataclass(frozen=True)
 class _Read:
-    """A block that was parsed, and passed its checks."""
+    """A parsed block that passed its checks."""
 
     height: int
     block: Block | LightBlock
     receipts: list[Receipt] | None
-    logs: list[RangeLog]  # from a node that has no receipts to give
+    logs: list[RangeLog]  # from a node that does not offer receipts
     proof: Proof
 
 
 def read(
     raws: Sequence[RawBlock], wanted: Wanted, samples: Collection[int], *, whole: bool
 ) -> Reading:
-    """What the answers hold; see `Family.read`."""
+    """Parse, check and decode the answers; see `Family.read`."""
     good: list[_Read] = []
     refused: dict[int, BadAnswer] = {}
     extra = False
@@ -72,7 +72,7 @@ def read(
         refused |= tables
         good = [each for each in good if each.height not in tables]
         decoded = _decode(good, wanted)
-        assert isinstance(decoded, Tables), "each block by itself can be decoded"
+        assert isinstance(decoded, Tables), "each remaining block can be decoded on its own"
         tables = decoded
     return Reading(
         {it.height: _read_block(it) for it in good},
@@ -83,7 +83,7 @@ def read(
 
 
 def _read_block(it: _Read) -> ReadBlock:
-    """Its hashes were decoded with its rows, so they are well formed."""
+    """Extract the hashes, which are well formed: they were decoded with the rows."""
     own, parent = (bytes.fromhex(each[2:]) for each in (it.block.hash, it.block.parent_hash))
     return ReadBlock(own, parent, it.proof)
 
@@ -100,21 +100,21 @@ def _read(raw: RawBlock, wanted: Wanted, *, full: bool) -> _Read:
         if raw.receipts is not None:
             receipts = keep_receipts(raw.receipts, block) if full else parse_receipts(raw.receipts)
     if block.number.lower() != hex(raw.height):
-        raise BadAnswer(f"block {block.number} was answered for {raw.height}")
+        raise BadAnswer(f"the node answered with block {block.number} instead of {raw.height}")
     check_anchor(block, network, wanted.anchors.get(raw.height))
     complete(block, receipts, network, raw.height)
-    how = (network, wanted.checks, raw.height)
-    proof = check_block(block, receipts, *how)
+    options = (network, wanted.checks, raw.height)
+    proof = check_block(block, receipts, *options)
     if raw.logs is None or not isinstance(block, Block):
         return _Read(raw.height, block, receipts, [], proof)
     logs = parse_logs(raw.logs)
     others = None if raw.other_logs is None else parse_logs(raw.other_logs)
-    proof |= check_range_logs(block, logs, others, *how)
+    proof |= check_range_logs(block, logs, others, *options)
     return _Read(raw.height, block, receipts, logs, proof)
 
 
 def _decode(blocks: Sequence[_Read], wanted: Wanted) -> Tables | Mapping[int, BadAnswer]:
-    """The wanted tables of the blocks, or which of them cannot be decoded."""
+    """Return the wanted tables of the blocks, or the blocks that cannot be decoded."""
     if not blocks:
         return Tables({})
     try:
@@ -135,7 +135,7 @@ def _undecodable(blocks: Sequence[_Read], chain_id: int) -> Iterator[tuple[int, 
 
 
 def _decoded(blocks: Sequence[_Read], chain_id: int) -> Tables:
-    """The tables of blocks that all have receipts, or all have none."""
+    """Decode the tables of blocks that all have receipts, or all have none."""
     light = [each.block for each in blocks if isinstance(each.block, LightBlock)]
     if light:
         return decode_headers(light, chain_id)

@@ -1,17 +1,18 @@
-"""The blocks of an EVM chain, as the nodes give them.
+"""The blocks of an EVM chain, as the nodes return them.
 
-A block comes with its receipts from one endpoint. Receipts are had in the best way that some
-endpoint offers; a way that nobody offers is tried again once the pool has forgotten that:
+A block and its receipts come from one endpoint. Receipts are fetched in the best way that an
+endpoint offers; a way that no endpoint offers is tried again once the pool's knowledge expires:
 
     by block         eth_getBlockReceipts, in one request with the block
     by transaction   eth_getTransactionReceipt for each hash, joined to the same list
-    by range         eth_getLogs: the logs, but nothing else of the receipts; and what another
-                     endpoint names, because these can prove themselves in no other way
+    by range         eth_getLogs: only the logs, not the rest of the receipts; a second endpoint is
+                     asked for the same logs, because there is no other way to check them
 
-Invariant: every block asked for is returned, none of them null. A null below the head is a lag or
-a lie, so it is asked again, elsewhere if there is an elsewhere, and in the end an error. A balancer
-with one bad node behind it answers null now and then: whoever has a block below is not pruned, and
-is asked more often. Whether an answer is true is not decided here: that is what the checks are for.
+Invariant: every requested block is returned, and none is null. A null below the head means that the
+node lags or is wrong, so the block is requested again, from another endpoint if there is one, and
+finally reported as an error. A load balancer with one bad node sometimes answers null: an endpoint
+that has a lower block is not pruned, and is asked more often. This module does not decide whether
+an answer is correct; the checks do.
 """
 
 from __future__ import annotations
@@ -34,21 +35,21 @@ from gapless.providers.limits import delay
 from gapless.providers.provider_errors import Reaction, Refusal
 
 MOST_BYTES = 16 << 20  # of one answer
-_TIMES = 4  # that a null is asked about
+_TIMES = 4  # attempts for a null
 _ROUNDS_BELOW = 2
-_MORE_TIMES = 12  # the same, where blocks below are answered
+_MORE_TIMES = 12  # attempts for a null if blocks below are answered
 _SHARE = 0.3  # of a new size in the running mean
-_SOON, _FIRST_WAIT = 0.05, 0.25  # seconds, before a null is asked about again; then later
-_LONGEST_WAIT = 0.25  # where the next attempt may well meet another node
-_OPINION_PATIENCE = 10.0  # seconds for a second endpoint, before there is no second opinion
-_NOBODY = frozenset[str]()
+_SOON, _FIRST_WAIT = 0.05, 0.25  # seconds before the first retry of a null, and the next ones
+_LONGEST_WAIT = 0.25  # if the next attempt may reach another node
+_OPINION_PATIENCE = 10.0  # seconds for a second endpoint; after that there is no second opinion
+_NO_ENDPOINTS = frozenset[str]()
 
 
 @dataclass(frozen=True, slots=True)
 class RawBlock:
-    """A block as JSON, with its receipts as a list; or only its logs, where that is all.
+    """A block as JSON, with its receipts as a list, or only its logs if there are no receipts.
 
-    `other_logs` are the same logs as another endpoint names them, if one was asked and answered.
+    `other_logs` are the same logs from a second endpoint, if one was asked and answered.
     """
 
     height: int
@@ -70,7 +71,7 @@ class RawBlock:
 
 
 def _is_null(raw: Raw) -> bool:
-    """Without a copy of what is not."""
+    """Whether a value is null, without copying large values."""
     return memoryview(raw).nbytes <= len(b"null") and not is_given(raw)
 
 
@@ -93,9 +94,9 @@ _Way = Callable[[Sequence[int], Collection[str]], Awaitable[list[RawBlock]]]
 
 
 class EvmSource:
-    """Blocks through a pool, in full with their receipts, or without both.
+    """Fetches blocks through a pool: full blocks with receipts, or light blocks without.
 
-    With `second_opinions`, logs that come without receipts are asked of two endpoints.
+    With `second_opinions`, logs that come without receipts are requested from two endpoints.
     """
 
     def __init__(
@@ -105,19 +106,19 @@ class EvmSource:
         self.system = pool.system
         self._second_opinions = second_opinions
         self._logs = LogRanges(pool)
-        self._head = -1  # the highest that any endpoint has shown
-        self._size = 1.0  # mean bytes of a block and what comes with it
+        self._head = -1  # the highest that any endpoint has reported
+        self._size = 1.0  # mean bytes of a block with its receipts or logs
 
     @property
     def unit(self) -> int:
-        """How many blocks to ask for in one go, by what the endpoints are known to take."""
+        """How many blocks to request at once, given the known limits of the endpoints."""
         calls = (_block_call(0), _receipts_call(0)) if self._receipts else (_block_call(0, False),)
         return max(1, min(self._pool.room(calls), int(MOST_BYTES / self._size)))
 
     async def fetch(self, span: Span, *, avoid: Collection[str] = ()) -> list[RawBlock]:
-        """The blocks of a span in ascending order; for a second opinion, avoid who gave the first.
+        """Fetch the blocks of a span in ascending order, if possible not from those to `avoid`.
 
-        A span larger than `unit` is possible, but its answers are all in memory at once.
+        A span larger than `unit` is possible, but holds all its answers in memory at once.
         """
         heights = range(span.first, span.last + 1)
         way = self._in_full if self._receipts else self._light
@@ -127,17 +128,17 @@ class EvmSource:
         return blocks
 
     async def head(self) -> int:
-        """The highest block: one endpoint's lower head is no news about the chain."""
+        """Return the highest block seen; a lower head of one endpoint does not reduce it."""
         answers = await self._pool.ask([Call("eth_blockNumber")])
         try:
             found = int(msgspec.json.decode(answers.results[0], type=str), 16)
         except (*UNREADABLE, ValueError) as error:
-            raise BadAnswer(f"endpoint `{answers.endpoint}` names no head") from error
+            raise BadAnswer(f"endpoint `{answers.endpoint}` does not report its head") from error
         self._head = max(self._head, found)
         return self._head
 
     async def finalized(self) -> int | None:
-        """The highest block that will not change, if the endpoints know that."""
+        """Return the highest block that will not change, if the endpoints report it."""
         tag = self._network.finality.tag
         if tag is None:
             return None
@@ -153,7 +154,7 @@ class EvmSource:
         return _read_hash(found.block)
 
     async def hash_from(self, endpoint: str, height: int, patience: float) -> bytes | None:
-        """The hash that one endpoint gives for a height; None if it has no answer to that."""
+        """Return the hash that one endpoint reports for a height; None if it does not answer."""
         try:
             avoid = self._pool.names - {endpoint}
             call = _block_call(height, False)
@@ -168,7 +169,7 @@ class EvmSource:
             return None
 
     async def hashes(self, span: Span) -> dict[int, bytes]:
-        """The hashes that the nodes have now, of the blocks up to the head."""
+        """Return the nodes' current hashes of the blocks up to the head."""
         last = min(span.last, await self.head())
         heights = range(span.first, last + 1)
         found = await self._insist(self._light, heights, ()) if heights else []
@@ -177,7 +178,7 @@ class EvmSource:
     async def _insist(
         self, way: _Way, heights: Sequence[int], avoid: Collection[str]
     ) -> list[RawBlock]:
-        """Blocks in one way; what comes as null is asked for again, rather elsewhere."""
+        """Fetch blocks in one way, and retry those that are null, preferably elsewhere."""
         whole: dict[int, RawBlock] = {}
         empty_handed: dict[str, int] = {}  # endpoints that had none of several blocks
         wanted, avoided, deniers = heights, frozenset(avoid), frozenset[str]()
@@ -192,10 +193,10 @@ class EvmSource:
             if len(missing) == len(blocks) > 1:
                 empty_handed[missing[0].endpoint] = missing[-1].height
             wanted = [each.height for each in missing]
-            await self._expect(wanted[-1])
+            await self._check_below_head(wanted[-1])
             latest = {each.endpoint for each in missing}
             deniers |= latest
-            avoided = self._others_left(deniers.union(avoid), deniers, latest)
+            avoided = self._first_avoidable(deniers.union(avoid), deniers, latest)
             spotty |= any(
                 each.height < wanted[-1] and each.endpoint in latest
                 for each in blocks
@@ -207,56 +208,57 @@ class EvmSource:
                 break
             wait = _SOON if times == 1 else delay(times, self.system.chance(), _FIRST_WAIT)
             await asyncio.sleep(min(wait, _LONGEST_WAIT) if spotty else wait)
-        raise self._nothing_at(wanted[0], spotty=spotty)
+        raise self._missing(wanted[0], spotty=spotty)
 
     async def _has_some_below(self, way: _Way, height: int) -> bool:
-        """Whether some block below is there, so that this one cannot have been pruned."""
+        """Whether a lower block exists, so that this one cannot have been pruned."""
         below = sorted(
             {height // 2, height * 3 // 4, *range(max(0, height - 4), height)} - {height}
         )
         for _ in range(_ROUNDS_BELOW if below else 0):
-            if any(each.is_whole for each in await way(below, _NOBODY)):
+            if any(each.is_whole for each in await way(below, _NO_ENDPOINTS)):
                 return True
         return False
 
-    def _others_left(self, *avoided: Collection[str]) -> frozenset[str]:
-        """Whom to avoid so that somebody is left; nobody may be judged missing unasked."""
-        return next((frozenset(each) for each in avoided if self._pool.names - set(each)), _NOBODY)
+    def _first_avoidable(self, *avoided: Collection[str]) -> frozenset[str]:
+        """Return the first set of endpoints to avoid that leaves at least one to ask."""
+        usable = (frozenset(each) for each in avoided if self._pool.names - set(each))
+        return next(usable, _NO_ENDPOINTS)
 
     def _conclude(self, whole: dict[int, RawBlock], empty_handed: dict[str, int]) -> None:
-        """Remembers who had nothing where another one had everything, far below the head."""
+        """Record endpoints that lacked blocks far below the head which another one had."""
         self._head = max(self._head, *whole)
         for name, height in empty_handed.items():
             settled = height < self._head - self._network.reorg_depth
             if settled and whole[height].endpoint != name:
                 self._pool.doubt_below(name, height + 1)
 
-    async def _expect(self, height: int) -> None:
-        """A block above the head is not missing, it is not there yet."""
+    async def _check_below_head(self, height: int) -> None:
+        """Raise if the block is above the head: it is not missing, it does not exist yet."""
         if height > self._head and height > await self.head():
             refusal = Refusal(Reaction.LATER)
             raise Refused(f"block {height:,} is above the head, {self._head:,}", refusal)
 
-    def _nothing_at(self, height: int, *, spotty: bool) -> SourceError:
+    def _missing(self, height: int, *, spotty: bool) -> SourceError:
         names = ", ".join(f"`{name}`" for name in sorted(self._pool.names))
         if height >= self._head - self._network.reorg_depth:
             return Unavailable(f"block {height:,} is below the head, but null at {names}")
-        said = f"block {height:,} or its receipts are null at {names}"
+        message = f"block {height:,} or its receipts are null at {names}"
         if spotty:
             return MissingHistory(
-                f"{said}, which answers blocks below it, and null now and then",
+                f"{message}, although lower blocks are answered",
                 height=height,
-                hint="run it again later, or add an endpoint that answers reliably",
+                hint="retry later, or add an endpoint that answers reliably",
             )
         return MissingHistory(
-            said, height=height, hint="if they were pruned there, use an archive endpoint"
+            message, height=height, hint="if they were pruned there, use an archive endpoint"
         )
 
     async def _light(self, heights: Sequence[int], avoid: Collection[str]) -> list[RawBlock]:
         return await self._blocks(heights, avoid, full=False)
 
     async def _in_full(self, heights: Sequence[int], avoid: Collection[str]) -> list[RawBlock]:
-        """Blocks with receipts, in the best way that is offered."""
+        """Fetch blocks with receipts, in the best way that is offered."""
         refusals = []
         for way in (self._by_block, self._by_transaction, self._by_range):
             try:
@@ -276,7 +278,7 @@ class EvmSource:
         calls = [
             call for height in heights for call in (_block_call(height), _receipts_call(height))
         ]
-        answers = await self._asked(calls, avoid)
+        answers = await self._ask(calls, avoid)
         blocks, receipts = answers.results[::2], answers.results[1::2]
         return [
             RawBlock(height, block, its, None, answers.endpoint)
@@ -293,9 +295,9 @@ class EvmSource:
             for block, names in zip(blocks, hashes, strict=True)
             for name in names
         ]
-        receipts = iter(await self._asked_likewise(calls, blocks[0].endpoint))
+        receipts = iter(await self._ask_same_endpoint(calls, blocks[0].endpoint))
         return [
-            replace(block, receipts=_joined([next(receipts) for _ in names]))
+            replace(block, receipts=_join_receipts([next(receipts) for _ in names]))
             for block, names in zip(blocks, hashes, strict=True)
         ]
 
@@ -315,10 +317,10 @@ class EvmSource:
     async def _second_opinion(
         self, span: Span, asked: frozenset[str], avoid: Collection[str]
     ) -> dict[int, Raw]:
-        """The logs of a span by an endpoint that was not asked; nothing, if there is none."""
+        """Return the logs of a span from another endpoint; empty if there is none."""
         if not self._second_opinions or not self._pool.names - asked:
             return {}
-        avoided = self._others_left(asked.union(avoid), asked)
+        avoided = self._first_avoidable(asked.union(avoid), asked)
         try:
             found = await self._logs.by_block(span, avoided, _OPINION_PATIENCE)
         except SourceError:
@@ -328,20 +330,20 @@ class EvmSource:
     async def _blocks(
         self, heights: Sequence[int], avoid: Collection[str], *, full: bool = True
     ) -> list[RawBlock]:
-        answers = await self._asked([_block_call(each, full) for each in heights], avoid)
+        answers = await self._ask([_block_call(each, full) for each in heights], avoid)
         return [
             RawBlock(height, block, None, None, answers.endpoint)
             for height, block in zip(heights, answers.results, strict=True)
         ]
 
-    async def _asked_likewise(self, calls: Sequence[Call], endpoint: str) -> Sequence[Raw]:
-        """The answers of the endpoint that gave the blocks, as long as it answers at all."""
+    async def _ask_same_endpoint(self, calls: Sequence[Call], endpoint: str) -> Sequence[Raw]:
+        """Ask the endpoint that returned the blocks, as long as it answers at all."""
         if not calls:
             return ()
-        return (await self._asked(calls, self._pool.names - {endpoint})).results
+        return (await self._ask(calls, self._pool.names - {endpoint})).results
 
-    async def _asked(self, calls: Sequence[Call], avoid: Collection[str]) -> Answers:
-        """The answers of one endpoint; null among others is asked about again while that helps."""
+    async def _ask(self, calls: Sequence[Call], avoid: Collection[str]) -> Answers:
+        """Ask one endpoint, and repeat the calls that were null while that helps."""
         answers = await self._pool.ask(calls, avoid=avoid)
         results = list(answers.results)
         nulls = [at for at, result in enumerate(results) if _is_null(result)]
@@ -373,8 +375,8 @@ def _hashes(block: RawBlock) -> list[str]:
         raise BadAnswer(f"block {block.height:,} cannot be read: {error}") from error
 
 
-def _joined(receipts: Sequence[Raw]) -> Raw:
-    """One list, as by block; null if one of them is."""
+def _join_receipts(receipts: Sequence[Raw]) -> Raw:
+    """Join receipts into one list, as by block; null if one of them is."""
     if any(map(_is_null, receipts)):
         return Raw(b"null")
     return Raw(b"[" + b",".join(map(bytes, receipts)) + b"]")

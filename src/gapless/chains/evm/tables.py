@@ -1,7 +1,7 @@
 """The tables of EVM chains.
 
-Nothing is dropped. A key of the answer is a column, or is implied by the others (`block_hash` of a
-log, `yParity` of a `v`, the bloom of a receipt), or stays in `extra` as JSON. The node's own
+Nothing is dropped. Each key of an answer is a column, or follows from others (`block_hash` of a
+log, `yParity` from `v`, the bloom of a receipt), or is stored in `extra` as JSON. The node's own
 `log_index` is an ordinary column, because real chains repeat it.
 """
 
@@ -11,7 +11,7 @@ from gapless.schema import Index, Kind, Links, Table, may, must
 
 _CHAIN = must(Kind.INT, chain_id="the network's chain id", block_number="height")
 _TIME = must(Kind.INT, block_timestamp="seconds since 1970, of the block")
-_EXTRA = may(Kind.JSON, extra="what the answer held beyond these columns")
+_EXTRA = may(Kind.JSON, extra="keys of the answer without a column")
 
 BLOCKS = Table(
     name="blocks",
@@ -21,10 +21,10 @@ BLOCKS = Table(
         *_CHAIN,
         *_TIME,
         *must(Kind.HASH, hash="of the header", parent_hash="`hash` of the block before"),
-        *must(Kind.ADDRESS, miner="who gets the fees"),
+        *must(Kind.ADDRESS, miner="receives the fees"),
         *must(Kind.INT, gas_limit="gas the block may use", gas_used="gas it used"),
         *may(Kind.U256, base_fee_per_gas="wei, since London"),
-        *may(Kind.U256, difficulty="of this block", total_difficulty="where the node tells it"),
+        *may(Kind.U256, difficulty="of this block", total_difficulty="if the node reports it"),
         *may(Kind.INT, size="bytes of the encoded block"),
         *must(Kind.BYTES, extra_data="the producer's own bytes"),
         *may(Kind.NONCE, nonce="proof of work"),
@@ -162,7 +162,7 @@ WITHDRAWALS = Table(
         *_CHAIN,
         *must(Kind.INT, withdrawal_position="position in the block"),
         *_TIME,
-        *must(Kind.INT, withdrawal_index="the chain's own count", validator_index="who withdrew"),
+        *must(Kind.INT, withdrawal_index="the chain's own count", validator_index="the validator"),
         *must(Kind.ADDRESS, address="receiver"),
         *must(Kind.INT, amount="gwei"),
         *_EXTRA,

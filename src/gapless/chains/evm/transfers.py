@@ -1,9 +1,9 @@
-"""Token transfers, by the rule of ethereum-etl. Pure.
+"""Token transfers, as ethereum-etl defines them. Pure.
 
-A log is a transfer if its first topic is the hash of `Transfer(address,address,uint256)`, and its
-topics and the 32-byte words of its data are four together: the event, from, to, and the value. It
-does not matter which of them are indexed. So transfers of ERC-20 and ERC-721 are found (of the
-latter the value is the token's id); those of ERC-1155, and deposits of wrapped ether, are not.
+A log is a transfer if its first topic is the hash of `Transfer(address,address,uint256)`, and the
+topics and the 32-byte words of its data are four in total: the event, from, to, and the value. It
+does not matter which of them are indexed. So transfers of ERC-20 and ERC-721 are found (for ERC-721
+the value is the token id); those of ERC-1155, and deposits of wrapped ether, are not.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ MADE_OF = tuple(column.name for column in LOGS.columns if column.name != "extra"
 _WORD = 32
 _KEPT = (*LOGS.key, "block_timestamp", "log_index", "transaction_hash")
 _DECODED = (
-    Column("from_address", Kind.ADDRESS, False, "who had it"),
-    Column("to_address", Kind.ADDRESS, False, "who has it"),
-    Column("value", Kind.U256, False, "the amount, or the token's id"),
+    Column("from_address", Kind.ADDRESS, False, "sender"),
+    Column("to_address", Kind.ADDRESS, False, "receiver"),
+    Column("value", Kind.U256, False, "the amount, or the token id"),
 )
 COLUMNS = (
     *(column for column in LOGS.columns if column.name in _KEPT),
     Column("token_address", Kind.ADDRESS, False, "the contract"),
     *_DECODED,
 )
-"""What is known of a transfer: where its log stands, and what it says."""
+"""The columns of a transfer: the position of its log, and its content."""
 
 
 def transfers(logs: pa.Table) -> pa.Table:
-    """The transfers among some logs."""
+    """Decode the transfers among some logs."""
     logs = logs.filter(pc.equal(logs["topic0"], pa.scalar(TRANSFER, arrow_type(Kind.HASH))))
     words = ("topic0", "topic1", "topic2", "topic3", "data")
     rows = zip(*(logs[name].to_pylist() for name in words), strict=True)
@@ -51,7 +51,7 @@ def transfers(logs: pa.Table) -> pa.Table:
 
 
 def decode(topics: Sequence[bytes | None], data: bytes) -> tuple[bytes, bytes, bytes] | None:
-    """From, to and value of a log that begins like a transfer; None if it does not go on so."""
+    """Decode from, to and value of a log with the event's topic; None if it is not a transfer."""
     words = [topic for topic in topics if topic is not None]
     words += [data[at : at + _WORD] for at in range(0, len(data), _WORD)]
     if len(words) != 4:

@@ -1,8 +1,8 @@
-"""A block under examination, with what every check needs to know about it.
+"""A block that is being checked, with what every check needs to know about it.
 
-Polygon is why this is not just a block: in some blocks Bor appends a transaction that moves state
-from Ethereum, with a receipt, and neither is in the roots, the bloom or the gas. Its hash follows
-from the block's, which tells it apart; the checks on roots look at the lists without it.
+Polygon is the reason why this is not just a block: in some blocks Bor appends a transaction that
+moves state from Ethereum, with a receipt, and neither is in the roots, the bloom or the gas. Its
+hash follows from the block's, which identifies it; the checks on roots use the lists without it.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ class BlockUnderCheck(NamedTuple):
 
     @property
     def has_outsider(self) -> bool:
-        """Whether a transaction stands outside the roots."""
+        """Whether a transaction is not in the roots."""
         return self.rooted_count < len(self.hashes)
 
 
 def refuse(network: EvmNetwork, height: int, check: Check, finding: str) -> NoReturn:
-    """Says which check failed at which height, why, and what that means."""
+    """Raise `BadBlock` with the check that failed, the height, the reason and its meaning."""
     raise BadBlock(
         f"block {height:,} of `{network.name}` fails the check `{check}`: {finding}; "
         f"{_MEANINGS[check]}",

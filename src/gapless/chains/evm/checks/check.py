@@ -1,4 +1,4 @@
-"""Holds a block against itself, its neighbour and what its chain committed to.
+"""Check a block against itself and against what its chain committed to.
 
 Only a root under a recomputed hash proves that nothing is missing: dropping a block's last log
 leaves its bloom unchanged in a third of real blocks. A check that fails raises `BadBlock`, and the
@@ -59,7 +59,7 @@ _FURTHER: Checks = {
 
 
 def check_anchor(block: Header, network: EvmNetwork, known: bytes | None) -> None:
-    """Refuses a block that is not the one whose hash is known at its height, if one is."""
+    """Refuse a block whose hash differs from the known one at its height, if there is one."""
     if known is not None and block.hash.lower() != f"0x{known.hex()}":
         finding = f"its hash is {block.hash}, and 0x{known.hex()} is known to be the block there"
         refuse(network, int(block.number, 16), Check.ANCHOR, finding)
@@ -72,25 +72,25 @@ def check_block(
     checks: frozenset[str],
     height: int,
 ) -> Proof:
-    """What is proven of the block asked for at a height, or `BadBlock`.
+    """Return what is proven about the block requested at a height, or raise `BadBlock`.
 
-    Receipts that were not asked for are None. The parent link takes two blocks, so the proof is
-    without it: the pipeline checks links.
+    Receipts that were not requested are None. The parent link takes two blocks, so the proof does
+    not include it: the pipeline checks links.
     """
     if not checks:
         return Proof()
     subject = block_under_check(block, receipts, network, height)
     asked = checks & subject.supported
-    held: set[str] = _held(_PLAIN, asked, subject) | _held(_PROOFS, asked, subject)
-    if held >= _PROOFS.keys() and not subject.has_outsider:
-        held |= asked & _IMPLIED.keys()
+    passed: set[str] = _passed(_PLAIN, asked, subject) | _passed(_PROOFS, asked, subject)
+    if passed >= _PROOFS.keys() and not subject.has_outsider:
+        passed |= asked & _IMPLIED.keys()
     else:
-        held |= _held(_IMPLIED, asked, subject)
-    held |= _held(_FURTHER, asked, subject)
-    missing = checks - held - {Check.LINK}
+        passed |= _passed(_IMPLIED, asked, subject)
+    passed |= _passed(_FURTHER, asked, subject)
+    missing = checks - passed - {Check.LINK}
     if subject.has_outsider or (network.sprint and height % network.sprint == 0):
         missing |= {Check.STATE_SYNC}
-    return Proof(frozenset(held), missing)
+    return Proof(frozenset(passed), missing)
 
 
 def check_range_logs(
@@ -101,10 +101,10 @@ def check_range_logs(
     checks: frozenset[str],
     height: int,
 ) -> Proof:
-    """What is proven of logs that came without receipts, or `BadBlock`.
+    """Return what is proven about logs that came without receipts, or raise `BadBlock`.
 
-    A bloom proves that no address or topic is missing, not that no log is. That two endpoints name
-    the same logs proves nothing, and is the best there is: `others` are those of the second.
+    A bloom proves that no address or topic is missing, not that no log is. Two endpoints that
+    return the same logs prove nothing, but no better check exists: `others` are from the second.
     """
     if not checks:
         return Proof()
@@ -114,16 +114,18 @@ def check_range_logs(
         Check.BLOOM: lambda it: consistency.bloom_of_range(it, logs),
         Check.AGREED: lambda it: consistency.agreed(it, logs, others),
     }
-    return Proof(frozenset(_held(made, subject.supported | {Check.AGREED}, subject)))
+    return Proof(frozenset(_passed(made, subject.supported | {Check.AGREED}, subject)))
 
 
-def _held(checks: Checks, asked: frozenset[str], subject: BlockUnderCheck) -> set[str]:
+def _passed(checks: Checks, asked: frozenset[str], subject: BlockUnderCheck) -> set[str]:
     return {
-        check for check, made in checks.items() if check in asked and _made(made, check, subject)
+        check for check, made in checks.items() if check in asked and _passes(made, check, subject)
     }
 
 
-def _made(made: Callable[[BlockUnderCheck], bool], check: Check, subject: BlockUnderCheck) -> bool:
+def _passes(
+    made: Callable[[BlockUnderCheck], bool], check: Check, subject: BlockUnderCheck
+) -> bool:
     try:
         return made(subject)
     except NoEncoding:

@@ -3,7 +3,7 @@
 Old nodes omit `effectiveGasPrice` and `blobGasUsed`, some answer null for the contract that a
 failed transaction would have created. What follows by arithmetic is the same at every node, so it
 is computed here, before the checks prove what it is computed from. A field that the node does give
-is left alone: whether it contradicts the others is for the checks to say.
+is not changed: the checks decide whether it contradicts the others.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _DYNAMIC = 2  # the first type of transaction that names a limit and a tip inste
 def complete(
     block: Block | LightBlock, receipts: Sequence[Receipt] | None, network: EvmNetwork, height: int
 ) -> None:
-    """Fills in, in place, what the answer lacks; what cannot be read is left for the checks."""
+    """Fill in what the answer lacks, in place; unreadable fields are left for the checks."""
     supported = network.checks_at(height)
     if block.withdrawals_root == _EMPTY_ROOT:
         block.withdrawals = block.withdrawals or []

@@ -1,6 +1,6 @@
-"""Whether a block agrees with itself: cheap checks that need no trie, and that prove little alone.
+"""Whether a block is consistent: cheap checks that need no trie, and prove little on their own.
 
-Each takes a subject and says whether it could be made; a check that fails refuses the block.
+Each takes a block and returns whether the check was possible; a check that fails raises.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def places(it: BlockUnderCheck) -> bool:
 
 
 def empty(it: BlockUnderCheck) -> bool:
-    """A root is that of nothing exactly where there is nothing."""
+    """A root is that of the empty list if and only if the list is empty."""
     block = it.block
     if (block.transactions_root == _EMPTY_ROOT) is not (not it.rooted_count):
         it.refuse(Check.EMPTY, f"{it.rooted_count} transactions under such a root")
@@ -122,7 +122,7 @@ def bloom_of_range(it: BlockUnderCheck, logs: Sequence[RangeLog]) -> bool:
 def agreed(
     it: BlockUnderCheck, logs: Sequence[RangeLog], others: Sequence[RangeLog] | None
 ) -> bool:
-    """Another endpoint names the same logs, unless it was not asked or is known to be wrong."""
+    """Another endpoint returns the same logs, unless it was not asked or is known to be wrong."""
     if others is None or (Check.BLOOM in it.supported and not _have_bloom(it, others)):
         return False
     if [*map(_content, logs)] != [*map(_content, others)]:

@@ -1,4 +1,4 @@
-"""Fields that nobody hashes, but that follow by arithmetic from those that are proven.
+"""Fields that no hash covers, but that follow by arithmetic from proven ones.
 
 A node computes them when it is asked, and gets them wrong more often than the chain data: indices
 that restart, prices of another fork, gas of the wrong transaction.

@@ -25,7 +25,7 @@ _LINKS = frozenset(
 _RECEIPTS = _LINKS | {Check.HEADER_HASH, Check.RECEIPTS_ROOT}
 _COMMITTED = _RECEIPTS | {Check.TRANSACTIONS_ROOT, Check.WITHDRAWALS_ROOT}
 _ROOTS = _COMMITTED | {Check.DERIVED, Check.PRICES, Check.LOG_INDEX}
-# What nobody can say of a block whose receipts were not fetched.
+# Checks that are not possible without receipts.
 _NEEDS_RECEIPTS = frozenset(
     {
         *(Check.COUNTS, Check.GAS, Check.RECEIPT_BLOOMS, Check.BLOOM, Check.RECEIPTS_ROOT),

@@ -1,8 +1,8 @@
 """Whether a block is the one its chain committed to: the header's hash, and the roots under it.
 
-Each takes a subject and says whether the proof could be made; `NoEncoding` says that it could not
-either, because an encoding is unknown or a node does not give all of it, which is no fault of the
-block. A proof that fails refuses the block.
+Each takes a block and returns whether the proof was possible. `NoEncoding` also means that it was
+not: an encoding is unknown, or the node does not return all of it, which is not the block's fault.
+A proof that fails raises.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def withdrawals(it: BlockUnderCheck) -> bool:
 
 
 def _explain(it: BlockUnderCheck) -> None:
-    """Refuses by the cheaper check that fails too, if any does: it tells more than a root."""
+    """Refuse by a cheaper check that fails as well, if any: it is more specific than a root."""
     consistency.gas(it)
     consistency.receipt_blooms(it)
     consistency.bloom(it)

@@ -1,4 +1,4 @@
-"""What stored rows prove by themselves: no node and no record is asked.
+"""What stored rows prove on their own, without a node or a record.
 
 Rows are restored to the answers that they came from, completed as answers are, and pass the same
 checks. Then they are decoded again, and must come out as they are stored. So a column that only
@@ -117,7 +117,7 @@ def _proof(it: Restored, network: EvmNetwork, checks: frozenset[str]) -> Proof:
 
 
 def _unlinked(blocks: Sequence[Restored]) -> Iterator[Flaw]:
-    """Blocks that do not stand on the one before them; the first has none here."""
+    """Yield blocks that do not link to the one before; the first has no predecessor here."""
     for before, each in pairwise(blocks):
         linked = each.block.parent_hash == before.block.hash
         if each.height == before.height + 1 and not linked:
@@ -196,7 +196,7 @@ def _differences(name: str, stored: pa.Table, made: pa.Table) -> Iterator[Flaw]:
 
 
 def _not_restored(name: str, tables: Collection[str], *, receipts: bool) -> frozenset[str]:
-    """The columns of a table that tell of rows which are not stored."""
+    """Return the columns of a table that describe rows which are not stored."""
     if name == TRANSACTIONS.name:
         return frozenset() if receipts else RECEIPT_COLUMNS
     found = set()

@@ -1,4 +1,4 @@
-"""Whether every transaction is from whom the node says: the sender follows from the signature.
+"""Whether every sender is correct: it follows from the transaction's signature.
 
 No root covers `from`. A key is recovered from each signature, which takes about as long as all
 other checks of a block together, so this check is made on request only.
@@ -37,7 +37,7 @@ def senders(it: BlockUnderCheck) -> bool:
 
 def recovered(transaction: Transaction) -> str:
     """The address that signed a transaction."""
-    from coincurve import PublicKey  # nobody else needs it
+    from coincurve import PublicKey  # only this check needs it
 
     digest = keccak(signing_payload(transaction))
     r, s = (_word(part) for part in (transaction.r, transaction.s))

@@ -82,7 +82,7 @@ def transaction(it: TransactionFields) -> bytes:
 
 
 def signing_payload(it: TransactionFields) -> bytes:
-    """What the sender of a transaction has signed the Keccak of; `NotSigned` if nobody has."""
+    """Return the bytes whose Keccak the sender signed; raise `NotSigned` if it is unsigned."""
     kind = kind_of(it.type)
     if kind in _UNSIGNED or kind not in _LAYOUTS:
         raise NotSigned(f"transactions of type {kind:#x} have no known signature")
@@ -134,7 +134,7 @@ def withdrawal(it: WithdrawalFields) -> bytes:
 
 
 def _typed(kind: int, text: str) -> str:
-    """The list of already encoded fields, behind its type."""
+    """Return the list of already encoded fields, prefixed with its type."""
     return f"{_KIND_BYTES[kind]}{list_head(len(text) >> 1)}{text}"
 
 
@@ -187,7 +187,7 @@ def _optional_number(field: str | None) -> str:
 
 
 def _recipient(field: str | None) -> str:
-    """Nobody, where a contract is created."""
+    """Encode the recipient; empty if the transaction creates a contract."""
     return EMPTY if field is None or field == "0x" else address(field)
 
 

@@ -1,6 +1,6 @@
 """The fields that encodings read, as attributes of whatever object carries them.
 
-They are a node's own hex strings under its own names in snake case. `sources.evm.structs` has
+They are a node's own hex strings under its own names in snake case. `decode.structs` has
 the classes that hold them; the core must not know it, and the simulated node has others.
 """
 
@@ -17,7 +17,7 @@ class NoEncoding(LookupError):
 
 
 class NotSigned(LookupError):
-    """A transaction without a signature that anybody knows how to check."""
+    """A transaction without a signature of a known kind."""
 
 
 class LogFields(Protocol):

@@ -24,7 +24,7 @@ packed = unhexlify
 
 
 def head(kind: int, size: int) -> str:
-    """What stands before `size` bytes of a string or a list."""
+    """Return the RLP prefix of `size` bytes of a string or a list."""
     if size < 56:
         return f"{kind + size:02x}"
     width = (size.bit_length() + 7) >> 3
@@ -44,7 +44,7 @@ def list_head(size: int) -> str:
 
 
 def listed(text: str) -> str:
-    """The list whose encoded members, one behind the other, are `text`."""
+    """Encode a list whose concatenated encoded members are `text`."""
     return list_head(len(text) >> 1) + text
 
 

@@ -56,7 +56,7 @@ def list_head(size: int) -> bytes:
 
 
 def _head(kind: int, size: int) -> bytes:
-    """What stands before `size` bytes of a string or a list."""
+    """Return the RLP prefix of `size` bytes of a string or a list."""
     if size < _LONG:
         return bytes((kind + size,))
     width = (size.bit_length() + 7) >> 3

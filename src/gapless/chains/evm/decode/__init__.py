@@ -1,1 +1,1 @@
-"""EVM chains through JSON-RPC: raw answers, their decoding to tables, and their checks."""
+"""Decode raw JSON-RPC answers of EVM chains to tables, and restore them from tables."""

@@ -1,6 +1,6 @@
 """What no column holds, as the JSON text of `extra`; and the columns that are JSON themselves.
 
-Three things end in `extra`: keys that nobody declared (found by `kept.py`), declared fields that
+Three things end in `extra`: undeclared keys (found by `lossless.py`), declared fields that
 are too rare for a column, and a value that contradicts what its row implies, such as the chain id
 that Polygon's nodes compute for state-sync transactions. What belongs to a receipt stands under
 `receipt`, because a transaction and its receipt may use one key for different things.
@@ -93,7 +93,7 @@ def _members(raw: Raw) -> dict[str, Raw]:
     try:
         return _objects.decode(raw)
     except msgspec.ValidationError:
-        return {EXTRA_KEY: raw}  # a node sent the key that only `kept.py` sets
+        return {EXTRA_KEY: raw}  # a node sent the key that only `lossless.py` sets
 
 
 def _stray_chains(chains: Sequence[str | None], chain_id: int) -> Iterator[Stray]:

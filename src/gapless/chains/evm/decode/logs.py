@@ -1,6 +1,6 @@
-"""Logs that came by range, from a node that has no receipts to give.
+"""Logs that came by range, from a node that does not offer receipts.
 
-A log of `eth_getLogs` says itself where it belongs, so its words are held against the headers. Its
+A log of `eth_getLogs` names its block, so that is compared with the headers. Its
 position in the transaction is counted, which makes the same key as its receipt would, provided that
 the range was asked for without a filter.
 """

@@ -1,6 +1,6 @@
 """The decoder that keeps everything: what the fast one skips ends in `extra`.
 
-The fast decoder skips keys that nobody declared, and trusts that a copied field is a true copy (a
+The fast decoder skips undeclared keys, and trusts that a copied field is a true copy (a
 receipt's `from` is its transaction's, a log's `blockHash` its block's). Here every object is read
 in full: a key without a column is kept unless it is such a copy, and equal. So what is stored is
 the whole answer. It costs several times as much; hence it reads each endpoint's first block and

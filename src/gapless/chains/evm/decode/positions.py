@@ -1,10 +1,10 @@
-"""That an answer agrees with the places that its rows get.
+"""Check that an answer agrees with the positions that its rows get.
 
-Positions are made, not parsed, so an answer whose own words differ must not pass: a list cut short
-at its front, receipts in another order. The text is there already; comparing it costs little.
+Positions are counted, not parsed, so an answer that states other positions must be rejected: a list
+without its first items, receipts in another order. Comparing the text costs little.
 
 A receipt may be missing (Cronos answers none for a transaction that never ran). Its columns are
-null then; whether that is acceptable is for the checks of the network to say.
+null then; the network's checks decide whether that is acceptable.
 """
 
 from __future__ import annotations

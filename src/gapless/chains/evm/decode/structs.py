@@ -5,10 +5,10 @@ transactions, `root` instead of `status` before Byzantium, `withdrawals` before 
 is not the same as absent), `value` and `input` on batch-call transactions. Numbers and bytes stay
 the node's hex strings, because whole columns of them are decoded at once (`columns.py`) and the
 checks hash them as they came. A key that is not declared here is skipped without being parsed;
-`kept.py` is the decoder that keeps it.
+`lossless.py` is the decoder that keeps it.
 
 Nested lists that most blocks leave empty stay `msgspec.Raw` (no measurable cost) and are parsed
-when somebody asks: `access_list(transaction)`, `authorization_list(transaction)`.
+on request: `access_list(transaction)`, `authorization_list(transaction)`.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ def _parsed(decoder: msgspec.json.Decoder[list[T]], raw: Raw, key: str) -> list[
 
 
 def transaction_type(transaction: Transaction) -> int:
-    """The type, told by the fields where an old node does not say it."""
+    """Return the type, derived from the fields if an old node omits it."""
     if transaction.type is not None:
         return int(transaction.type, 16)
     if is_given(transaction.authorization_list):

@@ -1,7 +1,7 @@
 """Answers to tables, for many blocks at once.
 
 The unit is a list of blocks: each column is decoded once for all of them (`columns.py`), and what
-a row's place implies is made from the place (`frame.py`), once `places.py` found that the answer
+a row's place implies is made from the place (`frame.py`), once `positions.py` found that the answer
 agrees. A key that has no column is in `extra` (`extras.py`). Lists of 3 to 25 blocks are best: long
 enough to share the cost of a call, short enough to stay in the processor's cache.
 

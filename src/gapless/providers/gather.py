@@ -1,4 +1,4 @@
-"""Several requests at once, as if they were one."""
+"""Run several requests at once, as a single operation."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-async def together(waiting: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
-    """Awaits all, in their order; if one fails or we are cancelled, none is left behind."""
+async def gather_all(waiting: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """Await all and return their results in order; after an error or cancel, none keeps running."""
     if len(waiting) == 1:
         return [await waiting[0]]
     tasks = [asyncio.ensure_future(each) for each in waiting]
