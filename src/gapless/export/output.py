@@ -32,7 +32,7 @@ class _Output(FileIO):
         """Writes all of it, or raises."""
         left = memoryview(data).cast("B")
         size = left.nbytes
-        with _complaining(self.shown):
+        with _translate_errors(self.shown):
             while left:
                 left = left[super().write(left) :]
         return size
@@ -43,15 +43,15 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
     """A file to write to. It gets its name at the end, durably; an error leaves nothing."""
     refuse_unwritable(path)
     shown, unfinished = str(path), path.with_name(f"{path.name}.{os.getpid()}.part")
-    with _complaining(shown):
+    with _translate_errors(shown):
         file = _Output(unfinished, "xb")
     file.shown = shown
     try:
         with file:
             yield cast(BinaryIO, file)
-            with _complaining(shown):
+            with _translate_errors(shown):
                 os.fsync(file.fileno())
-        with _complaining(shown):
+        with _translate_errors(shown):
             unfinished.rename(path)
             sync_folder(path.parent)
     finally:
@@ -67,7 +67,7 @@ def stdout(descriptor: int) -> BinaryIO:
 
 def refuse_unwritable(path: Path) -> None:
     """Raises `UsageError` if no file can be made there, or something is there already."""
-    with _complaining(str(path)):
+    with _translate_errors(str(path)):
         if path.exists():
             raise UsageError(f"`{path}` already exists", hint="remove it, or name another file")
         if not path.parent.is_dir():
@@ -77,7 +77,7 @@ def refuse_unwritable(path: Path) -> None:
 
 
 @contextmanager
-def _complaining(shown: str) -> Iterator[None]:
+def _translate_errors(shown: str) -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:

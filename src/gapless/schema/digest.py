@@ -100,8 +100,8 @@ def _nullable(column: Column, array: pa.Array, blocks: _Blocks) -> list[bytes]:
         return [full + data for data in values]
     valid = blocks.cut(_valid(array).view(np.uint8)[:, None])
     return [
-        b"" if 1 not in there else some + there + data if 0 in there else full + data
-        for there, data in zip(valid, values, strict=True)
+        b"" if 1 not in mask else some + mask + data if 0 in mask else full + data
+        for mask, data in zip(valid, values, strict=True)
     ]
 
 

@@ -64,10 +64,10 @@ def looked_up(keys: pa.Array, known: pa.Array, values: pa.Array) -> pa.Array:
 def gathered(columns: Sequence[pa.Array]) -> pa.Array:
     """Row by row, the list of the values that are there, in the order of the columns."""
     size = len(columns[0])
-    there = np.stack([it.is_valid().to_numpy(zero_copy_only=False) for it in columns], axis=1)
-    edges = np.concatenate([[0], np.cumsum(there.sum(axis=1))]).astype(np.int32)
+    valid = np.stack([it.is_valid().to_numpy(zero_copy_only=False) for it in columns], axis=1)
+    edges = np.concatenate([[0], np.cumsum(valid.sum(axis=1))]).astype(np.int32)
     # One column behind the other, the value of row r and column c is at c * size + r.
-    places = (np.arange(size)[:, None] + np.arange(len(columns)) * size)[there]
+    places = (np.arange(size)[:, None] + np.arange(len(columns)) * size)[valid]
     return pa.ListArray.from_arrays(edges, pa.concat_arrays(columns).take(pa.array(places)))
 
 

@@ -31,7 +31,7 @@ class Retracted:
 
 
 @dataclass(frozen=True)
-class Known:
+class RangeRecords:
     """The records of a chain that overlap or touch a range."""
 
     stored: tuple[Stored, ...]
@@ -47,7 +47,7 @@ class Known:
 
 
 def refuse_older(
-    known: Known, span: Span, fence: int, wanted: Collection[str], schema: Schema
+    known: RangeRecords, span: Span, fence: int, wanted: Collection[str], schema: Schema
 ) -> None:
     """Raises `FencedOff` if a higher fence has touched any of the range."""
     latest: list[Stored | Retracted] = [it for it in known.stored if schema.is_anchor(it.dataset)]
@@ -64,7 +64,7 @@ def refuse_older(
         )
 
 
-def _written(known: Known, dataset: str, above: int) -> RangeSet:
+def _written(known: RangeRecords, dataset: str, above: int) -> RangeSet:
     return RangeSet(it.span for it in known.stored if it.dataset == dataset and it.fence > above)
 
 
@@ -114,7 +114,7 @@ def written(
     )
 
 
-def kept(
+def surviving(
     stored: Iterable[Stored], dropped: Dropped
 ) -> tuple[list[Stored], list[tuple[Stored, Span]]]:
     """The records that nothing is dropped of, and what is left of others: to be measured anew."""
@@ -129,7 +129,7 @@ def kept(
     return whole, parts
 
 
-def retractions(known: Known, span: Span, fence: int | None) -> list[Retracted]:
+def retractions(known: RangeRecords, span: Span, fence: int | None) -> list[Retracted]:
     """What is retracted once a range is written (None) or retracted under a fence."""
     found = [
         Retracted(left, each.fence)

@@ -20,12 +20,12 @@ from gapless.sinks.records import Dropped
 from gapless.sinks.sink import Batch
 
 
-def compared(anchor: Table) -> tuple[str, ...]:
+def compared_columns(anchor: Table) -> tuple[str, ...]:
     """The columns of stored blocks that a batch is compared by."""
-    return ("block_number", anchor.links.hash, *_uncertain(anchor).values())
+    return ("block_number", anchor.links.hash, *_optional_counts(anchor).values())
 
 
-def _uncertain(anchor: Table) -> dict[str, str]:
+def _optional_counts(anchor: Table) -> dict[str, str]:
     """By table, the columns that count its rows where a batch may not know their number."""
     return {name: column for name, column in anchor.counts.items() if anchor[column].nullable}
 
@@ -56,10 +56,10 @@ def revised(batch: Batch, stored: pa.Table | None, schema: Schema) -> Revision:
     places = pa.array(heights.to_numpy() - np.uint64(batch.span.first))
     same = pc.equal(one_array(blocks[hash_]).take(places), one_array(stored[hash_]))
     changed = RangeSet.from_members(heights.filter(pc.invert(same)).to_pylist())
-    for name, column in _uncertain(anchor).items():
+    for name, column in _optional_counts(anchor).items():
         if name not in batch.tables:
             known = stored[column].filter(same)
-            blocks = _remembering(blocks, column, places.filter(same), known)
+            blocks = _with_counts(blocks, column, places.filter(same), known)
     return Revision(
         anchor,
         blocks,
@@ -67,7 +67,7 @@ def revised(batch: Batch, stored: pa.Table | None, schema: Schema) -> Revision:
     )
 
 
-def _remembering(
+def _with_counts(
     blocks: pa.Table, name: str, places: pa.Array, counts: pa.ChunkedArray
 ) -> pa.Table:
     """The blocks with the counts that were known at some places."""

@@ -24,8 +24,8 @@ from gapless.core.remedies import RepairBlocks
 from gapless.schema import Schema, Table
 from gapless.schema.digest import MODULUS, digest
 from gapless.sinks import records, requests
-from gapless.sinks.records import Known, Retracted
-from gapless.sinks.revision import compared, revised
+from gapless.sinks.records import RangeRecords, Retracted
+from gapless.sinks.revision import compared_columns, revised
 from gapless.sinks.sink import Batch, Request, Stored
 
 DigestOf = Callable[[Table, pa.Table], int]
@@ -34,7 +34,7 @@ _BLOCKS_AT_ONCE = 500  # when a range is measured anew
 
 
 @contextmanager
-def naming_damage(table: Table, span: Span) -> Iterator[None]:
+def report_damage(table: Table, span: Span) -> Iterator[None]:
     """Tells of values that are not what their column holds, such as a hash of 31 bytes."""
     try:
         yield
@@ -52,13 +52,13 @@ class Transaction(Protocol):
 
     schema: Schema
 
-    async def known(self, chain_id: int, span: Span) -> Known:
+    async def known(self, chain_id: int, span: Span) -> RangeRecords:
         """The records that overlap a range."""
 
     async def remember(
         self,
         chain_id: int,
-        known: Known,
+        known: RangeRecords,
         stored: Iterable[Stored],
         retracted: Iterable[Retracted],
     ) -> None:
@@ -96,40 +96,40 @@ async def write(
     `digest_of` may know the digest of rows that were just inserted.
     """
     chain_id, span = batch.chain_id, batch.span
-    known = await tx.known(chain_id, _touching(span))
+    known = await tx.known(chain_id, _with_neighbours(span))
     anchor = tx.schema.anchor_of(batch.tables)
     records.refuse_older(known, span, fence, batch.tables, tx.schema)
     records.refuse_broken(
         batch,
         anchor,
-        await _beside(tx, anchor, chain_id, known, span.first - 1, anchor.links.hash),
-        await _beside(tx, anchor, chain_id, known, span.last + 1, anchor.links.parent),
+        await _neighbour_hash(tx, anchor, chain_id, known, span.first - 1, anchor.links.hash),
+        await _neighbour_hash(tx, anchor, chain_id, known, span.last + 1, anchor.links.parent),
     )
-    there = _stored(known, anchor.name) & RangeSet.of(span)
-    found = await tx.read(anchor, chain_id, span, compared(anchor)) if there else None
+    overlapping = _stored(known, anchor.name) & RangeSet.of(span)
+    found = await tx.read(anchor, chain_id, span, compared_columns(anchor)) if overlapping else None
     revision = revised(batch, found, tx.schema)
     await tx.create(batch.tables)
-    kept = await _drop(tx, chain_id, known, revision.dropped)
+    surviving = await _drop(tx, chain_id, known, revision.dropped)
     written = []
     for name in sorted(batch.tables, key=tx.schema.order):  # parents first
         rows = revision.rows(batch, name)
         await tx.insert(tx.schema[name], rows)
         written.append(records.written(batch, tx.schema[name], rows, fence, digest_of))
     retracted = records.retractions(known, span, None)
-    await tx.remember(chain_id, known, records.merged([*kept, *written], tx.schema), retracted)
+    await tx.remember(chain_id, known, records.merged([*surviving, *written], tx.schema), retracted)
     return written
 
 
 async def retract(tx: Transaction, chain_id: int, span: Span, fence: int) -> None:
     """Removes a range from all tables; see `Sink.retract`."""
-    known = await tx.known(chain_id, _touching(span))
+    known = await tx.known(chain_id, _with_neighbours(span))
     records.refuse_older(known, span, fence, known.anchors(tx.schema), tx.schema)
     dropped = dict.fromkeys(tx.schema, RangeSet.of(span))
-    kept = await _left(tx, chain_id, known.stored, dropped)
+    surviving = await _surviving(tx, chain_id, known.stored, dropped)
     for each in reversed(tx.schema.tables):  # also rows that no record knows: they are in the way
         await tx.delete(each, chain_id, span)
     retracted = records.retractions(known, span, fence)
-    await tx.remember(chain_id, known, records.merged(kept, tx.schema), retracted)
+    await tx.remember(chain_id, known, records.merged(surviving, tx.schema), retracted)
 
 
 async def stored(tx: Transaction, chain_id: int, span: Span | None) -> list[Stored]:
@@ -137,7 +137,7 @@ async def stored(tx: Transaction, chain_id: int, span: Span | None) -> list[Stor
     known = await tx.known(chain_id, span or Span(0, HIGHEST))
     outside = RangeSet() if span is None else RangeSet.of((0, HIGHEST)) - RangeSet.of(span)
     dropped = dict.fromkeys(tx.schema, outside)
-    return records.merged(await _left(tx, chain_id, known.stored, dropped), tx.schema)
+    return records.merged(await _surviving(tx, chain_id, known.stored, dropped), tx.schema)
 
 
 async def whole_records(tx: Transaction, chain_id: int, span: Span) -> list[Stored]:
@@ -155,12 +155,12 @@ async def endorse(
 ) -> None:
     """Adds to the proofs of records that are still as they were seen; see `Sink.endorse`."""
     span, names = records.hull(seen), {it.dataset for it in seen}
-    known = await tx.known(chain_id, _touching(span))
+    known = await tx.known(chain_id, _with_neighbours(span))
     records.refuse_older(known, span, fence, names, tx.schema)
     inside, outside = RangeSet.of(span), RangeSet.of((0, HIGHEST)) - RangeSet.of(span)
-    found = await _left(tx, chain_id, known.of(names), dict.fromkeys(names, outside))
+    found = await _surviving(tx, chain_id, known.of(names), dict.fromkeys(names, outside))
     records.refuse_changed(found, seen, tx.schema)
-    others = await _left(tx, chain_id, known.stored, dict.fromkeys(names, inside))
+    others = await _surviving(tx, chain_id, known.stored, dict.fromkeys(names, inside))
     better = records.endorsed(found, proven, unproven)
     merged = records.merged([*others, *better], tx.schema)
     await tx.remember(chain_id, known, merged, known.retracted)
@@ -186,29 +186,29 @@ async def _replace_requests(
         await tx.replace_requests(chain_id, after)
 
 
-def _touching(span: Span) -> Span:
+def _with_neighbours(span: Span) -> Span:
     return Span(max(span.first - 1, 0), min(span.last + 1, HIGHEST))
 
 
-def _stored(known: Known, dataset: str) -> RangeSet:
+def _stored(known: RangeRecords, dataset: str) -> RangeSet:
     return RangeSet(each.span for each in known.stored if each.dataset == dataset)
 
 
 async def _drop(
-    tx: Transaction, chain_id: int, known: Known, dropped: records.Dropped
+    tx: Transaction, chain_id: int, known: RangeRecords, dropped: records.Dropped
 ) -> list[Stored]:
     """Deletes what is dropped; the records of what is left."""
-    kept = await _left(tx, chain_id, known.stored, dropped)
+    surviving = await _surviving(tx, chain_id, known.stored, dropped)
     for each in reversed(tx.schema.tables):
         for span in (dropped.get(each.name, RangeSet()) & _stored(known, each.name)).spans:
             await tx.delete(each, chain_id, span)
-    return kept
+    return surviving
 
 
-async def _left(
+async def _surviving(
     tx: Transaction, chain_id: int, stored: Iterable[Stored], dropped: records.Dropped
 ) -> list[Stored]:
-    whole, parts = records.kept(stored, dropped)
+    whole, parts = records.surviving(stored, dropped)
     return [*whole, *[await _cut(tx, chain_id, record, span) for record, span in parts]]
 
 
@@ -231,8 +231,8 @@ async def _cut(tx: Transaction, chain_id: int, record: Stored, span: Span) -> St
     )
 
 
-async def _beside(
-    tx: Transaction, anchor: Table, chain_id: int, known: Known, height: int, column: str
+async def _neighbour_hash(
+    tx: Transaction, anchor: Table, chain_id: int, known: RangeRecords, height: int, column: str
 ) -> bytes | None:
     """A hash of the stored block beside a range: mostly its record has it."""
     for each in known.stored:

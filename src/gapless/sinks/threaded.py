@@ -98,7 +98,7 @@ class ThreadedSink(ABC):
         await self._change(self._finish)
 
     async def close(self) -> None:
-        with self._telling():
+        with self._translate_errors():
             await self._thread.run(self._close)
         self._thread.end()
 
@@ -113,11 +113,11 @@ class ThreadedSink(ABC):
         return await self._run(function, *arguments, **named)
 
     async def _run(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-        with self._telling():
+        with self._translate_errors():
             return await self._thread.run(function, *arguments, **named)
 
     @abstractmethod
-    def _telling(self) -> AbstractContextManager[None]:
+    def _translate_errors(self) -> AbstractContextManager[None]:
         """What the library complains of, as the error of a sink."""
 
     @abstractmethod

@@ -26,7 +26,7 @@ from gapless.core.ranges import RangeSet, Span
 from gapless.schema import Table
 from gapless.sinks import Request, Sink, Stored
 from gapless.verification.anchored import anchored, contradictions
-from gapless.verification.deep import DeepLook, Progress
+from gapless.verification.deep import DeepCheck, Progress
 from gapless.verification.edges import Edges, record_findings
 from gapless.verification.expected import expected, extent
 from gapless.verification.report import Coverage, Finding, Report, Reproven, joined
@@ -43,7 +43,7 @@ from gapless.verification.windows import (
 )
 
 _WINDOW = 5000  # blocks of which a few numbers are looked at
-_LOOKS = 4  # at heights that keep changing
+_ATTEMPTS = 4  # at heights that keep changing
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,9 @@ class Verification:
 
     async def report(self, span: Span | None = None) -> Report | None:
         """What is wrong with a range, or with all that was asked for; None: that is nothing."""
-        return await self._report(span, _LOOKS)
+        return await self._report(span, _ATTEMPTS)
 
-    async def _report(self, span: Span | None, looks: int) -> Report | None:
+    async def _report(self, span: Span | None, attempts: int) -> Report | None:
         sink, chain_id, anchor = self.sink, self.chain_id, self._anchor
         records = await sink.stored(chain_id)
         requests = await sink.requests(chain_id)
@@ -82,8 +82,8 @@ class Verification:
         here = [it for it in records if it.span.overlap(whole)]
         findings += record_findings(anchor, here, covered)
         rows: Counter[str] = Counter()
-        looking = self._shallow(whole, records, {**covered}, broken, rows)
-        findings += [it async for it in looking]
+        found = self._shallow(whole, records, {**covered}, broken, rows)
+        findings += [it async for it in found]
         elsewhere = RangeSet.of(span or Span(0, HIGHEST)) - _heights(records)
         findings += [it async for it in self._strays_in(elsewhere)]
         if span is None:
@@ -91,13 +91,15 @@ class Verification:
         reproven: Reproven | None = None
         if self.deep:
             tables, proofs = self._family.tables, self._family.rows
-            look = DeepLook(sink, chain_id, self.network, tables, proofs, self.progress, broken)
-            reproven = await look.look(whole, records)
-            findings += look.findings
+            deep_check = DeepCheck(
+                sink, chain_id, self.network, tables, proofs, self.progress, broken
+            )
+            reproven = await deep_check.run(whole, records)
+            findings += deep_check.findings
         findings += await contradictions(
             sink, anchor, chain_id, self.anchors, covered[anchor.name] - broken[anchor.name]
         )
-        findings = await self._settled(findings, records, looks)
+        findings = await self._settled(findings, records, attempts)
         coverage = tuple(_coverage(records, whole, wanted, rows))
         return Report(
             chain_id,
@@ -110,16 +112,16 @@ class Verification:
         )
 
     async def _settled(
-        self, findings: list[Finding], records: Sequence[Stored], looks: int
+        self, findings: list[Finding], records: Sequence[Stored], attempts: int
     ) -> list[Finding]:
         """The findings, without those that somebody's write meanwhile explains."""
-        if not findings or looks <= 1:
+        if not findings or attempts <= 1:
             return findings
         changed = RangeSet(it.span for it in {*records} ^ {*await self.sink.stored(self.chain_id)})
-        doubtful = [it for it in joined(findings) if _beside(it.span) & changed]
-        found = [it for it in findings if not _beside(it.span) & changed]
+        doubtful = [it for it in joined(findings) if _with_block_before(it.span) & changed]
+        found = [it for it in findings if not _with_block_before(it.span) & changed]
         for each in doubtful:
-            again = await self._report(_beside(each.span).spans[0], looks - 1)
+            again = await self._report(_with_block_before(each.span).spans[0], attempts - 1)
             found += again.findings if again else ()
         return found
 
@@ -141,7 +143,7 @@ class Verification:
         wrong: set[str] = set()
         recorded = _heights(records) & RangeSet.of(whole)
         pending = deque(
-            window for span in recorded.spans for window in _windows(span, broken.values())
+            window for span in recorded.spans for window in _pieces(span, broken.values())
         )
         while pending:
             window = pending.popleft()
@@ -155,7 +157,7 @@ class Verification:
                     if window.size > 1:
                         pending.extendleft(reversed(halves(window)))
                         continue
-                    span = _recorded_with(window, anchor, records)
+                    span = _record_span(window, anchor, records)
                     findings.append(Finding("damaged", anchor.name, span, str(error)))
             if blocks is not None:
                 rows[anchor.name] += blocks.num_rows
@@ -222,11 +224,11 @@ class Verification:
         """The stored heights, by the tables that hold rows of them."""
         found = {frozenset({self._anchor.name}): stored}
         for name in self._anchor.counts:
-            there = _heights([it for it in records if it.dataset == name])
+            held = _heights([it for it in records if it.dataset == name])
             parts = [
                 part
                 for names, heights in found.items()
-                for part in ((names | {name}, heights & there), (names, heights - there))
+                for part in ((names | {name}, heights & held), (names, heights - held))
             ]
             found = {names: heights for names, heights in parts if heights}
         return found
@@ -244,13 +246,13 @@ class Verification:
         return {table.name: table for table in self._family.tables}
 
 
-def _recorded_with(block: Span, anchor: Table, records: Sequence[Stored]) -> Span:
+def _record_span(block: Span, anchor: Table, records: Sequence[Stored]) -> Span:
     """The range that was written together with a block."""
     found = (it.span for it in records if it.dataset == anchor.name and it.span.overlap(block))
     return next(found, block)
 
 
-def _windows(whole: Span, broken: Iterable[RangeSet]) -> Iterator[Span]:
+def _pieces(whole: Span, broken: Iterable[RangeSet]) -> Iterator[Span]:
     """Pieces of a range, none of which is only in part broken, for any table."""
     spans = [span for each in broken for span in (each & RangeSet.of(whole)).spans]
     edges = {it.first for it in spans} | {it.last + 1 for it in spans}
@@ -259,7 +261,7 @@ def _windows(whole: Span, broken: Iterable[RangeSet]) -> Iterator[Span]:
         yield from Span(first, end - 1).windows(_WINDOW)
 
 
-def _beside(span: Span) -> RangeSet:
+def _with_block_before(span: Span) -> RangeSet:
     """A finding's heights, and the one before, to which the first is linked."""
     return RangeSet.of((max(span.first - 1, 0), span.last))
 

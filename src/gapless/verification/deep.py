@@ -35,7 +35,7 @@ Progress = Callable[[int], None]  # how many more rows have been read
 
 
 @dataclass
-class DeepLook:
+class DeepCheck:
     """Reads the records of a range to the last row."""
 
     sink: Sink
@@ -51,12 +51,12 @@ class DeepLook:
     _proven: dict[str, RangeSet] = field(default_factory=dict)
     _claimed: dict[str, RangeSet] = field(default_factory=dict)
 
-    async def look(self, whole: Span, records: Sequence[Stored]) -> Reproven:
+    async def run(self, whole: Span, records: Sequence[Stored]) -> Reproven:
         """Looks at all records that reach into a range, and at all of each of them."""
         wanted = [it for it in records if it.span.overlap(whole)]
-        for part, of_part in _parts(wanted, [*self._named]):
+        for part, of_part in _parts(wanted, [*self._by_name]):
             for window in part.windows(self.sink.grid or _WINDOW):
-                await self._look_at(window, of_part)
+                await self._check_window(window, of_part)
         for record in wanted:
             if record not in self._broken and self._digests[record] % MODULUS != record.digest:
                 words = "other rows than those that were written"
@@ -68,26 +68,26 @@ class DeepLook:
         }
         return Reproven(dict(sorted(self._proven.items())), not_again)
 
-    async def _look_at(self, window: Span, records: Mapping[str, Stored]) -> None:
+    async def _check_window(self, window: Span, records: Mapping[str, Stored]) -> None:
         tables: dict[str, pa.Table] = {}
         disordered: set[int] = set()
         found = await self._read(window, records)
         if found is None:
             for half in halves(window):
-                await self._look_at(half, records)
+                await self._check_window(half, records)
             return
         for name, rows in found.items():
             record = records[name]
             self.progress(rows.num_rows)
-            self._digests[record] += digest(self._named[name], rows)
-            for height in (wrong := _disordered(self._named[name], rows)):
+            self._digests[record] += digest(self._by_name[name], rows)
+            for height in (wrong := _disordered(self._by_name[name], rows)):
                 words = "a key is there more than once, or rows are out of order"
                 self.findings.append(Finding("duplicate", name, Span(height, height), words))
             disordered |= wrong
             tables[name] = rows
         if disordered:
             tables = {
-                it: _without(self._named[it], rows, disordered) for it, rows in tables.items()
+                it: _without(self._by_name[it], rows, disordered) for it, rows in tables.items()
             }
         if self._anchor in tables:
             for part in window.windows(_PROOF_WINDOW):
@@ -100,7 +100,7 @@ class DeepLook:
         found: dict[str, pa.Table] = {}
         for name, record in records.items():
             try:
-                found[name] = await self.sink.read(self._named[name], self.chain_id, window)
+                found[name] = await self.sink.read(self._by_name[name], self.chain_id, window)
             except Damaged as error:
                 if not RangeSet.of(window) - self.broken.get(name, RangeSet()):
                     self._broken.add(record)  # it is told of by name already
@@ -122,7 +122,7 @@ class DeepLook:
         found = self.proofs.examine(tables, self.network, self.chain_id, checks)
         flawed = RangeSet.from_members(it.height for it in found.flaws)
         sound = RangeSet.of(part) - flawed
-        lacking = self._due(part, claimed, [*tables]) - found.proof.proven if sound else ()
+        lacking = self._required(part, claimed, [*tables]) - found.proof.proven if sound else ()
         if lacking and part.size > 1:  # look at each block by itself, to say which it is
             for each in part.windows(1):
                 self._prove(each, {it: _cut(rows, each) for it, rows in tables.items()}, records)
@@ -138,14 +138,16 @@ class DeepLook:
         for claim in claimed - {LINK}:
             self._claimed[claim] = self._claimed.get(claim, RangeSet()) | sound
 
-    def _due(self, part: Span, claimed: frozenset[str], datasets: Sequence[str]) -> frozenset[str]:
+    def _required(
+        self, part: Span, claimed: frozenset[str], datasets: Sequence[str]
+    ) -> frozenset[str]:
         """The checks on record that must hold again, because all they need is stored."""
         for height in (part.first, part.last):  # rules change from one era to the next
             claimed = self.network.required(claimed, height)
         return self.proofs.due(claimed, datasets)
 
     @cached_property
-    def _named(self) -> dict[str, Table]:
+    def _by_name(self) -> dict[str, Table]:
         return {table.name: table for table in self.tables}
 
     @property

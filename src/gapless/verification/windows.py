@@ -35,10 +35,10 @@ def blocks_findings(
 ) -> Iterator[Finding]:
     """Blocks that are lost, there twice, without a record, or not linked."""
     heights = numbers(rows["block_number"])
-    there = runs(heights)
-    for span in (covered - there).spans:
+    present = runs(heights)
+    for span in (covered - present).spans:
         yield Finding("lost", anchor.name, span, "recorded as stored, but not there")
-    for span in (there - covered).spans:
+    for span in (present - covered).spans:
         yield Finding("stray", anchor.name, span, "there, but not recorded as stored")
     if not len(heights):
         return

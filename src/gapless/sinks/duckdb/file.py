@@ -64,8 +64,8 @@ def connect(
         raise SinkUnusable(f"there is no sink at `{path}`", hint="check the path")
     connection = _connected(path, access)
     try:
-        with in_our_words(path):
-            _recognise(connection, path, schema, access, system)
+        with translate_errors(path):
+            _find_or_create(connection, path, schema, access, system)
     except BaseException:
         connection.close()
         raise
@@ -93,7 +93,7 @@ def _connected(path: Path, access: Access) -> duckdb.DuckDBPyConnection:
                 hint="DuckDB lets one process write to a file: wait for the other, or end it",
             ) from error
         raise SinkUnusable(
-            f"cannot open `{path}`: {_said(error)}", hint="name another file, or check the path"
+            f"cannot open `{path}`: {_reason(error)}", hint="name another file, or check the path"
         ) from error
 
 
@@ -124,7 +124,7 @@ def snapshot(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
 
 
 @contextmanager
-def in_our_words(path: Path) -> Iterator[None]:
+def translate_errors(path: Path) -> Iterator[None]:
     """What DuckDB complains of, as the error of a sink."""
     import duckdb
     import pyarrow as pa
@@ -134,23 +134,23 @@ def in_our_words(path: Path) -> Iterator[None]:
     except (duckdb.Error, pa.ArrowException) as error:
         if "corrupt" in str(error).lower():
             raise SinkError(
-                f"`{path}` is damaged: {_said(error)}",
+                f"`{path}` is damaged: {_reason(error)}",
                 hint="restore it from a backup, or fetch into a new file",
             ) from error
         raise SinkError(
-            f"`{path}` failed: {_said(error)}", hint="check the disk and the file"
+            f"`{path}` failed: {_reason(error)}", hint="check the disk and the file"
         ) from error
 
 
-def _recognise(
+def _find_or_create(
     connection: duckdb.DuckDBPyConnection,
     path: Path,
     schema: Schema,
     access: Access,
     system: System,
 ) -> None:
-    there = columns(connection)
-    if "_gapless_sink" not in there:
+    existing = columns(connection)
+    if "_gapless_sink" not in existing:
         if access is not Access.CREATE:
             raise SinkUnusable(f"`{path}` is not a Gapless sink", hint="check the path")
         with transaction(connection, path):
@@ -162,29 +162,29 @@ def _recognise(
         raise SinkUnusable(
             f"`{path}` has format {version}, this Gapless knows {VERSION}", hint="upgrade Gapless"
         )
-    if access.writes and requests.TABLE not in there:
+    if access.writes and requests.TABLE not in existing:
         with transaction(connection, path):
             connection.execute(_CREATE_REQUESTS)
     for table in schema.tables:
-        if table.name not in there:  # of a chain family that is newer than the file
+        if table.name not in existing:  # of a chain family that is newer than the file
             if access.writes:
                 with transaction(connection, path):
                     _create_table(connection, table)
             continue
-        lacking = _lacking(path, table, there[table.name])
-        if lacking and access.writes:
+        missing = _missing_columns(path, table, existing[table.name])
+        if missing and access.writes:
             with transaction(connection, path):
-                _extend(connection, table, lacking)
+                _extend(connection, table, missing)
 
 
 def _create_schema(
     connection: duckdb.DuckDBPyConnection, path: Path, schema: Schema, system: System
 ) -> None:
     """Makes a sink of a file, unless this process just did or the file is somebody else's."""
-    there = columns(connection)
-    if "_gapless_sink" in there:
+    existing = columns(connection)
+    if "_gapless_sink" in existing:
         return
-    if taken := sorted(there.keys() & schema.keys()):
+    if taken := sorted(existing.keys() & schema.keys()):
         raise SinkUnusable(
             f"`{path}` has a table `{taken[0]}` that is not of Gapless", hint="name a new file"
         )
@@ -199,19 +199,19 @@ def _create_table(connection: duckdb.DuckDBPyConnection, table: Table) -> None:
     connection.execute(create_view(table))
 
 
-def _lacking(path: Path, table: Table, there: set[str]) -> list[Column]:
+def _missing_columns(path: Path, table: Table, existing: set[str]) -> list[Column]:
     """The columns that a later version has added. They are nullable, so digests still hold."""
-    lacking = [column for column in table if column.name not in there]
-    if there - {column.name for column in table} or not all(it.nullable for it in lacking):
+    missing = [column for column in table if column.name not in existing]
+    if existing - {column.name for column in table} or not all(it.nullable for it in missing):
         raise SinkUnusable(
             f"`{path}` has other columns in `{table.name}` than this Gapless",
             hint="use the Gapless that wrote it, or fetch into a new file",
         )
-    return lacking
+    return missing
 
 
-def _extend(connection: duckdb.DuckDBPyConnection, table: Table, lacking: Iterable[Column]) -> None:
-    for column in lacking:
+def _extend(connection: duckdb.DuckDBPyConnection, table: Table, missing: Iterable[Column]) -> None:
+    for column in missing:
         connection.execute(add_column(table, column))
     connection.execute(create_view(table))
 
@@ -230,5 +230,5 @@ def _one(connection: duckdb.DuckDBPyConnection, query: str) -> object:
     return value
 
 
-def _said(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return str(error).splitlines()[0]

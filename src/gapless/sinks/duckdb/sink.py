@@ -62,13 +62,13 @@ class DuckdbSink(DatabaseFileSink):
             "duckdb", lambda it: cls(path, it, schema, access, connect(), system), system
         )
 
-    def _telling(self) -> AbstractContextManager[None]:
-        return file.in_our_words(self._path)
+    def _translate_errors(self) -> AbstractContextManager[None]:
+        return file.translate_errors(self._path)
 
-    def _changing(self) -> AbstractContextManager[None]:
+    def _write_transaction(self) -> AbstractContextManager[None]:
         return file.transaction(self._connection, self._path)
 
-    def _looking(self) -> AbstractContextManager[None]:
+    def _read_transaction(self) -> AbstractContextManager[None]:
         return file.snapshot(self._connection)
 
     def _digests(self, batch: Batch) -> sql.DigestOf:

@@ -16,8 +16,8 @@ from gapless.core.ranges import Span
 from gapless.schema import Schema, Table
 from gapless.schema.arrow import arrow_schema
 from gapless.sinks import requests
-from gapless.sinks.entries import COLUMNS, changes, known_by
-from gapless.sinks.records import Known, Retracted
+from gapless.sinks.range_rows import COLUMNS, changes, records_from
+from gapless.sinks.records import RangeRecords, Retracted
 from gapless.sinks.sink import COUNTS, Request, Stored
 
 if TYPE_CHECKING:
@@ -49,28 +49,28 @@ class DuckdbTables:
         self,
         connection: duckdb.DuckDBPyConnection,
         schema: Schema,
-        there: Mapping[str, Collection[str]],
+        existing: Mapping[str, Collection[str]],
     ) -> None:
         self.schema = schema
         self._connection = connection
-        self._there = there
+        self._existing = existing
 
-    async def known(self, chain_id: int, span: Span) -> Known:
-        return known_by(self._connection.execute(_WITHIN, [chain_id, *span]).fetchall())
+    async def known(self, chain_id: int, span: Span) -> RangeRecords:
+        return records_from(self._connection.execute(_WITHIN, [chain_id, *span]).fetchall())
 
     async def remember(
         self,
         chain_id: int,
-        known: Known,
+        known: RangeRecords,
         stored: Iterable[Stored],
         retracted: Iterable[Retracted],
     ) -> None:
-        gone, come = changes(known, stored, retracted)
-        if gone:
-            self._connection.execute(f"{_DELETE} ({_marks(gone)})", [chain_id, *chain(*gone)])
-        if come:
-            entries = [(chain_id, *each) for each in come]
-            self._connection.execute(f"{_INSERT} {_marks(entries)}", [*chain(*entries)])
+        removed, added = changes(known, stored, retracted)
+        if removed:
+            self._connection.execute(f"{_DELETE} ({_marks(removed)})", [chain_id, *chain(*removed)])
+        if added:
+            rows = [(chain_id, *each) for each in added]
+            self._connection.execute(f"{_INSERT} {_marks(rows)}", [*chain(*rows)])
 
     async def create(self, names: Collection[str]) -> None:
         """All tables are there from the first: without keys, an empty one says nothing."""
@@ -93,8 +93,8 @@ class DuckdbTables:
         self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
     ) -> pa.Table:
         names = [it.name for it in table if columns is None or it.name in columns]
-        there = self._there[table.name]
-        wanted = ", ".join(f'"{it}"' if it in there else f'NULL AS "{it}"' for it in names)
+        existing = self._existing[table.name]
+        wanted = ", ".join(f'"{it}"' if it in existing else f'NULL AS "{it}"' for it in names)
         order = ", ".join(table.key)
         select = f"SELECT {wanted} FROM {table.name} {_OF_SPAN} ORDER BY {order}"  # noqa: S608
         schema = pa.schema([arrow_schema(table).field(name) for name in names])

@@ -37,7 +37,7 @@ class Change:
     def chain(self) -> Chain:
         return self.folder.chain(self.manifest, self.chain_id)
 
-    def bring(self, table: Table, span: Span, fence: int, rows: pa.Table) -> None:
+    def add_file(self, table: Table, span: Span, fence: int, rows: pa.Table) -> None:
         """Stages a file."""
         name = f"{self.chain.folder}/{file_name(table.name, span, fence)}"
         self._names.append(name)
@@ -46,7 +46,7 @@ class Change:
 
     def commit(
         self,
-        known: records.Known,
+        known: records.RangeRecords,
         stored: list[Stored],
         retracted: list[records.Retracted],
     ) -> None:
@@ -54,9 +54,9 @@ class Change:
         for each in self._writing:
             each.result()
         chain = self.chain.replacing(known, stored, retracted)
-        left = {Entry.of(each).name for each in stored}
-        gone = {Entry.of(each).name for each in known.stored} - left
-        superseded = [f"{chain.folder}/{name}" for name in gone]
+        remaining = {Entry.of(each).name for each in stored}
+        removed = {Entry.of(each).name for each in known.stored} - remaining
+        superseded = [f"{chain.folder}/{name}" for name in removed]
         manifest = self.manifest.following(self.chain_id, chain, superseded)
         self.folder.commit(manifest, self._names)
 

@@ -51,9 +51,9 @@ def read_file(
     """The rows of a span, in the order of the file, with columns in the order of the table."""
     names = [it.name for it in table if columns is None or it.name in columns]
     with _opened(path, table) as file:
-        there = set(file.schema_arrow.names)
+        existing = set(file.schema_arrow.names)
         found = file.read(
-            list(dict.fromkeys(["block_number", *(it for it in names if it in there)]))
+            list(dict.fromkeys(["block_number", *(it for it in names if it in existing)]))
         )
     heights = one_array(found["block_number"]).to_numpy()
     start, end = np.searchsorted(heights, [span.first, span.last + 1])
@@ -61,7 +61,7 @@ def read_file(
     schema = pa.schema([arrow_schema(table).field(name) for name in names])
     return pa.table(
         [
-            rows[field.name] if field.name in there else pa.nulls(rows.num_rows, field.type)
+            rows[field.name] if field.name in existing else pa.nulls(rows.num_rows, field.type)
             for field in schema
         ],
         schema,
@@ -94,12 +94,12 @@ def _opened(path: Path, table: Table) -> Iterator[pq.ParquetFile]:
         raise Unreadable(f"cannot be read: {error}") from error
 
 
-def _refuse_others(table: Table, there: pa.Schema) -> None:
+def _refuse_others(table: Table, existing: pa.Schema) -> None:
     """A file of an older version may lack columns that can be null, and that is all."""
     wanted = arrow_schema(table)
-    lacking = [column for column in table if column.name not in there.names]
+    lacking = [column for column in table if column.name not in existing.names]
     if not all(it.nullable for it in lacking) or not all(
-        it.name in wanted.names and it.type == wanted.field(it.name).type for it in there
+        it.name in wanted.names and it.type == wanted.field(it.name).type for it in existing
     ):
         raise Unreadable("has other columns than this Gapless")
 

@@ -149,15 +149,15 @@ class Folder:
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
-    def commit(self, manifest: Manifest, come: Collection[str]) -> None:
+    def commit(self, manifest: Manifest, added: Collection[str]) -> None:
         """Makes the manifest's word true: of the files by these names, all or none."""
-        parents = {(self.path / name).parent for name in come}
+        parents = {(self.path / name).parent for name in added}
         for folder in sorted(parents | {parent.parent for parent in parents} | {self.path}):
             sync_folder(folder)
         self._replace(manifest)
-        for name in {*come}:
+        for name in {*added}:
             self._staged(name, manifest.generation).rename(self.path / name)
-        for name in {*manifest.superseded} - {*come}:
+        for name in {*manifest.superseded} - {*added}:
             path = self.path / name
             with suppress(OSError):  # it does not count any more: at worst, it is left as a stray
                 path.unlink(missing_ok=True)
@@ -167,12 +167,12 @@ class Folder:
                 sync_folder(folder)
 
     def _replace(self, manifest: Manifest) -> None:
-        beside = self._own / "manifest.json.new"
-        with beside.open("wb") as file:
+        new_path = self._own / "manifest.json.new"
+        with new_path.open("wb") as file:
             file.write(msgspec.json.encode(manifest))
             file.flush()
             os.fsync(file.fileno())
-        beside.rename(self._own / "manifest.json")
+        new_path.rename(self._own / "manifest.json")
         sync_folder(self._own)
 
     def _settle(self) -> None:

@@ -16,7 +16,7 @@ from gapless.core.anchors import Anchor
 from gapless.core.errors import SinkUnusable
 from gapless.core.heights import HIGHEST
 from gapless.core.ranges import Span
-from gapless.sinks.records import Known, Retracted
+from gapless.sinks.records import RangeRecords, Retracted
 from gapless.sinks.sink import Request, Stored
 
 VERSION = 1
@@ -125,10 +125,10 @@ class Chain(Struct, frozen=True):
             if entry.span.overlap(span)
         ]
 
-    def known(self, span: Span) -> Known:
+    def known(self, span: Span) -> RangeRecords:
         """The records that overlap or touch a range."""
         around = Span(max(span.first - 1, 0), min(span.last + 1, HIGHEST))
-        return Known(
+        return RangeRecords(
             tuple(entry.stored() for entry in self.entries(around)),
             tuple(
                 Retracted(Span(first, last), fence)
@@ -138,13 +138,13 @@ class Chain(Struct, frozen=True):
         )
 
     def replacing(
-        self, known: Known, stored: Iterable[Stored], retracted: Iterable[Retracted]
+        self, known: RangeRecords, stored: Iterable[Stored], retracted: Iterable[Retracted]
     ) -> Chain:
         """With these records in the place of the known ones."""
         cells = dict(self.cells)
-        gone = {Entry.of(each).name for each in known.stored}
+        removed = {Entry.of(each).name for each in known.stored}
         for cell in {each.span.first // CELL for each in known.stored}:
-            cells[cell] = tuple(it for it in cells[cell] if it.name not in gone)
+            cells[cell] = tuple(it for it in cells[cell] if it.name not in removed)
         for each in stored:
             cell = each.span.first // CELL
             cells[cell] = (*cells.get(cell, ()), Entry.of(each))

@@ -20,7 +20,7 @@ from gapless.schema.digest import digest
 from gapless.sinks.parquet.files import Unreadable, flaw, read_file
 from gapless.sinks.parquet.folder import Folder
 from gapless.sinks.parquet.manifest import Chain, Entry
-from gapless.sinks.revision import compared
+from gapless.sinks.revision import compared_columns
 from gapless.sinks.sink import Batch, Damage, Stored
 
 
@@ -44,7 +44,7 @@ class StoredRows:
         of the batch, so are all the others, because each names its parent; if not, none is taken
         to be.
         """
-        pieces, columns = [], compared(anchor)
+        pieces, columns = [], compared_columns(anchor)
         for entry in self._files(anchor, batch.span):
             try:
                 pieces.append(self._read(entry, anchor, batch.span, columns))
@@ -109,7 +109,7 @@ class StoredRows:
 
 def _presumed(entry: Entry, batch: Batch, anchor: Table) -> pa.Table:
     """The blocks of a damaged file, as far as they can be told from its record."""
-    _, hash_, *counts = compared(anchor)
+    _, hash_, *counts = compared_columns(anchor)
     blocks = batch.tables[anchor.name].slice(entry.first - batch.span.first, entry.span.size)
     if blocks[hash_][-1].as_py() != bytes.fromhex(entry.last_hash):
         width = len(bytes.fromhex(entry.last_hash))
@@ -118,7 +118,7 @@ def _presumed(entry: Entry, batch: Batch, anchor: Table) -> pa.Table:
     for name in counts:
         unknown = pa.nulls(entry.span.size, pa.uint64())
         blocks = blocks.set_column(blocks.schema.get_field_index(name), name, unknown)
-    schema = _schema(anchor, compared(anchor))
+    schema = _schema(anchor, compared_columns(anchor))
     return blocks.select(schema.names).cast(schema)
 
 

@@ -35,12 +35,12 @@ _NOTHING, _NULL = pa.scalar(b"", pa.binary()), pa.scalar(-1, pa.int32())
 Bytes = NDArray[np.uint8]
 
 
-def filled(table: Table, rows: pa.Table) -> list[Column]:
+def columns_with_values(table: Table, rows: pa.Table) -> list[Column]:
     """The columns that any row has a value of: half of them, for most blocks."""
     return [it for it in table.columns if rows[it.name].null_count < rows.num_rows]
 
 
-def copied(columns: Sequence[Column], rows: pa.Table) -> Iterator[bytes]:
+def copy_stream(columns: Sequence[Column], rows: pa.Table) -> Iterator[bytes]:
     """The rows of these columns as one COPY, in pieces."""
     yield HEADER
     for start in range(0, rows.num_rows, ROWS_AT_ONCE):
@@ -50,7 +50,7 @@ def copied(columns: Sequence[Column], rows: pa.Table) -> Iterator[bytes]:
 
 def _piece(columns: Sequence[Column], rows: pa.Table) -> bytes:
     count = rows.num_rows
-    stretch = [_same(len(columns), 2)]
+    fixed_fields = [_constant(len(columns), 2)]
     parts: list[pa.Array] = []
     for column in columns:
         array = one_array(rows[column.name])
@@ -60,19 +60,19 @@ def _piece(columns: Sequence[Column], rows: pa.Table) -> bytes:
             lengths, values = _with_nulls(column.kind, array)
         else:
             fixed = _values(column.kind, array)
-            stretch += [_same(fixed.shape[1], 4), fixed]
+            fixed_fields += [_constant(fixed.shape[1], 4), fixed]
             continue
-        parts += [_stretch([*stretch, _big_endian(lengths, ">i4")], count), values]
-        stretch = []
-    if stretch:
-        parts.append(_stretch(stretch, count))
+        parts += [_fixed_block([*fixed_fields, _big_endian(lengths, ">i4")], count), values]
+        fixed_fields = []
+    if fixed_fields:
+        parts.append(_fixed_block(fixed_fields, count))
     joined = pc.call_function("binary_join_element_wise", [*parts, _NOTHING], _JOINED)
     _, offsets, data = joined.buffers()
     end = int(np.frombuffer(offsets, np.int32, count + 1)[-1])
     return memoryview(data)[:end].tobytes()
 
 
-def _stretch(fields: Sequence[Bytes], count: int) -> pa.Array:
+def _fixed_block(fields: Sequence[Bytes], count: int) -> pa.Array:
     """Fields side by side: the bytes of each row, or one row of bytes that all have."""
     matrix = np.empty((count, sum(field.shape[-1] for field in fields)), np.uint8)
     start = 0
@@ -90,10 +90,10 @@ def _variable(array: pa.Array) -> tuple[NDArray[Any], pa.Array]:
 
 
 def _with_nulls(kind: Kind, array: pa.Array) -> tuple[NDArray[Any], pa.Array]:
-    there = array.is_valid().to_numpy(zero_copy_only=False)
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
     values = _values(kind, array.drop_null())
     width = values.shape[1]
-    return np.where(there, width, -1), _binary(there * width, values)
+    return np.where(valid, width, -1), _binary(valid * width, values)
 
 
 def _binary(lengths: NDArray[np.int64], data: Bytes) -> pa.Array:
@@ -103,7 +103,7 @@ def _binary(lengths: NDArray[np.int64], data: Bytes) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), len(lengths), buffers)
 
 
-def _same(value: int, width: int) -> Bytes:
+def _constant(value: int, width: int) -> Bytes:
     return np.frombuffer(value.to_bytes(width, "big"), np.uint8)
 
 

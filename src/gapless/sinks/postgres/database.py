@@ -54,12 +54,12 @@ class Database:
                 pass
         except asyncpg.UndefinedObjectError as error:  # what is neither ours nor the driver's
             raise SinkUnusable(
-                f"the URL {self.shown} has an option that nobody knows: {_said(error)}",
+                f"the URL {self.shown} has an option that nobody knows: {_reason(error)}",
                 hint="a sink's own are `schema`, `fk`, `partition` and `prepared_statements`",
             ) from None
         except (*LOST, asyncpg.PostgresError) as error:
             raise SinkUnusable(
-                f"cannot reach {self.shown}: {_said(error)}",
+                f"cannot reach {self.shown}: {_reason(error)}",
                 hint="check that PostgreSQL runs there and that the URL's user may connect",
             ) from None
         except (ValueError, OverflowError):  # which may quote a part of the password
@@ -70,7 +70,7 @@ class Database:
         started, pause = time.monotonic(), 0.05
         while True:
             try:
-                with complaining(self.shown):
+                with translate_errors(self.shown):
                     async with (
                         self._connections.lend() as connection,
                         connection.transaction(begin),
@@ -84,7 +84,7 @@ class Database:
             except LOST as error:
                 if time.monotonic() - started + pause > PATIENCE:
                     raise SinkError(
-                        f"{self.shown} does not answer: {_said(error)}",
+                        f"{self.shown} does not answer: {_reason(error)}",
                         hint="check that PostgreSQL runs there",
                     ) from error
             await asyncio.sleep(pause)
@@ -96,7 +96,7 @@ class Database:
 
 
 @contextmanager
-def complaining(shown: str) -> Iterator[None]:
+def translate_errors(shown: str) -> Iterator[None]:
     """What PostgreSQL complains of, as the error of a sink; of a lost connection others tell."""
     try:
         yield
@@ -104,19 +104,19 @@ def complaining(shown: str) -> Iterator[None]:
         raise
     except asyncpg.ForeignKeyViolationError as error:
         raise SinkUnusable(
-            f"{shown} refuses the rows: {_said(error)}",
+            f"{shown} refuses the rows: {_reason(error)}",
             hint="fetch the tables that these refer to as well, or start a schema with `?fk=off`",
         ) from error
     except asyncpg.InsufficientPrivilegeError as error:
         raise SinkUnusable(
-            f"{shown} does not let this user do it: {_said(error)}",
+            f"{shown} does not let this user do it: {_reason(error)}",
             hint="grant what is missing, or name another schema with `?schema=…`",
         ) from error
     except asyncpg.PostgresError as error:
         raise SinkError(
-            f"{shown} failed: {_said(error)}", hint="check the server's log and its disk"
+            f"{shown} failed: {_reason(error)}", hint="check the server's log and its disk"
         ) from error
 
 
-def _said(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return redact(f"{type(error).__name__}: {error}")

@@ -21,7 +21,7 @@ from gapless.core.ranges import Span
 from gapless.schema import Schema, Table
 from gapless.schema.ddl import quoted
 from gapless.schema.postgres import Dialect
-from gapless.sinks import entries, requests
+from gapless.sinks import range_rows, requests
 from gapless.sinks.postgres import locks
 from gapless.sinks.postgres.options import Options
 
@@ -54,7 +54,7 @@ class Home:
     id: str
     schema: Schema
     dialect: Dialect
-    there: frozenset[str]  # tables and partitions, of ours and of others
+    existing: frozenset[str]  # tables and partitions, of ours and of others
     outdated: frozenset[str] = frozenset()  # tables of an older version, which a reader leaves so
 
     def lacks(self, names: Collection[str], span: Span) -> bool:
@@ -62,19 +62,19 @@ class Home:
         wanted = {*names}
         for name in names:
             wanted |= {it.name for it in self.dialect.partitions(self.schema[name], *span)}
-        return not wanted <= self.there
+        return not wanted <= self.existing
 
 
 async def names(connection: asyncpg.Connection, schema: str) -> frozenset[str]:
     return frozenset(row[0] for row in await connection.fetch(_NAMES, schema))
 
 
-async def recognised(
+async def find_sink(
     connection: asyncpg.Connection, options: Options, schema: Schema
 ) -> Home | None:
     """The sink that is in the schema; None if none is."""
-    there = await names(connection, options.schema)
-    if "_gapless_sink" not in there:
+    existing = await names(connection, options.schema)
+    if "_gapless_sink" not in existing:
         return None
     place = Dialect(options.schema).place("_gapless_sink")
     row = await connection.fetchrow(f"SELECT * FROM {place}")  # noqa: S608 - our own names
@@ -84,10 +84,10 @@ async def recognised(
             f"{options.shown} has format {row['version']}, this Gapless knows {VERSION}",
             hint="upgrade Gapless",
         )
-    options.insist("fk", options.foreign_keys, row["foreign_keys"])
-    options.insist("partition", options.partition, row["partition"])
+    options.require_same("fk", options.foreign_keys, row["foreign_keys"])
+    options.require_same("partition", options.partition, row["partition"])
     dialect = Dialect(options.schema, row["foreign_keys"], row["partition"])
-    return Home(row["id"], schema, dialect, there)
+    return Home(row["id"], schema, dialect, existing)
 
 
 async def create_schema(connection: asyncpg.Connection, options: Options, schema: Schema) -> None:
@@ -95,10 +95,10 @@ async def create_schema(connection: asyncpg.Connection, options: Options, schema
 
     A sink of an older version gets the table of requests.
     """
-    await connection.execute(locks.to_found(options.schema))
-    there = await names(connection, options.schema)
+    await connection.execute(locks.to_create(options.schema))
+    existing = await names(connection, options.schema)
     dialect = Dialect(options.schema)
-    if "_gapless_sink" in there:
+    if "_gapless_sink" in existing:
         await connection.execute(_create_requests(dialect))
         return
     if options.schema == LEDGER:
@@ -106,7 +106,7 @@ async def create_schema(connection: asyncpg.Connection, options: Options, schema
             f"the schema `{LEDGER}` is the ledger's: records need one of their own",
             hint="leave `schema=` out, or name another",
         )
-    if taken := sorted(there & schema.keys()):
+    if taken := sorted(existing & schema.keys()):
         raise SinkUnusable(
             f"{options.shown} has a table `{taken[0]}` that is not of Gapless",
             hint="name another schema with `?schema=…`",
@@ -115,7 +115,7 @@ async def create_schema(connection: asyncpg.Connection, options: Options, schema
         await connection.execute(f"CREATE SCHEMA {quoted(options.schema)}")
     sink = dialect.place("_gapless_sink")
     await connection.execute(_CREATE.format(sink=sink))
-    ranges = entries.create(dialect.place("_gapless_ranges"), "bigint", "bytea")
+    ranges = range_rows.create(dialect.place("_gapless_ranges"), "bigint", "bytea")
     await connection.execute(f"{ranges} WITH (fillfactor = 70)")
     await connection.execute(_create_requests(dialect))
     await connection.execute(
@@ -137,14 +137,14 @@ async def create_tables(
     """Makes the tables and partitions that a write needs, in a transaction of its own."""
     dialect = home.dialect
     await connection.execute(locks.to_change(home.id))
-    there = await names(connection, dialect.schema)
+    existing = await names(connection, dialect.schema)
     for name in wanted:
         table = home.schema[name]
-        if name not in there:
-            await connection.execute(dialect.create_table(table, {*there, *wanted}))
+        if name not in existing:
+            await connection.execute(dialect.create_table(table, {*existing, *wanted}))
             await connection.execute(dialect.create_view(table))
         for partition in dialect.partitions(table, *span):
-            if partition.name not in there:
+            if partition.name not in existing:
                 for statement in dialect.create_partition(partition):
                     await connection.execute(statement)
 
@@ -153,17 +153,17 @@ async def outdated(connection: asyncpg.Connection, home: Home, shown: str) -> li
     """Tables of an older version, which lack columns; those of another kind are refused."""
     found = []
     for each in home.schema.tables:
-        if each.name in home.there:
-            there = await columns(connection, home.dialect, each)
-            lacking = [column for column in each.columns if column.name not in there]
-            if len(there) + len(lacking) > len(each.columns) or not all(
-                column.nullable for column in lacking
+        if each.name in home.existing:
+            existing = await columns(connection, home.dialect, each)
+            missing = [column for column in each.columns if column.name not in existing]
+            if len(existing) + len(missing) > len(each.columns) or not all(
+                column.nullable for column in missing
             ):
                 raise SinkUnusable(
                     f"{shown} has other columns in `{each.name}` than this Gapless",
                     hint="use the Gapless that wrote it, or fetch into a new schema",
                 )
-            if lacking:
+            if missing:
                 found.append(each)
     return found
 
@@ -172,15 +172,15 @@ async def extend(connection: asyncpg.Connection, home: Home, tables: Collection[
     """Adds columns to tables of an older version. They are nullable, so digests still hold."""
     await connection.execute(locks.to_change(home.id))
     for each in tables:
-        there = await columns(connection, home.dialect, each)
+        existing = await columns(connection, home.dialect, each)
         await connection.execute(home.dialect.drop_view(each))
         for column in each.columns:
-            if column.name not in there:
+            if column.name not in existing:
                 await connection.execute(home.dialect.add_column(each, column))
         await connection.execute(home.dialect.create_view(each))
 
 
-async def lacking_indexes(connection: asyncpg.Connection, home: Home) -> list[str]:
+async def missing_indexes(connection: asyncpg.Connection, home: Home) -> list[str]:
     """The statements that build what is not there yet."""
     dialect = home.dialect
     tables = await names(connection, dialect.schema)

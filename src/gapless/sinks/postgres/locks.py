@@ -33,7 +33,7 @@ def to_change(sink_id: str) -> str:
     return f"SELECT pg_advisory_xact_lock({_key(sink_id)})"
 
 
-def to_found(schema: str) -> str:
+def to_create(schema: str) -> str:
     """SQL that waits for whoever makes a sink of the schema."""
     return f"SELECT pg_advisory_xact_lock({_key('found', schema)})"
 

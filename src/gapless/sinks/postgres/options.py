@@ -31,32 +31,32 @@ class Options:
 
     @classmethod
     def parse(cls, target: str) -> Options:
-        url, said = split(target, NAMES)
+        url, given = split(target, NAMES)
         shown = f"`{redact(url)}`"
-        schema = said.get("schema", "public")
+        schema = given.get("schema", "public")
         if not 0 < len(schema.encode()) <= LONGEST:
             raise SinkUnusable(f"`schema={schema}` is not valid", hint="write `schema=name`")
         return cls(
             url,
             shown,
             schema,
-            _switch("fk", said),
-            _size(said.get("partition")),
-            _switch("prepared_statements", said) is not False,
+            _switch("fk", given),
+            _size(given.get("partition")),
+            _switch("prepared_statements", given) is not False,
         )
 
-    def insist(self, name: str, wanted: object, there: object) -> None:
+    def require_same(self, name: str, wanted: object, actual: object) -> None:
         """Refuses an option that is another one than the sink was made with."""
-        if wanted is not None and wanted != there:
-            said = {True: "on", False: "off", None: "off"}.get(there, there)  # type: ignore[call-overload]
+        if wanted is not None and wanted != actual:
+            given = {True: "on", False: "off", None: "off"}.get(actual, actual)  # type: ignore[call-overload]
             raise SinkUnusable(
-                f"{self.shown} was made with `{name}={said}`",
+                f"{self.shown} was made with `{name}={given}`",
                 hint=f"leave `{name}` out, or make a new sink with `?schema=…`",
             )
 
 
-def _switch(name: str, said: Mapping[str, str]) -> bool | None:
-    text = said.get(name)
+def _switch(name: str, given: Mapping[str, str]) -> bool | None:
+    text = given.get(name)
     if text not in (None, "on", "off"):
         raise SinkUnusable(f"`{name}={text}` is not valid", hint=f"write `{name}=on` or `off`")
     return None if text is None else text == "on"

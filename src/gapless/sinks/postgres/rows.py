@@ -16,16 +16,16 @@ from gapless.schema.arrow import arrow_schema, arrow_type
 from gapless.schema.ddl import quoted
 
 
-def selected(table: Table, names: Sequence[str], there: Collection[str]) -> str:
+def select_list(table: Table, names: Sequence[str], existing: Collection[str]) -> str:
     """What to select, in the order of the schema, to make these columns of it.
 
     Columns that are not there, in a table of an older version, are null.
     """
-    return ", ".join(_selected(each, there) for each in _sources(table, names))
+    return ", ".join(_select_item(each, existing) for each in _sources(table, names))
 
 
-def _selected(column: Column, there: Collection[str]) -> str:
-    if column.name not in there:
+def _select_item(column: Column, existing: Collection[str]) -> str:
+    if column.name not in existing:
         return "NULL"
     name = quoted(column.name)
     return f"{name}::text" if column.kind is Kind.U256 else name

@@ -31,7 +31,7 @@ from gapless.sinks.postgres.database import (
     READING,
     WRITING,
     Database,
-    complaining,
+    translate_errors,
 )
 from gapless.sinks.postgres.home import Home
 from gapless.sinks.postgres.options import Options
@@ -157,7 +157,7 @@ class PostgresSink:
     async def read(
         self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
     ) -> pa.Table:
-        with sql.naming_damage(table, span):
+        with sql.report_damage(table, span):
             return await self._run(lambda tables: tables.read(table, chain_id, span, columns))
 
     async def counts(self, table: Table, chain_id: int, span: Span) -> pa.Table:
@@ -176,7 +176,7 @@ class PostgresSink:
         self._access.admit(self._database.shown)
 
         async def lacking(connection: Connection) -> list[str]:
-            return await homes.lacking_indexes(connection.raw, self._home)
+            return await homes.missing_indexes(connection.raw, self._home)
 
         async def build(connection: Connection) -> None:
             """Builds one; so only the writers of its table wait, and only for it."""
@@ -205,14 +205,14 @@ class PostgresSink:
             await self._database.transact(
                 lambda it: homes.create_tables(it.raw, home, batch.tables, batch.span)
             )
-            there = await self._database.transact(
+            existing = await self._database.transact(
                 lambda it: homes.names(it.raw, home.dialect.schema), READING
             )
-            self._home = replace(home, there=there)
+            self._home = replace(home, existing=existing)
         return ready
 
     async def _write(self, tables: PostgresTables, batch: Batch, fence: int) -> list[Stored]:
-        with complaining(self._database.shown):
+        with translate_errors(self._database.shown):
             async with tables.whole():
                 return await sql.write(tables, batch, fence, tables.digest_of)
 
@@ -243,10 +243,10 @@ def _ready(batch: Batch, schema: Schema) -> dict[str, Ready]:
 
 async def _home(database: Database, options: Options, schema: Schema, access: Access) -> Home:
     async def look(connection: Connection) -> Home | None:
-        return await homes.recognised(connection.raw, options, schema)
+        return await homes.find_sink(connection.raw, options, schema)
 
     home = await database.transact(look, READING)
-    lacks = access is Access.CREATE if home is None else requests.TABLE not in home.there
+    lacks = access is Access.CREATE if home is None else requests.TABLE not in home.existing
     if lacks and access.writes:
         await database.transact(lambda it: homes.create_schema(it.raw, options, schema))
         home = await database.transact(look, READING)

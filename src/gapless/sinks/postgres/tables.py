@@ -25,12 +25,12 @@ from gapless.schema import Table
 from gapless.schema.ddl import listed
 from gapless.schema.digest import digest
 from gapless.sinks import requests
-from gapless.sinks.entries import COLUMNS, EVERY_DATASET, changes, known_by
-from gapless.sinks.postgres.copying import copied, filled
+from gapless.sinks.postgres.copying import columns_with_values, copy_stream
 from gapless.sinks.postgres.home import Home
 from gapless.sinks.postgres.home import columns as columns_of
-from gapless.sinks.postgres.rows import selected, to_arrow
-from gapless.sinks.records import Known, Retracted
+from gapless.sinks.postgres.rows import select_list, to_arrow
+from gapless.sinks.range_rows import COLUMNS, EVERY_DATASET, changes, records_from
+from gapless.sinks.records import RangeRecords, Retracted
 from gapless.sinks.sink import COUNTS, Request, Stored
 
 # Ranges are disjoint, so of those that begin before ours only the last one can reach into it.
@@ -85,9 +85,9 @@ class Ready:
 
     @classmethod
     def of(cls, table: Table, rows: pa.Table) -> Ready:
-        columns = filled(table, rows)
+        columns = columns_with_values(table, rows)
         names = tuple(column.name for column in columns)
-        return cls(rows, names, [*copied(columns, rows)], digest(table, rows))
+        return cls(rows, names, [*copy_stream(columns, rows)], digest(table, rows))
 
 
 class PostgresTables:
@@ -106,7 +106,7 @@ class PostgresTables:
         self._home = home
         self.schema = home.schema
         self._dialect = home.dialect
-        self._there = {*home.there}
+        self._existing = {*home.existing}
         self._ready = dict(ready or {})
         self._prepared = prepared
         self._ranges = self._dialect.place("_gapless_ranges")
@@ -114,28 +114,28 @@ class PostgresTables:
         self._versions: dict[tuple[str, int], str] = {}
         self._deferred = False
 
-    async def known(self, chain_id: int, span: Span) -> Known:
+    async def known(self, chain_id: int, span: Span) -> RangeRecords:
         query = _KNOWN.format(ranges=self._ranges)
         datasets = [*self.schema, EVERY_DATASET]
         rows = await self._lent.fetch(query, (chain_id, datasets, *span), prepared=self._prepared)
         self._versions = {(row[0], row[1]): row[-1] for row in rows}
-        return known_by(row[:-1] for row in rows)
+        return records_from(row[:-1] for row in rows)
 
     async def remember(
         self,
         chain_id: int,
-        known: Known,
+        known: RangeRecords,
         stored: Iterable[Stored],
         retracted: Iterable[Retracted],
     ) -> None:
-        gone, come = changes(known, stored, retracted)
-        left = {*gone} - {entry[:2] for entry in come}
-        going = [(*key, self._versions[key]) for key in sorted(left)]
-        coming = [(*entry, self._versions.get(entry[:2])) for entry in sorted(come)]
-        values = (chain_id, *_columns(going, 3), *_columns(coming, 12))
+        removed, added = changes(known, stored, retracted)
+        left = {*removed} - {row[:2] for row in added}
+        removed_rows = [(*key, self._versions[key]) for key in sorted(left)]
+        added_rows = [(*row, self._versions.get(row[:2])) for row in sorted(added)]
+        values = (chain_id, *_columns(removed_rows, 3), *_columns(added_rows, 12))
         query = _REMEMBER.format(ranges=self._ranges)
         (row,) = await self._lent.fetch(query, values, prepared=self._prepared)
-        if row[0] != len(gone):
+        if row[0] != len(removed):
             raise Interleaved
 
     def digest_of(self, table: Table, rows: pa.Table) -> int:
@@ -143,7 +143,7 @@ class PostgresTables:
         return self._ready[table.name].digest
 
     async def create(self, names: Collection[str]) -> None:
-        assert {*names} <= self._there, "tables are made before the transaction begins"
+        assert {*names} <= self._existing, "tables are made before the transaction begins"
 
     async def delete(self, table: Table, chain_id: int, span: Span) -> None:
         if not await self._has(table):
@@ -180,10 +180,10 @@ class PostgresTables:
         names = [it.name for it in table if columns is None or it.name in columns]
         if not await self._has(table):
             return to_arrow(table, names, [])
-        there = {column.name for column in table.columns}
+        existing = {column.name for column in table.columns}
         if table.name in self._home.outdated:
-            there = await columns_of(self._connection, self._dialect, table)
-        wanted, place = selected(table, names, there), self._dialect.place(table.name)
+            existing = await columns_of(self._connection, self._dialect, table)
+        wanted, place = select_list(table, names, existing), self._dialect.place(table.name)
         order = listed(table.key)
         select = f"SELECT {wanted} FROM {place} {_OF_SPAN} ORDER BY {order}"  # noqa: S608
         rows = await self._fetch(select, chain_id, *_countable(span))
@@ -208,11 +208,11 @@ class PostgresTables:
         return await self._has_name(table.name)
 
     async def _has_name(self, name: str) -> bool:
-        if name not in self._there:
+        if name not in self._existing:
             place = self._dialect.place(name)
             if await self._connection.fetchval("SELECT to_regclass($1) IS NULL", place):
                 return False
-            self._there.add(name)
+            self._existing.add(name)
         return True
 
     async def chains(self) -> list[int]:

@@ -71,7 +71,7 @@ def connect(
         # A name in quotes is a column or an error, never a text.
         connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
         connection.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
-        _recognise(connection, path, schema, access, system)
+        _find_or_create(connection, path, schema, access, system)
         if access.writes:
             connection.pragma("journal_mode", "WAL")
             connection.pragma("synchronous", "FULL")
@@ -93,7 +93,7 @@ def connect(
     return connection
 
 
-def quiet(path: Path) -> tuple[int, ...] | None:
+def idle_state(path: Path) -> tuple[int, ...] | None:
     """How a file looks that nobody is changing; None if somebody may be, or if it is not there."""
     with suppress(FileNotFoundError):
         found = path.stat()
@@ -155,7 +155,7 @@ def transaction(connection: apsw.Connection, begin: str = "BEGIN IMMEDIATE") -> 
 
 
 @contextmanager
-def in_our_words(path: Path) -> Iterator[None]:
+def translate_errors(path: Path) -> Iterator[None]:
     """What SQLite complains of, as the error of a sink."""
     try:
         yield
@@ -178,7 +178,7 @@ def in_our_words(path: Path) -> Iterator[None]:
         raise SinkError(f"`{path}` failed: {error}", hint="check the disk and the file") from error
 
 
-def _recognise(
+def _find_or_create(
     connection: apsw.Connection, path: Path, schema: Schema, access: Access, system: System
 ) -> None:
     if "_gapless_sink" not in names(connection):
@@ -195,19 +195,19 @@ def _recognise(
         with transaction(connection):
             connection.execute(ranges.CREATE_REQUESTS)
     for table in schema.tables:
-        if lacking(connection, path, table) and access.writes:
+        if missing_columns(connection, path, table) and access.writes:
             with transaction(connection):
                 _extend(connection, path, table)
 
 
-def lacking(connection: apsw.Connection, path: Path, table: Table) -> list[Column]:
+def missing_columns(connection: apsw.Connection, path: Path, table: Table) -> list[Column]:
     """The columns that a table of an older version lacks. They are nullable, so digests still hold.
 
     A table that is not there at all lacks nothing; one of another kind is refused.
     """
-    there = columns(connection, table)
-    missing = [column for column in table if column.name not in there] if there else []
-    if there - {column.name for column in table} or not all(it.nullable for it in missing):
+    existing = columns(connection, table)
+    missing = [column for column in table if column.name not in existing] if existing else []
+    if existing - {column.name for column in table} or not all(it.nullable for it in missing):
         raise SinkUnusable(
             f"`{path}` has other columns in `{table.name}` than this Gapless",
             hint="use the Gapless that wrote it, or fetch into a new file",
@@ -222,7 +222,7 @@ def columns(connection: apsw.Connection, table: Table) -> set[str]:
 
 
 def _extend(connection: apsw.Connection, path: Path, table: Table) -> None:
-    for column in lacking(connection, path, table):
+    for column in missing_columns(connection, path, table):
         connection.execute(add_column(table, column))
     connection.execute(drop_view(table))
     connection.execute(create_view(table))
@@ -230,14 +230,14 @@ def _extend(connection: apsw.Connection, path: Path, table: Table) -> None:
 
 def _create_schema(connection: apsw.Connection, path: Path, schema: Schema, system: System) -> None:
     """Makes a sink of a file, unless another process just did or the file is somebody else's."""
-    there = names(connection)
-    if "_gapless_sink" in there:
+    existing = names(connection)
+    if "_gapless_sink" in existing:
         return
-    if there >= _LEDGER:
+    if existing >= _LEDGER:
         raise SinkUnusable(
             f"`{path}` is a ledger: records need a file of their own", hint="name a new file"
         )
-    if taken := sorted(there & schema.keys()):
+    if taken := sorted(existing & schema.keys()):
         raise SinkUnusable(
             f"`{path}` has a table `{taken[0]}` that is not of Gapless", hint="name a new file"
         )

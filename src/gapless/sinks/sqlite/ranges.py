@@ -12,8 +12,8 @@ import apsw
 from gapless.core.ranges import Span
 from gapless.schema import Schema
 from gapless.sinks import requests
-from gapless.sinks.entries import COLUMNS, EVERY_DATASET, changes, create, known_by
-from gapless.sinks.records import Known, Retracted
+from gapless.sinks.range_rows import COLUMNS, EVERY_DATASET, changes, create, records_from
+from gapless.sinks.records import RangeRecords, Retracted
 from gapless.sinks.sink import Stored
 
 CREATE = create("_gapless_ranges", "INTEGER", "BLOB") + " STRICT, WITHOUT ROWID"
@@ -40,7 +40,7 @@ class Ranges:
         self._connection = connection
         self._datasets = (*schema, EVERY_DATASET)
 
-    def within(self, chain_id: int, span: Span) -> Known:
+    def within(self, chain_id: int, span: Span) -> RangeRecords:
         """What overlaps a range."""
         first, last = span
         rows = [
@@ -51,19 +51,19 @@ class Ranges:
                 {"chain": chain_id, "dataset": dataset, "first": first, "last": last},
             )
         ]
-        return known_by(rows)
+        return records_from(rows)
 
     def replace(
         self,
         chain_id: int,
-        known: Known,
+        known: RangeRecords,
         stored: Iterable[Stored],
         retracted: Iterable[Retracted],
     ) -> None:
         """Puts these records in the place of the known ones."""
-        gone, come = changes(known, stored, retracted)
-        self._connection.executemany(_DELETE, [(chain_id, *each) for each in gone])
-        self._connection.executemany(_INSERT, [(chain_id, *each) for each in come])
+        removed, added = changes(known, stored, retracted)
+        self._connection.executemany(_DELETE, [(chain_id, *each) for each in removed])
+        self._connection.executemany(_INSERT, [(chain_id, *each) for each in added])
 
     def chains(self) -> set[int]:
         """The chains of which anything is stored."""

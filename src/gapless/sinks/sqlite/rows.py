@@ -20,7 +20,7 @@ from gapless.schema.arrow import arrow_schema, arrow_type, one_array
 _NUMBERS = {Kind.INT: "<i8", Kind.FLOAT: "<f8"}
 
 
-def filled(table: Table, rows: pa.Table) -> list[Column]:
+def columns_with_values(table: Table, rows: pa.Table) -> list[Column]:
     """The columns that any row has a value of: half of them, for most blocks."""
     return [column for column in table if rows[column.name].null_count < rows.num_rows]
 
@@ -50,7 +50,7 @@ def _values(array: pa.Array, kind: Kind) -> Iterable[Any]:
     if not array.null_count:
         return values
     valid = array.is_valid().to_numpy(zero_copy_only=False).tolist()
-    return [value if there else None for value, there in zip(values, valid, strict=True)]
+    return [value if is_valid else None for value, is_valid in zip(values, valid, strict=True)]
 
 
 def _all_values(array: pa.Array, kind: Kind) -> list[Any]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gapless.core.ranges import Span
-from gapless.sinks.records import Known, Retracted
+from gapless.sinks.records import RangeRecords, Retracted
 from gapless.sinks.sink import Stored
 
 COLUMNS = (
@@ -40,7 +40,7 @@ WRITTEN, RETRACTED = "written", "retracted"
 EVERY_DATASET = "*"
 """What stands for a dataset in the entry of a retraction, which removes all of them."""
 
-Entry = tuple[Any, ...]
+Row = tuple[Any, ...]
 
 
 def create(place: str, number: str, data: str) -> str:
@@ -48,28 +48,28 @@ def create(place: str, number: str, data: str) -> str:
     return _CREATE.format(place=place, number=number, data=data)
 
 
-def known_by(entries: Iterable[Sequence[Any]]) -> Known:
+def records_from(rows: Iterable[Sequence[Any]]) -> RangeRecords:
     """The records that these entries are."""
     stored, retracted = [], []
-    for entry in entries:
-        if entry[4] == WRITTEN:
-            stored.append(_stored(entry))
+    for row in rows:
+        if row[4] == WRITTEN:
+            stored.append(_stored(row))
         else:
-            retracted.append(Retracted(Span(entry[1], entry[2]), entry[3]))
-    return Known(tuple(stored), tuple(retracted))
+            retracted.append(Retracted(Span(row[1], row[2]), row[3]))
+    return RangeRecords(tuple(stored), tuple(retracted))
 
 
 def changes(
-    known: Known, stored: Iterable[Stored], retracted: Iterable[Retracted]
-) -> tuple[list[tuple[str, int]], list[Entry]]:
+    known: RangeRecords, stored: Iterable[Stored], retracted: Iterable[Retracted]
+) -> tuple[list[tuple[str, int]], list[Row]]:
     """What goes, by dataset and first height, and what comes, if these replace the known ones."""
-    before = {*map(_entry, known.stored), *map(_entry, known.retracted)}
-    after = {*map(_entry, stored), *map(_entry, retracted)}
+    before = {*map(_to_row, known.stored), *map(_to_row, known.retracted)}
+    after = {*map(_to_row, stored), *map(_to_row, retracted)}
     return [(dataset, first) for dataset, first, *_ in before - after], [*(after - before)]
 
 
-def _stored(entry: Sequence[Any]) -> Stored:
-    dataset, first, last, fence, _, rows, digest, proven, unproven, parent_hash, last_hash = entry
+def _stored(row: Sequence[Any]) -> Stored:
+    dataset, first, last, fence, _, rows, digest, proven, unproven, parent_hash, last_hash = row
     return Stored(
         dataset=dataset,
         span=Span(first, last),
@@ -83,7 +83,7 @@ def _stored(entry: Sequence[Any]) -> Stored:
     )
 
 
-def _entry(record: Stored | Retracted) -> Entry:
+def _to_row(record: Stored | Retracted) -> Row:
     if isinstance(record, Retracted):
         empty = (0, bytes(32), "", "", b"", b"")
         return (EVERY_DATASET, *record.span, record.fence, RETRACTED, *empty)
