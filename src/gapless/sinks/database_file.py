@@ -1,4 +1,4 @@
-"""A sink in a file that a database library reads and writes, in this process and on one thread."""
+"""A sink in a database file, which a library reads and writes in this process, on one thread."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gapless.threads import SerialThread
 
 
 class FileTables(sql.Transaction, Protocol):
-    """What a file's tables answer, in a transaction or without."""
+    """The operations on the tables of a file, inside or outside a transaction."""
 
     def counts(self, table: Table, chain_id: int, span: Span) -> pa.Table: ...
 
@@ -34,7 +34,7 @@ class FileTables(sql.Transaction, Protocol):
 
 
 class DatabaseFileSink(ThreadedSink):
-    """The contract, kept by the tables of a file and its transactions."""
+    """Implements the contract with the tables and transactions of a database file."""
 
     def __init__(
         self, id_: str, thread: SerialThread, path: Path, access: Access, tables: FileTables
@@ -44,11 +44,11 @@ class DatabaseFileSink(ThreadedSink):
 
     @abstractmethod
     def _write_transaction(self) -> AbstractContextManager[None]:
-        """A transaction, alone: what it reads still holds when it commits."""
+        """An exclusive transaction: what it reads is still true when it commits."""
 
     @abstractmethod
     def _read_transaction(self) -> AbstractContextManager[None]:
-        """A transaction that sees one state of the file."""
+        """A transaction that reads a consistent snapshot of the file."""
 
     def _write(self, batch: Batch, fence: int) -> None:
         admit(batch, self._tables.schema)
@@ -56,7 +56,7 @@ class DatabaseFileSink(ThreadedSink):
             run_sync(sql.write(self._tables, batch, fence, self._digests(batch)))
 
     def _digests(self, _batch: Batch) -> sql.DigestOf:
-        """What knows the digests of rows that are inserted."""
+        """Returns the function that computes the digests of inserted rows."""
         return digest
 
     def _retract(self, chain_id: int, span: Span, fence: int) -> None:

@@ -1,6 +1,6 @@
-"""Records as rows of the table `_gapless_ranges`, alike in every database.
+"""Range records as rows of the table `_gapless_ranges`, in the same format in every database.
 
-The ranges of a table are disjoint. They change in the transaction that changes the rows.
+The ranges of a table are disjoint. Records change in the same transaction as the rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gapless.sinks.sink import Stored
 COLUMNS = (
     "dataset, first, last, fence, kind, rows, digest, proven, unproven, parent_hash, last_hash"
 )
-"""The columns of an entry, behind its `chain_id`."""
+"""The columns that follow `chain_id`."""
 
 _CREATE = """
 CREATE TABLE {place} (
@@ -27,7 +27,7 @@ CREATE TABLE {place} (
   kind TEXT NOT NULL,      -- 'written' or 'retracted'
   rows {number} NOT NULL,
   digest {data} NOT NULL,
-  proven TEXT NOT NULL,    -- names of checks, with spaces between them
+  proven TEXT NOT NULL,    -- names of checks, separated by spaces
   unproven TEXT NOT NULL,
   parent_hash {data} NOT NULL,
   last_hash {data} NOT NULL,
@@ -38,18 +38,18 @@ CREATE TABLE {place} (
 
 WRITTEN, RETRACTED = "written", "retracted"
 EVERY_DATASET = "*"
-"""What stands for a dataset in the entry of a retraction, which removes all of them."""
+"""The dataset of a retraction, which removes the rows of every table."""
 
 Row = tuple[Any, ...]
 
 
 def create(place: str, number: str, data: str) -> str:
-    """`CREATE TABLE`, with a database's own types for numbers and bytes."""
+    """Returns `CREATE TABLE` with the database's types for numbers and bytes."""
     return _CREATE.format(place=place, number=number, data=data)
 
 
 def records_from(rows: Iterable[Sequence[Any]]) -> RangeRecords:
-    """The records that these entries are."""
+    """Returns the records that these rows store."""
     stored, retracted = [], []
     for row in rows:
         if row[4] == WRITTEN:
@@ -62,7 +62,10 @@ def records_from(rows: Iterable[Sequence[Any]]) -> RangeRecords:
 def changes(
     known: RangeRecords, stored: Iterable[Stored], retracted: Iterable[Retracted]
 ) -> tuple[list[tuple[str, int]], list[Row]]:
-    """What goes, by dataset and first height, and what comes, if these replace the known ones."""
+    """Compares new records with the known ones.
+
+    Returns the rows to delete, by dataset and first height, and the rows to insert.
+    """
     before = {*map(_to_row, known.stored), *map(_to_row, known.retracted)}
     after = {*map(_to_row, stored), *map(_to_row, retracted)}
     return [(dataset, first) for dataset, first, *_ in before - after], [*(after - before)]

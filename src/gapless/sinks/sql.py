@@ -1,11 +1,11 @@
-"""The contract of a sink, kept by a database: written once, over a transaction.
+"""The contract of a sink, implemented once for all databases on top of a transaction.
 
-Each function runs in a transaction that nobody interleaves with who writes or retracts blocks of
-the range, or next to it. PostgreSQL awaits the answers; SQLite and DuckDB answer at once, so that a
-whole transaction runs in one step on their thread.
+Each function runs in a transaction that excludes all others that write or retract blocks of the
+range or next to it. PostgreSQL really awaits; SQLite and DuckDB never suspend, so a whole
+transaction runs in one step on their thread.
 
-The records say what is there. Where they know of no blocks, a write looks nothing up and deletes
-nothing: a load of new blocks is inserts alone. A retraction deletes whatever is there.
+The records say what is stored. Where no blocks are recorded, a write reads and deletes nothing, so
+loading new blocks needs only inserts. A retraction deletes all rows, whether recorded or not.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from gapless.sinks.sink import Batch, Request, Stored
 
 DigestOf = Callable[[Table, pa.Table], int]
 
-_BLOCKS_AT_ONCE = 500  # when a range is measured anew
+_BLOCKS_AT_ONCE = 500  # when the rows of a range are counted and digested again
 
 
 @contextmanager
 def report_damage(table: Table, span: Span) -> Iterator[None]:
-    """Tells of values that are not what their column holds, such as a hash of 31 bytes."""
+    """Raises `Damaged` for values that do not fit their column, such as a hash of 31 bytes."""
     try:
         yield
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
@@ -48,12 +48,12 @@ def report_damage(table: Table, span: Span) -> Iterator[None]:
 
 
 class Transaction(Protocol):
-    """What a sink asks of the transaction that it is in."""
+    """The operations that a sink needs from its current transaction."""
 
     schema: Schema
 
     async def known(self, chain_id: int, span: Span) -> RangeRecords:
-        """The records that overlap a range."""
+        """Returns the records that overlap a range."""
 
     async def remember(
         self,
@@ -62,27 +62,27 @@ class Transaction(Protocol):
         stored: Iterable[Stored],
         retracted: Iterable[Retracted],
     ) -> None:
-        """Puts these records in the place of the known ones."""
+        """Replaces the known records with these."""
 
     async def create(self, names: Collection[str]) -> None:
-        """Creates the tables of these names that are not there."""
+        """Creates those of the named tables that do not exist."""
 
     async def insert(self, table: Table, rows: pa.Table) -> None:
-        """Inserts rows of blocks that the table has none of."""
+        """Inserts rows of blocks that have no rows in the table."""
 
     async def delete(self, table: Table, chain_id: int, span: Span) -> None:
-        """Deletes the rows of a span, if there is such a table; keys may hang until the end."""
+        """Deletes the rows of a span if the table exists. Defers foreign keys to the commit."""
 
     async def read(
         self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
     ) -> pa.Table:
-        """The rows of a span in the order of the key; none if there is no such table."""
+        """Returns the rows of a span in key order; none if the table does not exist."""
 
     async def requests(self, chain_id: int) -> list[Request]:
-        """What was requested, in order."""
+        """Returns the requests in order."""
 
     async def replace_requests(self, chain_id: int, wanted: Iterable[Request]) -> None:
-        """Puts these requests in the place of all that the chain has."""
+        """Replaces all requests of the chain."""
 
 
 async def write(
@@ -91,9 +91,9 @@ async def write(
     fence: int,
     digest_of: DigestOf = digest,
 ) -> list[Stored]:
-    """Replaces the range of a batch that was admitted; see `Sink.write`. Returns its records.
+    """Replaces the range of an admitted batch; see `Sink.write`. Returns the new records.
 
-    `digest_of` may know the digest of rows that were just inserted.
+    `digest_of` returns the digest of rows that were just inserted.
     """
     chain_id, span = batch.chain_id, batch.span
     known = await tx.known(chain_id, _with_neighbours(span))
@@ -126,14 +126,16 @@ async def retract(tx: Transaction, chain_id: int, span: Span, fence: int) -> Non
     records.refuse_older(known, span, fence, known.anchors(tx.schema), tx.schema)
     dropped = dict.fromkeys(tx.schema, RangeSet.of(span))
     surviving = await _surviving(tx, chain_id, known.stored, dropped)
-    for each in reversed(tx.schema.tables):  # also rows that no record knows: they are in the way
+    for each in reversed(
+        tx.schema.tables
+    ):  # unrecorded rows too: they would collide with later writes
         await tx.delete(each, chain_id, span)
     retracted = records.retractions(known, span, fence)
     await tx.remember(chain_id, known, records.merged(surviving, tx.schema), retracted)
 
 
 async def stored(tx: Transaction, chain_id: int, span: Span | None) -> list[Stored]:
-    """What is stored of a span, cut to it; see `Sink.stored`."""
+    """Returns the stored ranges, cut to a span; see `Sink.stored`."""
     known = await tx.known(chain_id, span or Span(0, HIGHEST))
     outside = RangeSet() if span is None else RangeSet.of((0, HIGHEST)) - RangeSet.of(span)
     dropped = dict.fromkeys(tx.schema, outside)
@@ -141,7 +143,7 @@ async def stored(tx: Transaction, chain_id: int, span: Span | None) -> list[Stor
 
 
 async def whole_records(tx: Transaction, chain_id: int, span: Span) -> list[Stored]:
-    """The records that overlap a span; see `Sink.records`."""
+    """Returns the records that overlap a span; see `Sink.records`."""
     return records.merged((await tx.known(chain_id, span)).stored, tx.schema)
 
 
@@ -153,7 +155,7 @@ async def endorse(
     unproven: frozenset[str],
     fence: int,
 ) -> None:
-    """Adds to the proofs of records that are still as they were seen; see `Sink.endorse`."""
+    """Adds proofs to records that have not changed since they were seen; see `Sink.endorse`."""
     span, names = records.hull(seen), {it.dataset for it in seen}
     known = await tx.known(chain_id, _with_neighbours(span))
     records.refuse_older(known, span, fence, names, tx.schema)
@@ -167,14 +169,14 @@ async def endorse(
 
 
 async def request(tx: Transaction, chain_id: int, wanted: Request) -> None:
-    """Remembers a request; see `Sink.request`. Nobody else may change requests meanwhile."""
+    """Stores a request; see `Sink.request`. Requires exclusive access to the requests."""
     requests.admit(wanted, tx.schema)
     before = await tx.requests(chain_id)
     await _replace_requests(tx, chain_id, before, requests.merged([*before, wanted]))
 
 
 async def withdraw(tx: Transaction, chain_id: int, span: Span) -> None:
-    """Forgets what was requested of a span; see `Sink.withdraw`."""
+    """Removes a span from the requests; see `Sink.withdraw`."""
     before = await tx.requests(chain_id)
     await _replace_requests(tx, chain_id, before, requests.without(before, span))
 
@@ -197,7 +199,7 @@ def _stored(known: RangeRecords, dataset: str) -> RangeSet:
 async def _drop(
     tx: Transaction, chain_id: int, known: RangeRecords, dropped: records.Dropped
 ) -> list[Stored]:
-    """Deletes what is dropped; the records of what is left."""
+    """Deletes the dropped rows. Returns the records of the remaining ones."""
     surviving = await _surviving(tx, chain_id, known.stored, dropped)
     for each in reversed(tx.schema.tables):
         for span in (dropped.get(each.name, RangeSet()) & _stored(known, each.name)).spans:
@@ -213,7 +215,7 @@ async def _surviving(
 
 
 async def _cut(tx: Transaction, chain_id: int, record: Stored, span: Span) -> Stored:
-    """The record of a part of what it was for, measured by the rows that are there."""
+    """Returns the record of a part of a range, computed from the stored rows."""
     count = total = 0
     table = tx.schema[record.dataset]
     links = table.anchor.links
@@ -234,7 +236,7 @@ async def _cut(tx: Transaction, chain_id: int, record: Stored, span: Span) -> St
 async def _neighbour_hash(
     tx: Transaction, anchor: Table, chain_id: int, known: RangeRecords, height: int, column: str
 ) -> bytes | None:
-    """A hash of the stored block beside a range: mostly its record has it."""
+    """Returns a hash of the stored block next to a range, from its record if possible."""
     for each in known.stored:
         if each.dataset == anchor.name and each.span.first <= height <= each.span.last:
             if column == anchor.links.hash and height == each.span.last:

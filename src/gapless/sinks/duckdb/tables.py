@@ -1,7 +1,6 @@
-"""The tables of a DuckDB sink: what a transaction does with rows and records.
+"""The tables of a DuckDB sink: reading and writing rows and records in a transaction.
 
-Rows come and go as Arrow, without a detour through Python. Records are few, so they are looked
-through without an index.
+Rows are passed as Arrow, never as Python objects. There are few records, so they need no index.
 """
 
 from __future__ import annotations
@@ -39,10 +38,10 @@ _ROWS = "_gapless_rows"
 
 
 class DuckdbTables:
-    """Rows and records, read and written on the connection of the sink.
+    """Reads and writes rows and records on the connection of the sink.
 
-    `there` are the columns of each table when the file was opened: a reader takes a file of an
-    older version as it is.
+    `existing` holds the columns that each table had when the file was opened: a reader does not
+    upgrade a file of an older version.
     """
 
     def __init__(
@@ -73,7 +72,7 @@ class DuckdbTables:
             self._connection.execute(f"{_INSERT} {_marks(rows)}", [*chain(*rows)])
 
     async def create(self, names: Collection[str]) -> None:
-        """All tables are there from the first: without keys, an empty one says nothing."""
+        """Does nothing: all tables exist from the start, because they have no foreign keys."""
 
     async def insert(self, table: Table, rows: pa.Table) -> None:
         if not rows.num_rows:
@@ -130,11 +129,11 @@ class DuckdbTables:
         return int(highest)
 
     def finish(self) -> None:
-        """Brings all of it from the log into the file, where it is read the fastest."""
+        """Moves all rows from the log into the file, where reading is fastest."""
         self._connection.execute("CHECKPOINT")
 
     def _has_requests(self) -> bool:
-        """A sink of an older version has none until it is opened for writing."""
+        """Whether the table of requests exists; writers add it to sinks of an older version."""
         ((found,),) = self._connection.execute(_HAS).fetchall()
         return bool(found)
 
@@ -143,5 +142,5 @@ class DuckdbTables:
 
 
 def _marks(rows: Sequence[tuple[Any, ...]]) -> str:
-    """Places for the values of all rows: a statement is dear, however short."""
+    """Returns placeholders for all rows at once, because every statement is expensive."""
     return ", ".join(f"({', '.join('?' for _ in row)})" for row in rows)

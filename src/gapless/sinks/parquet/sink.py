@@ -1,8 +1,8 @@
-"""Parquet files as a sink: for whoever asks questions with DuckDB, Polars or pyarrow.
+"""Parquet files as a sink, for queries with DuckDB, Polars or pyarrow.
 
-A file holds a range of one table, within a cell of a thousand blocks. It is never changed: a range
-that is written again gets a new file, and what is left of an older one is copied. Which files
-count is the manifest's word, and a change of it is the commit; see `folder`.
+A file holds a range of one table within a cell of a thousand blocks, and never changes: writing a
+range again creates a new file, and the remaining rows of the old one are copied. The manifest lists
+the files that are part of the sink, and replacing it is the commit; see `folder`.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class ParquetSink(ThreadedSink):
     def _surviving(
         self, change: Change, stored: Iterable[Stored], dropped: records.Dropped
     ) -> list[Stored]:
-        """The records without what is dropped; what is left of a file is copied."""
+        """Returns the records without the dropped ranges. Copies the remaining rows of a file."""
         whole, parts = records.surviving(stored, dropped)
         stored_rows = StoredRows(self._folder, change.chain)
         for part in parts:
@@ -210,7 +210,7 @@ class ParquetSink(ThreadedSink):
             return self._folder.strays()
 
     def _finish(self) -> None:
-        """Files are ready to be queried as they are."""
+        """Does nothing: files need no preparation for queries."""
 
     def _close(self) -> None:
         self._writer.shutdown()
@@ -218,7 +218,7 @@ class ParquetSink(ThreadedSink):
 
 
 def _by_cell(batch: Batch, anchor: Table, rows: pa.Table) -> Iterator[tuple[Batch, pa.Table]]:
-    """The batch and rows of a table, cut where cells end."""
+    """Splits the batch and the rows of a table at the cell boundaries."""
     heights = one_array(rows["block_number"]).to_numpy()
     blocks = batch.tables[anchor.name]
     first = batch.span.first
@@ -237,7 +237,7 @@ def _by_cell(batch: Batch, anchor: Table, rows: pa.Table) -> Iterator[tuple[Batc
 
 @contextmanager
 def _translate_errors(path: Path) -> Iterator[None]:
-    """What files complain of, as the error of a sink."""
+    """Raises errors of files and Arrow as `SinkError`."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:

@@ -1,11 +1,11 @@
-"""The schema of a PostgreSQL sink: recognised, founded, and given its tables.
+"""The schema of a PostgreSQL sink: finds the sink, or creates it and its tables.
 
-A schema is ours if it has `_gapless_sink`, where the sink's id is, and how its tables are made:
-with foreign keys or without, partitioned or not. That is decided once. A schema where somebody else
-has a table of the same name as ours is refused; the ledger's own schema is `gapless`.
+A schema is a sink if it has the table `_gapless_sink`. It stores the sink's id, and whether its
+tables have foreign keys and partitions, which is decided when the sink is created. A schema with
+foreign tables of the same names is refused, and so is `gapless`, the schema of the ledger.
 
-A table, or a partition, is made before the write that needs it, alone in the sink: it is empty, so
-nothing is lost if that write never comes.
+Tables and partitions are created before the write that needs them, with the whole sink locked. They
+are empty, so it does no harm if that write never happens.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ VERSION = 1
 LEDGER = "gapless"
 _CREATE = """
 CREATE TABLE {sink} (
-  id text NOT NULL,         -- of this very schema: a dropped one that is made anew has another
+  id text NOT NULL,         -- of this schema: one that is dropped and created again gets a new id
   version bigint NOT NULL,
   foreign_keys boolean NOT NULL,
   partition bigint          -- heights in each partition of the big tables; null: not partitioned
@@ -49,16 +49,18 @@ _SCHEMA = "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1"
 
 @dataclass(frozen=True)
 class Home:
-    """What is known of the sink's schema."""
+    """The properties of the schema that a sink is in."""
 
     id: str
     schema: Schema
     dialect: Dialect
-    existing: frozenset[str]  # tables and partitions, of ours and of others
-    outdated: frozenset[str] = frozenset()  # tables of an older version, which a reader leaves so
+    existing: frozenset[str]  # all tables and partitions, including foreign ones
+    outdated: frozenset[str] = (
+        frozenset()
+    )  # tables of an older version, which readers do not upgrade
 
     def lacks(self, names: Collection[str], span: Span) -> bool:
-        """Whether a write of these tables needs any that is not there yet."""
+        """Whether a write needs a table or a partition that does not exist yet."""
         wanted = {*names}
         for name in names:
             wanted |= {it.name for it in self.dialect.partitions(self.schema[name], *span)}
@@ -72,7 +74,7 @@ async def names(connection: asyncpg.Connection, schema: str) -> frozenset[str]:
 async def find_sink(
     connection: asyncpg.Connection, options: Options, schema: Schema
 ) -> Home | None:
-    """The sink that is in the schema; None if none is."""
+    """Returns the sink in the schema; None if there is none."""
     existing = await names(connection, options.schema)
     if "_gapless_sink" not in existing:
         return None
@@ -81,7 +83,8 @@ async def find_sink(
     assert row is not None
     if row["version"] != VERSION:
         raise SinkUnusable(
-            f"{options.shown} has format {row['version']}, this Gapless knows {VERSION}",
+            f"{options.shown} has format {row['version']},"
+            f" but this version of Gapless supports format {VERSION}",
             hint="upgrade Gapless",
         )
     options.require_same("fk", options.foreign_keys, row["foreign_keys"])
@@ -91,7 +94,9 @@ async def find_sink(
 
 
 async def create_schema(connection: asyncpg.Connection, options: Options, schema: Schema) -> None:
-    """Makes a sink of the schema, unless another process just did or it is somebody else's.
+    """Creates the sink in the schema, unless another process just did.
+
+    Refuses the ledger's schema, and one that has foreign tables with the same names.
 
     A sink of an older version gets the table of requests.
     """
@@ -103,12 +108,12 @@ async def create_schema(connection: asyncpg.Connection, options: Options, schema
         return
     if options.schema == LEDGER:
         raise SinkUnusable(
-            f"the schema `{LEDGER}` is the ledger's: records need one of their own",
-            hint="leave `schema=` out, or name another",
+            f"the schema `{LEDGER}` belongs to the ledger; rows need a separate schema",
+            hint="omit `schema=`, or name another schema",
         )
     if taken := sorted(existing & schema.keys()):
         raise SinkUnusable(
-            f"{options.shown} has a table `{taken[0]}` that is not of Gapless",
+            f"{options.shown} has a table `{taken[0]}` that Gapless did not create",
             hint="name another schema with `?schema=…`",
         )
     if not await connection.fetch(_SCHEMA, options.schema):
@@ -134,7 +139,7 @@ def _create_requests(dialect: Dialect) -> str:
 async def create_tables(
     connection: asyncpg.Connection, home: Home, wanted: Collection[str], span: Span
 ) -> None:
-    """Makes the tables and partitions that a write needs, in a transaction of its own."""
+    """Creates the tables and partitions that a write needs, in a separate transaction."""
     dialect = home.dialect
     await connection.execute(locks.to_change(home.id))
     existing = await names(connection, dialect.schema)
@@ -150,7 +155,7 @@ async def create_tables(
 
 
 async def outdated(connection: asyncpg.Connection, home: Home, shown: str) -> list[Table]:
-    """Tables of an older version, which lack columns; those of another kind are refused."""
+    """Returns tables of an older version, which lack columns; raises for incompatible ones."""
     found = []
     for each in home.schema.tables:
         if each.name in home.existing:
@@ -160,8 +165,8 @@ async def outdated(connection: asyncpg.Connection, home: Home, shown: str) -> li
                 column.nullable for column in missing
             ):
                 raise SinkUnusable(
-                    f"{shown} has other columns in `{each.name}` than this Gapless",
-                    hint="use the Gapless that wrote it, or fetch into a new schema",
+                    f"the columns of `{each.name}` in {shown} do not match this version of Gapless",
+                    hint="use the version of Gapless that wrote it, or fetch into a new schema",
                 )
             if missing:
                 found.append(each)
@@ -169,7 +174,7 @@ async def outdated(connection: asyncpg.Connection, home: Home, shown: str) -> li
 
 
 async def extend(connection: asyncpg.Connection, home: Home, tables: Collection[Table]) -> None:
-    """Adds columns to tables of an older version. They are nullable, so digests still hold."""
+    """Adds columns to tables of an older version. They are nullable: digests stay valid."""
     await connection.execute(locks.to_change(home.id))
     for each in tables:
         existing = await columns(connection, home.dialect, each)
@@ -181,7 +186,7 @@ async def extend(connection: asyncpg.Connection, home: Home, tables: Collection[
 
 
 async def missing_indexes(connection: asyncpg.Connection, home: Home) -> list[str]:
-    """The statements that build what is not there yet."""
+    """Returns the statements that build the indexes that do not exist yet."""
     dialect = home.dialect
     tables = await names(connection, dialect.schema)
     built = {row[0] for row in await connection.fetch(_INDEXES, dialect.schema)}
@@ -195,5 +200,5 @@ async def missing_indexes(connection: asyncpg.Connection, home: Home) -> list[st
 
 
 async def columns(connection: asyncpg.Connection, dialect: Dialect, table: Table) -> set[str]:
-    """The columns that a table has by now."""
+    """Returns the current columns of a table."""
     return {row[0] for row in await connection.fetch(_COLUMNS, dialect.place(table.name))}

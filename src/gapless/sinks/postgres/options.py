@@ -1,9 +1,10 @@
-"""What the URL of a PostgreSQL sink says, apart from what is the driver's.
+"""The options in the URL of a PostgreSQL sink, apart from those of the driver.
 
     postgresql://user@host/database?schema=public&fk=off&partition=1000000
 
-`fk` and `partition` are decided when a sink is made. Later they may be left out, or be the same.
-`prepared_statements=off` spares a proxy that pools transactions what would be found out by itself.
+`fk` and `partition` are fixed when a sink is created; later they can be omitted or repeated.
+`prepared_statements=off` is for a proxy that pools transactions. Without it, the sink detects such
+a proxy by its first error.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Options:
     url: str  # for the driver; it may hold a password, so it is never shown
     shown: str
     schema: str
-    foreign_keys: bool | None  # None: as it is there
+    foreign_keys: bool | None  # None: as the sink was created
     partition: int | None
     prepared_statements: bool = True
 
@@ -46,12 +47,12 @@ class Options:
         )
 
     def require_same(self, name: str, wanted: object, actual: object) -> None:
-        """Refuses an option that is another one than the sink was made with."""
+        """Raises if an option differs from the one that the sink was created with."""
         if wanted is not None and wanted != actual:
             given = {True: "on", False: "off", None: "off"}.get(actual, actual)  # type: ignore[call-overload]
             raise SinkUnusable(
-                f"{self.shown} was made with `{name}={given}`",
-                hint=f"leave `{name}` out, or make a new sink with `?schema=…`",
+                f"{self.shown} was created with `{name}={given}`",
+                hint=f"omit `{name}`, or create a new sink with `?schema=…`",
             )
 
 
@@ -68,6 +69,7 @@ def _size(text: str | None) -> int | None:
     if not text.isascii() or not text.isdigit() or int(text) < SMALLEST:
         raise SinkUnusable(
             f"`partition={text}` is not valid",
-            hint=f"write how many heights are in one, {SMALLEST:,} or more: `partition=1000000`",
+            hint=f"write the number of heights per partition, at least {SMALLEST:,}:"
+            " `partition=1000000`",
         )
     return int(text)

@@ -1,6 +1,6 @@
 """The records of a SQLite sink, in the table `_gapless_ranges` of the same file.
 
-Beside it is the table of what was requested.
+The requests are in a second table.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gapless.sinks.sink import Stored
 
 CREATE = create("_gapless_ranges", "INTEGER", "BLOB") + " STRICT, WITHOUT ROWID"
 CREATE_REQUESTS = f"{requests.create(requests.TABLE, 'INTEGER')} STRICT"
-# Ranges are disjoint, so of those that begin before ours only the last one can reach into it.
+# Ranges are disjoint: of those that begin before this one, only the last can overlap it.
 _WITHIN = f"""
 SELECT {COLUMNS}
 FROM _gapless_ranges
@@ -34,14 +34,14 @@ _INSERT = "INSERT INTO _gapless_ranges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 
 
 
 class Ranges:
-    """The records, read and written on the connection of the sink."""
+    """Reads and writes the records on the connection of the sink."""
 
     def __init__(self, connection: apsw.Connection, schema: Schema) -> None:
         self._connection = connection
         self._datasets = (*schema, EVERY_DATASET)
 
     def within(self, chain_id: int, span: Span) -> RangeRecords:
-        """What overlaps a range."""
+        """Returns the records that overlap a range."""
         first, last = span
         rows = [
             row
@@ -60,13 +60,13 @@ class Ranges:
         stored: Iterable[Stored],
         retracted: Iterable[Retracted],
     ) -> None:
-        """Puts these records in the place of the known ones."""
+        """Replaces the known records with these."""
         removed, added = changes(known, stored, retracted)
         self._connection.executemany(_DELETE, [(chain_id, *each) for each in removed])
         self._connection.executemany(_INSERT, [(chain_id, *each) for each in added])
 
     def chains(self) -> set[int]:
-        """The chains of which anything is stored."""
+        """Returns the chains that have stored blocks."""
         return {chain_id for (chain_id,) in self._connection.execute(_CHAINS)}
 
     def highest_fence(self) -> int:

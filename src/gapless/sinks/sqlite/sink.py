@@ -1,7 +1,7 @@
 """SQLite as a sink: rows and records of a batch change in one immediate transaction.
 
-Several processes may write to one file. Whoever has begun an immediate transaction is alone until
-its end, so a fence that was found low enough still is when the rows are written.
+Several processes may write to one file. An immediate transaction excludes all other writers until
+it ends, so the fence is still high enough when the rows are written.
 """
 
 from __future__ import annotations
@@ -69,9 +69,10 @@ class SqliteSink(DatabaseFileSink):
         return await super()._run(self._run_on_one_state, partial(function, *arguments, **named))
 
     def _run_on_one_state(self, function: Callable[[], T]) -> T:
-        """What a function finds in one state of the file, even if a reader took it as immutable.
+        """Runs a function on one state of the file, even if it was opened as immutable.
 
-        If a writer has come meanwhile, the reader from then on looks as one of several.
+        If a writer has appeared in the meantime, reopens the file as mutable and runs the function
+        again.
         """
         if self._idle_state is None:
             return function()

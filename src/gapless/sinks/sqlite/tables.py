@@ -1,8 +1,8 @@
-"""The tables of a SQLite sink: what a transaction does with rows and records.
+"""The tables of a SQLite sink: reading and writing rows and records in a transaction.
 
-A table appears with the first batch that brings it. Its foreign key leads to the nearest parent
-that is there or comes along; such keys are checked at the end of a transaction, since a block's
-rows are replaced table by table.
+The first batch that contains a table creates it. Its foreign key refers to the nearest parent that
+exists or is in the same batch. Foreign keys are checked at the end of a transaction, because a
+block's rows are replaced table by table.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _REQUESTED = f"SELECT DISTINCT chain_id FROM {requests.TABLE}"  # noqa: S608
 
 
 class SqliteTables:
-    """Rows and records, read and written on the connection of the sink."""
+    """Reads and writes rows and records on the connection of the sink."""
 
     def __init__(self, connection: apsw.Connection, schema: Schema) -> None:
         self.schema = schema
@@ -83,7 +83,7 @@ class SqliteTables:
         existing = file.columns(self._connection, table)
         if not existing:
             return to_arrow(table, names, [])
-        # A reader takes a table of an older version as it is: what it lacks is null.
+        # A reader does not upgrade a table of an older version: missing columns are null.
         wanted = ", ".join(f'"{name}"' if name in existing else "NULL" for name in names)
         order = ", ".join(table.key)
         select = f"SELECT {wanted} FROM {table.name} {_OF_SPAN} ORDER BY {order}"  # noqa: S608
