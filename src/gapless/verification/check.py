@@ -1,11 +1,11 @@
-"""A range of a sink, looked through from end to end.
+"""Verifies a range of a sink from end to end.
 
-Complete means: every height that was asked for is recorded, in every table that it was asked for;
-every recorded row is there, once; every block links to the one before; and every table has as many
+Complete means: every requested height is recorded in every requested table; every recorded row is
+stored once; every block links to the one before; and every table has as many
 rows as the blocks promise. Deep means that every row is read, and proven again (see `deep`).
 
-A sink may be written to meanwhile, so rows can be newer than the records they are held against.
-What is found where records have changed is looked at again.
+The sink may be written to at the same time, so rows can be newer than the records that they are
+compared with. Findings where records have changed are checked again.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from gapless.verification.windows import (
     runs,
 )
 
-_WINDOW = 5000  # blocks of which a few numbers are looked at
-_ATTEMPTS = 4  # at heights that keep changing
+_WINDOW = 5000  # blocks whose links and row counts are read at once
+_ATTEMPTS = 4  # for heights that keep changing
 
 
 @dataclass(frozen=True)
 class Verification:
-    """What to look at, and what is known beforehand."""
+    """What to verify, and the hashes that are already known."""
 
     sink: Sink
     chain_id: int
@@ -58,7 +58,7 @@ class Verification:
     progress: Progress = lambda _: None
 
     async def report(self, span: Span | None = None) -> Report | None:
-        """What is wrong with a range, or with all that was asked for; None: that is nothing."""
+        """Verifies a range, or everything requested; None if nothing is stored or requested."""
         return await self._report(span, _ATTEMPTS)
 
     async def _report(self, span: Span | None, attempts: int) -> Report | None:
@@ -114,7 +114,7 @@ class Verification:
     async def _settled(
         self, findings: list[Finding], records: Sequence[Stored], attempts: int
     ) -> list[Finding]:
-        """The findings, without those that somebody's write meanwhile explains."""
+        """Returns the findings without those that a concurrent write explains."""
         if not findings or attempts <= 1:
             return findings
         changed = RangeSet(it.span for it in {*records} ^ {*await self.sink.stored(self.chain_id)})
@@ -133,7 +133,7 @@ class Verification:
         broken: Mapping[str, RangeSet],
         rows: Counter[str],
     ) -> AsyncIterator[Finding]:
-        """What is wrong by heights, hashes and numbers of rows; these are counted on the way."""
+        """Checks heights, hashes and row counts. Adds the number of rows to `rows`."""
         before, anchor = None, self._anchor
         sound = [it for it in records if not RangeSet.of(it.span) & broken[it.dataset]]
         tallies = {
@@ -187,7 +187,7 @@ class Verification:
                 yield finding
 
     async def _strays_in(self, unrecorded: RangeSet) -> AsyncIterator[Finding]:
-        """Rows where no record knows of any."""
+        """Yields rows at heights that have no record."""
         for outside in unrecorded.spans:
             for each in self._family.tables:
                 counts = await self.sink.counts(each, self.chain_id, outside)
@@ -198,7 +198,7 @@ class Verification:
     def _not_proven(
         self, records: Sequence[Stored], requests: Sequence[Request], whole: Span
     ) -> dict[str, RangeSet]:
-        """Where which check is lacking that the default level makes, or that was asked for."""
+        """Returns, by check, the heights that lack one of the default level or a requested one."""
         blocks = [
             it for it in records if it.dataset == self._anchor.name and it.span.overlap(whole)
         ]
@@ -253,7 +253,7 @@ def _record_span(block: Span, anchor: Table, records: Sequence[Stored]) -> Span:
 
 
 def _pieces(whole: Span, broken: Iterable[RangeSet]) -> Iterator[Span]:
-    """Pieces of a range, none of which is only in part broken, for any table."""
+    """Splits a range so that each piece is either fully or not at all broken, for each table."""
     spans = [span for each in broken for span in (each & RangeSet.of(whole)).spans]
     edges = {it.first for it in spans} | {it.last + 1 for it in spans}
     inner = sorted(edge for edge in edges if whole.first < edge <= whole.last)
@@ -269,7 +269,7 @@ def _with_block_before(span: Span) -> RangeSet:
 def _coverage(
     records: Sequence[Stored], whole: Span, wanted: Mapping[str, RangeSet], rows: Counter[str]
 ) -> Iterator[Coverage]:
-    """What there is of each table, of what there should be."""
+    """Yields what is stored and what is wanted of each table."""
     for dataset, heights in wanted.items():
         here = [it for it in records if it.dataset == dataset and it.span.overlap(whole)]
         stored = _heights(here) & RangeSet.of(whole)

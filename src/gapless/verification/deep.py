@@ -1,8 +1,8 @@
-"""Every row of a range, read once: is it as it was written, and does it prove what its record says?
+"""Reads every row of a range once: is it unchanged, and does it prove what its record claims?
 
-Digests tell whether rows changed since they were written. But digests are only records, and whoever
-changes rows can change records too. So whatever the chain commits to is computed again from the
-rows themselves: header hashes, roots, and all columns that follow from others.
+Digests show whether rows have changed since they were written. But whoever changes rows can change
+the recorded digests too. So everything that the chain commits to is computed again from the rows:
+header hashes, roots, and all columns that derive from others.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gapless.sinks.admission import ascending
 from gapless.verification.report import Finding, Reproven
 from gapless.verification.windows import halves, numbers
 
-_WINDOW = 250  # blocks that are read at once, unless the sink keeps more together
+_WINDOW = 250  # blocks that are read at once, unless the grid of the sink is larger
 _PROOF_WINDOW = 50  # blocks that are restored at once
 
 Progress = Callable[[int], None]  # how many more rows have been read
@@ -52,7 +52,7 @@ class DeepCheck:
     _claimed: dict[str, RangeSet] = field(default_factory=dict)
 
     async def run(self, whole: Span, records: Sequence[Stored]) -> Reproven:
-        """Looks at all records that reach into a range, and at all of each of them."""
+        """Checks all records that overlap a range, each of them completely."""
         wanted = [it for it in records if it.span.overlap(whole)]
         for part, of_part in _parts(wanted, [*self._by_name]):
             for window in part.windows(self.sink.grid or _WINDOW):
@@ -96,19 +96,19 @@ class DeepCheck:
     async def _read(
         self, window: Span, records: Mapping[str, Stored]
     ) -> dict[str, pa.Table] | None:
-        """The rows of a window, without tables that cannot be read; None: look at less."""
+        """The rows of a window, without tables that cannot be read; None: retry with halves."""
         found: dict[str, pa.Table] = {}
         for name, record in records.items():
             try:
                 found[name] = await self.sink.read(self._by_name[name], self.chain_id, window)
             except Damaged as error:
                 if not RangeSet.of(window) - self.broken.get(name, RangeSet()):
-                    self._broken.add(record)  # it is told of by name already
+                    self._broken.add(record)  # already reported
                 elif window.size > 1:
                     return None
                 else:
                     self._broken.add(record)
-                    # Without this block, nobody can tell whether the rest is as it was written.
+                    # Without this block, the digest of the rest cannot be checked.
                     self.findings.append(Finding("damaged", name, record.span, str(error)))
         return found
 
@@ -123,7 +123,7 @@ class DeepCheck:
         flawed = RangeSet.from_members(it.height for it in found.flaws)
         sound = RangeSet.of(part) - flawed
         lacking = self._required(part, claimed, [*tables]) - found.proof.proven if sound else ()
-        if lacking and part.size > 1:  # look at each block by itself, to say which it is
+        if lacking and part.size > 1:  # check each block separately, to find which one it is
             for each in part.windows(1):
                 self._prove(each, {it: _cut(rows, each) for it, rows in tables.items()}, records)
             return
@@ -186,7 +186,7 @@ def _cut(rows: pa.Table, part: Span) -> pa.Table:
 
 
 def _disordered(table: Table, rows: pa.Table) -> set[int]:
-    """The heights of rows whose key is not above the key of the row before."""
+    """Returns the heights of rows whose key is not greater than the previous row's."""
     if not rows.num_rows:
         return set()
     above = ascending([rows[name].to_numpy() for name in table.key])
