@@ -166,7 +166,7 @@ async def test_what_is_not_ours_is_not_touched(
     await connection.execute(f"CREATE SCHEMA {schema}; CREATE TABLE blocks (height bigint)")
     with pytest.raises(SinkUnusable, match="has a table `blocks` that Gapless did not create"):
         await open_sink(postgres_target)
-    with pytest.raises(SinkUnusable, match="is the ledger's"):
+    with pytest.raises(SinkUnusable, match="belongs to the ledger"):
         await open_sink(f"{records_database}?schema=gapless")
     assert [it["tablename"] for it in await _tables(connection, schema)] == ["blocks"]
 
