@@ -24,7 +24,7 @@ from gapless.chains.evm.tables import TABLES
 from gapless.chains.opening import open_sink
 from gapless.schema.postgres import Dialect
 from gapless.sinks import Batch
-from gapless.sinks.postgres.copying import copied, filled
+from gapless.sinks.postgres.copying import columns_with_values, copy_stream
 from tests.servers import PostgresServer
 
 ROUNDS = 3
@@ -143,8 +143,8 @@ def _ready(batch: Batch) -> Transaction:
     found = []
     for table in TABLES:
         rows = batch.tables[table.name].combine_chunks()
-        columns = filled(table, rows)
-        found.append((table.name, [it.name for it in columns], [*copied(columns, rows)]))
+        columns = columns_with_values(table, rows)
+        found.append((table.name, [it.name for it in columns], [*copy_stream(columns, rows)]))
     return found
 
 

@@ -146,7 +146,7 @@ class Laws(Watch):
 def _unwrapped(call: partial[Any]) -> tuple[str, tuple[Any, ...]]:
     """The name and the arguments of what a thread really does."""
     inner = call.args[0] if call.args else None
-    if call.func.__name__ == "_steadily" and isinstance(inner, partial):
+    if call.func.__name__ == "_run_on_one_state" and isinstance(inner, partial):
         return inner.func.__name__, inner.args
     return getattr(call.func, "__name__", "?"), call.args
 

@@ -1,7 +1,7 @@
 """Which tables can be exported, and in which schemas.
 
 Every stored table can be exported with its own columns, in the schema `native`. Chain families add
-tables that are made of stored ones, and the columns of other tools.
+tables that are derived from stored ones, and the column layouts of other tools.
 """
 
 from __future__ import annotations
@@ -32,6 +32,6 @@ def find_layout(schema: str, table: str) -> Layout:
     found = layouts.tables.get(table)
     if found is None:
         others = [name for name, each in layout_sets().items() if table in each.tables]
-        hint = layouts.elsewhere.get(table) or f"it is in `{'`, `'.join(others)}`"
+        hint = layouts.elsewhere.get(table) or f"use the schema `{'`, `'.join(others)}`"
         raise UsageError(f"`{schema}` has no table `{table}`", hint=hint)
     return found

@@ -1,7 +1,7 @@
-"""Where an export goes: a file that is there under its name only when it is whole, or stdout.
+"""The destination of an export: stdout, or a file that gets its name only when it is complete.
 
-Whatever the system says against writing becomes an `OutputError`. Errors of reading the stored rows
-pass through as they are: they are about another file.
+Errors of writing become `OutputError`. Errors of reading the stored rows pass through unchanged:
+they concern another file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class _Output(FileIO):
-    """A file without a buffer of its own: an error is raised by the write that it is about."""
+    """An unbuffered file: an error is raised by the write that caused it."""
 
     shown: str
 
@@ -32,7 +32,7 @@ class _Output(FileIO):
         """Writes all of it, or raises."""
         left = memoryview(data).cast("B")
         size = left.nbytes
-        with _complaining(self.shown):
+        with _translate_errors(self.shown):
             while left:
                 left = left[super().write(left) :]
         return size
@@ -40,18 +40,18 @@ class _Output(FileIO):
 
 @contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to. It gets its name at the end, durably; an error leaves nothing."""
+    """Yields a file to write. It is renamed durably at the end; after an error it is deleted."""
     refuse_unwritable(path)
     shown, unfinished = str(path), path.with_name(f"{path.name}.{os.getpid()}.part")
-    with _complaining(shown):
+    with _translate_errors(shown):
         file = _Output(unfinished, "xb")
     file.shown = shown
     try:
         with file:
             yield cast(BinaryIO, file)
-            with _complaining(shown):
+            with _translate_errors(shown):
                 os.fsync(file.fileno())
-        with _complaining(shown):
+        with _translate_errors(shown):
             unfinished.rename(path)
             sync_folder(path.parent)
     finally:
@@ -59,15 +59,15 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def stdout(descriptor: int) -> BinaryIO:
-    """The standard output, for bytes. A reader that has enough is a `BrokenPipeError`."""
+    """The standard output, for bytes. Raises `BrokenPipeError` when the reader stops."""
     file = _Output(descriptor, "wb", closefd=False)
     file.shown = "stdout"
     return cast(BinaryIO, file)
 
 
 def refuse_unwritable(path: Path) -> None:
-    """Raises `UsageError` if no file can be made there, or something is there already."""
-    with _complaining(str(path)):
+    """Raises `UsageError` if the path exists, or if no file can be created there."""
+    with _translate_errors(str(path)):
         if path.exists():
             raise UsageError(f"`{path}` already exists", hint="remove it, or name another file")
         if not path.parent.is_dir():
@@ -77,7 +77,7 @@ def refuse_unwritable(path: Path) -> None:
 
 
 @contextmanager
-def _complaining(shown: str) -> Iterator[None]:
+def _translate_errors(shown: str) -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:

@@ -1,8 +1,8 @@
-"""From a sink to a file, window by window: memory does not grow with the range.
+"""Copies rows from a sink to a file in windows, so that memory does not grow with the range.
 
-An export is whole, or it fails. That the sink holds every block of the range is asked before
-anything is written; that it gave out as many rows as its blocks promise, in each window; and that
-nobody has changed the range meanwhile, at the end.
+An export is complete, or it fails. Before anything is written, the sink must hold every block of
+the range. Each window must have as many rows as its blocks declare. At the end, the range must not
+have changed since the start.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from gapless.export.writers import Writer
 from gapless.schema.layout import Layout, Window
 from gapless.sinks import Sink, Stored
 
-_WINDOW = 100  # blocks, unless the sink keeps more together
-_PIECE = 5_000  # rows that are made into text at once
+_WINDOW = 100  # blocks, unless the grid of the sink is larger
+_PIECE = 5_000  # rows that are converted to text at once
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Export:
     span: Span
 
     async def write_to(self, writer: Writer) -> int:
-        """Writes all rows; their number. Raises `Incomplete` if the sink lacks any."""
+        """Writes all rows and returns their number. Raises `Incomplete` if any is missing."""
         before = self._fences(await self.sink.stored(self.chain_id))
         written = 0
         for span in self.span.windows(self.sink.grid or _WINDOW):
@@ -47,8 +47,8 @@ class Export:
                 written += rows.num_rows
         if self._fences(await self.sink.stored(self.chain_id)) != before:
             raise Incomplete(
-                f"blocks {self.span} were written to meanwhile",
-                hint="export them again when nothing writes there, or fewer of them",
+                f"blocks {self.span} changed during the export",
+                hint="export again when nothing writes to them, or export fewer blocks",
             )
         writer.finish()
         return written
@@ -61,7 +61,7 @@ class Export:
         }
 
     def _fences(self, records: Sequence[Stored]) -> Mapping[tuple[str, int], RangeSet]:
-        """Who has written which blocks of the range last."""
+        """Returns the blocks of the range by table and fence."""
         whole = RangeSet.of(self.span)
         found: dict[tuple[str, int], RangeSet] = {}
         for each in records:
@@ -72,7 +72,7 @@ class Export:
 
 
 def read_columns(layout: Layout) -> Mapping[str, tuple[str, ...]]:
-    """Which columns of which tables are read: what is exported, and what proves that it is all."""
+    """Returns the columns to read, by table: those exported, and the row counts to check."""
     anchor = layout.table.anchor
     found = {**layout.beside, layout.table.name: layout.needs}
     counts = [anchor.counts[name] for name in found if name != anchor.name]
@@ -84,7 +84,7 @@ def read_columns(layout: Layout) -> Mapping[str, tuple[str, ...]]:
 
 
 async def range_of(sink: Sink, chain_id: int, layout: Layout) -> Span | None:
-    """From the lowest to the highest block that the table has, or was asked to have."""
+    """Returns the span from the lowest to the highest stored or requested block of the table."""
     name = layout.table.name
     spans = [it.span for it in await sink.stored(chain_id) if it.dataset == name]
     spans += [it.span for it in await sink.requests(chain_id) if name in it.datasets]
@@ -94,7 +94,7 @@ async def range_of(sink: Sink, chain_id: int, layout: Layout) -> Span | None:
 
 
 async def lacking(sink: Sink, chain_id: int, layout: Layout, span: Span) -> dict[str, RangeSet]:
-    """The blocks of a range that are not stored, and those without rows of another table."""
+    """Returns the missing blocks of a range, by the table that lacks them."""
     records = await sink.stored(chain_id)
     wanted = RangeSet.of(span)
     found: dict[str, RangeSet] = {}

@@ -1,8 +1,8 @@
-"""Files of some formats, written piece by piece.
+"""Writers for the file formats, which write piece by piece.
 
-CSV and JSON lines are put together a column at a time: what Arrow has then made of all rows is the
-text itself, to the last comma. Both look as Python's own writers would have written them, which
-ethereum-etl uses: CSV with quotes where they are needed, JSON with a space behind `,` and `:`.
+CSV and JSON lines are built a column at a time: Arrow joins the columns to the final text. Both
+look as if written by Python's own writers, which ethereum-etl uses: CSV with quotes where needed,
+JSON with a space after `,` and `:`.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Writer(Protocol):
         """Adds rows of the layout."""
 
     def finish(self) -> None:
-        """Writes what is still to be written; the file itself stays open."""
+        """Writes the remaining rows. Does not close the file."""
 
 
 class CsvWriter:
-    """Lines of values with commas between them; nothing where there is none."""
+    """Lines of comma-separated values; a null is empty."""
 
     def __init__(self, layout: Layout, file: BinaryIO) -> None:
         self._layout, self._file = layout, file
@@ -75,11 +75,11 @@ class JsonWriter:
         _write_texts(self._file, joined(*parts, "}\n"))
 
     def finish(self) -> None:
-        """Every line is written."""
+        """Does nothing: every line is already written."""
 
 
 class ParquetWriter:
-    """A Parquet file, whose row groups are as large as can be kept at hand."""
+    """A Parquet file, with row groups as large as the buffer allows."""
 
     def __init__(self, layout: Layout, file: BinaryIO) -> None:
         self._writer = pq.ParquetWriter(file, layout.schema, compression="zstd")
@@ -130,7 +130,7 @@ def _json(field: Field, values: pa.Array) -> pa.Array:
 
 
 def _digits(field: Field, values: pa.Array) -> pa.Array:
-    """Values that look alike in CSV and JSON."""
+    """Returns values whose text is the same in CSV and JSON."""
     return _texts(values, repr) if field.form is Form.FLOAT else values.cast(pa.string())
 
 
@@ -140,12 +140,12 @@ def _texts(values: pa.Array, text: Callable[[Any], str]) -> pa.Array:
 
 
 def _quoted(texts: pa.Array) -> pa.Array:
-    """Texts in quotes, if a reader would take them for more than one value otherwise."""
+    """Quotes texts that a reader would otherwise split."""
     quoted = joined('"', pc.replace_substring(texts, '"', '""'), '"')
     return pc.if_else(pc.match_substring_regex(texts, '[,"\r\n]'), quoted, texts)
 
 
 def _write_texts(file: BinaryIO, texts: pa.Array) -> None:
-    """All texts, one behind the other, as they lie in memory."""
+    """Writes all texts, concatenated, directly from their buffer."""
     length = pc.sum(pc.binary_length(texts)).as_py()
     file.write(memoryview(texts.buffers()[2])[:length])

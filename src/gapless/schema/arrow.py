@@ -1,8 +1,8 @@
-"""The tables in Arrow: what travels from a source to a sink.
+"""The tables in Arrow, as they pass from a source to a sink.
 
-Arrow's own allocator gives memory back after each batch, and the kernel zeroes the pages of the
-next one, which takes a good part of the time of fetching large blocks. So what is imported here has
-Arrow use the system's, unless the environment names one.
+Arrow's default allocator returns memory to the kernel after each batch, and zeroing the pages of
+the next batch is a large part of the time of fetching large blocks. So importing this module makes
+Arrow use the system allocator, unless the environment selects one.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ def arrow_schema(table: Table) -> pa.Schema:
 
 
 def one_array(column: pa.ChunkedArray) -> pa.Array:
-    """A column as one piece, copied only where it is in several."""
+    """Returns a column as one array; copies it only if it has several chunks."""
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 @dataclass(frozen=True)
 class Tables(Mapping[str, pa.Table]):
-    """Rows of some blocks, by table. A table that was not asked for is absent, not empty."""
+    """Rows of some blocks, by table. A table that was not requested is absent, not empty."""
 
     by_name: Mapping[str, pa.Table]
 

@@ -1,4 +1,4 @@
-"""What the SQL dialects say alike of the tables: names, parents, indexes."""
+"""DDL that the SQL dialects share: names, parents and indexes."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ def listed(names: Iterable[str]) -> str:
 
 
 def definition(column: Column, types: Mapping[Kind, str], otherwise: str) -> str:
-    """A column in `CREATE TABLE`, with the type of its kind."""
+    """Returns a column of `CREATE TABLE` with the type of its kind."""
     type_ = types.get(column.kind, otherwise)
     return f"{quoted(column.name)} {type_}{'' if column.nullable else ' NOT NULL'}"
 
 
 def nearest_parent(child: Table, stored: Collection[str] | None) -> Table | None:
-    """The table that a foreign key leads to: the nearest parent that is stored too (None: all)."""
+    """Returns the target of a foreign key: the nearest stored parent (`stored` None: all are)."""
     return next((it for it in child.parents if stored is None or it.name in stored), None)
 
 
 def create_index(index: Index, place: str) -> str:
-    """`CREATE INDEX` on a table that goes by this name."""
+    """Returns `CREATE INDEX` for a table with this qualified name."""
     where = f" WHERE {index.only}" if index.only else ""
     return f"CREATE INDEX IF NOT EXISTS {index.name} ON {place} ({listed(index.columns)}){where}"

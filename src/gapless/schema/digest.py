@@ -1,8 +1,8 @@
-"""What a range of rows is, in one number that every sink computes alike.
+"""The digest of a range of rows: one number that is the same for every sink.
 
 A digest is a sum over blocks, mod 2^256, of the SHA-256 of each block's rows. So the digests of
-ranges add up, in any order and however a range was cut; a block without rows adds nothing. Equal
-digests mean equal rows, because the bytes that are hashed can be read back in one way only:
+ranges can be added, in any order and for any split of a range; a block without rows adds nothing.
+Equal digests mean equal rows, because the encoding that is hashed is unambiguous:
 
     name of the table, number of rows
     for each row      the columns that are never null: their lengths, if variable, and values
@@ -32,14 +32,14 @@ from gapless.schema.table import Column, Kind, Table
 MODULUS = 1 << 256
 
 _VARIABLE = (Kind.BYTES, Kind.JSON)
-# Made once: for a Python value, Arrow looks for pandas each time, which takes longer than the work.
+# Created once: converting a Python value makes Arrow look for pandas, which is slow.
 _EMPTY = {it: pa.scalar("", pa.string()).cast(it) for it in (pa.binary(), pa.string())}
 
 Bytes = NDArray[np.uint8]
 
 
 def digest(table: Table, rows: pa.Table) -> int:
-    """The digest of rows of one chain, sorted by key, with all columns of the table."""
+    """Returns the digest of rows of one chain, sorted by key, with all columns of the table."""
     if not rows.num_rows:
         return 0
     blocks = _Blocks.of(rows)
@@ -78,7 +78,7 @@ class _Blocks:
 
 
 def _required(columns: Sequence[Column], rows: pa.Table, blocks: _Blocks) -> Iterator[list[bytes]]:
-    """The columns that are never null, those of a row side by side; by block."""
+    """Yields the columns that are never null, row by row, for each block."""
     arrays = {column: one_array(rows[column.name]) for column in columns}
     variable = [_Variable.of(arrays[it], blocks) for it in columns if it.kind in _VARIABLE]
     fixed = [_values(arrays[it], it.kind) for it in columns if it.kind not in _VARIABLE]
@@ -88,7 +88,7 @@ def _required(columns: Sequence[Column], rows: pa.Table, blocks: _Blocks) -> Ite
 
 
 def _nullable(column: Column, array: pa.Array, blocks: _Blocks) -> list[bytes]:
-    """A column that some rows may lack, and that blocks without any value leave out; by block."""
+    """Encodes a nullable column for each block; empty for blocks without any value."""
     if column.kind in _VARIABLE:
         found = _Variable.of(array, blocks)
         lengths = blocks.cut(found.lengths)
@@ -100,8 +100,8 @@ def _nullable(column: Column, array: pa.Array, blocks: _Blocks) -> list[bytes]:
         return [full + data for data in values]
     valid = blocks.cut(_valid(array).view(np.uint8)[:, None])
     return [
-        b"" if 1 not in there else some + there + data if 0 in there else full + data
-        for there, data in zip(valid, values, strict=True)
+        b"" if 1 not in mask else some + mask + data if 0 in mask else full + data
+        for mask, data in zip(valid, values, strict=True)
     ]
 
 
@@ -114,7 +114,7 @@ class _Variable:
 
     @classmethod
     def of(cls, array: pa.Array, blocks: _Blocks) -> _Variable:
-        if array.null_count:  # what lies under a null is anything
+        if array.null_count:  # the bytes of a null are arbitrary
             array = array.fill_null(_EMPTY[array.type])
         _, buffer, data = array.buffers()
         offsets = np.frombuffer(buffer, "<i4", len(array) + 1, array.offset * 4)
@@ -125,14 +125,14 @@ class _Variable:
 
 
 def _values(array: pa.Array, kind: Kind) -> Bytes:
-    """Values of fixed length, one a row; zeros where a row has none."""
+    """Returns fixed-length values, one per row, with zeros for nulls."""
     width = 1 if kind is Kind.BOOL else kind.width or 8
     if kind is Kind.BOOL:
         array = array.cast(pa.uint8())
     buffer = array.buffers()[1]
     found = np.frombuffer(buffer, np.uint8, len(array) * width, array.offset * width)
     values = found.reshape(-1, width)
-    if array.null_count:  # what lies under a null is anything
+    if array.null_count:  # the bytes of a null are arbitrary
         values = np.where(_valid(array)[:, None], values, 0)
     return values
 

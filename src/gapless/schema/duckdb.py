@@ -1,11 +1,11 @@
 """The tables in DuckDB: DDL, and the views that people read.
 
-There are no keys and no indexes: with them an insert takes twice as long, and columns that are
-stored in the order of the heights are found by their bounds. What a key would guard, the sink's
-records do, and `gapless verify` looks.
+There are no keys and no indexes: they double the time of an insert, and rows stored in height order
+are found by the minimum and maximum of each row group. The sink's records prevent duplicates
+instead of keys, and verification detects them.
 
-Its numbers are unsigned and go to 2^64, as the nodes' do. A 256-bit number is 32 bytes and a double
-as everywhere but in PostgreSQL: no number of DuckDB has so many digits.
+Numbers are unsigned 64-bit, as in the nodes' answers. A 256-bit number is stored as 32 bytes and a
+double, as everywhere but in PostgreSQL: DuckDB has no number type that large.
 """
 
 from __future__ import annotations

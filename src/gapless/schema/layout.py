@@ -1,6 +1,6 @@
-"""What a column of an exported file is, and from where its values come. Pure.
+"""The columns of exported files, and where their values come from. Pure.
 
-Values are Arrow arrays, and the form of a column says what a format makes of them:
+Values are Arrow arrays. The form of a column says how a format writes them:
 
     INTEGER   a number below 2^64
     DIGITS    a number of any size, by its decimal digits
@@ -25,7 +25,7 @@ from gapless.schema.arrow import one_array
 from gapless.schema.values import decimal_texts, hex_texts
 
 Window = Mapping[str, pa.Table]
-"""What is stored of some blocks, by table."""
+"""The stored rows of some blocks, by table."""
 
 
 class Form(Enum):
@@ -41,7 +41,7 @@ class Form(Enum):
 
 @dataclass(frozen=True)
 class Field:
-    """A column of a file, filled from rows, and from what stands beside them in other tables."""
+    """A column of a file, filled from rows and from related rows of other tables."""
 
     name: str
     form: Form
@@ -52,15 +52,15 @@ class Field:
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns of a file, and what of a sink it takes to fill them."""
+    """The columns of a file, and the stored columns that fill them."""
 
     table: Table  # whose rows are exported
     fields: tuple[Field, ...]
-    beside: Mapping[str, tuple[str, ...]]  # columns of other tables that are looked at
-    made_of: tuple[str, ...] = ()  # what `made` needs
-    made: Callable[[pa.Table], pa.Table] = lambda rows: rows  # what becomes of the stored rows
-    needs_count_of: str | None = None  # a table whose rows must have been counted by every block
-    names_without_rows: bool = True  # whether a CSV of nothing has a line of names
+    beside: Mapping[str, tuple[str, ...]]  # columns of other tables that are read
+    made_of: tuple[str, ...] = ()  # columns that `made` needs
+    made: Callable[[pa.Table], pa.Table] = lambda rows: rows  # transforms the stored rows
+    needs_count_of: str | None = None  # a table whose row count every block must have
+    names_without_rows: bool = True  # whether a CSV without rows has a header
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -73,7 +73,7 @@ class Layout:
         return pa.schema([(field.name, field.type) for field in self.fields])
 
     def rows(self, stored: pa.Table, window: Window) -> pa.Table:
-        """The rows of the file that some stored rows of a window become."""
+        """Returns the rows of the file for some stored rows of a window."""
         made = self.made(stored)
         return pa.table([field.values(made, window) for field in self.fields], self.schema)
 
@@ -85,7 +85,7 @@ class LayoutSet:
     tables: Mapping[str, Layout]
     version: str | None = None  # the release of the tool whose columns they copy
     elsewhere: Mapping[str, str] = field(default_factory=dict)
-    """By table that it does not have, where the same is to be found."""
+    """For tables that it lacks, a hint where to find the same data."""
 
     def __or__(self, other: LayoutSet) -> LayoutSet:
         return LayoutSet(
@@ -106,7 +106,7 @@ _FORMS = {Kind.INT: Form.INTEGER, Kind.BOOL: Form.FLAG, Kind.JSON: Form.JSON}
 
 
 def plain(column: Column, *, name: str | None = None, wide: Form) -> Field:
-    """A column as it is stored; `wide` is the form of a 256-bit number."""
+    """Returns a column as it is stored; `wide` is the form of a 256-bit number."""
     form = wide if column.kind is Kind.U256 else _FORMS.get(column.kind, Form.TEXT)
 
     def values(rows: pa.Table, _: Window) -> pa.Array:
@@ -119,8 +119,8 @@ def plain(column: Column, *, name: str | None = None, wide: Form) -> Field:
 
 
 def native_fields(columns: Iterable[Column]) -> tuple[Field, ...]:
-    """Columns under their own names: bytes as hex, 256-bit numbers by all their digits.
+    """Returns columns under their own names: bytes as hex, 256-bit numbers as decimal digits.
 
-    The digits are text in every format: a JSON number of that size is rounded by most that read it.
+    The digits are text in every format, because most readers round JSON numbers of that size.
     """
     return tuple(plain(column, wide=Form.TEXT) for column in columns)

@@ -1,14 +1,14 @@
 """The tables in PostgreSQL: DDL, partitions, indexes, and the views that people read.
 
-A 256-bit number is `numeric(78,0)`: exact and ready to calculate with, so it has no rounded twin.
-JSON is `json`, which keeps the text as it came. Numbers end at 2^63 here; a larger one is stored as
-its two's complement, as in SQLite.
+A 256-bit number is `numeric(78,0)`, which is exact and supports arithmetic, so it has no rounded
+column. JSON is `json`, which keeps the original text. Integers are limited to 2^63; a larger one is
+stored as its two's complement, as in SQLite.
 
-Foreign keys are checked row by row, at once: parents come first, and children go first. They can be
-deferred, for a write that replaces blocks beneath rows that stay.
+Foreign keys are checked immediately, row by row: parents are inserted first, and children are
+deleted first. They can be deferred, for a write that replaces blocks whose other rows stay.
 
-The big tables may be partitioned by height. A partition is made as a table of its own and then
-attached, which keeps nobody from reading or writing the others.
+Large tables can be partitioned by height. A partition is created as a separate table and then
+attached, which does not block readers or writers of the others.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class Partition:
-    """The rows of a table from one height on, below another."""
+    """The rows of a table from height `first` up to, but not including, `end`."""
 
     table: Table
     first: int
@@ -46,13 +46,13 @@ class Dialect:
 
     schema: str
     foreign_keys: bool = True
-    partition: int | None = None  # how many heights are in one
+    partition: int | None = None  # number of heights per partition
 
     def place(self, name: str) -> str:
         return f"{quoted(self.schema)}.{quoted(name)}"
 
     def create_table(self, table: Table, stored: Collection[str] | None = None) -> str:
-        """`CREATE TABLE`; a foreign key leads to the nearest parent that is stored too."""
+        """Returns `CREATE TABLE`; a foreign key refers to the nearest stored parent."""
         lines = [_definition(column) for column in table.columns]
         lines.append(f"PRIMARY KEY ({listed(table.key)})")
         if self.foreign_keys:
@@ -65,7 +65,7 @@ class Dialect:
         return self.partition is not None and table.is_large
 
     def partitions(self, table: Table, first: int, last: int) -> list[Partition]:
-        """Those that hold the rows of a range of heights."""
+        """Returns the partitions that hold the rows of a range of heights."""
         if self.partition is None or not self.is_partitioned(table):
             return []
         size = self.partition

@@ -1,4 +1,4 @@
-"""The tables as documentation: the pages of the reference are generated, never written."""
+"""The tables as documentation: the reference pages are generated from them."""
 
 from __future__ import annotations
 

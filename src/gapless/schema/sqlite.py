@@ -1,11 +1,11 @@
 """The tables in SQLite: DDL, indexes, and the views that people read.
 
-Tables keep their rowid: with blobs of this size a key that is also the storage order was measured
-slower to load. Indexes are separate statements, because a bulk load is fastest when they are built
-after it; the primary key alone is enough to replace, retract and verify a range.
+Tables keep their rowid: with blobs of this size, loading a table without rowid was measured to be
+slower. Indexes are separate statements, because a bulk load is fastest when they are built after
+it; the primary key is enough to replace, retract and verify a range.
 
-SQLite's numbers end at 2^63. A larger one (no height or amount of gas really is, but nodes do say
-`gasLimit` 2^64-1) is stored as its two's complement, so that nothing is lost.
+SQLite's integers are limited to 2^63. A larger one (heights and gas are smaller in practice, but
+some nodes report a `gasLimit` of 2^64-1) is stored as its two's complement, so nothing is lost.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TYPES = {Kind.INT: "INTEGER", Kind.BOOL: "INTEGER", Kind.FLOAT: "REAL", Kind.JS
 def create_table(
     table: Table, *, foreign_keys: bool = True, stored: Collection[str] | None = None
 ) -> str:
-    """`CREATE TABLE`; a foreign key leads to the nearest parent that is stored too."""
+    """Returns `CREATE TABLE`; a foreign key refers to the nearest stored parent."""
     lines = [_definition(column) for column in table]
     lines.append(f"PRIMARY KEY ({listed(table.key)})")
     if foreign_keys:

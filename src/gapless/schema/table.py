@@ -57,7 +57,7 @@ class Column:
 
     @property
     def stored(self) -> tuple[Column, ...]:
-        """The columns that hold it: a 256-bit number has a second one, rounded."""
+        """The stored columns: a 256-bit number has a second, rounded one."""
         if self.kind is not Kind.U256:
             return (self,)
         rounded = Column(self.name + F64, Kind.FLOAT, self.nullable, f"`{self.name}`, rounded")
@@ -76,7 +76,7 @@ def may(kind: Kind, **docs: str) -> tuple[Column, ...]:
 
 @dataclass(frozen=True)
 class Index:
-    """An index that people who query such data expect; `only` is the condition of a partial one."""
+    """An index for common queries; `only` is the condition of a partial index."""
 
     name: str
     columns: tuple[str, ...]
@@ -101,7 +101,7 @@ class Table:
     columns: tuple[Column, ...]
     indexes: tuple[Index, ...] = ()
     parents: tuple[Table, ...] = ()  # the nearest first; the last one is the anchor
-    is_large: bool = False  # worth being partitioned by height where a database can do that
+    is_large: bool = False  # partitioned by height in databases that support it
     links: Links = _USUAL_LINKS  # of an anchor
     counts: Mapping[str, str] = field(default_factory=dict)
     """Of an anchor: by table, the column that says how many rows a block has there."""
@@ -149,14 +149,14 @@ class Schema(Mapping[str, Table]):
         return tuple(self._tables.values())
 
     def order(self, name: str) -> int:
-        """The position of a table; one that is not known here comes last."""
+        """Returns the position of a table; an unknown one comes last."""
         return self._order.get(name, len(self._order))
 
     def is_anchor(self, name: str) -> bool:
         return name in self._families
 
     def anchor_of(self, names: Iterable[str]) -> Table:
-        """The anchor that all of these tables share; `ValueError` if there is no such one."""
+        """Returns the anchor that these tables share; raises `ValueError` if there is none."""
         wanted = {*names}
         anchors = {self[name].anchor for name in wanted if name in self}
         if len(anchors) != 1 or not wanted <= self.keys():

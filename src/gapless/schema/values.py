@@ -1,7 +1,7 @@
-"""Arrow values in other shapes, a column at a time. Pure.
+"""Conversion of Arrow values, a column at a time. Pure.
 
-Bytes are looked up in a table of digits all at once; only the rare number above 2^64 is made into
-text one by one.
+All bytes of a column are converted to hex at once; only the rare number above 2^64 is converted
+individually.
 """
 
 from __future__ import annotations
@@ -45,34 +45,34 @@ def decimal_texts(array: pa.Array) -> pa.Array:
 
 
 def joined(*parts: pa.Array | str, by: str = "") -> pa.Array:
-    """Texts one behind the other, row by row, with others between; null where one of them is."""
+    """Concatenates texts row by row, separated by `by`; null if one of them is null."""
     values = [scalar(part) if isinstance(part, str) else part for part in parts]
     return pc.binary_join_element_wise(*values, scalar(by))
 
 
 @cache
 def scalar(text: str | None) -> pa.Scalar:
-    """A text for Arrow, made once: it looks for pandas each time."""
+    """Returns a text as an Arrow scalar, cached because Arrow looks for pandas each time."""
     return pa.scalar(text, pa.string())
 
 
 def looked_up(keys: pa.Array, known: pa.Array, values: pa.Array) -> pa.Array:
-    """The value of each key; null where it is not known."""
+    """Returns the value of each key; null if the key is unknown."""
     return values.take(pc.index_in(keys, value_set=known))
 
 
 def gathered(columns: Sequence[pa.Array]) -> pa.Array:
-    """Row by row, the list of the values that are there, in the order of the columns."""
+    """Returns, for each row, the list of its non-null values in column order."""
     size = len(columns[0])
-    there = np.stack([it.is_valid().to_numpy(zero_copy_only=False) for it in columns], axis=1)
-    edges = np.concatenate([[0], np.cumsum(there.sum(axis=1))]).astype(np.int32)
-    # One column behind the other, the value of row r and column c is at c * size + r.
-    places = (np.arange(size)[:, None] + np.arange(len(columns)) * size)[there]
+    valid = np.stack([it.is_valid().to_numpy(zero_copy_only=False) for it in columns], axis=1)
+    edges = np.concatenate([[0], np.cumsum(valid.sum(axis=1))]).astype(np.int32)
+    # In the concatenated columns, the value of row r and column c is at c * size + r.
+    places = (np.arange(size)[:, None] + np.arange(len(columns)) * size)[valid]
     return pa.ListArray.from_arrays(edges, pa.concat_arrays(columns).take(pa.array(places)))
 
 
 def grouped(keys: pa.Array, heights: pa.Array, values: pa.Array) -> pa.Array:
-    """For each of consecutive keys, the list of values of that height; heights ascend."""
+    """Returns, for each of consecutive keys, the values of that height; heights must ascend."""
     wanted = keys.to_numpy()
     edges = np.append(wanted, wanted.max(initial=0) + np.uint64(1))
     places = np.searchsorted(heights.to_numpy(), edges)

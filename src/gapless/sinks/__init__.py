@@ -1,10 +1,10 @@
-"""Where records go: each sink replaces ranges of blocks atomically, under a fence.
+"""Sinks store rows. Each one replaces ranges of blocks atomically, under a fence.
 
-`sink` is the contract; a package for each kind of sink keeps it, and one conformance suite proves
-that. What all of them decide alike is pure: `admission` (may this batch come in), `records` (whose
-fence, which seams, what is left of a range), `revision` (what stays of stored blocks) and
-`requests` (what was asked for). `sql` is what databases do alike.
-`location` opens the sink that a person names. Nothing here knows of nodes or of the ledger.
+`sink` defines the contract. Each kind of sink is a package that implements it, and one conformance
+suite tests them all. The decisions that all sinks share are pure: `admission` (is this batch
+valid), `records` (fences, seams and the parts of a range that survive), `revision` (what to keep of
+stored blocks) and `requests` (which blocks were requested). `sql` holds what all databases share.
+`location` opens a sink by its path or URL. Nothing here depends on nodes or on the ledger.
 """
 
 from gapless.sinks.location import open_sink

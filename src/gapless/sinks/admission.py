@@ -1,7 +1,7 @@
-"""What a sink takes in: whole, linked blocks of one chain, and rows that belong to them.
+"""Validation of batches: complete, linked blocks of one chain, and the rows that belong to them.
 
-A batch that is not so is the mistake of whoever made it, so it is a `ValueError`, raised before
-anything is touched. Sinks rely on it: rows are sorted by key, and no key is there twice.
+An invalid batch is a bug in the caller, so it raises `ValueError` before anything is changed. Sinks
+rely on this: the rows of an admitted batch are sorted by key, and no key occurs twice.
 """
 
 from __future__ import annotations
@@ -20,43 +20,43 @@ Numbers = NDArray[np.uint64]
 
 
 def admit(batch: Batch, schema: Schema) -> None:
-    """Refuses a batch that is not what it says."""
+    """Raises `ValueError` for an invalid batch, `BrokenSeam` for blocks that do not link."""
     first, last = batch.span
     if not 0 <= first <= last <= HIGHEST:
         raise ValueError(f"`{batch.span}` is not a range of blocks")
     anchor = schema.anchor_of(batch.tables)
     if anchor.name not in batch.tables:
-        raise ValueError(f"a batch must hold `{anchor.name}`, whatever else it holds")
+        raise ValueError(f"a batch must hold `{anchor.name}`, in addition to any other table")
     for name, rows in batch.tables.items():
         _admit_rows(batch, schema[name], rows)
     blocks = batch.tables[anchor.name]
-    if blocks.num_rows != batch.span.size:  # they are in the span and ascend, so one is missing
+    if blocks.num_rows != batch.span.size:  # heights ascend within the span, so one is missing
         raise ValueError(f"`{anchor.name}` has {blocks.num_rows:,} rows for {batch.span}")
     _admit_links(first, blocks, anchor)
 
 
 def _admit_rows(batch: Batch, table: Table, rows: pa.Table) -> None:
     if not rows.schema.equals(arrow_schema(table)):
-        raise ValueError(f"`{table.name}` has other columns than the schema")
+        raise ValueError(f"the columns of `{table.name}` differ from the schema")
     if not rows.num_rows:
         return
     chains, heights, *_ = keys = [_numbers(rows, name) for name in table.key]
     if (chains != batch.chain_id).any():
-        raise ValueError(f"`{table.name}` has rows of another chain than {batch.chain_id}")
+        raise ValueError(f"`{table.name}` has rows of a chain other than {batch.chain_id}")
     if heights.min() < batch.span.first or heights.max() > batch.span.last:
         raise ValueError(f"`{table.name}` has rows outside {batch.span}")
     if (at := first_not_ascending(keys)) is not None:
-        raise ValueError(f"`{table.name}` has a key out of order, or twice, in block {heights[at]}")
+        raise ValueError(f"`{table.name}` has an unsorted or duplicate key in block {heights[at]}")
 
 
 def first_not_ascending(keys: list[Numbers]) -> int | None:
-    """The first row whose key is not above the key of the row before."""
+    """Returns the first row whose key is not greater than that of the previous row."""
     above = ascending(keys)
     return None if above.all() else int(above.argmin()) + 1
 
 
 def ascending(keys: list[Numbers]) -> NDArray[np.bool_]:
-    """For each row but the first, whether its key is above the key of the row before."""
+    """Returns, for each row but the first, whether its key is greater than the previous row's."""
     above = np.zeros(len(keys[0]) - 1, np.bool_)
     equal = ~above
     for column in keys:
@@ -70,7 +70,7 @@ def _admit_links(first: int, blocks: pa.Table, anchor: Table) -> None:
     if not parents[1:].equals(hashes[:-1]):
         broken = next(at for at in range(1, len(hashes)) if not parents[at].equals(hashes[at - 1]))
         raise BrokenSeam(
-            f"block {first + broken:,} is not above the block before it, which came with it",
+            f"block {first + broken:,} does not link to the previous block of the same batch",
             height=first + broken - 1,
         )
 

@@ -1,4 +1,4 @@
-"""A sink in a file that a database library reads and writes, in this process and on one thread."""
+"""A sink in a database file, which a library reads and writes in this process, on one thread."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gapless.threads import SerialThread
 
 
 class FileTables(sql.Transaction, Protocol):
-    """What a file's tables answer, in a transaction or without."""
+    """The operations on the tables of a file, inside or outside a transaction."""
 
     def counts(self, table: Table, chain_id: int, span: Span) -> pa.Table: ...
 
@@ -34,7 +34,7 @@ class FileTables(sql.Transaction, Protocol):
 
 
 class DatabaseFileSink(ThreadedSink):
-    """The contract, kept by the tables of a file and its transactions."""
+    """Implements the contract with the tables and transactions of a database file."""
 
     def __init__(
         self, id_: str, thread: SerialThread, path: Path, access: Access, tables: FileTables
@@ -43,32 +43,32 @@ class DatabaseFileSink(ThreadedSink):
         self._tables = tables
 
     @abstractmethod
-    def _changing(self) -> AbstractContextManager[None]:
-        """A transaction, alone: what it reads still holds when it commits."""
+    def _write_transaction(self) -> AbstractContextManager[None]:
+        """An exclusive transaction: what it reads is still true when it commits."""
 
     @abstractmethod
-    def _looking(self) -> AbstractContextManager[None]:
-        """A transaction that sees one state of the file."""
+    def _read_transaction(self) -> AbstractContextManager[None]:
+        """A transaction that reads a consistent snapshot of the file."""
 
     def _write(self, batch: Batch, fence: int) -> None:
         admit(batch, self._tables.schema)
-        with self._changing():
+        with self._write_transaction():
             run_sync(sql.write(self._tables, batch, fence, self._digests(batch)))
 
     def _digests(self, _batch: Batch) -> sql.DigestOf:
-        """What knows the digests of rows that are inserted."""
+        """Returns the function that computes the digests of inserted rows."""
         return digest
 
     def _retract(self, chain_id: int, span: Span, fence: int) -> None:
-        with self._changing():
+        with self._write_transaction():
             run_sync(sql.retract(self._tables, chain_id, span, fence))
 
     def _stored(self, chain_id: int, span: Span | None) -> list[Stored]:
-        with self._looking():
+        with self._read_transaction():
             return run_sync(sql.stored(self._tables, chain_id, span))
 
     def _records(self, chain_id: int, span: Span) -> list[Stored]:
-        with self._looking():
+        with self._read_transaction():
             return run_sync(sql.whole_records(self._tables, chain_id, span))
 
     def _endorse(
@@ -79,27 +79,27 @@ class DatabaseFileSink(ThreadedSink):
         unproven: frozenset[str],
         fence: int,
     ) -> None:
-        with self._changing():
+        with self._write_transaction():
             run_sync(sql.endorse(self._tables, chain_id, seen, proven, unproven, fence))
 
     def _chains(self) -> list[int]:
         return self._tables.chains()
 
     def _request(self, chain_id: int, wanted: Request) -> None:
-        with self._changing():
+        with self._write_transaction():
             run_sync(sql.request(self._tables, chain_id, wanted))
 
     def _requests(self, chain_id: int) -> list[Request]:
         return run_sync(self._tables.requests(chain_id))
 
     def _withdraw(self, chain_id: int, span: Span) -> None:
-        with self._changing():
+        with self._write_transaction():
             run_sync(sql.withdraw(self._tables, chain_id, span))
 
     def _read(
         self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None
     ) -> pa.Table:
-        with sql.naming_damage(table, span):
+        with sql.report_damage(table, span):
             return run_sync(self._tables.read(table, chain_id, span, columns))
 
     def _counts(self, table: Table, chain_id: int, span: Span) -> pa.Table:

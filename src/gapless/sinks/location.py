@@ -1,4 +1,4 @@
-"""Where a sink is: a path by its suffix, or a URL, with options behind a question mark.
+"""Locations of sinks: a path, whose suffix says which kind it is, or a URL. Options follow a `?`.
 
 eth.db, eth.sqlite, sqlite:///eth.db?fk=off     a SQLite file
 eth.duckdb, duckdb:///eth.duckdb                a DuckDB file
@@ -21,7 +21,7 @@ from gapless.system import SYSTEM, System
 _SQLITE = (".db", ".sqlite", ".sqlite3")
 _POSTGRES = ("postgresql", "postgres")
 _HINT = (
-    "write `name.db` for a SQLite file, `name.duckdb` for a DuckDB one, `name/` for a folder of"
+    "write `name.db` for a SQLite file, `name.duckdb` for a DuckDB file, `name/` for a folder of"
     " Parquet files, or `postgresql://user@host/database`"
 )
 _LATER = ("redis", "s3")
@@ -30,7 +30,7 @@ _LATER = ("redis", "s3")
 async def open_sink(
     target: str, schema: Schema, access: Access = Access.CREATE, *, system: System = SYSTEM
 ) -> Sink:
-    """Opens the sink that a person names; it may hold the tables of the schema."""
+    """Opens the sink at a path or URL. It can hold the tables of the schema."""
     if target.partition(":")[0] in _POSTGRES:
         from gapless.sinks.postgres import PostgresSink
 
@@ -56,12 +56,12 @@ async def open_sink(
 
 
 def is_shareable(target: str) -> bool:
-    """Whether several processes may have the sink open at once."""
+    """Whether several processes can open the sink at the same time."""
     return kind_of(target)[0] != "duckdb"
 
 
 def kind_of(target: str) -> tuple[str, Path]:
-    """The kind of a sink, and where it is, if that is a path."""
+    """Returns the kind of a sink, and its path if it has one."""
     if target.partition(":")[0] in _POSTGRES:
         return "postgresql", Path()
     return _kind(target.partition("?")[0])
@@ -72,7 +72,7 @@ def _kind(place: str) -> tuple[str, Path]:
     if separator and scheme in ("sqlite", "duckdb", "parquet"):
         path = rest.removeprefix("///") if rest.startswith("///") else rest
         if not path or path.startswith("//"):
-            raise SinkUnusable(f"`{place}` names no path", hint=f"write `{scheme}:///path`")
+            raise SinkUnusable(f"`{place}` has no path", hint=f"write `{scheme}:///path`")
         return scheme, Path(path)
     if scheme in _LATER:
         raise SinkUnusable(f"`{redact(place)}` is not supported as a sink yet", hint=_HINT)
@@ -82,7 +82,7 @@ def _kind(place: str) -> tuple[str, Path]:
         return "duckdb", Path(place)
     if place.endswith("/") or (place and Path(place).is_dir()):
         return "parquet", Path(place)
-    raise SinkUnusable(f"`{redact(place)}` names no kind of sink", hint=_HINT)
+    raise SinkUnusable(f"`{redact(place)}` is not a known kind of sink", hint=_HINT)
 
 
 def _switch(options: dict[str, str], name: str, *, default: bool) -> bool:
@@ -94,5 +94,5 @@ def _switch(options: dict[str, str], name: str, *, default: bool) -> bool:
 
 def _refuse_unknown(options: Mapping[str, str], kind: str) -> None:
     if options:
-        known = "it has `fk`" if kind == "sqlite" else "it has none"
+        known = "the only option is `fk`" if kind == "sqlite" else "remove it: there are no options"
         raise SinkUnusable(f"a {kind} sink has no option `{next(iter(options))}`", hint=known)

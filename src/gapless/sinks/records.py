@@ -1,8 +1,8 @@
-"""The records of a sink: what is known of ranges, and what becomes of it. Pure.
+"""The range records of a sink, and how writes and retractions change them. Pure.
 
-For each height, the record of the anchor table has the highest fence, because every batch brings
-its blocks and a retraction takes all tables: so that record alone decides who may write. What else
-is stored of a height was written under the same fence or under a lower one.
+At each height, the record of the anchor table has the highest fence: every batch contains the
+anchor rows of its blocks, and a retraction removes all tables. So that record alone decides who may
+write. All other rows of a height were written under the same fence or a lower one.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ Dropped = Mapping[str, RangeSet]
 
 @dataclass(frozen=True)
 class Retracted:
-    """A range that was removed; only a fence as high may write it again."""
+    """A removed range. Only the same or a higher fence may write it again."""
 
     span: Span
     fence: int
 
 
 @dataclass(frozen=True)
-class Known:
+class RangeRecords:
     """The records of a chain that overlap or touch a range."""
 
     stored: tuple[Stored, ...]
     retracted: tuple[Retracted, ...]
 
     def anchors(self, schema: Schema) -> set[str]:
-        """The anchor tables among the stored ones."""
+        """Returns the names of the stored anchor tables."""
         return {it.dataset for it in self.stored if schema.is_anchor(it.dataset)}
 
     def of(self, datasets: Collection[str]) -> list[Stored]:
-        """The records of some datasets."""
+        """Returns the records of some datasets."""
         return [it for it in self.stored if it.dataset in datasets]
 
 
 def refuse_older(
-    known: Known, span: Span, fence: int, wanted: Collection[str], schema: Schema
+    known: RangeRecords, span: Span, fence: int, wanted: Collection[str], schema: Schema
 ) -> None:
-    """Raises `FencedOff` if a higher fence has touched any of the range."""
+    """Raises `FencedOff` if a higher fence has written or retracted any block of the range."""
     latest: list[Stored | Retracted] = [it for it in known.stored if schema.is_anchor(it.dataset)]
     latest += known.retracted
     touched = [it for it in latest if it.fence > fence and it.span.overlap(span)]
@@ -57,20 +57,23 @@ def refuse_older(
         newest = max(each.fence for each in touched)
         newer = RangeSet(each.span for each in touched) & RangeSet.of(span)
         raise FencedOff(
-            f"blocks {_listed(newer)} were touched under fence {newest}, after fence {fence}",
+            f"blocks {_listed(newer)} were changed under fence {newest}, newer than {fence}",
             stored=reduce(RangeSet.__and__, (_written(known, it, fence) for it in wanted), newer)
             if wanted
             else RangeSet(),
         )
 
 
-def _written(known: Known, dataset: str, above: int) -> RangeSet:
+def _written(known: RangeRecords, dataset: str, above: int) -> RangeSet:
     return RangeSet(it.span for it in known.stored if it.dataset == dataset and it.fence > above)
 
 
 def refuse_broken(batch: Batch, anchor: Table, before: bytes | None, after: bytes | None) -> None:
-    """Raises `BrokenSeam` unless the hash of the block before, and the parent hash of the one
-    after, fit; None where no block is stored."""
+    """Raises `BrokenSeam` unless the batch links to its stored neighbours.
+
+    `before` is the hash of the block before the batch, `after` the parent hash of the block after
+    it; None if that block is not stored.
+    """
     parent, last = _ends(batch, anchor)
     if before not in (None, parent):
         raise _broken(batch, batch.span.first - 1)
@@ -80,14 +83,14 @@ def refuse_broken(batch: Batch, anchor: Table, before: bytes | None, after: byte
 
 def _broken(batch: Batch, height: int) -> BrokenSeam:
     return BrokenSeam(
-        f"the stored block {height:,} of chain {batch.chain_id} is of another branch than "
-        f"{batch.span}",
+        f"the stored block {height:,} of chain {batch.chain_id} is on a different branch than "
+        f"blocks {batch.span}",
         height=height,
     )
 
 
 def _ends(batch: Batch, anchor: Table) -> tuple[bytes, bytes]:
-    """The parent hash of the first block, and the hash of the last."""
+    """Returns the parent hash of the first block and the hash of the last one."""
     blocks = batch.tables[anchor.name]
     return blocks[anchor.links.parent][0].as_py(), blocks[anchor.links.hash][-1].as_py()
 
@@ -99,7 +102,7 @@ def written(
     fence: int,
     digest_of: Callable[[Table, pa.Table], int] = digest,
 ) -> Stored:
-    """The record of what a batch brings to a table."""
+    """Returns the record of the rows that a batch writes to a table."""
     parent, last = _ends(batch, table.anchor)
     return Stored(
         dataset=table.name,
@@ -114,10 +117,13 @@ def written(
     )
 
 
-def kept(
+def surviving(
     stored: Iterable[Stored], dropped: Dropped
 ) -> tuple[list[Stored], list[tuple[Stored, Span]]]:
-    """The records that nothing is dropped of, and what is left of others: to be measured anew."""
+    """Splits records into those that stay whole and the remaining spans of the others.
+
+    Row count and digest of a remaining span have to be computed again.
+    """
     whole: list[Stored] = []
     parts: list[tuple[Stored, Span]] = []
     for record in stored:
@@ -129,8 +135,8 @@ def kept(
     return whole, parts
 
 
-def retractions(known: Known, span: Span, fence: int | None) -> list[Retracted]:
-    """What is retracted once a range is written (None) or retracted under a fence."""
+def retractions(known: RangeRecords, span: Span, fence: int | None) -> list[Retracted]:
+    """Returns the retracted ranges after a range was written (`fence` is None) or retracted."""
     found = [
         Retracted(left, each.fence)
         for each in known.retracted
@@ -147,12 +153,12 @@ def retractions(known: Known, span: Span, fence: int | None) -> list[Retracted]:
 
 
 def hull(seen: Sequence[Stored]) -> Span:
-    """From the first block of the records to the last, with the gaps between them."""
+    """Returns the span from the first to the last block of the records, including gaps."""
     return Span(min(it.span.first for it in seen), max(it.span.last for it in seen))
 
 
 def refuse_changed(stored: Iterable[Stored], seen: Iterable[Stored], schema: Schema) -> None:
-    """Raises `FencedOff` unless the stored records are those that were seen, whatever is proven."""
+    """Raises `FencedOff` if the stored records differ from those seen, apart from their proofs."""
 
     def unproven(found: Iterable[Stored]) -> list[Stored]:
         bare = (replace(it, proven=frozenset(), unproven=frozenset()) for it in found)
@@ -169,7 +175,7 @@ def refuse_changed(stored: Iterable[Stored], seen: Iterable[Stored], schema: Sch
 def endorsed(
     stored: Iterable[Stored], proven: frozenset[str], unproven: frozenset[str]
 ) -> list[Stored]:
-    """The records with these proofs in addition."""
+    """Returns the records with these proofs added."""
     return [
         replace(
             it,
@@ -181,7 +187,7 @@ def endorsed(
 
 
 def merged(stored: Iterable[Stored], schema: Schema) -> list[Stored]:
-    """The records in order, neighbours of one fence and the same proofs as one."""
+    """Returns the records in order. Neighbours with equal fence and proofs become one record."""
     found: list[Stored] = []
     for record in sorted(stored, key=lambda it: (schema.order(it.dataset), it.span)):
         if found and _continues(found[-1], record):
@@ -198,10 +204,10 @@ def merged(stored: Iterable[Stored], schema: Schema) -> list[Stored]:
 
 
 def _continues(record: Stored, after: Stored) -> bool:
-    def nature(it: Stored) -> tuple[object, ...]:
+    def attributes(it: Stored) -> tuple[object, ...]:
         return it.dataset, it.fence, it.proven, it.unproven
 
-    return record.span.last + 1 == after.span.first and nature(record) == nature(after)
+    return record.span.last + 1 == after.span.first and attributes(record) == attributes(after)
 
 
 def _listed(heights: RangeSet) -> str:

@@ -1,7 +1,7 @@
 """The requests of a sink: how they are combined, and how databases store them. Pure.
 
-Requests that differ only in their span are kept as few spans as possible, so that asking for the
-same blocks again, or for the blocks after them, does not add to the list.
+Requests that differ only in their span are merged into as few spans as possible, so that requesting
+the same blocks again, or the blocks after them, does not lengthen the list.
 """
 
 from __future__ import annotations
@@ -35,35 +35,35 @@ Row = tuple[int, int, str, str, str]
 
 
 def create(place: str, number: str) -> str:
-    """`CREATE TABLE`, with a database's own type for numbers."""
+    """Returns `CREATE TABLE` with the database's type for numbers."""
     return _CREATE.format(place=place, number=number)
 
 
 def admit(wanted: Request, schema: Schema) -> None:
-    """Raises `ValueError` for a request that no sink could ever meet."""
+    """Raises `ValueError` for a request that no sink can fulfil."""
     first, last = wanted.span
     if not 0 <= first <= last <= HIGHEST:
         raise ValueError(f"`{wanted.span}` is not a range of blocks")
     unknown = wanted.datasets - schema.keys()
     if unknown or not wanted.datasets:
-        raise ValueError(f"a request names tables, not {sorted(unknown) or 'nothing'}")
+        raise ValueError(f"a request must name known tables, not {sorted(unknown) or 'nothing'}")
     if any(len(check.split()) != 1 for check in wanted.checks):
-        raise ValueError(f"a check is a single word: {sorted(wanted.checks)}")
+        raise ValueError(f"the name of a check must be one word: {sorted(wanted.checks)}")
 
 
 def merged(requests: Iterable[Request]) -> list[Request]:
-    """The requests in order; overlapping or touching ones of the same nature become one."""
+    """Returns the requests in order, merged where they touch and differ only in their span."""
     spans: defaultdict[tuple[frozenset[Any], ...], list[Span]] = defaultdict(list)
     for each in requests:
         spans[each.datasets, each.checks, each.anchors].append(each.span)
     joined = [
-        Request(span, *nature) for nature, found in spans.items() for span in RangeSet(found).spans
+        Request(span, *rest) for rest, found in spans.items() for span in RangeSet(found).spans
     ]
     return sorted(joined, key=to_row)
 
 
 def without(requests: Iterable[Request], span: Span) -> list[Request]:
-    """What is left of requests when nobody wants the blocks of a span, or knows their hashes."""
+    """Returns the requests without the blocks and the anchors of a span."""
     return merged(
         Request(
             left,
@@ -77,7 +77,7 @@ def without(requests: Iterable[Request], span: Span) -> list[Request]:
 
 
 def to_row(request: Request) -> Row:
-    """The request as a row of the table, without its `chain_id`."""
+    """Returns the request as a row of the table, without `chain_id`."""
     return (
         *request.span,
         " ".join(sorted(request.datasets)),
@@ -87,7 +87,7 @@ def to_row(request: Request) -> Row:
 
 
 def from_row(row: Sequence[Any]) -> Request:
-    """The request that `to_row` made a row of."""
+    """Returns the request of a row that `to_row` made."""
     first, last, datasets, checks, anchors = row
     try:
         pairs = [each.split(":") for each in anchors.split()]

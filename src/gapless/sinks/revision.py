@@ -1,8 +1,8 @@
-"""A batch that meets blocks which are stored already. Pure.
+"""How a batch replaces blocks that are already stored. Pure.
 
-Where the hash is the same, the block is the same: what other tables have of it stays, and so do
-counts of their rows that this batch does not know because it did not ask for those tables. Where
-the hash is another one, everything of the old block goes.
+An equal hash means an equal block: its rows in other tables stay. So do the counts of those rows,
+which the batch does not know because those tables were not requested. If the hash differs,
+everything that is stored of the old block is removed.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ from gapless.sinks.records import Dropped
 from gapless.sinks.sink import Batch
 
 
-def compared(anchor: Table) -> tuple[str, ...]:
-    """The columns of stored blocks that a batch is compared by."""
-    return ("block_number", anchor.links.hash, *_uncertain(anchor).values())
+def compared_columns(anchor: Table) -> tuple[str, ...]:
+    """Returns the columns of stored blocks that a batch is compared with."""
+    return ("block_number", anchor.links.hash, *_optional_counts(anchor).values())
 
 
-def _uncertain(anchor: Table) -> dict[str, str]:
-    """By table, the columns that count its rows where a batch may not know their number."""
+def _optional_counts(anchor: Table) -> dict[str, str]:
+    """Returns, by table, the columns for row counts that a batch may not know."""
     return {name: column for name, column in anchor.counts.items() if anchor[column].nullable}
 
 
 @dataclass(frozen=True)
 class Revision:
-    """What is stored in place of what was."""
+    """The rows that replace stored ones, and the ranges to delete first."""
 
     anchor: Table
     blocks: pa.Table
-    dropped: Dropped  # by table; what a batch brings replaces what is there
+    dropped: Dropped  # by table: ranges whose stored rows are deleted
 
     def rows(self, batch: Batch, name: str) -> pa.Table:
-        """The rows of a table, each column in one piece: they are gone through more than once."""
+        """Returns the rows of a table with one chunk per column: they are read more than once."""
         rows = self.blocks if name == self.anchor.name else batch.tables[name]
         return rows.combine_chunks()
 
 
 def revised(batch: Batch, stored: pa.Table | None, schema: Schema) -> Revision:
-    """The batch, revised by the stored blocks of its range (`compared`), if there are any."""
+    """Revises a batch by the `compared_columns` of the stored blocks in its range, if any."""
     anchor = schema.anchor_of(batch.tables)
     tables = schema.family_of(anchor)
     blocks = batch.tables[anchor.name]
@@ -56,10 +56,10 @@ def revised(batch: Batch, stored: pa.Table | None, schema: Schema) -> Revision:
     places = pa.array(heights.to_numpy() - np.uint64(batch.span.first))
     same = pc.equal(one_array(blocks[hash_]).take(places), one_array(stored[hash_]))
     changed = RangeSet.from_members(heights.filter(pc.invert(same)).to_pylist())
-    for name, column in _uncertain(anchor).items():
+    for name, column in _optional_counts(anchor).items():
         if name not in batch.tables:
             known = stored[column].filter(same)
-            blocks = _remembering(blocks, column, places.filter(same), known)
+            blocks = _with_counts(blocks, column, places.filter(same), known)
     return Revision(
         anchor,
         blocks,
@@ -67,10 +67,10 @@ def revised(batch: Batch, stored: pa.Table | None, schema: Schema) -> Revision:
     )
 
 
-def _remembering(
+def _with_counts(
     blocks: pa.Table, name: str, places: pa.Array, counts: pa.ChunkedArray
 ) -> pa.Table:
-    """The blocks with the counts that were known at some places."""
+    """Returns the blocks with the known counts filled in at some positions."""
     known = pc.replace_with_mask(
         pa.nulls(blocks.num_rows, pa.uint64()), _mask(places, blocks.num_rows), one_array(counts)
     )

@@ -1,15 +1,15 @@
 """The contract of a sink.
 
-A sink holds, for each chain, rows of whole blocks and a record of which ranges it holds. The two
-change in one transaction, and four things are true after every one:
+A sink holds, for each chain, the rows of complete blocks and records of the ranges that it holds.
+Rows and records change in one transaction. After every transaction:
 
-- **once**: a block's rows are there exactly once, or not at all; writing a range replaces it;
-- **newest fence**: nothing is overwritten by a writer whose fence is lower than the last one's;
-- **linked**: of two neighbouring blocks that are stored, one is the parent of the other, and every
-  row of another table belongs to the block that is stored at its height;
-- **told**: `stored` lists exactly the ranges whose rows are there, with what was proven of them.
+- **once**: a block's rows are stored exactly once or not at all; writing a range replaces it;
+- **newest fence**: no writer has overwritten rows of a higher fence than its own;
+- **linked**: of two neighbouring stored blocks, one is the parent of the other, and every row of
+  another table belongs to the block that is stored at its height;
+- **reported**: `stored` lists exactly the ranges that have rows, with what was proven of them.
 
-A sink has an id of its own, kept inside it: a deleted file that is made anew is another sink.
+Every sink stores its own id: a file that is deleted and created again is a different sink.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from gapless.schema import Table
 from gapless.schema.arrow import Tables
 
 COUNTS = pa.schema([("block_number", pa.uint64()), ("rows", pa.uint64())])
-"""What `Sink.counts` returns."""
+"""The columns that `Sink.counts` returns."""
 
 
 class Access(Enum):
-    """What a sink is opened for."""
+    """What a sink is opened to do."""
 
     CREATE = "create"
-    """To read and write; if there is no sink, one is made."""
+    """Read and write; create the sink if it does not exist."""
     WRITE = "write"
-    """To read and write; it must be there."""
+    """Read and write; the sink must exist."""
     READ = "read"
-    """To read; it must be there, and nothing about it is changed."""
+    """Read only; the sink must exist, and nothing in it is changed."""
 
     @property
     def writes(self) -> bool:
@@ -49,33 +49,33 @@ class Access(Enum):
         """Raises `SinkUnusable` unless the sink may be changed."""
         if not self.writes:
             raise SinkUnusable(
-                f"{shown} was opened to be read", hint="open it with `Access.WRITE` to change it"
+                f"{shown} is open for reading only", hint="open it with `Access.WRITE` to change it"
             )
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Consecutive blocks of one chain, with all rows that are stored of them.
+    """Consecutive blocks of one chain, with all of their rows to store.
 
-    The anchor table is always among them: by its rows the others are linked, counted and proven.
+    The anchor table is always included: its rows link, count and prove those of the others.
     """
 
     chain_id: int
     span: Span
     tables: Tables
-    proven: frozenset[str] = frozenset()  # the checks that held for each of the blocks
-    unproven: frozenset[str] = frozenset()  # those asked for that could not be made for one of them
+    proven: frozenset[str] = frozenset()  # checks that every block passed
+    unproven: frozenset[str] = frozenset()  # requested checks that were not possible for some block
 
 
 @dataclass(frozen=True)
 class Stored:
-    """A range of one dataset that a sink holds, and what can be said of it."""
+    """The record of a range of one dataset that a sink holds."""
 
     dataset: str
     span: Span
     fence: int
     rows: int
-    digest: int  # of the rows as they were written: see `schema.digest`
+    digest: int  # of the rows when they were written: see `schema.digest`
     proven: frozenset[str]
     unproven: frozenset[str]
     parent_hash: bytes  # of the first block
@@ -84,8 +84,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Request:
-    """Blocks that somebody asked this sink to hold: which tables, and which checks each block must
-    pass."""
+    """Blocks that this sink should hold: of which tables, and which checks each block must pass."""
 
     span: Span
     datasets: frozenset[str]
@@ -95,7 +94,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Damage:
-    """A file that cannot be what its record says."""
+    """A file that does not match its record."""
 
     dataset: str
     span: Span
@@ -103,39 +102,39 @@ class Damage:
 
 
 class Sink(Protocol):
-    """Where batches are stored."""
+    """A store for batches."""
 
     id: str
     batch_blocks: int | None
-    """How many blocks a write should have; None: whatever the pipeline is configured for."""
+    """Number of blocks that a write should have; None: as configured for the pipeline."""
     grid: int | None
-    """No write should cross a multiple of this height; None: any may."""
+    """No write should cross a multiple of this height; None: no restriction."""
 
     async def write(self, batch: Batch, fence: int) -> None:
         """Replaces the range of the batch, durably.
 
-        Raises `FencedOff` if a higher fence has touched any of it, and `BrokenSeam` if the stored
-        block before or behind it is of another branch; then nothing is written. A batch that is
-        not what it says (see `admission`) is a `ValueError`.
+        Raises `FencedOff` if a higher fence has changed any block of the range, `BrokenSeam` if
+        the stored block before or after it is on a different branch, and `ValueError` for an
+        invalid batch (see `admission`). Nothing is written then.
 
-        Tables that the batch does not bring stay where the block's hash stays, and with them the
-        counts of their rows, if the batch does not know these; where the hash changes, they go.
+        Where a block's hash stays the same, rows of tables that the batch does not contain stay,
+        and so do their counts unless the batch has them. Where the hash changes, they are deleted.
         """
 
     async def retract(self, chain_id: int, span: Span, fence: int) -> None:
-        """Removes the range from all datasets; `FencedOff` if a higher fence has touched it.
+        """Removes the range from all datasets; `FencedOff` if a higher fence has changed it.
 
-        Rows go even if no record knows of them.
+        Rows without a record are removed too.
         """
 
     async def stored(self, chain_id: int, span: Span | None = None) -> list[Stored]:
-        """What is stored (of a span, cut to it), by dataset in the order of the tables, ascending.
+        """Returns the stored ranges, ascending, by dataset in the order of the tables.
 
-        Cutting a range computes the digest of what is left from the rows that are there.
+        With a span, ranges are cut to it. The digest of a cut range is computed from its rows.
         """
 
     async def records(self, chain_id: int, span: Span) -> list[Stored]:
-        """The records that overlap a span, in the order of `stored`, whole: no rows are read."""
+        """Returns the whole records that overlap a span, without reading rows."""
 
     async def endorse(
         self,
@@ -145,64 +144,65 @@ class Sink(Protocol):
         unproven: frozenset[str],
         fence: int,
     ) -> None:
-        """Adds to the proofs of ranges that were checked again; their rows and fences stay.
+        """Adds proofs to ranges that were checked again; their rows and fences stay the same.
 
-        `seen` is what `stored` returned for one span, of all datasets that were looked at. Raises
-        `FencedOff` if a higher fence has touched the blocks from the first to the last that were
-        seen, or if these datasets hold anything else there by now; then nothing changes. A check
-        that held once stays proven.
+        `seen` is what `stored` returned for one span, for all datasets that were examined. Raises
+        `FencedOff` and changes nothing if a higher fence has changed any block between the first
+        and the last one seen, or if these datasets hold something else there now. A check that was
+        proven once stays proven.
         """
 
     async def chains(self) -> list[int]:
-        """The ids of the chains of which anything is stored or requested."""
+        """Returns the ids of the chains that have stored or requested blocks."""
 
     async def request(self, chain_id: int, wanted: Request) -> None:
-        """Remembers, durably, that these blocks are wanted; repeating it changes nothing.
+        """Records durably that these blocks are wanted; repeating a request changes nothing.
 
-        A request that could never be met (an impossible span, an unknown table) is a `ValueError`.
+        Raises `ValueError` for a request that cannot be fulfilled (invalid span, unknown table).
         """
 
     async def requests(self, chain_id: int) -> list[Request]:
-        """What was requested, ascending.
+        """Returns the requests, ascending.
 
-        Overlapping or touching requests of the same datasets, checks and anchors are one.
+        Overlapping or touching requests with the same datasets, checks and anchors are merged.
         """
 
     async def withdraw(self, chain_id: int, span: Span) -> None:
-        """Forgets what was requested of a span: no block and no anchor in it is wanted any more.
+        """Removes the blocks and anchors of a span from the requests.
 
-        Requests that reach beyond the span are cut.
+        The parts of requests outside the span stay.
         """
 
     async def read(
         self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
     ) -> pa.Table:
-        """The rows of a span as they are there, in the order of the table's key.
+        """Returns the stored rows of a span, ordered by the table's key.
 
-        Raises `Damaged` if some of them cannot be read; so do `counts`, and `stored` where it cuts.
+        Raises `Damaged` if some of them cannot be read. So do `counts`, and `stored` when it cuts a
+        range.
         """
 
     async def counts(self, table: Table, chain_id: int, span: Span) -> pa.Table:
-        """How many `rows` each `block_number` of a span has, ascending; those that have any."""
+        """Returns the number of `rows` of each `block_number` in a span that has any, ascending."""
 
     async def damage(self, chain_id: int, span: Span | None = None) -> list[Damage]:
-        """Files of a span that are missing, cut off or of another kind, found without reading rows.
+        """Returns files of a span that are missing, truncated or invalid, without reading rows.
 
-        Only a folder can have any. To replace such a file, write or retract all of its span.
+        Only sinks in a folder have any. To replace such a file, write or retract its whole span.
         """
 
     async def strays(self) -> list[str]:
-        """Data files that are not part of the sink although they lie in it, by relative name.
+        """Returns the relative names of data files in the sink's folder that are not part of it.
 
-        Only a folder can have any: files that a crash left behind, or that an older manifest does
-        not know because it was restored.
+        Only sinks in a folder have any: files left over from a crash, or files that are newer than
+        a manifest that was restored.
         """
 
     async def highest_fence(self) -> int:
-        """The highest fence that has touched anything here; 0 if none has."""
+        """Returns the highest fence of any write or retraction; 0 if there was none."""
 
     async def finish(self) -> None:
-        """Makes what was loaded ready to be queried (indexes, say); harmless to repeat."""
+        """Prepares the rows for queries, for example by building indexes. Idempotent."""
 
     async def close(self) -> None: ...
 
@@ -212,13 +212,14 @@ class Sink(Protocol):
 
 @runtime_checkable
 class JoiningSink(Sink, Protocol):
-    """A sink that can also write in a transaction which somebody has open on its database."""
+    """A sink that can also write within a transaction that the caller has open on its database."""
 
     async def is_reached_by(self, connection: Any) -> bool:
-        """Whether a connection that is in a transaction leads to this very sink."""
+        """Whether a connection, which is in a transaction, leads to the database of this sink."""
 
     async def write_within(self, connection: Any, batch: Batch, fence: int) -> list[Stored]:
-        """As `write`, on that connection: durable when its transaction is. The batch's records.
+        """Like `write`, but durable when the connection's transaction is. Returns the new records.
 
-        After an error, the transaction is of no more use. A lost connection is theirs to tell of.
+        After an error, the transaction can only be rolled back. Errors of a lost connection are not
+        translated: the caller owns the connection.
         """

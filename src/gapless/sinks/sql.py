@@ -1,11 +1,11 @@
-"""The contract of a sink, kept by a database: written once, over a transaction.
+"""The contract of a sink, implemented once for all databases on top of a transaction.
 
-Each function runs in a transaction that nobody interleaves with who writes or retracts blocks of
-the range, or next to it. PostgreSQL awaits the answers; SQLite and DuckDB answer at once, so that a
-whole transaction runs in one step on their thread.
+Each function runs in a transaction that excludes all others that write or retract blocks of the
+range or next to it. PostgreSQL really awaits; SQLite and DuckDB never suspend, so a whole
+transaction runs in one step on their thread.
 
-The records say what is there. Where they know of no blocks, a write looks nothing up and deletes
-nothing: a load of new blocks is inserts alone. A retraction deletes whatever is there.
+The records say what is stored. Where no blocks are recorded, a write reads and deletes nothing, so
+loading new blocks needs only inserts. A retraction deletes all rows, whether recorded or not.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from gapless.core.remedies import RepairBlocks
 from gapless.schema import Schema, Table
 from gapless.schema.digest import MODULUS, digest
 from gapless.sinks import records, requests
-from gapless.sinks.records import Known, Retracted
-from gapless.sinks.revision import compared, revised
+from gapless.sinks.records import RangeRecords, Retracted
+from gapless.sinks.revision import compared_columns, revised
 from gapless.sinks.sink import Batch, Request, Stored
 
 DigestOf = Callable[[Table, pa.Table], int]
 
-_BLOCKS_AT_ONCE = 500  # when a range is measured anew
+_BLOCKS_AT_ONCE = 500  # when the rows of a range are counted and digested again
 
 
 @contextmanager
-def naming_damage(table: Table, span: Span) -> Iterator[None]:
-    """Tells of values that are not what their column holds, such as a hash of 31 bytes."""
+def report_damage(table: Table, span: Span) -> Iterator[None]:
+    """Raises `Damaged` for values that do not fit their column, such as a hash of 31 bytes."""
     try:
         yield
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
@@ -48,41 +48,41 @@ def naming_damage(table: Table, span: Span) -> Iterator[None]:
 
 
 class Transaction(Protocol):
-    """What a sink asks of the transaction that it is in."""
+    """The operations that a sink needs from its current transaction."""
 
     schema: Schema
 
-    async def known(self, chain_id: int, span: Span) -> Known:
-        """The records that overlap a range."""
+    async def known(self, chain_id: int, span: Span) -> RangeRecords:
+        """Returns the records that overlap a range."""
 
     async def remember(
         self,
         chain_id: int,
-        known: Known,
+        known: RangeRecords,
         stored: Iterable[Stored],
         retracted: Iterable[Retracted],
     ) -> None:
-        """Puts these records in the place of the known ones."""
+        """Replaces the known records with these."""
 
     async def create(self, names: Collection[str]) -> None:
-        """Creates the tables of these names that are not there."""
+        """Creates those of the named tables that do not exist."""
 
     async def insert(self, table: Table, rows: pa.Table) -> None:
-        """Inserts rows of blocks that the table has none of."""
+        """Inserts rows of blocks that have no rows in the table."""
 
     async def delete(self, table: Table, chain_id: int, span: Span) -> None:
-        """Deletes the rows of a span, if there is such a table; keys may hang until the end."""
+        """Deletes the rows of a span if the table exists. Defers foreign keys to the commit."""
 
     async def read(
         self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
     ) -> pa.Table:
-        """The rows of a span in the order of the key; none if there is no such table."""
+        """Returns the rows of a span in key order; none if the table does not exist."""
 
     async def requests(self, chain_id: int) -> list[Request]:
-        """What was requested, in order."""
+        """Returns the requests in order."""
 
     async def replace_requests(self, chain_id: int, wanted: Iterable[Request]) -> None:
-        """Puts these requests in the place of all that the chain has."""
+        """Replaces all requests of the chain."""
 
 
 async def write(
@@ -91,57 +91,59 @@ async def write(
     fence: int,
     digest_of: DigestOf = digest,
 ) -> list[Stored]:
-    """Replaces the range of a batch that was admitted; see `Sink.write`. Returns its records.
+    """Replaces the range of an admitted batch; see `Sink.write`. Returns the new records.
 
-    `digest_of` may know the digest of rows that were just inserted.
+    `digest_of` returns the digest of rows that were just inserted.
     """
     chain_id, span = batch.chain_id, batch.span
-    known = await tx.known(chain_id, _touching(span))
+    known = await tx.known(chain_id, _with_neighbours(span))
     anchor = tx.schema.anchor_of(batch.tables)
     records.refuse_older(known, span, fence, batch.tables, tx.schema)
     records.refuse_broken(
         batch,
         anchor,
-        await _beside(tx, anchor, chain_id, known, span.first - 1, anchor.links.hash),
-        await _beside(tx, anchor, chain_id, known, span.last + 1, anchor.links.parent),
+        await _neighbour_hash(tx, anchor, chain_id, known, span.first - 1, anchor.links.hash),
+        await _neighbour_hash(tx, anchor, chain_id, known, span.last + 1, anchor.links.parent),
     )
-    there = _stored(known, anchor.name) & RangeSet.of(span)
-    found = await tx.read(anchor, chain_id, span, compared(anchor)) if there else None
+    overlapping = _stored(known, anchor.name) & RangeSet.of(span)
+    found = await tx.read(anchor, chain_id, span, compared_columns(anchor)) if overlapping else None
     revision = revised(batch, found, tx.schema)
     await tx.create(batch.tables)
-    kept = await _drop(tx, chain_id, known, revision.dropped)
+    surviving = await _drop(tx, chain_id, known, revision.dropped)
     written = []
     for name in sorted(batch.tables, key=tx.schema.order):  # parents first
         rows = revision.rows(batch, name)
         await tx.insert(tx.schema[name], rows)
         written.append(records.written(batch, tx.schema[name], rows, fence, digest_of))
     retracted = records.retractions(known, span, None)
-    await tx.remember(chain_id, known, records.merged([*kept, *written], tx.schema), retracted)
+    await tx.remember(chain_id, known, records.merged([*surviving, *written], tx.schema), retracted)
     return written
 
 
 async def retract(tx: Transaction, chain_id: int, span: Span, fence: int) -> None:
     """Removes a range from all tables; see `Sink.retract`."""
-    known = await tx.known(chain_id, _touching(span))
+    known = await tx.known(chain_id, _with_neighbours(span))
     records.refuse_older(known, span, fence, known.anchors(tx.schema), tx.schema)
     dropped = dict.fromkeys(tx.schema, RangeSet.of(span))
-    kept = await _left(tx, chain_id, known.stored, dropped)
-    for each in reversed(tx.schema.tables):  # also rows that no record knows: they are in the way
+    surviving = await _surviving(tx, chain_id, known.stored, dropped)
+    for each in reversed(
+        tx.schema.tables
+    ):  # unrecorded rows too: they would collide with later writes
         await tx.delete(each, chain_id, span)
     retracted = records.retractions(known, span, fence)
-    await tx.remember(chain_id, known, records.merged(kept, tx.schema), retracted)
+    await tx.remember(chain_id, known, records.merged(surviving, tx.schema), retracted)
 
 
 async def stored(tx: Transaction, chain_id: int, span: Span | None) -> list[Stored]:
-    """What is stored of a span, cut to it; see `Sink.stored`."""
+    """Returns the stored ranges, cut to a span; see `Sink.stored`."""
     known = await tx.known(chain_id, span or Span(0, HIGHEST))
     outside = RangeSet() if span is None else RangeSet.of((0, HIGHEST)) - RangeSet.of(span)
     dropped = dict.fromkeys(tx.schema, outside)
-    return records.merged(await _left(tx, chain_id, known.stored, dropped), tx.schema)
+    return records.merged(await _surviving(tx, chain_id, known.stored, dropped), tx.schema)
 
 
 async def whole_records(tx: Transaction, chain_id: int, span: Span) -> list[Stored]:
-    """The records that overlap a span; see `Sink.records`."""
+    """Returns the records that overlap a span; see `Sink.records`."""
     return records.merged((await tx.known(chain_id, span)).stored, tx.schema)
 
 
@@ -153,28 +155,28 @@ async def endorse(
     unproven: frozenset[str],
     fence: int,
 ) -> None:
-    """Adds to the proofs of records that are still as they were seen; see `Sink.endorse`."""
+    """Adds proofs to records that have not changed since they were seen; see `Sink.endorse`."""
     span, names = records.hull(seen), {it.dataset for it in seen}
-    known = await tx.known(chain_id, _touching(span))
+    known = await tx.known(chain_id, _with_neighbours(span))
     records.refuse_older(known, span, fence, names, tx.schema)
     inside, outside = RangeSet.of(span), RangeSet.of((0, HIGHEST)) - RangeSet.of(span)
-    found = await _left(tx, chain_id, known.of(names), dict.fromkeys(names, outside))
+    found = await _surviving(tx, chain_id, known.of(names), dict.fromkeys(names, outside))
     records.refuse_changed(found, seen, tx.schema)
-    others = await _left(tx, chain_id, known.stored, dict.fromkeys(names, inside))
+    others = await _surviving(tx, chain_id, known.stored, dict.fromkeys(names, inside))
     better = records.endorsed(found, proven, unproven)
     merged = records.merged([*others, *better], tx.schema)
     await tx.remember(chain_id, known, merged, known.retracted)
 
 
 async def request(tx: Transaction, chain_id: int, wanted: Request) -> None:
-    """Remembers a request; see `Sink.request`. Nobody else may change requests meanwhile."""
+    """Stores a request; see `Sink.request`. Requires exclusive access to the requests."""
     requests.admit(wanted, tx.schema)
     before = await tx.requests(chain_id)
     await _replace_requests(tx, chain_id, before, requests.merged([*before, wanted]))
 
 
 async def withdraw(tx: Transaction, chain_id: int, span: Span) -> None:
-    """Forgets what was requested of a span; see `Sink.withdraw`."""
+    """Removes a span from the requests; see `Sink.withdraw`."""
     before = await tx.requests(chain_id)
     await _replace_requests(tx, chain_id, before, requests.without(before, span))
 
@@ -186,34 +188,34 @@ async def _replace_requests(
         await tx.replace_requests(chain_id, after)
 
 
-def _touching(span: Span) -> Span:
+def _with_neighbours(span: Span) -> Span:
     return Span(max(span.first - 1, 0), min(span.last + 1, HIGHEST))
 
 
-def _stored(known: Known, dataset: str) -> RangeSet:
+def _stored(known: RangeRecords, dataset: str) -> RangeSet:
     return RangeSet(each.span for each in known.stored if each.dataset == dataset)
 
 
 async def _drop(
-    tx: Transaction, chain_id: int, known: Known, dropped: records.Dropped
+    tx: Transaction, chain_id: int, known: RangeRecords, dropped: records.Dropped
 ) -> list[Stored]:
-    """Deletes what is dropped; the records of what is left."""
-    kept = await _left(tx, chain_id, known.stored, dropped)
+    """Deletes the dropped rows. Returns the records of the remaining ones."""
+    surviving = await _surviving(tx, chain_id, known.stored, dropped)
     for each in reversed(tx.schema.tables):
         for span in (dropped.get(each.name, RangeSet()) & _stored(known, each.name)).spans:
             await tx.delete(each, chain_id, span)
-    return kept
+    return surviving
 
 
-async def _left(
+async def _surviving(
     tx: Transaction, chain_id: int, stored: Iterable[Stored], dropped: records.Dropped
 ) -> list[Stored]:
-    whole, parts = records.kept(stored, dropped)
+    whole, parts = records.surviving(stored, dropped)
     return [*whole, *[await _cut(tx, chain_id, record, span) for record, span in parts]]
 
 
 async def _cut(tx: Transaction, chain_id: int, record: Stored, span: Span) -> Stored:
-    """The record of a part of what it was for, measured by the rows that are there."""
+    """Returns the record of a part of a range, computed from the stored rows."""
     count = total = 0
     table = tx.schema[record.dataset]
     links = table.anchor.links
@@ -231,10 +233,10 @@ async def _cut(tx: Transaction, chain_id: int, record: Stored, span: Span) -> St
     )
 
 
-async def _beside(
-    tx: Transaction, anchor: Table, chain_id: int, known: Known, height: int, column: str
+async def _neighbour_hash(
+    tx: Transaction, anchor: Table, chain_id: int, known: RangeRecords, height: int, column: str
 ) -> bytes | None:
-    """A hash of the stored block beside a range: mostly its record has it."""
+    """Returns a hash of the stored block next to a range, from its record if possible."""
     for each in known.stored:
         if each.dataset == anchor.name and each.span.first <= height <= each.span.last:
             if column == anchor.links.hash and height == each.span.last:

@@ -1,4 +1,4 @@
-"""A sink whose library blocks: all of it happens on one thread of its own."""
+"""Sinks on top of a blocking library: every call runs on the sink's own thread."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class ThreadedSink(ABC):
-    """The contract, each part of it as a plain method that runs on the thread."""
+    """Implements the contract with plain methods that run on the thread."""
 
     batch_blocks: int | None = None
     grid: int | None = None
@@ -34,7 +34,7 @@ class ThreadedSink(ABC):
 
     @classmethod
     async def _opened(cls, kind: str, make: Callable[[SerialThread], Self], system: System) -> Self:
-        """The sink that `make` returns, which runs on the thread as well."""
+        """Returns the sink that `make` creates on the thread."""
         thread = system.serial_thread(f"gapless-{kind}-sink")
         try:
             return await thread.run(make, thread)
@@ -98,7 +98,7 @@ class ThreadedSink(ABC):
         await self._change(self._finish)
 
     async def close(self) -> None:
-        with self._telling():
+        with self._translate_errors():
             await self._thread.run(self._close)
         self._thread.end()
 
@@ -113,12 +113,12 @@ class ThreadedSink(ABC):
         return await self._run(function, *arguments, **named)
 
     async def _run(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-        with self._telling():
+        with self._translate_errors():
             return await self._thread.run(function, *arguments, **named)
 
     @abstractmethod
-    def _telling(self) -> AbstractContextManager[None]:
-        """What the library complains of, as the error of a sink."""
+    def _translate_errors(self) -> AbstractContextManager[None]:
+        """Raises errors of the library as `SinkError`."""
 
     @abstractmethod
     def _write(self, batch: Batch, fence: int) -> None: ...

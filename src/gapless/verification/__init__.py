@@ -1,9 +1,10 @@
-"""Is what is stored whole? Asked of the stored rows themselves, without a ledger and without trust.
+"""Verifies that stored rows are complete, from the rows alone: without a ledger, without trust.
 
-`expected` says what should be there; `check` looks through a range of a sink and makes a `report`;
-`windows` holds what is found within some blocks against each other; `deep` reads and proves every
-row again; `anchored` tells of which chain they are; `against` compares with a node. Only the
-contract of a sink is used, and rows pass through in windows: memory does not grow with the range.
+`expected` says what should be stored; `check` examines a range of a sink and makes a `report`;
+`windows` compares the rows of some blocks with each other; `deep` reads every row and proves it
+again; `anchored` finds the blocks known to be on the right chain; `against` compares with a node.
+Only the contract of a sink is used, and rows are read in windows: memory does not grow with the
+range.
 """
 
 from gapless.verification.against import compare

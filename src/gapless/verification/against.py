@@ -1,4 +1,4 @@
-"""Stored blocks beside those of a node: the one thing that the rows themselves cannot tell."""
+"""Comparison of stored blocks with a node's, which the rows alone cannot replace."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HashOf = Callable[[int], Awaitable[bytes]]
 
 
 def sampled(heights: RangeSet, count: int, chance: Random) -> list[int]:
-    """Both ends and some heights between, ascending; blocks are linked, so any will tell."""
+    """Returns both ends and random heights between them, ascending."""
     size = len(heights)
     if size <= count:
         return list(heights)
@@ -25,7 +25,7 @@ def sampled(heights: RangeSet, count: int, chance: Random) -> list[int]:
 async def compare(
     sink: Sink, anchor: Table, chain_id: int, heights: Sequence[int], hash_of: HashOf
 ) -> list[Finding]:
-    """The stored blocks among these that have another hash there."""
+    """Returns a finding for each stored block whose hash differs from the node's."""
     findings, column = [], anchor.links.hash
     for height in heights:
         rows = await sink.read(anchor, chain_id, Span(height, height), [column])

@@ -1,7 +1,7 @@
-"""Which stored blocks are known to be of the right chain.
+"""Finds the stored blocks that are known to be on the right chain.
 
-A block names its parent by hash. So if the hash of one block is known from elsewhere, every block
-that is linked up to it is of the same chain: nobody can build other blocks below it.
+A block names its parent by hash. So if the hash of one block is known independently, every block
+that is linked up to it is on the same chain: different blocks below it cannot be forged.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gapless.verification.report import Anchored, Finding
 async def contradictions(
     sink: Sink, table: Table, chain_id: int, known: Mapping[int, bytes], stored: RangeSet
 ) -> list[Finding]:
-    """Stored blocks that have another hash than is known at their height."""
+    """Returns a finding for each stored block whose hash differs from the known one."""
     findings, column = [], table.links.hash
     for height in sorted(height for height in known if height in stored):
         rows = await sink.read(table, chain_id, Span(height, height), [column])

@@ -1,11 +1,11 @@
-"""A range of a sink, looked through from end to end.
+"""Verifies a range of a sink from end to end.
 
-Complete means: every height that was asked for is recorded, in every table that it was asked for;
-every recorded row is there, once; every block links to the one before; and every table has as many
+Complete means: every requested height is recorded in every requested table; every recorded row is
+stored once; every block links to the one before; and every table has as many
 rows as the blocks promise. Deep means that every row is read, and proven again (see `deep`).
 
-A sink may be written to meanwhile, so rows can be newer than the records they are held against.
-What is found where records have changed is looked at again.
+The sink may be written to at the same time, so rows can be newer than the records that they are
+compared with. Findings where records have changed are checked again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gapless.core.ranges import RangeSet, Span
 from gapless.schema import Table
 from gapless.sinks import Request, Sink, Stored
 from gapless.verification.anchored import anchored, contradictions
-from gapless.verification.deep import DeepLook, Progress
+from gapless.verification.deep import DeepCheck, Progress
 from gapless.verification.edges import Edges, record_findings
 from gapless.verification.expected import expected, extent
 from gapless.verification.report import Coverage, Finding, Report, Reproven, joined
@@ -42,13 +42,13 @@ from gapless.verification.windows import (
     runs,
 )
 
-_WINDOW = 5000  # blocks of which a few numbers are looked at
-_LOOKS = 4  # at heights that keep changing
+_WINDOW = 5000  # blocks whose links and row counts are read at once
+_ATTEMPTS = 4  # for heights that keep changing
 
 
 @dataclass(frozen=True)
 class Verification:
-    """What to look at, and what is known beforehand."""
+    """What to verify, and the hashes that are already known."""
 
     sink: Sink
     chain_id: int
@@ -58,10 +58,10 @@ class Verification:
     progress: Progress = lambda _: None
 
     async def report(self, span: Span | None = None) -> Report | None:
-        """What is wrong with a range, or with all that was asked for; None: that is nothing."""
-        return await self._report(span, _LOOKS)
+        """Verifies a range, or everything requested; None if nothing is stored or requested."""
+        return await self._report(span, _ATTEMPTS)
 
-    async def _report(self, span: Span | None, looks: int) -> Report | None:
+    async def _report(self, span: Span | None, attempts: int) -> Report | None:
         sink, chain_id, anchor = self.sink, self.chain_id, self._anchor
         records = await sink.stored(chain_id)
         requests = await sink.requests(chain_id)
@@ -82,8 +82,8 @@ class Verification:
         here = [it for it in records if it.span.overlap(whole)]
         findings += record_findings(anchor, here, covered)
         rows: Counter[str] = Counter()
-        looking = self._shallow(whole, records, {**covered}, broken, rows)
-        findings += [it async for it in looking]
+        found = self._shallow(whole, records, {**covered}, broken, rows)
+        findings += [it async for it in found]
         elsewhere = RangeSet.of(span or Span(0, HIGHEST)) - _heights(records)
         findings += [it async for it in self._strays_in(elsewhere)]
         if span is None:
@@ -91,13 +91,15 @@ class Verification:
         reproven: Reproven | None = None
         if self.deep:
             tables, proofs = self._family.tables, self._family.rows
-            look = DeepLook(sink, chain_id, self.network, tables, proofs, self.progress, broken)
-            reproven = await look.look(whole, records)
-            findings += look.findings
+            deep_check = DeepCheck(
+                sink, chain_id, self.network, tables, proofs, self.progress, broken
+            )
+            reproven = await deep_check.run(whole, records)
+            findings += deep_check.findings
         findings += await contradictions(
             sink, anchor, chain_id, self.anchors, covered[anchor.name] - broken[anchor.name]
         )
-        findings = await self._settled(findings, records, looks)
+        findings = await self._settled(findings, records, attempts)
         coverage = tuple(_coverage(records, whole, wanted, rows))
         return Report(
             chain_id,
@@ -110,16 +112,16 @@ class Verification:
         )
 
     async def _settled(
-        self, findings: list[Finding], records: Sequence[Stored], looks: int
+        self, findings: list[Finding], records: Sequence[Stored], attempts: int
     ) -> list[Finding]:
-        """The findings, without those that somebody's write meanwhile explains."""
-        if not findings or looks <= 1:
+        """Returns the findings without those that a concurrent write explains."""
+        if not findings or attempts <= 1:
             return findings
         changed = RangeSet(it.span for it in {*records} ^ {*await self.sink.stored(self.chain_id)})
-        doubtful = [it for it in joined(findings) if _beside(it.span) & changed]
-        found = [it for it in findings if not _beside(it.span) & changed]
+        doubtful = [it for it in joined(findings) if _with_block_before(it.span) & changed]
+        found = [it for it in findings if not _with_block_before(it.span) & changed]
         for each in doubtful:
-            again = await self._report(_beside(each.span).spans[0], looks - 1)
+            again = await self._report(_with_block_before(each.span).spans[0], attempts - 1)
             found += again.findings if again else ()
         return found
 
@@ -131,7 +133,7 @@ class Verification:
         broken: Mapping[str, RangeSet],
         rows: Counter[str],
     ) -> AsyncIterator[Finding]:
-        """What is wrong by heights, hashes and numbers of rows; these are counted on the way."""
+        """Checks heights, hashes and row counts. Adds the number of rows to `rows`."""
         before, anchor = None, self._anchor
         sound = [it for it in records if not RangeSet.of(it.span) & broken[it.dataset]]
         tallies = {
@@ -141,7 +143,7 @@ class Verification:
         wrong: set[str] = set()
         recorded = _heights(records) & RangeSet.of(whole)
         pending = deque(
-            window for span in recorded.spans for window in _windows(span, broken.values())
+            window for span in recorded.spans for window in _pieces(span, broken.values())
         )
         while pending:
             window = pending.popleft()
@@ -155,7 +157,7 @@ class Verification:
                     if window.size > 1:
                         pending.extendleft(reversed(halves(window)))
                         continue
-                    span = _recorded_with(window, anchor, records)
+                    span = _record_span(window, anchor, records)
                     findings.append(Finding("damaged", anchor.name, span, str(error)))
             if blocks is not None:
                 rows[anchor.name] += blocks.num_rows
@@ -185,7 +187,7 @@ class Verification:
                 yield finding
 
     async def _strays_in(self, unrecorded: RangeSet) -> AsyncIterator[Finding]:
-        """Rows where no record knows of any."""
+        """Yields rows at heights that have no record."""
         for outside in unrecorded.spans:
             for each in self._family.tables:
                 counts = await self.sink.counts(each, self.chain_id, outside)
@@ -196,7 +198,7 @@ class Verification:
     def _not_proven(
         self, records: Sequence[Stored], requests: Sequence[Request], whole: Span
     ) -> dict[str, RangeSet]:
-        """Where which check is lacking that the default level makes, or that was asked for."""
+        """Returns, by check, the heights that lack one of the default level or a requested one."""
         blocks = [
             it for it in records if it.dataset == self._anchor.name and it.span.overlap(whole)
         ]
@@ -222,11 +224,11 @@ class Verification:
         """The stored heights, by the tables that hold rows of them."""
         found = {frozenset({self._anchor.name}): stored}
         for name in self._anchor.counts:
-            there = _heights([it for it in records if it.dataset == name])
+            held = _heights([it for it in records if it.dataset == name])
             parts = [
                 part
                 for names, heights in found.items()
-                for part in ((names | {name}, heights & there), (names, heights - there))
+                for part in ((names | {name}, heights & held), (names, heights - held))
             ]
             found = {names: heights for names, heights in parts if heights}
         return found
@@ -244,14 +246,14 @@ class Verification:
         return {table.name: table for table in self._family.tables}
 
 
-def _recorded_with(block: Span, anchor: Table, records: Sequence[Stored]) -> Span:
+def _record_span(block: Span, anchor: Table, records: Sequence[Stored]) -> Span:
     """The range that was written together with a block."""
     found = (it.span for it in records if it.dataset == anchor.name and it.span.overlap(block))
     return next(found, block)
 
 
-def _windows(whole: Span, broken: Iterable[RangeSet]) -> Iterator[Span]:
-    """Pieces of a range, none of which is only in part broken, for any table."""
+def _pieces(whole: Span, broken: Iterable[RangeSet]) -> Iterator[Span]:
+    """Splits a range so that each piece is either fully or not at all broken, for each table."""
     spans = [span for each in broken for span in (each & RangeSet.of(whole)).spans]
     edges = {it.first for it in spans} | {it.last + 1 for it in spans}
     inner = sorted(edge for edge in edges if whole.first < edge <= whole.last)
@@ -259,7 +261,7 @@ def _windows(whole: Span, broken: Iterable[RangeSet]) -> Iterator[Span]:
         yield from Span(first, end - 1).windows(_WINDOW)
 
 
-def _beside(span: Span) -> RangeSet:
+def _with_block_before(span: Span) -> RangeSet:
     """A finding's heights, and the one before, to which the first is linked."""
     return RangeSet.of((max(span.first - 1, 0), span.last))
 
@@ -267,7 +269,7 @@ def _beside(span: Span) -> RangeSet:
 def _coverage(
     records: Sequence[Stored], whole: Span, wanted: Mapping[str, RangeSet], rows: Counter[str]
 ) -> Iterator[Coverage]:
-    """What there is of each table, of what there should be."""
+    """Yields what is stored and what is wanted of each table."""
     for dataset, heights in wanted.items():
         here = [it for it in records if it.dataset == dataset and it.span.overlap(whole)]
         stored = _heights(here) & RangeSet.of(whole)

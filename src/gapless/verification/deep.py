@@ -1,8 +1,8 @@
-"""Every row of a range, read once: is it as it was written, and does it prove what its record says?
+"""Reads every row of a range once: is it unchanged, and does it prove what its record claims?
 
-Digests tell whether rows changed since they were written. But digests are only records, and whoever
-changes rows can change records too. So whatever the chain commits to is computed again from the
-rows themselves: header hashes, roots, and all columns that follow from others.
+Digests show whether rows have changed since they were written. But whoever changes rows can change
+the recorded digests too. So everything that the chain commits to is computed again from the rows:
+header hashes, roots, and all columns that derive from others.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from gapless.sinks.admission import ascending
 from gapless.verification.report import Finding, Reproven
 from gapless.verification.windows import halves, numbers
 
-_WINDOW = 250  # blocks that are read at once, unless the sink keeps more together
+_WINDOW = 250  # blocks that are read at once, unless the grid of the sink is larger
 _PROOF_WINDOW = 50  # blocks that are restored at once
 
 Progress = Callable[[int], None]  # how many more rows have been read
 
 
 @dataclass
-class DeepLook:
+class DeepCheck:
     """Reads the records of a range to the last row."""
 
     sink: Sink
@@ -51,12 +51,12 @@ class DeepLook:
     _proven: dict[str, RangeSet] = field(default_factory=dict)
     _claimed: dict[str, RangeSet] = field(default_factory=dict)
 
-    async def look(self, whole: Span, records: Sequence[Stored]) -> Reproven:
-        """Looks at all records that reach into a range, and at all of each of them."""
+    async def run(self, whole: Span, records: Sequence[Stored]) -> Reproven:
+        """Checks all records that overlap a range, each of them completely."""
         wanted = [it for it in records if it.span.overlap(whole)]
-        for part, of_part in _parts(wanted, [*self._named]):
+        for part, of_part in _parts(wanted, [*self._by_name]):
             for window in part.windows(self.sink.grid or _WINDOW):
-                await self._look_at(window, of_part)
+                await self._check_window(window, of_part)
         for record in wanted:
             if record not in self._broken and self._digests[record] % MODULUS != record.digest:
                 words = "other rows than those that were written"
@@ -68,26 +68,26 @@ class DeepLook:
         }
         return Reproven(dict(sorted(self._proven.items())), not_again)
 
-    async def _look_at(self, window: Span, records: Mapping[str, Stored]) -> None:
+    async def _check_window(self, window: Span, records: Mapping[str, Stored]) -> None:
         tables: dict[str, pa.Table] = {}
         disordered: set[int] = set()
         found = await self._read(window, records)
         if found is None:
             for half in halves(window):
-                await self._look_at(half, records)
+                await self._check_window(half, records)
             return
         for name, rows in found.items():
             record = records[name]
             self.progress(rows.num_rows)
-            self._digests[record] += digest(self._named[name], rows)
-            for height in (wrong := _disordered(self._named[name], rows)):
+            self._digests[record] += digest(self._by_name[name], rows)
+            for height in (wrong := _disordered(self._by_name[name], rows)):
                 words = "a key is there more than once, or rows are out of order"
                 self.findings.append(Finding("duplicate", name, Span(height, height), words))
             disordered |= wrong
             tables[name] = rows
         if disordered:
             tables = {
-                it: _without(self._named[it], rows, disordered) for it, rows in tables.items()
+                it: _without(self._by_name[it], rows, disordered) for it, rows in tables.items()
             }
         if self._anchor in tables:
             for part in window.windows(_PROOF_WINDOW):
@@ -96,19 +96,19 @@ class DeepLook:
     async def _read(
         self, window: Span, records: Mapping[str, Stored]
     ) -> dict[str, pa.Table] | None:
-        """The rows of a window, without tables that cannot be read; None: look at less."""
+        """The rows of a window, without tables that cannot be read; None: retry with halves."""
         found: dict[str, pa.Table] = {}
         for name, record in records.items():
             try:
-                found[name] = await self.sink.read(self._named[name], self.chain_id, window)
+                found[name] = await self.sink.read(self._by_name[name], self.chain_id, window)
             except Damaged as error:
                 if not RangeSet.of(window) - self.broken.get(name, RangeSet()):
-                    self._broken.add(record)  # it is told of by name already
+                    self._broken.add(record)  # already reported
                 elif window.size > 1:
                     return None
                 else:
                     self._broken.add(record)
-                    # Without this block, nobody can tell whether the rest is as it was written.
+                    # Without this block, the digest of the rest cannot be checked.
                     self.findings.append(Finding("damaged", name, record.span, str(error)))
         return found
 
@@ -122,8 +122,8 @@ class DeepLook:
         found = self.proofs.examine(tables, self.network, self.chain_id, checks)
         flawed = RangeSet.from_members(it.height for it in found.flaws)
         sound = RangeSet.of(part) - flawed
-        lacking = self._due(part, claimed, [*tables]) - found.proof.proven if sound else ()
-        if lacking and part.size > 1:  # look at each block by itself, to say which it is
+        lacking = self._required(part, claimed, [*tables]) - found.proof.proven if sound else ()
+        if lacking and part.size > 1:  # check each block separately, to find which one it is
             for each in part.windows(1):
                 self._prove(each, {it: _cut(rows, each) for it, rows in tables.items()}, records)
             return
@@ -138,14 +138,16 @@ class DeepLook:
         for claim in claimed - {LINK}:
             self._claimed[claim] = self._claimed.get(claim, RangeSet()) | sound
 
-    def _due(self, part: Span, claimed: frozenset[str], datasets: Sequence[str]) -> frozenset[str]:
+    def _required(
+        self, part: Span, claimed: frozenset[str], datasets: Sequence[str]
+    ) -> frozenset[str]:
         """The checks on record that must hold again, because all they need is stored."""
         for height in (part.first, part.last):  # rules change from one era to the next
             claimed = self.network.required(claimed, height)
         return self.proofs.due(claimed, datasets)
 
     @cached_property
-    def _named(self) -> dict[str, Table]:
+    def _by_name(self) -> dict[str, Table]:
         return {table.name: table for table in self.tables}
 
     @property
@@ -184,7 +186,7 @@ def _cut(rows: pa.Table, part: Span) -> pa.Table:
 
 
 def _disordered(table: Table, rows: pa.Table) -> set[int]:
-    """The heights of rows whose key is not above the key of the row before."""
+    """Returns the heights of rows whose key is not greater than the previous row's."""
     if not rows.num_rows:
         return set()
     above = ascending([rows[name].to_numpy() for name in table.key])

@@ -1,6 +1,6 @@
-"""What the records themselves say of blocks: where they begin and end, and how many there are.
+"""Checks the hashes at the ends of records, and their row counts.
 
-A write is held against these when it comes next to a stored range, so they have to be right.
+A write next to a stored range is compared with these hashes, so they must be right.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gapless.verification.windows import numbers
 def record_findings(
     anchor: Table, records: Sequence[Stored], covered: Mapping[str, RangeSet]
 ) -> Iterator[Finding]:
-    """Records that cannot be true, whatever rows there are."""
+    """Yields records that contradict themselves, whatever rows are stored."""
     for it in records:
         if it.dataset == anchor.name and it.rows != it.span.size:
             words = f"{it.rows:,} rows are recorded for {it.span.size:,} blocks"
@@ -43,7 +43,7 @@ class Edges:
             self._lasts[each.span.last].append(each)
 
     def findings(self, blocks: pa.Table) -> Iterator[Finding]:
-        """Records that have other hashes than the blocks at their ends."""
+        """Yields records whose hashes differ from those of the blocks at their ends."""
         places = {height: at for at, height in enumerate(numbers(blocks["block_number"]).tolist())}
         hashes, parents = (one_array(blocks[name]) for name in self._links)
         wrong = [

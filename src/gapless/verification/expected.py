@@ -1,10 +1,9 @@
-"""What a sink should hold: measured against what was asked of it, not against what happens to be
-there.
+"""What a sink should hold, according to its requests and not to what is stored.
 
-A table that stops early looks whole if only its own rows are asked. So each fetch records its
-request in the sink before it writes, and every table is held against the requests that name it.
-Blocks may well go further than the rest: their table is in every request. A sink from before
-requests were recorded is measured by what its tables span.
+A table that ends early looks complete judging by its own rows. So each fetch records its request in
+the sink before it writes, and every table is compared with the requests that name it. Blocks may
+extend further than other tables, because every request includes them. For a sink without recorded
+requests, the expected range is what its tables span.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Files of a sink that nothing lists: whoever reads the folder by pattern reads them too."""
+"""Files of a sink that the manifest does not list. Queries that match a pattern read them too."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NAME = re.compile(r"(?:.*/)?(?P<table>[a-z_]+)/(?P<first>\d+)-(?P<last>\d+)\.")
 
 
 async def stray_files(sink: Sink, whole: Span) -> list[Finding]:
-    """One for each such file; a name that does not tell of which blocks may be of any."""
+    """Returns one finding per file. If its name has no range, the finding covers all blocks."""
     found = []
     for name in await sink.strays():
         parts = _NAME.match(name)

@@ -1,6 +1,6 @@
-"""How many rows the records of a table promise, and how many there are.
+"""Compares the row counts of a table's records with the stored rows.
 
-It matters where blocks promise nothing: their number of logs is not known without receipts.
+This matters for blocks without a count: without receipts, their number of logs is unknown.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Tally:
             self._seen[at] += int(rows[end] - rows[start])
 
     def findings(self, whole: Span) -> Iterator[Finding]:
-        """Records within a range that have another number of rows than was written."""
+        """Yields records within a range whose number of rows differs from what was written."""
         for record, seen in zip(self._records, self._seen, strict=True):
             if record.span.overlap(whole) == record.span and seen != record.rows:
                 words = f"{record.rows:,} rows were written, {seen:,} are there"

@@ -1,4 +1,4 @@
-"""What some consecutive blocks say of each other, and of the rows that belong to them. Pure."""
+"""Compares consecutive blocks with each other and with the rows that belong to them. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Numbers = NDArray[np.int64]
 
 
 def columns(anchor: Table) -> tuple[str, ...]:
-    """The columns of blocks that are looked at: their links, and what they promise."""
+    """Returns the columns of blocks that are read: links and row counts."""
     return ("block_number", *anchor.links, *anchor.counts.values())
 
 
@@ -33,12 +33,12 @@ class Last:
 def blocks_findings(
     anchor: Table, rows: pa.Table, covered: RangeSet, before: Last | None
 ) -> Iterator[Finding]:
-    """Blocks that are lost, there twice, without a record, or not linked."""
+    """Yields blocks that are lost, duplicate, unrecorded or not linked."""
     heights = numbers(rows["block_number"])
-    there = runs(heights)
-    for span in (covered - there).spans:
+    present = runs(heights)
+    for span in (covered - present).spans:
         yield Finding("lost", anchor.name, span, "recorded as stored, but not there")
-    for span in (there - covered).spans:
+    for span in (present - covered).spans:
         yield Finding("stray", anchor.name, span, "there, but not recorded as stored")
     if not len(heights):
         return
@@ -62,7 +62,7 @@ def last_block(anchor: Table, rows: pa.Table) -> Last | None:
 def count_findings(
     anchor: Table, dataset: str, blocks: pa.Table, counts: pa.Table, covered: RangeSet
 ) -> Iterator[Finding]:
-    """Blocks that promise another number of rows than a table has, and rows without a record."""
+    """Yields blocks whose count differs from the rows of a table, and rows without a record."""
     for span in (runs(numbers(counts["block_number"])) - covered).spans:
         yield Finding("stray", dataset, span, "there, but not recorded as stored")
     promised = one_array(blocks[anchor.counts[dataset]])
@@ -83,7 +83,7 @@ def halves(window: Span) -> tuple[Span, Span]:
 
 
 def runs(heights: Numbers) -> RangeSet:
-    """Heights as ranges, in whatever order they come."""
+    """Returns heights, in any order, as ranges."""
     if not len(heights):
         return RangeSet()
     heights = np.unique(heights)

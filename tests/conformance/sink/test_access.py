@@ -56,7 +56,7 @@ async def test_a_reader_may_not_write(target: str) -> None:
             sink.withdraw(CHAIN_ID, Span(0, 9)),
             sink.finish(),
         ):
-            with pytest.raises(SinkUnusable, match="was opened to be read") as error:
+            with pytest.raises(SinkUnusable, match="is open for reading only") as error:
                 await refused
             assert error.value.hint
         await read_all(sink)

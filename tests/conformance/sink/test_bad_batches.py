@@ -36,13 +36,16 @@ def with_a_hole(rows: pa.Table) -> pa.Table:
 
 BAD = {
     "a missing block": (changed("blocks", with_a_hole), "6 rows for 3-9"),
-    "a block twice": (changed("blocks", twice), "out of order, or twice, in block 4"),
-    "a log twice": (changed("logs", twice), "`logs` has a key out of order, or twice"),
-    "a wrong order": (changed("transactions", swapped), "`transactions` has a key out of order"),
-    "another chain": (replace(batch(3, 9), chain_id=1), "rows of another chain than 1"),
+    "a block twice": (changed("blocks", twice), "an unsorted or duplicate key in block 4"),
+    "a log twice": (changed("logs", twice), "`logs` has an unsorted or duplicate key"),
+    "a wrong order": (
+        changed("transactions", swapped),
+        "`transactions` has an unsorted or duplicate key",
+    ),
+    "another chain": (replace(batch(3, 9), chain_id=1), "rows of a chain other than 1"),
     "another chain's logs": (
         changed("logs", lambda rows: with_column(rows, "chain_id", 1)),
-        "`logs` has rows of another chain",
+        "`logs` has rows of a chain other than",
     ),
     "another range": (replace(batch(3, 9), span=Span(4, 9)), "rows outside 4-9"),
     "a longer range": (replace(batch(3, 9), span=Span(3, 10)), "7 rows for 3-10"),
@@ -57,7 +60,7 @@ BAD = {
     ),
     "a lost column": (
         changed("logs", lambda rows: rows.drop_columns(["data"])),
-        "`logs` has other columns",
+        "the columns of `logs` differ",
     ),
 }
 

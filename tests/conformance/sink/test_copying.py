@@ -17,8 +17,8 @@ from gapless.chains.evm.tables import TABLES
 from gapless.schema import F64, Column, Kind, Table
 from gapless.schema.arrow import arrow_schema
 from gapless.schema.postgres import Dialect
-from gapless.sinks.postgres.copying import copied, filled, numerics
-from gapless.sinks.postgres.rows import selected, to_arrow
+from gapless.sinks.postgres.copying import columns_with_values, copy_stream, numerics
+from gapless.sinks.postgres.rows import select_list, to_arrow
 
 EDGES = [0, 1, 9_999, 10_000, 10**8 - 1, 10**8, 2**32 - 1, 2**32, 2**63, 2**64 - 1]
 WIDE = [*EDGES, 2**64, 10**20, 2**128 - 1, 10**76, 10**77, 2**256 - 1]
@@ -64,7 +64,7 @@ async def connection(records_database: str) -> AsyncIterator[asyncpg.Connection]
 
 
 async def _pieces(columns: list[Column], rows: pa.Table) -> AsyncIterator[bytes]:
-    for piece in copied(columns, rows):
+    for piece in copy_stream(columns, rows):
         yield piece
 
 
@@ -81,14 +81,14 @@ async def test_any_row_comes_back_as_it_went(
     names = [it.name for it in table]
     for given_ in (rows, part):
         await connection.execute(f"TRUNCATE {table.name}")
-        columns = filled(table, given_)
+        columns = columns_with_values(table, given_)
         await connection.copy_to_table(
             table.name,
             columns=[it.name for it in columns],
             source=_pieces(columns, given_),
             format="binary",
         )
-        query = f"SELECT {selected(table, names, names)} FROM {table.name} ORDER BY nth"
+        query = f"SELECT {select_list(table, names, names)} FROM {table.name} ORDER BY nth"
         found = to_arrow(table, names, [tuple(row) for row in await connection.fetch(query)])
         assert found.equals(given_.combine_chunks())
 

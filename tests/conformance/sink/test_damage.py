@@ -93,8 +93,8 @@ SEEN = [remove, cut, empty, rename_a_column, retype_a_column]
         (remove, "is missing"),
         (cut, "cannot be read"),
         (empty, "cannot be read"),
-        (rename_a_column, "has other columns"),
-        (retype_a_column, "has other columns"),
+        (rename_a_column, "has columns that do not match"),
+        (retype_a_column, "has columns that do not match"),
         (drop_a_row, "rows instead of"),
     ],
 )

@@ -107,10 +107,10 @@ async def test_the_same_endorsement_again_changes_nothing(sink: Sink) -> None:
 async def test_another_fence_may_not_be_overtaken(sink: Sink) -> None:
     await sink.write(batch(0, 9), 5)
     before = await sink.stored(CHAIN_ID)
-    with pytest.raises(FencedOff, match="touched under fence 5"):
+    with pytest.raises(FencedOff, match="changed under fence 5"):
         await sink.endorse(CHAIN_ID, before, MORE, NOTHING, 4)
     await sink.retract(CHAIN_ID, Span(9, 9), 7)
-    with pytest.raises(FencedOff, match="touched under fence 7"):
+    with pytest.raises(FencedOff, match="changed under fence 7"):
         await sink.endorse(CHAIN_ID, before, MORE, NOTHING, 6)
     assert {it.proven for it in await sink.stored(CHAIN_ID)} == {PROVEN}
 

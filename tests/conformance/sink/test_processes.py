@@ -61,7 +61,7 @@ async def test_processes_that_write_at_once_do_not_harm_each_other(shared_target
         for _ in range(8):
             answers += [process.said() for process in (one, two, three)]
     refused = [answer for answer in answers if answer.startswith("refused")]
-    assert all("were touched under fence" in answer for answer in refused)
+    assert all("were changed under fence" in answer for answer in refused)
     assert len(answers) - len(refused) > len(answers) / 3
     async with await open_sink(shared_target, Access.READ) as sink:
         await examine(sink)

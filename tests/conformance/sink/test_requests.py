@@ -110,9 +110,12 @@ async def test_requests_made_at_once_are_all_remembered(sink: Sink, other: Sink)
         (Request(Span(9, 0), HEADERS), "not a range of blocks"),
         (Request(Span(-1, 5), HEADERS), "not a range of blocks"),
         (Request(Span(0, 2**63), HEADERS), "not a range of blocks"),
-        (Request(Span(0, 5), frozenset()), "a request names tables"),
-        (Request(Span(0, 5), frozenset({"no such table"})), "a request names tables"),
-        (Request(Span(0, 5), HEADERS, frozenset({"two words"})), "a check is a single word"),
+        (Request(Span(0, 5), frozenset()), "a request must name known tables"),
+        (Request(Span(0, 5), frozenset({"no such table"})), "a request must name known tables"),
+        (
+            Request(Span(0, 5), HEADERS, frozenset({"two words"})),
+            "the name of a check must be one word",
+        ),
     ],
 )
 async def test_a_request_that_cannot_be_met_is_refused(

@@ -103,7 +103,7 @@ async def test_a_lower_fence_is_refused(sink: Sink) -> None:
     await sink.write(batch(10, 12, tables=HEADERS), 9)
     await sink.retract(CHAIN_ID, Span(14, 15), 9)
     before = await sink.stored(CHAIN_ID)
-    with pytest.raises(FencedOff, match=r"4-6, 10-12, 14-15 .* fence 9, after fence 8") as refused:
+    with pytest.raises(FencedOff, match=r"4-6, 10-12, 14-15 .* fence 9, newer than 8") as refused:
         await sink.write(batch(0, 16), 8)
     assert refused.value.stored == RangeSet.of((4, 6))
     with pytest.raises(FencedOff) as refused:

@@ -23,10 +23,10 @@ from gapless.chains.evm.tables import BLOCKS, TABLES
 from gapless.schema import F64
 from gapless.schema.ddl import listed
 from gapless.sinks import Request, Stored, requests
-from gapless.sinks.entries import COLUMNS, changes, known_by
 from gapless.sinks.parquet.manifest import CELL, Chain, Entry, Manifest, Wanted, decoded
-from gapless.sinks.postgres.copying import copied, filled
-from gapless.sinks.records import Known
+from gapless.sinks.postgres.copying import columns_with_values, copy_stream
+from gapless.sinks.range_rows import COLUMNS, changes, records_from
+from gapless.sinks.records import RangeRecords
 from gapless.sinks.sqlite.rows import to_tuples
 from tests.conformance.verify.forgeries import Forgery
 
@@ -71,9 +71,9 @@ class SqlPlace(Place):
         await self._replace(rows)
 
     async def records(self, edit: Edit) -> None:
-        found = known_by(await self._select(f"SELECT {COLUMNS} FROM _gapless_ranges"))
-        _, come = changes(Known((), ()), edit([*found.stored]), found.retracted)
-        entries = [(self.chain_id, *each) for each in come]
+        found = records_from(await self._select(f"SELECT {COLUMNS} FROM _gapless_ranges"))
+        _, added = changes(RangeRecords((), ()), edit([*found.stored]), found.retracted)
+        entries = [(self.chain_id, *each) for each in added]
         await self._rewrite("_gapless_ranges", entries)
 
     async def requests(self, edit: EditRequests) -> None:
@@ -153,8 +153,8 @@ class PostgresPlace(SqlPlace):
         for each in reversed(TABLES):
             await connection.execute(f"DELETE FROM {each.name}")
         for each in TABLES:
-            columns = filled(each, rows[each.name])
-            pieces = [*copied(columns, rows[each.name])]
+            columns = columns_with_values(each, rows[each.name])
+            pieces = [*copy_stream(columns, rows[each.name])]
             await connection.copy_to_table(
                 each.name,
                 schema_name=self._schema,

@@ -275,7 +275,7 @@ async def test_a_change_meanwhile_is_noticed(
     if not noticed:
         assert await exported(fragile, layout, "csv", span)
         return
-    with pytest.raises(Incomplete, match="blocks 5-30 were written to meanwhile"):
+    with pytest.raises(Incomplete, match="blocks 5-30 changed during the export"):
         await exported(fragile, layout, "csv", span)
 
 

@@ -1,8 +1,8 @@
-"""The file of a DuckDB sink: opened, recognised, and given its tables.
+"""The file of a DuckDB sink: opens it, checks its format and creates its tables.
 
-DuckDB lets one process write to a file, or several read it. So whoever only looks opens it to read,
-and several can look at once. Within one process any number of sinks may use the file: they share
-what DuckDB has in memory, and take turns at changes.
+DuckDB lets either one process write to a file or several processes read it. Readers therefore open
+the file read-only, so that several can use it at once. Within one process, any number of sinks may
+use the file: they share DuckDB's memory and take turns to write.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 VERSION = 1
 _CREATE = """
 CREATE TABLE _gapless_sink (
-  id VARCHAR NOT NULL,      -- of this very file: a deleted one that is made anew has another
+  id VARCHAR NOT NULL,      -- of this file: a file that is deleted and created again gets a new one
   version BIGINT NOT NULL
 );
 CREATE TABLE _gapless_ranges (
@@ -39,7 +39,7 @@ CREATE TABLE _gapless_ranges (
   kind VARCHAR NOT NULL,    -- 'written' or 'retracted'
   rows UBIGINT NOT NULL,
   digest BLOB NOT NULL,
-  proven VARCHAR NOT NULL,  -- names of checks, with spaces between them
+  proven VARCHAR NOT NULL,  -- names of checks, separated by spaces
   unproven VARCHAR NOT NULL,
   parent_hash BLOB NOT NULL,
   last_hash BLOB NOT NULL
@@ -47,25 +47,25 @@ CREATE TABLE _gapless_ranges (
 """
 _CREATE_REQUESTS = requests.create(requests.TABLE, "UBIGINT")
 _COLUMNS = "SELECT table_name, column_name FROM duckdb_columns() WHERE schema_name = 'main'"
-# It would ask the internet for an extension that reads a file of another kind.
+# Otherwise DuckDB may download an extension to read a file of another format.
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
 }
 _turns: defaultdict[Path, Lock] = defaultdict(Lock)
-"""Of the files that are open: DuckDB would let two inserts of one range pass."""
+"""One lock per open file: DuckDB alone would accept two inserts of the same range."""
 
 
 def connect(
     path: Path, schema: Schema, access: Access, system: System
 ) -> duckdb.DuckDBPyConnection:
-    """Opens the sink in a file, a new one if it may."""
+    """Opens the sink in a file. Creates it if `access` allows that."""
     if access is not Access.CREATE and not path.is_file():
         raise SinkUnusable(f"there is no sink at `{path}`", hint="check the path")
     connection = _connected(path, access)
     try:
-        with in_our_words(path):
-            _recognise(connection, path, schema, access, system)
+        with translate_errors(path):
+            _find_or_create(connection, path, schema, access, system)
     except BaseException:
         connection.close()
         raise
@@ -84,16 +84,16 @@ def _connected(path: Path, access: Access) -> duckdb.DuckDBPyConnection:
             path.parent.mkdir(parents=True, exist_ok=True)
         try:
             return duckdb.connect(str(path), read_only=not access.writes, config=_CONFIG)
-        except duckdb.ConnectionException:  # this process has it open to write
+        except duckdb.ConnectionException:  # this process has the file open for writing
             return duckdb.connect(str(path), config=_CONFIG)
     except (duckdb.Error, OSError) as error:
         if "set lock on file" in str(error):
             raise SinkUnusable(
                 f"`{path}` is open in another process",
-                hint="DuckDB lets one process write to a file: wait for the other, or end it",
+                hint="wait for it, or end it: only one process can write to a DuckDB file",
             ) from error
         raise SinkUnusable(
-            f"cannot open `{path}`: {_said(error)}", hint="name another file, or check the path"
+            f"cannot open `{path}`: {_reason(error)}", hint="name another file, or check the path"
         ) from error
 
 
@@ -103,14 +103,14 @@ def identity(connection: duckdb.DuckDBPyConnection) -> str:
 
 @contextmanager
 def transaction(connection: duckdb.DuckDBPyConnection, path: Path) -> Iterator[None]:
-    """All or nothing, and alone; what was read still holds when it commits."""
+    """An exclusive, atomic transaction: what it reads is still true when it commits."""
     with _turns[path.resolve()], snapshot(connection):
         yield
 
 
 @contextmanager
 def snapshot(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """All or nothing, of one state of the file."""
+    """An atomic transaction that reads a consistent snapshot of the file."""
     import duckdb
 
     connection.begin()
@@ -118,14 +118,16 @@ def snapshot(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
         yield
         connection.commit()
     except BaseException:
-        with suppress(duckdb.Error):  # a commit that fails, as on a full disk, has ended it
+        with suppress(
+            duckdb.Error
+        ):  # a failed commit, for example on a full disk, has already ended it
             connection.rollback()
         raise
 
 
 @contextmanager
-def in_our_words(path: Path) -> Iterator[None]:
-    """What DuckDB complains of, as the error of a sink."""
+def translate_errors(path: Path) -> Iterator[None]:
+    """Raises DuckDB's errors as `SinkError`."""
     import duckdb
     import pyarrow as pa
 
@@ -134,23 +136,23 @@ def in_our_words(path: Path) -> Iterator[None]:
     except (duckdb.Error, pa.ArrowException) as error:
         if "corrupt" in str(error).lower():
             raise SinkError(
-                f"`{path}` is damaged: {_said(error)}",
+                f"`{path}` is damaged: {_reason(error)}",
                 hint="restore it from a backup, or fetch into a new file",
             ) from error
         raise SinkError(
-            f"`{path}` failed: {_said(error)}", hint="check the disk and the file"
+            f"`{path}` failed: {_reason(error)}", hint="check the disk and the file"
         ) from error
 
 
-def _recognise(
+def _find_or_create(
     connection: duckdb.DuckDBPyConnection,
     path: Path,
     schema: Schema,
     access: Access,
     system: System,
 ) -> None:
-    there = columns(connection)
-    if "_gapless_sink" not in there:
+    existing = columns(connection)
+    if "_gapless_sink" not in existing:
         if access is not Access.CREATE:
             raise SinkUnusable(f"`{path}` is not a Gapless sink", hint="check the path")
         with transaction(connection, path):
@@ -160,33 +162,37 @@ def _recognise(
     version = _one(connection, "SELECT version FROM _gapless_sink")
     if version != VERSION:
         raise SinkUnusable(
-            f"`{path}` has format {version}, this Gapless knows {VERSION}", hint="upgrade Gapless"
+            f"`{path}` has format {version}, but this version of Gapless supports format {VERSION}",
+            hint="upgrade Gapless",
         )
-    if access.writes and requests.TABLE not in there:
+    if access.writes and requests.TABLE not in existing:
         with transaction(connection, path):
             connection.execute(_CREATE_REQUESTS)
     for table in schema.tables:
-        if table.name not in there:  # of a chain family that is newer than the file
+        if table.name not in existing:  # its chain family is newer than the file
             if access.writes:
                 with transaction(connection, path):
                     _create_table(connection, table)
             continue
-        lacking = _lacking(path, table, there[table.name])
-        if lacking and access.writes:
+        missing = _missing_columns(path, table, existing[table.name])
+        if missing and access.writes:
             with transaction(connection, path):
-                _extend(connection, table, lacking)
+                _extend(connection, table, missing)
 
 
 def _create_schema(
     connection: duckdb.DuckDBPyConnection, path: Path, schema: Schema, system: System
 ) -> None:
-    """Makes a sink of a file, unless this process just did or the file is somebody else's."""
-    there = columns(connection)
-    if "_gapless_sink" in there:
+    """Creates the sink in a file, unless this process just did.
+
+    Refuses a file that has foreign tables with the same names.
+    """
+    existing = columns(connection)
+    if "_gapless_sink" in existing:
         return
-    if taken := sorted(there.keys() & schema.keys()):
+    if taken := sorted(existing.keys() & schema.keys()):
         raise SinkUnusable(
-            f"`{path}` has a table `{taken[0]}` that is not of Gapless", hint="name a new file"
+            f"`{path}` has a table `{taken[0]}` that Gapless did not create", hint="name a new file"
         )
     connection.execute(_CREATE)
     connection.execute("INSERT INTO _gapless_sink VALUES (?, ?)", [system.uuid(), VERSION])
@@ -199,25 +205,25 @@ def _create_table(connection: duckdb.DuckDBPyConnection, table: Table) -> None:
     connection.execute(create_view(table))
 
 
-def _lacking(path: Path, table: Table, there: set[str]) -> list[Column]:
-    """The columns that a later version has added. They are nullable, so digests still hold."""
-    lacking = [column for column in table if column.name not in there]
-    if there - {column.name for column in table} or not all(it.nullable for it in lacking):
+def _missing_columns(path: Path, table: Table, existing: set[str]) -> list[Column]:
+    """Returns the columns that a later version added. They are nullable: digests stay valid."""
+    missing = [column for column in table if column.name not in existing]
+    if existing - {column.name for column in table} or not all(it.nullable for it in missing):
         raise SinkUnusable(
-            f"`{path}` has other columns in `{table.name}` than this Gapless",
-            hint="use the Gapless that wrote it, or fetch into a new file",
+            f"the columns of `{table.name}` in `{path}` do not match this version of Gapless",
+            hint="use the version of Gapless that wrote it, or fetch into a new file",
         )
-    return lacking
+    return missing
 
 
-def _extend(connection: duckdb.DuckDBPyConnection, table: Table, lacking: Iterable[Column]) -> None:
-    for column in lacking:
+def _extend(connection: duckdb.DuckDBPyConnection, table: Table, missing: Iterable[Column]) -> None:
+    for column in missing:
         connection.execute(add_column(table, column))
     connection.execute(create_view(table))
 
 
 def columns(connection: duckdb.DuckDBPyConnection) -> Mapping[str, set[str]]:
-    """The columns of each table that is there."""
+    """Returns the columns of each existing table."""
     found: defaultdict[str, set[str]] = defaultdict(set)
     for table, column in connection.execute(_COLUMNS).fetchall():
         found[table].add(column)
@@ -225,10 +231,12 @@ def columns(connection: duckdb.DuckDBPyConnection) -> Mapping[str, set[str]]:
 
 
 def _one(connection: duckdb.DuckDBPyConnection, query: str) -> object:
-    ((found,),) = connection.execute(query).fetchall()  # DuckDB wants a result fetched to its end
+    ((found,),) = connection.execute(
+        query
+    ).fetchall()  # DuckDB requires that results are read to the end
     value: object = found
     return value
 
 
-def _said(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return str(error).splitlines()[0]

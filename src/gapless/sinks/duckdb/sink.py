@@ -1,8 +1,8 @@
-"""DuckDB as a sink: for whoever asks questions of whole columns, in one file.
+"""DuckDB as a sink: one file for analytical queries over whole columns.
 
-A range is replaced by deleting and inserting its rows and its records, in one transaction. Only
-one process writes to a file; within it, writers take turns. A statement costs milliseconds, however
-few its rows are, so writes are large.
+A write deletes and inserts the rows and records of a range in one transaction. Only one process can
+write to a file; within it, writers take turns. Every statement takes milliseconds, even for few
+rows, so writes are large.
 """
 
 from __future__ import annotations
@@ -62,17 +62,17 @@ class DuckdbSink(DatabaseFileSink):
             "duckdb", lambda it: cls(path, it, schema, access, connect(), system), system
         )
 
-    def _telling(self) -> AbstractContextManager[None]:
-        return file.in_our_words(self._path)
+    def _translate_errors(self) -> AbstractContextManager[None]:
+        return file.translate_errors(self._path)
 
-    def _changing(self) -> AbstractContextManager[None]:
+    def _write_transaction(self) -> AbstractContextManager[None]:
         return file.transaction(self._connection, self._path)
 
-    def _looking(self) -> AbstractContextManager[None]:
+    def _read_transaction(self) -> AbstractContextManager[None]:
         return file.snapshot(self._connection)
 
     def _digests(self, batch: Batch) -> sql.DigestOf:
-        """Computes them while DuckDB inserts, which leaves Python's lock to others."""
+        """Computes digests while DuckDB inserts, which releases Python's global lock."""
         ready = {
             name: self._digester.submit(_digest, self._tables.schema[name], rows)
             for name, rows in batch.tables.items()
@@ -80,7 +80,7 @@ class DuckdbSink(DatabaseFileSink):
 
         def digest_of(table: Table, rows: pa.Table) -> int:
             if table is table.anchor and not rows.equals(batch.tables[table.name]):
-                return digest(table, rows)  # revised by those that were stored
+                return digest(table, rows)  # changed to match stored blocks
             return ready[table.name].result()
 
         return digest_of
@@ -88,7 +88,7 @@ class DuckdbSink(DatabaseFileSink):
     def _close(self) -> None:
         self._digester.shutdown()
         self._connection.close()
-        # At the end of a process DuckDB lists on stderr whatever is still referred to.
+        # At exit, DuckDB prints every object that is still referenced to stderr.
         del self._connection, self._tables
 
 

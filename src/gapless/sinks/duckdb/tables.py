@@ -1,7 +1,6 @@
-"""The tables of a DuckDB sink: what a transaction does with rows and records.
+"""The tables of a DuckDB sink: reading and writing rows and records in a transaction.
 
-Rows come and go as Arrow, without a detour through Python. Records are few, so they are looked
-through without an index.
+Rows are passed as Arrow, never as Python objects. There are few records, so they need no index.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from gapless.core.ranges import Span
 from gapless.schema import Schema, Table
 from gapless.schema.arrow import arrow_schema
 from gapless.sinks import requests
-from gapless.sinks.entries import COLUMNS, changes, known_by
-from gapless.sinks.records import Known, Retracted
+from gapless.sinks.range_rows import COLUMNS, changes, records_from
+from gapless.sinks.records import RangeRecords, Retracted
 from gapless.sinks.sink import COUNTS, Request, Stored
 
 if TYPE_CHECKING:
@@ -39,41 +38,41 @@ _ROWS = "_gapless_rows"
 
 
 class DuckdbTables:
-    """Rows and records, read and written on the connection of the sink.
+    """Reads and writes rows and records on the connection of the sink.
 
-    `there` are the columns of each table when the file was opened: a reader takes a file of an
-    older version as it is.
+    `existing` holds the columns that each table had when the file was opened: a reader does not
+    upgrade a file of an older version.
     """
 
     def __init__(
         self,
         connection: duckdb.DuckDBPyConnection,
         schema: Schema,
-        there: Mapping[str, Collection[str]],
+        existing: Mapping[str, Collection[str]],
     ) -> None:
         self.schema = schema
         self._connection = connection
-        self._there = there
+        self._existing = existing
 
-    async def known(self, chain_id: int, span: Span) -> Known:
-        return known_by(self._connection.execute(_WITHIN, [chain_id, *span]).fetchall())
+    async def known(self, chain_id: int, span: Span) -> RangeRecords:
+        return records_from(self._connection.execute(_WITHIN, [chain_id, *span]).fetchall())
 
     async def remember(
         self,
         chain_id: int,
-        known: Known,
+        known: RangeRecords,
         stored: Iterable[Stored],
         retracted: Iterable[Retracted],
     ) -> None:
-        gone, come = changes(known, stored, retracted)
-        if gone:
-            self._connection.execute(f"{_DELETE} ({_marks(gone)})", [chain_id, *chain(*gone)])
-        if come:
-            entries = [(chain_id, *each) for each in come]
-            self._connection.execute(f"{_INSERT} {_marks(entries)}", [*chain(*entries)])
+        removed, added = changes(known, stored, retracted)
+        if removed:
+            self._connection.execute(f"{_DELETE} ({_marks(removed)})", [chain_id, *chain(*removed)])
+        if added:
+            rows = [(chain_id, *each) for each in added]
+            self._connection.execute(f"{_INSERT} {_marks(rows)}", [*chain(*rows)])
 
     async def create(self, names: Collection[str]) -> None:
-        """All tables are there from the first: without keys, an empty one says nothing."""
+        """Does nothing: all tables exist from the start, because they have no foreign keys."""
 
     async def insert(self, table: Table, rows: pa.Table) -> None:
         if not rows.num_rows:
@@ -93,8 +92,8 @@ class DuckdbTables:
         self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
     ) -> pa.Table:
         names = [it.name for it in table if columns is None or it.name in columns]
-        there = self._there[table.name]
-        wanted = ", ".join(f'"{it}"' if it in there else f'NULL AS "{it}"' for it in names)
+        existing = self._existing[table.name]
+        wanted = ", ".join(f'"{it}"' if it in existing else f'NULL AS "{it}"' for it in names)
         order = ", ".join(table.key)
         select = f"SELECT {wanted} FROM {table.name} {_OF_SPAN} ORDER BY {order}"  # noqa: S608
         schema = pa.schema([arrow_schema(table).field(name) for name in names])
@@ -130,11 +129,11 @@ class DuckdbTables:
         return int(highest)
 
     def finish(self) -> None:
-        """Brings all of it from the log into the file, where it is read the fastest."""
+        """Moves all rows from the log into the file, where reading is fastest."""
         self._connection.execute("CHECKPOINT")
 
     def _has_requests(self) -> bool:
-        """A sink of an older version has none until it is opened for writing."""
+        """Whether the table of requests exists; writers add it to sinks of an older version."""
         ((found,),) = self._connection.execute(_HAS).fetchall()
         return bool(found)
 
@@ -143,5 +142,5 @@ class DuckdbTables:
 
 
 def _marks(rows: Sequence[tuple[Any, ...]]) -> str:
-    """Places for the values of all rows: a statement is dear, however short."""
+    """Returns placeholders for all rows at once, because every statement is expensive."""
     return ", ".join(f"({', '.join('?' for _ in row)})" for row in rows)

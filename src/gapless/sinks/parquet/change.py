@@ -1,4 +1,4 @@
-"""One change of a Parquet sink: the files that it brings, and the manifest that it ends with."""
+"""One change of a Parquet sink: the files that it adds, and the manifest that commits it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from gapless.sinks.sink import Stored
 
 @dataclass
 class Change:
-    """Files that the next commit of a chain brings.
+    """The files that the next commit of a chain adds.
 
-    They are written on a thread of their own: encoding and compressing leave Python's lock to
-    whoever computes the digests of the same rows. None is being written any more when the `with`
+    They are written on a separate thread: encoding and compressing release Python's global lock, so
+    the digests of the same rows are computed meanwhile. All writing has ended when the `with` block
     ends.
     """
 
@@ -37,8 +37,8 @@ class Change:
     def chain(self) -> Chain:
         return self.folder.chain(self.manifest, self.chain_id)
 
-    def bring(self, table: Table, span: Span, fence: int, rows: pa.Table) -> None:
-        """Stages a file."""
+    def add_file(self, table: Table, span: Span, fence: int, rows: pa.Table) -> None:
+        """Stages a file with these rows."""
         name = f"{self.chain.folder}/{file_name(table.name, span, fence)}"
         self._names.append(name)
         path = self.folder.stage(name, self.manifest.generation + 1)
@@ -46,17 +46,17 @@ class Change:
 
     def commit(
         self,
-        known: records.Known,
+        known: records.RangeRecords,
         stored: list[Stored],
         retracted: list[records.Retracted],
     ) -> None:
-        """Puts these records, whose files are there or staged, in the place of the known ones."""
+        """Replaces the known records with these, whose files are stored or staged."""
         for each in self._writing:
             each.result()
         chain = self.chain.replacing(known, stored, retracted)
-        left = {Entry.of(each).name for each in stored}
-        gone = {Entry.of(each).name for each in known.stored} - left
-        superseded = [f"{chain.folder}/{name}" for name in gone]
+        remaining = {Entry.of(each).name for each in stored}
+        removed = {Entry.of(each).name for each in known.stored} - remaining
+        superseded = [f"{chain.folder}/{name}" for name in removed]
         manifest = self.manifest.following(self.chain_id, chain, superseded)
         self.folder.commit(manifest, self._names)
 

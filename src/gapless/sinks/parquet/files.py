@@ -1,4 +1,4 @@
-"""Single Parquet files: written for good, read in part."""
+"""Reading and writing single Parquet files, which never change once written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gapless.core.ranges import Span
 from gapless.schema import Table
 from gapless.schema.arrow import arrow_schema, one_array
 
-# Values that come again and again within a file. For all others a dictionary costs time, and room.
+# Columns with repeated values. For all others, a dictionary costs time and space.
 _REPEATED = {
     *("chain_id", "block_number", "block_timestamp"),
     *("transaction_index", "log_position", "withdrawal_position"),
@@ -27,7 +27,7 @@ _REPEATED = {
 
 
 def write_file(path: Path, table: Table, rows: pa.Table) -> None:
-    """Writes rows to a new file, durably; that its folder names it is the caller's business."""
+    """Writes rows to a new file and syncs it; the caller must sync the folder."""
     with path.open("wb") as file:
         pq.write_table(
             rows,
@@ -42,18 +42,18 @@ def write_file(path: Path, table: Table, rows: pa.Table) -> None:
 
 
 class Unreadable(Exception):
-    """The file is not what was written: it says how."""
+    """The file differs from what was written; the message says how."""
 
 
 def read_file(
     path: Path, table: Table, span: Span, columns: Collection[str] | None = None
 ) -> pa.Table:
-    """The rows of a span, in the order of the file, with columns in the order of the table."""
+    """Returns the rows of a span in file order, with the columns in table order."""
     names = [it.name for it in table if columns is None or it.name in columns]
     with _opened(path, table) as file:
-        there = set(file.schema_arrow.names)
+        existing = set(file.schema_arrow.names)
         found = file.read(
-            list(dict.fromkeys(["block_number", *(it for it in names if it in there)]))
+            list(dict.fromkeys(["block_number", *(it for it in names if it in existing)]))
         )
     heights = one_array(found["block_number"]).to_numpy()
     start, end = np.searchsorted(heights, [span.first, span.last + 1])
@@ -61,7 +61,7 @@ def read_file(
     schema = pa.schema([arrow_schema(table).field(name) for name in names])
     return pa.table(
         [
-            rows[field.name] if field.name in there else pa.nulls(rows.num_rows, field.type)
+            rows[field.name] if field.name in existing else pa.nulls(rows.num_rows, field.type)
             for field in schema
         ],
         schema,
@@ -69,7 +69,7 @@ def read_file(
 
 
 def flaw(path: Path, table: Table, rows: int) -> str | None:
-    """What is wrong with a file, as far as its end tells; None if nothing is."""
+    """Returns what is wrong with a file, judging by its footer; None if nothing is."""
     try:
         with _opened(path, table) as file:
             found = file.metadata.num_rows
@@ -88,24 +88,24 @@ def _opened(path: Path, table: Table) -> Iterator[pq.ParquetFile]:
         raise Unreadable("is missing") from None
     except pa.ArrowException as error:
         raise Unreadable(f"cannot be read: {error}") from error
-    except OSError as error:  # Arrow's own have no number
+    except OSError as error:  # Arrow's own errors have no errno
         if error.errno not in (None, errno.EIO, errno.EISDIR, errno.ENOTDIR):
             raise
         raise Unreadable(f"cannot be read: {error}") from error
 
 
-def _refuse_others(table: Table, there: pa.Schema) -> None:
-    """A file of an older version may lack columns that can be null, and that is all."""
+def _refuse_others(table: Table, existing: pa.Schema) -> None:
+    """Raises `Unreadable` unless the columns match; an older file may lack nullable ones."""
     wanted = arrow_schema(table)
-    lacking = [column for column in table if column.name not in there.names]
+    lacking = [column for column in table if column.name not in existing.names]
     if not all(it.nullable for it in lacking) or not all(
-        it.name in wanted.names and it.type == wanted.field(it.name).type for it in there
+        it.name in wanted.names and it.type == wanted.field(it.name).type for it in existing
     ):
-        raise Unreadable("has other columns than this Gapless")
+        raise Unreadable("has columns that do not match this version of Gapless")
 
 
 def sync_folder(path: Path) -> None:
-    """Makes durable what a folder names."""
+    """Makes the entries of a folder durable."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

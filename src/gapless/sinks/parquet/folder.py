@@ -1,23 +1,23 @@
-"""The folder of a Parquet sink, changed by one process at a time and all at once.
+"""The folder of a Parquet sink, which one process at a time changes atomically.
 
     _gapless/manifest.json                               what is stored
-    _gapless/lock                                        held by whoever reads or changes
-    <network>/<table>/<first>-<last>.<fence>.parquet     the files that people read
-    <same name>.<generation>.staged                      one that is on its way
+    _gapless/lock                                        held by readers and writers
+    <network>/<table>/<first>-<last>.<fence>.parquet     the data files
+    <same name>.<generation>.staged                      a data file that is being added
 
-A change first makes its files under their staged names, durably; then it replaces the manifest,
-which is the commit; then superseded files disappear and staged ones get their names. Whoever dies
-on the way leaves a mark in the lock file, and the next writer puts the folder in order before
-anything else: of staged files, those of the manifest's own generation are committed, and those of
-other generations never will be. The mark may be lost with the machine's power, so a writer that
-opens a sink puts it in order in any case.
+A change first writes its files durably under their staged names. Then it replaces the manifest,
+which is the commit. Finally it deletes superseded files and renames the staged ones. A process that
+dies in between leaves a mark in the lock file, and the next writer first settles the folder: staged
+files of the manifest's generation are committed and get their names, and those of any other
+generation are deleted. A power failure may lose the mark, so opening a sink for writing always
+settles the folder.
 
-A file is deleted only if it is known to be worthless: it is staged for another generation, or the
+A file is deleted only if it is known to be obsolete: it is staged for another generation, or the
 manifest says that its commit superseded it. Any other file that the manifest does not list is left
-alone, because the manifest may be an old one that was restored; `strays` reports it.
+alone, because an older manifest may have been restored; `strays` reports it.
 
-A reader changes nothing. It finds committed files under their staged names, if need be, and takes
-the lock only if there is one.
+A reader changes nothing. It can read committed files under their staged names, and takes the lock
+only if the lock file exists.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _UNSETTLED = b"unsettled"
 
 
 class Folder:
-    """The files of a sink, and the manifest that says which of them count."""
+    """The files of a sink, and the manifest that says which of them are part of it."""
 
     def __init__(self, path: Path, schema: Schema, access: Access, system: System = SYSTEM) -> None:
-        self.path = path.absolute()  # a job may change the folder of its process
+        self.path = path.absolute()  # a job may change the working directory
         self.schema = schema
         self._system = system
         self._access = access
@@ -78,7 +78,7 @@ class Folder:
 
     @contextmanager
     def held(self) -> Iterator[Manifest]:
-        """The manifest, which nobody else changes meanwhile; for a writer, the folder in order."""
+        """Locks the folder and yields its manifest. For a writer, the folder is settled first."""
         lock = self._opened_lock()
         if lock is None:
             yield self.manifest()
@@ -92,10 +92,10 @@ class Folder:
             fcntl.flock(lock, fcntl.LOCK_UN)
 
     def manifest(self) -> Manifest:
-        """The manifest as it is now, or a new one.
+        """Returns the current manifest, or creates one.
 
-        It is read again only if it is another file. The one that was read stays open until then:
-        so long, no other file can get its inode.
+        It is read again only if the file was replaced. The file that was read stays open until
+        then, so that no other file can get its inode.
         """
         path = self._own / "manifest.json"
         if self._access is Access.CREATE and not path.exists():
@@ -111,11 +111,11 @@ class Folder:
         return self._read[1]
 
     def chain(self, manifest: Manifest, chain_id: int) -> Chain:
-        """What is known of a chain; a new one is named by the schema."""
+        """Returns the manifest's entry for a chain; the schema names the folder of a new one."""
         return manifest.chains.get(chain_id) or Chain(self.schema.chain_name(chain_id))
 
     def file(self, name: str) -> Path:
-        """Where a file is that the manifest lists."""
+        """Returns the path of a file that the manifest lists."""
         if not self._access.writes and self._read is not None:
             staged = self._staged(name, self._read[1].generation)
             if staged.exists():  # a writer died after its commit
@@ -123,7 +123,7 @@ class Folder:
         return self.path / name
 
     def strays(self) -> list[str]:
-        """The data files that the manifest does not list."""
+        """Returns the data files that the manifest does not list."""
         manifest = self.manifest()
         listed = manifest.names()
         listed |= {self._relative(self._staged(name, manifest.generation)) for name in listed}
@@ -133,7 +133,7 @@ class Folder:
 
     @contextmanager
     def change(self) -> Iterator[None]:
-        """Inside `held`: around all that stages files and commits them."""
+        """Encloses staging and committing files. Requires `held`."""
         assert self._lock is not None
         os.pwrite(self._lock, _UNSETTLED, 0)
         try:
@@ -144,39 +144,43 @@ class Folder:
         os.ftruncate(self._lock, 0)
 
     def stage(self, name: str, generation: int) -> Path:
-        """Where to write a file that the commit of a generation brings."""
+        """Returns the path to write a file to that the commit of a generation will add."""
         path = self._staged(name, generation)
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
-    def commit(self, manifest: Manifest, come: Collection[str]) -> None:
-        """Makes the manifest's word true: of the files by these names, all or none."""
-        parents = {(self.path / name).parent for name in come}
+    def commit(self, manifest: Manifest, added: Collection[str]) -> None:
+        """Commits the manifest with all of the added files, or none of them."""
+        parents = {(self.path / name).parent for name in added}
         for folder in sorted(parents | {parent.parent for parent in parents} | {self.path}):
             sync_folder(folder)
         self._replace(manifest)
-        for name in {*come}:
+        for name in {*added}:
             self._staged(name, manifest.generation).rename(self.path / name)
-        for name in {*manifest.superseded} - {*come}:
+        for name in {*manifest.superseded} - {*added}:
             path = self.path / name
-            with suppress(OSError):  # it does not count any more: at worst, it is left as a stray
+            with suppress(
+                OSError
+            ):  # it is no longer part of the sink: at worst, it remains as a stray
                 path.unlink(missing_ok=True)
             parents.add(path.parent)
-        for folder in parents:  # the next manifest does not tell what this one superseded or staged
+        for (
+            folder
+        ) in parents:  # the next manifest no longer lists what this one superseded or staged
             if folder.exists():
                 sync_folder(folder)
 
     def _replace(self, manifest: Manifest) -> None:
-        beside = self._own / "manifest.json.new"
-        with beside.open("wb") as file:
+        new_path = self._own / "manifest.json.new"
+        with new_path.open("wb") as file:
             file.write(msgspec.json.encode(manifest))
             file.flush()
             os.fsync(file.fileno())
-        beside.rename(self._own / "manifest.json")
+        new_path.rename(self._own / "manifest.json")
         sync_folder(self._own)
 
     def _settle(self) -> None:
-        """Brings the latest commit to its end, and removes what others have left behind."""
+        """Completes the latest commit, and deletes files of interrupted changes."""
         assert self._lock is not None
         manifest = self.manifest()
         listed = manifest.names()
@@ -205,7 +209,7 @@ class Folder:
         return self.path / f"{name}.{generation}.staged"
 
     def _opened_lock(self) -> int | None:
-        """The lock file; a reader makes none."""
+        """Opens the lock file. A reader does not create it."""
         if self._lock is None:
             path = self._own / "lock"
             if self._access.writes:
@@ -223,7 +227,9 @@ class Folder:
         if self.path.exists() and not self.path.is_dir():
             raise SinkUnusable(f"`{self.path}` is not a folder", hint="name a new folder")
         others = [it for it in self.path.glob("*") if it != self._own]
-        if others and not (self._own / "manifest.json").exists():  # made by another just now
+        if (
+            others and not (self._own / "manifest.json").exists()
+        ):  # another process may have just created it
             raise SinkUnusable(
                 f"`{self.path}` is not empty and not a Gapless sink", hint="name a new folder"
             )

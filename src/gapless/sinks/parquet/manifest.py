@@ -1,7 +1,7 @@
-"""The manifest of a Parquet sink: which files count, and what is known of them.
+"""The manifest of a Parquet sink: the files that are part of it, and their records.
 
-It is one JSON file, replaced as a whole: what it says is what is stored. Entries are kept by cell,
-the range of heights that a file never leaves, so that a write looks at few of them.
+It is one JSON file, replaced as a whole, that defines what is stored. Entries are grouped by cell,
+a range of heights that no file crosses, so that a write reads few of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gapless.core.anchors import Anchor
 from gapless.core.errors import SinkUnusable
 from gapless.core.heights import HIGHEST
 from gapless.core.ranges import Span
-from gapless.sinks.records import Known, Retracted
+from gapless.sinks.records import RangeRecords, Retracted
 from gapless.sinks.sink import Request, Stored
 
 VERSION = 1
@@ -24,12 +24,12 @@ CELL = 1000
 
 
 def file_name(dataset: str, span: Span, fence: int) -> str:
-    """Below the folder of a chain."""
+    """Returns the name of a file, relative to the folder of its chain."""
     return f"{dataset}/{span.first}-{span.last}.{fence}.parquet"
 
 
 class Entry(Struct, frozen=True):
-    """A file, by the record of what is in it; the rest of its name is the table's folder."""
+    """A file and the record of its rows."""
 
     dataset: str
     first: int
@@ -107,7 +107,7 @@ class Wanted(Struct, frozen=True):
 
 
 class Chain(Struct, frozen=True):
-    """What is known of one chain. Its folder is named once, whatever the chain is called later."""
+    """The entries of one chain. Its folder keeps its name even if the chain is renamed."""
 
     folder: str
     cells: dict[int, tuple[Entry, ...]] = {}
@@ -115,7 +115,7 @@ class Chain(Struct, frozen=True):
     requests: tuple[Wanted, ...] = ()
 
     def entries(self, span: Span | None = None) -> list[Entry]:
-        """The files of a range, or all."""
+        """Returns the files of a range, or all."""
         if span is None:
             return [entry for cell in self.cells.values() for entry in cell]
         return [
@@ -125,10 +125,10 @@ class Chain(Struct, frozen=True):
             if entry.span.overlap(span)
         ]
 
-    def known(self, span: Span) -> Known:
-        """The records that overlap or touch a range."""
+    def known(self, span: Span) -> RangeRecords:
+        """Returns the records that overlap or touch a range."""
         around = Span(max(span.first - 1, 0), min(span.last + 1, HIGHEST))
-        return Known(
+        return RangeRecords(
             tuple(entry.stored() for entry in self.entries(around)),
             tuple(
                 Retracted(Span(first, last), fence)
@@ -138,13 +138,13 @@ class Chain(Struct, frozen=True):
         )
 
     def replacing(
-        self, known: Known, stored: Iterable[Stored], retracted: Iterable[Retracted]
+        self, known: RangeRecords, stored: Iterable[Stored], retracted: Iterable[Retracted]
     ) -> Chain:
-        """With these records in the place of the known ones."""
+        """Returns the chain with these records instead of the known ones."""
         cells = dict(self.cells)
-        gone = {Entry.of(each).name for each in known.stored}
+        removed = {Entry.of(each).name for each in known.stored}
         for cell in {each.span.first // CELL for each in known.stored}:
-            cells[cell] = tuple(it for it in cells[cell] if it.name not in gone)
+            cells[cell] = tuple(it for it in cells[cell] if it.name not in removed)
         for each in stored:
             cell = each.span.first // CELL
             cells[cell] = (*cells.get(cell, ()), Entry.of(each))
@@ -163,7 +163,7 @@ class Chain(Struct, frozen=True):
 
 
 class Manifest(Struct, frozen=True):
-    """What a sink holds."""
+    """The contents of a sink."""
 
     id: str
     version: int = VERSION
@@ -172,7 +172,7 @@ class Manifest(Struct, frozen=True):
     superseded: tuple[str, ...] = ()  # files that the latest commit removes, by relative name
 
     def names(self) -> set[str]:
-        """The files that count, by relative name."""
+        """Returns the relative names of all files that are part of the sink."""
         return {
             f"{chain.folder}/{entry.name}"
             for chain in self.chains.values()
@@ -180,7 +180,7 @@ class Manifest(Struct, frozen=True):
         }
 
     def following(self, chain_id: int, chain: Chain, superseded: Iterable[str] = ()) -> Manifest:
-        """The manifest of the next commit."""
+        """Returns the manifest of the next commit."""
         chains: Mapping[int, Chain] = {**self.chains, chain_id: chain}
         return msgspec.structs.replace(
             self,
@@ -198,11 +198,13 @@ def decoded(path: Path, text: bytes) -> Manifest:
         found = _decoder.decode(text)
     except msgspec.MsgspecError as error:
         raise SinkUnusable(
-            f"`{path}` is damaged: {error}", hint="restore it, or fetch into a new folder"
+            f"`{path}` is damaged: {error}",
+            hint="restore it from a backup, or fetch into a new folder",
         ) from error
     if found.version != VERSION:
         raise SinkUnusable(
-            f"`{path}` has format {found.version}, this Gapless knows {VERSION}",
+            f"`{path}` has format {found.version}, but this version of Gapless supports format"
+            f" {VERSION}",
             hint="upgrade Gapless",
         )
     return found

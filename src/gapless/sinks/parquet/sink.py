@@ -1,8 +1,8 @@
-"""Parquet files as a sink: for whoever asks questions with DuckDB, Polars or pyarrow.
+"""Parquet files as a sink, for queries with DuckDB, Polars or pyarrow.
 
-A file holds a range of one table, within a cell of a thousand blocks. It is never changed: a range
-that is written again gets a new file, and what is left of an older one is copied. Which files
-count is the manifest's word, and a change of it is the commit; see `folder`.
+A file holds a range of one table within a cell of a thousand blocks, and never changes: writing a
+range again creates a new file, and the remaining rows of the old one are copied. The manifest lists
+the files that are part of the sink, and replacing it is the commit; see `folder`.
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ class ParquetSink(ThreadedSink):
         *,
         system: System = SYSTEM,
     ) -> Self:
-        with _in_our_words(path):
+        with _translate_errors(path):
             return await cls._opened(
                 "parquet",
                 lambda it: cls(Folder(path, schema, access, system), it, access, system),
                 system,
             )
 
-    def _telling(self) -> AbstractContextManager[None]:
-        return _in_our_words(self._path)
+    def _translate_errors(self) -> AbstractContextManager[None]:
+        return _translate_errors(self._path)
 
     def _write(self, batch: Batch, fence: int) -> None:
         admit(batch, self._schema)
@@ -75,23 +75,23 @@ class ParquetSink(ThreadedSink):
             change = Change(self._folder, manifest, batch.chain_id, self._writer)
             known = change.chain.known(span)
             records.refuse_older(known, span, fence, batch.tables, self._schema)
-            there = StoredRows(self._folder, change.chain)
+            stored_rows = StoredRows(self._folder, change.chain)
             records.refuse_broken(
                 batch,
                 anchor,
-                there.hash_at(anchor, span.first - 1, anchor.links.hash),
-                there.hash_at(anchor, span.last + 1, anchor.links.parent),
+                stored_rows.hash_at(anchor, span.first - 1, anchor.links.hash),
+                stored_rows.hash_at(anchor, span.last + 1, anchor.links.parent),
             )
-            revision = revised(batch, there.compared(batch, anchor), self._schema)
+            revision = revised(batch, stored_rows.compared(batch, anchor), self._schema)
             with self._folder.change(), change:
-                stored = self._left(change, known.stored, revision.dropped)
+                stored = self._surviving(change, known.stored, revision.dropped)
                 parts = [
                     (part, self._schema[name], rows)
                     for name in batch.tables
                     for part, rows in _by_cell(batch, anchor, revision.rows(batch, name))
                 ]
                 for part, table, rows in parts:
-                    change.bring(table, part.span, fence, rows)
+                    change.add_file(table, part.span, fence, rows)
                 stored += (records.written(*each, fence) for each in parts)
                 change.commit(known, stored, records.retractions(known, span, None))
 
@@ -103,7 +103,7 @@ class ParquetSink(ThreadedSink):
             records.refuse_older(known, span, fence, anchors, self._schema)
             dropped = dict.fromkeys(self._schema, RangeSet.of(span))
             with self._folder.change(), change:
-                stored = self._left(change, known.stored, dropped)
+                stored = self._surviving(change, known.stored, dropped)
                 change.commit(known, stored, records.retractions(known, span, fence))
 
     def _stored(self, chain_id: int, span: Span | None) -> list[Stored]:
@@ -113,9 +113,9 @@ class ParquetSink(ThreadedSink):
             if span is not None:
                 outside = RangeSet.of((0, HIGHEST)) - RangeSet.of(span)
                 dropped = dict.fromkeys(self._schema, outside)
-                whole, parts = records.kept(found, dropped)
-                there = StoredRows(self._folder, chain)
-                found = [*whole, *(there.cut(*part)[0] for part in parts)]
+                whole, parts = records.surviving(found, dropped)
+                stored_rows = StoredRows(self._folder, chain)
+                found = [*whole, *(stored_rows.cut(*part)[0] for part in parts)]
             return records.merged(found, self._schema)
 
     def _records(self, chain_id: int, span: Span) -> list[Stored]:
@@ -138,9 +138,9 @@ class ParquetSink(ThreadedSink):
             known = change.chain.known(span)
             records.refuse_older(known, span, fence, names, self._schema)
             with self._folder.change(), change:
-                found = self._left(change, known.of(names), dict.fromkeys(names, outside))
+                found = self._surviving(change, known.of(names), dict.fromkeys(names, outside))
                 records.refuse_changed(found, seen, self._schema)
-                others = self._left(change, known.stored, dict.fromkeys(names, inside))
+                others = self._surviving(change, known.stored, dict.fromkeys(names, inside))
                 better = records.endorsed(found, proven, unproven)
                 change.commit(known, [*others, *better], [*known.retracted])
 
@@ -177,15 +177,15 @@ class ParquetSink(ThreadedSink):
             fences = [entry.fence for chain in chains for entry in chain.entries()]
             return max([0, *fences, *(fence for chain in chains for *_, fence in chain.retracted)])
 
-    def _left(
+    def _surviving(
         self, change: Change, stored: Iterable[Stored], dropped: records.Dropped
     ) -> list[Stored]:
-        """The records without what is dropped; what is left of a file is copied."""
-        whole, parts = records.kept(stored, dropped)
-        there = StoredRows(self._folder, change.chain)
+        """Returns the records without the dropped ranges. Copies the remaining rows of a file."""
+        whole, parts = records.surviving(stored, dropped)
+        stored_rows = StoredRows(self._folder, change.chain)
         for part in parts:
-            record, rows = there.cut(*part)
-            change.bring(self._schema[record.dataset], record.span, record.fence, rows)
+            record, rows = stored_rows.cut(*part)
+            change.add_file(self._schema[record.dataset], record.span, record.fence, rows)
             whole.append(record)
         return whole
 
@@ -193,8 +193,8 @@ class ParquetSink(ThreadedSink):
         self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
     ) -> pa.Table:
         with self._folder.held() as manifest:
-            there = StoredRows(self._folder, self._folder.chain(manifest, chain_id))
-            return there.rows(table, span, columns)
+            stored_rows = StoredRows(self._folder, self._folder.chain(manifest, chain_id))
+            return stored_rows.rows(table, span, columns)
 
     def _counts(self, table: Table, chain_id: int, span: Span) -> pa.Table:
         rows = self._read(table, chain_id, span, ["block_number"])
@@ -210,7 +210,7 @@ class ParquetSink(ThreadedSink):
             return self._folder.strays()
 
     def _finish(self) -> None:
-        """Files are ready to be queried as they are."""
+        """Does nothing: files need no preparation for queries."""
 
     def _close(self) -> None:
         self._writer.shutdown()
@@ -218,7 +218,7 @@ class ParquetSink(ThreadedSink):
 
 
 def _by_cell(batch: Batch, anchor: Table, rows: pa.Table) -> Iterator[tuple[Batch, pa.Table]]:
-    """The batch and rows of a table, cut where cells end."""
+    """Splits the batch and the rows of a table at the cell boundaries."""
     heights = one_array(rows["block_number"]).to_numpy()
     blocks = batch.tables[anchor.name]
     first = batch.span.first
@@ -236,8 +236,8 @@ def _by_cell(batch: Batch, anchor: Table, rows: pa.Table) -> Iterator[tuple[Batc
 
 
 @contextmanager
-def _in_our_words(path: Path) -> Iterator[None]:
-    """What files complain of, as the error of a sink."""
+def _translate_errors(path: Path) -> Iterator[None]:
+    """Raises errors of files and Arrow as `SinkError`."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:

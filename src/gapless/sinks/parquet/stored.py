@@ -1,7 +1,6 @@
-"""What the files of a Parquet sink hold, read through the manifest.
+"""The rows in the files of a Parquet sink, read through the manifest.
 
-A file may be damaged. Then what is known without it is still told: the hashes at both ends of its
-range are in the manifest.
+If a file is damaged, the manifest still provides the hashes at both ends of its range.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from gapless.schema.digest import digest
 from gapless.sinks.parquet.files import Unreadable, flaw, read_file
 from gapless.sinks.parquet.folder import Folder
 from gapless.sinks.parquet.manifest import Chain, Entry
-from gapless.sinks.revision import compared
+from gapless.sinks.revision import compared_columns
 from gapless.sinks.sink import Batch, Damage, Stored
 
 
 class StoredRows:
-    """The rows of a chain, as long as the folder is held."""
+    """The rows of a chain. Valid while the folder is held."""
 
     def __init__(self, folder: Folder, chain: Chain) -> None:
         self._folder = folder
@@ -33,18 +32,18 @@ class StoredRows:
         self._chain = chain
 
     def rows(self, table: Table, span: Span, columns: Collection[str] | None = None) -> pa.Table:
-        """The rows of a span in order; `Damaged` if a file cannot be read."""
+        """Returns the rows of a span in order. Raises `Damaged` if a file cannot be read."""
         pieces = [self._read(each, table, span, columns) for each in self._files(table, span)]
         return _joined(table, pieces, columns)
 
     def compared(self, batch: Batch, anchor: Table) -> pa.Table:
-        """The columns of stored blocks that a batch is compared by.
+        """Returns the columns of stored blocks that a batch is compared with.
 
-        A damaged file whose whole range the batch brings is no obstacle. If its last block is that
-        of the batch, so are all the others, because each names its parent; if not, none is taken
-        to be.
+        A damaged file does not matter if the batch replaces its whole range. If the last block of
+        the file equals that of the batch, all its blocks do, because each names its parent;
+        otherwise all are taken to differ.
         """
-        pieces, columns = [], compared(anchor)
+        pieces, columns = [], compared_columns(anchor)
         for entry in self._files(anchor, batch.span):
             try:
                 pieces.append(self._read(entry, anchor, batch.span, columns))
@@ -55,7 +54,7 @@ class StoredRows:
         return _joined(anchor, pieces, columns)
 
     def hash_at(self, anchor: Table, height: int, column: str) -> bytes | None:
-        """A hash of the block at a height, from the manifest if it is there."""
+        """Returns a hash of the block at a height, from the manifest if possible."""
         for entry in self._files(anchor, Span(height, height)):
             if column == anchor.links.hash and height == entry.last:
                 return bytes.fromhex(entry.last_hash)
@@ -65,7 +64,7 @@ class StoredRows:
         return found[column][0].as_py() if found.num_rows else None
 
     def cut(self, record: Stored, span: Span) -> tuple[Stored, pa.Table]:
-        """The record of a part of a file, measured by the rows that are there; and these."""
+        """Returns the record of a part of a file, computed from its rows, and those rows."""
         table = self._schema[record.dataset]
         links, rows = table.anchor.links, self.rows(table, span)
         part = replace(
@@ -79,7 +78,7 @@ class StoredRows:
         return part, rows
 
     def damage(self, span: Span | None) -> list[Damage]:
-        """The files that are not what the manifest says, as far as their ends tell."""
+        """Returns the files that do not match the manifest, judging by their footers."""
         found, order = [], self._schema.order
         entries = self._chain.entries(span)
         for entry in sorted(entries, key=lambda it: (order(it.dataset), it.span)):
@@ -108,8 +107,8 @@ class StoredRows:
 
 
 def _presumed(entry: Entry, batch: Batch, anchor: Table) -> pa.Table:
-    """The blocks of a damaged file, as far as they can be told from its record."""
-    _, hash_, *counts = compared(anchor)
+    """Returns the blocks of a damaged file, as far as its record determines them."""
+    _, hash_, *counts = compared_columns(anchor)
     blocks = batch.tables[anchor.name].slice(entry.first - batch.span.first, entry.span.size)
     if blocks[hash_][-1].as_py() != bytes.fromhex(entry.last_hash):
         width = len(bytes.fromhex(entry.last_hash))
@@ -118,7 +117,7 @@ def _presumed(entry: Entry, batch: Batch, anchor: Table) -> pa.Table:
     for name in counts:
         unknown = pa.nulls(entry.span.size, pa.uint64())
         blocks = blocks.set_column(blocks.schema.get_field_index(name), name, unknown)
-    schema = _schema(anchor, compared(anchor))
+    schema = _schema(anchor, compared_columns(anchor))
     return blocks.select(schema.names).cast(schema)
 
 

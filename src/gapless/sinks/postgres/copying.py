@@ -1,12 +1,12 @@
-"""Rows as PostgreSQL's binary COPY takes them, made from Arrow column by column.
+"""Encodes Arrow tables in PostgreSQL's binary COPY format, column by column.
 
-A row is the number of its fields, then for each field its length and its bytes; the length of a
-null is -1, and it has no bytes. Between two columns that differ in length from row to row, all rows
-look alike: such a stretch is one matrix. Arrow then joins stretches and the columns between them,
-row by row. No value ever becomes a Python object.
+A row is the number of its fields, then the length and the bytes of each field; a null has length -1
+and no bytes. Consecutive fields of fixed length have the same layout in every row, so they are
+encoded as one matrix. Arrow then joins these matrices and the variable columns between them, row by
+row. No value becomes a Python object.
 
-A 256-bit number is `numeric`: digits to the base of 10,000, as many for all rows of a column as
-its largest needs. PostgreSQL takes leading zeros, and drops them.
+A 256-bit number is `numeric`: digits in base 10,000. All rows of a column get as many digits as the
+largest value needs. PostgreSQL accepts leading zeros and drops them.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ _BASE = 10_000
 _LIMBS = 8  # of 32 bits
 _VARIABLE = (Kind.BYTES, Kind.JSON)
 _JOINED = pc.JoinOptions(null_handling="replace", null_replacement="")
-# Made once: for a Python value, Arrow looks for pandas each time, which takes longer than the work.
+# Created once: converting a Python value makes Arrow look for pandas, which is slow.
 _NOTHING, _NULL = pa.scalar(b"", pa.binary()), pa.scalar(-1, pa.int32())
 
 Bytes = NDArray[np.uint8]
 
 
-def filled(table: Table, rows: pa.Table) -> list[Column]:
-    """The columns that any row has a value of: half of them, for most blocks."""
+def columns_with_values(table: Table, rows: pa.Table) -> list[Column]:
+    """Returns the columns that are not null in every row: about half, for most blocks."""
     return [it for it in table.columns if rows[it.name].null_count < rows.num_rows]
 
 
-def copied(columns: Sequence[Column], rows: pa.Table) -> Iterator[bytes]:
-    """The rows of these columns as one COPY, in pieces."""
+def copy_stream(columns: Sequence[Column], rows: pa.Table) -> Iterator[bytes]:
+    """Yields the COPY stream of these columns in pieces."""
     yield HEADER
     for start in range(0, rows.num_rows, ROWS_AT_ONCE):
         yield _piece(columns, rows.slice(start, ROWS_AT_ONCE))
@@ -50,7 +50,7 @@ def copied(columns: Sequence[Column], rows: pa.Table) -> Iterator[bytes]:
 
 def _piece(columns: Sequence[Column], rows: pa.Table) -> bytes:
     count = rows.num_rows
-    stretch = [_same(len(columns), 2)]
+    fixed_fields = [_constant(len(columns), 2)]
     parts: list[pa.Array] = []
     for column in columns:
         array = one_array(rows[column.name])
@@ -60,20 +60,20 @@ def _piece(columns: Sequence[Column], rows: pa.Table) -> bytes:
             lengths, values = _with_nulls(column.kind, array)
         else:
             fixed = _values(column.kind, array)
-            stretch += [_same(fixed.shape[1], 4), fixed]
+            fixed_fields += [_constant(fixed.shape[1], 4), fixed]
             continue
-        parts += [_stretch([*stretch, _big_endian(lengths, ">i4")], count), values]
-        stretch = []
-    if stretch:
-        parts.append(_stretch(stretch, count))
+        parts += [_fixed_block([*fixed_fields, _big_endian(lengths, ">i4")], count), values]
+        fixed_fields = []
+    if fixed_fields:
+        parts.append(_fixed_block(fixed_fields, count))
     joined = pc.call_function("binary_join_element_wise", [*parts, _NOTHING], _JOINED)
     _, offsets, data = joined.buffers()
     end = int(np.frombuffer(offsets, np.int32, count + 1)[-1])
     return memoryview(data)[:end].tobytes()
 
 
-def _stretch(fields: Sequence[Bytes], count: int) -> pa.Array:
-    """Fields side by side: the bytes of each row, or one row of bytes that all have."""
+def _fixed_block(fields: Sequence[Bytes], count: int) -> pa.Array:
+    """Concatenates fields row by row; a field is a matrix, or one row that all rows share."""
     matrix = np.empty((count, sum(field.shape[-1] for field in fields)), np.uint8)
     start = 0
     for field in fields:
@@ -90,10 +90,10 @@ def _variable(array: pa.Array) -> tuple[NDArray[Any], pa.Array]:
 
 
 def _with_nulls(kind: Kind, array: pa.Array) -> tuple[NDArray[Any], pa.Array]:
-    there = array.is_valid().to_numpy(zero_copy_only=False)
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
     values = _values(kind, array.drop_null())
     width = values.shape[1]
-    return np.where(there, width, -1), _binary(there * width, values)
+    return np.where(valid, width, -1), _binary(valid * width, values)
 
 
 def _binary(lengths: NDArray[np.int64], data: Bytes) -> pa.Array:
@@ -103,12 +103,12 @@ def _binary(lengths: NDArray[np.int64], data: Bytes) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), len(lengths), buffers)
 
 
-def _same(value: int, width: int) -> Bytes:
+def _constant(value: int, width: int) -> Bytes:
     return np.frombuffer(value.to_bytes(width, "big"), np.uint8)
 
 
 def _values(kind: Kind, array: pa.Array) -> Bytes:
-    """The values of a column of fixed length that has no nulls."""
+    """Returns the encoded values of a fixed-length column without nulls."""
     if kind is Kind.BOOL:
         array = array.cast(pa.uint8())
     width = 1 if kind is Kind.BOOL else kind.width or 8
@@ -120,11 +120,11 @@ def _values(kind: Kind, array: pa.Array) -> Bytes:
 
 
 def numerics(values: Bytes) -> Bytes:
-    """Numbers of 32 bytes as `numeric`, each with as many digits as the largest needs."""
+    """Encodes 32-byte numbers as `numeric`, each with as many digits as the largest needs."""
     limbs = np.ascontiguousarray(values).view(">u4").astype(np.uint64)
     used = np.flatnonzero(limbs.any(axis=0))
     limbs = limbs[:, used[0] if len(used) else _LIMBS - 1 :]
-    # Two digits at a time: dividing by their square, a remainder and a limb fit 64 bits.
+    # Two digits per step: when dividing by base squared, remainder and limb fit in 64 bits.
     pairs = (limbs.shape[1] * 32 * 301 // 1000 + 8) // 8
     digits = np.empty((len(values), 2 * pairs), np.uint16)
     for pair in reversed(range(pairs)):

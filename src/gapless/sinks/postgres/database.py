@@ -1,8 +1,8 @@
-"""The database of a PostgreSQL sink: transactions that are tried again, errors in our words.
+"""The database of a PostgreSQL sink: retries transactions and translates errors.
 
-A write replaces its range under its fence, so it may be tried again when a connection was lost,
-also if nobody answered whether it was committed. Every transaction sets its own timeouts: a process
-that is stopped in the middle of one loses its locks instead of keeping all others waiting.
+A write replaces its range under its fence, so it can be retried after a lost connection, even if it
+is unknown whether it was committed. Every transaction sets its own timeouts: a process that is
+suspended in the middle of one loses its locks instead of blocking all others.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ Body = Callable[[Connection], Awaitable[T]]
 
 CONNECTIONS = 4
 PATIENCE = 30.0  # seconds
-COPYING = "SET LOCAL statement_timeout = '60s'"  # a COPY is never idle, however long it waits
+COPYING = "SET LOCAL statement_timeout = '60s'"  # a waiting COPY does not count as idle
 TIMEOUTS = (
     f"SET LOCAL lock_timeout = '60s'; SET LOCAL idle_in_transaction_session_timeout = '30s';"
     f" {COPYING}"
 )
-# What is read behind a lock must be as it is by then, whatever the database's default is.
+# Reads after a lock must see the latest state, whatever the default isolation level is.
 WRITING = f"BEGIN ISOLATION LEVEL READ COMMITTED; {TIMEOUTS}"
 READING = f"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; {TIMEOUTS}"
-INDEXING = "BEGIN ISOLATION LEVEL READ COMMITTED"  # for as long as it takes
+INDEXING = "BEGIN ISOLATION LEVEL READ COMMITTED"  # without timeouts
 NO_LIMIT = 10.0**7  # seconds
 
 
@@ -48,29 +48,31 @@ class Database:
         self._connections = Connections(url, CONNECTIONS)
 
     async def open(self) -> None:
-        """Connects, or raises why not."""
+        """Connects, or raises `SinkUnusable` with the reason."""
         try:
             async with self._connections.lend():
                 pass
-        except asyncpg.UndefinedObjectError as error:  # what is neither ours nor the driver's
+        except (
+            asyncpg.UndefinedObjectError
+        ) as error:  # an option of neither the sink nor the driver
             raise SinkUnusable(
-                f"the URL {self.shown} has an option that nobody knows: {_said(error)}",
-                hint="a sink's own are `schema`, `fk`, `partition` and `prepared_statements`",
+                f"the URL {self.shown} has an unknown option: {_reason(error)}",
+                hint="a sink accepts `schema`, `fk`, `partition` and `prepared_statements`",
             ) from None
         except (*LOST, asyncpg.PostgresError) as error:
             raise SinkUnusable(
-                f"cannot reach {self.shown}: {_said(error)}",
-                hint="check that PostgreSQL runs there and that the URL's user may connect",
+                f"cannot reach {self.shown}: {_reason(error)}",
+                hint="check that PostgreSQL is running there and that the user may connect",
             ) from None
-        except (ValueError, OverflowError):  # which may quote a part of the password
+        except (ValueError, OverflowError):  # its text may contain part of the password
             raise SinkUnusable(f"the URL {self.shown} cannot be read", hint=HINT) from None
 
     async def transact(self, body: Body[T], begin: str = WRITING) -> T:
-        """Runs the body in one transaction; again, if the connection was lost meanwhile."""
+        """Runs the body in one transaction. Retries if the connection is lost."""
         started, pause = time.monotonic(), 0.05
         while True:
             try:
-                with complaining(self.shown):
+                with translate_errors(self.shown):
                     async with (
                         self._connections.lend() as connection,
                         connection.transaction(begin),
@@ -78,14 +80,14 @@ class Database:
                         return await body(connection)
             except Interleaved:
                 continue
-            except POOLED:  # by a proxy: the name is missing, or given already
+            except POOLED:  # through a proxy: the prepared statement is missing or already exists
                 self.prepared = False
                 continue
             except LOST as error:
                 if time.monotonic() - started + pause > PATIENCE:
                     raise SinkError(
-                        f"{self.shown} does not answer: {_said(error)}",
-                        hint="check that PostgreSQL runs there",
+                        f"{self.shown} does not answer: {_reason(error)}",
+                        hint="check that PostgreSQL is running there",
                     ) from error
             await asyncio.sleep(pause)
             pause = min(pause * 2, 1.0)
@@ -96,27 +98,27 @@ class Database:
 
 
 @contextmanager
-def complaining(shown: str) -> Iterator[None]:
-    """What PostgreSQL complains of, as the error of a sink; of a lost connection others tell."""
+def translate_errors(shown: str) -> Iterator[None]:
+    """Raises PostgreSQL's errors as `SinkError` or `SinkUnusable`, except a lost connection."""
     try:
         yield
     except (*LOST, *POOLED):
         raise
     except asyncpg.ForeignKeyViolationError as error:
         raise SinkUnusable(
-            f"{shown} refuses the rows: {_said(error)}",
-            hint="fetch the tables that these refer to as well, or start a schema with `?fk=off`",
+            f"{shown} rejects the rows: {_reason(error)}",
+            hint="also fetch the tables that they refer to, or use a new schema with `?fk=off`",
         ) from error
     except asyncpg.InsufficientPrivilegeError as error:
         raise SinkUnusable(
-            f"{shown} does not let this user do it: {_said(error)}",
-            hint="grant what is missing, or name another schema with `?schema=…`",
+            f"the user lacks a privilege on {shown}: {_reason(error)}",
+            hint="grant the privilege, or name another schema with `?schema=…`",
         ) from error
     except asyncpg.PostgresError as error:
         raise SinkError(
-            f"{shown} failed: {_said(error)}", hint="check the server's log and its disk"
+            f"{shown} failed: {_reason(error)}", hint="check the server's log and its disk"
         ) from error
 
 
-def _said(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return redact(f"{type(error).__name__}: {error}")

@@ -1,11 +1,11 @@
-"""The schema of a PostgreSQL sink: recognised, founded, and given its tables.
+"""The schema of a PostgreSQL sink: finds the sink, or creates it and its tables.
 
-A schema is ours if it has `_gapless_sink`, where the sink's id is, and how its tables are made:
-with foreign keys or without, partitioned or not. That is decided once. A schema where somebody else
-has a table of the same name as ours is refused; the ledger's own schema is `gapless`.
+A schema is a sink if it has the table `_gapless_sink`. It stores the sink's id, and whether its
+tables have foreign keys and partitions, which is decided when the sink is created. A schema with
+foreign tables of the same names is refused, and so is `gapless`, the schema of the ledger.
 
-A table, or a partition, is made before the write that needs it, alone in the sink: it is empty, so
-nothing is lost if that write never comes.
+Tables and partitions are created before the write that needs them, with the whole sink locked. They
+are empty, so it does no harm if that write never happens.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gapless.core.ranges import Span
 from gapless.schema import Schema, Table
 from gapless.schema.ddl import quoted
 from gapless.schema.postgres import Dialect
-from gapless.sinks import entries, requests
+from gapless.sinks import range_rows, requests
 from gapless.sinks.postgres import locks
 from gapless.sinks.postgres.options import Options
 
@@ -29,7 +29,7 @@ VERSION = 1
 LEDGER = "gapless"
 _CREATE = """
 CREATE TABLE {sink} (
-  id text NOT NULL,         -- of this very schema: a dropped one that is made anew has another
+  id text NOT NULL,         -- of this schema: one that is dropped and created again gets a new id
   version bigint NOT NULL,
   foreign_keys boolean NOT NULL,
   partition bigint          -- heights in each partition of the big tables; null: not partitioned
@@ -49,73 +49,78 @@ _SCHEMA = "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1"
 
 @dataclass(frozen=True)
 class Home:
-    """What is known of the sink's schema."""
+    """The properties of the schema that a sink is in."""
 
     id: str
     schema: Schema
     dialect: Dialect
-    there: frozenset[str]  # tables and partitions, of ours and of others
-    outdated: frozenset[str] = frozenset()  # tables of an older version, which a reader leaves so
+    existing: frozenset[str]  # all tables and partitions, including foreign ones
+    outdated: frozenset[str] = (
+        frozenset()
+    )  # tables of an older version, which readers do not upgrade
 
     def lacks(self, names: Collection[str], span: Span) -> bool:
-        """Whether a write of these tables needs any that is not there yet."""
+        """Whether a write needs a table or a partition that does not exist yet."""
         wanted = {*names}
         for name in names:
             wanted |= {it.name for it in self.dialect.partitions(self.schema[name], *span)}
-        return not wanted <= self.there
+        return not wanted <= self.existing
 
 
 async def names(connection: asyncpg.Connection, schema: str) -> frozenset[str]:
     return frozenset(row[0] for row in await connection.fetch(_NAMES, schema))
 
 
-async def recognised(
+async def find_sink(
     connection: asyncpg.Connection, options: Options, schema: Schema
 ) -> Home | None:
-    """The sink that is in the schema; None if none is."""
-    there = await names(connection, options.schema)
-    if "_gapless_sink" not in there:
+    """Returns the sink in the schema; None if there is none."""
+    existing = await names(connection, options.schema)
+    if "_gapless_sink" not in existing:
         return None
     place = Dialect(options.schema).place("_gapless_sink")
     row = await connection.fetchrow(f"SELECT * FROM {place}")  # noqa: S608 - our own names
     assert row is not None
     if row["version"] != VERSION:
         raise SinkUnusable(
-            f"{options.shown} has format {row['version']}, this Gapless knows {VERSION}",
+            f"{options.shown} has format {row['version']},"
+            f" but this version of Gapless supports format {VERSION}",
             hint="upgrade Gapless",
         )
-    options.insist("fk", options.foreign_keys, row["foreign_keys"])
-    options.insist("partition", options.partition, row["partition"])
+    options.require_same("fk", options.foreign_keys, row["foreign_keys"])
+    options.require_same("partition", options.partition, row["partition"])
     dialect = Dialect(options.schema, row["foreign_keys"], row["partition"])
-    return Home(row["id"], schema, dialect, there)
+    return Home(row["id"], schema, dialect, existing)
 
 
 async def create_schema(connection: asyncpg.Connection, options: Options, schema: Schema) -> None:
-    """Makes a sink of the schema, unless another process just did or it is somebody else's.
+    """Creates the sink in the schema, unless another process just did.
+
+    Refuses the ledger's schema, and one that has foreign tables with the same names.
 
     A sink of an older version gets the table of requests.
     """
-    await connection.execute(locks.to_found(options.schema))
-    there = await names(connection, options.schema)
+    await connection.execute(locks.to_create(options.schema))
+    existing = await names(connection, options.schema)
     dialect = Dialect(options.schema)
-    if "_gapless_sink" in there:
+    if "_gapless_sink" in existing:
         await connection.execute(_create_requests(dialect))
         return
     if options.schema == LEDGER:
         raise SinkUnusable(
-            f"the schema `{LEDGER}` is the ledger's: records need one of their own",
-            hint="leave `schema=` out, or name another",
+            f"the schema `{LEDGER}` belongs to the ledger; rows need a separate schema",
+            hint="omit `schema=`, or name another schema",
         )
-    if taken := sorted(there & schema.keys()):
+    if taken := sorted(existing & schema.keys()):
         raise SinkUnusable(
-            f"{options.shown} has a table `{taken[0]}` that is not of Gapless",
+            f"{options.shown} has a table `{taken[0]}` that Gapless did not create",
             hint="name another schema with `?schema=…`",
         )
     if not await connection.fetch(_SCHEMA, options.schema):
         await connection.execute(f"CREATE SCHEMA {quoted(options.schema)}")
     sink = dialect.place("_gapless_sink")
     await connection.execute(_CREATE.format(sink=sink))
-    ranges = entries.create(dialect.place("_gapless_ranges"), "bigint", "bytea")
+    ranges = range_rows.create(dialect.place("_gapless_ranges"), "bigint", "bytea")
     await connection.execute(f"{ranges} WITH (fillfactor = 70)")
     await connection.execute(_create_requests(dialect))
     await connection.execute(
@@ -134,54 +139,54 @@ def _create_requests(dialect: Dialect) -> str:
 async def create_tables(
     connection: asyncpg.Connection, home: Home, wanted: Collection[str], span: Span
 ) -> None:
-    """Makes the tables and partitions that a write needs, in a transaction of its own."""
+    """Creates the tables and partitions that a write needs, in a separate transaction."""
     dialect = home.dialect
     await connection.execute(locks.to_change(home.id))
-    there = await names(connection, dialect.schema)
+    existing = await names(connection, dialect.schema)
     for name in wanted:
         table = home.schema[name]
-        if name not in there:
-            await connection.execute(dialect.create_table(table, {*there, *wanted}))
+        if name not in existing:
+            await connection.execute(dialect.create_table(table, {*existing, *wanted}))
             await connection.execute(dialect.create_view(table))
         for partition in dialect.partitions(table, *span):
-            if partition.name not in there:
+            if partition.name not in existing:
                 for statement in dialect.create_partition(partition):
                     await connection.execute(statement)
 
 
 async def outdated(connection: asyncpg.Connection, home: Home, shown: str) -> list[Table]:
-    """Tables of an older version, which lack columns; those of another kind are refused."""
+    """Returns tables of an older version, which lack columns; raises for incompatible ones."""
     found = []
     for each in home.schema.tables:
-        if each.name in home.there:
-            there = await columns(connection, home.dialect, each)
-            lacking = [column for column in each.columns if column.name not in there]
-            if len(there) + len(lacking) > len(each.columns) or not all(
-                column.nullable for column in lacking
+        if each.name in home.existing:
+            existing = await columns(connection, home.dialect, each)
+            missing = [column for column in each.columns if column.name not in existing]
+            if len(existing) + len(missing) > len(each.columns) or not all(
+                column.nullable for column in missing
             ):
                 raise SinkUnusable(
-                    f"{shown} has other columns in `{each.name}` than this Gapless",
-                    hint="use the Gapless that wrote it, or fetch into a new schema",
+                    f"the columns of `{each.name}` in {shown} do not match this version of Gapless",
+                    hint="use the version of Gapless that wrote it, or fetch into a new schema",
                 )
-            if lacking:
+            if missing:
                 found.append(each)
     return found
 
 
 async def extend(connection: asyncpg.Connection, home: Home, tables: Collection[Table]) -> None:
-    """Adds columns to tables of an older version. They are nullable, so digests still hold."""
+    """Adds columns to tables of an older version. They are nullable: digests stay valid."""
     await connection.execute(locks.to_change(home.id))
     for each in tables:
-        there = await columns(connection, home.dialect, each)
+        existing = await columns(connection, home.dialect, each)
         await connection.execute(home.dialect.drop_view(each))
         for column in each.columns:
-            if column.name not in there:
+            if column.name not in existing:
                 await connection.execute(home.dialect.add_column(each, column))
         await connection.execute(home.dialect.create_view(each))
 
 
-async def lacking_indexes(connection: asyncpg.Connection, home: Home) -> list[str]:
-    """The statements that build what is not there yet."""
+async def missing_indexes(connection: asyncpg.Connection, home: Home) -> list[str]:
+    """Returns the statements that build the indexes that do not exist yet."""
     dialect = home.dialect
     tables = await names(connection, dialect.schema)
     built = {row[0] for row in await connection.fetch(_INDEXES, dialect.schema)}
@@ -195,5 +200,5 @@ async def lacking_indexes(connection: asyncpg.Connection, home: Home) -> list[st
 
 
 async def columns(connection: asyncpg.Connection, dialect: Dialect, table: Table) -> set[str]:
-    """The columns that a table has by now."""
+    """Returns the current columns of a table."""
     return {row[0] for row in await connection.fetch(_COLUMNS, dialect.place(table.name))}

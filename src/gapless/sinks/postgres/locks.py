@@ -1,11 +1,11 @@
-"""Who may write what at the same time: advisory locks that end with the transaction.
+"""Advisory locks that decide who may write at the same time. They end with the transaction.
 
-    the whole sink     shared by everyone who writes; alone, whoever makes tables or goes far
-    cells of heights   alone, each that the range or its neighbours lie in, ascending
+    the whole sink     shared by writers; exclusive to create tables or to write a long range
+    cells of heights   exclusive: every cell of the range and its neighbours, ascending
 
-So writers of far ranges work at the same time, and no two that overlap or touch ever interleave.
-All take their locks in this order, hence nobody waits in a circle. A key is a hash of what it
-stands for: where two are the same by chance, someone waits for nothing.
+So writers of distant ranges run concurrently, and those of overlapping or touching ranges never
+interleave. All locks are taken in this order, so there are no deadlocks. A key is a hash of what is
+locked: if two hashes collide, a writer waits needlessly.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from gapless.core.ranges import Span
 
 CELL = 256
 MOST_CELLS = 64
-"""A range over more cells than these takes the whole sink."""
+"""A range with more cells than this locks the whole sink."""
 
 
 def to_write(sink_id: str, chain_id: int, span: Span) -> str:
-    """SQL that waits for all who write blocks of the span, or next to it."""
+    """Returns SQL that locks the blocks of the span and those next to it."""
     cells = range((span.first - 1) // CELL, (span.last + 1) // CELL + 1)
     if len(cells) > MOST_CELLS:
         return to_change(sink_id)
@@ -29,22 +29,22 @@ def to_write(sink_id: str, chain_id: int, span: Span) -> str:
 
 
 def to_change(sink_id: str) -> str:
-    """SQL that waits for all who write anything."""
+    """Returns SQL that locks the whole sink."""
     return f"SELECT pg_advisory_xact_lock({_key(sink_id)})"
 
 
-def to_found(schema: str) -> str:
-    """SQL that waits for whoever makes a sink of the schema."""
+def to_create(schema: str) -> str:
+    """Returns SQL that locks the creation of a sink in the schema."""
     return f"SELECT pg_advisory_xact_lock({_key('found', schema)})"
 
 
 def to_request(sink_id: str) -> str:
-    """SQL that waits for whoever changes requests."""
+    """Returns SQL that locks the requests."""
     return f"SELECT pg_advisory_xact_lock({_key(sink_id, 'requests')})"
 
 
 def to_index(sink_id: str) -> str:
-    """SQL that waits for whoever builds an index."""
+    """Returns SQL that locks the building of indexes."""
     return f"SELECT pg_advisory_xact_lock({_key(sink_id, 'indexes')})"
 
 

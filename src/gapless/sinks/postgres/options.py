@@ -1,9 +1,10 @@
-"""What the URL of a PostgreSQL sink says, apart from what is the driver's.
+"""The options in the URL of a PostgreSQL sink, apart from those of the driver.
 
     postgresql://user@host/database?schema=public&fk=off&partition=1000000
 
-`fk` and `partition` are decided when a sink is made. Later they may be left out, or be the same.
-`prepared_statements=off` spares a proxy that pools transactions what would be found out by itself.
+`fk` and `partition` are fixed when a sink is created; later they can be omitted or repeated.
+`prepared_statements=off` is for a proxy that pools transactions. Without it, the sink detects such
+a proxy by its first error.
 """
 
 from __future__ import annotations
@@ -25,38 +26,38 @@ class Options:
     url: str  # for the driver; it may hold a password, so it is never shown
     shown: str
     schema: str
-    foreign_keys: bool | None  # None: as it is there
+    foreign_keys: bool | None  # None: as the sink was created
     partition: int | None
     prepared_statements: bool = True
 
     @classmethod
     def parse(cls, target: str) -> Options:
-        url, said = split(target, NAMES)
+        url, given = split(target, NAMES)
         shown = f"`{redact(url)}`"
-        schema = said.get("schema", "public")
+        schema = given.get("schema", "public")
         if not 0 < len(schema.encode()) <= LONGEST:
             raise SinkUnusable(f"`schema={schema}` is not valid", hint="write `schema=name`")
         return cls(
             url,
             shown,
             schema,
-            _switch("fk", said),
-            _size(said.get("partition")),
-            _switch("prepared_statements", said) is not False,
+            _switch("fk", given),
+            _size(given.get("partition")),
+            _switch("prepared_statements", given) is not False,
         )
 
-    def insist(self, name: str, wanted: object, there: object) -> None:
-        """Refuses an option that is another one than the sink was made with."""
-        if wanted is not None and wanted != there:
-            said = {True: "on", False: "off", None: "off"}.get(there, there)  # type: ignore[call-overload]
+    def require_same(self, name: str, wanted: object, actual: object) -> None:
+        """Raises if an option differs from the one that the sink was created with."""
+        if wanted is not None and wanted != actual:
+            given = {True: "on", False: "off", None: "off"}.get(actual, actual)  # type: ignore[call-overload]
             raise SinkUnusable(
-                f"{self.shown} was made with `{name}={said}`",
-                hint=f"leave `{name}` out, or make a new sink with `?schema=…`",
+                f"{self.shown} was created with `{name}={given}`",
+                hint=f"omit `{name}`, or create a new sink with `?schema=…`",
             )
 
 
-def _switch(name: str, said: Mapping[str, str]) -> bool | None:
-    text = said.get(name)
+def _switch(name: str, given: Mapping[str, str]) -> bool | None:
+    text = given.get(name)
     if text not in (None, "on", "off"):
         raise SinkUnusable(f"`{name}={text}` is not valid", hint=f"write `{name}=on` or `off`")
     return None if text is None else text == "on"
@@ -68,6 +69,7 @@ def _size(text: str | None) -> int | None:
     if not text.isascii() or not text.isdigit() or int(text) < SMALLEST:
         raise SinkUnusable(
             f"`partition={text}` is not valid",
-            hint=f"write how many heights are in one, {SMALLEST:,} or more: `partition=1000000`",
+            hint=f"write the number of heights per partition, at least {SMALLEST:,}:"
+            " `partition=1000000`",
         )
     return int(text)

@@ -1,7 +1,7 @@
 """Rows from PostgreSQL to Arrow.
 
-A 256-bit number comes as text, which Python reads faster than the digits that `numeric` sends; the
-rounded twin that other sinks store is computed, and is the same.
+A 256-bit number is selected as text, which Python parses faster than the binary digits of
+`numeric`. The rounded column that other sinks store is computed, with the same result.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from gapless.schema.arrow import arrow_schema, arrow_type
 from gapless.schema.ddl import quoted
 
 
-def selected(table: Table, names: Sequence[str], there: Collection[str]) -> str:
-    """What to select, in the order of the schema, to make these columns of it.
+def select_list(table: Table, names: Sequence[str], existing: Collection[str]) -> str:
+    """Returns the select list for these columns, in the order of the schema.
 
-    Columns that are not there, in a table of an older version, are null.
+    Columns that a table of an older version lacks are null.
     """
-    return ", ".join(_selected(each, there) for each in _sources(table, names))
+    return ", ".join(_select_item(each, existing) for each in _sources(table, names))
 
 
-def _selected(column: Column, there: Collection[str]) -> str:
-    if column.name not in there:
+def _select_item(column: Column, existing: Collection[str]) -> str:
+    if column.name not in existing:
         return "NULL"
     name = quoted(column.name)
     return f"{name}::text" if column.kind is Kind.U256 else name
 
 
 def to_arrow(table: Table, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> pa.Table:
-    """Columns of these names, from rows of what was `selected`."""
+    """Returns these columns, from rows selected with `select_list`."""
     whole = arrow_schema(table)
     schema = pa.schema([whole.field(name) for name in names])
     if not rows:

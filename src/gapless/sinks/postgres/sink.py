@@ -1,8 +1,8 @@
 """PostgreSQL as a sink: rows and records of a batch change in one transaction.
 
-Any number of processes and hosts may write at once; `locks` says how they keep out of each other's
-way. A write can also take part in a transaction that somebody else has open on the same database:
-so rows, and what a ledger knows of them, become durable as one.
+Any number of processes and hosts may write at the same time; `locks` prevents conflicts. A write
+can also join a transaction that the caller has open on the same database, so that rows and the
+ledger's progress are committed together.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from gapless.sinks.postgres.database import (
     READING,
     WRITING,
     Database,
-    complaining,
+    translate_errors,
 )
 from gapless.sinks.postgres.home import Home
 from gapless.sinks.postgres.options import Options
@@ -78,9 +78,9 @@ class PostgresSink:
     async def write_within(
         self, connection: asyncpg.Connection, batch: Batch, fence: int
     ) -> list[Stored]:
-        """Writes in a transaction that somebody has open; what of it is durable with theirs.
+        """Writes within the caller's open transaction, and becomes durable with it.
 
-        A lost connection is theirs to tell of.
+        Errors of a lost connection are not translated: the caller owns the connection.
         """
         ready = await self._prepare(batch)
         lock = locks.to_write(self.id, batch.chain_id, batch.span)
@@ -94,9 +94,9 @@ class PostgresSink:
                 await connection.execute("ROLLBACK TO SAVEPOINT gapless_write")
 
     async def is_reached_by(self, connection: asyncpg.Connection) -> bool:
-        """Whether a connection in a transaction is to this very database, by the same user.
+        """Whether a connection, which is in a transaction, has the same database and user.
 
-        Here a lock is taken that nobody else knows of; there it is tried.
+        Takes a lock with a random key on an own connection, then tries it on the given one.
         """
         key = secrets.randbits(63)
 
@@ -157,7 +157,7 @@ class PostgresSink:
     async def read(
         self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
     ) -> pa.Table:
-        with sql.naming_damage(table, span):
+        with sql.report_damage(table, span):
             return await self._run(lambda tables: tables.read(table, chain_id, span, columns))
 
     async def counts(self, table: Table, chain_id: int, span: Span) -> pa.Table:
@@ -176,10 +176,10 @@ class PostgresSink:
         self._access.admit(self._database.shown)
 
         async def lacking(connection: Connection) -> list[str]:
-            return await homes.lacking_indexes(connection.raw, self._home)
+            return await homes.missing_indexes(connection.raw, self._home)
 
         async def build(connection: Connection) -> None:
-            """Builds one; so only the writers of its table wait, and only for it."""
+            """Builds one index per transaction, so that only the writers of its table wait."""
             await connection.raw.execute(locks.to_index(self.id), timeout=NO_LIMIT)
             for statement in (await lacking(connection))[:1]:
                 await connection.raw.execute(statement, timeout=NO_LIMIT)
@@ -197,7 +197,7 @@ class PostgresSink:
         await self.close()
 
     async def _prepare(self, batch: Batch) -> dict[str, Ready]:
-        """Refuses what is no batch, makes the tables that it needs, and its rows ready."""
+        """Validates the batch, creates the tables that it needs, and encodes its rows."""
         self._access.admit(self._database.shown)
         ready = await asyncio.to_thread(_ready, batch, self._home.schema)
         if self._home.lacks(batch.tables, batch.span):
@@ -205,14 +205,14 @@ class PostgresSink:
             await self._database.transact(
                 lambda it: homes.create_tables(it.raw, home, batch.tables, batch.span)
             )
-            there = await self._database.transact(
+            existing = await self._database.transact(
                 lambda it: homes.names(it.raw, home.dialect.schema), READING
             )
-            self._home = replace(home, there=there)
+            self._home = replace(home, existing=existing)
         return ready
 
     async def _write(self, tables: PostgresTables, batch: Batch, fence: int) -> list[Stored]:
-        with complaining(self._database.shown):
+        with translate_errors(self._database.shown):
             async with tables.whole():
                 return await sql.write(tables, batch, fence, tables.digest_of)
 
@@ -243,10 +243,10 @@ def _ready(batch: Batch, schema: Schema) -> dict[str, Ready]:
 
 async def _home(database: Database, options: Options, schema: Schema, access: Access) -> Home:
     async def look(connection: Connection) -> Home | None:
-        return await homes.recognised(connection.raw, options, schema)
+        return await homes.find_sink(connection.raw, options, schema)
 
     home = await database.transact(look, READING)
-    lacks = access is Access.CREATE if home is None else requests.TABLE not in home.there
+    lacks = access is Access.CREATE if home is None else requests.TABLE not in home.existing
     if lacks and access.writes:
         await database.transact(lambda it: homes.create_schema(it.raw, options, schema))
         home = await database.transact(look, READING)

@@ -1,11 +1,11 @@
-"""The tables of a PostgreSQL sink: what a transaction does with rows and records.
+"""The tables of a PostgreSQL sink: reading and writing rows and records in a transaction.
 
-Rows go by binary COPY straight to their table; they are made ready before the transaction begins,
-so that locks are short. (Made ready while others are copied, a write was measured to take 1.4 times
-as long: the thread and the event loop are in each other's way.)
+Rows are written by binary COPY directly to their table. They are encoded before the transaction
+begins, so that locks are short. (Encoding while other tables are copied was measured to take 1.4
+times as long, because the thread and the event loop compete.)
 
-A record changes only if it is still the version of the row that was read: where two writers cut one
-long range at far places, the second has to begin anew.
+A record is changed only if its row still has the version that was read: if two writers cut one long
+range at distant positions, the second has to start again.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from gapless.schema import Table
 from gapless.schema.ddl import listed
 from gapless.schema.digest import digest
 from gapless.sinks import requests
-from gapless.sinks.entries import COLUMNS, EVERY_DATASET, changes, known_by
-from gapless.sinks.postgres.copying import copied, filled
+from gapless.sinks.postgres.copying import columns_with_values, copy_stream
 from gapless.sinks.postgres.home import Home
 from gapless.sinks.postgres.home import columns as columns_of
-from gapless.sinks.postgres.rows import selected, to_arrow
-from gapless.sinks.records import Known, Retracted
+from gapless.sinks.postgres.rows import select_list, to_arrow
+from gapless.sinks.range_rows import COLUMNS, EVERY_DATASET, changes, records_from
+from gapless.sinks.records import RangeRecords, Retracted
 from gapless.sinks.sink import COUNTS, Request, Stored
 
-# Ranges are disjoint, so of those that begin before ours only the last one can reach into it.
+# Ranges are disjoint: of those that begin before this one, only the last can overlap it.
 _KNOWN = f"""
 SELECT r.* FROM unnest($2::text[]) WITH ORDINALITY AS wanted (name, nth) CROSS JOIN LATERAL (
   SELECT {COLUMNS}, xmin::text AS version FROM {{ranges}}
@@ -42,8 +42,8 @@ SELECT r.* FROM unnest($2::text[]) WITH ORDINALITY AS wanted (name, nth) CROSS J
       WHERE chain_id = $1 AND dataset = wanted.name AND first <= $3), 0)
 ) AS r ORDER BY wanted.nth, r.first
 """  # noqa: S608 - our own names
-# Whoever comes second waits for the first, and then finds other versions. Answers how many there
-# were of those that go or change.
+# A second writer waits for the first, and then finds different versions. Returns the number of rows
+# deleted or updated.
 _REMEMBER = f"""
 WITH gone AS (
   DELETE FROM {{ranges}} r USING unnest($2::text[], $3::bigint[], $4::text[]) AS old (d, f, version)
@@ -71,12 +71,12 @@ _OF_SPAN = "WHERE chain_id = $1 AND block_number BETWEEN $2 AND $3"
 
 
 class Interleaved(Exception):
-    """Someone else has changed a record that was read: begin anew."""
+    """Another writer has changed a record that was read: start the transaction again."""
 
 
 @dataclass(frozen=True)
 class Ready:
-    """Rows as a COPY, and their digest."""
+    """Rows encoded for COPY, and their digest."""
 
     rows: pa.Table
     columns: tuple[str, ...]
@@ -85,13 +85,13 @@ class Ready:
 
     @classmethod
     def of(cls, table: Table, rows: pa.Table) -> Ready:
-        columns = filled(table, rows)
+        columns = columns_with_values(table, rows)
         names = tuple(column.name for column in columns)
-        return cls(rows, names, [*copied(columns, rows)], digest(table, rows))
+        return cls(rows, names, [*copy_stream(columns, rows)], digest(table, rows))
 
 
 class PostgresTables:
-    """Rows and records, read and written on one connection, in the transaction it is in."""
+    """Reads and writes rows and records on a connection, in its current transaction."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class PostgresTables:
         self._home = home
         self.schema = home.schema
         self._dialect = home.dialect
-        self._there = {*home.there}
+        self._existing = {*home.existing}
         self._ready = dict(ready or {})
         self._prepared = prepared
         self._ranges = self._dialect.place("_gapless_ranges")
@@ -114,36 +114,36 @@ class PostgresTables:
         self._versions: dict[tuple[str, int], str] = {}
         self._deferred = False
 
-    async def known(self, chain_id: int, span: Span) -> Known:
+    async def known(self, chain_id: int, span: Span) -> RangeRecords:
         query = _KNOWN.format(ranges=self._ranges)
         datasets = [*self.schema, EVERY_DATASET]
         rows = await self._lent.fetch(query, (chain_id, datasets, *span), prepared=self._prepared)
         self._versions = {(row[0], row[1]): row[-1] for row in rows}
-        return known_by(row[:-1] for row in rows)
+        return records_from(row[:-1] for row in rows)
 
     async def remember(
         self,
         chain_id: int,
-        known: Known,
+        known: RangeRecords,
         stored: Iterable[Stored],
         retracted: Iterable[Retracted],
     ) -> None:
-        gone, come = changes(known, stored, retracted)
-        left = {*gone} - {entry[:2] for entry in come}
-        going = [(*key, self._versions[key]) for key in sorted(left)]
-        coming = [(*entry, self._versions.get(entry[:2])) for entry in sorted(come)]
-        values = (chain_id, *_columns(going, 3), *_columns(coming, 12))
+        removed, added = changes(known, stored, retracted)
+        left = {*removed} - {row[:2] for row in added}
+        removed_rows = [(*key, self._versions[key]) for key in sorted(left)]
+        added_rows = [(*row, self._versions.get(row[:2])) for row in sorted(added)]
+        values = (chain_id, *_columns(removed_rows, 3), *_columns(added_rows, 12))
         query = _REMEMBER.format(ranges=self._ranges)
         (row,) = await self._lent.fetch(query, values, prepared=self._prepared)
-        if row[0] != len(gone):
+        if row[0] != len(removed):
             raise Interleaved
 
     def digest_of(self, table: Table, rows: pa.Table) -> int:
-        """The digest of rows that were just inserted."""
+        """Returns the digest of rows that were just inserted."""
         return self._ready[table.name].digest
 
     async def create(self, names: Collection[str]) -> None:
-        assert {*names} <= self._there, "tables are made before the transaction begins"
+        assert {*names} <= self._existing, "tables must be created before the transaction begins"
 
     async def delete(self, table: Table, chain_id: int, span: Span) -> None:
         if not await self._has(table):
@@ -156,14 +156,14 @@ class PostgresTables:
 
     @asynccontextmanager
     async def whole(self) -> AsyncIterator[None]:
-        """Checks at the end what could not be checked as long as rows were missing."""
+        """Checks deferred constraints at the end, when all rows have been replaced."""
         yield
         if self._deferred:
             await self._connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
 
     async def insert(self, table: Table, rows: pa.Table) -> None:
         ready = self._ready.get(table.name)
-        if ready is None or not ready.rows.equals(rows):  # revised by what is stored
+        if ready is None or not ready.rows.equals(rows):  # changed to match stored blocks
             ready = self._ready[table.name] = await asyncio.to_thread(Ready.of, table, rows)
         if rows.num_rows:
             await self._connection.copy_to_table(
@@ -180,10 +180,10 @@ class PostgresTables:
         names = [it.name for it in table if columns is None or it.name in columns]
         if not await self._has(table):
             return to_arrow(table, names, [])
-        there = {column.name for column in table.columns}
+        existing = {column.name for column in table.columns}
         if table.name in self._home.outdated:
-            there = await columns_of(self._connection, self._dialect, table)
-        wanted, place = selected(table, names, there), self._dialect.place(table.name)
+            existing = await columns_of(self._connection, self._dialect, table)
+        wanted, place = select_list(table, names, existing), self._dialect.place(table.name)
         order = listed(table.key)
         select = f"SELECT {wanted} FROM {place} {_OF_SPAN} ORDER BY {order}"  # noqa: S608
         rows = await self._fetch(select, chain_id, *_countable(span))
@@ -204,15 +204,15 @@ class PostgresTables:
         return await self._connection.fetch(query, *values)
 
     async def _has(self, table: Table) -> bool:
-        """Whether the table is there by now: other processes make some, too."""
+        """Whether the table exists now: another process may have created it."""
         return await self._has_name(table.name)
 
     async def _has_name(self, name: str) -> bool:
-        if name not in self._there:
+        if name not in self._existing:
             place = self._dialect.place(name)
             if await self._connection.fetchval("SELECT to_regclass($1) IS NULL", place):
                 return False
-            self._there.add(name)
+            self._existing.add(name)
         return True
 
     async def chains(self) -> list[int]:

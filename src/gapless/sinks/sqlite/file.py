@@ -1,11 +1,11 @@
-"""The file of a SQLite sink: opened, recognised, and given its tables.
+"""The file of a SQLite sink: opens it, checks its format and creates its tables.
 
-A file is ours if it has `_gapless_sink`, where its id is. A ledger is refused, even though it is
-SQLite too, and so is a file where somebody else has a table of the same name as ours.
+A file is a sink if it has the table `_gapless_sink`, which stores its id. A ledger is refused,
+although it is SQLite too, and so is a file with foreign tables of the same names.
 
-A reader changes neither tables nor settings. As long as nobody writes, it reads the file as one
-that is immutable. Otherwise it needs the log that the writer keeps beside the file, and an index of
-that log which SQLite may have to create.
+A reader changes neither tables nor settings. While no process writes, it opens the file as
+immutable. Otherwise it needs the writer's log next to the file, and an index of that log, which
+SQLite may have to create.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BUSY_SECONDS = 60
 VERSION = 1
 _CREATE = """
 CREATE TABLE _gapless_sink (
-  id TEXT NOT NULL,       -- of this very file: a deleted one that is made anew has another
+  id TEXT NOT NULL,       -- of this file: a file that is deleted and created again gets a new one
   version INTEGER NOT NULL
 ) STRICT
 """
@@ -48,13 +48,13 @@ def connect(
     foreign_keys: bool = True,
     immutable: bool = False,
 ) -> apsw.Connection:
-    """Opens the sink in a file; an empty file becomes one, if it may.
+    """Opens the sink in a file. Creates it if `access` allows that.
 
-    A reader may take the file as immutable as long as it stays `quiet`.
+    A reader may open the file as `immutable` while its `idle_state` does not change.
     """
     if (version := sqlite.unsafe_version()) is not None:
         raise SinkUnusable(
-            f"SQLite {version} can corrupt a file that processes share", hint=sqlite.UPGRADE
+            f"SQLite {version} can corrupt a file that several processes use", hint=sqlite.UPGRADE
         )
     if access is not Access.CREATE and not path.is_file():
         raise SinkUnusable(f"there is no sink at `{path}`", hint="check the path")
@@ -68,15 +68,15 @@ def connect(
         raise SinkUnusable(f"cannot open `{path}`: {error}", hint="check the path") from error
     try:
         thread.wait_for_locks(connection, BUSY_SECONDS)
-        # A name in quotes is a column or an error, never a text.
+        # A name in double quotes is a column or an error, never a string.
         connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
         connection.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
-        _recognise(connection, path, schema, access, system)
+        _find_or_create(connection, path, schema, access, system)
         if access.writes:
             connection.pragma("journal_mode", "WAL")
             connection.pragma("synchronous", "FULL")
             connection.pragma("foreign_keys", foreign_keys)
-    except (apsw.CantOpenError, apsw.ReadOnlyError) as error:  # the log beside it, too
+    except (apsw.CantOpenError, apsw.ReadOnlyError) as error:  # or the log next to it
         connection.close()
         raise SinkUnusable(
             f"`{path}` cannot be written to: {error}",
@@ -93,8 +93,8 @@ def connect(
     return connection
 
 
-def quiet(path: Path) -> tuple[int, ...] | None:
-    """How a file looks that nobody is changing; None if somebody may be, or if it is not there."""
+def idle_state(path: Path) -> tuple[int, ...] | None:
+    """Returns the identity of a file without writers; None if it may have one or is missing."""
     with suppress(FileNotFoundError):
         found = path.stat()
         if not any(map(_size, (_beside(path, "-wal"), _beside(path, "-journal")))):
@@ -103,12 +103,12 @@ def quiet(path: Path) -> tuple[int, ...] | None:
 
 
 def _read_only(path: Path, thread: SerialThread, *, immutable: bool) -> apsw.Connection:
-    """A connection that cannot write; if the file is immutable, it needs no file beside it."""
+    """Opens a read-only connection. An immutable file needs no log next to it."""
     place = f"file:{quote(str(path.absolute()))}?{'immutable=1' if immutable else 'mode=ro'}"
     connection = apsw.Connection(place, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
     thread.wait_for_locks(connection, BUSY_SECONDS)
     try:
-        names(connection)  # only now is it really opened
+        names(connection)  # SQLite opens the file only now
     except apsw.Error as error:
         connection.close()
         if immutable or not isinstance(error, apsw.CantOpenError):
@@ -136,14 +136,14 @@ def identity(connection: apsw.Connection) -> str:
 
 
 def names(connection: apsw.Connection) -> set[str]:
-    """The tables of the file."""
+    """Returns the tables of the file."""
     found = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
     return {name for (name,) in found}
 
 
 @contextmanager
 def transaction(connection: apsw.Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
-    """All or nothing; what was read still holds when it commits."""
+    """An atomic transaction: what it reads is still true when it commits."""
     connection.execute(begin)
     try:
         yield
@@ -155,19 +155,19 @@ def transaction(connection: apsw.Connection, begin: str = "BEGIN IMMEDIATE") -> 
 
 
 @contextmanager
-def in_our_words(path: Path) -> Iterator[None]:
-    """What SQLite complains of, as the error of a sink."""
+def translate_errors(path: Path) -> Iterator[None]:
+    """Raises SQLite's errors as `SinkError` or `SinkUnusable`."""
     try:
         yield
     except apsw.BusyError as error:
         raise SinkError(
             f"`{path}` has been locked for {BUSY_SECONDS} s",
-            hint="another process holds a transaction open on it",
+            hint="wait for the process that has a transaction open on it, or end it",
         ) from error
     except apsw.ConstraintError as error:
         raise SinkUnusable(
-            f"`{path}` refuses the rows: {error}",
-            hint="fetch the tables that these refer to as well, or start a file with `?fk=off`",
+            f"`{path}` rejects the rows: {error}",
+            hint="also fetch the tables that these rows refer to, or use a new file with `?fk=off`",
         ) from error
     except (apsw.CorruptError, apsw.NotADBError) as error:
         raise SinkError(
@@ -178,7 +178,7 @@ def in_our_words(path: Path) -> Iterator[None]:
         raise SinkError(f"`{path}` failed: {error}", hint="check the disk and the file") from error
 
 
-def _recognise(
+def _find_or_create(
     connection: apsw.Connection, path: Path, schema: Schema, access: Access, system: System
 ) -> None:
     if "_gapless_sink" not in names(connection):
@@ -189,57 +189,61 @@ def _recognise(
     version = connection.execute("SELECT version FROM _gapless_sink").get
     if version != VERSION:
         raise SinkUnusable(
-            f"`{path}` has format {version}, this Gapless knows {VERSION}", hint="upgrade Gapless"
+            f"`{path}` has format {version}, but this version of Gapless supports format {VERSION}",
+            hint="upgrade Gapless",
         )
     if access.writes and requests.TABLE not in names(connection):
         with transaction(connection):
             connection.execute(ranges.CREATE_REQUESTS)
     for table in schema.tables:
-        if lacking(connection, path, table) and access.writes:
+        if missing_columns(connection, path, table) and access.writes:
             with transaction(connection):
                 _extend(connection, path, table)
 
 
-def lacking(connection: apsw.Connection, path: Path, table: Table) -> list[Column]:
-    """The columns that a table of an older version lacks. They are nullable, so digests still hold.
+def missing_columns(connection: apsw.Connection, path: Path, table: Table) -> list[Column]:
+    """Returns the columns that a later version added. They are nullable: digests stay valid.
 
-    A table that is not there at all lacks nothing; one of another kind is refused.
+    For a table that does not exist, returns nothing; raises for one with different columns.
     """
-    there = columns(connection, table)
-    missing = [column for column in table if column.name not in there] if there else []
-    if there - {column.name for column in table} or not all(it.nullable for it in missing):
+    existing = columns(connection, table)
+    missing = [column for column in table if column.name not in existing] if existing else []
+    if existing - {column.name for column in table} or not all(it.nullable for it in missing):
         raise SinkUnusable(
-            f"`{path}` has other columns in `{table.name}` than this Gapless",
-            hint="use the Gapless that wrote it, or fetch into a new file",
+            f"the columns of `{table.name}` in `{path}` do not match this version of Gapless",
+            hint="use the version of Gapless that wrote it, or fetch into a new file",
         )
     return missing
 
 
 def columns(connection: apsw.Connection, table: Table) -> set[str]:
-    """The columns of a table; none if it is not there."""
+    """Returns the columns of a table; none if it does not exist."""
     found = connection.execute("SELECT name FROM pragma_table_info(?)", (table.name,))
     return {name for (name,) in found}
 
 
 def _extend(connection: apsw.Connection, path: Path, table: Table) -> None:
-    for column in lacking(connection, path, table):
+    for column in missing_columns(connection, path, table):
         connection.execute(add_column(table, column))
     connection.execute(drop_view(table))
     connection.execute(create_view(table))
 
 
 def _create_schema(connection: apsw.Connection, path: Path, schema: Schema, system: System) -> None:
-    """Makes a sink of a file, unless another process just did or the file is somebody else's."""
-    there = names(connection)
-    if "_gapless_sink" in there:
+    """Creates the sink in a file, unless another process just did.
+
+    Refuses a ledger, and a file that has foreign tables with the same names.
+    """
+    existing = names(connection)
+    if "_gapless_sink" in existing:
         return
-    if there >= _LEDGER:
+    if existing >= _LEDGER:
         raise SinkUnusable(
-            f"`{path}` is a ledger: records need a file of their own", hint="name a new file"
+            f"`{path}` is a ledger; rows need a separate file", hint="name a new file"
         )
-    if taken := sorted(there & schema.keys()):
+    if taken := sorted(existing & schema.keys()):
         raise SinkUnusable(
-            f"`{path}` has a table `{taken[0]}` that is not of Gapless", hint="name a new file"
+            f"`{path}` has a table `{taken[0]}` that Gapless did not create", hint="name a new file"
         )
     connection.execute(_CREATE)
     connection.execute(ranges.CREATE)

@@ -1,6 +1,6 @@
 """The records of a SQLite sink, in the table `_gapless_ranges` of the same file.
 
-Beside it is the table of what was requested.
+The requests are in a second table.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import apsw
 from gapless.core.ranges import Span
 from gapless.schema import Schema
 from gapless.sinks import requests
-from gapless.sinks.entries import COLUMNS, EVERY_DATASET, changes, create, known_by
-from gapless.sinks.records import Known, Retracted
+from gapless.sinks.range_rows import COLUMNS, EVERY_DATASET, changes, create, records_from
+from gapless.sinks.records import RangeRecords, Retracted
 from gapless.sinks.sink import Stored
 
 CREATE = create("_gapless_ranges", "INTEGER", "BLOB") + " STRICT, WITHOUT ROWID"
 CREATE_REQUESTS = f"{requests.create(requests.TABLE, 'INTEGER')} STRICT"
-# Ranges are disjoint, so of those that begin before ours only the last one can reach into it.
+# Ranges are disjoint: of those that begin before this one, only the last can overlap it.
 _WITHIN = f"""
 SELECT {COLUMNS}
 FROM _gapless_ranges
@@ -34,14 +34,14 @@ _INSERT = "INSERT INTO _gapless_ranges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 
 
 
 class Ranges:
-    """The records, read and written on the connection of the sink."""
+    """Reads and writes the records on the connection of the sink."""
 
     def __init__(self, connection: apsw.Connection, schema: Schema) -> None:
         self._connection = connection
         self._datasets = (*schema, EVERY_DATASET)
 
-    def within(self, chain_id: int, span: Span) -> Known:
-        """What overlaps a range."""
+    def within(self, chain_id: int, span: Span) -> RangeRecords:
+        """Returns the records that overlap a range."""
         first, last = span
         rows = [
             row
@@ -51,22 +51,22 @@ class Ranges:
                 {"chain": chain_id, "dataset": dataset, "first": first, "last": last},
             )
         ]
-        return known_by(rows)
+        return records_from(rows)
 
     def replace(
         self,
         chain_id: int,
-        known: Known,
+        known: RangeRecords,
         stored: Iterable[Stored],
         retracted: Iterable[Retracted],
     ) -> None:
-        """Puts these records in the place of the known ones."""
-        gone, come = changes(known, stored, retracted)
-        self._connection.executemany(_DELETE, [(chain_id, *each) for each in gone])
-        self._connection.executemany(_INSERT, [(chain_id, *each) for each in come])
+        """Replaces the known records with these."""
+        removed, added = changes(known, stored, retracted)
+        self._connection.executemany(_DELETE, [(chain_id, *each) for each in removed])
+        self._connection.executemany(_INSERT, [(chain_id, *each) for each in added])
 
     def chains(self) -> set[int]:
-        """The chains of which anything is stored."""
+        """Returns the chains that have stored blocks."""
         return {chain_id for (chain_id,) in self._connection.execute(_CHAINS)}
 
     def highest_fence(self) -> int:

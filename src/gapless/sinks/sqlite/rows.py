@@ -1,8 +1,8 @@
 """Rows between Arrow and SQLite.
 
-Values are cut out of a column's buffer in one comprehension, which takes half the time of asking
-Arrow for each. Numbers from 2^63 on are written as their two's complement: the same eight bytes,
-read as SQLite reads them.
+Values are sliced out of a column's buffer in one comprehension, which takes half the time of
+converting each through Arrow. Numbers of 2^63 and above are written as their two's complement: the
+same eight bytes, interpreted as SQLite does.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from gapless.schema.arrow import arrow_schema, arrow_type, one_array
 _NUMBERS = {Kind.INT: "<i8", Kind.FLOAT: "<f8"}
 
 
-def filled(table: Table, rows: pa.Table) -> list[Column]:
-    """The columns that any row has a value of: half of them, for most blocks."""
+def columns_with_values(table: Table, rows: pa.Table) -> list[Column]:
+    """Returns the columns that are not null in every row: about half, for most blocks."""
     return [column for column in table if rows[column.name].null_count < rows.num_rows]
 
 
 def to_tuples(columns: Sequence[Column], rows: pa.Table) -> Iterator[tuple[Any, ...]]:
-    """Some columns of the rows as SQLite takes them."""
+    """Returns some columns of the rows as values for SQLite."""
     values = (_values(one_array(rows[column.name]), column.kind) for column in columns)
     return zip(*values, strict=True)
 
 
 def to_arrow(table: Table, names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> pa.Table:
-    """Some columns of rows as SQLite gave them."""
+    """Returns some columns of rows that SQLite returned."""
     whole = arrow_schema(table)
     schema = pa.schema([whole.field(name) for name in names])
     if not rows:
@@ -50,11 +50,11 @@ def _values(array: pa.Array, kind: Kind) -> Iterable[Any]:
     if not array.null_count:
         return values
     valid = array.is_valid().to_numpy(zero_copy_only=False).tolist()
-    return [value if there else None for value, there in zip(values, valid, strict=True)]
+    return [value if is_valid else None for value, is_valid in zip(values, valid, strict=True)]
 
 
 def _all_values(array: pa.Array, kind: Kind) -> list[Any]:
-    """The values, whatever lies under a null included."""
+    """Returns all values, with arbitrary ones in place of nulls."""
     if kind is Kind.BOOL:
         array = array.cast(pa.uint8())
     size, start = len(array), array.offset

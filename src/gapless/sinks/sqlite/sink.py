@@ -1,7 +1,7 @@
 """SQLite as a sink: rows and records of a batch change in one immediate transaction.
 
-Several processes may write to one file. Whoever has begun an immediate transaction is alone until
-its end, so a fence that was found low enough still is when the rows are written.
+Several processes may write to one file. An immediate transaction excludes all other writers until
+it ends, so the fence is still high enough when the rows are written.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class SqliteSink(DatabaseFileSink):
         system: System = SYSTEM,
     ) -> None:
         self._schema = schema
-        self._quiet = None if access.writes else file.quiet(path)
+        self._idle_state = None if access.writes else file.idle_state(path)
         self._connect = partial(file.connect, path, schema, access, thread, system)
         self._connection = self._connect(
-            foreign_keys=foreign_keys, immutable=self._quiet is not None
+            foreign_keys=foreign_keys, immutable=self._idle_state is not None
         )
         tables = SqliteTables(self._connection, schema)
         super().__init__(file.identity(self._connection), thread, path, access, tables)
@@ -66,37 +66,38 @@ class SqliteSink(DatabaseFileSink):
         )
 
     async def _run(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-        return await super()._run(self._steadily, partial(function, *arguments, **named))
+        return await super()._run(self._run_on_one_state, partial(function, *arguments, **named))
 
-    def _steadily(self, function: Callable[[], T]) -> T:
-        """What a function finds in one state of the file, even if a reader took it as immutable.
+    def _run_on_one_state(self, function: Callable[[], T]) -> T:
+        """Runs a function on one state of the file, even if it was opened as immutable.
 
-        If a writer has come meanwhile, the reader from then on looks as one of several.
+        If a writer has appeared in the meantime, reopens the file as mutable and runs the function
+        again.
         """
-        if self._quiet is None:
+        if self._idle_state is None:
             return function()
         try:
             answer = function()
         except apsw.Error:
-            if file.quiet(self._path) == self._quiet:
+            if file.idle_state(self._path) == self._idle_state:
                 raise
         else:
-            if file.quiet(self._path) == self._quiet:
+            if file.idle_state(self._path) == self._idle_state:
                 return answer
         self._connection.close()
         self._connection = self._connect()
         if file.identity(self._connection) != self.id:
             raise SinkUnusable(f"`{self._path}` was replaced by another sink", hint="try again")
-        self._quiet, self._tables = None, SqliteTables(self._connection, self._schema)
+        self._idle_state, self._tables = None, SqliteTables(self._connection, self._schema)
         return function()
 
-    def _telling(self) -> AbstractContextManager[None]:
-        return file.in_our_words(self._path)
+    def _translate_errors(self) -> AbstractContextManager[None]:
+        return file.translate_errors(self._path)
 
-    def _changing(self) -> AbstractContextManager[None]:
+    def _write_transaction(self) -> AbstractContextManager[None]:
         return file.transaction(self._connection)
 
-    def _looking(self) -> AbstractContextManager[None]:
+    def _read_transaction(self) -> AbstractContextManager[None]:
         return file.transaction(self._connection, "BEGIN")
 
     def _close(self) -> None:

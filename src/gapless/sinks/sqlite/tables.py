@@ -1,8 +1,8 @@
-"""The tables of a SQLite sink: what a transaction does with rows and records.
+"""The tables of a SQLite sink: reading and writing rows and records in a transaction.
 
-A table appears with the first batch that brings it. Its foreign key leads to the nearest parent
-that is there or comes along; such keys are checked at the end of a transaction, since a block's
-rows are replaced table by table.
+The first batch that contains a table creates it. Its foreign key refers to the nearest parent that
+exists or is in the same batch. Foreign keys are checked at the end of a transaction, because a
+block's rows are replaced table by table.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from gapless.core.ranges import Span
 from gapless.schema import Schema, Table
 from gapless.schema.sqlite import create_indexes, create_table, create_view
 from gapless.sinks import requests
-from gapless.sinks.records import Known, Retracted
+from gapless.sinks.records import RangeRecords, Retracted
 from gapless.sinks.sink import COUNTS, Request, Stored
 from gapless.sinks.sqlite import file
 from gapless.sinks.sqlite.ranges import Ranges
-from gapless.sinks.sqlite.rows import filled, to_arrow, to_tuples
+from gapless.sinks.sqlite.rows import columns_with_values, to_arrow, to_tuples
 
 _OF_SPAN = "WHERE chain_id = ? AND block_number BETWEEN ? AND ?"
 _REQUESTS = f"SELECT {requests.COLUMNS} FROM {requests.TABLE} WHERE chain_id = ?"  # noqa: S608
@@ -31,31 +31,31 @@ _REQUESTED = f"SELECT DISTINCT chain_id FROM {requests.TABLE}"  # noqa: S608
 
 
 class SqliteTables:
-    """Rows and records, read and written on the connection of the sink."""
+    """Reads and writes rows and records on the connection of the sink."""
 
     def __init__(self, connection: apsw.Connection, schema: Schema) -> None:
         self.schema = schema
         self._ranges = Ranges(connection, schema)
         self._connection = connection
 
-    async def known(self, chain_id: int, span: Span) -> Known:
+    async def known(self, chain_id: int, span: Span) -> RangeRecords:
         return self._ranges.within(chain_id, span)
 
     async def remember(
         self,
         chain_id: int,
-        known: Known,
+        known: RangeRecords,
         stored: Iterable[Stored],
         retracted: Iterable[Retracted],
     ) -> None:
         self._ranges.replace(chain_id, known, stored, retracted)
 
     async def create(self, names: Collection[str]) -> None:
-        there = file.names(self._connection)
+        existing = file.names(self._connection)
         foreign_keys = bool(self._connection.pragma("foreign_keys"))
         for name in names:
-            if name not in there:
-                table, stored = self.schema[name], {*there, *names}
+            if name not in existing:
+                table, stored = self.schema[name], {*existing, *names}
                 statement = create_table(table, foreign_keys=foreign_keys, stored=stored)
                 self._connection.execute(statement)
                 self._connection.execute(create_view(table))
@@ -70,7 +70,7 @@ class SqliteTables:
     async def insert(self, table: Table, rows: pa.Table) -> None:
         if not rows.num_rows:
             return
-        columns = filled(table, rows)
+        columns = columns_with_values(table, rows)
         names = ", ".join(f'"{column.name}"' for column in columns)
         marks = ", ".join("?" for _ in columns)
         insert = f"INSERT INTO {table.name} ({names}) VALUES ({marks})"  # noqa: S608 - ours
@@ -80,11 +80,11 @@ class SqliteTables:
         self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
     ) -> pa.Table:
         names = [it.name for it in table if columns is None or it.name in columns]
-        there = file.columns(self._connection, table)
-        if not there:
+        existing = file.columns(self._connection, table)
+        if not existing:
             return to_arrow(table, names, [])
-        # A reader takes a table of an older version as it is: what it lacks is null.
-        wanted = ", ".join(f'"{name}"' if name in there else "NULL" for name in names)
+        # A reader does not upgrade a table of an older version: missing columns are null.
+        wanted = ", ".join(f'"{name}"' if name in existing else "NULL" for name in names)
         order = ", ".join(table.key)
         select = f"SELECT {wanted} FROM {table.name} {_OF_SPAN} ORDER BY {order}"  # noqa: S608
         rows = self._connection.execute(select, (chain_id, *_countable(span))).fetchall()

@@ -1,6 +1,6 @@
-"""Records as rows of the table `_gapless_ranges`, alike in every database.
+"""Range records as rows of the table `_gapless_ranges`, in the same format in every database.
 
-The ranges of a table are disjoint. They change in the transaction that changes the rows.
+The ranges of a table are disjoint. Records change in the same transaction as the rows.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gapless.core.ranges import Span
-from gapless.sinks.records import Known, Retracted
+from gapless.sinks.records import RangeRecords, Retracted
 from gapless.sinks.sink import Stored
 
 COLUMNS = (
     "dataset, first, last, fence, kind, rows, digest, proven, unproven, parent_hash, last_hash"
 )
-"""The columns of an entry, behind its `chain_id`."""
+"""The columns that follow `chain_id`."""
 
 _CREATE = """
 CREATE TABLE {place} (
@@ -27,7 +27,7 @@ CREATE TABLE {place} (
   kind TEXT NOT NULL,      -- 'written' or 'retracted'
   rows {number} NOT NULL,
   digest {data} NOT NULL,
-  proven TEXT NOT NULL,    -- names of checks, with spaces between them
+  proven TEXT NOT NULL,    -- names of checks, separated by spaces
   unproven TEXT NOT NULL,
   parent_hash {data} NOT NULL,
   last_hash {data} NOT NULL,
@@ -38,38 +38,41 @@ CREATE TABLE {place} (
 
 WRITTEN, RETRACTED = "written", "retracted"
 EVERY_DATASET = "*"
-"""What stands for a dataset in the entry of a retraction, which removes all of them."""
+"""The dataset of a retraction, which removes the rows of every table."""
 
-Entry = tuple[Any, ...]
+Row = tuple[Any, ...]
 
 
 def create(place: str, number: str, data: str) -> str:
-    """`CREATE TABLE`, with a database's own types for numbers and bytes."""
+    """Returns `CREATE TABLE` with the database's types for numbers and bytes."""
     return _CREATE.format(place=place, number=number, data=data)
 
 
-def known_by(entries: Iterable[Sequence[Any]]) -> Known:
-    """The records that these entries are."""
+def records_from(rows: Iterable[Sequence[Any]]) -> RangeRecords:
+    """Returns the records that these rows store."""
     stored, retracted = [], []
-    for entry in entries:
-        if entry[4] == WRITTEN:
-            stored.append(_stored(entry))
+    for row in rows:
+        if row[4] == WRITTEN:
+            stored.append(_stored(row))
         else:
-            retracted.append(Retracted(Span(entry[1], entry[2]), entry[3]))
-    return Known(tuple(stored), tuple(retracted))
+            retracted.append(Retracted(Span(row[1], row[2]), row[3]))
+    return RangeRecords(tuple(stored), tuple(retracted))
 
 
 def changes(
-    known: Known, stored: Iterable[Stored], retracted: Iterable[Retracted]
-) -> tuple[list[tuple[str, int]], list[Entry]]:
-    """What goes, by dataset and first height, and what comes, if these replace the known ones."""
-    before = {*map(_entry, known.stored), *map(_entry, known.retracted)}
-    after = {*map(_entry, stored), *map(_entry, retracted)}
+    known: RangeRecords, stored: Iterable[Stored], retracted: Iterable[Retracted]
+) -> tuple[list[tuple[str, int]], list[Row]]:
+    """Compares new records with the known ones.
+
+    Returns the rows to delete, by dataset and first height, and the rows to insert.
+    """
+    before = {*map(_to_row, known.stored), *map(_to_row, known.retracted)}
+    after = {*map(_to_row, stored), *map(_to_row, retracted)}
     return [(dataset, first) for dataset, first, *_ in before - after], [*(after - before)]
 
 
-def _stored(entry: Sequence[Any]) -> Stored:
-    dataset, first, last, fence, _, rows, digest, proven, unproven, parent_hash, last_hash = entry
+def _stored(row: Sequence[Any]) -> Stored:
+    dataset, first, last, fence, _, rows, digest, proven, unproven, parent_hash, last_hash = row
     return Stored(
         dataset=dataset,
         span=Span(first, last),
@@ -83,7 +86,7 @@ def _stored(entry: Sequence[Any]) -> Stored:
     )
 
 
-def _entry(record: Stored | Retracted) -> Entry:
+def _to_row(record: Stored | Retracted) -> Row:
     if isinstance(record, Retracted):
         empty = (0, bytes(32), "", "", b"", b"")
         return (EVERY_DATASET, *record.span, record.fence, RETRACTED, *empty)
