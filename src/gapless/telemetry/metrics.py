@@ -1,17 +1,17 @@
-"""The numbers of this process: what was done since its start, and what is under way.
+"""The metrics of this process: what was done since its start, and what is in progress.
 
-Each metric is a constant here, and everybody counts by it directly:
+Each metric is a constant here, and all code updates it directly:
 
     BATCHES.add(1)
     CALLS.add(20, "archive", "eth_getBlockByNumber", "answered")
 
-They are plain numbers of the process, not of an object that comes and goes: a counter must not
-fall when a fetch has ended, or whoever scrapes it takes that for a restart. Counting is an addition
-in a dictionary, once a batch or a request, never once a row; nobody has to serve the numbers for
-that, and what knows the format of Prometheus (`exposition`) is imported only to serve them.
+Metrics belong to the process, not to an object with a shorter life: a counter must not drop when a
+fetch ends, because Prometheus takes that for a restart. Counting is an addition in a dictionary,
+once per batch or request, never per row. It works without a metrics server, and the module that
+knows the Prometheus format (`exposition`) is imported only to serve them.
 
-Invariants: base units; `_total` on counters alone; labels with few values, none of them a secret,
-a height or an id. All of it happens on one thread, that of the event loop.
+Invariants: base units; `_total` on counters only; labels with few values, none of them a secret, a
+height or an id. All updates happen on the event loop's thread.
 """
 
 from __future__ import annotations
@@ -39,27 +39,27 @@ class Series:
     kind: Kind
     help: str
     labels: tuple[str, ...] = ()
-    highest: bool = False  # a gauge of the highest value, over all processes of a command
+    highest: bool = False  # a gauge of the highest value over all processes of a command
     values: dict[tuple[str, ...], float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.labels:
-            self.values[()] = 0  # it is known from the start
+            self.values[()] = 0  # exported from the start
 
     def add(self, amount: float, *labels: str) -> None:
         self.values[labels] = self.values.get(labels, 0) + amount
 
     def set(self, value: float, *labels: str) -> None:
-        """A gauge, as it is now."""
+        """Sets a gauge."""
         self.values[labels] = value
 
     def forget(self, *labels: str) -> None:
-        """A gauge of something that is gone."""
+        """Removes the gauge of something that no longer exists."""
         self.values.pop(labels, None)
 
     @contextmanager
     def raised(self, amount: float, *labels: str) -> Iterator[None]:
-        """A gauge, higher by this amount for a while."""
+        """Raises a gauge by this amount inside the context."""
         self.add(amount, *labels)
         try:
             yield
@@ -67,22 +67,22 @@ class Series:
             self.add(-amount, *labels)
 
     def absorb(self, labels: tuple[str, ...], more: list[float]) -> None:
-        """What another process has counted."""
+        """Adds the counts of another process."""
         self.add(more[0], *labels)
 
     def raise_to(self, value: float, *labels: str) -> None:
-        """A gauge of the highest value so far."""
+        """Raises a gauge to this value if it is lower."""
         self.values[labels] = max(value, self.values.get(labels, value))
 
     def replace(self, values: Mapping[tuple[str, ...], float]) -> None:
-        """A gauge, as it was just read from somewhere."""
+        """Replaces all values of a gauge."""
         self.values.clear()
         self.values.update(values)
 
 
 @dataclass(frozen=True, eq=False)
 class Histogram:
-    """How often a value was at most as large as each of some limits, and the sum of all."""
+    """Counts of values up to each of some limits, and the sum of all values."""
 
     name: str
     help: str
@@ -103,7 +103,7 @@ class Histogram:
         self.sums[labels] += value
 
     def absorb(self, labels: tuple[str, ...], more: list[float]) -> None:
-        """What another process has observed: the counts, and the sum of all behind them."""
+        """Adds the observations of another process: the counts, followed by the sum."""
         if labels not in self.counts:
             self._make(labels)
         *counts, total = more
@@ -113,7 +113,7 @@ class Histogram:
 
     @contextmanager
     def timed(self, *labels: str) -> Iterator[None]:
-        """Observes the seconds that are spent within, however it ends."""
+        """Observes the seconds spent inside the context, even if it raises."""
         began = perf_counter()
         try:
             yield
@@ -121,7 +121,7 @@ class Histogram:
             self.observe(perf_counter() - began, *labels)
 
     def buckets(self, labels: tuple[str, ...]) -> list[tuple[str, int]]:
-        """How many were at most as large as each limit, the last of which has no end."""
+        """Cumulative counts for each limit; the last limit is infinite."""
         names = [*(f"{limit:g}" for limit in self.limits), "+Inf"]
         return list(zip(names, accumulate(self.counts[labels]), strict=True))
 
@@ -132,14 +132,14 @@ class Histogram:
 
 Metric = Series | Histogram
 Snapshot = dict[str, list[tuple[tuple[str, ...], list[float]]]]
-"""Counters, histograms and highest values by name, as numbers for each combination of labels."""
+"""Counters, histograms and highest values by name: numbers for each combination of labels."""
 
 _SHORT = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _LONG = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0, 604800.0)
 
 DURATION = Histogram(
     "backfill_duration_seconds",
-    "From the first claim of a backfill to its end, of those that this process has settled.",
+    "Time from the first claim of a backfill to its end, for those this process has settled.",
     _LONG,
 )
 BLOCKS = Series("blocks_backfilled_total", Kind.COUNTER, "Blocks written to a sink, durably.")
@@ -148,9 +148,7 @@ WORKERS = Series(
     Kind.GAUGE,
     "Requests that may be in flight at once, over all endpoints that are open.",
 )
-ACTIONS = Series(
-    "gapless_actions_total", Kind.COUNTER, "Lines of the log, by what they tell.", ("action",)
-)
+ACTIONS = Series("gapless_actions_total", Kind.COUNTER, "Log lines, by action.", ("action",))
 CALLS = Series(
     "gapless_calls_total",
     Kind.COUNTER,
@@ -158,16 +156,19 @@ CALLS = Series(
     ("endpoint", "method", "outcome"),
 )
 REPEATED_CALLS = Series(
-    "gapless_calls_repeated_total", Kind.COUNTER, "Calls that were sent again.", ("endpoint",)
+    "gapless_calls_repeated_total", Kind.COUNTER, "Calls that were retried.", ("endpoint",)
 )
 REFUSALS = Series(
     "gapless_refusals_total",
     Kind.COUNTER,
-    "Refusals and failures of an endpoint, by what they ask for.",
+    "Refusals and failures of an endpoint, by the reaction to them.",
     ("endpoint", "reaction"),
 )
 REQUEST_SECONDS = Histogram(
-    "gapless_request_seconds", "From a request to the end of its answer.", _SHORT, ("endpoint",)
+    "gapless_request_seconds",
+    "Time from a request to the end of its answer.",
+    _SHORT,
+    ("endpoint",),
 )
 IN_FLIGHT = Series(
     "gapless_requests_in_flight", Kind.GAUGE, "Requests that wait for an answer.", ("endpoint",)
@@ -175,7 +176,7 @@ IN_FLIGHT = Series(
 ENDPOINT_UP = Series(
     "gapless_endpoint_up",
     Kind.GAUGE,
-    "1 if an endpoint can be used, 0 if it denies, fails or cannot be reached.",
+    "1 if an endpoint can be used, 0 if it denies access, fails or is unreachable.",
     ("endpoint",),
 )
 REFUSED_ANSWERS = Series(
@@ -188,7 +189,7 @@ BATCHES = Series("gapless_batches_written_total", Kind.COUNTER, "Batches written
 ROWS = Series(
     "gapless_rows_written_total", Kind.COUNTER, "Rows written to a sink.", ("chain", "dataset")
 )
-WRITE_SECONDS = Histogram("gapless_sink_write_seconds", "Of a write to a sink.", _SHORT)
+WRITE_SECONDS = Histogram("gapless_sink_write_seconds", "Time to write a batch to a sink.", _SHORT)
 STORED_HEIGHT = Series(
     "gapless_stored_height",
     Kind.GAUGE,
@@ -222,7 +223,7 @@ CHUNKS = Series(
 BUILD = Series(
     "gapless_build_info",
     Kind.GAUGE,
-    "Always 1; the labels tell which Gapless runs on which Python.",
+    "Always 1; the labels hold the versions of Gapless and Python.",
     ("version", "python"),
 )
 
@@ -253,7 +254,7 @@ METRICS: tuple[Metric, ...] = (
 
 
 def snapshot() -> Snapshot:
-    """What this process has counted, to be added to another's; other gauges are each one's own."""
+    """The values to add to another process's; other gauges stay with their process."""
     found: Snapshot = {}
     for metric in METRICS:
         if isinstance(metric, Histogram):
@@ -266,7 +267,7 @@ def snapshot() -> Snapshot:
 
 
 def absorb(now: Snapshot, before: Snapshot) -> None:
-    """Counts what another process has counted since it told of it before."""
+    """Adds what another process has counted since its previous snapshot."""
     for metric in METRICS:
         earlier = dict(before.get(metric.name, []))
         for labels, values in now.get(metric.name, []):

@@ -163,7 +163,7 @@ async def test_a_port_that_cannot_be_had_is_refused() -> None:
         with pytest.raises(UsageError, match=f"port {port} for metrics is in use") as refused:
             async with served("127.0.0.1", port, nothing):
                 pass
-    assert refused.value.hint == "give another one, or 0 for any"
-    with pytest.raises(UsageError, match=r"metrics cannot be served at `203\.0\.113\.1:0`"):
+    assert refused.value.hint == "use another port, or 0 for any free one"
+    with pytest.raises(UsageError, match=r"cannot serve metrics at `203\.0\.113\.1:0`"):
         async with served("203.0.113.1", 0, nothing):
             pass
