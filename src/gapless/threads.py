@@ -22,7 +22,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Waiting(Protocol):
+class LockWaiting(Protocol):
     """A database connection that can wait for locks of other connections."""
 
     def set_busy_timeout(self, milliseconds: int, /) -> None: ...
@@ -52,7 +52,7 @@ class SerialThread:
         self._calls.put(call)
         return await outlasting(done)
 
-    def wait_for_locks(self, connection: Waiting, seconds: float) -> None:
+    def wait_for_locks(self, connection: LockWaiting, seconds: float) -> None:
         """Lets statements of a connection wait this long for the locks of other processes."""
         connection.set_busy_timeout(round(seconds * 1000))
 

@@ -22,7 +22,7 @@ _LOOKS = 4
 
 
 @dataclass(frozen=True)
-class Abandoned:
+class AbandonedBranch:
     """Stored heights at which the node has different blocks."""
 
     heights: RangeSet
@@ -35,7 +35,7 @@ class Abandoned:
 
 async def abandoned(
     sink: Sink, anchor: Table, chain_id: int, span: Span, source: Source
-) -> Abandoned:
+) -> AbandonedBranch:
     """The stored blocks, in a span or linked to it, that are not on the node's chain."""
     found, unrelated = RangeSet(), False
     for run in (await _runs(sink, anchor, chain_id, span))[-_RUNS:]:
@@ -44,7 +44,7 @@ async def abandoned(
             left = await _confirmed(sink, anchor, chain_id, run, source)
             found |= left
             unrelated |= left == RangeSet.of(run)
-    return Abandoned(found, unrelated)
+    return AbandonedBranch(found, unrelated)
 
 
 async def _runs(sink: Sink, anchor: Table, chain_id: int, span: Span) -> tuple[Span, ...]:

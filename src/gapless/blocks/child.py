@@ -22,7 +22,7 @@ import msgspec
 
 from gapless.blocks import job as blocks
 from gapless.blocks.block_pipeline import open_pipeline
-from gapless.blocks.child_protocol import ChildTask, FetchTask, News, Report, WorkTask
+from gapless.blocks.child_protocol import ChildReport, ChildTask, FetchTask, News, WorkTask
 from gapless.blocks.counts import Counts
 from gapless.blocks.spec import BlocksSpec
 from gapless.core.errors import GaplessError
@@ -38,7 +38,7 @@ from gapless.telemetry.lines import log_to_stderr
 REPORT_EVERY = 0.2
 
 
-Say = Callable[[Report], None]
+Say = Callable[[ChildReport], None]
 
 
 async def carry_out(
@@ -85,14 +85,14 @@ async def _work(task: WorkTask, providers: Providers, stopped: asyncio.Event, sa
     )
     async with engine, _reporting(lambda: say(_report(engine, providers))):
         await work(engine, stopped, until_idle=False)
-        process_control.Departure().after(task.drain)
+        process_control.ForcedExit().after(task.drain)
         await engine.drain()
     process_control.leave_if_stuck(engine)
 
 
-def _report(engine: Engine, providers: Providers, counts: Counts | None = None) -> Report:
+def _report(engine: Engine, providers: Providers, counts: Counts | None = None) -> ChildReport:
     ended = dict(engine.worker.ended) if engine.worker is not None else {}
-    return Report(counts or Counts(), ended, metrics.snapshot(), providers.rests())
+    return ChildReport(counts or Counts(), ended, metrics.snapshot(), providers.rests())
 
 
 @asynccontextmanager
@@ -129,7 +129,7 @@ async def _main() -> None:
     listening = asyncio.create_task(listen())
     with process_control.stdout_kept_for_data() as stdout:
 
-        def say(report: Report) -> None:
+        def say(report: ChildReport) -> None:
             with suppress(BrokenPipeError):  # the command has exited, so stdin ends too
                 stdout.write(msgspec.json.encode(report).decode() + "\n")
 

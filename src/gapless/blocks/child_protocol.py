@@ -46,7 +46,7 @@ class WorkTask(msgspec.Struct, frozen=True, tag="work"):
 ChildTask = FetchTask | WorkTask
 
 
-class Report(msgspec.Struct, frozen=True):
+class ChildReport(msgspec.Struct, frozen=True):
     """What a child process has done since its start."""
 
     counts: Counts = Counts()

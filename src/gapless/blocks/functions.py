@@ -17,7 +17,7 @@ from typing import Any, ParamSpec, TypeVar, Unpack
 
 from gapless.blocks.request import FetchOptions, build_request
 from gapless.blocks.result import FetchResult
-from gapless.blocks.running import FetchRun, Unobserved, run_fetch
+from gapless.blocks.running import FetchRun, SilentObserver, run_fetch
 from gapless.blocks.session import open_fetch
 from gapless.blocks.stores import opened_store
 from gapless.config import load
@@ -76,7 +76,9 @@ async def fetch(
     target = None if to is None else _target(to)
     request, targets = build_request(config, network, text_of(heights), endpoints, target, options)
     async with open_fetch(request, targets.config, url, shared=providers) as session:
-        return await run_fetch(session, Unobserved() if progress is None else _Reporting(progress))
+        return await run_fetch(
+            session, SilentObserver() if progress is None else _Reporting(progress)
+        )
 
 
 async def verify(
@@ -103,7 +105,7 @@ def _target(place: str | Path) -> str:
     return str(place) if place.suffix else f"{place}/"
 
 
-class _Reporting(Unobserved):
+class _Reporting(SilentObserver):
     """Calls a function regularly and at the end; its errors do not stop the fetch."""
 
     def __init__(self, progress: Callable[[FetchProgress], object]) -> None:

@@ -17,7 +17,7 @@ from typing import Self
 
 import msgspec
 
-from gapless.blocks.child_protocol import ChildTask, News, Report
+from gapless.blocks.child_protocol import ChildReport, ChildTask, News
 from gapless.blocks.counts import Counts
 from gapless.core.redaction import redact
 from gapless.providers.registry import Providers, Rests
@@ -43,7 +43,7 @@ class ChildProcesses:
         self._say, self._warn = say, warn
         self._on_loss = on_loss
         self._providers = providers
-        self._reports = [Report() for _ in todo]
+        self._reports = [ChildReport() for _ in todo]
         self._tasks: list[asyncio.Task[None]] = []
         self._processes: list[Process] = []
         self._telling: asyncio.Task[None] | None = None
@@ -114,7 +114,7 @@ class ChildProcesses:
         assert process.stdout is not None
         saying = asyncio.create_task(self._repeat(process))
         async for line in process.stdout:
-            report = msgspec.json.decode(line, type=Report)
+            report = msgspec.json.decode(line, type=ChildReport)
             metrics.absorb(report.metrics, self._reports[at].metrics)
             self._reports[at] = report
             self._providers.rest(report.rests)

@@ -23,7 +23,7 @@ from gapless.blocks.session import FetchSession
 from gapless.ledger.records import Backfill, BackfillRequest
 from gapless.providers import Share
 from gapless.runtime.engine import BackfillHandle, Engine
-from gapless.runtime.watching import NobodyWatches, Watcher, watch
+from gapless.runtime.watching import SilentWatcher, Watcher, watch
 from gapless.runtime.work import Work
 from gapless.runtime.worker import WorkerOptions
 
@@ -62,7 +62,7 @@ class FetchObserver(Watcher, Protocol):
         """Called at the end with the work of each process."""
 
 
-class Unobserved(NobodyWatches):
+class SilentObserver(SilentWatcher):
     """An observer for programs: nothing is shown, and nothing interrupts."""
 
     json_logs = False

@@ -16,7 +16,7 @@ from gapless.config.settings import (
     Fetch,
     Retry,
     SinkTarget,
-    Worker,
+    WorkerSettings,
     is_name,
     sound,
 )
@@ -24,7 +24,11 @@ from gapless.core.errors import UsageError
 from gapless.core.remedies import WriteConfiguration
 from gapless.core.similar import known_names
 
-_SECTIONS: dict[str, type[msgspec.Struct]] = {"fetch": Fetch, "retry": Retry, "worker": Worker}
+_SECTIONS: dict[str, type[msgspec.Struct]] = {
+    "fetch": Fetch,
+    "retry": Retry,
+    "worker": WorkerSettings,
+}
 _SECTIONS_BY_NAME: dict[str, type[msgspec.Struct]] = {"endpoints": Endpoint, "sinks": SinkTarget}
 
 

@@ -77,7 +77,7 @@ class Retry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         )
 
 
-class Worker(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class WorkerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Defaults for a worker, which its command can override."""
 
     slots: dict[str, int] | int | str | None = None  # in the format of `--slots`, or as a table
@@ -92,7 +92,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     sinks: dict[str, SinkTarget] = {}
     fetch: Fetch = Fetch()
     retry: Retry = Retry()
-    worker: Worker = Worker()
+    worker: WorkerSettings = WorkerSettings()
     metrics_port: int | None = None  # 0: any free port
     metrics_host: str = "127.0.0.1"
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from gapless.core.errors import UsageError
 
 
-class Finality(StrEnum):
+class FinalityTags(StrEnum):
     """What the tags `safe` and `finalized` mean here."""
 
     DEPTH = "depth"  # a block some way below the head
@@ -31,7 +31,7 @@ class Metering(StrEnum):
     EACH = "each"  # each call above the budget is refused inside an HTTP 200
 
 
-class Refused(Exception):
+class CallRefused(Exception):
     """A JSON-RPC error instead of a result."""
 
     def __init__(self, code: int, message: str, status: int = 200) -> None:
@@ -46,8 +46,8 @@ class Saying(NamedTuple):
     words: str
     status: int = 200
 
-    def refusal(self, **gaps: int) -> Refused:
-        return Refused(self.code, self.words.format(**gaps), self.status)
+    def refusal(self, **gaps: int) -> CallRefused:
+        return CallRefused(self.code, self.words.format(**gaps), self.status)
 
 
 class Provider(NamedTuple):
@@ -148,7 +148,7 @@ class Limits:
     missing: frozenset[str] = field(default_factory=frozenset)  # methods
     pruned_below: int = 0  # blocks below are not kept
     pruned_null: bool = False  # and answered with null, instead of an error
-    finality: Finality = Finality.DEPTH
+    finality: FinalityTags = FinalityTags.DEPTH
     strict_head: bool = False  # logs beyond the head are refused, instead of left out
 
     def __post_init__(self) -> None:

@@ -78,7 +78,7 @@ class Info(msgspec.Struct, frozen=True):
         return self.digests[BLOCKS] + self.digests[RECEIPTS]
 
 
-class Stored(msgspec.Struct, frozen=True):
+class StoredChain(msgspec.Struct, frozen=True):
     """A chain on disk."""
 
     info: Info
@@ -91,7 +91,7 @@ def default_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gapless"
 
 
-def stored(parameters: Parameters, cache: Path | None = None) -> Stored:
+def stored(parameters: Parameters, cache: Path | None = None) -> StoredChain:
     """The chain of these parameters: from the cache, or built into it."""
     home = (cache or default_cache()) / "devnode"
     folder = home / _key(parameters)
@@ -163,7 +163,7 @@ def _settle(file: BinaryIO) -> None:
     os.fsync(file.fileno())
 
 
-def _read(folder: Path, parameters: Parameters) -> Stored | None:
+def _read(folder: Path, parameters: Parameters) -> StoredChain | None:
     try:
         info = msgspec.json.decode((folder / INFO).read_bytes(), type=Info)
         if info.version != VERSION or info.parameters != asdict(parameters):
@@ -173,7 +173,7 @@ def _read(folder: Path, parameters: Parameters) -> Stored | None:
         return None
     if any(_digest(text) != info.digests.get(name) for name, text in texts.items()):
         return None
-    return Stored(info, Lines(texts[BLOCKS]), Lines(texts[RECEIPTS]))
+    return StoredChain(info, Lines(texts[BLOCKS]), Lines(texts[RECEIPTS]))
 
 
 def _mapped(path: Path) -> mmap.mmap:

@@ -21,7 +21,7 @@ _GZIP = 31  # the window bits that mean a gzip container
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
 
 
-class Request(NamedTuple):
+class HttpRequest(NamedTuple):
     """What a client sent."""
 
     method: str
@@ -53,11 +53,15 @@ class BadRequest(ValueError):
     """This is no HTTP that we understand."""
 
 
-class Connection(asyncio.Protocol):
+class ClientConnection(asyncio.Protocol):
     """One client's connection."""
 
     def __init__(
-        self, respond: Callable[[Request], Reply], everyone: set[Connection], *, packing: bool
+        self,
+        respond: Callable[[HttpRequest], Reply],
+        everyone: set[ClientConnection],
+        *,
+        packing: bool,
     ) -> None:
         self._respond, self._everyone, self._packing = respond, everyone, packing
         self._buffer = bytearray()
@@ -104,12 +108,12 @@ class Connection(asyncio.Protocol):
             else:
                 self._finish(request, reply)
 
-    def _finish_late(self, request: Request, reply: Reply) -> None:
+    def _finish_late(self, request: HttpRequest, reply: Reply) -> None:
         self._busy = False
         self._finish(request, reply)
         self._advance()
 
-    def _finish(self, request: Request, reply: Reply) -> None:
+    def _finish(self, request: HttpRequest, reply: Reply) -> None:
         if reply.ending is Ending.HANGING:
             self._busy = True
             return
@@ -137,7 +141,7 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
 
-def parsed(buffer: bytearray) -> tuple[Request | None, int]:
+def parsed(buffer: bytearray) -> tuple[HttpRequest | None, int]:
     """The first request in the buffer and its size; without one, whether a sign is awaited."""
     if buffer and not buffer[:1].isalpha():  # such as a client that wants a secure connection
         raise BadRequest("this is not HTTP")
@@ -165,7 +169,7 @@ def parsed(buffer: bytearray) -> tuple[Request | None, int]:
         body = bytes(buffer[start:size]) if len(buffer) >= size else None
     if body is None:
         return None, int("expect" in headers and len(buffer) == start)
-    return Request(words[0], words[1], headers, body), size
+    return HttpRequest(words[0], words[1], headers, body), size
 
 
 def _chunks(buffer: bytearray, at: int) -> tuple[bytes | None, int]:

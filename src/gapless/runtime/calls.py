@@ -34,7 +34,7 @@ from gapless.runtime.job import JobFunction
 Raised = BaseException | None
 
 
-class Abandoned(BaseException):
+class CallAbandoned(BaseException):
     """The call was abandoned: the worker no longer waits for it."""
 
 
@@ -109,7 +109,7 @@ def _task_exited(error: BaseException) -> JobError:
     return JobError(f"a task of the job raised `{type(error).__name__}`: {error}")
 
 
-class Call:
+class JobCall:
     """A call in progress; `ended` holds what it raised, or that it was abandoned."""
 
     def __init__(self, calls: Calls) -> None:
@@ -126,7 +126,7 @@ class Call:
     def abandon(self) -> None:
         if not self.ended.done():
             self._calls.orphans.add(self)
-            self.ended.set_result(Abandoned())
+            self.ended.set_result(CallAbandoned())
 
     def _end(self, raised: Raised) -> None:
         self._calls.orphans.discard(self)
@@ -134,7 +134,7 @@ class Call:
             self.ended.set_result(raised)
 
 
-class _LoopCall(Call):
+class _LoopCall(JobCall):
     def __init__(self, calls: Calls, function: JobFunction, *arguments: Any) -> None:
         super().__init__(calls)
         self._task = asyncio.create_task(_OfJob(_awaited(function, *arguments)))
@@ -148,7 +148,7 @@ class _LoopCall(Call):
         self._end(asyncio.CancelledError() if task.cancelled() else task.result())
 
 
-class _ThreadCall(Call):
+class _ThreadCall(JobCall):
     def __init__(self, calls: Calls, function: JobFunction, *arguments: Any) -> None:
         super().__init__(calls)
         self._loop = asyncio.get_running_loop()
@@ -189,12 +189,12 @@ class Calls:
     """The calls of one worker, and the threads for those that need one."""
 
     def __init__(self) -> None:
-        self.orphans: set[Call] = set()
+        self.orphans: set[JobCall] = set()
         self._idle: list[_JobThread] = []
         self._numbers = count()
         self._closed = False
 
-    def start(self, function: JobFunction, *arguments: Any, on_thread: bool) -> Call:
+    def start(self, function: JobFunction, *arguments: Any, on_thread: bool) -> JobCall:
         kind = _ThreadCall if on_thread else _LoopCall
         return kind(self, function, *arguments)
 

@@ -19,7 +19,7 @@ from gapless.core.similar import did_you_mean
 from gapless.runtime.error_text import message_of, name_of
 from gapless.runtime.job import Job
 
-AGAIN_SECONDS = 15.0  # between attempts to import a job
+RETRY_SECONDS = 15.0  # between attempts to import a job
 BUILT_IN = {"blocks": "gapless.blocks.job", "finish": "gapless.blocks.finish_job"}
 """Built-in jobs: name -> the module whose `job()` creates it."""
 
@@ -57,7 +57,7 @@ class Catalog:
                     self.unresolved.pop(name, None)
                 except UnknownJob as error:
                     self.unresolved[name] = str(error)
-                    self._try_again_at[name] = self._now() + AGAIN_SECONDS
+                    self._try_again_at[name] = self._now() + RETRY_SECONDS
             known = self._jobs.get(name)
             if known is not None and known.version != version:
                 reason = f"has version {known.version} of it, not {version}"

@@ -34,7 +34,7 @@ async def working(engine: Engine) -> AsyncIterator[asyncio.Event]:
     The drain time starts then, and the process ends soon after it, whatever still runs.
     """
     interrupted = asyncio.Event()
-    with on_signals(interrupted.set, partial(Departure().after, engine.drain_seconds)):
+    with on_signals(interrupted.set, partial(ForcedExit().after, engine.drain_seconds)):
         async with engine:
             yield interrupted
 
@@ -93,10 +93,10 @@ def leave_if_stuck(engine: Engine, code: int = INTERRUPTED) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
-    Departure(code).after(engine.drain_seconds)
+    ForcedExit(code).after(engine.drain_seconds)
 
 
-class Departure:
+class ForcedExit:
     """Ends the process soon after its drain time, if it is still running.
 
     It uses a thread, because a job or a server may block the event loop. The thread is started in

@@ -43,7 +43,7 @@ from gapless.ledger import Ledger
 from gapless.ledger.database import Transaction
 from gapless.ledger.records import Claim, Failure, Progress
 from gapless.runtime.bisection import Bisection, JobFailed
-from gapless.runtime.calls import Abandoned, Call, Calls
+from gapless.runtime.calls import CallAbandoned, Calls, JobCall
 from gapless.runtime.context import BlockingContext, Context
 from gapless.runtime.error_text import describe
 from gapless.runtime.job import Chunk, Job
@@ -60,7 +60,7 @@ CANCEL_GRACE = 10.0
 INTERRUPT_GRACE = 5.0
 """Seconds for an interrupted job to end before it is abandoned."""
 
-_STOPPED = (StopRequested, asyncio.CancelledError, Abandoned)
+_STOPPED = (StopRequested, asyncio.CancelledError, CallAbandoned)
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class Run:
         self._deadline = math.inf
         self._lease_timer: asyncio.TimerHandle | None = None
         self._timers: list[asyncio.TimerHandle] = []
-        self._call: Call | None = None
+        self._call: JobCall | None = None
         self._context: Context | BlockingContext | None = None
         self._stuck_at: str | None = None
         self._open = AsyncExitStack()  # the transaction, if there is one

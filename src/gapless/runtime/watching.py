@@ -25,7 +25,7 @@ class Watcher(Protocol):
     def warn(self, message: str) -> None: ...
 
 
-class NobodyWatches:
+class SilentWatcher:
     """A watcher that shows nothing, for programs that use the result."""
 
     async def show(self, engine: Engine, backfill: Backfill) -> None: ...

@@ -25,7 +25,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from gapless.core.errors import UsageError
-from gapless.telemetry.metrics import BUILD, METRICS, Histogram, Kind, Series
+from gapless.telemetry.metrics import BUILD, METRICS, Histogram, MetricKind, Series
 
 _PATIENCE = 1.0  # seconds for a scrape in progress when the server closes
 
@@ -40,7 +40,7 @@ class Numbers(Collector):
 
 
 def _series(series: Series) -> Metric:
-    kind = CounterMetricFamily if series.kind is Kind.COUNTER else GaugeMetricFamily
+    kind = CounterMetricFamily if series.kind is MetricKind.COUNTER else GaugeMetricFamily
     family = kind(series.name, series.help, labels=series.labels)
     for labels, value in series.values.items():
         family.add_metric(labels, value)

@@ -25,7 +25,7 @@ from itertools import accumulate
 from time import perf_counter
 
 
-class Kind(StrEnum):
+class MetricKind(StrEnum):
     COUNTER = "counter"
     GAUGE = "gauge"
     HISTOGRAM = "histogram"
@@ -36,7 +36,7 @@ class Series:
     """A counter or a gauge: one number for each combination of label values."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     help: str
     labels: tuple[str, ...] = ()
     highest: bool = False  # a gauge of the highest value over all processes of a command
@@ -88,7 +88,7 @@ class Histogram:
     help: str
     limits: tuple[float, ...]
     labels: tuple[str, ...] = ()
-    kind: Kind = Kind.HISTOGRAM
+    kind: MetricKind = MetricKind.HISTOGRAM
     counts: dict[tuple[str, ...], list[int]] = field(default_factory=dict)
     sums: dict[tuple[str, ...], float] = field(default_factory=dict)
 
@@ -142,25 +142,25 @@ DURATION = Histogram(
     "Time from the first claim of a backfill to its end, for those this process has settled.",
     _LONG,
 )
-BLOCKS = Series("blocks_backfilled_total", Kind.COUNTER, "Blocks written to a sink, durably.")
+BLOCKS = Series("blocks_backfilled_total", MetricKind.COUNTER, "Blocks written to a sink, durably.")
 WORKERS = Series(
     "backfill_workers",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "Requests that may be in flight at once, over all endpoints that are open.",
 )
-ACTIONS = Series("gapless_actions_total", Kind.COUNTER, "Log lines, by action.", ("action",))
+ACTIONS = Series("gapless_actions_total", MetricKind.COUNTER, "Log lines, by action.", ("action",))
 CALLS = Series(
     "gapless_calls_total",
-    Kind.COUNTER,
+    MetricKind.COUNTER,
     "Calls sent; the outcome is answered, unanswered or cancelled.",
     ("endpoint", "method", "outcome"),
 )
 REPEATED_CALLS = Series(
-    "gapless_calls_repeated_total", Kind.COUNTER, "Calls that were retried.", ("endpoint",)
+    "gapless_calls_repeated_total", MetricKind.COUNTER, "Calls that were retried.", ("endpoint",)
 )
 REFUSALS = Series(
     "gapless_refusals_total",
-    Kind.COUNTER,
+    MetricKind.COUNTER,
     "Refusals and failures of an endpoint, by the reaction to them.",
     ("endpoint", "reaction"),
 )
@@ -171,58 +171,67 @@ REQUEST_SECONDS = Histogram(
     ("endpoint",),
 )
 IN_FLIGHT = Series(
-    "gapless_requests_in_flight", Kind.GAUGE, "Requests that wait for an answer.", ("endpoint",)
+    "gapless_requests_in_flight",
+    MetricKind.GAUGE,
+    "Requests that wait for an answer.",
+    ("endpoint",),
 )
 ENDPOINT_UP = Series(
     "gapless_endpoint_up",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "1 if an endpoint can be used, 0 if it denies access, fails or is unreachable.",
     ("endpoint",),
 )
 REFUSED_ANSWERS = Series(
     "gapless_answers_refused_total",
-    Kind.COUNTER,
+    MetricKind.COUNTER,
     "Blocks of an endpoint that did not pass the checks.",
     ("endpoint",),
 )
-BATCHES = Series("gapless_batches_written_total", Kind.COUNTER, "Batches written to a sink.")
+BATCHES = Series("gapless_batches_written_total", MetricKind.COUNTER, "Batches written to a sink.")
 ROWS = Series(
-    "gapless_rows_written_total", Kind.COUNTER, "Rows written to a sink.", ("chain", "dataset")
+    "gapless_rows_written_total",
+    MetricKind.COUNTER,
+    "Rows written to a sink.",
+    ("chain", "dataset"),
 )
 WRITE_SECONDS = Histogram("gapless_sink_write_seconds", "Time to write a batch to a sink.", _SHORT)
 STORED_HEIGHT = Series(
     "gapless_stored_height",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "Highest block that a sink is known to hold; blocks below it may be missing.",
     ("chain", "sink"),
     highest=True,
 )
 HEAD_HEIGHT = Series(
     "gapless_head_height",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "Head of the chain when a fetch last asked for it.",
     ("chain",),
 )
 PARTITIONS = Series(
     "gapless_partitions_completed_total",
-    Kind.COUNTER,
+    MetricKind.COUNTER,
     "Partitions of chunks that were completed here.",
 )
-SLOTS = Series("gapless_slots", Kind.GAUGE, "Chunks that may run here at once.", ("queue",))
-RUNNING = Series("gapless_chunks_running", Kind.GAUGE, "Chunks that run here.", ("queue",))
+SLOTS = Series("gapless_slots", MetricKind.GAUGE, "Chunks that may run here at once.", ("queue",))
+RUNNING = Series("gapless_chunks_running", MetricKind.GAUGE, "Chunks that run here.", ("queue",))
 BACKFILLS = Series(
-    "gapless_ledger_backfills", Kind.GAUGE, "Backfills in the ledger, of all workers.", ("state",)
+    "gapless_ledger_backfills",
+    MetricKind.GAUGE,
+    "Backfills in the ledger, of all workers.",
+    ("state",),
 )
 CHUNKS = Series(
     "gapless_ledger_chunks",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "Chunks of backfills that have not ended, of all workers.",
     ("status",),
 )
 
 BUILD = Series(
     "gapless_build_info",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "Always 1; the labels hold the versions of Gapless and Python.",
     ("version", "python"),
 )
@@ -261,7 +270,7 @@ def snapshot() -> Snapshot:
             found[metric.name] = [
                 (labels, [*counts, metric.sums[labels]]) for labels, counts in metric.counts.items()
             ]
-        elif metric.kind is Kind.COUNTER or metric.highest:
+        elif metric.kind is MetricKind.COUNTER or metric.highest:
             found[metric.name] = [(labels, [value]) for labels, value in metric.values.items()]
     return found
 
