@@ -1,8 +1,8 @@
-"""What the simulated chain's people do: transfers, approvals, swaps, deployments, mistakes.
+"""Drafts of simulated transactions: transfers, approvals, swaps, deployments, failures.
 
-A draft is a transaction and its outcome before it has a place in a block. It is drawn from a
-block's own generator, so that a block depends on the parameters and its height alone. Addresses
-and token ids come from small pools, as on real chains, where a few tokens make most of the logs.
+A draft is a transaction and its outcome before it is placed in a block. It is drawn from the
+block's own random generator, so that a block depends only on the parameters and its height.
+Addresses and token ids come from small pools, as on real chains, where a few tokens emit most logs.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class DraftLog(NamedTuple):
 
 
 class Draft(NamedTuple):
-    """A transaction and what comes of it; `to` is None where a contract is created."""
+    """A transaction and its outcome; `to` is None if it creates a contract."""
 
     to: str | None
     value: int
@@ -63,7 +63,7 @@ class World:
 
 
 class Turn(NamedTuple):
-    """Whose turn it is, by the wallet's number, and where."""
+    """A wallet's turn in a block."""
 
     rng: Random
     world: World
@@ -71,7 +71,7 @@ class Turn(NamedTuple):
 
 
 def draft(turn: Turn) -> Draft:
-    """What the wallet does next."""
+    """Draws the wallet's next transaction."""
     lot = turn.rng.random()
     for share, act in _ACTS:
         if lot < share:
@@ -176,7 +176,7 @@ def _deployment(turn: Turn) -> Draft:
 
 
 def _oddity(turn: Turn) -> Draft:
-    """Logs without topics and of uneven sizes, the same log twice, and ether beside them."""
+    """Logs without topics, of odd sizes and duplicated, in a transaction that also sends ether."""
     rng, world, _ = turn
     dice = rng.getrandbits(16)
     pool = world.pools[dice % _POOLS]
@@ -186,7 +186,7 @@ def _oddity(turn: Turn) -> Draft:
 
 
 Act = Callable[[Turn], Draft]
-# Cumulative shares; what is left are payments.
+# Cumulative shares; the rest are payments.
 _ACTS: tuple[tuple[float, Act], ...] = (
     (0.05, _failure),
     (0.42, _token_transfer),

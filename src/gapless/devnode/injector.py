@@ -1,6 +1,6 @@
-"""Decides which calls go wrong, spoils their answers, and counts what it did.
+"""Decides which calls get a fault, alters their answers, and counts the faults.
 
-Only an answer that really differs counts as a fault: an empty list cannot be truncated.
+Only an answer that differs counts as a fault: an empty list cannot be truncated.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Lot:
 
     def __init__(self, cause: Fault, bits: int, plan: tuple[Fault, int] | None = None) -> None:
         self.cause, self.bits, self.plan = cause, bits, plan
-        self.fault = SPREADING.get(cause, cause)  # what is to be seen of it
+        self.fault = SPREADING.get(cause, cause)  # the visible effect
 
 
 class Injector:
@@ -56,7 +56,7 @@ class Injector:
         self.active = bool(self._chances or self._plan)
 
     def of_request(self, view: View, calls: Sequence[MethodCall], *, batch: bool) -> Lot | None:
-        """What befalls a whole request."""
+        """The fault of a whole request, if any."""
         scope = OF_REQUESTS if batch else OF_REQUESTS - OF_BATCHES
         for call in calls:
             if planned := self._planned(view, call, scope | SPREADING.keys()):
@@ -69,19 +69,19 @@ class Injector:
         return self._drawn(key, [fault for fault in self._chances if fault in scope])
 
     def of_call(self, view: View, call: MethodCall) -> Lot | None:
-        """What befalls a single call."""
+        """The fault of a single call, if any."""
         fitting = _fitting(call.method)
         drawn = self._drawn(_key(call), [fault for fault in self._chances if fault in fitting])
         return self._planned(view, call, fitting) or drawn
 
     def count(self, lot: Lot) -> None:
-        """A fault was really injected."""
+        """Counts a fault that was injected."""
         self.injected[lot.cause] += 1
         if lot.plan is not None:
             self._plan[lot.plan] -= 1
 
     def spoiled(self, lot: Lot, view: View, call: MethodCall, honest: bytes) -> bytes:
-        """The answer with the fault in it, counted if it differs."""
+        """The answer with the fault applied, counted if it differs."""
         try:
             spoilt = _spoiled(lot, view, call, honest)
         except CallRefused:

@@ -1,7 +1,7 @@
-"""The JSON-RPC methods, each giving its result as JSON.
+"""The JSON-RPC methods, each returning its result as JSON.
 
-A method sees the chain up to a head that is handed to it, which may lie below the chain's: that
-is what a node behind a load balancer does that has not caught up.
+A method sees the chain up to a given head, which may be below the chain's own head, as with a node
+behind a load balancer that has not caught up.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _hashes = msgspec.json.Decoder(list[dict[str, Any]])
 
 
 def answer(view: View, method: str, params: Raw) -> bytes:
-    """The result of a call, as JSON; `Refused` where there is none."""
+    """The result of a call as JSON; raises `CallRefused` if there is none."""
     handler = None if method in view.limits.missing else METHODS.get(method)
     if handler is None:
         raise CallRefused(-32601, f"the method {method} does not exist/is not available")
@@ -165,7 +165,7 @@ def _range(view: View, wanted: dict[str, Any]) -> tuple[int, int]:
 
 
 def _height(view: View, which: object) -> int:
-    """A height, or what a tag stands for."""
+    """Resolves a height or a tag."""
     if isinstance(which, str) and which in _TAGS:
         return _TAGS[which](view)
     if isinstance(which, str) and _QUANTITY.fullmatch(which):

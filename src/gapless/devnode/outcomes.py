@@ -1,4 +1,4 @@
-"""Receipts: what came of a block's transactions, encoded for the root and written as JSON."""
+"""The receipts of a block's transactions, encoded for the root and rendered as JSON."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _topics(topics: tuple[str, ...]) -> str:
 
 
 def _created(it: Envelope) -> str:
-    """Where the new contract is: it follows from who creates it, and with which nonce."""
+    """The address of the new contract, derived from its creator and nonce."""
     if it.draft.to is not None:
         return "null"
     creator = packed(listed(f"94{it.sender[2:]}{number(hex(it.nonce))}"))

@@ -3,9 +3,10 @@
     async with DevNode(simulated(), faults="429=0.05,truncated=0.01") as node:
         ...  # ask node.url
 
-A request passes these stations, each of which may end it: batch limit, rate limit, a fault of the
-whole request; then every call is answered by itself, and a fault of calls may spoil the answer.
-`GET /_faults` tells what was asked and what went wrong on purpose.
+A request passes these stages, each of which may end it: batch limit, rate limit, a fault of the
+whole request; then each call is answered separately, and a fault may alter its answer.
+
+`GET /_faults` reports the calls and the injected faults.
 """
 
 from __future__ import annotations
@@ -36,16 +37,16 @@ _HTML = b"<html><body><h1>502 Bad Gateway</h1></body></html>"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How fast the node answers, and its chain grows."""
+    """How fast the node answers and its chain grows."""
 
     latency: float = 0.0  # seconds before every answer
     head_every: float | None = None  # seconds between new blocks; None: none come
     shuffle: bool = False  # batches are answered in another order
-    gzip: bool = True  # where the client takes it
+    gzip: bool = True  # if the client accepts it
 
 
 class DevNode:
-    """A node at `url`, from entering to leaving."""
+    """A node that serves at `url` while the context is entered."""
 
     def __init__(
         self,
@@ -110,7 +111,7 @@ class DevNode:
         return self._answered(request.body)._replace(delay=self.pace.latency)
 
     def report(self) -> dict[str, Any]:
-        """What was asked, and what went wrong on purpose."""
+        """The calls and the injected faults."""
         return {
             "seed": self.injector.faults.seed,
             "head": self.chain.head,
@@ -193,7 +194,7 @@ class DevNode:
         return _lone(self.limits.provider.rate.refusal())._replace(status=429, headers=headers)
 
     def _instead(self, lot: Lot) -> Reply | None:
-        """The reply of a request that goes wrong as a whole."""
+        """The reply to a request that fails as a whole."""
         match lot.fault:
             case Fault.LIMITED | Fault.LIMITED_BARE:
                 return self._too_many(told=lot.fault is Fault.LIMITED)
@@ -237,7 +238,7 @@ def _joined(answers: Sequence[bytes], lot: Lot | None) -> bytes:
 
 
 def _after(lot: Lot | None, body: bytes, status: int = 200) -> Reply:
-    """The reply with an honest body, which may still be spoilt on its way."""
+    """The reply with a correct body, which may still be damaged in transit."""
     if lot is not None and lot.fault is Fault.DROP:
         return Reply(body, ending=Ending.CUT, share=0.5 * (lot.bits & 1))
     if lot is not None and lot.fault is Fault.MALFORMED:

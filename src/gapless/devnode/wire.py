@@ -1,7 +1,7 @@
-"""HTTP/1.1 on a socket, as little of it as JSON-RPC clients use, with every way to fail.
+"""A minimal HTTP/1.1 server for JSON-RPC clients that can fail in every way.
 
-A connection answers its requests one after the other, without a task: a delayed answer is a timer,
-and a connection that hangs simply keeps quiet. So nothing is left behind when a client goes away.
+A connection answers its requests in order, without a task: a delayed answer is a timer, and a
+hanging connection sends nothing. So no task is left behind when a client disconnects.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class HttpRequest(NamedTuple):
 
 
 class Ending(Enum):
-    """What becomes of the connection."""
+    """What happens to the connection after the answer."""
 
     KEPT = "kept"
     CUT = "cut"  # closed after a part of the answer, perhaps none of it
@@ -45,12 +45,12 @@ class Reply(NamedTuple):
     status: int = 200
     headers: tuple[tuple[str, str], ...] = ()
     ending: Ending = Ending.KEPT
-    share: float = 1.0  # of the answer, that a cut connection still delivers
+    share: float = 1.0  # the part of the answer that a cut connection delivers
     delay: float = 0.0  # seconds
 
 
 class BadRequest(ValueError):
-    """This is no HTTP that we understand."""
+    """The data is not supported HTTP."""
 
 
 class ClientConnection(asyncio.Protocol):
@@ -88,7 +88,7 @@ class ClientConnection(asyncio.Protocol):
         self._advance()
 
     def _advance(self) -> None:
-        """Answers what is complete, one request after the other."""
+        """Answers complete requests in order."""
         while not self._busy and self._transport is not None:
             try:
                 request, size = parsed(self._buffer)
@@ -96,7 +96,7 @@ class ClientConnection(asyncio.Protocol):
                 self._send(b"", Reply(str(error).encode(), 400), last=True)
                 return
             if request is None:
-                if size:  # the client waits for a sign before it sends the body
+                if size:  # the client waits for `100 Continue` before it sends the body
                     self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
                 return
             del self._buffer[:size]
@@ -142,8 +142,8 @@ class ClientConnection(asyncio.Protocol):
 
 
 def parsed(buffer: bytearray) -> tuple[HttpRequest | None, int]:
-    """The first request in the buffer and its size; without one, whether a sign is awaited."""
-    if buffer and not buffer[:1].isalpha():  # such as a client that wants a secure connection
+    """The first request in the buffer and its size; if incomplete, whether to send 100 Continue."""
+    if buffer and not buffer[:1].isalpha():  # such as a client that expects TLS
         raise BadRequest("this is not HTTP")
     end = buffer.find(_HEAD_END)
     if end < 0:
@@ -173,7 +173,7 @@ def parsed(buffer: bytearray) -> tuple[HttpRequest | None, int]:
 
 
 def _chunks(buffer: bytearray, at: int) -> tuple[bytes | None, int]:
-    """A body that came in pieces, each behind its size."""
+    """Decodes a chunked body: each chunk follows its size."""
     pieces: list[bytes] = []
     while (end := buffer.find(b"\r\n", at)) >= 0:
         try:
