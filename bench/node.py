@@ -95,7 +95,7 @@ class Node:
 
     @property
     def injected(self) -> int:
-        """How often something went wrong on purpose."""
+        """How often each fault was injected."""
         return self.injector.injected.total()
 
     def respond(self, body: bytes) -> Sent:
@@ -117,7 +117,7 @@ class Node:
         return sent
 
     def _lot(self, calls: Sequence[_Call], *, batch: bool) -> Lot | None:
-        """What befalls the whole request."""
+        """The fault of the whole request, if any."""
         raw = [_raw(call) for call in calls]
         draws = [[call] for call in raw] if self._per_call else [raw]
         for drawn in draws:
@@ -181,7 +181,7 @@ def _raw(call: _Call) -> MethodCall:
 
 
 def _instead(lot: Lot, honest: bytes) -> Sent:
-    """What is sent where a fault befalls a whole request."""
+    """The reply to a request with a fault."""
     match lot.fault:
         case Fault.LIMITED_BARE:
             return Sent(_http([_TOO_MANY], "429 Too Many Requests"))
