@@ -6,18 +6,17 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 UV := .tools/bin/uv
 NODES := .tools/nodes/.installed
-# Tests that run in one process, and so show what they cover; the others mostly wait for processes
-# and servers, so more of them run at once.
+# Tests that run in one process, so that they show what they cover. The other tests mostly wait for
+# processes and servers, so more of them run in parallel.
 COVERING := tests/unit tests/conformance tests/data
-# In words that even the oldest Python understands.
 REFUSE_OLD_PYTHON := import sys; sys.exit(None if sys.version_info >= (3, 11) else \
 	"Gapless needs Python 3.11 or newer; $(PYTHON) is %d.%d.%d. Set PYTHON=python3.11 or newer." \
 	% sys.version_info[:3])
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 
-# Compiled once, and not by each of hundreds of processes, whatever the caller's environment says.
+# Compile bytecode once, not in each of hundreds of processes, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
-# Numpy would start a thread for each core in each of them, and nobody here multiplies matrices.
+# Numpy would start a thread per core in each of them, which no code here needs.
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
@@ -75,13 +74,13 @@ docs: install ## Write the generated references and the outputs in the docs
 	$(BIN)/python -m scripts.doc_outputs
 
 .PHONY: lock
-# Extras stay in the lock: without them, pip looks for a newer release that no hash vouches for.
+# Keep extras in the lock: without them, pip looks for a newer release, which has no hash here.
 lock: $(UV) ## Resolve the newest dependencies into requirements.lock
 	$(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-strip-extras \
 		--system-certs --group dev --custom-compile-command 'make lock' \
 		--output-file requirements.lock pyproject.toml
 
-# anvil, a real node, comes from npm; where that is missing, its tests say so and are skipped.
+# anvil, a real node, comes from npm; without npm, its tests are skipped with a message.
 $(NODES): tests/nodes/package.json tests/nodes/package-lock.json
 	@mkdir -p $(@D) && cp $^ $(@D)
 	@if command -v npm > /dev/null; then npm install --prefix $(@D) --no-save --ignore-scripts --no-audit --no-fund --silent; fi

@@ -35,7 +35,7 @@ from bench.report import Row, head, line
 
 
 def of_real_blocks(module: ModuleType) -> Callable[[], AsyncIterator[Row]]:
-    """A measurement on blocks that are beside the project, or not."""
+    """A measurement on recorded blocks, which may be absent."""
 
     async def rows() -> AsyncIterator[Row]:
         if not module.BLOCKS.exists():
@@ -93,7 +93,7 @@ async def measured(names: Sequence[str]) -> AsyncIterator[Row]:
 
 
 async def run(names: Sequence[str]) -> bool:
-    """Prints each row as it comes; says whether all bounds held."""
+    """Prints each row as it arrives; returns whether all bounds were met."""
     print(head())
     ok = True
     async for row in measured(names):

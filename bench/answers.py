@@ -31,7 +31,7 @@ class Answers:
         }
 
     def prepare(self) -> None:
-        """Derives what is only derived when it is wanted, before anybody measures."""
+        """Computes lazily derived values before the measurement."""
         _ = self._rendered.bare_blocks, self._rendered.logs, self._rendered.receipt_by_hash
 
     def ready(self, method: str, params: Any) -> Answer | None:

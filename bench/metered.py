@@ -1,4 +1,4 @@
-"""How much of a provider's budget is used, if nobody has told what it is.
+"""How much of a provider's budget is used if it is not configured.
 
 The node refuses every batch that is larger than what is left of its budget, with a bare HTTP 429;
 a second's worth is there at once, and is not counted. Then a node where each call may fail its

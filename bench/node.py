@@ -31,8 +31,8 @@ from gapless.devnode import Chain, Limits, Parameters
 from gapless.devnode.blocks import Builder
 from gapless.devnode.faults import Fault, Faults, parse_faults
 from gapless.devnode.injector import Injector, Lot
-from gapless.devnode.limits import Bucket, Refused
-from gapless.devnode.methods import NULL, Call, View, answer
+from gapless.devnode.limits import Bucket, CallRefused
+from gapless.devnode.methods import NULL, MethodCall, View, answer
 from gapless.devnode.store import stored
 
 _HEAD_END = b"\r\n\r\n"
@@ -95,7 +95,7 @@ class Node:
 
     @property
     def injected(self) -> int:
-        """How often something went wrong on purpose."""
+        """How often each fault was injected."""
         return self.injector.injected.total()
 
     def respond(self, body: bytes) -> Sent:
@@ -117,7 +117,7 @@ class Node:
         return sent
 
     def _lot(self, calls: Sequence[_Call], *, batch: bool) -> Lot | None:
-        """What befalls the whole request."""
+        """The fault of the whole request, if any."""
         raw = [_raw(call) for call in calls]
         draws = [[call] for call in raw] if self._per_call else [raw]
         for drawn in draws:
@@ -130,7 +130,7 @@ class Node:
     def _outcome(self, call: _Call) -> tuple[bytes, Answer]:
         try:
             return b',"result":', self._result(call)
-        except Refused as refused:
+        except CallRefused as refused:
             error = {"code": refused.code, "message": refused.message}
             return b',"error":', msgspec.json.encode(error)
 
@@ -176,12 +176,12 @@ class Connection(asyncio.Protocol):
                 self._transport.close()
 
 
-def _raw(call: _Call) -> Call:
-    return Call(call.method, Raw(msgspec.json.encode(call.params)), call.id)
+def _raw(call: _Call) -> MethodCall:
+    return MethodCall(call.method, Raw(msgspec.json.encode(call.params)), call.id)
 
 
 def _instead(lot: Lot, honest: bytes) -> Sent:
-    """What is sent where a fault befalls a whole request."""
+    """The reply to a request with a fault."""
     match lot.fault:
         case Fault.LIMITED_BARE:
             return Sent(_http([_TOO_MANY], "429 Too Many Requests"))

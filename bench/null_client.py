@@ -22,7 +22,7 @@ _READ = 1 << 20
 
 
 async def ceiling(url: str, blocks: range, *, batch: int, connections: int) -> float:
-    """Blocks a second, each with its receipts, in batches of so many blocks."""
+    """Blocks a second, each with its receipts, in batches of this many blocks."""
     waiting = _requests(blocks, batch)
     started = time.perf_counter()
     await asyncio.gather(*(_drain(url, waiting) for _ in range(connections)))
@@ -64,7 +64,7 @@ async def _drain(url: str, requests: Iterator[bytes]) -> None:
 
 
 async def measure(workload: Workload, batch: int, connections: int) -> None:
-    """Starts the node beside this process, and prints both sides of the story."""
+    """Starts the node beside this process, and prints the figures of both."""
     heights = range(1, workload.blocks + 1)
     async with node(workload) as running:
         before = time.process_time()

@@ -29,7 +29,7 @@ class Place(Protocol):
         """The URL of a new ledger, with its schema."""
 
     async def script(self, url: str, text: str) -> None:
-        """Runs SQL behind a ledger's back; in both dialects, the tables have bare names."""
+        """Runs SQL directly on a ledger's database; tables have bare names in both."""
 
 
 @dataclass

@@ -18,7 +18,7 @@ from msgspec import Raw, Struct
 
 from gapless.devnode import Parameters
 from gapless.devnode.methods import FINALITY_DEPTH, SAFE_DEPTH
-from gapless.devnode.store import Stored, stored
+from gapless.devnode.store import StoredChain, stored
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def rendered(parameters: Parameters, cache: Path | None = None) -> Rendered:
     return rendered_from(stored(parameters, cache))
 
 
-def rendered_from(found: Stored) -> Rendered:
+def rendered_from(found: StoredChain) -> Rendered:
     return Rendered(found.blocks.views(), found.receipts.views())
 
 

@@ -1,7 +1,7 @@
-"""5,000 blocks from a node that fails and lies, through a crash, proven complete: `make demo`.
+"""Fetches 5,000 blocks from an unreliable node, through a crash, and proves them: `make demo`.
 
-Everything happens in a temporary folder, through the same commands that a person would type. The
-last step counts the rows, and the exit code says whether they are right.
+Everything happens in a temporary folder, with the same commands that a user would type. The last
+step counts the rows, and the exit code says whether they are correct.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Demo:
     @contextmanager
     def node(self) -> Iterator[str]:
         """A simulated chain behind JSON-RPC, whose answers cannot be trusted."""
-        more = BLOCKS + 64  # so that all blocks asked for are final
+        more = BLOCKS + 64  # so that all requested blocks are final
         arguments = ["devnode", "--port", "0", "--blocks", str(more), "--faults", FAULTS]
         say(f"$ gapless {' '.join(arguments)} &")
         with self.started(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as node:
@@ -57,7 +57,7 @@ class Demo:
 
     @contextmanager
     def started(self, arguments: list[str], **streams: Any) -> Iterator[subprocess.Popen[bytes]]:
-        """A command in the background; whatever happens, it does not outlive the demonstration."""
+        """Starts a command in the background, and ends it with the demonstration."""
         process = subprocess.Popen(
             [GAPLESS, *arguments], cwd=self.folder, env=self.environment, **streams
         )
@@ -68,7 +68,7 @@ class Demo:
             process.wait()
 
     def run(self, *arguments: str) -> None:
-        """Runs a command of Gapless to its end, in the open."""
+        """Runs a Gapless command to its end and shows its output."""
         say(f"$ gapless {' '.join(arguments)}")
         done = subprocess.run(
             [GAPLESS, *arguments], cwd=self.folder, env=self.environment, check=False, timeout=120
@@ -82,7 +82,7 @@ class Demo:
         try:
             cursor = connection.execute(text)
             return [tuple(column[0] for column in cursor.get_description()), *cursor]
-        except (apsw.SQLError, apsw.ExecutionCompleteError):  # nothing is there yet
+        except (apsw.SQLError, apsw.ExecutionCompleteError):  # the tables do not exist yet
             return []
         finally:
             connection.close()
@@ -97,18 +97,18 @@ class Demo:
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="gapless-demo-") as folder:
         demo = Demo(Path(folder))
-        title("1. A node that fails, and lies")
+        title("1. Start a node that fails and returns wrong data")
         with demo.node() as url:
             fetch = ["fetch", "custom", f"1:+{BLOCKS}", "--rpc", url, "--to", "chain.db"]
-            title("2. Fetch 5,000 blocks, and kill it in the middle")
+            title("2. Fetch 5,000 blocks, and kill the fetch in the middle")
             kill_in_the_middle(demo, fetch)
-            title("3. The same command again goes on where it was")
+            title("3. Run the same command again to resume")
             demo.run(*fetch)
-            title("4. Once more: there is nothing left to do")
+            title("4. Run it once more: nothing is left to do")
             demo.run(*fetch)
         title("5. Prove it from the stored data alone")
         demo.run("verify", "chain.db", "--deep")
-        title("6. Ask it something")
+        title("6. Query the data")
         for question, text in QUERIES.items():
             say(f"{question}:")
             show(demo.query(text))
@@ -131,9 +131,11 @@ def prove(demo: Demo) -> None:
     (_, (promised, logs)) = demo.query(
         "SELECT sum(log_count), (SELECT count(*) FROM logs) FROM blocks"
     )
-    say(f"{BLOCKS:,} blocks asked for, {blocks:,} stored, {blocks - heights} of them twice;")
-    say(f"{promised:,} logs promised by their blocks, {logs:,} stored.")
-    claim(blocks == heights == BLOCKS and promised == logs, "that is not every block once")
+    say(f"{BLOCKS:,} blocks requested, {blocks:,} stored, {blocks - heights} duplicates;")
+    say(f"{promised:,} logs expected by their blocks, {logs:,} stored.")
+    claim(
+        blocks == heights == BLOCKS and promised == logs, "blocks or logs are missing or duplicated"
+    )
     say("Gapless.")
 
 

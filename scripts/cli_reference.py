@@ -19,7 +19,7 @@ Written by `make docs` from the commands themselves; do not edit it.
 def commands(
     command: click.Command, path: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """A command and all below it, each with the words that call it."""
+    """A command and its subcommands, each with its path."""
     yield path, command
     if isinstance(command, click.Group):
         context = click.Context(command)
@@ -30,7 +30,7 @@ def commands(
 
 
 def section(path: tuple[str, ...], command: click.Command) -> str:
-    """What `--help` says, under a heading."""
+    """The output of `--help` under a heading."""
     name = " ".join(path)
     settings = gapless.context_settings
     context = click.Context(command, info_name=name, terminal_width=96, **settings)

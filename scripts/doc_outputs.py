@@ -1,4 +1,4 @@
-"""Writes the outputs shown in the documentation anew, where they are out of date: `make docs`."""
+"""Updates outdated outputs in the documentation: `make docs`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.servers import PostgresServer
 
 
 def refresh(page: Path, node_port: str, **environment: str) -> None:
-    """Runs a page, and replaces each output that no longer is what the block before prints."""
+    """Runs a page and replaces each output that differs from what its commands print."""
     text = page.read_text()
     with (
         tempfile.TemporaryDirectory() as folder,

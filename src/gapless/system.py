@@ -1,11 +1,11 @@
-"""What a process takes from the system it runs on: time, chance, threads, and who it is.
+"""What a process gets from its operating system: time, randomness, threads and its identity.
 
-Nothing in the runtime or the data path asks the operating system for these directly. Whoever opens
-an engine, a ledger, a sink or providers hands a `System` in, and a simulation hands in its own: so
-the same code runs on a virtual clock, and one seed repeats every decision that was left to chance.
+The runtime and the data path never ask the operating system for these directly. The code that opens
+an engine, a ledger, a sink or providers passes a `System` in, and a simulation passes its own: so
+the same code runs on a virtual clock, and one seed reproduces every random decision.
 
-A pid is reused sooner or later, a container has pids of its own, and a reboot starts over. So the
-host's name includes the boot and the pid namespace, and a process is known by its start time too.
+Pids are reused, containers have their own pids, and a reboot starts over. So the host's name
+includes the boot and the pid namespace, and a process is also identified by its start time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gapless.threads import SerialThread
 
 
 class Process(msgspec.Struct, frozen=True):
-    """A process as its host knows it: `started` tells it from a later one with the same pid."""
+    """A process of a host; `started` distinguishes it from a later one with the same pid."""
 
     host: str
     pid: int
@@ -41,10 +41,9 @@ def this_process() -> Process:
 
 
 def is_alive(process: Process) -> bool:
-    """Whether a process of this host still runs; in doubt it does.
+    """Whether a process of this host still runs; true if in doubt.
 
-    A process that was killed stays in the process table until its parent has looked, which may be
-    never.
+    A killed process stays in the process table until its parent reaps it, which may be never.
     """
     try:
         os.kill(process.pid, 0)
@@ -65,9 +64,9 @@ def _host() -> str:
 
 
 def _stat(pid: int) -> tuple[str, str]:
-    """The kernel's state and start time of a process, or nothing where there is no /proc."""
+    """The kernel's state and start time of a process; empty if there is no /proc."""
     with contextlib.suppress(OSError):
-        # The command name may hold spaces and brackets: fields count from the last bracket.
+        # The command name may contain spaces and brackets, so fields start at the last bracket.
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return fields[0], fields[19]
     return "", ""
@@ -75,11 +74,11 @@ def _stat(pid: int) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class System:
-    """Clocks, chance, threads and identity of a process.
+    """The clocks, randomness, threads and identity of a process.
 
-    `clock` never goes back and agrees with the event loop's `time`: intervals are measured by it,
-    and leases. `wall_clock` is the time of day, which may jump. `database_clock`, if given, is what
-    the ledger's statements take for the time instead of their database's own clock.
+    `clock` is monotonic and agrees with the event loop's `time`; it measures intervals and leases.
+    `wall_clock` is the time of day, which may jump. `database_clock`, if given, replaces the
+    database's own clock in the ledger's statements.
     """
 
     clock: Callable[[], float] = time.monotonic
@@ -93,13 +92,13 @@ class System:
     is_alive: Callable[[Process], bool] = is_alive
 
     def token(self, length: int) -> str:
-        """A text of this many random bytes, in hexadecimal."""
+        """This many random bytes, in hexadecimal."""
         return self.random_bytes(length).hex()
 
     def uuid(self) -> str:
-        """A random id that no other process draws."""
+        """A random, universally unique id."""
         return str(UUID(bytes=self.random_bytes(16), version=4))
 
 
 SYSTEM = System()
-"""The real one."""
+"""The real system."""

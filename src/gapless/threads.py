@@ -1,10 +1,10 @@
-"""A thread that runs functions for an event loop, one after the other.
+"""A thread that runs functions for an event loop, one after another.
 
 A file or connection is used from one thread only, while the event loop keeps running. A function
-that has begun always runs to its end: a cancelled caller waits for it, so nobody sees a half-done
-operation.
+that has started always runs to its end: a cancelled caller waits for it, so no caller sees a
+half-done operation.
 
-The executors of the standard library take twice the time, and the way to the thread and back is a
+The executors of the standard library take twice the time, and the round trip to the thread is a
 large part of a small transaction.
 """
 
@@ -22,14 +22,14 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Waiting(Protocol):
-    """A database connection that can wait for the locks of others."""
+class LockWaiting(Protocol):
+    """A database connection that can wait for locks of other connections."""
 
     def set_busy_timeout(self, milliseconds: int, /) -> None: ...
 
 
 class SerialThread:
-    """Runs functions on a thread of its own."""
+    """Runs functions on its own thread."""
 
     def __init__(self, name: str) -> None:
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -46,13 +46,13 @@ class SerialThread:
                 answer = partial(done.set_result, function(*arguments, **named))
             except BaseException as error:  # noqa: BLE001 - passed on to the caller
                 answer = partial(done.set_exception, error)
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed, so no caller waits
                 loop.call_soon_threadsafe(answer)
 
         self._calls.put(call)
         return await outlasting(done)
 
-    def wait_for_locks(self, connection: Waiting, seconds: float) -> None:
+    def wait_for_locks(self, connection: LockWaiting, seconds: float) -> None:
         """Lets statements of a connection wait this long for the locks of other processes."""
         connection.set_busy_timeout(round(seconds * 1000))
 
@@ -67,7 +67,7 @@ class SerialThread:
 
 
 async def outlasting(done: asyncio.Future[T]) -> T:
-    """The result of something that cannot be stopped, awaited even if the caller is cancelled."""
+    """Awaits something that cannot be stopped, even if the caller is cancelled."""
     try:
         return await asyncio.shield(done)
     except asyncio.CancelledError:

@@ -13,7 +13,7 @@ from typing import Any, Self
 import msgspec
 
 from gapless.devnode import Chain, DevNode
-from gapless.devnode.wire import Ending, Reply, Request
+from gapless.devnode.wire import Ending, HttpRequest, Reply
 from tests import forks
 from tests.acceptance.commands import GAPLESS, Answer, Commands
 
@@ -35,7 +35,7 @@ class Patient(DevNode):
         await super().__aenter__()
         return self
 
-    def respond(self, request: Request) -> Reply:
+    def respond(self, request: HttpRequest) -> Reply:
         read = msgspec.json.decode(request.body)
         self.asked += len(read) if isinstance(read, list) else 1
         if self._is_ill(request.body):

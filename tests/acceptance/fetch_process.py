@@ -10,7 +10,7 @@ import sys
 from dataclasses import replace
 
 from gapless.blocks.request import FetchOptions, build_request
-from gapless.blocks.running import Unobserved, run_fetch
+from gapless.blocks.running import SilentObserver, run_fetch
 from gapless.blocks.session import open_fetch
 from gapless.config import Config
 
@@ -24,7 +24,7 @@ async def main(url: str, heights: str, target: str, ledger: str) -> int:
     async with open_fetch(request, targets.config, ledger) as session:
         if not session.missing:
             return 0
-        result = await run_fetch(session, Unobserved())
+        result = await run_fetch(session, SilentObserver())
     print(result.state, flush=True)
     return len(result.gaps)
 

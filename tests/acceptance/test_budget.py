@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from gapless.devnode import Chain, DevNode, Limits, Pace, Parameters, simulated
-from gapless.devnode.wire import Reply, Request
+from gapless.devnode.wire import HttpRequest, Reply
 from tests.acceptance.commands import GAPLESS, Commands
 from tests.unit.rpc.nodes import error
 
@@ -46,7 +46,7 @@ class Recorder(DevNode):
         await super().__aenter__()
         return self
 
-    def respond(self, request: Request) -> Reply:
+    def respond(self, request: HttpRequest) -> Reply:
         asked = msgspec.json.decode(request.body)
         calls = len(asked) if isinstance(asked, list) else 1
         self.arrivals.append((asyncio.get_running_loop().time(), calls))
@@ -156,7 +156,7 @@ async def test_a_rest_that_one_process_learns_of_holds_for_all(
 
         refused_at: float | None = None
 
-        def respond(self, request: Request) -> Reply:
+        def respond(self, request: HttpRequest) -> Reply:
             reply = super().respond(request)
             if self.refused_at is None and self.calls_asked > 100:
                 self.refused_at = self.arrivals[-1][0]

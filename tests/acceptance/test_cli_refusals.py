@@ -40,7 +40,7 @@ BAD_STARTS = [
     ("--job jobs:copy --range a:b", "`a` is not a number"),
     ("--job jobs:copy --range 9:0", "the range `9:0` is inverted"),
     ("--job jobs:copy --range 5:+0", "the range `5:+0` is empty"),
-    ("--job jobs:copy --range 0:99999999999999999999", "goes beyond what can be counted"),
+    ("--job jobs:copy --range 0:99999999999999999999", "the selector is too large"),
     ("--job jobs:days --range 2024-01-01:2025-01-01", "there is no partition `2025-01-01`"),
     ("--job jobs:days --range 2024-01-01:+9999999999", "from the year 1 to the year 9999 only"),
     ("--job jobs:chains --keys base,bitcoin", "there is no partition `bitcoin`"),

@@ -61,9 +61,7 @@ async def test_all_that_a_script_needs(gapless: Commands, ledger: Ledger) -> Non
 async def test_no_worker(gapless: Commands) -> None:
     gapless.start("copy", "--id", "b", "--queue", "backlog")
 
-    assert why(gapless.show("b")) == {
-        None: ("no_worker", "no live worker serves the queue `backlog`")
-    }
+    assert why(gapless.show("b")) == {None: ("no_worker", "no live worker serves queue `backlog`")}
     page = gapless("backfill", "show", "b")
     assert "5 UNPLANNED  no_worker" in page.stdout
     assert page.stderr == "\nhint: `gapless worker --slots backlog=4` runs it\n"
@@ -73,7 +71,7 @@ async def test_a_queue_that_is_almost_one_that_is_served(gapless: Commands, ledg
     gapless.start("copy", "--id", "b", "--queue", "defualt")
     await join(ledger)
 
-    detail = "no live worker serves the queue `defualt`; did you mean `default`?"
+    detail = "no live worker serves queue `defualt`; did you mean `default`?"
     assert why(gapless.show("b")) == {None: ("no_worker", detail)}
 
 
@@ -104,7 +102,7 @@ async def test_backoff_and_claimable(gapless: Commands, ledger: Ledger) -> None:
 
     assert why(shown) == {
         0: ("backoff", "after failure 1: Boom: it broke"),
-        1: ("claimable", "waits for an idle slot"),
+        1: ("claimable", "waiting for an idle slot"),
     }
     assert shown["waiting"][0]["until"].endswith("Z")
 

@@ -152,7 +152,7 @@ def test_the_endpoint_of_the_environment(node: str, monkeypatch: pytest.MonkeyPa
     [
         ((), "there is no endpoint to examine"),
         (("--rpc", f"ftp://host/{KEY}"), "endpoint `host` has no usable URL"),
-        (("--rpc", f"http://[{KEY}"), "the URL of an endpoint is not usable"),
+        (("--rpc", f"http://[{KEY}"), "the URL of an endpoint is invalid"),
     ],
 )
 def test_what_makes_no_sense_is_refused(

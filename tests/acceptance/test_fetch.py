@@ -207,7 +207,7 @@ def test_the_endpoint_of_the_environment_is_for_ethereum_alone(
     ethereum = sqlite_gapless.refused("fetch", "ethereum", "0:9", "--to", "x.db", env=environment)
     assert "error: endpoint `env:ETH_RPC_URL` is on chain 1337, not 1\n" in ethereum
     custom = sqlite_gapless.refused("fetch", "custom", "0:9", "--to", "x.db", env=environment)
-    assert "there is no endpoint for `custom`" in custom
+    assert "no endpoint for `custom`" in custom
     assert "hint: `ETH_RPC_URL` is used for `ethereum` only: give `--rpc env:ETH_RPC_URL`" in custom
     named = ("fetch", "custom", "0:9", "--to", "x.db", "--rpc", "env:ETH_RPC_URL")
     done = sqlite_gapless(*named, env=environment)

@@ -126,7 +126,7 @@ def test_a_port_that_is_taken_is_refused_before_anything_is_made(
     arguments = [url if each == "URL" else each for each in COMMANDS[command]]
     refused = sqlite_gapless.refused(*arguments, env={"GAPLESS_METRICS_PORT": port})
     assert f"error: port {port} for metrics is in use" in refused
-    assert "hint: give another one, or 0 for any" in refused
+    assert "hint: use another port, or 0 for any free one" in refused
     assert sorted(sqlite_gapless.folder.iterdir()) == before
 
 

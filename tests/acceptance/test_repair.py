@@ -300,7 +300,7 @@ async def test_a_repair_needs_a_node_only_if_something_is_wrong(
     await run(sqlite_gapless, "repair", "chain.db")
     in_sqlite(sqlite_gapless.folder / "chain.db")
     told = await run(sqlite_gapless, "repair", "chain.db", code=2)
-    assert "error: there is no endpoint for `custom`\n\nhint: give one with `--rpc" in told.stderr
+    assert "error: no endpoint for `custom`\n\nhint: give one with `--rpc" in told.stderr
 
 
 @pytest.mark.parametrize(

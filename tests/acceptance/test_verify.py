@@ -367,4 +367,4 @@ def test_a_sink_may_be_named(sqlite_gapless: Commands) -> None:
     assert sqlite_gapless.json("verify", "warehouse")["complete"]
     assert sqlite_gapless("gaps", "warehouse", "--blocks", "0:6", code=1).stdout == "0:4\n"
     told = sqlite_gapless("verify", "warehouse", "--network", "ethereum", code=1)
-    assert told.stderr.startswith("error: `warehouse` holds no block of ethereum\n\nhint: ")
+    assert told.stderr.startswith("error: `warehouse` holds no blocks of ethereum\n\nhint: ")

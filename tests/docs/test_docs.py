@@ -150,6 +150,6 @@ def test_the_demo_keeps_its_word() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert time.monotonic() - started < 60
     *_, asked, promised, last = done.stdout.splitlines()
-    assert asked == "5,000 blocks asked for, 5,000 stored, 0 of them twice;"
-    assert re.fullmatch(r"([\d,]+) logs promised by their blocks, \1 stored\.", promised)
+    assert asked == "5,000 blocks requested, 5,000 stored, 0 duplicates;"
+    assert re.fullmatch(r"([\d,]+) logs expected by their blocks, \1 stored\.", promised)
     assert last == "Gapless."

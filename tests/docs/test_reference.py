@@ -18,7 +18,7 @@ from gapless.config.environment import VARIABLES
 from gapless.providers.provider_errors import Reaction
 from gapless.sinks.sqlite import ranges
 from gapless.telemetry.actions import ACTIONS
-from gapless.telemetry.metrics import METRICS, Kind
+from gapless.telemetry.metrics import METRICS, MetricKind
 from scripts import data_reference
 from tests.conformance.fetch.test_fault_matrix import MATRIX
 from tests.docs import pages
@@ -27,7 +27,7 @@ from tests.evm import checks_of
 SECTIONS: dict[str, type[msgspec.Struct]] = {
     "fetch": config.Fetch,
     "retry": config.Retry,
-    "worker": config.Worker,
+    "worker": config.WorkerSettings,
 }
 REFERENCE = pages.ROOT / "docs/reference"
 SOURCES = pages.ROOT / "src/gapless"
@@ -113,7 +113,7 @@ def test_every_metric_that_a_page_asks_for_is_there() -> None:
     samples = {metric.name for metric in METRICS} | {
         f"{metric.name}{part}"
         for metric in METRICS
-        if metric.kind is Kind.HISTOGRAM
+        if metric.kind is MetricKind.HISTOGRAM
         for part in ("_bucket", "_count", "_sum")
     }
     page = pages.ROOT / "docs/how-to/monitor.md"

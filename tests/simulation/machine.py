@@ -26,7 +26,7 @@ import apsw
 from gapless.sinks.parquet import ParquetSink
 from gapless.system import Process as Identity
 from gapless.system import System
-from gapless.threads import SerialThread, Waiting, outlasting
+from gapless.threads import LockWaiting, SerialThread, outlasting
 from tests.simulation.loop import PROCESS, Process
 
 T = TypeVar("T")
@@ -118,7 +118,7 @@ class InlineThread(SerialThread):
             loop.call_later(self._machine.delay(), self._step)
         return await outlasting(done)
 
-    def wait_for_locks(self, connection: Waiting, seconds: float) -> None:
+    def wait_for_locks(self, connection: LockWaiting, seconds: float) -> None:
         connection.set_busy_timeout(0)
         self._patience = seconds
 

@@ -16,7 +16,7 @@ from typing import NoReturn, Self
 
 from gapless.devnode import Chain, DevNode, Faults, Limits, parse_faults
 from gapless.devnode.injector import Injector
-from gapless.devnode.wire import Ending, Request
+from gapless.devnode.wire import Ending, HttpRequest
 from gapless.providers.http import Http, Response, Timeouts, TransportFailure
 
 _CALLS_PER_READ = 100  # as the real transport has it
@@ -65,7 +65,7 @@ class Node:
         await asyncio.sleep(self.way())
         if not self.up:
             raise TransportFailure("no connection (connection refused)", sent=False)
-        reply = self._node.respond(Request("POST", "/", {}, body))
+        reply = self._node.respond(HttpRequest("POST", "/", {}, body))
         await asyncio.sleep(self.way())
         if reply.ending is Ending.HANGING:
             await _nothing()

@@ -7,7 +7,7 @@ from typing import Any, Self
 import msgspec
 from msgspec.structs import replace
 
-from gapless.devnode.wire import Connection, Reply, Request
+from gapless.devnode.wire import ClientConnection, HttpRequest, Reply
 from tests.toychain.blocks import Block, Move, own_seal, sealed
 
 
@@ -32,11 +32,13 @@ class ToyNode:
 
     def __init__(self, chain: ToyChain, lie: Callable[[Block], Block] = lambda it: it) -> None:
         self.chain, self.lie = chain, lie
-        self._connections = set[Connection]()
+        self._connections = set[ClientConnection]()
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.get_running_loop().create_server(
-            lambda: Connection(self._respond, self._connections, packing=False), "127.0.0.1", 0
+            lambda: ClientConnection(self._respond, self._connections, packing=False),
+            "127.0.0.1",
+            0,
         )
         self.url = "http://{}:{}".format(*self._server.sockets[0].getsockname())
         return self
@@ -47,7 +49,7 @@ class ToyNode:
             connection.close()
         await self._server.wait_closed()
 
-    def _respond(self, request: Request) -> Reply:
+    def _respond(self, request: HttpRequest) -> Reply:
         asked = msgspec.json.decode(request.body)
         several = isinstance(asked, list)
         answers = [self._answer(call) for call in (asked if several else [asked])]

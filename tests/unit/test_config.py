@@ -46,14 +46,14 @@ def test_a_file_above_is_found_and_another_can_be_named(tmp_path: Path) -> None:
     (below / "other.toml").write_text("[fetch]\nworkers = 4\n")
     named = {"GAPLESS_CONFIG": str(below / "other.toml")}
     assert config.load(named, below).fetch.workers == 4
-    with pytest.raises(UsageError, match="names no file"):
+    with pytest.raises(UsageError, match="does not name a file"):
         config.load({"GAPLESS_CONFIG": str(tmp_path / "none")}, below)
 
 
 def test_a_folder_that_is_gone_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     tmp_path.rmdir()
-    with pytest.raises(UsageError, match="the current folder is gone") as gone:
+    with pytest.raises(UsageError, match="the current folder no longer exists") as gone:
         config.load({})
     assert gone.value.hint
 

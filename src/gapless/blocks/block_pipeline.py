@@ -1,8 +1,8 @@
-"""The data plane of a backfill of blocks: its endpoints, its sink, and the runs between them.
+"""The data plane of a block backfill: its endpoints, its sink, and the runs between them.
 
-A process opens it once and all its runs share it: requests in flight, what was learned of the
-providers, the decoding thread and the sink's connection. The ledger knows endpoints and sinks by
-name only; what a name stands for is this process's own configuration.
+A process opens one pipeline and all its runs share it: the limit on requests in flight, the
+learned provider limits, the decoding thread and the sink connection. The ledger stores only the
+names of endpoints and sinks; each process resolves a name through its own configuration.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ class BlockPipeline:
         self.reader = reader
         self.sink = sink
         self.blocks = self.batches = 0  # written
-        self.reproven = 0  # blocks that were proven again, from their own rows
+        self.reproven = 0  # blocks verified again from their stored rows
         self._threads = threads
         self.used_up = asyncio.Event()  # set when no more calls are allowed
         self._workers = workers
         self._runs = 0
         self._flows: set[Flow] = set()
         self._joined: JoiningSink | None = None
-        self._asked = False  # whether they are one database
+        self._asked = False  # whether `_joined` has been determined
 
     @property
     def counts(self) -> Counts:
@@ -85,13 +85,13 @@ class BlockPipeline:
 
     @property
     def writing(self) -> RangeSet:
-        """What the sink is busy with."""
+        """The heights that the sink is writing now."""
         return RangeSet(flow.writing for flow in self._flows if flow.writing is not None)
 
     async def run(self, chunk: Chunk, context: Context) -> None:
         """Writes the blocks of a chunk.
 
-        A run that is to stop stores what it has at hand, and gives back the rest.
+        A run that is asked to stop stores the blocks it has already fetched and returns the rest.
         """
         with stop_on(context.stop_requested) as stop:
             await self._store(chunk, context, stop)
@@ -115,10 +115,10 @@ class BlockPipeline:
                     flow = Flow(self.reader, sink, context.fence, written, stop, sizes)
                     await self._run(flow, part, stop)
         except Exception as error:
-            if self.pool.used_up:  # whoever limits the calls is told, and stops all runs
+            if self.pool.used_up:  # the owner of the call limit stops all runs
                 self.used_up.set()
                 await context.stop_requested()
-            if stop.requested:  # no fault of the chunk's
+            if stop.requested:  # the chunk itself did not fail
                 raise StopRequested(str(error)) from error
             raise
         finally:
@@ -127,10 +127,10 @@ class BlockPipeline:
             context.progress(last)
 
     async def _missing(self, span: Span, context: Context) -> RangeSet:
-        """What must be fetched of a span; what stored rows can provide is taken from them."""
+        """Returns the heights to fetch; verifies stored rows again where that is sufficient."""
         whole, chain_id = RangeSet.of(span), self.spec.chain_id
         held = await holding(self.sink, self.spec, span)
-        for damaged in held.damaged.spans:  # unreadable: nothing of it can be kept
+        for damaged in held.damaged.spans:  # unreadable, so no part of it can be kept
             await self.sink.retract(chain_id, damaged, context.fence)
         if self.spec.refetch:
             await self._discard_unreadable(span, context.fence)
@@ -146,7 +146,7 @@ class BlockPipeline:
         return whole - held.done - proven
 
     async def _discard_unreadable(self, span: Span, fence: int) -> None:
-        """Retracts the ranges that hold values which no column allows: they cannot be cut."""
+        """Retracts ranges with values that violate a column's type: they cannot be split."""
         records = await self.sink.records(self.spec.chain_id, span)
         try:
             for table in self._tables(it.dataset for it in records):
@@ -156,7 +156,7 @@ class BlockPipeline:
                 await self.sink.retract(self.spec.chain_id, each, fence)
 
     async def _discard_unrecorded(self, span: Span, fence: int) -> None:
-        """Retracts rows that no record knows: they would be in the way of what is written."""
+        """Retracts rows without a record: they would conflict with the rows to be written."""
         chain_id = self.spec.chain_id
         records = await self.sink.records(chain_id, span)
         for table in self._tables(self.spec.datasets):
@@ -170,7 +170,7 @@ class BlockPipeline:
         return [table for table in self.spec.family.tables if table.name in wanted]
 
     async def _joins(self, ledger: Ledger) -> JoiningSink | None:
-        """The sink, if it is one database with the ledger; found out once."""
+        """The sink, if it shares one database with the ledger; determined once."""
         if not self._asked:
             self._joined = await same_database(self.sink, ledger)
             self._asked = True
@@ -190,7 +190,7 @@ class BlockPipeline:
             self._flows.discard(flow)
 
     async def _written(self, context: Context, span: Span) -> None:
-        """Reports a batch that the sink holds."""
+        """Records a batch that the sink has stored."""
         self.blocks += span.size
         self.batches += 1
         metrics.BLOCKS.add(span.size)
@@ -199,7 +199,7 @@ class BlockPipeline:
         context.progress(span.last)
 
     def _ahead(self) -> int:
-        """How many units of a run may be under way or wait: twice the workers, for all runs."""
+        """Units of one run that may be in flight or queued: twice the workers, split among runs."""
         return max(2, 2 * self._workers // self._runs)
 
 
@@ -207,7 +207,7 @@ class BlockPipeline:
 def pipeline_between(
     spec: BlocksSpec, pool: Pool, sink: Sink, workers: int
 ) -> Iterator[BlockPipeline]:
-    """The plane between endpoints and a sink that are open."""
+    """The pipeline between open endpoints and an open sink."""
     with pool.system.executor(1, "gapless-decode") as threads:
         source = spec.family.source(pool, spec.chain, spec.datasets, spec.checks)
         reader = BlockReader(spec.family, source, spec.wanted, threads, pool.system)
@@ -223,7 +223,7 @@ async def open_pipeline(
     *,
     max_calls: int | None = None,
 ) -> AsyncIterator[BlockPipeline]:
-    """The plane of a backfill, with what earlier ones learned of its endpoints."""
+    """Opens the pipeline of a backfill, with the endpoint profiles that earlier ones learned."""
     endpoints = endpoints_of(config, spec.endpoints)
     pool = Pool(
         endpoints,
@@ -237,24 +237,24 @@ async def open_pipeline(
     async with await opened as sink, pool:
         if sink.id != spec.sink_id:
             raise UsageError(
-                f"the sink `{spec.sink}` is not the one that this backfill was made for",
-                hint="fetch the range again: it gets a backfill for the sink that is there now",
+                f"sink `{spec.sink}` is not the sink that this backfill was created for",
+                hint="fetch the range again to create a backfill for the current sink",
             )
         if known := spec.known_hashes:
             anchor = spec.family.tables[0].name
             source = spec.family.source(pool, spec.chain, [anchor], ())
             await refuse_wrong_chain(source, pool.names, known, max(known), spec.network)
         await ledger.raise_fence(await sink.highest_fence())
-        with pipeline_between(spec, pool, sink, providers.workers) as plane:
-            yield plane
+        with pipeline_between(spec, pool, sink, providers.workers) as pipeline:
+            yield pipeline
         await keep_profiles(ledger, spec.network, pool)
 
 
 def endpoints_of(config: Config, names: Iterable[str]) -> list[EndpointSpec]:
-    """The endpoints of these names, as this process knows them.
+    """Resolves endpoint names through the configuration of this process.
 
-    What is learned is kept by name. A host is not a name: two keys on it may have different limits,
-    so an endpoint that was given by URL is known by the fingerprint of that.
+    Learned limits are stored by name. A host does not identify an endpoint, since two API keys on
+    one host may have different limits; an endpoint given by URL is identified by its fingerprint.
     """
     found = [(name, config.endpoint(name)) for name in names]
     return [
@@ -270,7 +270,7 @@ def _named(endpoint: str) -> bool:
 async def kept_profiles(
     ledger: Ledger, network: str, specs: Iterable[EndpointSpec]
 ) -> dict[str, Profile]:
-    """What the ledger knows of endpoints, by name; what cannot be read any more is learned anew."""
+    """Stored endpoint profiles by name; unreadable ones are skipped and learned again."""
     kept = await ledger.profiles(network)
     found = {}
     for spec in specs:
@@ -280,6 +280,6 @@ async def kept_profiles(
 
 
 async def keep_profiles(ledger: Ledger, network: str, pool: Pool) -> None:
-    """Keeps what was learned of the endpoints of a pool."""
+    """Stores the learned profiles of a pool's endpoints."""
     learned = {key: msgspec.to_builtins(each) for key, each in pool.profiles_by_key().items()}
     await ledger.keep_profiles(network, learned)

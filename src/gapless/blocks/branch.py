@@ -1,8 +1,8 @@
-"""Whether stored blocks are still on the chain of the node: by hash, and by few calls.
+"""Checks by hash, with few calls, whether stored blocks are still on the node's chain.
 
-Stored blocks are linked, so one hash speaks for all blocks below it, and the height at which a
-stored branch leaves the node's chain is found by halving. One wrong answer must not condemn a
-branch: a finding counts only if it comes out the same twice.
+Stored blocks are linked, so one matching hash confirms all blocks below it, and a binary search
+finds the height at which a stored branch diverges from the node's chain. One wrong answer must not
+discard a branch: a finding counts only if two searches agree.
 """
 
 from __future__ import annotations
@@ -17,38 +17,38 @@ from gapless.core.ranges import RangeSet, Span
 from gapless.schema import Table
 from gapless.sinks import Sink
 
-_RUNS = 16  # stored ranges that are looked at, the highest first
+_RUNS = 16  # stored ranges to check, the highest first
 _LOOKS = 4
 
 
 @dataclass(frozen=True)
-class Abandoned:
-    """Stored heights at which the node has other blocks."""
+class AbandonedBranch:
+    """Stored heights at which the node has different blocks."""
 
     heights: RangeSet
-    unrelated: bool  # some stored range shares no block at all with the node's chain
+    unrelated: bool  # whether some stored range shares no block with the node's chain
 
     def is_reorganisation(self, depth: int) -> bool:
-        """Whether a chain may have changed like that; else somebody must decide who is right."""
+        """Whether an ordinary reorganisation explains it; otherwise a person has to decide."""
         return len(self.heights) <= depth and not self.unrelated
 
 
 async def abandoned(
     sink: Sink, anchor: Table, chain_id: int, span: Span, source: Source
-) -> Abandoned:
-    """What of the stored blocks, in a span or linked to it, is not on the node's chain."""
+) -> AbandonedBranch:
+    """The stored blocks, in a span or linked to it, that are not on the node's chain."""
     found, unrelated = RangeSet(), False
     for run in (await _runs(sink, anchor, chain_id, span))[-_RUNS:]:
-        # Nothing is known where it has no such block to show, or ours cannot be read.
+        # Undecided if the node lacks the block or the stored one cannot be read.
         with suppress(SourceError, Damaged):
             left = await _confirmed(sink, anchor, chain_id, run, source)
             found |= left
             unrelated |= left == RangeSet.of(run)
-    return Abandoned(found, unrelated)
+    return AbandonedBranch(found, unrelated)
 
 
 async def _runs(sink: Sink, anchor: Table, chain_id: int, span: Span) -> tuple[Span, ...]:
-    """The stored ranges without a gap that reach into a span, or touch it."""
+    """The contiguous stored ranges that overlap or touch a span."""
     records = await sink.records(chain_id, Span(0, HIGHEST))
     stored = RangeSet(it.span for it in records if it.dataset == anchor.name)
     return tuple(
@@ -80,7 +80,7 @@ async def _left(sink: Sink, anchor: Table, chain_id: int, run: Span, source: Sou
 
     if await is_same(run.last):
         return RangeSet()
-    low, high = run.first - 1, run.last  # `high` differs; `low` is the same, or not stored
+    low, high = run.first - 1, run.last  # `high` differs; `low` matches or is not stored
     while high - low > 1:
         middle = (low + high) // 2
         if await is_same(middle):

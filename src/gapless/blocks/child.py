@@ -1,12 +1,12 @@
-"""A child process of a command: it claims chunks from the same ledger, as any worker does.
+"""A child process of a command. It claims chunks from the same ledger, as any worker does.
 
     python -m gapless.blocks.child
 
-Its task comes on stdin, and with it the secrets that no command line may show. News from the other
-processes may follow. It works until its task is done, or until stdin ends, because the command
-wants it to stop or was killed; so a killed command leaves no process behind. On stdout it reports
-what it has done, a line several times a second; on stderr it logs. It ignores signals: those are
-for the command.
+It reads its task from stdin, including secrets that must not appear on a command line. News from
+the other processes may follow. It works until the task is done or stdin ends; stdin ends when the
+command asks it to stop or was killed, so a killed command leaves no orphan process. It reports its
+progress on stdout, one line several times a second, and logs to stderr. It ignores signals, which
+the command handles.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import msgspec
 
 from gapless.blocks import job as blocks
 from gapless.blocks.block_pipeline import open_pipeline
-from gapless.blocks.child_protocol import ChildTask, FetchTask, News, Report, WorkTask
+from gapless.blocks.child_protocol import ChildReport, ChildTask, FetchTask, News, WorkTask
 from gapless.blocks.counts import Counts
 from gapless.blocks.spec import BlocksSpec
 from gapless.core.errors import GaplessError
@@ -38,13 +38,13 @@ from gapless.telemetry.lines import log_to_stderr
 REPORT_EVERY = 0.2
 
 
-Say = Callable[[Report], None]
+Say = Callable[[ChildReport], None]
 
 
 async def carry_out(
     task: ChildTask, providers: Providers, stopped: asyncio.Event, say: Say
 ) -> None:
-    """Carries out a task until it is done, or until it is told to stop."""
+    """Runs a task until it is done or asked to stop."""
     async with providers:
         if isinstance(task, FetchTask):
             await _fetch(task, providers, stopped, say)
@@ -85,14 +85,14 @@ async def _work(task: WorkTask, providers: Providers, stopped: asyncio.Event, sa
     )
     async with engine, _reporting(lambda: say(_report(engine, providers))):
         await work(engine, stopped, until_idle=False)
-        process_control.Departure().after(task.drain)
+        process_control.ForcedExit().after(task.drain)
         await engine.drain()
     process_control.leave_if_stuck(engine)
 
 
-def _report(engine: Engine, providers: Providers, counts: Counts | None = None) -> Report:
+def _report(engine: Engine, providers: Providers, counts: Counts | None = None) -> ChildReport:
     ended = dict(engine.worker.ended) if engine.worker is not None else {}
-    return Report(counts or Counts(), ended, metrics.snapshot(), providers.rests())
+    return ChildReport(counts or Counts(), ended, metrics.snapshot(), providers.rests())
 
 
 @asynccontextmanager
@@ -129,8 +129,8 @@ async def _main() -> None:
     listening = asyncio.create_task(listen())
     with process_control.stdout_kept_for_data() as stdout:
 
-        def say(report: Report) -> None:
-            with suppress(BrokenPipeError):  # the command is gone; stdin says so too
+        def say(report: ChildReport) -> None:
+            with suppress(BrokenPipeError):  # the command has exited, so stdin ends too
                 stdout.write(msgspec.json.encode(report).decode() + "\n")
 
         await carry_out(task, providers, stopped, say)

@@ -1,6 +1,6 @@
-"""What a command and its child processes tell each other, a line of JSON at a time.
+"""The messages between a command and its child processes: one line of JSON each.
 
-command -> child   a task first, then news; the end of the stream means: stop
+command -> child   a task, then news; the end of the stream means stop
 child -> command   reports
 """
 
@@ -24,10 +24,10 @@ class FetchTask(msgspec.Struct, frozen=True, tag="fetch"):
     slots: dict[str, int]
     spec: dict[str, Any]
     config: Config
-    workers: int  # requests in flight to each endpoint, of all processes together
+    workers: int  # requests in flight to each endpoint, over all processes
     share: Share
     max_calls: int | None
-    as_json: bool  # what it logs
+    as_json: bool  # log format
 
 
 class WorkTask(msgspec.Struct, frozen=True, tag="work"):
@@ -46,16 +46,16 @@ class WorkTask(msgspec.Struct, frozen=True, tag="work"):
 ChildTask = FetchTask | WorkTask
 
 
-class Report(msgspec.Struct, frozen=True):
+class ChildReport(msgspec.Struct, frozen=True):
     """What a child process has done since its start."""
 
     counts: Counts = Counts()
-    ended: dict[str, int] = {}  # runs, by how
+    ended: dict[str, int] = {}  # number of runs by outcome
     metrics: Snapshot = {}
     rests: Rests = {}
 
 
 class News(msgspec.Struct, frozen=True):
-    """What the command tells its child processes while they work."""
+    """What the command sends to its child processes while they work."""
 
     rests: Rests

@@ -1,4 +1,4 @@
-"""What a fetch has done so far: counted by each process, added up by the one that tells of it."""
+"""Counters of a fetch: each process keeps its own, and the one that reports adds them up."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from gapless.providers import Served
 
 
 class Counts(msgspec.Struct, frozen=True):
-    fetched: int = 0  # blocks that came, decoded and checked; those of a failed run come again
-    at_hand: int = 0  # of them, what is to be written
+    fetched: int = 0  # decoded and checked blocks; blocks of a failed run are counted again
+    at_hand: int = 0  # fetched blocks that are not written yet
     blocks: int = 0  # written
     batches: int = 0
-    reproven: int = 0  # blocks that were proven again from their own rows, and not fetched
+    reproven: int = 0  # blocks verified again from their stored rows, not fetched
     calls: dict[str, int] = {}  # by method
     requests: int = 0
-    retries: int = 0  # calls that were sent again
-    refused: int = 0  # answers that did not hold
+    retries: int = 0  # calls that were retried
+    refused: int = 0  # answers that failed verification
     endpoints: dict[str, Served] = {}
 
     def __add__(self, other: Counts) -> Counts:

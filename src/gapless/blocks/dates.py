@@ -1,10 +1,10 @@
-"""Which blocks a range of dates means.
+"""Resolves a range of dates to block heights.
 
-A date is resolved when a fetch begins, among final blocks only: so the same date is the same height
-ever after. Nothing needs to be kept for that: a sink has the times of what is stored, and the same
-range asked for again takes one call at each end to see that nothing lies beyond.
+Dates are resolved when a fetch starts, among final blocks only, so a date always resolves to the
+same height. This needs no extra state: the sink holds the times of stored blocks, and resolving the
+same range again takes one call at each end, to the block just outside.
 
-Every header must hold, as it must for blocks that are stored.
+Headers must pass the same checks as blocks that are stored.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ async def without_dates(
     sink: Sink | None,
     system: System,
 ) -> Heights:
-    """The range with a height for each of its dates."""
+    """Replaces the dates of a range with heights."""
     assert network.chain_id is not None
     with system.executor(1, "gapless-dates") as threads:
         family = family_of(network)
@@ -50,7 +50,7 @@ async def without_dates(
 
 @dataclass(frozen=True)
 class _Times:
-    """The times of blocks: of stored ones from their rows, of others from their checked headers."""
+    """Block times: from the rows of stored blocks, otherwise from checked headers."""
 
     reader: BlockReader
     sink: Sink | None
@@ -58,7 +58,7 @@ class _Times:
 
     async def time_of(self, height: int) -> int:
         if self.sink is not None and height in self.stored:
-            with suppress(SinkError):  # whatever is wrong with it, `verify` says
+            with suppress(SinkError):  # `verify` reports what is wrong with it
                 anchor, block = self.reader.anchor, Span(height, height)
                 rows = await self.sink.read(anchor, self.reader.chain_id, block, (_TIME,))
                 if rows.num_rows:
@@ -78,7 +78,7 @@ async def _stored(reader: BlockReader, sink: Sink | None, final: int) -> RangeSe
 
 @dataclass(frozen=True)
 class _Resolver:
-    """What moments mean on a chain, or why they mean nothing there."""
+    """Resolves moments to heights of a chain, or explains why they have none."""
 
     timeline: Timeline
     tip: Tip
@@ -95,7 +95,7 @@ class _Resolver:
         if isinstance(last, int) and last < first:
             raise BadSelector(
                 f"`{heights}` selects no block: the first would be {first:,}, the last {last:,}",
-                hint="ask for a longer time",
+                hint="use a longer period",
             )
         return Heights(first, last)
 
@@ -106,15 +106,15 @@ class _Resolver:
             await self._refuse_future(moment)
             raise BadSelector(
                 f"no block since `{moment}` is final yet; the latest final block,"
-                f" {self.tip.final:,}, is of {_text(final_time)}",
-                hint="ask for these blocks later",
+                f" {self.tip.final:,}, is from {_text(final_time)}",
+                hint="fetch these blocks later",
             )
         found = await self.timeline.first_since(moment.begins)
         await self._refuse_prehistory(moment, found)
         return found
 
     async def _last(self, moment: Moment) -> int:
-        """The last block within the moment; the head, which is clipped, if it is not final yet."""
+        """The last block within the moment; the head if it is not final yet, clipped later."""
         final_time = await self.timeline.end()
         if moment.begins > final_time:
             await self._refuse_future(moment)
@@ -128,17 +128,17 @@ class _Resolver:
         head_time = await self.times.time_of(self.tip.head)
         if moment.begins > head_time:
             raise BadSelector(
-                f"`{moment}` is after the head of the chain, block {self.tip.head:,} of"
+                f"`{moment}` is after the head of the chain, block {self.tip.head:,} from"
                 f" {_text(head_time)}",
                 hint="write `latest` to fetch to the head",
             )
 
     async def _refuse_prehistory(self, moment: Moment, found: int) -> None:
-        """Refuses what is before the first block; a genesis without a time is no such block."""
+        """Refuses a moment before the first block; a genesis without a time does not count."""
         if found <= 1 and moment.ends <= (start := await self.timeline.start()):
             raise BadSelector(
-                f"`{moment}` is before the first block, which is of {_text(start)}",
-                hint="leave out the beginning, as in `:latest`, to fetch from the first block",
+                f"`{moment}` is before the first block, which is from {_text(start)}",
+                hint="omit the start, as in `:latest`, to fetch from the first block",
             )
 
 

@@ -1,8 +1,9 @@
-"""The job `finish`: makes a sink ready to be queried, once all that workers load into it is there.
+"""The job `finish`: prepares a sink for queries after workers have loaded everything into it.
 
-Indexes are dear while much is loaded, so they are built at the end. `gapless fetch` does that
-itself. What it leaves to workers ends in no process that would know; but the backfills of one sink
-are a group, and this is the hook that runs when the group is drained: durably, once an epoch.
+Indexes are expensive to maintain during a bulk load, so they are built at the end. `gapless fetch`
+builds them itself. When workers run the backfills, no process knows which one finishes last; but
+the backfills of one sink form a group, and this job is the hook that runs when the group is
+drained: durably, once per epoch.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def job() -> Job:
         spec = msgspec.convert(context.spec, BlocksSpec)
         opened = open_sink(context.config.sink(spec.sink), Access.WRITE, system=context.system)
         async with await opened as sink:
-            if sink.id == spec.sink_id:  # another one is not ours to finish
+            if sink.id == spec.sink_id:  # otherwise the sink was replaced by another one
                 await sink.finish()
 
     return Job(
@@ -44,7 +45,7 @@ def job() -> Job:
 
 
 def finished_by_workers(request: BackfillRequest) -> BackfillRequest:
-    """The request of a fetch that nobody waits for: workers finish its sink as well."""
+    """The request of a detached fetch: workers finish its sink as well."""
     hook = Hook(NAME, VERSION, request.queue, RetryPolicy(), request.spec)
     sink_id = msgspec.convert(request.spec, BlocksSpec).sink_id
     return replace(request, group=f"sink-{sink_id}", hook=msgspec.json.encode(hook).decode())

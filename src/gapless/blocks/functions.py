@@ -1,4 +1,4 @@
-"""A fetch and a verification as functions of the package, async and blocking.
+"""The package's functions to fetch and verify blocks, async and blocking.
 
 result = await gapless.fetch("ethereum", "18M:+5000", rpc="https://…", to="eth.db")
 report = await gapless.verify("eth.db")
@@ -17,7 +17,7 @@ from typing import Any, ParamSpec, TypeVar, Unpack
 
 from gapless.blocks.request import FetchOptions, build_request
 from gapless.blocks.result import FetchResult
-from gapless.blocks.running import FetchRun, Unobserved, run_fetch
+from gapless.blocks.running import FetchRun, SilentObserver, run_fetch
 from gapless.blocks.session import open_fetch
 from gapless.blocks.stores import opened_store
 from gapless.config import load
@@ -38,12 +38,12 @@ _PROGRESS_EVERY = 0.5  # seconds
 
 @dataclass(frozen=True)
 class FetchProgress:
-    """How far a fetch is."""
+    """The progress of a fetch."""
 
     fetched: int  # blocks that this run has written
-    stored: int  # blocks of the range that are stored, with those from earlier runs
+    stored: int  # stored blocks of the range, including those from earlier runs
     total: int  # blocks of the range
-    seconds: float  # since it began to fetch
+    seconds: float  # since fetching started
 
     @property
     def blocks_per_second(self) -> float:
@@ -61,10 +61,9 @@ async def fetch(
     providers: Providers | None = None,
     **options: Unpack[FetchOptions],
 ) -> FetchResult:
-    """Fetches blocks into a sink, to the end; what is stored already is not asked for again.
+    """Fetches blocks into a sink and waits for the end; stored blocks are not fetched again.
 
-    Fetches that run at the same time share each provider's budget if they are given the same
-    `providers`, which must be open.
+    Concurrent fetches share each provider's budget if they are given the same open `providers`.
     """
     if unknown := sorted(options.keys() - FetchOptions.__annotations__.keys()):
         raise UsageError(
@@ -77,7 +76,9 @@ async def fetch(
     target = None if to is None else _target(to)
     request, targets = build_request(config, network, text_of(heights), endpoints, target, options)
     async with open_fetch(request, targets.config, url, shared=providers) as session:
-        return await run_fetch(session, Unobserved() if progress is None else _Reporting(progress))
+        return await run_fetch(
+            session, SilentObserver() if progress is None else _Reporting(progress)
+        )
 
 
 async def verify(
@@ -89,7 +90,7 @@ async def verify(
     anchors: Sequence[str] = (),
     ledger: str | None = None,
 ) -> Report:
-    """Proves from the stored rows that they are whole, or tells what is missing or wrong."""
+    """Proves from the stored rows that they are complete, or reports what is missing or wrong."""
     config = load()
     url = ledger or config.ledger or DEFAULT_LEDGER
     blocks = None if heights is None else text_of(heights)
@@ -98,14 +99,14 @@ async def verify(
 
 
 def _target(place: str | Path) -> str:
-    """A path that ends in nothing is a folder: `Path` does not keep the slash that says so."""
+    """A path without a suffix is a folder: `Path` drops the trailing slash that would say so."""
     if isinstance(place, str):
         return place
     return str(place) if place.suffix else f"{place}/"
 
 
-class _Reporting(Unobserved):
-    """Calls a function now and then, and once at the end; an error there does not end the fetch."""
+class _Reporting(SilentObserver):
+    """Calls a function regularly and at the end; its errors do not stop the fetch."""
 
     def __init__(self, progress: Callable[[FetchProgress], object]) -> None:
         self._progress = progress
@@ -121,7 +122,7 @@ class _Reporting(Unobserved):
             stored = min(total, before + counts.blocks + counts.reproven)
             try:
                 self._progress(FetchProgress(counts.blocks, stored, total, clock() - began))
-            except Exception as error:  # noqa: BLE001 - whatever it is, blocks still arrive
+            except Exception as error:  # noqa: BLE001 - no error of the callback stops the fetch
                 log(logging.WARNING, "progress_failed", error=f"{type(error).__name__}: {error}")
                 return False
             return True
@@ -152,8 +153,8 @@ def _blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
         except RuntimeError:
             return asyncio.run(function(*arguments, **named))
         raise UsageError(
-            f"`{run.__name__}` would block the event loop that is running here",
-            hint=f"write `await gapless.{function.__name__}(…)`",
+            f"`{run.__name__}` would block the running event loop",
+            hint=f"use `await gapless.{function.__name__}(…)`",
         )
 
     run.__name__ = run.__qualname__ = f"{function.__name__}_sync"

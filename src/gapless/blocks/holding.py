@@ -1,7 +1,7 @@
-"""What a sink holds of the blocks that are asked for, and how well it is proven.
+"""What a sink holds of the requested blocks, and which checks it passed.
 
-A range whose records prove less than is asked for is not fetched again at once: its rows are still
-there, and whatever the chain commits to can be proven from them (see `reproof`).
+A range recorded with fewer checks than requested is not fetched again at once: its rows are still
+there, and everything that the chain commits to can be verified from them (see `reproof`).
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from gapless.sinks import Damage, Sink, Stored
 
 @dataclass(frozen=True)
 class Holding:
-    """Heights of a span, by what a sink has of them; all other heights are missing."""
+    """Heights of a span, by how the sink holds them; all other heights are missing."""
 
-    done: RangeSet = RangeSet()  # noqa: RUF009 - immutable; as asked for
-    weak: RangeSet = RangeSet()  # noqa: RUF009 - with fewer proofs than asked for
-    damaged: RangeSet = RangeSet()  # noqa: RUF009 - recorded, but not readable
+    done: RangeSet = RangeSet()  # noqa: RUF009 - immutable; as requested
+    weak: RangeSet = RangeSet()  # noqa: RUF009 - with fewer checks than requested
+    damaged: RangeSet = RangeSet()  # noqa: RUF009 - recorded but unreadable
 
     def left(self, span: Span) -> RangeSet:
-        """What there is still to do of a span: to fetch, or to prove again."""
+        """The heights of a span that are still to be fetched or verified again."""
         return RangeSet.of(span) - self.done
 
 
 async def holding(sink: Sink, spec: BlocksSpec, span: Span) -> Holding:
-    """What the sink holds of a span, for a backfill with this spec."""
+    """Finds what the sink holds of a span, for a backfill with this spec."""
     whole = RangeSet.of(span)
     records = await sink.records(spec.chain_id, span)
     damaged = RangeSet(it.span for it in await _damage(sink, spec, span))
@@ -46,25 +46,25 @@ async def holding(sink: Sink, spec: BlocksSpec, span: Span) -> Holding:
 
 
 async def datasets_of_chain(sink: Sink, chain_id: int) -> frozenset[str]:
-    """The tables that a sink holds of a chain, or was asked to hold."""
+    """The tables that a sink holds, or was requested to hold, for a chain."""
     stored = {it.dataset for it in await sink.records(chain_id, Span(0, HIGHEST))}
     return frozenset(stored).union(*(it.datasets for it in await sink.requests(chain_id)))
 
 
 async def discard_damaged(sink: Sink, spec: BlocksSpec, span: Span) -> None:
-    """Retracts what cannot be read, beyond the span too: no chunk could replace a part of it."""
+    """Retracts unreadable ranges entirely, even beyond the span: no chunk could replace a part."""
     for each in await _damage(sink, spec, span):
         await sink.retract(spec.chain_id, each.span, await sink.highest_fence())
 
 
 async def _damage(sink: Sink, spec: BlocksSpec, span: Span) -> list[Damage]:
-    """What cannot be read of the tables that are asked for; others are left as they are."""
+    """The damage in the requested tables; other tables are left alone."""
     found = await sink.damage(spec.chain_id, span)
     return [each for each in found if each.dataset in spec.datasets]
 
 
 def suffices(made: frozenset[str], span: Span, spec: BlocksSpec) -> bool:
-    """Whether these checks of a span are all that are asked for, as far as they can be made."""
+    """Whether these checks include all requested ones that apply to the span."""
     network, checks = spec.chain, frozenset(spec.checks)
     starts = {span.first, *(era.start for era in network.eras)}
     heights = (height for height in starts if span.first <= height <= span.last)

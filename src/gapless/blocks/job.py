@@ -1,4 +1,4 @@
-"""The job `blocks`: the blocks of a chain, with all that belongs to them, into a sink."""
+"""The job `blocks`: fetches the blocks of a chain and their data into a sink."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from gapless.runtime.job import Chunk, Job
 
 NAME, VERSION = "blocks", 2
 PROVIDERS = "providers"
-"""The key under which the runs of a worker share their providers, over all backfills."""
+"""The key under which all runs of a worker share providers, across backfills."""
 
 
-def job(plane: BlockPipeline | None = None) -> Job:
-    """The job, on a plane that is open, or on the one that this process's configuration names."""
+def job(pipeline: BlockPipeline | None = None) -> Job:
+    """The job, on an open pipeline or on one opened from this process's configuration."""
 
     async def fetch_blocks(chunk: Chunk, context: Context) -> None:
-        await (plane or await _plane_of(context)).run(chunk, context)
+        await (pipeline or await _shared_pipeline(context)).run(chunk, context)
 
     return Job(
         function=fetch_blocks,
@@ -34,8 +34,8 @@ def job(plane: BlockPipeline | None = None) -> Job:
     )
 
 
-async def _plane_of(context: Context) -> BlockPipeline:
-    """The plane that all runs of this backfill share in this process."""
+async def _shared_pipeline(context: Context) -> BlockPipeline:
+    """The pipeline that all runs of this backfill share in this process."""
     spec = msgspec.convert(context.spec, BlocksSpec)
     key = msgspec.json.encode(spec).decode()
     providers = await context.shared(

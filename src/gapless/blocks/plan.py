@@ -1,10 +1,11 @@
-"""Planning a fetch: where the chain stands, what is stored already, what is left to do.
+"""Plans a fetch: where the chain stands, what is stored already, what is left to do.
 
-The sink itself says what it holds, in the same transaction as its rows. So running a finished range
-again asks for nothing, extending it asks for the difference, and a sink that was deleted, restored
-or is another one gets exactly what it lacks. Coverage by weaker checks than asked for is missing.
+The sink records what it holds in the same transaction as its rows. So fetching a finished range
+again requests nothing, extending it requests the difference, and a sink that was deleted, restored
+or replaced gets exactly what it lacks. Blocks stored with weaker checks than requested count as
+missing.
 
-A fetch is named by what it is about: the same one again takes up the backfill it has begun.
+The id of a fetch is derived from its content, so repeating a fetch resumes its backfill.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ from gapless.ledger import Ledger
 from gapless.ledger.records import Backfill, BackfillRequest
 
 FOREGROUND = "foreground"
-"""The queue of backfills whose endpoints only the process knows that started them."""
+"""The queue of backfills whose endpoints are known only to the process that started them."""
 
 
 def datasets_of(text: str | None, network: Network) -> tuple[str, ...]:
-    """The datasets in a text such as `blocks,logs`; all of the network's by default.
+    """Parses datasets such as `blocks,logs`; by default, all of the network's.
 
-    The anchor is always among them: by it the others are linked, counted and proven.
+    The anchor is always included: it links, counts and proves the others.
     """
     known = [table.name for table in family_of(network).tables]
     names = {each.strip() for each in (text or ",".join(known)).split(",") if each.strip()}
@@ -52,10 +53,10 @@ def datasets_of(text: str | None, network: Network) -> tuple[str, ...]:
 
 
 async def survey(source: Source, network: Network, confirmations: int | None = None) -> Tip:
-    """Where the chain stands, and what of it is final.
+    """Finds the head of the chain and its latest final block.
 
-    That is so many blocks below the head as are asked for; else the node's own `finalized` block;
-    else, where it has none to tell, as many as the network's rule says.
+    The latest final block is the requested number of `confirmations` below the head; without that,
+    the node's `finalized` block; if the node reports none, the network's default depth applies.
     """
     head = await source.head()
     if confirmations is not None:
@@ -68,7 +69,7 @@ async def survey(source: Source, network: Network, confirmations: int | None = N
 
 @dataclass(frozen=True)
 class FetchRequest:
-    """What a person asks for, before any node or sink was seen; endpoints and sink by name."""
+    """What the user requests, before contacting a node or sink; endpoints and sink by name."""
 
     network: Network
     heights: Heights
@@ -85,11 +86,11 @@ class FetchRequest:
     lease_seconds: float = 60.0
     processes: int = 1
     refetch: bool = False
-    only: RangeSet | None = None  # of the heights, those to fetch again; None: what is missing
+    only: RangeSet | None = None  # the heights to fetch again; None: fetch what is missing
     replace_branch: bool = False  # whether a branch that the chain abandoned may be removed
 
     def chunk_size(self, blocks: int) -> int:
-        """So that each process has chunks of its own, however short the range is."""
+        """The chunk size: small enough that every process gets chunks even of a short range."""
         if self.processes == 1:
             return self.numbers.chunk_size
         return min(self.numbers.chunk_size, -(-blocks // (2 * self.processes)))
@@ -113,7 +114,7 @@ class FetchRequest:
 def fetch_id(
     spec: BlocksSpec, span: Span, only: RangeSet | None = None, generation: int = 1
 ) -> str:
-    """The id of the n-th backfill of this span, or of some of it, into this sink."""
+    """The id of the n-th backfill of this span, or of part of it, into this sink."""
     about = [spec.network, spec.chain_id, spec.sink_id, spec.datasets, spec.checks, span]
     about += [spec.anchors, spec.refetch, () if only is None else only.spans]
     digest = hashlib.sha256(msgspec.json.encode(about)).digest()
@@ -124,7 +125,7 @@ def fetch_id(
 async def unfinished(
     ledger: Ledger, spec: BlocksSpec, span: Span, only: RangeSet | None = None
 ) -> tuple[Backfill | None, str]:
-    """The backfill of this fetch that has not ended, if there is one, and the next free id."""
+    """The unfinished backfill of this fetch, if there is one, and the next free id."""
     generation = 1
     found: Backfill | None = None
     with suppress(NotFound):
@@ -138,7 +139,7 @@ async def unfinished(
 def request_for_blocks(
     backfill_id: str, spec: BlocksSpec, span: Span, missing: RangeSet, request: FetchRequest
 ) -> BackfillRequest:
-    """What to ask the ledger for: the missing blocks of the span."""
+    """The request to the ledger for the missing blocks of the span."""
     return BackfillRequest(
         id=backfill_id,
         job=NAME,

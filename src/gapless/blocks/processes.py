@@ -1,8 +1,8 @@
-"""More processes for a command whose node is faster than one core.
+"""Child processes of a command, for nodes that outpace one CPU core.
 
-Each helper is a worker of its own on the same ledger: it claims chunks under fences, and if it dies
-its chunks are claimed by the others. The command tells it what to do and adds up what it did. What
-a provider asked one process to wait for is passed on to all others.
+Each child is an independent worker on the same ledger: it claims chunks under fences, and if it
+dies, the others claim its chunks. The command sends each child its task and adds up the reports.
+When a provider asks one process to wait, the others are told too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Self
 
 import msgspec
 
-from gapless.blocks.child_protocol import ChildTask, News, Report
+from gapless.blocks.child_protocol import ChildReport, ChildTask, News
 from gapless.blocks.counts import Counts
 from gapless.core.redaction import redact
 from gapless.providers.registry import Providers, Rests
@@ -29,7 +29,7 @@ _NEWS_EVERY = 0.1  # seconds
 
 
 class ChildProcesses:
-    """Child processes at work on a task each, from entering to leaving."""
+    """Child processes that run a task each while the context is entered."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class ChildProcesses:
         self._say, self._warn = say, warn
         self._on_loss = on_loss
         self._providers = providers
-        self._reports = [Report() for _ in todo]
+        self._reports = [ChildReport() for _ in todo]
         self._tasks: list[asyncio.Task[None]] = []
         self._processes: list[Process] = []
         self._telling: asyncio.Task[None] | None = None
@@ -58,7 +58,7 @@ class ChildProcesses:
         return sum((Counter(report.ended) for report in self._reports), Counter())
 
     def works(self, ended_here: Counter[str]) -> list[Work]:
-        """What each process has done: the command itself, then its children."""
+        """The work of each process: the command itself, then its children."""
         children = [Work.of(report.ended, report.metrics) for report in self._reports]
         all_of_them = Work.of(ended_here + self.ended, metrics.snapshot())
         return [all_of_them.without(Work.total(children)), *children]
@@ -72,7 +72,7 @@ class ChildProcesses:
                 stdout=PIPE,
                 stderr=PIPE,
                 limit=_LONGEST_LINE,
-                start_new_session=True,  # signals of a terminal are for the command alone
+                start_new_session=True,  # terminal signals reach only the command
             )
             assert process.stdin is not None
             process.stdin.write(msgspec.json.encode(task) + b"\n")
@@ -83,12 +83,12 @@ class ChildProcesses:
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        """Has them drain, and waits until they have."""
+        """Asks the children to drain and waits for them."""
         self.dismiss()
         await asyncio.gather(*self._tasks)
 
     def dismiss(self) -> None:
-        """Tells them that there is enough."""
+        """Asks the children to stop."""
         if self._telling is not None:
             self._telling.cancel()
         for process in self._processes:
@@ -96,7 +96,7 @@ class ChildProcesses:
             process.stdin.close()
 
     async def _tell(self) -> None:
-        """Passes on every new rest, also to the process that reported it, which is harmless."""
+        """Forwards every new wait to all children; a repeat to the reporting one is harmless."""
         reported: Rests = {}
         while True:
             await asyncio.sleep(_NEWS_EVERY)
@@ -114,7 +114,7 @@ class ChildProcesses:
         assert process.stdout is not None
         saying = asyncio.create_task(self._repeat(process))
         async for line in process.stdout:
-            report = msgspec.json.decode(line, type=Report)
+            report = msgspec.json.decode(line, type=ChildReport)
             metrics.absorb(report.metrics, self._reports[at].metrics)
             self._reports[at] = report
             self._providers.rest(report.rests)

@@ -1,9 +1,9 @@
-"""Proves stored blocks again from their own rows, without a request to any node.
+"""Verifies stored blocks again from their own rows, without a request to any node.
 
-Ranges that were stored with fewer checks than are asked for now, by a lower level or an older
-version, need not be fetched again: their rows are restored and pass the checks here. What holds is
-added to the sink's records. What does not hold, or cannot be proven from rows, is left as it is,
-and the caller fetches it.
+Ranges that were stored with fewer checks than requested now, by a lower level or an older version,
+need not be fetched again: the blocks are rebuilt from their rows and checked here. Checks that pass
+are added to the sink's records. Blocks that fail, or that rows alone cannot prove, are left
+unchanged, and the caller fetches them.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from gapless.core.ranges import RangeSet, Span
 from gapless.schema.arrow import Tables
 from gapless.sinks import Sink
 
-_WINDOW = 50  # blocks whose rows are in memory at once
+_WINDOW = 50  # blocks held in memory at once
 
 
 @dataclass(frozen=True)
 class Reproof:
-    """Proves blocks of one sink again, for one backfill."""
+    """Verifies blocks of one sink again, for one backfill."""
 
     sink: Sink
     spec: BlocksSpec
@@ -36,7 +36,7 @@ class Reproof:
     check: Callable[[], None]  # raises if the run must end now
 
     async def prove(self, weak: RangeSet, fence: int) -> RangeSet:
-        """Proves what it can of some stored heights; returns those that need no fetching."""
+        """Proves what it can of the stored heights; returns those that need not be fetched."""
         proven = RangeSet()
         for span in weak.spans:
             async for part in self._parts(span):
@@ -45,7 +45,7 @@ class Reproof:
         return proven
 
     async def _parts(self, span: Span) -> AsyncIterator[Span]:
-        """A span in pieces that no record begins or ends within: endorsing them cuts none."""
+        """Splits a span at the records' boundaries, so that endorsing a part splits no record."""
         records = await self.sink.records(self.spec.chain_id, span)
         edges = {it.span.first for it in records} | {it.span.last + 1 for it in records}
         inner = sorted(edge for edge in edges if span.first < edge <= span.last)
@@ -88,7 +88,7 @@ class Reproof:
         return found.proof, {flaw.height for flaw in found.flaws}
 
     async def _endorse(self, span: Span, proof: Proof, fence: int) -> bool:
-        """Records the proof of a span, if that makes it as good as is asked for."""
+        """Records the proof of a span, if it then passes all requested checks."""
         seen = [
             it
             for it in await self.sink.stored(self.spec.chain_id, span)
@@ -99,6 +99,6 @@ class Reproof:
             return False
         try:
             await self.sink.endorse(self.spec.chain_id, seen, proven, unproven, fence)
-        except FencedOff:  # somebody has just written it
+        except FencedOff:  # another run has just written it
             return False
         return True

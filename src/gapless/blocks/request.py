@@ -1,6 +1,6 @@
-"""From what a person asks for to a fetch: all that can be wrong about it is found here.
+"""Builds and validates the request of a fetch.
 
-No node is asked and nothing is made before that.
+Validation happens before any node is contacted and before anything is created.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ E = TypeVar("E", bound=StrEnum)
 
 
 class FetchOptions(TypedDict, total=False):
-    """How a fetch is done. What is left out, or None, is the configuration's choice."""
+    """The options of a fetch. Options that are omitted or None come from the configuration."""
 
-    datasets: str | None  # `blocks,logs`; all of them
+    datasets: str | None  # such as `blocks,logs`; default: all
     workers: int | None
     batch_size: int | None
     chunk_size: int | None
@@ -39,13 +39,13 @@ class FetchOptions(TypedDict, total=False):
     retry: str | None
     rps: float | None
     order: str | None
-    confirmations: int | None  # blocks below the head that are not taken for final
-    anchors: Sequence[str] | None  # `HEIGHT:HASH` of blocks that are trusted
-    refetch: bool | None  # whether to replace what is stored
+    confirmations: int | None  # blocks below the head that are not treated as final
+    anchors: Sequence[str] | None  # `HEIGHT:HASH` of trusted blocks
+    refetch: bool | None  # whether to replace stored blocks
 
 
 FOREGROUND_RETRY = RetryPolicy.backoff(base=2.0, max_delay=60.0, retries=30)
-"""While a person waits: seconds at first, and half an hour of trouble before it gives up."""
+"""While a person waits: short delays at first, and half an hour of retries before giving up."""
 
 _NUMBERS = ("workers", "batch_size", "chunk_size", "max_concurrent", "verify", "retry")
 
@@ -61,9 +61,9 @@ def build_request(
     *,
     detached: bool = False,
 ) -> tuple[FetchRequest, Targets]:
-    """The request, with all that can be wrong about it found before a node is asked.
+    """Builds the request and validates it before any node is contacted.
 
-    One that is `detached` is run by workers, and nobody waits for it.
+    Workers run a `detached` request; the caller does not wait for it.
     """
     chain = find_network(network)
     said = {name: options.get(name) for name in _NUMBERS if options.get(name) is not None}
@@ -113,12 +113,12 @@ def _one_of(kind: type[E], what: str, text: str) -> E:
         return kind(text)
     except ValueError:
         known = ", ".join(kind)
-        raise UsageError(f"`{what}` is `{text}`", hint=f"it is one of {known}") from None
+        raise UsageError(f"`{what}` is `{text}`", hint=f"use one of {known}") from None
 
 
 def _heights(text: str | None, start: int | None, end: int | None) -> Heights:
     if text is not None:
         return Heights.parse(text)
     if start is None or end is None:
-        raise UsageError("no range of blocks is given", hint="give one, such as `18M:+5000`")
+        raise UsageError("no block range given", hint="give one, such as `18M:+5000`")
     return Heights.parse(f"{start}:{end}")

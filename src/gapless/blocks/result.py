@@ -1,4 +1,4 @@
-"""What came of a fetch: measured by what its sink holds, and by what the process has counted."""
+"""The result of a fetch, from the contents of its sink and the counters of its processes."""
 
 from __future__ import annotations
 
@@ -22,39 +22,39 @@ from gapless.sinks import Sink, Stored
 
 @dataclass(frozen=True)
 class FetchResult:
-    """What came of a fetch."""
+    """The result of a fetch."""
 
-    id: str | None  # of its backfill; None: there was nothing to do
+    id: str | None  # the backfill's id; None: there was nothing to do
     state: State
     error: str | None
     spec: BlocksSpec
-    requested: Span  # with a tag resolved
-    final: int  # the last block that will not change
-    span: Span  # what of the request is final
-    stored: RangeSet  # of the span
-    unproven: RangeSet  # stored, with fewer proofs than asked for
-    gaps: RangeSet  # what is missing of the span
+    requested: Span  # with tags resolved
+    final: int  # the latest final block
+    span: Span  # the final part of the request
+    stored: RangeSet  # heights of the span that are stored
+    unproven: RangeSet  # stored with fewer checks than requested
+    gaps: RangeSet  # heights of the span that are missing
     rows: Mapping[str, int]  # stored, by dataset
-    not_proven: frozenset[str]  # checks of the default level, or asked for, that some block lacks
+    not_proven: frozenset[str]  # default or requested checks that some block lacks
     fetched: int  # blocks that this run has written
-    reproven: int  # blocks that were proven again from their own rows
-    batches: int  # in so many writes
+    reproven: int  # blocks verified again from their stored rows
+    batches: int  # number of writes
     started_at: float
     ended_at: float
     calls: Mapping[str, int]
     requests: int
-    retries: int  # calls that were sent again
-    refused: int  # answers that did not hold
+    retries: int  # calls that were retried
+    refused: int  # answers that failed verification
     endpoints: Mapping[str, Served]  # by name
 
     @property
     def interrupted(self) -> bool:
-        """Whether it was stopped before its end; the same fetch again resumes it."""
+        """Whether it was stopped before its end; repeating the fetch resumes it."""
         return not self.state.ended
 
     @property
     def not_final(self) -> Span | None:
-        """What was requested and is not final yet, so that it was left out."""
+        """The part of the request that was left out because it is not final yet."""
         first = max(self.requested.first, self.final + 1)
         return Span(first, self.requested.last) if first <= self.requested.last else None
 
@@ -69,7 +69,7 @@ class FetchResult:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a fetch ended, as its process knows it; without a backfill, nothing was to be done."""
+    """How a fetch ended; no backfill means that there was nothing to do."""
 
     counts: Counts
     ended_at: float
@@ -80,12 +80,12 @@ class Outcome:
 async def result_of(
     sink: Sink, spec: BlocksSpec, requested: Span, final: int, span: Span, outcome: Outcome
 ) -> FetchResult:
-    """What is stored by now of a span, and what is not."""
+    """Finds which blocks of a span are stored by now, and which are not."""
     counts, ended = outcome.counts, outcome.backfill
     if ended is None or ended.state is State.SUCCEEDED:
         await sink.finish()
-    elif ended.state.ended:  # otherwise whoever resumes it does that
-        with suppress(SinkError):  # what has failed is reported as it is
+    elif ended.state.ended:  # otherwise the run that resumes it does that
+        with suppress(SinkError):  # failures are reported by the state
             await sink.finish()
     stored = await _stored(sink, spec, span)
     rows: Counter[str] = Counter()
@@ -121,7 +121,7 @@ async def result_of(
 async def _stored(sink: Sink, spec: BlocksSpec, span: Span) -> list[Stored]:
     try:
         return await sink.stored(spec.chain_id, span)
-    except Damaged:  # it cannot be cut to the span without being read
+    except Damaged:  # a damaged range cannot be cut to the span
         return await sink.records(spec.chain_id, span)
 
 

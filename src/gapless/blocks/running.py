@@ -1,7 +1,7 @@
-"""Running a fetch: one orchestration, whoever asked for it and whoever watches.
+"""Runs a fetch, with one orchestration for all callers.
 
-The command line, `gapless.fetch` and repairs all run fetches here. What they show, and how they are
-interrupted, is their observer's business.
+The command line, `gapless.fetch` and repairs all run fetches here. An observer decides what is
+shown and when the fetch is interrupted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gapless.blocks.session import FetchSession
 from gapless.ledger.records import Backfill, BackfillRequest
 from gapless.providers import Share
 from gapless.runtime.engine import BackfillHandle, Engine
-from gapless.runtime.watching import NobodyWatches, Watcher, watch
+from gapless.runtime.watching import SilentWatcher, Watcher, watch
 from gapless.runtime.work import Work
 from gapless.runtime.worker import WorkerOptions
 
@@ -37,32 +37,32 @@ class FetchRun:
 
     @property
     def counts(self) -> Counts:
-        """What all processes have done."""
+        """The counters of all processes."""
         own = self.pipeline.counts
         return own if self.children is None else own + self.children.counts
 
 
 class FetchObserver(Watcher, Protocol):
-    """Who watches a fetch, and may interrupt it."""
+    """Watches a fetch, and may interrupt it."""
 
     json_logs: bool  # how child processes log
 
     def running(self, engine: Engine, run: FetchRun) -> AbstractAsyncContextManager[asyncio.Event]:
-        """Enters the engine, and leaves it; the event is set when the fetch is to stop."""
+        """Enters and leaves the engine; the event is set when the fetch should stop."""
 
     def started(self, backfill_id: str) -> None: ...
 
     def say(self, line: str) -> None:
-        """A line that a child process has logged."""
+        """Shows a line that a child process has logged."""
 
     def out_of_calls(self) -> None:
-        """No more calls are allowed, so the fetch stops."""
+        """Called when no more calls are allowed and the fetch stops."""
 
     def ended(self, works: list[Work], seconds: float) -> None:
-        """What each process has done."""
+        """Called at the end with the work of each process."""
 
 
-class Unobserved(NobodyWatches):
+class SilentObserver(SilentWatcher):
     """An observer for programs: nothing is shown, and nothing interrupts."""
 
     json_logs = False
@@ -82,7 +82,7 @@ class Unobserved(NobodyWatches):
 
 
 async def run_fetch(session: FetchSession, observer: FetchObserver) -> FetchResult:
-    """Runs a fetch to its end, or until it is interrupted; with nothing to do, it has ended."""
+    """Runs a fetch until it ends or is interrupted; returns at once if nothing is missing."""
     if not session.missing:
         return await session.result()
     assert session.sink is not None
@@ -109,9 +109,9 @@ async def run_fetch(session: FetchSession, observer: FetchObserver) -> FetchResu
 
 
 async def _engine(session: FetchSession, wanted: Backfill | BackfillRequest) -> Engine:
-    """The engine that runs this fetch and nothing else.
+    """The engine that runs only this fetch.
 
-    Of several processes, each has its share of the chunks that run at once.
+    With several processes, each runs its share of the concurrent chunks.
     """
     slots = max(1, wanted.max_concurrent_runs // session.request.processes)
     return Engine(
@@ -126,9 +126,9 @@ async def _engine(session: FetchSession, wanted: Backfill | BackfillRequest) -> 
 async def _start(
     engine: Engine, pipeline: BlockPipeline, wanted: Backfill | BackfillRequest
 ) -> BackfillHandle:
-    """Creates the backfill in an engine that is at work, or takes it up.
+    """Creates the backfill in a running engine, or resumes it.
 
-    Somebody who asks again wants it now: chunks that wait after a failure are due at once.
+    Repeating a fetch asks for it now, so chunks waiting for a retry become due at once.
     """
     job = blocks.job(pipeline)
     if isinstance(wanted, BackfillRequest):
@@ -141,7 +141,7 @@ async def _start(
 async def _children(
     run: FetchRun, engine: Engine, backfill_id: str, observer: FetchObserver
 ) -> AsyncIterator[ChildProcesses]:
-    """The other processes; each has the same share of everything as this one."""
+    """The child processes; each gets the same share of all limits as this process."""
     assert engine.worker is not None
     session = run.session
     tasks = [
@@ -173,7 +173,7 @@ async def _stopping_together(
     interrupted: asyncio.Event,
     observer: FetchObserver,
 ) -> AsyncIterator[None]:
-    """Lets all processes stop at the same time: when interrupted, or when no call is left."""
+    """Stops all processes together: on an interrupt, or when no calls are left."""
 
     async def stop_when_used_up() -> None:
         await pipeline.used_up.wait()

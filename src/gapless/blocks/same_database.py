@@ -1,9 +1,9 @@
-"""One transaction for rows and progress, where ledger and sink are one database.
+"""Writes rows and progress in one transaction if ledger and sink share a database.
 
-Elsewhere a batch is durable first and the ledger hears of it later: a crash in between makes the
-next run ask the sink what it holds. Here the run's own transaction on the ledger, which holds the
-chunk's row under its fence, also takes the rows: after a crash at any moment the tables and the
-chunk's progress say the same.
+Otherwise a batch becomes durable first and the ledger records it later; after a crash in between,
+the next run asks the sink what it holds. Here the run's own transaction on the ledger, which locks
+the chunk's row under its fence, also writes the rows: after a crash at any moment, the tables and
+the chunk's progress agree.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gapless.sinks import Batch, JoiningSink, Sink
 
 
 async def same_database(sink: Sink, ledger: Ledger) -> JoiningSink | None:
-    """The sink, if it can write within transactions of this ledger."""
+    """The sink, if it can write in transactions of this ledger."""
     if isinstance(sink, JoiningSink):
         async with ledger.session() as tx:
             if isinstance(tx, Lending):
@@ -32,18 +32,18 @@ async def same_database(sink: Sink, ledger: Ledger) -> JoiningSink | None:
 
 
 class SameDatabaseWriter:
-    """A sink as the flow of one run sees it: each write is a transaction of the run."""
+    """The sink of one run's flow: each write is a transaction of the run."""
 
     def __init__(self, sink: JoiningSink, context: Context, first: int) -> None:
         self.batch_blocks = sink.batch_blocks
         self.grid = sink.grid
         self._sink = sink
         self._context = context
-        self._next = first  # all below it is done
+        self._next = first  # everything below is done
 
     async def write(self, batch: Batch, fence: int) -> None:
-        # What is written out of turn (a branch that is mended, the rest of a batch that others
-        # wrote a part of) is no progress yet.
+        # Batches out of order (the repair of a branch, the rest of a batch that another run
+        # wrote in part) do not count as progress yet.
         in_turn = batch.span.first <= self._next <= batch.span.last
         done = batch.span.last if in_turn else None
         async with self._context.transaction(done, finishing=True) as tx:

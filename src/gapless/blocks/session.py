@@ -1,7 +1,7 @@
-"""A fetch that is open: its nodes, its sink, and what is missing between them.
+"""An open fetch: its nodes, its sink, and the blocks that are missing.
 
-Everything that can be wrong is found before anything is made: a wrong request before a node is
-asked, an unreachable or wrong node before a sink or a ledger is created.
+Errors are found before anything is created: an invalid request before a node is contacted, an
+unreachable or wrong node before a sink or a ledger is created.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from gapless.sinks import Access, Request, Sink
 from gapless.system import System
 from gapless.telemetry import metrics
 
-FIRST_PATIENCE, PATIENCE = 8.0, 60.0  # seconds with endpoints: at first contact, and later
+FIRST_PATIENCE, PATIENCE = 8.0, 60.0  # seconds to wait for endpoints: at first contact, and later
 
 
 class FetchLedger:
-    """The ledger of a fetch, opened once: at first if it is there, else when it is needed."""
+    """The ledger of a fetch, opened once: at the start if it exists, else when it is needed."""
 
     def __init__(self, url: str, system: System) -> None:
         self.url = url
@@ -89,10 +89,10 @@ class FetchSession:
     tip: Tip
     span: Span
     spec: BlocksSpec
-    sink: Sink | None  # None: it is not there, and was not to be made
+    sink: Sink | None  # None: it does not exist and was not to be created
     held: Holding
-    missing: RangeSet  # to be fetched, or proven again
-    max_calls: int | None = None  # of each process
+    missing: RangeSet  # to be fetched or verified again
+    max_calls: int | None = None  # per process
 
     @property
     def anchor(self) -> Table:
@@ -101,18 +101,18 @@ class FetchSession:
 
     @property
     def requested(self) -> Span:
-        """The heights as they were asked for; a tag is what it was resolved to."""
+        """The requested heights, with tags resolved."""
         last = self.request.heights.last
         return Span(self.span.first, last if isinstance(last, int) else self.span.last)
 
     @property
     def unchecked_anchors(self) -> tuple[int, ...]:
-        """Heights of anchors that no block of the span is compared with."""
+        """Heights of anchors outside the span, which no block is compared with."""
         heights = (anchor.height for anchor in self.request.anchors)
         return tuple(it for it in heights if not self.span.first <= it <= self.span.last)
 
     async def wanted(self) -> Backfill | BackfillRequest:
-        """The backfill that this fetch has begun before, or what to ask for."""
+        """The unfinished backfill of this fetch, or the request for a new one."""
         assert self.sink is not None
         ledger = await self.ledger.created()
         await ledger.raise_fence(await self.sink.highest_fence())
@@ -122,7 +122,7 @@ class FetchSession:
         )
 
     async def leave_to_workers(self) -> Backfill:
-        """The backfill, for workers to run: the one begun before, or a new one."""
+        """Leaves the backfill to workers: the unfinished one, or a new one."""
         found = await self.wanted()
         if isinstance(found, BackfillRequest):
             return await (await self.ledger.created()).create(finished_by_workers(found))
@@ -131,9 +131,9 @@ class FetchSession:
     async def result(
         self, counts: Counts | None = None, ended: Backfill | None = None, seconds: float = 0.0
     ) -> FetchResult:
-        """What is stored by now, and what is not, after a run of this many seconds."""
+        """The result after a run of this many seconds: what is stored by now, and what is not."""
         assert self.sink is not None
-        if counts is None:  # nothing was to be done
+        if counts is None:  # there was nothing to do
             counts = Counts(
                 calls=dict(self.pool.calls),
                 requests=self.pool.requests,
@@ -154,9 +154,9 @@ async def open_fetch(
     create: bool = True,
     shared: Providers | None = None,
 ) -> AsyncIterator[FetchSession]:
-    """Asks the nodes where the chain stands, and the sink what it has.
+    """Opens a fetch: asks the nodes for the head of the chain, and the sink for what it holds.
 
-    With `shared`, providers that are open already and may serve other fetches too.
+    `shared` are open providers that may serve other fetches too.
     """
     providers = shared or Providers(request.numbers.workers, share=Share(0, request.processes))
     endpoints, system = endpoints_of(config, request.endpoints), providers.system
@@ -212,19 +212,19 @@ async def open_fetch(
 
 @dataclass(frozen=True)
 class _Chain:
-    """The chain of the endpoints, which was found to be the one asked for."""
+    """The chain of the endpoints, checked to be the requested one."""
 
     network: Network
     chain_id: int
     pool: Pool
     source: Source
     tip: Tip
-    known: Mapping[int, bytes]  # hashes that are known beforehand, by height
+    known: Mapping[int, bytes]  # hashes known in advance, by height
     absent: Sequence[Absent]
 
 
 async def _meet_chain(request: FetchRequest, pool: Pool) -> _Chain:
-    """Makes contact with all endpoints, and refuses those of another chain."""
+    """Contacts all endpoints and refuses those of another chain."""
     family = family_of(request.network)
     absent = await _meet_all(pool, family.queries.head)
     source = family.source(pool, request.network, [family.tables[0].name], ())
@@ -241,7 +241,7 @@ async def _meet_chain(request: FetchRequest, pool: Pool) -> _Chain:
 async def _compare(
     request: FetchRequest, chain: _Chain, sink: Sink, span: Span, *, create: bool
 ) -> tuple[BlocksSpec, Holding, RangeSet]:
-    """What the sink has of the span, and what is missing; with `create`, the sink is told of it."""
+    """Compares sink and span to find what is missing; `create` records the fetch in the sink."""
     spec, known, name = request.spec(chain.chain_id, sink.id), chain.known, chain.network.name
     await _refuse_other_family(sink, spec)
     recorded = await anchors_of(sink, spec.chain_id)
@@ -257,7 +257,7 @@ async def _compare(
             raise _orphaned(request, stale)
         for part in stale.spans:
             await sink.retract(spec.chain_id, part, await sink.highest_fence())
-            await sink.withdraw(spec.chain_id, part)  # with anchors of the old branch
+            await sink.withdraw(spec.chain_id, part)  # including anchors of the old branch
     elif stale:
         spec = msgspec.structs.replace(spec, refetch=True)
     held = await holding(sink, spec, span)
@@ -273,7 +273,7 @@ async def _compare(
 
 
 async def _refuse_other_family(sink: Sink, spec: BlocksSpec) -> None:
-    """Refuses a chain whose id a chain of another family has in this sink: they would mix."""
+    """Refuses a chain if the sink holds one of another family with the same id."""
     own = {table.name for table in spec.family.tables}
     if others := sorted(await datasets_of_chain(sink, spec.chain_id) - own):
         raise UsageError(
@@ -284,7 +284,7 @@ async def _refuse_other_family(sink: Sink, spec: BlocksSpec) -> None:
 
 
 def _measure(spec: BlocksSpec, tip: Tip, held: Holding) -> None:
-    """Updates the metrics of how far the chain and the sink are."""
+    """Updates the metrics of the chain's and the sink's heights."""
     chain = str(spec.chain_id)
     metrics.HEAD_HEIGHT.set(tip.head, chain)
     if held.done:
@@ -306,9 +306,9 @@ def _orphaned(request: FetchRequest, stale: RangeSet) -> Orphaned:
 
 
 async def _meet_all(pool: Pool, head: Call) -> list[Absent]:
-    """Asks every endpoint, so that one of another chain is found before anything is made.
+    """Contacts every endpoint, to find one of another chain before anything is created.
 
-    Returns those that cannot be used for now; one that can is enough.
+    Returns the endpoints that cannot be used now; one usable endpoint is enough.
     """
     absent = await pool.meet()
     there = pool.names - {each.endpoint for each in absent}
@@ -318,7 +318,7 @@ async def _meet_all(pool: Pool, head: Call) -> list[Absent]:
 
 @asynccontextmanager
 async def _sink_at(target: str, system: System, *, create: bool) -> AsyncIterator[Sink | None]:
-    """The sink; None if it is not there and may not be created."""
+    """Opens the sink; None if it does not exist and must not be created."""
     try:
         sink = await open_sink(target, Access.CREATE if create else Access.READ, system=system)
     except SinkUnusable:

@@ -1,7 +1,7 @@
-"""What a backfill of blocks is about, as the ledger keeps it.
+"""The specification of a block backfill, as the ledger stores it.
 
-It holds names and hashes, never a URL, and the checks themselves rather than the name of a level:
-a backfill that was saved keeps its meaning when a level changes.
+It holds names and hashes, never a URL. It lists the checks themselves rather than the name of a
+level, so a stored backfill keeps its meaning when a level changes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gapless.sinks import Sink
 
 
 class BlocksSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What a backfill of blocks is about; it holds names, never a URL."""
+    """The specification of a block backfill; it holds names, never a URL."""
 
     network: str
     chain_id: int
@@ -27,11 +27,11 @@ class BlocksSpec(msgspec.Struct, frozen=True, kw_only=True):
     sink: str
     sink_id: str
     datasets: tuple[str, ...]
-    verify: Level  # the name that was asked for; `checks` is what it meant then
+    verify: Level  # the requested level; `checks` is what it meant at that time
     checks: tuple[str, ...]
-    anchors: tuple[str, ...] = ()  # that a person trusts, beside those of the network
+    anchors: tuple[str, ...] = ()  # the user's trusted blocks, in addition to the network's
     batch_size: int
-    refetch: bool = False  # replace what is stored, however well it is proven
+    refetch: bool = False  # replace stored blocks, whatever checks they passed
 
     @property
     def chain(self) -> Network:
@@ -43,7 +43,7 @@ class BlocksSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def known_hashes(self) -> dict[int, bytes]:
-        """The hashes of blocks that are known beforehand, by height."""
+        """Block hashes known in advance, by height."""
         return known_hashes(self.chain, map(Anchor.parse, self.anchors))
 
     @property
@@ -58,18 +58,18 @@ class BlocksSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def anchors_of(sink: Sink, chain_id: int) -> set[Anchor]:
-    """What earlier fetches into a sink were told, or knew, of its chain."""
+    """The anchors that earlier fetches into a sink were given, or knew, for a chain."""
     return {anchor for each in await sink.requests(chain_id) for anchor in each.anchors}
 
 
 def known_hashes(network: Network, anchors: Iterable[Anchor]) -> dict[int, bytes]:
-    """The network's own anchors and a person's, by height; two that contradict are an error."""
+    """The network's anchors and the user's, by height; contradicting ones are an error."""
     found = dict(network.anchors)
     for height, hash_ in anchors:
         if found.setdefault(height, hash_) != hash_:
             raise UsageError(
                 f"two anchors at {height:,} contradict each other: 0x{found[height].hex()} and"
                 f" 0x{hash_.hex()}",
-                hint="check the hash, the network's name, and what the sink was filled with before",
+                hint="check the hash, the network's name, and earlier fetches into this sink",
             )
     return found

@@ -1,7 +1,7 @@
-"""The stored chain that a question is about.
+"""Resolves the stored chain that a command or function refers to.
 
-It is named by its sink (a path, a name or a variable) and a network, or by the backfill that has
-filled it: then the blocks in question are those that the backfill was asked for.
+It is given by a sink (a path, a name or a variable) and a network, or by the backfill that filled
+it; in that case the blocks in question are those of the backfill's request.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _BACKFILL = re.compile(r"bf_[a-z2-7]{10}(-\d+)?")
 
 @dataclass(frozen=True)
 class Store:
-    """An open sink, and the chain in it that was asked for."""
+    """An open sink and the selected chain in it."""
 
     sink: Sink
     target: str = field(repr=False)  # the sink's name, or its path or URL, which may hold a secret
-    shown: str  # the same, as it may be shown
+    shown: str  # the redacted target
     chain_id: int
     facts: Network
-    span: Span | None  # the blocks in question; None: all that was asked for
+    span: Span | None  # the blocks in question; None: all stored ones
     has_endpoint: bool  # whether the configuration names an endpoint of this chain
 
     @property
@@ -61,18 +61,18 @@ class Store:
         deep: bool = False,
         progress: Progress = lambda _: None,
     ) -> Report:
-        """What is wrong with the blocks in question."""
+        """Verifies the blocks in question."""
         looking = Verification(self.sink, self.chain_id, self.facts, known_hashes, deep, progress)
         found = await looking.report(self.span)
         if found is None:
             raise Incomplete(
-                f"`{self.shown}` holds no block of {self.network}",
+                f"`{self.shown}` holds no blocks of {self.network}",
                 remedy=FetchBlocks(self.network, self.shown, self.has_endpoint),
             )
         return found
 
     async def known_hashes(self, anchors: Sequence[str] = ()) -> dict[int, bytes]:
-        """Hashes of the network, of the fetches into this sink, and of the person, by height."""
+        """Known hashes by height: the network's, those of fetches into this sink, the user's."""
         recorded = await anchors_of(self.sink, self.chain_id)
         return known_hashes(self.facts, [*map(Anchor.parse, anchors), *recorded])
 
@@ -85,7 +85,7 @@ async def opened_store(
     network_name: str | None,
     blocks_text: str | None,
 ) -> AsyncIterator[Store]:
-    """The sink, which must be there; a name of `gapless.toml` comes before a path."""
+    """Opens an existing sink; a name of `gapless.toml` takes precedence over a path."""
     span = span_of(blocks_text)
     wanted = None if network_name is None else find_network(network_name)
     if target not in config.sinks and _BACKFILL.fullmatch(target):
@@ -107,7 +107,7 @@ async def _backfill(ledger_url: str, backfill_id: str) -> Backfill:
 
 
 async def _held(sink: Sink) -> dict[int, Network]:
-    """The chains in a sink. What kind of chain an unlisted one is, its tables tell."""
+    """The chains in a sink. The tables of an unlisted chain determine its family."""
     return {
         chain_id: network_of_chain(chain_id, await datasets_of_chain(sink, chain_id))
         for chain_id in await sink.chains()
@@ -115,7 +115,7 @@ async def _held(sink: Sink) -> dict[int, Network]:
 
 
 def target_of(config: Config, target: str) -> str:
-    """Where a sink is that goes by its name, its variable or its path."""
+    """The location of a sink that is given by name, variable or path."""
     config.refuse_misspelled_sink(target)
     named = target in config.sinks or target.startswith("env:")
     return config.sink(target) if named else target
@@ -125,7 +125,7 @@ def _filled_by(backfill: Backfill) -> tuple[str, Network, Span]:
     """The sink, the network and the blocks of a backfill."""
     if backfill.job != "blocks":
         raise UsageError(
-            f"backfill `{backfill.id}` runs `{backfill.job}`, and fills no sink",
+            f"backfill `{backfill.id}` runs the job `{backfill.job}`, which fills no sink",
             remedy=ShowBackfill(backfill.id),
         )
     if backfill.unreadable:
@@ -137,13 +137,13 @@ def _filled_by(backfill: Backfill) -> tuple[str, Network, Span]:
 
 
 def span_of(text: str | None) -> Span | None:
-    """A range of blocks. There is no head here to count from, only what is stored."""
+    """Parses a range of stored blocks. It needs both ends: there is no head to count from."""
     if text is None:
         return None
     heights = Heights.parse(text)
     if heights.is_dated:
         raise BadSelector(
-            f"`{text}` names dates, and only a fetch knows their heights",
+            f"`{text}` contains dates, which only a fetch can resolve to heights",
             remedy=ResolveDates(),
         )
     first, last = heights.first, heights.last
@@ -153,12 +153,12 @@ def span_of(text: str | None) -> Span | None:
 
 
 def _chosen(shown: str, held: Mapping[int, Network], wanted: Network | None) -> Network:
-    """What is known of the chain. A private one may have a public one's id: `custom` says so."""
+    """Selects the chain. With `custom`, a private chain may have the id of a public one."""
     if wanted is not None and wanted.chain_id is not None:
         found = held.get(wanted.chain_id, wanted)
         return wanted if found.family == wanted.family else found
     if not held:
-        raise UsageError(f"`{shown}` holds no blocks", hint="fetch some into it first")
+        raise UsageError(f"`{shown}` holds no blocks", hint="fetch some blocks into it first")
     fitting = [it for it in held.values() if wanted is None or it.family == wanted.family]
     if len(fitting) == 1:
         return fitting[0] if wanted is None else replace(wanted, chain_id=fitting[0].chain_id)
@@ -166,7 +166,7 @@ def _chosen(shown: str, held: Mapping[int, Network], wanted: Network | None) -> 
     if not fitting:
         assert wanted is not None
         raise UsageError(
-            f"`{shown}` holds no chain of the same kind as `{wanted.name}`, but {chains}",
+            f"`{shown}` holds no chain of the same kind as `{wanted.name}`, only {chains}",
             remedy=ChooseNetwork(),
         )
     raise UsageError(f"`{shown}` holds several chains: {chains}", remedy=ChooseNetwork())

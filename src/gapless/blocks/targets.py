@@ -1,4 +1,4 @@
-"""Where to fetch from and to: URLs given by hand get a name, names come from the configuration."""
+"""Resolves endpoints and sinks: names come from the configuration, and URLs get a name."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from gapless.core.similar import did_you_mean
 
 @dataclass(frozen=True)
 class Targets:
-    """Endpoints and a sink, all by a name that the configuration beside it knows."""
+    """The names of endpoints and a sink, and the configuration that resolves them."""
 
     config: Config
     endpoints: tuple[str, ...]
     sink: str
-    shared: bool  # whether other processes know these names too
+    shared: bool  # whether other processes can resolve these names
 
 
 def targets_of(
     config: Config, network: Network, rpcs: Sequence[str], target: str | None, rps: float | None
 ) -> Targets:
-    """The endpoints and the sink that were given, or that the configuration has."""
+    """The given endpoints and sink, or those of the configuration."""
     configured = (name for name, each in config.endpoints.items() if _is_of(each, network))
     names = tuple(rpcs) or tuple(configured) or usual_endpoints(network)
     if not names:
-        raise UsageError(f"there is no endpoint for `{network.name}`", remedy=_remedy(network))
+        raise UsageError(f"no endpoint for `{network.name}`", remedy=_remedy(network))
     if target is None and len(config.sinks) == 1:
         target = next(iter(config.sinks))
     if not target:
-        raise UsageError("no sink is given", remedy=GiveSink())
+        raise UsageError("no sink given", remedy=GiveSink())
     config.refuse_misspelled_sink(target)
     endpoints = dict(config.endpoints)
     chosen = tuple(_named(endpoints, each) for each in names)
@@ -58,9 +58,9 @@ def targets_of(
 
 
 def usual_endpoints(network: Network) -> tuple[str, ...]:
-    """The endpoint of a network that neither a person nor the configuration names.
+    """The default endpoint of a network, from its environment variable.
 
-    Other tools read the same variable, for this network alone.
+    Other tools read the same variable, for this network only.
     """
     return (f"env:{network.variable}",) if _is_set(network) else ()
 
@@ -70,7 +70,7 @@ def _is_set(network: Network) -> bool:
 
 
 def has_endpoint(config: Config, network: Network) -> bool:
-    """Whether a fetch of this network needs to be given no endpoint."""
+    """Whether a fetch of this network works without an explicit endpoint."""
     configured = any(_is_of(each, network) for each in config.endpoints.values())
     return configured or bool(usual_endpoints(network))
 
@@ -91,28 +91,28 @@ def _is_name(config: Config, text: str) -> bool:
 
 
 def host_of(url: str) -> str:
-    """What of an endpoint's URL may be shown."""
+    """The part of an endpoint's URL that may be shown."""
     host = redact(url).partition("://")[2].removesuffix(f"/{STRUCK}")
     if not host or STRUCK in host:
         raise UsageError(
-            "the URL of an endpoint is not usable",
-            hint="write `https://host/path`, with special characters of a password as `%40`",
+            "the URL of an endpoint is invalid",
+            hint="write `https://host/path`; percent-encode special characters (`@` is `%40`)",
         )
     return host.lower()
 
 
 def _named(endpoints: dict[str, Endpoint], text: str) -> str:
-    """The name of an endpoint; a URL gets its host's, without anything secret."""
+    """The name of an endpoint; a URL is named after its host, without secrets."""
     if text in endpoints or text.startswith("env:"):
         return text
     if "://" not in text:
         raise UsageError(
-            "what was given as an endpoint is neither a URL nor the name of one",
+            "the given endpoint is neither a URL nor a configured name",
             hint=(similar := did_you_mean(text, endpoints)),
             remedy=None if similar else GiveEndpoint(),
         )
     host = host_of(text)
-    if is_name(host):  # such as `localhost`: a port tells it from a name of the configuration
+    if is_name(host):  # such as `localhost`: a port distinguishes it from a configured name
         host += ":443" if text.startswith("https:") else ":80"
     name, nth = host, 1
     while name in endpoints and endpoints[name].url != text:

@@ -1,13 +1,14 @@
-"""Where a moment falls among blocks, by the times of a few of them.
+"""Finds the block at a moment by looking at the times of a few blocks.
 
-Times never fall from block to block, so a moment divides a chain in two. The place is guessed from
-two blocks around it, as if the chain had kept one pace between them. A real chain strays from that
-line like a random walk, so a guess is off by about the square root of its distance. It is moved
-that far beyond, as seen from the nearer block: mostly the moment then lies in the small space
-between the two. Among twenty million blocks with Ethereum's pace that takes about eight guesses.
+Block times never decrease, so a moment divides a chain in two. The search interpolates between two
+blocks around the moment. The times of a real chain deviate from a straight line like a random walk,
+so a guess is off by about the square root of its distance from the nearer block. Each guess is
+therefore moved that much further away from the nearer block: the moment then usually lies in the
+small interval between the two. For twenty million blocks at Ethereum's pace, this takes about eight
+guesses.
 
-A block that no endpoint keeps any more is older than whatever is looked for; if it lies next to
-the place in question, nobody can tell, and that is an error.
+A block that no endpoint keeps any more is assumed to be older than the moment. If it is adjacent to
+the result, the result cannot be known, and that is an error.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from math import isqrt
 
 from gapless.core.errors import BadAnswer, MissingHistory
 
-UNKNOWN = 0  # the time that Ethereum's genesis has, and a block that is not kept any more gets
-_GUESSES = 16  # after which a chain without a steady pace is only halved
+UNKNOWN = 0  # the time of Ethereum's genesis, also used for blocks that no endpoint keeps
+_GUESSES = 16  # guesses before falling back to bisection, for chains without a steady pace
 
 
 class Timeline:
-    """The times of the blocks up to a last one, in seconds since 1970."""
+    """The times of the blocks up to a given one, in seconds since 1970."""
 
     def __init__(
         self,
@@ -33,7 +34,7 @@ class Timeline:
         pace: float,
         marks: Iterable[int] = (),
     ) -> None:
-        """`marks` are blocks to look at first: `time_of` knows their times without a call."""
+        """`marks` are blocks to look at first, whose times `time_of` knows without a call."""
         self._time_of = time_of
         self._last = last
         self._pace = pace
@@ -57,7 +58,7 @@ class Timeline:
         return await self.time(self._last)
 
     async def first_since(self, moment: int) -> int:
-        """The first block at or after a moment; one after the last block if none is."""
+        """The first block at or after a moment; the last height + 1 if there is none."""
         low, high = await self._around(moment)
         for guesses in count():
             if high - low == 1:
@@ -74,7 +75,7 @@ class Timeline:
         return high
 
     async def _around(self, moment: int) -> tuple[int, int]:
-        """The marks before a moment and not before it."""
+        """The adjacent marks before a moment and at or after it."""
         before, after = 0, len(self._marks)
         while before < after:
             middle = (before + after) // 2
@@ -90,7 +91,7 @@ class Timeline:
         if not self._times[low] <= time <= self._times[high]:
             raise self._gone.get(height) or BadAnswer(
                 f"the time of block {height:,} is not between those of blocks {low:,} and {high:,}",
-                hint="ask another endpoint, or write heights instead of dates",
+                hint="use another endpoint, or heights instead of dates",
             )
         return time
 

@@ -14,7 +14,7 @@ from gapless.cli.options import Duration, note
 from gapless.core.errors import UsageError
 from gapless.devnode import Chain, DevNode, Limits, Pace, Parameters, replayed, simulated
 from gapless.devnode.faults import parse_faults
-from gapless.devnode.limits import PROVIDERS, Finality, Metering
+from gapless.devnode.limits import PROVIDERS, FinalityTags, Metering
 
 _MOST_TRANSACTIONS = 500
 
@@ -132,7 +132,7 @@ class Transactions(click.ParamType[tuple[int | None, int]]):
 )
 @click.option(
     "--finality",
-    type=click.Choice([each.value for each in Finality]),
+    type=click.Choice([each.value for each in FinalityTags]),
     default="depth",
     show_default=True,
     help="How to answer the tags `safe` and `finalized`.",
@@ -186,7 +186,7 @@ def _limits(given: dict[str, Any]) -> Limits:
         **{name: given[name] for name in (*names, *flags)},
         retry_after=None if given["no_retry_after"] else given["retry_after"],
         missing=frozenset(given["missing"]),
-        finality=Finality(given["finality"]),
+        finality=FinalityTags(given["finality"]),
         metering=Metering(given["metering"]),
     )
 

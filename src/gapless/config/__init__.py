@@ -3,7 +3,7 @@
     ledger = "sqlite:///ledger.db"
 
     [endpoints.archive]
-    url = "env:ETH_RPC"          # or the URL itself, where the file is kept secret
+    url = "env:ETH_RPC"          # or the URL itself, if the file is kept secret
     network = "ethereum"
     rps = 25
 
@@ -14,11 +14,11 @@
     workers = 16
 
 The file is `gapless.toml` here or in the nearest folder above, or what `GAPLESS_CONFIG` names. An
-environment variable wins over the file, a flag over both. A key that is not known is an error:
-a typing mistake must not be a setting that does nothing.
+environment variable overrides the file, and a flag overrides both. An unknown key is an error, so
+that a typo is not silently ignored.
 
-URLs are secrets. They live here alone: the ledger stores the names of endpoints and sinks, and
-each process resolves them by its own configuration.
+URLs are secrets and are kept only here: the ledger stores the names of endpoints and sinks, and
+each process resolves them through its own configuration.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from gapless.config.settings import (
     Fetch,
     Retry,
     SinkTarget,
-    Worker,
+    WorkerSettings,
     checked,
     is_name,
     resolved,
@@ -51,7 +51,7 @@ __all__ = [
     "Fetch",
     "Retry",
     "SinkTarget",
-    "Worker",
+    "WorkerSettings",
     "checked",
     "is_name",
     "load",
@@ -61,7 +61,7 @@ __all__ = [
 
 
 def load(environment: Mapping[str, str] | None = None, folder: Path | None = None) -> Config:
-    """The configuration of this process."""
+    """Loads the configuration of this process."""
     environment = os.environ if environment is None else environment
     path = find(environment, folder or _here())
     config = Config() if path is None else read(path)
@@ -72,4 +72,6 @@ def _here() -> Path:
     try:
         return Path.cwd()
     except FileNotFoundError:
-        raise UsageError("the current folder is gone", hint="change to another one") from None
+        raise UsageError(
+            "the current folder no longer exists", hint="change to another folder"
+        ) from None

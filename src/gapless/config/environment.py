@@ -1,4 +1,4 @@
-"""Environment variables: each stands for a key of the file, and wins over it."""
+"""Environment variables: each corresponds to a key of the file and overrides it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gapless.core.errors import UsageError
 
 
 def overridden(config: Config, environment: Mapping[str, str]) -> Config:
-    """The configuration with what the environment says instead."""
+    """Applies the environment variables to a configuration."""
     changed: dict[str, dict[str, Any]] = {}
     for variable, (section, key, read) in VARIABLES.items():
         if text := environment.get(variable, "").strip():
@@ -69,10 +69,10 @@ VARIABLES: dict[str, tuple[str, str, Callable[[str, str], Any]]] = {
     "GAPLESS_RETRY_LIMIT": ("retry", "limit", _whole_number),
     "GAPLESS_RETRY_SCHEDULE": ("retry", "schedule", _durations),
     "GAPLESS_SLOTS": ("worker", "slots", _text),
-    # Known from other tools.
+    # Shared with other tools.
     "BACKFILL_WORKERS": ("fetch", "workers", _whole_number),
     "BACKFILL_BATCH_SIZE": ("fetch", "batch_size", _whole_number),
     "BACKFILL_START_HEIGHT": ("fetch", "start_height", _whole_number),
     "BACKFILL_END_HEIGHT": ("fetch", "end_height", _whole_number),
 }
-"""Section, key, and how the text is read. Of two variables for one key, the first one wins."""
+"""Section, key and parser. Of two variables for one key, the first one wins."""

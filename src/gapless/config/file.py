@@ -1,4 +1,4 @@
-"""The file `gapless.toml`: where it is, and what it says. A key that is not known is an error."""
+"""Finds and reads the file `gapless.toml`. An unknown key is an error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gapless.config.settings import (
     Fetch,
     Retry,
     SinkTarget,
-    Worker,
+    WorkerSettings,
     is_name,
     sound,
 )
@@ -24,7 +24,11 @@ from gapless.core.errors import UsageError
 from gapless.core.remedies import WriteConfiguration
 from gapless.core.similar import known_names
 
-_SECTIONS: dict[str, type[msgspec.Struct]] = {"fetch": Fetch, "retry": Retry, "worker": Worker}
+_SECTIONS: dict[str, type[msgspec.Struct]] = {
+    "fetch": Fetch,
+    "retry": Retry,
+    "worker": WorkerSettings,
+}
 _SECTIONS_BY_NAME: dict[str, type[msgspec.Struct]] = {"endpoints": Endpoint, "sinks": SinkTarget}
 
 
@@ -32,7 +36,7 @@ def find(environment: Mapping[str, str], folder: Path) -> Path | None:
     """The configuration file, if there is one."""
     if named := environment.get("GAPLESS_CONFIG"):
         if not Path(named).is_file():
-            raise UsageError(f"`GAPLESS_CONFIG` names no file: `{named}`")
+            raise UsageError(f"`GAPLESS_CONFIG` does not name a file: `{named}`")
         return Path(named)
     return next(
         (each / FILE for each in (folder, *folder.parents) if (each / FILE).is_file()), None
@@ -40,7 +44,7 @@ def find(environment: Mapping[str, str], folder: Path) -> Path | None:
 
 
 def read(path: Path) -> Config:
-    """The configuration of a file, which an error names so that it can be found."""
+    """Reads the configuration from a file; errors name the file."""
     name = path.name if path.parent == Path.cwd() else str(path)
     try:
         text = path.read_text()
@@ -50,7 +54,7 @@ def read(path: Path) -> Config:
 
 
 def parse(text: str, name: str = FILE) -> Config:
-    """The configuration that a file says."""
+    """Parses the text of a configuration file."""
     try:
         given = tomllib.loads(text)
         _refuse_unknown_keys(given)
@@ -65,7 +69,7 @@ def parse(text: str, name: str = FILE) -> Config:
 
 
 def _anchored(config: Config, folder: Path) -> Config:
-    """The configuration with its relative paths below the folder of the file, not of the caller."""
+    """Resolves relative paths against the folder of the file, not the current folder."""
     if folder == Path.cwd():
         return config
     sinks = {name: SinkTarget(_below(folder, sink.url)) for name, sink in config.sinks.items()}
@@ -91,7 +95,7 @@ def _refuse_unknown_keys(given: Mapping[str, Any]) -> None:
 
 
 def _sections(given: Mapping[str, Any]) -> Iterator[tuple[str, Any, type[msgspec.Struct]]]:
-    """Every section with its heading, and what it should be."""
+    """Every section with its heading and its expected type."""
     yield "", given, Config
     for name, kind in _SECTIONS.items():
         yield name, given.get(name), kind
@@ -106,7 +110,7 @@ def _refuse_wrong_names(config: Config) -> None:
         for each in names:
             if not is_name(each):
                 raise UsageError(
-                    f"`{each}` is not a valid name of a {kind}",
+                    f"`{each}` is not a valid {kind} name",
                     hint="use up to 40 letters, digits, `-` and `_`",
                 )
     for name, endpoint in config.endpoints.items():

@@ -1,4 +1,4 @@
-"""What can be set outside of a command, each section as a frozen value."""
+"""The settings outside of a command, each section as a frozen value."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _QUEUE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 class Endpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a network's blocks are asked for."""
+    """An endpoint that serves a network's blocks."""
 
     url: str
     network: str | None = None
@@ -42,7 +42,7 @@ class SinkTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Fetch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How blocks are fetched, unless a command says otherwise."""
+    """Defaults for fetching blocks, which a command can override."""
 
     workers: int = 8
     batch_size: int = 100
@@ -55,9 +55,9 @@ class Fetch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class Retry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Numbers of retry policies. What is left out keeps its usual number.
+    """Settings of retry policies. Omitted ones keep their defaults.
 
-    A duration is a number of seconds, or a text with a unit such as `"2m"`.
+    A duration is a number of seconds, or a string with a unit such as `"2m"`.
     """
 
     base: float | str | None = None
@@ -67,7 +67,7 @@ class Retry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     schedule: tuple[float | str, ...] | None = None
 
     def applied(self, policy: RetryPolicy) -> RetryPolicy:
-        """The policy with those of these numbers that it uses."""
+        """Applies the settings that the policy uses."""
         return policy.numbered(
             base=None if self.base is None else _seconds(self.base),
             max_delay=None if self.max_delay is None else _seconds(self.max_delay),
@@ -77,10 +77,10 @@ class Retry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         )
 
 
-class Worker(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a worker runs, unless its command says otherwise."""
+class WorkerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Defaults for a worker, which its command can override."""
 
-    slots: dict[str, int] | int | str | None = None  # as `--slots` takes it, or as a table
+    slots: dict[str, int] | int | str | None = None  # in the format of `--slots`, or as a table
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -92,13 +92,13 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     sinks: dict[str, SinkTarget] = {}
     fetch: Fetch = Fetch()
     retry: Retry = Retry()
-    worker: Worker = Worker()
-    metrics_port: int | None = None  # 0: any that is free
+    worker: WorkerSettings = WorkerSettings()
+    metrics_port: int | None = None  # 0: any free port
     metrics_host: str = "127.0.0.1"
 
     @property
     def slots(self) -> str:
-        """The slots of a worker, as `--slots` takes them."""
+        """The slots of a worker, in the format of `--slots`."""
         match self.worker.slots:
             case None:
                 return f"{self.queue}={DEFAULT_SLOTS}"
@@ -117,7 +117,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         return msgspec.structs.replace(found, url=resolved(found.url))
 
     def urls(self) -> list[str]:
-        """All URLs of this configuration, as far as their variables are set."""
+        """All URLs of this configuration whose variables are set."""
         known = [each.url for each in self.endpoints.values()]
         known += [each.url for each in self.sinks.values()]
         found = []
@@ -136,20 +136,20 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             raise _unknown("sink", name, self.sinks) from None
 
     def refuse_misspelled_sink(self, target: str) -> None:
-        """Raises if this can only be a sink's name, and is not quite the one of any."""
+        """Raises if this can only be a misspelled name of a sink."""
         if target in self.sinks or not is_name(target) or Path(target).exists():
             return
         if hint := did_you_mean(target, self.sinks):
-            raise UsageError(f"there is no sink `{target}` in the configuration", hint=hint)
+            raise UsageError(f"no sink `{target}` in the configuration", hint=hint)
 
 
 def is_name(text: str) -> bool:
-    """Whether this can be a name in the file; a host with its port or domain never is."""
+    """Whether this can be a name in the file; a host with a port or domain cannot."""
     return _NAME.fullmatch(text) is not None
 
 
 def resolved(value: str) -> str:
-    """The value, or what the environment variable holds that `env:NAME` refers to."""
+    """The value itself, or the environment variable that `env:NAME` refers to."""
     if not value.startswith("env:"):
         return value
     variable = value.removeprefix("env:")
@@ -159,7 +159,7 @@ def resolved(value: str) -> str:
 
 
 def sound(config: Config) -> Config:
-    """The configuration, if all its values make sense."""
+    """Validates the values of a configuration."""
     checked(config.fetch)
     port = config.metrics_port
     if port is not None and not 0 <= port <= 65535:
@@ -174,7 +174,7 @@ def sound(config: Config) -> Config:
 
 
 def checked(fetch: Fetch) -> Fetch:
-    """The numbers, if they make sense."""
+    """Validates the numbers of a fetch."""
     for field in ("workers", "batch_size", "chunk_size", "max_concurrent"):
         if not 1 <= (value := getattr(fetch, field)) <= 1_000_000:
             raise UsageError(f"`{field}` is {value}", hint="it must be from 1 to 1,000,000")
@@ -188,8 +188,8 @@ def _seconds(value: float | str) -> float:
 def _unknown(what: str, name: str, known: Iterable[str]) -> UsageError:
     names = sorted(known)
     hint = known_names(name, names) if names else f"name it in `{FILE}`"
-    if not is_name(name):  # perhaps a URL without its scheme, which may hold a key
+    if not is_name(name):  # perhaps a URL without a scheme, which may contain an API key
         return UsageError(
-            f"what was given is neither a URL nor the name of a known {what}", hint=hint
+            f"the given value is neither a URL nor the name of a known {what}", hint=hint
         )
-    return UsageError(f"there is no {what} `{name}` in the configuration", hint=hint)
+    return UsageError(f"no {what} `{name}` in the configuration", hint=hint)

@@ -5,8 +5,8 @@ blocks      what a simulated block is made of (drafts, envelopes, outcomes, head
 store       simulated chains in the cache
 replay      recorded chains
 methods     the JSON-RPC methods (filters)
-limits      what providers refuse, in their words
-faults      what goes wrong; `injector` decides when
+limits      what providers refuse, with their error messages
+faults      the faults to inject; `injector` decides when
 server      the node itself, on `wire`
 """
 

@@ -1,10 +1,10 @@
-"""One block of the simulated chain: drawn, encoded, hashed and written as a node writes it.
+"""One block of the simulated chain: generated, encoded, hashed and rendered as a node does.
 
-A block depends on the parameters, its branch, its height and its parent's hash, and on nothing
-else. Hence the chain can be built forward from any block, which is how its head grows and how a
-reorganisation gets another valid tail.
+A block depends only on the parameters, its branch, its height and its parent's hash. So the chain
+can be extended from any block: this is how its head grows and how a reorganisation gets another
+valid tail.
 
-Signatures are random: every hash and root is right, but no key recovers to `from`.
+Signatures are random: every hash and root is correct, but no signature recovers to `from`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Parameters:
     blocks: int = 1000  # the height of the head; block 0 is the genesis
     txs: int = 5  # transactions per block, at most
     fewest: int | None = None  # and at least; None: always `txs`
-    empty_every: int = 16  # every so many blocks one has none; 0: never
+    empty_every: int = 16  # one block in this many has no transactions; 0: never
     seed: int = 0
     chain_id: int = 1337
 
@@ -95,7 +95,7 @@ class Builder:
         world, most = self._world, self.parameters.txs
         wallets, envelopes, blobs = len(world.wallets), [], _MOST_BLOBS
         for at in range(self._count(rng, height)):
-            # As if every wallet took its turn: no state has to be carried from block to block.
+            # Wallets take turns, so no state has to be carried from block to block.
             nonce, sender = divmod(height * most + at, wallets)
             did = draft(Turn(rng, world, sender))
             envelope = sealed(did, rng, (world.wallets[sender], nonce), fees, blobs)

@@ -1,8 +1,8 @@
-"""A chain as a node has it: blocks up to a head that moves, and whose last blocks may be replaced.
+"""The chain of a node: its head moves, and its last blocks may be replaced.
 
-Below lies what never changes, read from a file: a simulated chain out of the cache, or a recorded
-one (`replay`). Blocks that are asked for beyond it, by a growing head or a reorganisation, are
-built on demand above the block before them, so every hash links and every root holds.
+The fixed part is read from a file: a simulated chain from the cache, or a recorded one (`replay`).
+Blocks beyond it, from a growing head or a reorganisation, are built on demand on top of the
+previous block, so every hash links and every root is correct.
 
     recorded   0 ─ 1 ─ 2 ─ 3 ─ 4 ─ 5
                             └─ 4'─ 5'─ 6'    after reorg(4)
@@ -46,13 +46,13 @@ class Chain:
         self._blocks, self._receipts = blocks, receipts
         self._builder = builder
         self._branch = 0
-        self._fork = len(blocks)  # from here on, blocks are those of the tail
+        self._fork = len(blocks)  # the first height of the tail
         self._tail: list[Built] = []
         self._heights: dict[str, int] | None = None
         self._transactions: dict[str, tuple[int, int]] = {}
 
     def block(self, height: int) -> bytes:
-        """The block with its transactions in full."""
+        """The block with full transactions."""
         if height < self._fork:
             return self._blocks[height]
         return self._tail[height - self._fork].block
@@ -66,12 +66,12 @@ class Chain:
         return _names(self.block(height)).hash
 
     def height_of(self, block_hash: str) -> int | None:
-        """Where the block of this hash is; a block that was replaced is nowhere."""
+        """The height of the block with this hash; None if it was replaced."""
         height = self._index()[0].get(block_hash)
         return height if height is not None and height <= self.head else None
 
     def transaction(self, transaction_hash: str) -> tuple[int, int] | None:
-        """The height of the transaction's block, and the transaction's place there."""
+        """The height of the transaction's block, and its index in the block."""
         place = self._index()[1].get(transaction_hash)
         return place if place is not None and place[0] <= self.head else None
 
@@ -87,7 +87,7 @@ class Chain:
             self.head += 1
 
     def reorg(self, height: int, extra: int = 1) -> None:
-        """Replaces the block at a height and all above it; the other branch is longer."""
+        """Replaces the block at a height and all above it with a longer branch."""
         if not 0 < height <= self.head:
             raise ValueError(f"no block {height:,} to replace: the head is {self.head:,}")
         self._branch += 1
@@ -107,7 +107,7 @@ class Chain:
             self._enter(height)
 
     def _index(self) -> tuple[dict[str, int], dict[str, tuple[int, int]]]:
-        """Hashes are only looked through once somebody asks for one."""
+        """The index of hashes, built on first use."""
         if self._heights is None:
             self._heights, self._transactions = {}, {}
             for height in range(self._fork + len(self._tail)):
@@ -123,7 +123,7 @@ class Chain:
 
 
 def simulated(parameters: Parameters | None = None, cache: Path | None = None) -> Chain:
-    """The simulated chain of these parameters, out of the cache where it is there."""
+    """The simulated chain of these parameters, from the cache if it is there."""
     wanted = parameters or Parameters()
     found = stored(wanted, cache)
     return Chain(wanted.chain_id, found.blocks, found.receipts, Builder(wanted))

@@ -1,8 +1,8 @@
-"""What the simulated chain's people do: transfers, approvals, swaps, deployments, mistakes.
+"""Drafts of simulated transactions: transfers, approvals, swaps, deployments, failures.
 
-A draft is a transaction and its outcome before it has a place in a block. It is drawn from a
-block's own generator, so that a block depends on the parameters and its height alone. Addresses
-and token ids come from small pools, as on real chains, where a few tokens make most of the logs.
+A draft is a transaction and its outcome before it is placed in a block. It is drawn from the
+block's own random generator, so that a block depends only on the parameters and its height.
+Addresses and token ids come from small pools, as on real chains, where a few tokens emit most logs.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ _NOBODY = f"0x{0:064x}"
 _INIT_CODE = "0x608060405234801561001057600080fd5b50"
 
 
-class Log(NamedTuple):
+class DraftLog(NamedTuple):
     address: str
     topics: tuple[str, ...]
     data: str
 
 
 class Draft(NamedTuple):
-    """A transaction and what comes of it; `to` is None where a contract is created."""
+    """A transaction and its outcome; `to` is None if it creates a contract."""
 
     to: str | None
     value: int
     input: str
     gas_used: int
-    logs: tuple[Log, ...] = ()
+    logs: tuple[DraftLog, ...] = ()
     succeeds: bool = True
 
 
@@ -63,7 +63,7 @@ class World:
 
 
 class Turn(NamedTuple):
-    """Whose turn it is, by the wallet's number, and where."""
+    """A wallet's turn in a block."""
 
     rng: Random
     world: World
@@ -71,7 +71,7 @@ class Turn(NamedTuple):
 
 
 def draft(turn: Turn) -> Draft:
-    """What the wallet does next."""
+    """Draws the wallet's next transaction."""
     lot = turn.rng.random()
     for share, act in _ACTS:
         if lot < share:
@@ -100,7 +100,7 @@ def _token_transfer(turn: Turn) -> Draft:
     minted = dice >> 28 == 0
     topics = (TRANSFER, _NOBODY if minted else world.holders[sender], target)
     call = f"0x{'40c10f19' if minted else 'a9059cbb'}{target[2:]}{amount}"
-    return Draft(token, 0, call, 46_000 + (dice >> 20), (Log(token, topics, f"0x{amount}"),))
+    return Draft(token, 0, call, 46_000 + (dice >> 20), (DraftLog(token, topics, f"0x{amount}"),))
 
 
 def _approval(turn: Turn) -> Draft:
@@ -110,10 +110,10 @@ def _approval(turn: Turn) -> Draft:
     if dice >> 30 == 0:
         where = world.collections[(dice >> 8) % _COLLECTIONS]
         yes = f"{1:064x}"
-        log = Log(where, (APPROVAL_FOR_ALL, world.holders[sender], spender), f"0x{yes}")
+        log = DraftLog(where, (APPROVAL_FOR_ALL, world.holders[sender], spender), f"0x{yes}")
         return Draft(where, 0, f"0xa22cb465{spender[2:]}{yes}", 45_800, (log,))
     where = world.tokens[(dice >> 8) % _TOKENS]
-    log = Log(where, (APPROVAL, world.holders[sender], spender), f"0x{'f' * 64}")
+    log = DraftLog(where, (APPROVAL, world.holders[sender], spender), f"0x{'f' * 64}")
     return Draft(where, 0, f"0x095ea7b3{spender[2:]}{'f' * 64}", 46_300, (log,))
 
 
@@ -122,7 +122,7 @@ def _nft_transfer(turn: Turn) -> Draft:
     dice = rng.getrandbits(32)
     where = world.collections[(dice >> 8) % _COLLECTIONS]
     owner, target, item = world.holders[sender], world.holders[dice & 255], world.ids[dice >> 23]
-    log = Log(where, (TRANSFER, owner, target, item), "0x")
+    log = DraftLog(where, (TRANSFER, owner, target, item), "0x")
     call = f"0x23b872dd{owner[2:]}{target[2:]}{item[2:]}"
     return Draft(where, 0, call, 62_000 + (dice >> 22), (log,))
 
@@ -135,7 +135,7 @@ def _multi_transfer(turn: Turn) -> Draft:
     owner, target = world.holders[sender], world.holders[dice & 255]
     if dice >> 30:
         item, amount = world.ids[dice >> 23], f"{1 + (dice & 0xFFF):064x}"
-        log = Log(where, (TRANSFER_SINGLE, owner, owner, target), f"{item}{amount}")
+        log = DraftLog(where, (TRANSFER_SINGLE, owner, owner, target), f"{item}{amount}")
         tail = f"{0xA0:064x}{0:064x}"
         call = f"0xf242432a{owner[2:]}{target[2:]}{item[2:]}{amount}{tail}"
         return Draft(where, 0, call, 58_000, (log,))
@@ -143,7 +143,7 @@ def _multi_transfer(turn: Turn) -> Draft:
     items = "".join(world.ids[(dice + at) % _IDS][2:] for at in range(count))
     amounts = "".join(f"{1 + at:064x}" for at in range(count))
     lists = f"{count:064x}{items}{count:064x}{amounts}"
-    log = Log(
+    log = DraftLog(
         where,
         (TRANSFER_BATCH, owner, owner, target),
         f"0x{0x40:064x}{0x60 + 32 * count:064x}{lists}",
@@ -160,10 +160,10 @@ def _swap(turn: Turn) -> Draft:
     given, got = world.tokens[first], world.tokens[(first + 1) % _TOKENS]
     paid, taken, owner, market = dice + 1, dice // 3 + 1, world.holders[sender], _topic(pool)
     logs = (
-        Log(given, (TRANSFER, owner, market), _word(paid)),
-        Log(got, (TRANSFER, market, owner), _word(taken)),
-        Log(pool, (SYNC,), f"0x{paid * 1000:064x}{taken * 1000:064x}"),
-        Log(pool, (SWAP, owner, owner), f"0x{paid:064x}{0:064x}{0:064x}{taken:064x}"),
+        DraftLog(given, (TRANSFER, owner, market), _word(paid)),
+        DraftLog(got, (TRANSFER, market, owner), _word(taken)),
+        DraftLog(pool, (SYNC,), f"0x{paid * 1000:064x}{taken * 1000:064x}"),
+        DraftLog(pool, (SWAP, owner, owner), f"0x{paid:064x}{0:064x}{0:064x}{taken:064x}"),
     )
     call = f"0x38ed1739{paid:064x}{taken:064x}{0xA0:064x}{owner[2:]}{dice:064x}"
     return Draft(pool, 0, call, 110_000 + (dice >> 18), logs)
@@ -176,17 +176,17 @@ def _deployment(turn: Turn) -> Draft:
 
 
 def _oddity(turn: Turn) -> Draft:
-    """Logs without topics and of uneven sizes, the same log twice, and ether beside them."""
+    """Logs without topics, of odd sizes and duplicated, in a transaction that also sends ether."""
     rng, world, _ = turn
     dice = rng.getrandbits(16)
     pool = world.pools[dice % _POOLS]
-    odd = Log(pool, (), f"0x{dice & 0xFF:02x}")
-    logs = (odd, odd, Log(pool, (SYNC,), "0x"), Log(pool, (), f"0x{dice:04x}00ff"))
+    odd = DraftLog(pool, (), f"0x{dice & 0xFF:02x}")
+    logs = (odd, odd, DraftLog(pool, (SYNC,), "0x"), DraftLog(pool, (), f"0x{dice:04x}00ff"))
     return Draft(pool, dice, f"0x{dice & 0x7F:02x}", 40_000 + dice, logs)
 
 
 Act = Callable[[Turn], Draft]
-# Cumulative shares; what is left are payments.
+# Cumulative shares; the rest are payments.
 _ACTS: tuple[tuple[float, Act], ...] = (
     (0.05, _failure),
     (0.42, _token_transfer),

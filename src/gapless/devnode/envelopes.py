@@ -1,4 +1,4 @@
-"""A draft becomes a transaction of some type: with fees, a signature, an encoding and a hash."""
+"""Turns a draft into a typed transaction with fees, a signature, an encoding and a hash."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from gapless.devnode.drafts import Draft
 GAS_PER_BLOB = 1 << 17
 BLOB_GAS_PRICE = "0x1"  # the least, as no blob gas is in excess
 
-# Cumulative shares of the types 0, 1, 3 and 4; what is left is of type 2.
+# Cumulative shares of the types 0, 1, 3 and 4; the rest are of type 2.
 _SHARES = ((0.15, 0), (0.22, 1), (0.27, 3), (0.32, 4))
 _DYNAMIC, _BLOBS, _DELEGATING = 2, 3, 4
 _BLOB_FEE = hex(1_000_000_000)
 
 
 class Fees(NamedTuple):
-    """What all transactions of a block have in common."""
+    """The values that all transactions of a block share."""
 
     chain_id: int
     base_fee: int
@@ -83,7 +83,7 @@ def sealed(
 
 
 class _Part(NamedTuple):
-    """The same thing twice: as JSON and as RLP in hex."""
+    """A part of a transaction, as JSON and as RLP in hex."""
 
     json: str
     encoded: str

@@ -1,13 +1,13 @@
-"""What goes wrong, on demand: by chance or by plan, and the same each time for the same seed.
+"""Injected faults, by chance or by plan; the same seed gives the same faults.
 
-    429=0.05,null=0.01      by chance: the share of the requests or calls that it befalls
+    429=0.05,null=0.01      by chance: the share of requests or calls that are affected
     call-500=0.03           by chance of each call, and then its whole batch fails
     truncated@17            by plan: the first call about block 17
     drop@17*3               the first three of them
     reorg@120               once block 120 was answered, it and all above are replaced
 
-Chance does not depend on the order in which calls arrive: a call's lot is drawn from the seed,
-the call itself and how often it was made. So a run with many workers meets the same faults again.
+Chance does not depend on the order in which calls arrive: a call's fault is drawn from the seed,
+the call itself and how often it was made. So a run with many workers has reproducible faults.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gapless.core.similar import known_names
 
 
 class Fault(StrEnum):
-    """A way to go wrong."""
+    """A kind of fault."""
 
     # A whole request, be it a call or a batch.
     LIMITED = "429"  # with Retry-After
@@ -31,7 +31,7 @@ class Fault(StrEnum):
     BROKEN = "500"
     TIMEOUT = "timeout"  # no answer at all
     DROP = "drop"  # the connection is closed, before the answer or within it
-    MALFORMED = "malformed"  # no JSON, or half of it
+    MALFORMED = "malformed"  # invalid or truncated JSON
     LONE_ERROR = "lone-error"  # one error object for a whole batch
     OMIT = "omit"  # one answer of a batch is missing
     SHUFFLE = "shuffle"  # the answers of a batch in another order
@@ -42,7 +42,7 @@ class Fault(StrEnum):
     CALL_MALFORMED = "call-malformed"
     # A single call.
     LIMITED_INSIDE = "limited"  # a rate limit in the envelope, with HTTP 200
-    GONE = "gone"  # an error that says the history is missing
+    GONE = "gone"  # an error that reports missing history
     NULL = "null"
     EMPTY = "empty"  # [] instead of receipts or logs
     TRUNCATED = "truncated"  # the last log, receipt or transaction is lost
@@ -79,14 +79,14 @@ _METHODS: Mapping[Fault, frozenset[str]] = {
 
 
 def befalls(fault: Fault, method: str) -> bool:
-    """Whether a fault of single calls can befall this method."""
+    """Whether a fault of single calls can affect this method."""
     methods = _METHODS.get(fault)
     return methods is None or method in methods
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """The first `times` calls about the block at a height go wrong like this."""
+    """A fault of the first `times` calls about the block at a height."""
 
     fault: Fault
     height: int
@@ -95,7 +95,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """What goes wrong, by chance and by plan."""
+    """The faults to inject, by chance and by plan."""
 
     chances: Mapping[Fault, float] = field(default_factory=lambda: MappingProxyType({}))
     plan: tuple[Planned, ...] = ()
@@ -115,7 +115,7 @@ _ITEM = re.compile(r"(?P<name>[\w-]+)(?:=(?P<chance>[^@*]+)|@(?P<height>\d+)(?:\
 
 
 def parse_faults(text: str, seed: int = 0) -> Faults:
-    """The faults that a text such as `429=0.05,truncated@17*2` asks for."""
+    """Parses faults such as `429=0.05,truncated@17*2`."""
     chances: dict[Fault, float] = {}
     plan = []
     for item in filter(None, (part.strip() for part in text.split(","))):

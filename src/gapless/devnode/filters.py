@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from gapless.devnode.limits import Refused
+from gapless.devnode.limits import CallRefused
 
 
 class _Keys(Struct, gc=False):
@@ -59,5 +59,5 @@ def _topics(wanted: dict[str, Any]) -> list[frozenset[str] | None]:
 def _any_of(given: Any) -> frozenset[str]:
     listed: list[Any] = given if isinstance(given, list) else [given]
     if not all(isinstance(each, str) for each in listed):
-        raise Refused(-32602, "invalid argument 0: an address or topic is not text")
+        raise CallRefused(-32602, "invalid argument 0: an address or topic is not text")
     return frozenset(each.lower() for each in listed)

@@ -23,7 +23,7 @@ class Head(NamedTuple):
     height: str
     time: str
     miner: str
-    noise: tuple[str, ...]  # state root, mix hash and beacon root: nobody can check them
+    noise: tuple[str, ...]  # state root, mix hash and beacon root, which cannot be checked
     roots: tuple[str, str, str]  # of transactions, receipts and withdrawals
     bloom: str
     gas_used: str
@@ -32,7 +32,7 @@ class Head(NamedTuple):
 
 
 def encoded_header(it: Head) -> bytes:
-    """What the block's hash is the hash of."""
+    """The encoded header, whose hash is the block's hash."""
     state, mix, beacon = it.noise
     transactions, receipts, withdrawals = it.roots
     return packed(

@@ -1,6 +1,6 @@
-"""Decides which calls go wrong, spoils their answers, and counts what it did.
+"""Decides which calls get a fault, alters their answers, and counts the faults.
 
-Only an answer that really differs counts as a fault: an empty list cannot be truncated.
+Only an answer that differs counts as a fault: an empty list cannot be truncated.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from gapless.devnode.faults import (
     Faults,
     befalls,
 )
-from gapless.devnode.limits import Refused
-from gapless.devnode.methods import NULL, Call, View, answer, heights_in
+from gapless.devnode.limits import CallRefused
+from gapless.devnode.methods import NULL, MethodCall, View, answer, heights_in
 
 _MOST_LAG = 50  # blocks that a stale node is behind
 _REORG_DEPTH = 3
@@ -41,7 +41,7 @@ class Lot:
 
     def __init__(self, cause: Fault, bits: int, plan: tuple[Fault, int] | None = None) -> None:
         self.cause, self.bits, self.plan = cause, bits, plan
-        self.fault = SPREADING.get(cause, cause)  # what is to be seen of it
+        self.fault = SPREADING.get(cause, cause)  # the visible effect
 
 
 class Injector:
@@ -55,8 +55,8 @@ class Injector:
         self._seen: Counter[bytes] = Counter()
         self.active = bool(self._chances or self._plan)
 
-    def of_request(self, view: View, calls: Sequence[Call], *, batch: bool) -> Lot | None:
-        """What befalls a whole request."""
+    def of_request(self, view: View, calls: Sequence[MethodCall], *, batch: bool) -> Lot | None:
+        """The fault of a whole request, if any."""
         scope = OF_REQUESTS if batch else OF_REQUESTS - OF_BATCHES
         for call in calls:
             if planned := self._planned(view, call, scope | SPREADING.keys()):
@@ -68,30 +68,30 @@ class Injector:
         key = b"\n".join([b"request", *(_key(call) for call in calls)])
         return self._drawn(key, [fault for fault in self._chances if fault in scope])
 
-    def of_call(self, view: View, call: Call) -> Lot | None:
-        """What befalls a single call."""
+    def of_call(self, view: View, call: MethodCall) -> Lot | None:
+        """The fault of a single call, if any."""
         fitting = _fitting(call.method)
         drawn = self._drawn(_key(call), [fault for fault in self._chances if fault in fitting])
         return self._planned(view, call, fitting) or drawn
 
     def count(self, lot: Lot) -> None:
-        """A fault was really injected."""
+        """Counts a fault that was injected."""
         self.injected[lot.cause] += 1
         if lot.plan is not None:
             self._plan[lot.plan] -= 1
 
-    def spoiled(self, lot: Lot, view: View, call: Call, honest: bytes) -> bytes:
-        """The answer with the fault in it, counted if it differs."""
+    def spoiled(self, lot: Lot, view: View, call: MethodCall, honest: bytes) -> bytes:
+        """The answer with the fault applied, counted if it differs."""
         try:
             spoilt = _spoiled(lot, view, call, honest)
-        except Refused:
+        except CallRefused:
             self.count(lot)
             raise
         if spoilt != honest or (lot.fault is Fault.REORG and _replaces_tail(lot, view.chain)):
             self.count(lot)
         return spoilt
 
-    def _planned(self, view: View, call: Call, scope: frozenset[Fault]) -> Lot | None:
+    def _planned(self, view: View, call: MethodCall, scope: frozenset[Fault]) -> Lot | None:
         if not self._plan or (heights := heights_in(view, call.method, call.params)) is None:
             return None
         for (fault, height), times in self._plan.items():
@@ -119,14 +119,14 @@ def _fitting(method: str) -> frozenset[Fault]:
     return frozenset(it for it in OF_CALLS if befalls(it, method))
 
 
-def _key(call: Call) -> bytes:
+def _key(call: MethodCall) -> bytes:
     return call.method.encode() + bytes(call.params)
 
 
-def _spoiled(lot: Lot, view: View, call: Call, honest: bytes) -> bytes:
+def _spoiled(lot: Lot, view: View, call: MethodCall, honest: bytes) -> bytes:
     match lot.fault:
         case Fault.GONE:
-            raise Refused(-32000, "missing trie node: state is not available")
+            raise CallRefused(-32000, "missing trie node: state is not available")
         case Fault.NULL:
             return NULL
         case Fault.EMPTY:
@@ -142,7 +142,7 @@ def _spoiled(lot: Lot, view: View, call: Call, honest: bytes) -> bytes:
             other = view.chain.chain_id + 1
             return f'"{other:#x}"'.encode() if b"0x" in honest else f'"{other}"'.encode()
         case Fault.LIMITED_INSIDE:
-            raise Refused(429, view.limits.provider.rate.words)
+            raise CallRefused(429, view.limits.provider.rate.words)
     return honest
 
 
@@ -179,7 +179,7 @@ def _joined(items: Sequence[Raw]) -> bytes:
     return b"[" + b",".join(map(bytes, items)) + b"]"
 
 
-def _neighbour(view: View, call: Call, honest: bytes) -> bytes:
+def _neighbour(view: View, call: MethodCall, honest: bytes) -> bytes:
     heights = heights_in(view, call.method, call.params)
     if heights is None or honest == NULL:
         return honest

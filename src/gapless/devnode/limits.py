@@ -1,6 +1,6 @@
-"""What a provider refuses, in that provider's own words.
+"""The limits of a provider, with that provider's error messages.
 
-The words are those of `rpc_errors.json`, because clients can only tell refusals apart by them.
+The messages are those of `rpc_errors.json`, because clients can only distinguish refusals by them.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import NamedTuple
 from gapless.core.errors import UsageError
 
 
-class Finality(StrEnum):
-    """What the tags `safe` and `finalized` mean here."""
+class FinalityTags(StrEnum):
+    """How the node answers the tags `safe` and `finalized`."""
 
     DEPTH = "depth"  # a block some way below the head
     ERROR = "error"  # not supported
@@ -31,7 +31,7 @@ class Metering(StrEnum):
     EACH = "each"  # each call above the budget is refused inside an HTTP 200
 
 
-class Refused(Exception):
+class CallRefused(Exception):
     """A JSON-RPC error instead of a result."""
 
     def __init__(self, code: int, message: str, status: int = 200) -> None:
@@ -40,18 +40,18 @@ class Refused(Exception):
 
 
 class Saying(NamedTuple):
-    """An error with gaps: `most` allowed, `asked` for, and a range `low` to `high` that does."""
+    """An error template: `most` allowed, `asked` for, and an acceptable range `low` to `high`."""
 
     code: int
     words: str
     status: int = 200
 
-    def refusal(self, **gaps: int) -> Refused:
-        return Refused(self.code, self.words.format(**gaps), self.status)
+    def refusal(self, **gaps: int) -> CallRefused:
+        return CallRefused(self.code, self.words.format(**gaps), self.status)
 
 
 class Provider(NamedTuple):
-    """How one provider says that something is too much."""
+    """The error messages of one provider for exceeded limits."""
 
     range: Saying
     results: Saying
@@ -136,7 +136,7 @@ def provider(name: str) -> Provider:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What the node refuses; None: nothing of the kind."""
+    """The limits of the node; None: no limit."""
 
     words: str = "geth"
     max_range: int | None = None  # blocks in one eth_getLogs
@@ -148,7 +148,7 @@ class Limits:
     missing: frozenset[str] = field(default_factory=frozenset)  # methods
     pruned_below: int = 0  # blocks below are not kept
     pruned_null: bool = False  # and answered with null, instead of an error
-    finality: Finality = Finality.DEPTH
+    finality: FinalityTags = FinalityTags.DEPTH
     strict_head: bool = False  # logs beyond the head are refused, instead of left out
 
     def __post_init__(self) -> None:
@@ -173,7 +173,7 @@ class Bucket:
         self._left, self._at = self._most, clock()
 
     def take(self, calls: int) -> int:
-        """How many of these calls are granted; the rest is refused, and costs nothing."""
+        """Returns how many of these calls are granted; refused calls use no budget."""
         now = self._clock()
         self._left = min(self._most, self._left + (now - self._at) * self._rps)
         self._at = now

@@ -1,7 +1,7 @@
-"""The JSON-RPC methods, each giving its result as JSON.
+"""The JSON-RPC methods, each returning its result as JSON.
 
-A method sees the chain up to a head that is handed to it, which may lie below the chain's: that
-is what a node behind a load balancer does that has not caught up.
+A method sees the chain up to a given head, which may be below the chain's own head, as with a node
+behind a load balancer that has not caught up.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msgspec import Raw, Struct
 
 from gapless.devnode.chain import Chain
 from gapless.devnode.filters import matching
-from gapless.devnode.limits import Finality, Limits, Refused
+from gapless.devnode.limits import CallRefused, FinalityTags, Limits
 
 NULL = b"null"
 FINALITY_DEPTH, SAFE_DEPTH = 64, 32
@@ -24,7 +24,7 @@ _QUANTITY = re.compile(r"0x[0-9a-fA-F]{1,16}")
 _INVALID = -32602
 
 
-class Call(Struct):
+class MethodCall(Struct):
     """A request for one method."""
 
     method: str
@@ -47,16 +47,16 @@ _hashes = msgspec.json.Decoder(list[dict[str, Any]])
 
 
 def answer(view: View, method: str, params: Raw) -> bytes:
-    """The result of a call, as JSON; `Refused` where there is none."""
+    """The result of a call as JSON; raises `CallRefused` if there is none."""
     handler = None if method in view.limits.missing else METHODS.get(method)
     if handler is None:
-        raise Refused(-32601, f"the method {method} does not exist/is not available")
+        raise CallRefused(-32601, f"the method {method} does not exist/is not available")
     try:
         given = _parameters(params) if bytes(params) != NULL else []
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        raise Refused(_INVALID, "invalid argument 0: no JSON") from None
+        raise CallRefused(_INVALID, "invalid argument 0: no JSON") from None
     if not isinstance(given, list):
-        raise Refused(_INVALID, "non-array args")
+        raise CallRefused(_INVALID, "non-array args")
     return handler(view, given)
 
 
@@ -72,7 +72,7 @@ def heights_in(view: View, method: str, params: Raw) -> tuple[int, int] | None:
         if method == "eth_getBlockByHash" and isinstance(given[0], str):
             found = view.chain.height_of(given[0])
             return None if found is None else (found, found)
-    except (Refused, IndexError, KeyError, TypeError, msgspec.MsgspecError):
+    except (CallRefused, IndexError, KeyError, TypeError, msgspec.MsgspecError):
         return None
     return None
 
@@ -109,7 +109,7 @@ def _transaction_receipt(view: View, params: list[Any]) -> bytes:
 def _logs(view: View, params: list[Any]) -> bytes:
     wanted = _argument(params, 0)
     if not isinstance(wanted, dict):
-        raise Refused(_INVALID, "invalid argument 0: not a filter")
+        raise CallRefused(_INVALID, "invalid argument 0: not a filter")
     first, last = _range(view, wanted)
     most = view.limits.max_range
     if most is not None and last - first + 1 > most:
@@ -146,31 +146,31 @@ def _range(view: View, wanted: dict[str, Any]) -> tuple[int, int]:
     block_hash = wanted.get("blockHash")
     if block_hash is not None:
         if "fromBlock" in wanted or "toBlock" in wanted:
-            raise Refused(
+            raise CallRefused(
                 _INVALID,
                 "invalid argument 0: cannot specify both BlockHash and FromBlock/ToBlock,"
                 " choose one or the other",
             )
         height = view.chain.height_of(_hash(block_hash))
         if height is None or height > view.head:
-            raise Refused(-32000, "unknown block")
+            raise CallRefused(-32000, "unknown block")
         return height, height
     first = _height(view, wanted.get("fromBlock") or "latest")
     last = _height(view, wanted.get("toBlock") or "latest")
     if first > last:
-        raise Refused(_INVALID, "invalid block range params")
+        raise CallRefused(_INVALID, "invalid block range params")
     if last > view.head and view.limits.strict_head:
-        raise Refused(_INVALID, "block range extends beyond current head block")
+        raise CallRefused(_INVALID, "block range extends beyond current head block")
     return first, last
 
 
 def _height(view: View, which: object) -> int:
-    """A height, or what a tag stands for."""
+    """Resolves a height or a tag."""
     if isinstance(which, str) and which in _TAGS:
         return _TAGS[which](view)
     if isinstance(which, str) and _QUANTITY.fullmatch(which):
         return int(which, 16)
-    raise Refused(_INVALID, "invalid argument 0: hex string without 0x prefix")
+    raise CallRefused(_INVALID, "invalid argument 0: hex string without 0x prefix")
 
 
 _TAGS: dict[str, Callable[[View], int]] = {
@@ -184,11 +184,11 @@ _TAGS: dict[str, Callable[[View], int]] = {
 
 def _settled(view: View, depth: int) -> int:
     match view.limits.finality:
-        case Finality.ERROR:
-            raise Refused(-39001, "Unknown block")
-        case Finality.NULL:
+        case FinalityTags.ERROR:
+            raise CallRefused(-39001, "Unknown block")
+        case FinalityTags.NULL:
             return view.head + 1
-        case Finality.ZERO:
+        case FinalityTags.ZERO:
             return 0
     return max(0, view.head - depth)
 
@@ -197,7 +197,7 @@ def _is_there(view: View, height: int) -> bool:
     if height < view.limits.pruned_below:
         if view.limits.pruned_null:
             return False
-        raise Refused(4444, "pruned history unavailable")
+        raise CallRefused(4444, "pruned history unavailable")
     return height <= view.head
 
 
@@ -213,18 +213,18 @@ def _block(view: View, height: int, full: bool) -> bytes:
 
 def _argument(params: list[Any], at: int) -> Any:
     if at >= len(params):
-        raise Refused(_INVALID, f"missing value for required argument {at}")
+        raise CallRefused(_INVALID, f"missing value for required argument {at}")
     return params[at]
 
 
 def _flag(params: list[Any], at: int) -> bool:
     flag = _argument(params, at)
     if not isinstance(flag, bool):
-        raise Refused(_INVALID, f"invalid argument {at}: not a boolean")
+        raise CallRefused(_INVALID, f"invalid argument {at}: not a boolean")
     return flag
 
 
 def _hash(given: object) -> str:
     if not isinstance(given, str) or not re.fullmatch(r"0x[0-9a-fA-F]{64}", given):
-        raise Refused(_INVALID, "invalid argument 0: not a hash of 32 bytes")
+        raise CallRefused(_INVALID, "invalid argument 0: not a hash of 32 bytes")
     return given.lower()

@@ -1,4 +1,4 @@
-"""Receipts: what came of a block's transactions, encoded for the root and written as JSON."""
+"""The receipts of a block's transactions, encoded for the root and rendered as JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gapless.chains.evm.codec.bloom import log_bits
 from gapless.chains.evm.codec.hexrlp import data, list_head, listed, number, packed, words
 from gapless.chains.evm.codec.keccak import keccak
-from gapless.devnode.drafts import Log
+from gapless.devnode.drafts import DraftLog
 from gapless.devnode.envelopes import BLOB_GAS_PRICE, GAS_PER_BLOB, Envelope
 
 _REMEMBERED = 1 << 12
@@ -80,11 +80,11 @@ def receipts_of(envelopes: Sequence[Envelope]) -> Receipts:
 _NO_BLOOM = "0" * 512
 
 
-def _log(it: Log) -> str:
+def _log(it: DraftLog) -> str:
     return listed(f"94{it.address[2:]}{words(it.topics)}{data(it.data)}")
 
 
-def _log_json(it: Log) -> str:
+def _log_json(it: DraftLog) -> str:
     return f'{{"address":"{it.address}","topics":{_topics(it.topics)},"data":"{it.data}"'
 
 
@@ -94,7 +94,7 @@ def _topics(topics: tuple[str, ...]) -> str:
 
 
 def _created(it: Envelope) -> str:
-    """Where the new contract is: it follows from who creates it, and with which nonce."""
+    """The address of the new contract, derived from its creator and nonce."""
     if it.draft.to is not None:
         return "null"
     creator = packed(listed(f"94{it.sender[2:]}{number(hex(it.nonce))}"))

@@ -3,9 +3,10 @@
     async with DevNode(simulated(), faults="429=0.05,truncated=0.01") as node:
         ...  # ask node.url
 
-A request passes these stations, each of which may end it: batch limit, rate limit, a fault of the
-whole request; then every call is answered by itself, and a fault of calls may spoil the answer.
-`GET /_faults` tells what was asked and what went wrong on purpose.
+A request passes these stages, each of which may end it: batch limit, rate limit, a fault of the
+whole request; then each call is answered separately, and a fault may alter its answer.
+
+`GET /_faults` reports the calls and the injected faults.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from msgspec import Raw
 from gapless.devnode.chain import Chain
 from gapless.devnode.faults import Fault, Faults, parse_faults
 from gapless.devnode.injector import Injector, Lot
-from gapless.devnode.limits import Bucket, Limits, Metering, Refused
-from gapless.devnode.methods import NULL, Call, View, answer
-from gapless.devnode.wire import Connection, Ending, Reply, Request
+from gapless.devnode.limits import Bucket, CallRefused, Limits, Metering
+from gapless.devnode.methods import NULL, MethodCall, View, answer
+from gapless.devnode.wire import ClientConnection, Ending, HttpRequest, Reply
 
-_call = msgspec.json.Decoder(Call).decode
+_call = msgspec.json.Decoder(MethodCall).decode
 _items = msgspec.json.Decoder(list[Raw]).decode
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _HTML = b"<html><body><h1>502 Bad Gateway</h1></body></html>"
@@ -36,16 +37,16 @@ _HTML = b"<html><body><h1>502 Bad Gateway</h1></body></html>"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How fast the node answers, and its chain grows."""
+    """How fast the node answers and its chain grows."""
 
     latency: float = 0.0  # seconds before every answer
     head_every: float | None = None  # seconds between new blocks; None: none come
     shuffle: bool = False  # batches are answered in another order
-    gzip: bool = True  # where the client takes it
+    gzip: bool = True  # if the client accepts it
 
 
 class DevNode:
-    """A node at `url`, from entering to leaving."""
+    """A node that serves at `url` while the context is entered."""
 
     def __init__(
         self,
@@ -68,7 +69,7 @@ class DevNode:
         if self.limits.rps:
             self._bucket = Bucket(self.limits.rps, self.limits.metering, clock)
         self._server: asyncio.Server | None = None
-        self._connections: set[Connection] = set()
+        self._connections: set[ClientConnection] = set()
         self._growth: asyncio.TimerHandle | None = None
 
     @property
@@ -85,7 +86,7 @@ class DevNode:
     async def __aenter__(self) -> DevNode:
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
-            lambda: Connection(self.respond, self._connections, packing=self.pace.gzip),
+            lambda: ClientConnection(self.respond, self._connections, packing=self.pace.gzip),
             *self._address,
         )
         self._grow_later(loop)
@@ -100,7 +101,7 @@ class DevNode:
                 connection.close()
             await self._server.wait_closed()
 
-    def respond(self, request: Request) -> Reply:
+    def respond(self, request: HttpRequest) -> Reply:
         """The answer to an HTTP request."""
         if request.method == "GET" and request.path == "/_faults":
             return Reply(msgspec.json.encode(self.report()))
@@ -110,7 +111,7 @@ class DevNode:
         return self._answered(request.body)._replace(delay=self.pace.latency)
 
     def report(self) -> dict[str, Any]:
-        """What was asked, and what went wrong on purpose."""
+        """The calls and the injected faults."""
         return {
             "seed": self.injector.faults.seed,
             "head": self.chain.head,
@@ -128,11 +129,11 @@ class DevNode:
             if not batch and calls[0] is None:
                 msgspec.json.decode(body)
         except _UNREADABLE:
-            return _lone(Refused(-32700, "parse error", 400))
+            return _lone(CallRefused(-32700, "parse error", 400))
         good = [call for call in calls if call is not None]
         most = self.limits.max_batch
         if batch and not calls:
-            return _lone(Refused(-32600, "empty batch"))
+            return _lone(CallRefused(-32600, "empty batch"))
         if batch and most is not None and len(calls) > most:
             return _lone(self.limits.provider.batch.refusal(most=most, asked=len(calls)))
         granted = len(calls) if self._bucket is None else self._bucket.take(len(calls))
@@ -158,10 +159,10 @@ class DevNode:
     def _view(self) -> View:
         return View(self.chain, self.chain.head, self.limits)
 
-    def _one(self, call: Call | None) -> tuple[bytes, int]:
+    def _one(self, call: MethodCall | None) -> tuple[bytes, int]:
         """The envelope with the answer to one call, and the HTTP status if it comes alone."""
         if call is None:
-            return _error(Raw(NULL), Refused(-32600, "invalid request")), 200
+            return _error(Raw(NULL), CallRefused(-32600, "invalid request")), 200
         try:
             if call.method in _CONTROLS:
                 return _result(call.id, self._controlled(call)), 200
@@ -170,21 +171,21 @@ class DevNode:
             self.calls[call.method] += 1
             if self.injector.active and (lot := self.injector.of_call(view, call)) is not None:
                 result = self.injector.spoiled(lot, view, call, result)
-        except Refused as refused:
+        except CallRefused as refused:
             return _error(call.id, refused), refused.status
         return _result(call.id, result), 200
 
-    def _one_too_many(self, call: Call | None) -> tuple[bytes, int]:
+    def _one_too_many(self, call: MethodCall | None) -> tuple[bytes, int]:
         rate = self.limits.provider.rate.refusal()
         return _error(Raw(NULL) if call is None else call.id, rate), rate.status
 
-    def _controlled(self, call: Call) -> bytes:
+    def _controlled(self, call: MethodCall) -> bytes:
         """`devnode_grow [blocks]` and `devnode_reorg [height]`; both answer the new head."""
         try:
             (number,) = msgspec.json.decode(call.params, type=tuple[int])
             _CONTROLS[call.method](self.chain, number)
         except (msgspec.MsgspecError, ValueError) as error:
-            raise Refused(-32602, f"invalid argument 0: {error}") from None
+            raise CallRefused(-32602, f"invalid argument 0: {error}") from None
         return f'"{self.chain.head:#x}"'.encode()
 
     def _too_many(self, *, told: bool = True) -> Reply:
@@ -193,16 +194,16 @@ class DevNode:
         return _lone(self.limits.provider.rate.refusal())._replace(status=429, headers=headers)
 
     def _instead(self, lot: Lot) -> Reply | None:
-        """The reply of a request that goes wrong as a whole."""
+        """The reply to a request that fails as a whole."""
         match lot.fault:
             case Fault.LIMITED | Fault.LIMITED_BARE:
                 return self._too_many(told=lot.fault is Fault.LIMITED)
             case Fault.BROKEN:
-                return _lone(Refused(-32603, "internal server error", 500))
+                return _lone(CallRefused(-32603, "internal server error", 500))
             case Fault.TIMEOUT:
                 return Reply(b"", ending=Ending.HANGING)
             case Fault.LONE_ERROR:
-                return _lone(Refused(-32000, "internal error"))
+                return _lone(CallRefused(-32000, "internal error"))
         return None
 
     def _grow_later(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -220,7 +221,7 @@ _CONTROLS: dict[str, Callable[[Chain, int], None]] = {
 }
 
 
-def _read(item: Raw) -> Call | None:
+def _read(item: Raw) -> MethodCall | None:
     try:
         return _call(item)
     except _UNREADABLE:
@@ -237,7 +238,7 @@ def _joined(answers: Sequence[bytes], lot: Lot | None) -> bytes:
 
 
 def _after(lot: Lot | None, body: bytes, status: int = 200) -> Reply:
-    """The reply with an honest body, which may still be spoilt on its way."""
+    """The reply with a correct body, which may still be damaged in transit."""
     if lot is not None and lot.fault is Fault.DROP:
         return Reply(body, ending=Ending.CUT, share=0.5 * (lot.bits & 1))
     if lot is not None and lot.fault is Fault.MALFORMED:
@@ -245,7 +246,7 @@ def _after(lot: Lot | None, body: bytes, status: int = 200) -> Reply:
     return Reply(body, status)
 
 
-def _lone(refused: Refused) -> Reply:
+def _lone(refused: CallRefused) -> Reply:
     return Reply(_error(Raw(NULL), refused), refused.status)
 
 
@@ -253,6 +254,6 @@ def _result(call_id: Raw, result: bytes) -> bytes:
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (bytes(call_id), result)
 
 
-def _error(call_id: Raw, refused: Refused) -> bytes:
+def _error(call_id: Raw, refused: CallRefused) -> bytes:
     error = msgspec.json.encode({"code": refused.code, "message": refused.message})
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (bytes(call_id), error)

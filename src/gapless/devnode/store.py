@@ -1,8 +1,8 @@
-"""Chains as files: one JSON answer a line, line N being block N.
+"""Chains as files: one JSON answer per line; line N is block N.
 
 A simulated chain is built once per parameters and version, and kept in a cache folder. It appears
-there whole or not at all (written beside, then renamed), and is read only if its digests are those
-it was written with: a damaged one is built anew.
+there atomically (written beside, then renamed), and is read only if its digests match: a damaged
+one is rebuilt.
 
     <cache>/devnode/<key>/blocks.jsonl      answers of eth_getBlockByNumber(N, true)
                           receipts.jsonl    answers of eth_getBlockReceipts(N)
@@ -29,7 +29,7 @@ from gapless.core.errors import UsageError
 from gapless.core.remedies import ChooseCache
 from gapless.devnode.blocks import NO_PARENT, Builder, Built, Parameters
 
-VERSION = 1  # of the simulation: another one makes other blocks
+VERSION = 1  # version of the simulation; raise it when the blocks change
 
 BLOCKS, RECEIPTS, INFO = "blocks.jsonl", "receipts.jsonl", "info.json"
 _PIECE = 1 << 20
@@ -78,7 +78,7 @@ class Info(msgspec.Struct, frozen=True):
         return self.digests[BLOCKS] + self.digests[RECEIPTS]
 
 
-class Stored(msgspec.Struct, frozen=True):
+class StoredChain(msgspec.Struct, frozen=True):
     """A chain on disk."""
 
     info: Info
@@ -87,29 +87,29 @@ class Stored(msgspec.Struct, frozen=True):
 
 
 def default_cache() -> Path:
-    """Where the person's caches are."""
+    """The user's cache folder."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gapless"
 
 
-def stored(parameters: Parameters, cache: Path | None = None) -> Stored:
+def stored(parameters: Parameters, cache: Path | None = None) -> StoredChain:
     """The chain of these parameters: from the cache, or built into it."""
     home = (cache or default_cache()) / "devnode"
     folder = home / _key(parameters)
-    for _ in range(_ATTEMPTS):  # another process may replace it under our eyes
+    for _ in range(_ATTEMPTS):  # another process may replace it meanwhile
         if (found := _read(folder, parameters)) is not None:
             return found
         try:
             _build(folder, parameters)
         except OSError as error:
             raise UsageError(
-                f"the chain cannot be kept in `{home}`: {error.strerror}",
+                f"cannot store the chain in `{home}`: {error.strerror}",
                 remedy=ChooseCache(),
             ) from error
     raise UsageError(f"`{folder}` is damaged each time it is written", hint="check the disk")
 
 
 def built(parameters: Parameters) -> Iterable[Built]:
-    """The blocks from the genesis on, one after the other."""
+    """Builds the blocks in order, from the genesis."""
     builder, parent = Builder(parameters), NO_PARENT
     for height in range(parameters.blocks + 1):
         block = builder.build(height, parent)
@@ -123,7 +123,7 @@ def _build(folder: Path, parameters: Parameters) -> None:
         building = Path(name)
         _write(building / "chain", parameters)
         if _read(folder, parameters) is not None:
-            return  # another process was faster, and its chain is as good
+            return  # another process has written the same chain
         with suppress(FileNotFoundError):
             folder.rename(building / "damaged")
         try:
@@ -163,7 +163,7 @@ def _settle(file: BinaryIO) -> None:
     os.fsync(file.fileno())
 
 
-def _read(folder: Path, parameters: Parameters) -> Stored | None:
+def _read(folder: Path, parameters: Parameters) -> StoredChain | None:
     try:
         info = msgspec.json.decode((folder / INFO).read_bytes(), type=Info)
         if info.version != VERSION or info.parameters != asdict(parameters):
@@ -173,7 +173,7 @@ def _read(folder: Path, parameters: Parameters) -> Stored | None:
         return None
     if any(_digest(text) != info.digests.get(name) for name, text in texts.items()):
         return None
-    return Stored(info, Lines(texts[BLOCKS]), Lines(texts[RECEIPTS]))
+    return StoredChain(info, Lines(texts[BLOCKS]), Lines(texts[RECEIPTS]))
 
 
 def _mapped(path: Path) -> mmap.mmap:

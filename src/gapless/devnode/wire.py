@@ -1,7 +1,7 @@
-"""HTTP/1.1 on a socket, as little of it as JSON-RPC clients use, with every way to fail.
+"""A minimal HTTP/1.1 server for JSON-RPC clients that can fail in every way.
 
-A connection answers its requests one after the other, without a task: a delayed answer is a timer,
-and a connection that hangs simply keeps quiet. So nothing is left behind when a client goes away.
+A connection answers its requests in order, without a task: a delayed answer is a timer, and a
+hanging connection sends nothing. So no task is left behind when a client disconnects.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _GZIP = 31  # the window bits that mean a gzip container
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
 
 
-class Request(NamedTuple):
+class HttpRequest(NamedTuple):
     """What a client sent."""
 
     method: str
@@ -31,7 +31,7 @@ class Request(NamedTuple):
 
 
 class Ending(Enum):
-    """What becomes of the connection."""
+    """What happens to the connection after the answer."""
 
     KEPT = "kept"
     CUT = "cut"  # closed after a part of the answer, perhaps none of it
@@ -45,19 +45,23 @@ class Reply(NamedTuple):
     status: int = 200
     headers: tuple[tuple[str, str], ...] = ()
     ending: Ending = Ending.KEPT
-    share: float = 1.0  # of the answer, that a cut connection still delivers
+    share: float = 1.0  # the part of the answer that a cut connection delivers
     delay: float = 0.0  # seconds
 
 
 class BadRequest(ValueError):
-    """This is no HTTP that we understand."""
+    """The data is not supported HTTP."""
 
 
-class Connection(asyncio.Protocol):
+class ClientConnection(asyncio.Protocol):
     """One client's connection."""
 
     def __init__(
-        self, respond: Callable[[Request], Reply], everyone: set[Connection], *, packing: bool
+        self,
+        respond: Callable[[HttpRequest], Reply],
+        everyone: set[ClientConnection],
+        *,
+        packing: bool,
     ) -> None:
         self._respond, self._everyone, self._packing = respond, everyone, packing
         self._buffer = bytearray()
@@ -84,7 +88,7 @@ class Connection(asyncio.Protocol):
         self._advance()
 
     def _advance(self) -> None:
-        """Answers what is complete, one request after the other."""
+        """Answers complete requests in order."""
         while not self._busy and self._transport is not None:
             try:
                 request, size = parsed(self._buffer)
@@ -92,7 +96,7 @@ class Connection(asyncio.Protocol):
                 self._send(b"", Reply(str(error).encode(), 400), last=True)
                 return
             if request is None:
-                if size:  # the client waits for a sign before it sends the body
+                if size:  # the client waits for `100 Continue` before it sends the body
                     self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
                 return
             del self._buffer[:size]
@@ -104,12 +108,12 @@ class Connection(asyncio.Protocol):
             else:
                 self._finish(request, reply)
 
-    def _finish_late(self, request: Request, reply: Reply) -> None:
+    def _finish_late(self, request: HttpRequest, reply: Reply) -> None:
         self._busy = False
         self._finish(request, reply)
         self._advance()
 
-    def _finish(self, request: Request, reply: Reply) -> None:
+    def _finish(self, request: HttpRequest, reply: Reply) -> None:
         if reply.ending is Ending.HANGING:
             self._busy = True
             return
@@ -137,9 +141,9 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
 
-def parsed(buffer: bytearray) -> tuple[Request | None, int]:
-    """The first request in the buffer and its size; without one, whether a sign is awaited."""
-    if buffer and not buffer[:1].isalpha():  # such as a client that wants a secure connection
+def parsed(buffer: bytearray) -> tuple[HttpRequest | None, int]:
+    """The first request in the buffer and its size; if incomplete, whether to send 100 Continue."""
+    if buffer and not buffer[:1].isalpha():  # such as a client that expects TLS
         raise BadRequest("this is not HTTP")
     end = buffer.find(_HEAD_END)
     if end < 0:
@@ -165,11 +169,11 @@ def parsed(buffer: bytearray) -> tuple[Request | None, int]:
         body = bytes(buffer[start:size]) if len(buffer) >= size else None
     if body is None:
         return None, int("expect" in headers and len(buffer) == start)
-    return Request(words[0], words[1], headers, body), size
+    return HttpRequest(words[0], words[1], headers, body), size
 
 
 def _chunks(buffer: bytearray, at: int) -> tuple[bytes | None, int]:
-    """A body that came in pieces, each behind its size."""
+    """Decodes a chunked body: each chunk follows its size."""
     pieces: list[bytes] = []
     while (end := buffer.find(b"\r\n", at)) >= 0:
         try:

@@ -1,1 +1,1 @@
-"""The loops that bring a ledger's backfills to their end, and the engine around them."""
+"""The loops that run a ledger's backfills, and the engine around them."""

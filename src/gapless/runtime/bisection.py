@@ -1,10 +1,10 @@
-"""Doing a chunk whatever of it is bad: by halves, around the partitions that fail for good.
+"""Completes a chunk around partitions that fail permanently, by bisection.
 
-An error is final if no later run would change anything: the job says so with a `PermanentError`,
-or the retry policy has no try left. Then what remains is halved until each culprit is alone, and
-left out as a hole. An error that names its culprit saves the search. An error that is not about the
-partitions (the ledger or the endpoints are gone, the run must stop, the job's code is wrong) ends
-the run at once.
+An error is final if no later run would succeed: the job raised a `PermanentError`, or the retry
+policy allows no further attempt. The remaining partitions are then halved until each failing one is
+isolated and left out as a hole. An error that names the failing partitions saves the search. An
+error that is not about the partitions (the ledger or the endpoints are unreachable, the run must
+stop, the job's code is wrong) ends the run at once.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from gapless.ledger.records import Claim
 from gapless.runtime.reached import Reached
 
 MAX_CULPRITS = 16
-"""More bad partitions than these in one chunk, and the rest is given up unseen."""
+"""Failing partitions per chunk after which the rest is given up without another attempt."""
 
 
 class JobFailed(Exception):
-    """The job raised an error from which the run cannot go on."""
+    """The job raised an error after which the run cannot continue."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class JobFailed(Exception):
 
 
 class Bisection:
-    """The way through one chunk; `call` runs the job over a span and returns what it raised."""
+    """Works through one chunk; `call` runs the job over a span and returns what it raised."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Bisection:
         call: Callable[[Span], Awaitable[BaseException | None]],
         ends_run: Callable[[BaseException], bool],
     ) -> None:
-        self.culprit: BaseException | None = None  # the first error that left something out
+        self.culprit: BaseException | None = None  # the first error that left a hole
         self._claim = claim
         self._reached = reached
         self._call = call
@@ -50,9 +50,9 @@ class Bisection:
         self._last_try = False
 
     async def go(self) -> None:
-        """Resumes after what is done; then tries again what an earlier run has left out.
+        """Resumes after the recorded progress, then retries the holes of earlier runs.
 
-        That run has not come to its end, or its policy never gives up: so nobody has given up yet.
+        Those runs did not finish, or their policy never gives up, so the holes are not final.
         """
         if self._reached.next <= self._claim.span.last:
             await self._process(Span(self._reached.next, self._claim.span.last))
@@ -61,7 +61,7 @@ class Bisection:
             await self._process(hole)
 
     async def _process(self, span: Span) -> None:
-        """Runs the job over a span, and if it fails for good, over its halves."""
+        """Runs the job over a span and, if it fails permanently, over its halves."""
         error = await self._call(span)
         if error is None:
             self._reached.advance(span.last)
@@ -79,7 +79,7 @@ class Bisection:
             await self._process(Span(middle + 1, rest.last))
 
     async def _process_around(self, culprits: Span, span: Span, error: BaseException) -> None:
-        """Leaves some out; of those before them nobody knows yet whether they are done."""
+        """Leaves the culprits out; whether the partitions before them are done is unknown."""
         if span.first < culprits.first:
             await self._process(Span(span.first, culprits.first - 1))
         self._leave_out(culprits, error)
@@ -93,11 +93,11 @@ class Bisection:
         self._reached.leave_out(span)
 
     def _named_in(self, span: Span, error: BaseException) -> Span | None:
-        """The positions of the partitions that an error blames, if they are among these."""
+        """The positions of the partitions that an error names, if they are in the span."""
         for each in members(error):
             if not isinstance(each, PermanentError):
                 continue
-            with suppress(Exception):  # whatever was named, it is not a partition of the chunk
+            with suppress(Exception):  # the error names no partition of this chunk
                 if each.partition is None or each.through is None:
                     continue
                 first, last = map(self._reached.position, (each.partition, each.through))

@@ -1,15 +1,16 @@
-"""Calls of a job's function: on the event loop, or on a thread.
+"""Calls a job's function on the event loop or on a thread.
 
-Whatever a function does, its call ends in a value: what it raised, or None. Exceptions that no
-future takes (`StopIteration`) and those that would end the event loop (`SystemExit`,
-`KeyboardInterrupt`) are values like all others.
+Every call ends in a value: the exception that the function raised, or None. Exceptions that a
+future cannot hold (`StopIteration`) and those that would end the event loop (`SystemExit`,
+`KeyboardInterrupt`) are returned as values, too.
 
-asyncio ends a process with any task that exits. So tasks that a job starts exit with an error
-instead, which fails the job that awaits them. A child that a job forks ends where it would return
-to the event loop: that is its parent's, with all other runs and the connections of both.
+asyncio ends the process if any task raises an exit. So in tasks that a job starts, exits are
+replaced by an error, which fails the job that awaits the task. A child process that a job forks
+ends where it would return to the event loop: the loop belongs to the parent, with all other runs
+and the connections that both processes share.
 
-A call that does not end when it is asked to can be abandoned: nobody waits for it any more. A
-thread cannot be killed, so another one takes its place, and it counts as an orphan until it ends.
+A call that does not end when asked can be abandoned, so that the worker no longer waits for it. A
+thread cannot be killed, so another one replaces it, and it counts as an orphan until it ends.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ from gapless.runtime.job import JobFunction
 Raised = BaseException | None
 
 
-class Abandoned(BaseException):
-    """Nobody waits for the call any more."""
+class CallAbandoned(BaseException):
+    """The call was abandoned: the worker no longer waits for it."""
 
 
 _within_job = ContextVar("within_job", default=False)
-_EXITS = (SystemExit, KeyboardInterrupt)  # what no event loop outlives
+_EXITS = (SystemExit, KeyboardInterrupt)  # these end the event loop
 
 
 class _ExitsContained:
-    """Makes tasks, with a guard around those that a job has started."""
+    """A task factory that guards the tasks that a job starts."""
 
     def __init__(self, make: Any) -> None:
         self._make = make or _task
@@ -53,7 +54,7 @@ class _ExitsContained:
 
 
 def contain_exits() -> None:
-    """From now on, no task that a job starts can end the process by what it raises."""
+    """Keeps exceptions in tasks that a job starts from ending the process."""
     loop = asyncio.get_running_loop()
     make = loop.get_task_factory()
     if not isinstance(make, _ExitsContained):
@@ -65,9 +66,9 @@ def _task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> as
 
 
 class _OfJob(Coroutine[Any, Any, Any]):
-    """A coroutine that raises an error where it would exit, and runs in one process only.
+    """A coroutine that raises an error instead of exiting, and runs in one process only.
 
-    All else it leaves to the coroutine itself: libraries look there whether a task has begun.
+    Everything else is delegated: libraries inspect the coroutine to see if a task has started.
     """
 
     def __init__(self, inner: Coroutine[Any, Any, Any]) -> None:
@@ -108,24 +109,24 @@ def _task_exited(error: BaseException) -> JobError:
     return JobError(f"a task of the job raised `{type(error).__name__}`: {error}")
 
 
-class Call:
-    """A call under way; `ended` tells what it raised, or that it was abandoned."""
+class JobCall:
+    """A call in progress; `ended` holds what it raised, or that it was abandoned."""
 
     def __init__(self, calls: Calls) -> None:
         self.ended: asyncio.Future[Raised] = asyncio.get_running_loop().create_future()
         self._calls = calls
 
     def cancel(self) -> None:
-        """Asks it to end, where that is possible."""
+        """Asks the call to end, if that is possible."""
 
     def where(self) -> str | None:
-        """What it is doing, if that can be seen from outside."""
+        """The stack of the call, if it can be inspected."""
         return None
 
     def abandon(self) -> None:
         if not self.ended.done():
             self._calls.orphans.add(self)
-            self.ended.set_result(Abandoned())
+            self.ended.set_result(CallAbandoned())
 
     def _end(self, raised: Raised) -> None:
         self._calls.orphans.discard(self)
@@ -133,7 +134,7 @@ class Call:
             self.ended.set_result(raised)
 
 
-class _LoopCall(Call):
+class _LoopCall(JobCall):
     def __init__(self, calls: Calls, function: JobFunction, *arguments: Any) -> None:
         super().__init__(calls)
         self._task = asyncio.create_task(_OfJob(_awaited(function, *arguments)))
@@ -143,11 +144,11 @@ class _LoopCall(Call):
         self._task.cancel()
 
     def _finish(self, task: asyncio.Task[Raised]) -> None:
-        # Cancelled before its first step, it could not even catch that.
+        # A task cancelled before its first step could not catch the cancellation.
         self._end(asyncio.CancelledError() if task.cancelled() else task.result())
 
 
-class _ThreadCall(Call):
+class _ThreadCall(JobCall):
     def __init__(self, calls: Calls, function: JobFunction, *arguments: Any) -> None:
         super().__init__(calls)
         self._loop = asyncio.get_running_loop()
@@ -160,7 +161,7 @@ class _ThreadCall(Call):
 
     def _run(self, function: JobFunction, *arguments: Any) -> None:
         raised = _called(function, *arguments)
-        with suppress(RuntimeError):  # nobody waits any more: the loop is closed
+        with suppress(RuntimeError):  # the loop is closed, so nothing waits for the result
             self._loop.call_soon_threadsafe(self._finish, raised)
 
     def _finish(self, raised: Raised) -> None:
@@ -169,7 +170,7 @@ class _ThreadCall(Call):
 
 
 class _JobThread:
-    """A thread that runs one call after the other; it does not keep the process from ending."""
+    """A daemon thread that runs calls one after another."""
 
     def __init__(self, number: int) -> None:
         self.work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -181,19 +182,19 @@ class _JobThread:
     def _run(self) -> None:
         while (call := self.work.get()) is not None:
             call()
-            del call  # and with it the job's arguments
+            del call  # release the job's arguments
 
 
 class Calls:
-    """The calls of one worker, and the threads of those that are on one."""
+    """The calls of one worker, and the threads for those that need one."""
 
     def __init__(self) -> None:
-        self.orphans: set[Call] = set()
+        self.orphans: set[JobCall] = set()
         self._idle: list[_JobThread] = []
         self._numbers = count()
         self._closed = False
 
-    def start(self, function: JobFunction, *arguments: Any, on_thread: bool) -> Call:
+    def start(self, function: JobFunction, *arguments: Any, on_thread: bool) -> JobCall:
         kind = _ThreadCall if on_thread else _LoopCall
         return kind(self, function, *arguments)
 
@@ -207,7 +208,7 @@ class Calls:
             self._idle.append(thread)
 
     def close(self) -> None:
-        """Ends the threads, except for those of orphans: they end with their calls."""
+        """Ends the threads, except those of orphans, which end with their calls."""
         self._closed = True
         while self._idle:
             self._idle.pop().work.put(None)
@@ -233,19 +234,19 @@ def _called(function: JobFunction, *arguments: Any) -> Raised:
 
 
 def _in_process(process: int, raised: Raised) -> Raised:
-    """What the call raised; a child that the job has forked ends here, and is no second worker."""
+    """Returns what the call raised; a child process that the job forked ends here."""
     if os.getpid() != process:
         os._exit(0 if raised is None else 1)
     return raised
 
 
 def _require_finished(result: object) -> None:
-    """Refuses what a function returns that has only begun its work, or not even that."""
+    """Refuses a result, such as a coroutine, that shows that the work was not done."""
     if inspect.iscoroutine(result) or inspect.isgenerator(result):
         result.close()
     elif not (inspect.isasyncgen(result) or inspect.isawaitable(result)):
         return
     raise BadJob(
-        f"the job returned a `{type(result).__name__}`, and its work was not done",
-        hint="declare the function with `async def`, and await there what it calls",
+        f"the job returned a `{type(result).__name__}`, so its work was not done",
+        hint="declare the function with `async def` and await the calls in it",
     )

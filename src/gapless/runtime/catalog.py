@@ -1,9 +1,9 @@
 """The jobs that a process can run.
 
-A worker claims only what its catalog knows, by name and version. Jobs are given to it, or it
-imports `module:function` itself when a backfill asks for one; a name that cannot be resolved is
-kept with the reason, which the ledger shows to whoever asks why nothing runs. It is tried again
-later: the module may have been deployed meanwhile.
+A worker claims only jobs in its catalog, by name and version. Jobs are passed in, or imported as
+`module:function` when a backfill needs one. If a name cannot be resolved, the catalog keeps the
+reason, and the ledger shows it in explanations of why nothing runs. The import is retried later,
+because the module may have been deployed in the meantime.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from gapless.core.similar import did_you_mean
 from gapless.runtime.error_text import message_of, name_of
 from gapless.runtime.job import Job
 
-AGAIN_SECONDS = 15.0  # between two tries to import a job
+RETRY_SECONDS = 15.0  # between attempts to import a job
 BUILT_IN = {"blocks": "gapless.blocks.job", "finish": "gapless.blocks.finish_job"}
-"""Jobs that come with Gapless: name -> the module whose `job()` makes it."""
+"""Built-in jobs: name -> the module whose `job()` creates it."""
 
 
 class Catalog:
-    """Known jobs by name, and why others are not known."""
+    """Known jobs by name, and the reasons why others are unavailable."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Catalog:
         return self._jobs[name]
 
     def resolve(self, wanted: Iterable[tuple[str, int]]) -> None:
-        """Learns the jobs that it can import, and notes for the others why not."""
+        """Imports the jobs it can, and records for the others why not."""
         for name, version in wanted:
             if name not in self._jobs and self._now() >= self._try_again_at.get(name, 0.0):
                 try:
@@ -57,19 +57,19 @@ class Catalog:
                     self.unresolved.pop(name, None)
                 except UnknownJob as error:
                     self.unresolved[name] = str(error)
-                    self._try_again_at[name] = self._now() + AGAIN_SECONDS
+                    self._try_again_at[name] = self._now() + RETRY_SECONDS
             known = self._jobs.get(name)
             if known is not None and known.version != version:
                 reason = f"has version {known.version} of it, not {version}"
                 self.unresolved[versioned(name, version)] = reason
 
     def reason_against(self, name: str, version: int) -> str | None:
-        """Why this job cannot be run, if that is known."""
+        """Why this job cannot be run, if known."""
         return self.unresolved.get(name) or self.unresolved.get(versioned(name, version))
 
     def _find(self, name: str) -> Job:
         if not self.importing:
-            raise UnknownJob("it runs only the jobs that it was given")
+            raise UnknownJob("it runs only the jobs that were passed to it")
         return import_job(name)
 
     @property
@@ -78,12 +78,12 @@ class Catalog:
 
 
 def versioned(name: str, version: int) -> str:
-    """How a job is named that is known, but not in this version."""
+    """The name of a job that is known, but not in this version."""
     return f"{name}@{version}"
 
 
 def import_job(name: str) -> Job:
-    """The job at `module:function`, or one of our own."""
+    """The job at `module:function`, or a built-in one."""
     if name in BUILT_IN:
         built_in: Job = importlib.import_module(BUILT_IN[name]).job()
         return built_in
@@ -95,7 +95,7 @@ def import_job(name: str) -> Job:
         return _job_of(_import(module), module, attribute)
     except UnknownJob:
         if not known:
-            sys.modules.pop(module, None)  # the next try sees what is deployed by then
+            sys.modules.pop(module, None)  # so that the next attempt imports it afresh
         raise
 
 
@@ -119,7 +119,7 @@ def _job_of(found: object, module: str, attribute: str) -> Job:
 
 
 def _import(module: str) -> ModuleType:
-    importlib.invalidate_caches()  # of folders as they were at the last try
+    importlib.invalidate_caches()  # folders may have changed since the last attempt
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -130,5 +130,5 @@ def _import(module: str) -> ModuleType:
     except (Exception, SystemExit) as error:
         raise UnknownJob(
             f"importing `{module}` failed: {name_of(error)}: {message_of(error)}",
-            hint=f"`python -c 'import {module}'` shows where",
+            hint=f"run `python -c 'import {module}'` to see where",
         ) from error

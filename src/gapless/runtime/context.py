@@ -1,8 +1,9 @@
-"""What a job knows of its run, and how it tells how far it has come.
+"""What a job can see of its run, and how it reports progress.
 
-`progress` is cheap and never waits: the note reaches the ledger with the next heartbeat, with the
-next transaction or at the run's end. A crash before that repeats the partitions since; a job that
-must not repeat an effect writes it in a `transaction`, where effect and progress commit as one.
+`progress` is cheap and never waits: it reaches the ledger with the next heartbeat, with the next
+transaction or at the end of the run. A crash before that repeats the partitions since then; a job
+that must not repeat an effect writes it in a `transaction`, which commits effect and progress
+together.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ T = TypeVar("T")
 
 
 class RunState(Protocol):
-    """The run as its context sees it."""
+    """The run, as seen by its context."""
 
     fence: int
     attempt: int
@@ -47,12 +48,12 @@ class _Context:
 
     @property
     def fence(self) -> int:
-        """A number that no other run has: name it in every write that must not come too late."""
+        """A number unique to this run: pass it with every write that a later run must supersede."""
         return self._run.fence
 
     @property
     def attempt(self) -> int:
-        """1 for the first run of the chunk, more for each repetition."""
+        """1 for the first run of the chunk, one more for each retry."""
         return self._run.attempt
 
     @property
@@ -66,11 +67,11 @@ class _Context:
         return self._run.stopping
 
     def check(self) -> None:
-        """Raises if the run must end now; the job should let that pass."""
+        """Raises if the run must end now; the job should not catch that."""
         self._run.check()
 
     def progress(self, partition: Partition) -> None:
-        """Notes that all partitions up to this one are done; raises if the run must end now."""
+        """Records that all partitions up to this one are done; raises if the run must end now."""
         self._run.advance_to(partition)
         self._run.check()
 
@@ -85,12 +86,12 @@ class Context(_Context):
 
     @property
     def system(self) -> System:
-        """Clocks, chance and threads of the worker: use these, and the job can be simulated."""
+        """The worker's clocks, randomness and threads; a job that uses them can be simulated."""
         return self._run.system
 
     @property
     def config(self) -> Config:
-        """What names of endpoints and sinks stand for, as the worker was told."""
+        """The worker's configuration, which resolves names of endpoints and sinks."""
         return self._run.config()
 
     async def stop_requested(self) -> None:
@@ -104,8 +105,8 @@ class Context(_Context):
         """A transaction on the ledger's database for effects that must happen exactly once.
 
         With `done`, all partitions up to this one count as done once it commits. A run has one
-        transaction at a time. One that is to stop begins none, unless it is `finishing`: storing
-        what it has at hand.
+        transaction at a time. A run that should stop cannot begin one, unless it is `finishing`:
+        storing what it has already fetched.
         """
         async with self._run.transaction(done, finishing=finishing) as tx:
             yield tx
@@ -119,7 +120,7 @@ class Context(_Context):
 
 
 class BlockingTransaction:
-    """A transaction for a job that runs on a thread of its own."""
+    """A transaction for a job that runs on its own thread."""
 
     def __init__(self, tx: Transaction, wait: Callable[[Awaitable[Any]], Any]) -> None:
         self._tx, self._wait = tx, wait
@@ -130,7 +131,7 @@ class BlockingTransaction:
 
 
 class BlockingContext(_Context):
-    """The context of a plain function, which runs on a thread of its own."""
+    """The context of a plain function, which runs on its own thread."""
 
     def __init__(self, run: RunState) -> None:
         super().__init__(run)
@@ -163,7 +164,7 @@ class BlockingContext(_Context):
         return self._wait(self._run.shared(key, open))
 
     async def abandon(self) -> None:
-        """Ends what the thread waits for, and returns when it has ended."""
+        """Cancels what the thread waits for, and returns when that has ended."""
         for task in self._awaited:
             task.cancel()
         if self._awaited:

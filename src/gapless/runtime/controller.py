@@ -1,6 +1,6 @@
-"""The controller: turns what a person asks for into the ledger's terms.
+"""The controller: turns a user's request into a request to the ledger.
 
-It resolves selectors, checks numbers, and names backfills; the ledger decides everything else.
+It resolves selectors, validates numbers and assigns ids; the ledger decides everything else.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ from gapless.runtime.explain import Explanation, explain_chunk, explain_unplanne
 from gapless.runtime.job import SHORTEST_TIMEOUT, Job, at_least
 from gapless.system import SYSTEM, System
 
-LARGEST = 2**53  # what JSON and every client of the ledger can count to
-CHEAP = 10_000  # keys that are read at once without anybody noticing
+LARGEST = 2**53  # the largest integer that JSON and every client can represent
+CHEAP = 10_000  # number of keys that can be read without a noticeable delay
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 class BackfillOptions(TypedDict, total=False):
-    """How a backfill is run. What is left out, or None, is the job's own choice."""
+    """How a backfill is run. Options that are omitted or None come from the job."""
 
     chunk_size: int | None
     max_concurrent_runs: int  # 4
     queue: str  # `default`
     order: Order | str  # oldest first
     retry: RetryPolicy | str | None
-    timeout: float | None  # seconds that a run may take
+    timeout: float | None  # maximum seconds for a run
     group: str | None  # its hook runs when all backfills of the group are done
     on_drained: Job | None  # that hook
-    spec: dict[str, Any]  # parameters of the job, kept as JSON: names of things, never secrets
-    id: str | None  # asked for again with the same id, it is the same backfill
+    spec: dict[str, Any]  # parameters of the job, stored as JSON: names, never secrets
+    id: str | None  # reusing an id returns the same backfill
 
 
 def request_for(
     job: Job, selector: Selector, options: BackfillOptions, system: System = SYSTEM
 ) -> BackfillRequest:
-    """What to ask the ledger for; everything that can be wrong is found here."""
+    """Builds and validates the request to the ledger."""
     order = options.get("order", Order.OLDEST)
     if order not in set(Order):
-        raise UsageError(f"there is no order `{order}`", hint="oldest or newest")
+        raise UsageError(f"unknown order `{order}`", hint="use `oldest` or `newest`")
     retry = options.get("retry") or job.retry
     chunk_size, timeout = options.get("chunk_size"), options.get("timeout")
     backfill_id, group = options.get("id"), options.get("group")
@@ -91,7 +91,7 @@ class Controller:
     async def explain(
         self, backfill_id: str, *, limit: int = 10, chunk_index: int | None = None
     ) -> list[Explanation]:
-        """Why chunks run or wait: those that have not ended, or the one asked for."""
+        """Why chunks run or wait: all that have not ended, or the given one."""
         backfill = await self._ledger.backfill(backfill_id)
         workers = await self._ledger.live_workers()
         unplanned = explain_unplanned(backfill, workers)
@@ -111,7 +111,7 @@ class Controller:
         return [*found, unplanned] if unplanned else found
 
     async def _cheap_selection(self, backfill: Backfill) -> Selection | None:
-        """The selection, unless reading all its keys would take long, or they cannot be read."""
+        """The selection, unless its keys are unreadable or reading them would take long."""
         if backfill.selector["kind"] != "range" and backfill.partitions > CHEAP:
             return None
         with suppress(Unreadable):
@@ -120,7 +120,7 @@ class Controller:
 
 
 def new_id(system: System = SYSTEM) -> str:
-    """A short id that nobody else has drawn: 50 bits."""
+    """A short random id of 50 bits."""
     letters = base64.b32encode(system.random_bytes(10)).decode().lower()
     return f"bf_{letters[:10]}"
 
@@ -128,8 +128,8 @@ def new_id(system: System = SYSTEM) -> str:
 def _own_id(name: str) -> str:
     if name.startswith(RESERVED):
         raise UsageError(
-            f"the id `{name}` is reserved: those of hooks begin with `{RESERVED}`",
-            hint="choose another id, or none",
+            f"the id `{name}` is reserved: ids of hooks start with `{RESERVED}`",
+            hint="choose another id, or omit it",
         )
     return _named("id", name)
 
@@ -153,15 +153,13 @@ def _timeout(seconds: float | None) -> float | None:
 
 
 def _countable(selector: Selector, scheme: Scheme) -> Selection:
-    """The selection, if the ledger's numbers can hold it."""
+    """The selection, if it fits the ledger's integers."""
     with suppress(OverflowError):
         selection = resolve(selector, scheme)
         highest = max((last for _, last in selection.spans[-1:]), default=0)
         if len(selection) <= LARGEST and highest <= LARGEST:
             return selection
-    raise BadSelector(
-        "the selector goes beyond what can be counted", hint=f"stay below {LARGEST:,}"
-    )
+    raise BadSelector("the selector is too large", hint=f"stay below {LARGEST:,}")
 
 
 def _hook(options: BackfillOptions) -> str | None:

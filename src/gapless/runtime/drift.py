@@ -1,7 +1,7 @@
-"""Drift: the job's catalog has changed since a filter was resolved.
+"""Drift: the job's partitions have changed since a filter was resolved.
 
 A selection is fixed when its backfill is created. If the same filter would select something else
-today, that is reported and never absorbed.
+now, that is reported, but the selection does not change.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gapless.core.selector import Filter, Selection, resolve
 
 
 def drift_of(selector: dict[str, Any], selection: Selection, scheme: Scheme) -> str | None:
-    """How the filter's meaning has changed, in words; None if it has not, or is no filter."""
+    """Describes how the filter's result has changed; None if it has not, or is not a filter."""
     if selector.get("kind") != "filter":
         return None
     try:

@@ -1,4 +1,4 @@
-"""The engine: a ledger, a worker and a controller in one process, behind one object.
+"""The engine: one object for a ledger, a worker and a controller in one process.
 
 async with gapless.Engine("sqlite:///ledger.db") as engine:
     backfill = await engine.backfill(my_job, gapless.Range("0", "9999"))
@@ -30,7 +30,7 @@ from gapless.system import SYSTEM, System
 
 
 class BackfillHandle:
-    """A backfill, to steer and to wait for."""
+    """A handle to control a backfill and wait for it."""
 
     def __init__(self, engine: Engine, backfill_id: str) -> None:
         self.id = backfill_id
@@ -40,11 +40,11 @@ class BackfillHandle:
         return f"BackfillHandle({self.id!r})"
 
     async def progress(self) -> Backfill:
-        """Where it stands now: state, chunk counts, percentage, error."""
+        """Its current state, chunk counts, percentage and error."""
         return await self._engine.ledger.backfill(self.id)
 
     async def wait(self) -> Backfill:
-        """Waits until the backfill has ended, in whatever process it runs."""
+        """Waits until the backfill has ended, even if another process runs it."""
         while not (now := await self.progress()).state.ended:
             await self._engine.something_settled()
         return now
@@ -63,18 +63,18 @@ class BackfillHandle:
         return backfill
 
     async def cancel(self, *, force: bool = False) -> Backfill:
-        """Ends it once what runs has stopped; with force, without waiting for that."""
+        """Ends it once its running chunks have stopped; with `force`, without waiting for them."""
         return await self._engine.ledger.cancel(self.id, force=force)
 
     async def retry_failed(self, request_id: str | None = None) -> BackfillHandle:
-        """A new backfill of what this one did not complete; one for each request id."""
+        """Creates a backfill of what this one did not complete; one per request id."""
         child = await self._engine.controller.retry_failed(self.id, request_id)
         self._engine.wake()
         return BackfillHandle(self._engine, child.id)
 
 
 class Engine:
-    """Runs backfills in this process; `slots=None` only controls those that others run."""
+    """Runs backfills in this process; with `slots=None`, only controls them."""
 
     ledger: Ledger
     controller: Controller
@@ -91,11 +91,11 @@ class Engine:
         config: Config | None = None,
         system: System = SYSTEM,
     ) -> None:
-        """The ledger is named by its URL, or is open already: then whoever opened it closes it.
+        """`ledger` is a URL, or an open ledger, which the caller closes.
 
-        `shared` are things that its runs find under these keys; the caller closes them. `config` is
-        what names of endpoints and sinks stand for; by default, what the current folder says when
-        a job first asks.
+        `shared` are resources that runs find under these keys; the caller closes them. `config`
+        resolves names of endpoints and sinks; by default it is read from the current folder when a
+        job first needs it.
         """
         self._given = ledger if isinstance(ledger, Ledger) else None
         named = None if isinstance(ledger, Ledger) else ledger
@@ -112,7 +112,7 @@ class Engine:
 
     @property
     def drain_seconds(self) -> float:
-        """How long its runs may still take once it drains."""
+        """How long runs may take to finish once the engine drains."""
         return self._options.drain_seconds
 
     async def __aenter__(self) -> Self:
@@ -158,32 +158,32 @@ class Engine:
     async def backfill(
         self, job: Job, selector: Selector, **options: Unpack[BackfillOptions]
     ) -> BackfillHandle:
-        """Creates a backfill of a job over what the selector selects."""
+        """Creates a backfill of a job over the selected partitions."""
         request = request_for(job, selector, options, self._system)
         if hook := options.get("on_drained"):
             self._catalog.add(hook)
         return await self.submit(job, request)
 
     async def submit(self, job: Job, request: BackfillRequest) -> BackfillHandle:
-        """Creates the backfill of a request that is already made."""
+        """Creates a backfill from a finished request."""
         created = await self.ledger.create(request)
-        self._catalog.add(job)  # not before: a wrong request must start nothing
+        self._catalog.add(job)  # only now: an invalid request must start nothing
         self.wake()
         return BackfillHandle(self, created.id)
 
     async def attach(self, job: Job, backfill_id: str) -> BackfillHandle:
-        """Takes up a backfill of this job that is there already."""
+        """Attaches to an existing backfill of this job."""
         handle = await self.get(backfill_id)
         self._catalog.add(job)
         self.wake()
         return handle
 
     async def get(self, backfill_id: str) -> BackfillHandle:
-        """The handle of a backfill that is there."""
+        """The handle of an existing backfill."""
         return BackfillHandle(self, (await self.ledger.backfill(backfill_id)).id)
 
     async def _has_started(self) -> None:
-        """Waits until the worker is at work, or raises why it cannot be."""
+        """Waits until the worker runs; raises if it cannot start."""
         assert self.worker is not None
         assert self._working is not None
         started = asyncio.create_task(self.worker.started.wait())
@@ -198,23 +198,23 @@ class Engine:
             started.cancel()
 
     async def drain(self) -> None:
-        """Takes nothing new, and waits until what runs has finished or is given back."""
+        """Takes no new chunks, and waits until running ones have finished or were given back."""
         if self.worker is not None and self._working is not None:
             if not self._working.done():
                 self.worker.drain()
             await self._working
 
     async def free_dead(self) -> None:
-        """Frees what processes of this host held that have died."""
+        """Frees the leases of dead processes of this host."""
         assert self.worker is not None
         await self.worker.free_dead()
         self.wake()
 
     async def is_idle(self) -> bool:
-        """Whether no backfill is left that this engine could bring to its end by itself.
+        """Whether no backfill is left that this engine could finish by itself.
 
-        Paused ones wait for a person, but not before what runs of them has finished; and those of
-        jobs that it cannot run wait for another worker.
+        Paused backfills wait for a person once their running chunks have finished, and backfills of
+        unavailable jobs wait for another worker.
         """
         assert self.worker is not None
         if self.worker.running:
@@ -233,9 +233,9 @@ class Engine:
             self.worker.wake()
 
     async def something_settled(self) -> None:
-        """Waits until a backfill ended here, or it is time to look what others did."""
+        """Waits until a backfill ended here, or it is time to check on other workers."""
         if self._working is not None and self._working.done():
-            self._working.result()  # a worker that died must not leave its waiters waiting
+            self._working.result()  # raise if the worker died, so that no caller waits forever
         try:
             async with asyncio.timeout(self._options.poll_seconds / 2):
                 await self._settled.wait()

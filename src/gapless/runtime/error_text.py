@@ -1,11 +1,11 @@
-"""How an exception becomes words, for the ledger, the log and whoever reads them.
+"""Converts an exception to text for the ledger and the log.
 
-A job may raise anything: a text of megabytes, characters that no database takes, a URL with its
-API key, an object whose `__str__` raises in turn. What comes out of here is short, can be stored
-anywhere and holds no URL beyond its host; and something always comes out.
+A job may raise anything: megabytes of text, characters that no database accepts, a URL with its API
+key, an object whose `__str__` raises. The text returned here is short, can be stored anywhere and
+shows at most the host of a URL; and there always is a text.
 
-Texts are cut before they are redacted, because that takes time in proportion to the text, and
-again afterwards.
+Texts are truncated before they are redacted, because redaction takes time in proportion to the
+text, and again afterwards.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from gapless.core.redaction import redact
 from gapless.core.text import head, storable, tail
 from gapless.ledger.records import CLASS_LIMIT, MESSAGE_LIMIT, TRACEBACK_LIMIT
 
-_LINE_LIMIT = 1_000  # of one entry of a traceback
-_FRAMES = 30  # of one exception, the innermost
-_MEMBERS = 5  # of a group that are named
-_TRACED = 1_000  # members of a group; of a larger one, only the first is
-_CALLER = "gapless.runtime.calls"  # the frames above the job's function
+_LINE_LIMIT = 1_000  # characters of one traceback entry
+_FRAMES = 30  # innermost frames shown per exception
+_MEMBERS = 5  # members of an exception group that are listed
+_TRACED = 1_000  # largest group whose members are all traced; otherwise only the first is
+_CALLER = "gapless.runtime.calls"  # the module of the frames above the job's function
 
 
 @dataclass(frozen=True)
 class ErrorText:
-    """An exception in words."""
+    """An exception as text."""
 
     name: str
     message: str
@@ -37,7 +37,7 @@ class ErrorText:
 
 
 def describe(error: BaseException) -> ErrorText:
-    """The class of an error, what it says, and where it was raised."""
+    """The class of an error, its message and its traceback."""
     return ErrorText(name_of(error), message_of(error), _traceback_of(error))
 
 
@@ -49,7 +49,7 @@ def name_of(error: BaseException) -> str:
 
 
 def message_of(error: BaseException) -> str:
-    """What an error says; a group says what its members do."""
+    """The message of an error; for a group, the messages of its members."""
     if not isinstance(error, BaseExceptionGroup):
         return _clean(_text_of(error), MESSAGE_LIMIT) or "(no message)"
     found = members(error)
@@ -61,7 +61,7 @@ def message_of(error: BaseException) -> str:
 
 
 def stack_of(frame: FrameType) -> str | None:
-    """Where the thread of a job is now."""
+    """The current stack of a job's thread."""
     below = takewhile(lambda it: _module(it[0]) != _CALLER, walk_stack(frame))
     summary = StackSummary.extract(below, limit=_FRAMES)
     summary.reverse()
@@ -77,7 +77,7 @@ def _traceback_of(error: BaseException) -> str | None:
             return None
         whole = TracebackException(type(error), error, frames, limit=-_FRAMES, compact=True)
         return _clean_lines(list(whole.format()))
-    except BaseException as broken:  # noqa: BLE001 - foreign classes are asked for their names
+    except BaseException as broken:  # noqa: BLE001 - formatting runs code of foreign classes
         return f"(the traceback cannot be shown: {name_of(broken)})"
 
 

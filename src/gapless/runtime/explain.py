@@ -1,4 +1,4 @@
-"""Why is this chunk not running? One answer for every chunk, from what the ledger says."""
+"""Explains why a chunk is not running, from the state of the ledger."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gapless.runtime.slots import serves
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a chunk, or what is not planned yet, waits for."""
+    """What a chunk, or the unplanned rest of a backfill, waits for."""
 
     chunk_index: int | None
     status: str
@@ -33,7 +33,7 @@ def explain_chunk(
     workers: Sequence[WorkerRow],
     selection: Selection | None = None,
 ) -> Explanation:
-    """Why a planned chunk runs, waits or has ended; with its selection, of which partitions."""
+    """Why a planned chunk runs, waits or has ended; a selection adds the partitions."""
     reason, detail, until = _chunk_reason(backfill, chunk, workers)
     partitions = None
     if selection is not None:
@@ -42,12 +42,12 @@ def explain_chunk(
 
 
 def explain_unplanned(backfill: Backfill, workers: Sequence[WorkerRow]) -> Explanation | None:
-    """Why chunks are not even planned yet; None if all are, or never will be."""
+    """Why chunks are not planned yet; None if all are, or never will be."""
     left = backfill.chunks.total - backfill.chunks.planned
     if not left or backfill.state.ended:
         return None
     held = _held_back(backfill, workers)
-    reason, detail = held or ("unplanned", "planned as running chunks make room")
+    reason, detail = held or ("unplanned", "planned when running chunks finish")
     return Explanation(None, f"{left} UNPLANNED", reason, detail)
 
 
@@ -66,7 +66,7 @@ def _chunk_reason(
             until = chunk.lease_until or 0.0
             if backfill.now < until <= backfill.now + backfill.lease_seconds + 1:
                 return "leased", f"leased by {chunk.owner}, {chunk.progress_pct:g}% done,", until
-            return "lease_over", f"lease of {chunk.owner} is over; the next claim takes it", until
+            return "lease_over", f"lease of {chunk.owner} expired; the next claim takes it", until
         case Status.FAILED if (chunk.retry_at or 0.0) > backfill.now:
             return "backoff", f"after failure {chunk.failures.attempts}: {error}", chunk.retry_at
         case Status.FAILED | Status.PENDING:
@@ -74,15 +74,15 @@ def _chunk_reason(
             if held is None and backfill.chunks.running >= backfill.max_concurrent_runs:
                 limit = backfill.max_concurrent_runs
                 held = "no_room", f"{backfill.chunks.running} of {limit} runs are active"
-            return *(held or ("claimable", "waits for an idle slot")), None
+            return *(held or ("claimable", "waiting for an idle slot")), None
 
 
 def _held_back(backfill: Backfill, workers: Sequence[WorkerRow]) -> tuple[str, str] | None:
-    """What keeps the whole backfill from being claimed."""
+    """What keeps all chunks of the backfill from being claimed."""
     if backfill.lifecycle.stopping is Stop.CANCEL:
         return "cancelling", "the backfill is being cancelled"
     if backfill.lifecycle.stopping is Stop.HALT:
-        return "halting", "the backfill halts at its first failure"
+        return "halting", "the backfill is stopping after its first failure"
     if backfill.state is State.PAUSED:
         return "paused", "the backfill is paused"
     serving = [
@@ -93,7 +93,7 @@ def _held_back(backfill: Backfill, workers: Sequence[WorkerRow]) -> tuple[str, s
     if not serving:
         served = {slot for worker in workers for slot in worker.slots if "@" not in slot}
         similar = did_you_mean(backfill.queue, sorted(served))
-        detail = f"no live worker serves the queue `{backfill.queue}`"
+        detail = f"no live worker serves queue `{backfill.queue}`"
         return "no_worker", f"{detail}; {similar}" if similar else detail
     obstacles = [_obstacle(backfill, worker) for worker in serving]
     if all(obstacles):
@@ -102,6 +102,6 @@ def _held_back(backfill: Backfill, workers: Sequence[WorkerRow]) -> tuple[str, s
 
 
 def _obstacle(backfill: Backfill, worker: WorkerRow) -> str | None:
-    """Why a worker cannot run the backfill's job, by its own account."""
+    """Why a worker cannot run the backfill's job, as it reported."""
     version = versioned(backfill.job, backfill.job_version)
     return worker.unresolved.get(backfill.job) or worker.unresolved.get(version)

@@ -1,4 +1,4 @@
-"""Gauges that are read when somebody asks for them: slots of this worker, backlog of the ledger."""
+"""Gauges that are read on each scrape: the worker's slots and the ledger's backlog."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OPEN = [state for state in State if not state.ended]
 
 
 async def read_gauges(engine: Engine) -> None:
-    """Reads them anew. Those of a ledger that does not answer are absent: they are not known."""
+    """Updates the gauges. If the ledger does not answer, its gauges are absent."""
     if engine.worker is not None:
         slots, running = engine.worker.slots, engine.worker.running
         metrics.SLOTS.replace({(queue,): count for queue, count in slots.items()})
@@ -46,6 +46,6 @@ async def _read_backlog(ledger: Ledger) -> None:
 
 
 def forget_gauges() -> None:
-    """Nobody is at work any more."""
+    """Removes the gauges when the worker has stopped."""
     for gauge in (metrics.SLOTS, metrics.RUNNING, metrics.BACKFILLS, metrics.CHUNKS):
         gauge.replace({})

@@ -1,8 +1,8 @@
-"""The loop that keeps leases.
+"""The loop that renews leases.
 
-A heartbeat carries the progress of all runs to the ledger, and brings back what became of their
-backfills: go on, stop, or lost. A run that has lost its lease gets none: renewing it would keep the
-chunk from whoever is to take it over.
+A heartbeat sends the progress of all runs to the ledger and returns a signal for each: continue,
+stop, or lost. A run that has lost its lease sends no heartbeats: renewing the lease would keep
+other workers from taking over the chunk.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gapless.runtime.run import Run, trusted
 
 
 class Heartbeats:
-    """Beats every `seconds`, or more often if a lease is short."""
+    """Sends a heartbeat every `seconds`, or more often if a lease is short."""
 
     def __init__(
         self,
@@ -39,11 +39,11 @@ class Heartbeats:
         self._sooner = asyncio.Event()
 
     def hurry(self) -> None:
-        """There is something new to tell: a run with a short lease, maybe."""
+        """Recomputes the time of the next heartbeat, for example for a run with a short lease."""
         self._sooner.set()
 
     async def send(self) -> None:
-        """Sends heartbeats for ever."""
+        """Sends heartbeats forever."""
         loop = asyncio.get_running_loop()
         next_beat = loop.time()
         while True:
@@ -74,11 +74,11 @@ class Heartbeats:
 
     def _obey(self, run: Run, signal: Signal, sent: float) -> None:
         if run not in self._runs:
-            return  # it has ended by itself while the heartbeat was on its way
+            return  # it ended while the heartbeat was in flight
         if signal is Signal.LOST:
             run.lose()
             return
-        # A transaction of the run holds the chunk's row: no other can take it, lease or not.
+        # The run's transaction locks the chunk's row, so no other worker can take it.
         if signal is not Signal.HELD and not run.in_transaction:
             run.lease_until(sent + trusted(run.claim.backfill.lease_seconds))
         if signal is Signal.STOP:

@@ -1,4 +1,4 @@
-"""Jobs: what one run does for some partitions.
+"""Jobs: the function that a run calls for some partitions.
 
 A job is a function of a chunk and a context, async or plain. It runs at least once for every
 partition; effects that go through the context's transaction happen exactly once.
@@ -25,13 +25,13 @@ SHORTEST_TIMEOUT = 0.1
 
 @dataclass(frozen=True)
 class Chunk:
-    """The partitions of one run, in order; what earlier runs finished is not among them."""
+    """The partitions of one run, in order, without those that earlier runs finished."""
 
     backfill_id: str
     index: int
     selection: Selection
     positions: Span
-    whole: Span  # of the backfill's chunk, with what other calls and earlier runs do of it
+    whole: Span  # all positions of the chunk, including those of other calls and earlier runs
 
     def __iter__(self) -> Iterator[Partition]:
         return self.selection.slice(*self.positions)
@@ -57,18 +57,18 @@ class Chunk:
 
     @property
     def spans(self) -> tuple[Span, ...]:
-        """The chunk's ordinals (heights, say) as inclusive spans; mostly there is one."""
+        """The chunk's ordinals (such as heights) as inclusive spans; usually there is one."""
         return self.selection.ordinals.slice(*self.positions).spans
 
     @property
     def whole_spans(self) -> tuple[Span, ...]:
-        """The same of the whole chunk, with what earlier runs have finished of it."""
+        """Like `spans`, but of the whole chunk, including what earlier runs finished."""
         return self.selection.ordinals.slice(*self.whole).spans
 
 
 @dataclass(frozen=True)
 class Job:
-    """A function with the partitions it works on and how it is retried."""
+    """A function, the partitions it works on and its retry policy."""
 
     function: JobFunction
     name: str
@@ -97,7 +97,7 @@ def job(
     lease_seconds: float = 60.0,
     timeout: float | None = None,
 ) -> Callable[[JobFunction], Job]:
-    """Makes a job of a function `(chunk, context)`.
+    """Turns a function `(chunk, context)` into a job.
 
     Workers find it by name, `module:function` unless given, and by version: raise the version
     when a running backfill must not continue with the new code. A run that takes longer than
@@ -121,16 +121,16 @@ def job(
 
 
 def _require_function(function: object) -> None:
-    """Refuses what would do nothing when it is called, or cannot be told to be async."""
+    """Refuses generators and callables that are not functions."""
     name = getattr(function, "__qualname__", None) or type(function).__name__
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise UsageError(
-            f"`{name}` is a generator, and calling it does none of its work",
-            hint="do without `yield`: report what is done with `context.progress`",
+            f"`{name}` is a generator, so calling it does not run it",
+            hint="remove `yield`; report progress with `context.progress`",
         )
     if isinstance(function, partial) or not inspect.isroutine(function):
         raise UsageError(
-            f"a job is a function, and `{name}` is not",
+            f"a job must be a function, and `{name}` is not",
             hint="write a `def` or `async def` that calls it",
         )
 

@@ -1,7 +1,7 @@
-"""What a worker says and does while its ledger cannot be reached.
+"""How a worker logs and retries while its ledger is unreachable.
 
-It says so once for each reason, and again every minute; it says when that is over. Meanwhile it
-tries again after pauses that grow, for as long as it lives.
+It logs each reason once, and again every minute, and logs when the outage is over. It retries with
+growing pauses for as long as it runs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ REPEAT_SECONDS = 60.0
 
 
 class Outage:
-    """Shared by the loops of a worker, each of which has a name."""
+    """The outage as seen by the loops of a worker, each of which has a name."""
 
     def __init__(self, poll_seconds: float, now: Callable[[], float]) -> None:
         self._poll_seconds = poll_seconds
@@ -28,7 +28,7 @@ class Outage:
         self._told: dict[str, float] = {}
 
     def note(self, loop: str, error: LedgerError) -> None:
-        """A loop could not reach the ledger."""
+        """Records that a loop could not reach the ledger."""
         now = self._now()
         if not self._failing:
             self._began = now
@@ -40,7 +40,7 @@ class Outage:
             log(logging.WARNING, "ledger_unreachable", error=error, **hint)
 
     def over(self, loop: str) -> None:
-        """A loop has reached the ledger."""
+        """Records that a loop has reached the ledger."""
         if loop not in self._failing:
             return
         self._failing.discard(loop)
@@ -50,7 +50,7 @@ class Outage:
             log(logging.INFO, "ledger_recovered", seconds=round(self._now() - self._began, 3))
 
     def pause(self) -> float:
-        """How long to wait before the next try."""
+        """How long to wait before the next attempt."""
         self._failures += 1
         doubled = self._poll_seconds * 2.0 ** min(self._failures - 1, 30)
         return min(doubled, max(LONGEST_PAUSE, self._poll_seconds))

@@ -1,8 +1,8 @@
-"""The outcomes of runs, on their way to the ledger.
+"""Writes the outcomes of runs to the ledger.
 
-All that are waiting are written in as few transactions as possible. What cannot be written now is
-kept and written later: every write is idempotent. An outcome whose rows someone else keeps locked
-is set aside for a while, so that it holds up none of the others.
+Pending outcomes are written in as few transactions as possible. An outcome that cannot be written
+now is kept and written later: every write is idempotent. An outcome whose rows are locked by
+another transaction is set aside for a while, so that it does not delay the others.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ASIDE_SECONDS = 10.0
 
 
 class Outcomes:
-    """What is to be written, and a count of what was."""
+    """The pending outcomes, and the number of written ones."""
 
     def __init__(self, ledger: Ledger, now: Callable[[], float]) -> None:
         self._ledger = ledger
@@ -40,7 +40,7 @@ class Outcomes:
         self._waiting.append(outcome)
 
     async def write(self) -> list[Outcome]:
-        """Writes what is waiting; returns what was written."""
+        """Writes pending outcomes; returns those that were written."""
         written: list[Outcome] = []
         batches = deque(_batches(self._take()))
         while batches:
@@ -52,7 +52,7 @@ class Outcomes:
                     batches.extendleft([each] for each in reversed(batch))
                 else:
                     self._aside.append((self._now() + ASIDE_SECONDS, batch[0]))
-            except BaseException:  # also if the worker leaves: it must know what it leaves behind
+            except BaseException:  # also on cancellation: the worker must know what was not written
                 self._waiting = [*batch, *chain.from_iterable(batches), *self._waiting]
                 raise
             else:
@@ -106,7 +106,7 @@ class Outcomes:
 
 
 def _batches(outcomes: Sequence[Outcome]) -> Iterator[list[Outcome]]:
-    """Those that one transaction can write together: all completed ones, any other alone."""
+    """Groups outcomes by transaction: all completed ones together, every other one alone."""
     if completed := [each for each in outcomes if isinstance(each, Completed)]:
         yield list(completed)
     for each in outcomes:

@@ -1,4 +1,4 @@
-"""Where a process finds its ledger, and whose name its events carry."""
+"""The default ledger of a process, and the actor that its events name."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import os
 import socket
 
 DEFAULT_LEDGER = "sqlite:///.gapless/ledger.db"
-"""Where a process finds its ledger if nobody says otherwise."""
+"""The ledger of a process, unless another one is given."""
 
 
 def actor() -> str:
-    """Whose name stands beside an event."""
+    """The name recorded with the events of this process."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):

@@ -1,8 +1,8 @@
-"""How a process that runs an engine is told to end, and how it makes sure that it does.
+"""Stops a process that runs an engine, even if a job or a server blocks it.
 
-The first SIGINT or SIGTERM lets the engine drain; a second one, sent with intent, ends the process
-at once. Whatever still runs or waits, the process ends soon after its drain time: a thread sees to
-that, because a job may hold the event loop up, and a server may never answer.
+The first SIGINT or SIGTERM makes the engine drain; a second, deliberate one ends the process at
+once. The process ends soon after its drain time, whatever still runs: a thread enforces that,
+because a job may block the event loop and a server may never answer.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from gapless.runtime.engine import Engine
 from gapless.runtime.signals import ENDING, INTERRUPTED, protect_children
 from gapless.runtime.worker import LEAVING_SECONDS
 
-CLOSING_SECONDS = 4.0  # for what a worker has opened, once it has left
-SAME_REQUEST = 1.0  # `timeout`, terminals and supervisors signal a process and its group: twice
+CLOSING_SECONDS = 4.0  # to close what a worker has opened, after it has stopped
+SAME_REQUEST = 1.0  # seconds; terminals and supervisors may signal a process and its group
 
 
 @asynccontextmanager
 async def working(engine: Engine) -> AsyncIterator[asyncio.Event]:
-    """The engine at work; the event is set by the first signal, however early it comes.
+    """Runs the engine; the first signal sets the event, even during startup.
 
-    The process ends soon after the drain time that begins then, whatever still runs or waits.
+    The drain time starts then, and the process ends soon after it, whatever still runs.
     """
     interrupted = asyncio.Event()
-    with on_signals(interrupted.set, partial(Departure().after, engine.drain_seconds)):
+    with on_signals(interrupted.set, partial(ForcedExit().after, engine.drain_seconds)):
         async with engine:
             yield interrupted
 
 
 @contextmanager
 def on_signals(react: Callable[[], None], at_once: Callable[[], None]) -> Iterator[None]:
-    """Reacts to the first SIGINT or SIGTERM; a later one, sent with intent, ends the process.
+    """Reacts to the first SIGINT or SIGTERM; a later, deliberate one ends the process.
 
-    `at_once` is called even if a job keeps the event loop from ever reacting.
+    `at_once` is called even if a job blocks the event loop.
     """
     loop = asyncio.get_running_loop()
     first: float | None = None
@@ -63,13 +63,13 @@ def on_signals(react: Callable[[], None], at_once: Callable[[], None]) -> Iterat
         yield
     finally:
         for number, handler in before.items():
-            # Once it is leaving, the echo of that signal must not kill it.
+            # Once the process is ending, a duplicate of that signal must not kill it.
             signal.signal(number, handler if first is None else signal.SIG_IGN)
 
 
 @contextmanager
 def stdout_kept_for_data() -> Iterator[TextIO]:
-    """Sends to stderr whatever jobs print, even from a subprocess; yields the real stdout."""
+    """Redirects what jobs and their subprocesses print to stderr; yields the real stdout."""
     sys.stdout.flush()
     kept = os.dup(1)
     try:
@@ -83,24 +83,24 @@ def stdout_kept_for_data() -> Iterator[TextIO]:
 
 
 def leave_if_stuck(engine: Engine, code: int = INTERRUPTED) -> None:
-    """Leaves at once if a job does not end: its chunk has an outcome, so nothing is lost.
+    """Exits at once if a job does not end: its chunk has an outcome, so nothing is lost.
 
-    What a job has left behind that nobody can see, such as a call of `asyncio.to_thread` that was
-    cancelled, has the drain time to end. Python would wait for it for ever.
+    Threads that a job left behind invisibly, such as a cancelled call of `asyncio.to_thread`, have
+    the drain time to end. Python would wait for them forever.
     """
     worker = engine.worker
     if worker is not None and (worker.orphans or worker.left_behind):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
-    Departure(code).after(engine.drain_seconds)
+    ForcedExit(code).after(engine.drain_seconds)
 
 
-class Departure:
-    """Ends the process soon after its drain time, unless it has ended by then.
+class ForcedExit:
+    """Ends the process soon after its drain time, if it is still running.
 
-    A thread sees to it: the event loop may be held up by a job, or wait for a server. It waits
-    from the start, because a signal's handler can tell it to go ahead, but could not start it.
+    It uses a thread, because a job or a server may block the event loop. The thread is started in
+    advance: a signal handler can wake a thread but cannot safely start one.
     """
 
     def __init__(self, code: int = INTERRUPTED) -> None:

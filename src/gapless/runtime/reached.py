@@ -1,7 +1,7 @@
-"""How far a run has come: what is done, and what was left out.
+"""The progress of a run: what is done, and what was left out.
 
-A chunk is done up to `last`, but for its holes. A run that heals tries one hole again: then what
-it reaches there fills the hole, and `last` stays where it is.
+A chunk is done up to `last`, except for its holes. While a run heals, it retries one hole: its
+progress then fills the hole, and `last` does not change.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ class Reached:
 
     @property
     def next(self) -> int:
-        """The first position that nobody has done yet."""
+        """The first position that is not done yet."""
         if self._healing is not None:
             undone = self.holes & RangeSet.of(self._healing)
             return undone.spans[0].first if undone else self._healing.last + 1
         return self._claim.span.first if self.last is None else self.last + 1
 
     def heal(self, hole: Span) -> None:
-        """From now on, this hole is tried again."""
+        """Starts to retry this hole."""
         self._healing = hole
 
     def after(self, position: int) -> Progress:
-        """The progress once all up to this position is done."""
+        """The progress once everything up to this position is done."""
         if self._healing is not None and self._healing.first <= position:
             healed = RangeSet.of((self._healing.first, position))
             return replace(self.progress, holes=self.holes - healed)
@@ -61,7 +61,7 @@ class Reached:
         self.last, self.holes = after.last_processed, after.holes
 
     def leave_out(self, span: Span) -> None:
-        """Goes on without these positions; a hole that is tried again just stays one."""
+        """Leaves these positions out; a hole that is being retried remains a hole."""
         if self._healing is None:
             self.advance(span.last)
             self.holes |= RangeSet.of(span)

@@ -1,16 +1,17 @@
 """One run: a chunk under lease, from its claim to its outcome.
 
-A run resumes after what earlier runs have done. When the job fails for good, the run **bisects**
-what is left, within its own lease: it stores what is good and keeps the bad partitions as holes,
-so that the dead letter names the culprit and not the thousand innocents around it.
+A run resumes after the progress of earlier runs. When the job fails permanently, the run
+**bisects** the rest within its own lease: it completes the good partitions and leaves the bad ones
+as holes, so that the dead letter names only the partitions that fail.
 
 Every run ends in an outcome, whatever the job does. A run that has to end early (its backfill is
-cancelled, its time is up, its lease is gone) is asked to, then interrupted, then abandoned, with a
-few seconds in between.
+cancelled, it timed out, its lease is lost) is asked to stop, then interrupted, then abandoned, with
+a few seconds in between.
 
-The lease is watched by this process's own monotonic clock, counted from before the request that
-granted it was sent. When it can have ended, the run is over, whatever the ledger would say. Only
-within its transaction a run needs no lease: that holds the chunk's row, and nobody can take it.
+The process watches the lease with its own monotonic clock, starting before the request that granted
+the lease was sent. Once the lease may have expired, the run is over, whatever the ledger would say.
+Only inside its transaction does a run need no lease: the transaction locks the chunk's row, so no
+other worker can take it.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from gapless.ledger import Ledger
 from gapless.ledger.database import Transaction
 from gapless.ledger.records import Claim, Failure, Progress
 from gapless.runtime.bisection import Bisection, JobFailed
-from gapless.runtime.calls import Abandoned, Call, Calls
+from gapless.runtime.calls import CallAbandoned, Calls, JobCall
 from gapless.runtime.context import BlockingContext, Context
 from gapless.runtime.error_text import describe
 from gapless.runtime.job import Chunk, Job
@@ -54,12 +55,12 @@ from gapless.telemetry import about, log
 T = TypeVar("T")
 
 CANCEL_GRACE = 10.0
-"""Seconds in which a run of a cancelled backfill may end by itself, before it is interrupted."""
+"""Seconds for a run of a cancelled backfill to end by itself before it is interrupted."""
 
 INTERRUPT_GRACE = 5.0
-"""Seconds in which an interrupted job may end, before nobody waits for it any more."""
+"""Seconds for an interrupted job to end before it is abandoned."""
 
-_STOPPED = (StopRequested, asyncio.CancelledError, Abandoned)
+_STOPPED = (StopRequested, asyncio.CancelledError, CallAbandoned)
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class GivenBack:
 
 @dataclass(frozen=True)
 class Dropped:
-    """The lease is gone: nothing may be written."""
+    """The lease is lost: nothing may be written."""
 
     claim: Claim
 
@@ -84,13 +85,13 @@ Outcome = Completed | Failure | GivenBack | Dropped
 
 
 def trusted(lease_seconds: float) -> float:
-    """The part of a lease that its holder counts on: the rest is for the way back."""
+    """The part of a lease that its holder relies on; the rest covers the renewal's round trip."""
     return lease_seconds - min(2.0, lease_seconds / 10)
 
 
 @dataclass(frozen=True)
 class Resources:
-    """What all runs of a worker use."""
+    """The resources that all runs of a worker use."""
 
     ledger: Ledger
     calls: Calls
@@ -100,7 +101,7 @@ class Resources:
 
 
 class Run:
-    """A chunk being worked on."""
+    """The processing of one claimed chunk."""
 
     def __init__(self, resources: Resources, claim: Claim, job: Job, selection: Selection) -> None:
         self.claim = claim
@@ -117,20 +118,20 @@ class Run:
         self._reached = Reached(claim, selection)
         self._bisection = Bisection(claim, self._reached, self._raised_by_job, self._ends_run)
         self._stop = asyncio.Event()
-        self._told_to_end = False  # by an exception that the job can see
+        self._told_to_end = False  # by an exception raised in the job
         self._timed_out = False
         self._lost = False
         self._in_doubt = False
         self._deadline = math.inf
         self._lease_timer: asyncio.TimerHandle | None = None
         self._timers: list[asyncio.TimerHandle] = []
-        self._call: Call | None = None
+        self._call: JobCall | None = None
         self._context: Context | BlockingContext | None = None
         self._stuck_at: str | None = None
         self._open = AsyncExitStack()  # the transaction, if there is one
         self.in_transaction = False
 
-    # What the worker does to a run
+    # Called by the worker
 
     def start(self) -> asyncio.Task[Outcome]:
         self.task = asyncio.create_task(self._outcome(), name=f"gapless-run-{self.claim.chunk_id}")
@@ -139,7 +140,7 @@ class Run:
         return self.task
 
     def lease_until(self, deadline: float) -> None:
-        """Ends the run at this moment of the monotonic clock, unless the lease is renewed."""
+        """Ends the run at this monotonic time, unless the lease is renewed."""
         self._deadline = deadline
         if self._lease_timer is not None:
             self._lease_timer.cancel()
@@ -147,22 +148,22 @@ class Run:
             self._lease_timer = asyncio.get_running_loop().call_at(deadline, self.lose)
 
     def lose(self) -> None:
-        """The lease is gone: stop the job, write nothing."""
+        """Stops the job and writes nothing, because the lease is lost."""
         self._lost = True
         self.interrupt()
 
     def stop(self) -> None:
-        """Asks the job to end at its next sign of progress."""
+        """Asks the job to end when it next reports progress."""
         self._stop.set()
 
     def cancel(self) -> None:
-        """Asks the job to end, and does not wait for long."""
+        """Asks the job to end, and interrupts it soon if it does not."""
         if not self.stopping:
             self.stop()
             self._later(CANCEL_GRACE, self.interrupt)
 
     def interrupt(self) -> None:
-        """Ends an async job at its next await, asks a thread to end; then abandons either."""
+        """Cancels an async job, or asks a thread to end; abandons it if that does not help."""
         self._stop.set()
         if self._call is not None:
             self._told_to_end |= not self.on_thread
@@ -170,7 +171,7 @@ class Run:
             self._later(INTERRUPT_GRACE, self._abandon)
 
     def disown(self) -> GivenBack:
-        """Gives back a chunk whose thread does not listen; what it does from now on is void."""
+        """Gives back a chunk whose thread does not stop; its later effects are discarded."""
         progress = self._reached.progress
         self._lost = True
         self._abandon()
@@ -182,7 +183,7 @@ class Run:
 
     @property
     def lost(self) -> bool:
-        """Whether the lease is gone: whatever the run does from now on is void."""
+        """Whether the lease is lost: nothing that the run does from now on takes effect."""
         return self._lost
 
     @property
@@ -203,7 +204,7 @@ class Run:
     def _later(self, seconds: float, act: Callable[[], None]) -> None:
         self._timers.append(asyncio.get_running_loop().call_later(seconds, act))
 
-    # What the context sees
+    # Called by the context
 
     @property
     def stopping(self) -> bool:
@@ -219,15 +220,15 @@ class Run:
             raise self._stop_request()
 
     def _stop_request(self) -> StopRequested:
-        return StopRequested(f"chunk `{self.claim.chunk_id}` is to stop")
+        return StopRequested(f"chunk `{self.claim.chunk_id}` was asked to stop")
 
     def _check_lease(self) -> None:
-        # A job that keeps the event loop busy keeps its timers from firing: look at the clock too.
+        # A job that blocks the event loop delays its timers, so check the clock as well.
         if self._lost or self.system.clock() > self._deadline:
             self._lost = True
-            raise LeaseLost(f"the lease of chunk `{self.claim.chunk_id}` is gone")
+            raise LeaseLost(f"lost the lease of chunk `{self.claim.chunk_id}`")
         if self._in_doubt:
-            raise LedgerUnreachable("nobody answered whether the last transaction was committed")
+            raise LedgerUnreachable("it is unknown whether the last transaction was committed")
 
     def advance_to(self, partition: Partition) -> None:
         self._reached.advance(self._reached.position(partition))
@@ -242,8 +243,8 @@ class Run:
             self.check()
         if self.in_transaction:
             raise BadJob(
-                f"chunk `{self.claim.chunk_id}` is in a transaction already",
-                hint="a run has one transaction at a time: end it before you begin the next",
+                f"chunk `{self.claim.chunk_id}` already has an open transaction",
+                hint="end the transaction before you begin the next one",
             )
         reached = None if done is None else self._reached.position(done)
         sent: float | None = None
@@ -263,11 +264,11 @@ class Run:
                 leased_until = self._deadline
                 self.lease_until(math.inf)
                 yield tx
-            if sent is None:  # the run was abandoned, and its transaction rolled back
+            if sent is None:  # the run was abandoned and its transaction rolled back
                 raise LeaseLost(f"the run of chunk `{self.claim.chunk_id}` is over")
         except BaseException as error:
-            # Cut off in the commit: only the ledger knows. It says so when the run is written
-            # off; until then nothing may be done that may be done already.
+            # The connection broke during the commit, so only the ledger knows the result. It
+            # decides when the run's outcome is written; until then nothing may be repeated.
             self._in_doubt = self._in_doubt or sent is not None
             self._lost = self._lost or isinstance(error, LeaseLost)
             self.lease_until(min(self._deadline, leased_until))
@@ -289,16 +290,16 @@ class Run:
                 await self._bisection.go()
         except JobFailed as failed:
             error = failed.error
-        except Exception as ours:  # noqa: BLE001 - no fault of the engine may lose the chunk
+        except Exception as ours:  # noqa: BLE001 - an engine bug must not lose the chunk
             error = ours
         finally:
             self.lease_until(math.inf)
             for timer in self._timers:
                 timer.cancel()
         if error is None and self.in_transaction:
-            error = BadJob("the job has ended, and its transaction has not")
+            error = BadJob("the job ended with an open transaction")
         outcome = self._outcome_of(error)
-        self._lost = True  # for whatever the job has left behind
+        self._lost = True  # stops threads and tasks that the job left behind
         if self.in_transaction:
             await self._roll_back()
         return outcome
@@ -307,7 +308,7 @@ class Run:
         if self._lost:
             return Dropped(self.claim)
         if error is None and self._reached.holes:
-            assert self._bisection.culprit is not None, "a hole that nobody left"
+            assert self._bisection.culprit is not None, "a hole without an error"
             return self._failure(self._bisection.culprit, permanent=True)
         if error is None:
             return Completed(self.claim)
@@ -318,7 +319,7 @@ class Run:
         return self._failure(error)
 
     async def _roll_back(self) -> None:
-        """Ends the transaction that the job has left open."""
+        """Rolls back the transaction that the job left open."""
         error = LeaseLost(f"the run of chunk `{self.claim.chunk_id}` is over")
         with suppress(Exception, RunStopped):
             async with asyncio.timeout(INTERRUPT_GRACE):
@@ -327,7 +328,7 @@ class Run:
                 await self._open.__aexit__(LeaseLost, error, None)
 
     async def _raised_by_job(self, span: Span) -> BaseException | None:
-        """Calls the job for a span, unless the run must end."""
+        """Calls the job for a span, unless the run must end; returns what it raised."""
         try:
             self.check()
         except (RunStopped, LedgerUnreachable) as reason:
@@ -343,12 +344,12 @@ class Run:
         finally:
             self._call.cancel()
             self._call = None
-        if raised is None and self._told_to_end:  # and it returned: nobody knows what it has done
+        if raised is None and self._told_to_end:  # it returned early, so what it did is unknown
             return self._stop_request()
         return raised
 
     def _ends_run(self, error: BaseException) -> bool:
-        """Whether an error says that the run must end, and nothing of the partitions."""
+        """Whether an error ends the run and is not about its partitions."""
         stops = _STOPPED if self.stopping else (RunStopped,)
         return self._in_doubt or has(error, *stops)
 

@@ -1,7 +1,7 @@
-"""The selections of backfills that a worker runs, each read once and kept for a while.
+"""A cache of the selections of the backfills that a worker runs.
 
-A selection may have millions of keys, so only so many are kept: those used last. When one is read,
-the filter behind it is compared with the job's catalog of today.
+A selection may have millions of keys, so the cache is limited and evicts the least recently used.
+When a selection is read, its filter is compared with the job's current partitions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOST_KEYS = 1_000_000
 
 
 class Selections:
-    """Selections by the id of their backfill, the one used last at the end."""
+    """Selections by backfill id, the most recently used at the end."""
 
     def __init__(self, ledger: Ledger, catalog: Catalog) -> None:
         self._ledger = ledger
@@ -33,7 +33,7 @@ class Selections:
         return len(self._kept)
 
     async def of(self, claim: Claim) -> Selection:
-        """What the backfill of a claim selects; raises `Unreadable` if nobody can tell."""
+        """The selection of a claim's backfill; raises `Unreadable` if it cannot be decoded."""
         found = self._kept.get(claim.backfill_id)
         if found is None:
             found = await self._ledger.selection(claim.backfill.selection)

@@ -1,7 +1,7 @@
-"""What is to be done when runs have ended: end their backfills, and start hooks of groups.
+"""Settles backfills after runs have ended: ends the backfills and starts the hooks of groups.
 
-Whoever writes the last outcome of a backfill ends it at once. A crash may come in between, so
-everybody looks now and then at all backfills.
+The worker that writes the last outcome of a backfill ends it at once. It may crash in between, so
+every worker also checks all backfills from time to time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gapless.telemetry import log, metrics
 
 
 class Settling:
-    """Tells whoever waits through `on_settled`, and through `wake` that a hook is to be run."""
+    """Calls `on_settled` when a backfill has ended, and `wake` when a hook is ready to run."""
 
     def __init__(
         self,
@@ -31,18 +31,18 @@ class Settling:
         self._wake = wake
 
     async def settle_after(self, outcomes: Sequence[Outcome]) -> None:
-        """Ends what these outcomes may have been the last of."""
+        """Ends the backfills for which these may have been the last outcomes."""
         if outcomes:
             claimed = {each.claim.backfill for each in outcomes}
             groups = {backfill.group for backfill in claimed if backfill.group}
             await self._settle(sorted({each.backfill_id for each in claimed}), sorted(groups))
 
     async def settle_all(self) -> None:
-        """Ends whatever nobody has ended."""
+        """Ends all backfills that are done but not ended."""
         await self._settle(None, None)
 
     async def _settle(self, backfills: list[str] | None, groups: list[str] | None) -> None:
-        """Ends what is done and starts the hooks of drained groups; None stands for all."""
+        """Ends finished backfills and starts the hooks of drained groups; None means all."""
         ended = await self._ledger.settle(backfills)
         if groups is None or groups:
             for hook in await self._ledger.close_epochs(groups):

@@ -1,11 +1,11 @@
-"""What the runs of one worker share: a connection pool, a sink, whatever is dear to open.
+"""Resources that the runs of one worker share because they are expensive to open.
 
-Each thing is opened once, by the first run that asks for it, and closed when the worker has
-stopped, behind its last run: the last one opened is the first one closed, so a thing may rest on
-those that it asked for itself. Each has a task of its own that opens it, keeps it and closes it,
-because task groups and timeouts inside of it may not change tasks; and because a run that is
-stopped while it waits must not take the opening away from the others. An opening that failed is
-not remembered: the next run tries again. What a worker was given to share, its owner closes.
+Examples are a connection pool or a sink. Each resource is opened once, by the first run that needs
+it, and closed when the worker has stopped, after its last run. Resources are closed in reverse
+order, so one may depend on others that it requested itself. Each has its own task that opens and
+closes it, because task groups and timeouts inside it must not change tasks, and because a run that
+is stopped while it waits must not cancel the opening for the others. A failed opening is not
+cached: the next run retries it. Resources that were passed to the worker are closed by their owner.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Opening = Callable[[], AbstractAsyncContextManager[T]]
 
 
 class _Kept:
-    """One shared thing, held open by its own task until it is told to close."""
+    """One shared resource, held open by its own task until it is closed."""
 
     def __init__(self, key: str, open: Opening[Any]) -> None:  # noqa: A002
         self.value: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -41,7 +41,7 @@ class _Kept:
             if isinstance(error, asyncio.CancelledError):
                 self.value.cancel()
                 raise
-            if isinstance(error, StopIteration):  # which no future takes
+            if isinstance(error, StopIteration):  # which a future cannot hold
                 error = RuntimeError(f"opening it raised {error!r}")
             self.value.set_exception(error)
 
@@ -51,16 +51,16 @@ class _Kept:
 
 
 class Shared:
-    """Shared things by key, open until the end of the `async with`."""
+    """Shared resources by key, open until the end of the `async with`."""
 
     def __init__(self, given: Mapping[str, Any] | None = None) -> None:
-        self._given = dict(given or {})  # opened and closed by somebody else
+        self._given = dict(given or {})  # opened and closed by the caller
         self._kept: dict[str, _Kept] = {}
         self._opened: list[_Kept] = []
         self._closed = False
 
     async def get(self, key: str, open: Opening[T]) -> T:  # noqa: A002
-        """The thing of this key; `open` is called if there is none yet."""
+        """The resource of this key; calls `open` if there is none yet."""
         if self._closed:
             raise StopRequested("the worker has stopped")
         if key in self._given:
@@ -83,7 +83,7 @@ class Shared:
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        """Closes everything, whatever the closing of one thing raises; then raises that."""
+        """Closes all resources, even if closing one raises; then raises those errors."""
         self._closed = True
         await asyncio.gather(*(kept.value for kept in self._kept.values()), return_exceptions=True)
         problems: list[Exception] = []
@@ -93,10 +93,10 @@ class Shared:
             except Exception as problem:  # noqa: BLE001 - the others must be closed too
                 problems.append(problem)
         if problems:
-            raise ExceptionGroup("what the worker's runs shared could not be closed", problems)
+            raise ExceptionGroup("shared resources of the worker could not be closed", problems)
 
 
 def _retrieve(value: asyncio.Future[Any]) -> None:
-    """Takes note of a failure that nobody may be waiting for any more."""
+    """Retrieves the exception, so that asyncio does not warn if no run waits for it."""
     if not value.cancelled():
         value.exception()

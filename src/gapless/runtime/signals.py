@@ -1,10 +1,10 @@
-"""Signals that end a process, and the children that it forks.
+"""Signal handling for a process and the children that it forks.
 
-asyncio has signals written to a pipe that the event loop reads. A forked child inherits both the
-handlers and the pipe: a signal that was sent to the child, as `multiprocessing.Pool` sends it to
-its workers, would reach the event loop of the parent. And a child that has inherited to ignore
-SIGTERM could not be ended. So children get Python's own handlers back, before any of their code
-runs; until then, their signals wait.
+asyncio writes signals to a pipe that the event loop reads. A forked child inherits both the
+handlers and the pipe: a signal sent to the child, as `multiprocessing.Pool` does with its workers,
+would reach the event loop of the parent. And a child that inherited an ignored SIGTERM could not be
+terminated. So children get Python's default handlers back before any of their code runs; until
+then, their signals are blocked.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from contextlib import contextmanager
 
 ENDING = (signal.SIGINT, signal.SIGTERM)
 INTERRUPTED = 130
-"""The exit code of a command that was stopped before its end, and can be resumed."""
+"""The exit code of a command that was interrupted and can be resumed."""
 _protecting = False
 _thread = threading.local()
 
 
 def protect_children() -> None:
-    """From now on, children that this process forks do not share its handlers."""
-    global _protecting  # noqa: PLW0603 - what happens at a fork concerns the whole process
+    """Keeps children that this process forks from inheriting its handlers."""
+    global _protecting  # noqa: PLW0603 - fork hooks apply to the whole process
     if not _protecting:
         _protecting = True
         os.register_at_fork(before=_block, after_in_parent=_unblock, after_in_child=_restore)
@@ -32,9 +32,9 @@ def protect_children() -> None:
 
 @contextmanager
 def sigterm_as_ctrl_c() -> Iterator[None]:
-    """Meanwhile, SIGTERM interrupts as Ctrl-C does, so that whatever runs can clean up.
+    """Makes SIGTERM interrupt like Ctrl-C, so that running code can clean up.
 
-    A shell lets what it runs in the background ignore Ctrl-C; then SIGTERM would be ignored, too.
+    Shells make background processes ignore Ctrl-C; then SIGTERM would be ignored, too.
     """
 
     def interrupt(_number: int, _frame: object) -> None:
@@ -47,7 +47,7 @@ def sigterm_as_ctrl_c() -> Iterator[None]:
     try:
         yield
     finally:
-        if signal.getsignal(signal.SIGTERM) is interrupt:  # else its echo is to be ignored
+        if signal.getsignal(signal.SIGTERM) is interrupt:  # otherwise ignore the duplicate
             signal.signal(signal.SIGTERM, before)
 
 

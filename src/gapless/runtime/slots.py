@@ -1,7 +1,7 @@
 """Slots: how many worker loops serve which queue.
 
-Every slot takes `priority` first and then its own queue, except that a `priority` slot takes
-nothing else: the head of a chain has preference everywhere, and a lane that history can't fill.
+Every slot serves `priority` first and then its own queue; a `priority` slot serves nothing else.
+So the head of a chain takes precedence everywhere, and backfills cannot occupy its reserved slots.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def parse_slots(text: str) -> dict[str, int]:
         queue = match and (match["queue"] or "default")
         if match is None or queue is None or queue in slots:
             raise UsageError(
-                f"`{text}` does not say how many slots", hint="write `priority=1,backlog=13` or `4`"
+                f"`{text}` is not a number of slots", hint="write `priority=1,backlog=13` or `4`"
             )
         slots[queue] = int(match["count"])
     return checked(slots)
@@ -42,11 +42,11 @@ def queues_of(slot: str) -> tuple[str, ...]:
 
 
 def announced(slots: Mapping[str, int], only: str | None) -> dict[str, int]:
-    """The slots as the ledger shows them: those for one backfill only are marked with its id."""
+    """The slots as the ledger shows them; slots for one backfill only carry its id."""
     return {f"{queue}@{only}" if only else queue: count for queue, count in slots.items()}
 
 
 def serves(slot: str, queue: str, backfill_id: str) -> bool:
-    """Whether a slot, as it was announced, takes chunks of this backfill."""
+    """Whether an announced slot takes chunks of this backfill."""
     own, _, only = slot.partition("@")
     return queue in queues_of(own) and only in ("", backfill_id)

@@ -1,9 +1,9 @@
-"""What a worker reports to its service manager, in systemd's protocol of notifications.
+"""Reports to the service manager with systemd's notification protocol.
 
-The manager names a socket in `NOTIFY_SOCKET` and gets datagrams with a `NAME=value` on each line:
-the worker is ready, it is stopping, what it does. If it also sets `WATCHDOG_USEC`, it expects a
-sign of life at least that often. The signs come from the event loop: a worker whose loop hangs
-sends none, and one that waits for its ledger does, since a restart would not help it.
+The manager sets `NOTIFY_SOCKET` and receives datagrams with one `NAME=value` per line: the worker
+is ready, is stopping, and its status. If the manager also sets `WATCHDOG_USEC`, it expects a
+watchdog message at least that often. The messages come from the event loop: a worker whose loop
+hangs sends none, and one that waits for its ledger still does, since a restart would not help.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Supervisor:
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         name = environment.get("NOTIFY_SOCKET", "")
-        self._address = "\0" + name[1:] if name.startswith("@") else name  # an abstract one
+        self._address = "\0" + name[1:] if name.startswith("@") else name  # an abstract socket
         self._watchdog = _watchdog_seconds(environment)
         self._stopping = False
 
@@ -33,7 +33,7 @@ class Supervisor:
         return bool(self._address)
 
     def tell(self, *lines: str) -> None:
-        """Sends a datagram; a manager that does not listen must not end a worker."""
+        """Sends a datagram; errors are ignored, so that they do not stop the worker."""
         if not self._address:
             return
         with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
@@ -41,12 +41,12 @@ class Supervisor:
             channel.sendto("\n".join(lines).encode(), self._address)
 
     def stopping(self) -> None:
-        """Tells that the worker takes nothing new."""
+        """Reports that the worker takes no new chunks."""
         self._stopping = True
         self.tell("STOPPING=1", "STATUS=Finishing in-flight work")
 
     async def keep_informed(self, engine: Engine) -> None:
-        """Sends what the worker does, and signs of life, again and again."""
+        """Sends status and watchdog messages repeatedly."""
         pause = STATUS_EVERY if self._watchdog is None else min(STATUS_EVERY, self._watchdog / 2)
         while True:
             lines = [] if self._stopping else [f"STATUS={status(engine)}"]
@@ -59,7 +59,7 @@ class Supervisor:
 
 @asynccontextmanager
 async def supervised(engine: Engine) -> AsyncIterator[Supervisor]:
-    """Tells the service manager that the engine is at work, and for how long."""
+    """Reports to the service manager while the engine runs."""
     supervisor = Supervisor()
     if not supervisor.is_there:
         yield supervisor
@@ -73,7 +73,7 @@ async def supervised(engine: Engine) -> AsyncIterator[Supervisor]:
 
 
 def status(engine: Engine) -> str:
-    """What a worker does, in one line."""
+    """The status of a worker in one line."""
     assert engine.worker is not None
     busy, slots = engine.worker.running.total(), sum(engine.worker.slots.values())
     completed = engine.worker.ended["completed"]
@@ -81,8 +81,8 @@ def status(engine: Engine) -> str:
 
 
 def _watchdog_seconds(environment: Mapping[str, str]) -> float | None:
-    """How often a sign of life is expected of this process."""
+    """The watchdog interval for this process, if there is one."""
     if environment.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
-        return None  # it is expected of another one
+        return None  # meant for another process
     microseconds = environment.get("WATCHDOG_USEC", "")
     return int(microseconds) / 1e6 if microseconds.isdecimal() and int(microseconds) else None

@@ -1,4 +1,4 @@
-"""Waiting for a backfill to end, while somebody watches it and may interrupt it."""
+"""Waits for a backfill to end, with a watcher that shows progress and may interrupt it."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ LOOK_EVERY = 0.2  # seconds
 
 
 class Watcher(Protocol):
-    """Who is shown how a backfill goes."""
+    """Shows the progress of a backfill."""
 
     async def show(self, engine: Engine, backfill: Backfill) -> None:
-        """How far it is now."""
+        """Shows the current progress."""
 
     def show_finishing(self, *, first: bool) -> None:
-        """It was interrupted, and what runs is about to finish."""
+        """Shows that it was interrupted and running chunks are finishing."""
 
     def warn(self, message: str) -> None: ...
 
 
-class NobodyWatches:
-    """A watcher for programs, which look at the result."""
+class SilentWatcher:
+    """A watcher that shows nothing, for programs that use the result."""
 
     async def show(self, engine: Engine, backfill: Backfill) -> None: ...
 
@@ -38,7 +38,7 @@ class NobodyWatches:
 async def watch(
     engine: Engine, handle: BackfillHandle, watcher: Watcher, interrupted: asyncio.Event
 ) -> None:
-    """Shows how a backfill goes until it has ended, or an interruption has drained the engine."""
+    """Shows a backfill's progress until it ends, or until an interrupt has drained the engine."""
     stopped = asyncio.create_task(interrupted.wait())
     trouble = ""
     while not interrupted.is_set():
@@ -65,7 +65,7 @@ async def watch(
 
 
 async def _drain(engine: Engine, watcher: Watcher) -> None:
-    """Ends what runs, and shows what that waits for."""
+    """Drains the engine and shows what it waits for."""
     draining = asyncio.create_task(engine.drain())
     watcher.show_finishing(first=True)
     while not draining.done():
@@ -75,13 +75,13 @@ async def _drain(engine: Engine, watcher: Watcher) -> None:
 
 
 async def work(engine: Engine, stopped: asyncio.Event, *, until_idle: bool) -> None:
-    """Waits until it is stopped, or until there is nothing left to do."""
+    """Waits until `stopped` is set or, with `until_idle`, nothing is left to do."""
     stop = asyncio.create_task(stopped.wait())
     while not stopped.is_set():
         settled = asyncio.create_task(engine.something_settled())
         await asyncio.wait([stop, settled], return_when=asyncio.FIRST_COMPLETED)
         if settled.done():
-            settled.result()  # a worker that died says why
+            settled.result()  # raise if the worker died
         settled.cancel()
         with suppress(LedgerUnreachable):  # the worker keeps trying, and so do we
             if until_idle and await engine.is_idle():

@@ -1,4 +1,4 @@
-"""What a process has done: chunks, partitions, and the blocks that it has written. Pure."""
+"""The work done by a process: chunks, partitions, and written blocks. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gapless.telemetry.metrics import Snapshot
 
 
 class Work(NamedTuple):
-    """Chunks completed, their partitions, and the blocks written in how many batches."""
+    """Completed chunks, their partitions, written blocks, and the number of batches."""
 
     chunks: int = 0
     partitions: int = 0
@@ -20,7 +20,7 @@ class Work(NamedTuple):
 
     @classmethod
     def of(cls, ended: Mapping[str, int], numbers: Snapshot) -> Work:
-        """The work of a process, from how its runs ended and what it has counted."""
+        """The work of a process, from the outcomes of its runs and its counters."""
         counters = (metrics.PARTITIONS, metrics.BLOCKS, metrics.BATCHES)
         totals = (sum(value for _, (value,) in numbers.get(it.name, ())) for it in counters)
         return cls(ended.get("completed", 0), *map(int, totals))

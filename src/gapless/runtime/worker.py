@@ -1,16 +1,18 @@
-"""The worker: slots that never idle while the ledger has something for them.
+"""The worker: keeps its slots busy while the ledger has work for them.
 
-One loop talks to the ledger. Each turn it writes the outcomes of all runs that have ended since
-the last, in one transaction where it can, and claims for all slots that are idle, in one
-transaction a queue. Under load, turns batch by themselves; without load the loop sleeps until
-something is due, a hint arrives, or the poll interval is over. Polling is the truth, hints only
-make it faster. While the ledger cannot serve, the loop tries again, for as long as it takes.
+One loop talks to the ledger. Each turn, it writes the outcomes of all runs that have ended since
+the last turn, in one transaction where possible, and claims chunks for all idle slots, in one
+transaction per queue. Under load, turns batch by themselves; without load, the loop sleeps until
+something is due, a notification arrives, or the poll interval is over. Correctness relies on
+polling only; notifications just make it faster. While the ledger is unreachable, the loop retries
+without limit.
 
 A second loop sends heartbeats (see `heartbeats`).
 
 Draining gives back what it can: jobs that report progress end at their next report, others get
-`drain_seconds` to finish. What is left then is interrupted and given back. What does not heed even
-that, and what the ledger cannot be told of, is left behind some seconds later: its lease runs out.
+`drain_seconds` to finish. Jobs that still run are then interrupted and their chunks given back.
+Jobs that ignore even that, and outcomes that cannot be written to the ledger, are left behind a few
+seconds later: their leases expire.
 """
 
 from __future__ import annotations
@@ -42,15 +44,15 @@ from gapless.system import SYSTEM, System
 from gapless.telemetry import about, log
 
 HEEDING_SECONDS = 1.5
-"""How long an interrupted job has to end, before nobody waits for it."""
+"""Seconds for an interrupted job to end before the worker stops waiting for it."""
 
 LEAVING_SECONDS = 4.0
-"""How long after `drain_seconds` a worker leaves, whatever is still to be done."""
+"""Seconds after `drain_seconds` when a worker exits, whatever is left to do."""
 
 
 @dataclass(frozen=True)
 class WorkerOptions:
-    """How a worker behaves; seconds throughout."""
+    """The options of a worker; all durations are in seconds."""
 
     poll_seconds: float = 1.0
     heartbeat_seconds: float = 10.0
@@ -59,7 +61,7 @@ class WorkerOptions:
 
 
 class Worker:
-    """Runs chunks in slots until told to drain."""
+    """Runs chunks in slots until it drains."""
 
     def __init__(
         self,
@@ -100,7 +102,7 @@ class Worker:
         self.left_behind = 0  # runs that draining did not wait for
 
     async def run(self) -> None:
-        """Works until drained; then closes what the runs have shared."""
+        """Works until drained; then closes the shared resources."""
         contain_exits()
         with about(worker=self.id):
             async with self._shared:
@@ -120,7 +122,7 @@ class Worker:
         ]
         leaving = asyncio.create_task(self._leaving.wait())
         try:
-            # Heartbeats end only if they fail: without them every lease would be lost.
+            # Heartbeats end only if they fail, and without them every lease would be lost.
             await asyncio.wait([*loops, leaving], return_when=asyncio.FIRST_COMPLETED)
             for loop in loops:
                 if loop.done():
@@ -132,21 +134,21 @@ class Worker:
             await self._leave()
 
     async def _take_turns(self) -> None:
-        """Works until it is drained."""
+        """Takes turns until the worker is drained."""
         await self._take_turn()
         while not self._draining.is_set() or self._runs or self._outcomes:
             await self._sleep()
             await self._take_turn()
-        with suppress(LedgerUnreachable):  # others see by the time that it has ended
+        with suppress(LedgerUnreachable):  # others see by its last heartbeat that it has ended
             await self._ledger.end_worker(self.id)
 
     async def _leave(self) -> None:
-        """Ends what still runs, or leaves it behind."""
+        """Ends the remaining runs, or leaves them behind."""
         self._interrupt_all()
         if left := [run.task for run in self._runs if run.task is not None]:
             await asyncio.wait(left, timeout=HEEDING_SECONDS)
         self._disown_all()
-        self.left_behind = max(self.left_behind, len(self._outcomes))  # nobody was told of these
+        self.left_behind = max(self.left_behind, len(self._outcomes))  # these were not written
         self._calls.close()
 
     async def free_dead(self) -> int:
@@ -159,25 +161,25 @@ class Worker:
 
     @property
     def orphans(self) -> int:
-        """Jobs that are still busy although nobody waits for them any more."""
+        """Abandoned jobs that are still running."""
         return len(self._calls.orphans)
 
     @property
     def running(self) -> Counter[str]:
-        """Chunks that run now, by slot."""
+        """Running chunks, by slot."""
         return Counter(self._runs.values())
 
     @property
     def ended(self) -> Counter[str]:
-        """Outcomes that were written, by kind."""
+        """Written outcomes, by kind."""
         return self._outcomes.written
 
     def wake(self) -> None:
-        """There may be work: look now."""
+        """Makes the worker look for work now."""
         self._wake.set()
 
     def drain(self) -> None:
-        """Takes nothing new; ends or gives back what runs. A second call does not wait."""
+        """Takes no new chunks; ends or gives back running ones. A second call does not wait."""
         if self._draining.is_set():
             self._interrupt_all()
             return
@@ -205,7 +207,7 @@ class Worker:
         self.wake()
 
     def _disown(self, run: Run) -> None:
-        """Gives back what a run has not done, without waiting for it any longer."""
+        """Gives back the rest of a run without waiting for it any longer."""
         self.left_behind += 1
         self._outcomes.add(run.disown())
         del self._runs[run]
@@ -221,7 +223,7 @@ class Worker:
                 if polling:
                     await self._learn_jobs()
                 await self._fill_slots()
-            # No slot waits for what comes last.
+            # Idle slots are filled first; nothing waits for the following steps.
             if polling:
                 self._polled_at = self._now()
                 await self._settling.settle_all()
@@ -235,7 +237,7 @@ class Worker:
             self._outage.over("turns")
 
     async def _hold_off(self, seconds: float) -> None:
-        """Waits for the ledger; but not for long once the worker drains."""
+        """Waits before retrying the ledger; not for long once the worker drains."""
         draining = self._draining.is_set()
         try:
             async with asyncio.timeout(self._options.poll_seconds if draining else seconds):
@@ -244,7 +246,7 @@ class Worker:
             pass
 
     async def _sleep(self) -> None:
-        """Until woken, or until it is time to look again."""
+        """Sleeps until woken, or until it is time to poll again."""
         try:
             async with asyncio.timeout(self._patience):
                 await self._wake.wait()
@@ -252,11 +254,11 @@ class Worker:
             pass
 
     async def _learn_jobs(self) -> None:
-        """Learns the jobs that backfills ask for by now."""
+        """Resolves the jobs of current backfills."""
         before = set(self._catalog.unresolved.items())
         self._catalog.resolve(await self._ledger.active_jobs(self.queues))
         for job, reason in self._catalog.unresolved.items() - before:
-            # Others may have jobs that this process was never given: that is worth no warning.
+            # Jobs of other workers that this process was never given are not worth a warning.
             level = logging.WARNING if self._catalog.importing else logging.DEBUG
             log(level, "job_unresolved", job=job, reason=reason)
             self._heartbeats.hurry()
@@ -305,7 +307,7 @@ class Worker:
         self.wake()
 
     async def _start_all(self, claims: Sequence[Claim], slot: str, sent: float) -> None:
-        """Starts the runs of some claims on one backfill; on failure, gives the claims back."""
+        """Starts runs for claims of one backfill; on failure, gives the claims back."""
         if not claims:
             return
         try:

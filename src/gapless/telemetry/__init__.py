@@ -1,4 +1,4 @@
-"""What Gapless says of itself: lines with an action, and numbers to scrape."""
+"""Logs with a stable action, and metrics to scrape."""
 
 from gapless.telemetry.actions import about, log
 

@@ -1,12 +1,12 @@
 """The log's vocabulary: every line has a stable `action` and plain fields.
 
-`docs/reference/telemetry.md` says of each action when it is told, and with which fields.
+`docs/reference/telemetry.md` documents when each action is logged, and with which fields.
 
-What a line is about need not be handed down to whoever writes it: a worker and a run say it once,
-with `about`, for all that is done within, in tasks that are started there too.
+Context need not be passed down to the code that logs: a worker and a run set it once with `about`,
+for everything inside, including tasks that are started there.
 
-Each line is also counted by its action, whether anybody reads the log or not. Counts begin at
-zero: what asks for an increase would not see the first one of a count that was not there before.
+Each line is also counted by its action, even if nothing reads the log. Counters start at zero,
+because an `increase` query would miss the first increment of a counter that did not exist before.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ for _action in ACTIONS:
 
 
 def log(level: int, action: str, **fields: Any) -> None:
-    """Writes one line; handlers find action and fields on the record too."""
+    """Logs one line; handlers also find the action and fields on the record."""
     metrics.ACTIONS.add(1, action)
     if _LOGGER.isEnabledFor(level):
         told = {**_ABOUT.get(), **fields}
@@ -62,7 +62,7 @@ def log(level: int, action: str, **fields: Any) -> None:
 
 @contextmanager
 def about(**fields: Any) -> Iterator[None]:
-    """Has every line that is written within carry these fields."""
+    """Adds these fields to every line that is logged inside."""
     before = _ABOUT.set({**_ABOUT.get(), **fields})
     try:
         yield

@@ -1,8 +1,8 @@
-"""The numbers of this process in the formats of Prometheus, and pages for them and its health.
+"""The metrics of this process in the Prometheus formats, and HTTP pages for metrics and health.
 
     async with served("127.0.0.1", 9464, refresh, trouble) as port: ...
 
-An application that has a registry of its own registers `Numbers()` there instead.
+An application with its own registry can register `Numbers()` there instead.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from gapless.core.errors import UsageError
-from gapless.telemetry.metrics import BUILD, METRICS, Histogram, Kind, Series
+from gapless.telemetry.metrics import BUILD, METRICS, Histogram, MetricKind, Series
 
-_PATIENCE = 1.0  # seconds for a scrape that is under way when the page is closed
+_PATIENCE = 1.0  # seconds for a scrape in progress when the server closes
 
 
 class Numbers(Collector):
-    """All metrics as they are at the moment of a scrape."""
+    """All metrics at the time of a scrape."""
 
     def collect(self) -> Iterator[Metric]:
         BUILD.set(1, version("gapless"), platform.python_version())
@@ -40,7 +40,7 @@ class Numbers(Collector):
 
 
 def _series(series: Series) -> Metric:
-    kind = CounterMetricFamily if series.kind is Kind.COUNTER else GaugeMetricFamily
+    kind = CounterMetricFamily if series.kind is MetricKind.COUNTER else GaugeMetricFamily
     family = kind(series.name, series.help, labels=series.labels)
     for labels, value in series.values.items():
         family.add_metric(labels, value)
@@ -61,10 +61,10 @@ async def served(
     refresh: Callable[[], Awaitable[None]],
     trouble: Callable[[], str | None] = lambda: None,
 ) -> AsyncIterator[int]:
-    """Serves `/metrics` and `/healthz`; yields the port, which is a free one if 0 is given.
+    """Serves `/metrics` and `/healthz`; yields the port, which is any free one if 0 is given.
 
-    `refresh` is awaited before each scrape. `trouble` says why the process cannot do its work, or
-    None if it can.
+    `refresh` is awaited before each scrape. `trouble` returns why the process cannot work, or None
+    if it can.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Numbers())
@@ -96,9 +96,9 @@ async def _bind(site: web.TCPSite, host: str, port: int) -> None:
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise UsageError(
-                f"port {port} for metrics is in use", hint="give another one, or 0 for any"
+                f"port {port} for metrics is in use", hint="use another port, or 0 for any free one"
             ) from None
         raise UsageError(
-            f"metrics cannot be served at `{host}:{port}`: {error.strerror}",
-            hint="give a port above 1023, and a host that is this one's",
+            f"cannot serve metrics at `{host}:{port}`: {error.strerror}",
+            hint="use a port above 1023 and an address of this host",
         ) from None

@@ -1,8 +1,8 @@
 """The log of a process in the foreground: lines on stderr, for people or as JSON.
 
-Lines are rendered by structlog, from the records of the standard library: those of `gapless`,
-which have an action and fields, and those of anybody else. It is set up here, for a process that
-is ours; a program that uses Gapless as a library keeps its own.
+structlog renders the records of the standard library: those of `gapless`, which have an action and
+fields, and those of other loggers. This module sets up logging for Gapless's own processes; a
+program that uses Gapless as a library keeps its own setup.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ class _Lines(logging.Handler):
         self._as_json = as_json
 
     def format(self, record: logging.LogRecord) -> str:
-        if self.formatter is None:  # most fetches have nothing to say: they need no renderer
+        if self.formatter is None:  # created lazily: most fetches log nothing
             self.setFormatter(formatter(as_json=self._as_json))
         return super().format(record)
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
             self._say(self.format(record))
-        except Exception:  # noqa: BLE001 - a log that cannot be written must not end a run
-            with suppress(ValueError):  # a job has closed `sys.stderr`: nobody can be told
+        except Exception:  # noqa: BLE001 - a logging failure must not end a run
+            with suppress(ValueError):  # a job has closed `sys.stderr`
                 self.handleError(record)
 
 
 def log_to_nobody() -> None:
-    """Keeps logs from stderr until `log_to_stderr`; Python would write warnings there unasked."""
+    """Discards logs until `log_to_stderr`; Python would write warnings to stderr by default."""
     logging.getLogger("gapless").addHandler(logging.NullHandler())
 
 
@@ -52,7 +52,7 @@ def log_to_stderr(
     verbose: bool = False,
     say: Callable[[str], None] | None = None,
 ) -> None:
-    """Sends logs to stderr through `say`, unless a job's module has set up its own."""
+    """Sends logs to stderr through `say`, unless a job's module has set up logging."""
     if verbose:
         logging.getLogger("gapless").setLevel(logging.DEBUG)
     root = logging.getLogger()
@@ -79,7 +79,7 @@ def formatter(*, as_json: bool) -> logging.Formatter:
 
 
 def _told(_logger: Any, _method: str, line: Line) -> Line:
-    """What the record tells: an action and its fields, or a stranger's message."""
+    """The content of a record: an action and its fields, or another logger's message."""
     record: logging.LogRecord = line.pop("_record")
     message = line.pop("event")
     del line["_from_structlog"]
@@ -92,12 +92,12 @@ def _told(_logger: Any, _method: str, line: Line) -> Line:
 
 
 def _redacted(_logger: Any, _method: str, line: Line) -> Line:
-    """The last line of defence: nobody should have put a URL into a field."""
+    """Redacts URLs as a last line of defence: no field should contain one."""
     return {name: _without_secrets(value) for name, value in line.items()}
 
 
 def _without_secrets(value: Any) -> Any:
-    """Plain values as they are, all others as text; of a URL remain scheme and host."""
+    """Keeps plain values, converts others to text, and reduces URLs to scheme and host."""
     match value:
         case None | bool() | int() | float():
             return value

@@ -1,17 +1,17 @@
-"""The numbers of this process: what was done since its start, and what is under way.
+"""The metrics of this process: what was done since its start, and what is in progress.
 
-Each metric is a constant here, and everybody counts by it directly:
+Each metric is a constant here, and all code updates it directly:
 
     BATCHES.add(1)
     CALLS.add(20, "archive", "eth_getBlockByNumber", "answered")
 
-They are plain numbers of the process, not of an object that comes and goes: a counter must not
-fall when a fetch has ended, or whoever scrapes it takes that for a restart. Counting is an addition
-in a dictionary, once a batch or a request, never once a row; nobody has to serve the numbers for
-that, and what knows the format of Prometheus (`exposition`) is imported only to serve them.
+Metrics belong to the process, not to an object with a shorter life: a counter must not drop when a
+fetch ends, because Prometheus takes that for a restart. Counting is an addition in a dictionary,
+once per batch or request, never per row. It works without a metrics server, and the module that
+knows the Prometheus format (`exposition`) is imported only to serve them.
 
-Invariants: base units; `_total` on counters alone; labels with few values, none of them a secret,
-a height or an id. All of it happens on one thread, that of the event loop.
+Invariants: base units; `_total` on counters only; labels with few values, none of them a secret, a
+height or an id. All updates happen on the event loop's thread.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from itertools import accumulate
 from time import perf_counter
 
 
-class Kind(StrEnum):
+class MetricKind(StrEnum):
     COUNTER = "counter"
     GAUGE = "gauge"
     HISTOGRAM = "histogram"
@@ -36,30 +36,30 @@ class Series:
     """A counter or a gauge: one number for each combination of label values."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     help: str
     labels: tuple[str, ...] = ()
-    highest: bool = False  # a gauge of the highest value, over all processes of a command
+    highest: bool = False  # a gauge of the highest value over all processes of a command
     values: dict[tuple[str, ...], float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.labels:
-            self.values[()] = 0  # it is known from the start
+            self.values[()] = 0  # exported from the start
 
     def add(self, amount: float, *labels: str) -> None:
         self.values[labels] = self.values.get(labels, 0) + amount
 
     def set(self, value: float, *labels: str) -> None:
-        """A gauge, as it is now."""
+        """Sets a gauge."""
         self.values[labels] = value
 
     def forget(self, *labels: str) -> None:
-        """A gauge of something that is gone."""
+        """Removes the gauge of something that no longer exists."""
         self.values.pop(labels, None)
 
     @contextmanager
     def raised(self, amount: float, *labels: str) -> Iterator[None]:
-        """A gauge, higher by this amount for a while."""
+        """Raises a gauge by this amount inside the context."""
         self.add(amount, *labels)
         try:
             yield
@@ -67,28 +67,28 @@ class Series:
             self.add(-amount, *labels)
 
     def absorb(self, labels: tuple[str, ...], more: list[float]) -> None:
-        """What another process has counted."""
+        """Adds the counts of another process."""
         self.add(more[0], *labels)
 
     def raise_to(self, value: float, *labels: str) -> None:
-        """A gauge of the highest value so far."""
+        """Raises a gauge to this value if it is lower."""
         self.values[labels] = max(value, self.values.get(labels, value))
 
     def replace(self, values: Mapping[tuple[str, ...], float]) -> None:
-        """A gauge, as it was just read from somewhere."""
+        """Replaces all values of a gauge."""
         self.values.clear()
         self.values.update(values)
 
 
 @dataclass(frozen=True, eq=False)
 class Histogram:
-    """How often a value was at most as large as each of some limits, and the sum of all."""
+    """Counts of values up to each of some limits, and the sum of all values."""
 
     name: str
     help: str
     limits: tuple[float, ...]
     labels: tuple[str, ...] = ()
-    kind: Kind = Kind.HISTOGRAM
+    kind: MetricKind = MetricKind.HISTOGRAM
     counts: dict[tuple[str, ...], list[int]] = field(default_factory=dict)
     sums: dict[tuple[str, ...], float] = field(default_factory=dict)
 
@@ -103,7 +103,7 @@ class Histogram:
         self.sums[labels] += value
 
     def absorb(self, labels: tuple[str, ...], more: list[float]) -> None:
-        """What another process has observed: the counts, and the sum of all behind them."""
+        """Adds the observations of another process: the counts, followed by the sum."""
         if labels not in self.counts:
             self._make(labels)
         *counts, total = more
@@ -113,7 +113,7 @@ class Histogram:
 
     @contextmanager
     def timed(self, *labels: str) -> Iterator[None]:
-        """Observes the seconds that are spent within, however it ends."""
+        """Observes the seconds spent inside the context, even if it raises."""
         began = perf_counter()
         try:
             yield
@@ -121,7 +121,7 @@ class Histogram:
             self.observe(perf_counter() - began, *labels)
 
     def buckets(self, labels: tuple[str, ...]) -> list[tuple[str, int]]:
-        """How many were at most as large as each limit, the last of which has no end."""
+        """Cumulative counts for each limit; the last limit is infinite."""
         names = [*(f"{limit:g}" for limit in self.limits), "+Inf"]
         return list(zip(names, accumulate(self.counts[labels]), strict=True))
 
@@ -132,97 +132,107 @@ class Histogram:
 
 Metric = Series | Histogram
 Snapshot = dict[str, list[tuple[tuple[str, ...], list[float]]]]
-"""Counters, histograms and highest values by name, as numbers for each combination of labels."""
+"""Counters, histograms and highest values by name: numbers for each combination of labels."""
 
 _SHORT = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _LONG = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0, 604800.0)
 
 DURATION = Histogram(
     "backfill_duration_seconds",
-    "From the first claim of a backfill to its end, of those that this process has settled.",
+    "Time from the first claim of a backfill to its end, for those this process has settled.",
     _LONG,
 )
-BLOCKS = Series("blocks_backfilled_total", Kind.COUNTER, "Blocks written to a sink, durably.")
+BLOCKS = Series("blocks_backfilled_total", MetricKind.COUNTER, "Blocks written to a sink, durably.")
 WORKERS = Series(
     "backfill_workers",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "Requests that may be in flight at once, over all endpoints that are open.",
 )
-ACTIONS = Series(
-    "gapless_actions_total", Kind.COUNTER, "Lines of the log, by what they tell.", ("action",)
-)
+ACTIONS = Series("gapless_actions_total", MetricKind.COUNTER, "Log lines, by action.", ("action",))
 CALLS = Series(
     "gapless_calls_total",
-    Kind.COUNTER,
+    MetricKind.COUNTER,
     "Calls sent; the outcome is answered, unanswered or cancelled.",
     ("endpoint", "method", "outcome"),
 )
 REPEATED_CALLS = Series(
-    "gapless_calls_repeated_total", Kind.COUNTER, "Calls that were sent again.", ("endpoint",)
+    "gapless_calls_repeated_total", MetricKind.COUNTER, "Calls that were retried.", ("endpoint",)
 )
 REFUSALS = Series(
     "gapless_refusals_total",
-    Kind.COUNTER,
-    "Refusals and failures of an endpoint, by what they ask for.",
+    MetricKind.COUNTER,
+    "Refusals and failures of an endpoint, by the reaction to them.",
     ("endpoint", "reaction"),
 )
 REQUEST_SECONDS = Histogram(
-    "gapless_request_seconds", "From a request to the end of its answer.", _SHORT, ("endpoint",)
+    "gapless_request_seconds",
+    "Time from a request to the end of its answer.",
+    _SHORT,
+    ("endpoint",),
 )
 IN_FLIGHT = Series(
-    "gapless_requests_in_flight", Kind.GAUGE, "Requests that wait for an answer.", ("endpoint",)
+    "gapless_requests_in_flight",
+    MetricKind.GAUGE,
+    "Requests that wait for an answer.",
+    ("endpoint",),
 )
 ENDPOINT_UP = Series(
     "gapless_endpoint_up",
-    Kind.GAUGE,
-    "1 if an endpoint can be used, 0 if it denies, fails or cannot be reached.",
+    MetricKind.GAUGE,
+    "1 if an endpoint can be used, 0 if it denies access, fails or is unreachable.",
     ("endpoint",),
 )
 REFUSED_ANSWERS = Series(
     "gapless_answers_refused_total",
-    Kind.COUNTER,
+    MetricKind.COUNTER,
     "Blocks of an endpoint that did not pass the checks.",
     ("endpoint",),
 )
-BATCHES = Series("gapless_batches_written_total", Kind.COUNTER, "Batches written to a sink.")
+BATCHES = Series("gapless_batches_written_total", MetricKind.COUNTER, "Batches written to a sink.")
 ROWS = Series(
-    "gapless_rows_written_total", Kind.COUNTER, "Rows written to a sink.", ("chain", "dataset")
+    "gapless_rows_written_total",
+    MetricKind.COUNTER,
+    "Rows written to a sink.",
+    ("chain", "dataset"),
 )
-WRITE_SECONDS = Histogram("gapless_sink_write_seconds", "Of a write to a sink.", _SHORT)
+WRITE_SECONDS = Histogram("gapless_sink_write_seconds", "Time to write a batch to a sink.", _SHORT)
 STORED_HEIGHT = Series(
     "gapless_stored_height",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "Highest block that a sink is known to hold; blocks below it may be missing.",
     ("chain", "sink"),
     highest=True,
 )
 HEAD_HEIGHT = Series(
     "gapless_head_height",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "Head of the chain when a fetch last asked for it.",
     ("chain",),
 )
 PARTITIONS = Series(
     "gapless_partitions_completed_total",
-    Kind.COUNTER,
+    MetricKind.COUNTER,
     "Partitions of chunks that were completed here.",
 )
-SLOTS = Series("gapless_slots", Kind.GAUGE, "Chunks that may run here at once.", ("queue",))
-RUNNING = Series("gapless_chunks_running", Kind.GAUGE, "Chunks that run here.", ("queue",))
+SLOTS = Series("gapless_slots", MetricKind.GAUGE, "Chunks that may run here at once.", ("queue",))
+RUNNING = Series("gapless_chunks_running", MetricKind.GAUGE, "Chunks that run here.", ("queue",))
 BACKFILLS = Series(
-    "gapless_ledger_backfills", Kind.GAUGE, "Backfills in the ledger, of all workers.", ("state",)
+    "gapless_ledger_backfills",
+    MetricKind.GAUGE,
+    "Backfills in the ledger, of all workers.",
+    ("state",),
 )
 CHUNKS = Series(
     "gapless_ledger_chunks",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "Chunks of backfills that have not ended, of all workers.",
     ("status",),
 )
 
 BUILD = Series(
     "gapless_build_info",
-    Kind.GAUGE,
-    "Always 1; the labels tell which Gapless runs on which Python.",
+    MetricKind.GAUGE,
+    "Always 1; the labels hold the versions of Gapless and Python.",
     ("version", "python"),
 )
 
@@ -253,20 +263,20 @@ METRICS: tuple[Metric, ...] = (
 
 
 def snapshot() -> Snapshot:
-    """What this process has counted, to be added to another's; other gauges are each one's own."""
+    """The values to add to another process's; other gauges stay with their process."""
     found: Snapshot = {}
     for metric in METRICS:
         if isinstance(metric, Histogram):
             found[metric.name] = [
                 (labels, [*counts, metric.sums[labels]]) for labels, counts in metric.counts.items()
             ]
-        elif metric.kind is Kind.COUNTER or metric.highest:
+        elif metric.kind is MetricKind.COUNTER or metric.highest:
             found[metric.name] = [(labels, [value]) for labels, value in metric.values.items()]
     return found
 
 
 def absorb(now: Snapshot, before: Snapshot) -> None:
-    """Counts what another process has counted since it told of it before."""
+    """Adds what another process has counted since its previous snapshot."""
     for metric in METRICS:
         earlier = dict(before.get(metric.name, []))
         for labels, values in now.get(metric.name, []):

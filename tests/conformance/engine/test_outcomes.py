@@ -277,7 +277,7 @@ async def test_a_job_that_only_begins_its_work_fails_for_good(
     assert (await asyncio.wait_for(handle.wait(), 30)).state == "FAILED"
     (letter,) = await engine.ledger.dead(handle.id)
     assert letter.error_class == "BadJob"
-    assert letter.error_message == f"the job returned a `{kind}`, and its work was not done"
+    assert letter.error_message == f"the job returned a `{kind}`, so its work was not done"
     assert calls == [10]  # no half of it would do better
 
 

@@ -45,7 +45,7 @@ async def test_a_transaction_within_a_transaction_is_refused(engine: Engine) -> 
     for job in (nests, nests_on_a_thread):
         error_class, message = await failed(engine, job)
         assert error_class == "BadJob"
-        assert message.endswith("is in a transaction already")
+        assert message.endswith("already has an open transaction")
 
 
 async def test_a_second_transaction_at_the_same_time_is_refused(engine: Engine) -> None:
@@ -109,7 +109,7 @@ async def test_a_job_that_ends_before_its_transaction_fails(engine: Engine) -> N
         tasks.append(asyncio.create_task(write()))
         await opened.wait()
 
-    message = "the job has ended, and its transaction has not"
+    message = "the job ended with an open transaction"
     assert await failed(engine, hasty) == ("BadJob", message)
     for task in tasks:
         task.cancel()

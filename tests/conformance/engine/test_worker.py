@@ -13,7 +13,7 @@ from gapless.core.backfill import State
 from gapless.core.errors import LeaseLost, LibraryMismatch, UnknownJob, UsageError
 from gapless.ledger import Ledger
 from gapless.ledger.records import Claim, ClaimRequest
-from gapless.runtime.catalog import AGAIN_SECONDS, Catalog, import_job
+from gapless.runtime.catalog import RETRY_SECONDS, Catalog, import_job
 from gapless.runtime.engine import Engine
 from gapless.runtime.slots import parse_slots
 from gapless.runtime.worker import WorkerOptions
@@ -275,12 +275,12 @@ def test_an_import_that_failed_is_tried_again_later(
     (tmp_path / "new_jobs.py").write_text("1 / 0\n")
     catalog.resolve(wanted)
     assert "No module named" in catalog.unresolved["new_jobs:first"]  # not at every poll
-    now += AGAIN_SECONDS
+    now += RETRY_SECONDS
     catalog.resolve(wanted)
     assert "ZeroDivisionError" in catalog.unresolved["new_jobs:first"]
 
     (tmp_path / "new_jobs.py").write_text(source.format("# one of them\n", "first"))
-    now += AGAIN_SECONDS
+    now += RETRY_SECONDS
     catalog.resolve(wanted)
     assert [name for name, _ in catalog.known] == ["new_jobs:first"]
     assert set(catalog.unresolved) == {"new_jobs:second"}
@@ -298,7 +298,7 @@ def test_a_module_that_was_imported_in_vain_is_read_anew(
     (tmp_path / "late_jobs.py").write_text(
         "import gapless\n@gapless.job(partitions=gapless.block_heights())\ndef copy(c, x): ...\n"
     )
-    now += AGAIN_SECONDS
+    now += RETRY_SECONDS
     catalog.resolve([("late_jobs:copy", 1)])
     assert catalog.known == (("late_jobs:copy", 1),)
     assert catalog.unresolved == {}

@@ -16,7 +16,7 @@ from gapless.core.backfill import State
 from gapless.core.errors import UsageError
 from gapless.core.ranges import RangeSet, Span
 from gapless.devnode import Chain, DevNode, Limits, Pace
-from gapless.devnode.wire import Reply, Request
+from gapless.devnode.wire import HttpRequest, Reply
 from tests.conformance.fetch.stage import LAST, contents, truth
 from tests.waiting import eventually
 
@@ -165,7 +165,7 @@ class Declining(DevNode):
         super().__init__(chain)
         self._methods, self._error = methods, {"code": code, "message": words}
 
-    def respond(self, request: Request) -> Reply:
+    def respond(self, request: HttpRequest) -> Reply:
         asked = json.loads(request.body)
         reply = super().respond(request)
         answers = json.loads(reply.body)

@@ -128,7 +128,7 @@ async def test_what_is_stored_is_verified(
         assert (report.complete, report.gaps, report.findings) == (True, RangeSet(), ())
     missing = await gapless.verify(target, heights=range(101))
     assert (missing.complete, missing.gaps) == (False, RangeSet.of((0, 4), (61, 100)))
-    with pytest.raises(Incomplete, match="holds no block of ethereum"):
+    with pytest.raises(Incomplete, match="holds no blocks of ethereum"):
         await gapless.verify(target, network="ethereum")
 
 
@@ -142,9 +142,10 @@ async def test_without_an_event_loop_they_block(node: DevNode, folder: Path) -> 
 
 
 async def test_within_an_event_loop_they_say_what_to_write(node: DevNode) -> None:
-    with pytest.raises(UsageError, match="`fetch_sync` would block the event loop") as refused:
+    message = "`fetch_sync` would block the running event loop"
+    with pytest.raises(UsageError, match=message) as refused:
         gapless.fetch_sync("custom", "0:9", rpc=node.url, to="chain.db")
-    assert refused.value.hint == "write `await gapless.fetch(…)`"
+    assert refused.value.hint == "use `await gapless.fetch(…)`"
     with pytest.raises(UsageError, match="`verify_sync` would block"):
         gapless.verify_sync("chain.db")
 

@@ -19,8 +19,8 @@ from gapless.chains.evm.source import MOST_BYTES
 from gapless.core.errors import MissingHistory, Unavailable
 from gapless.core.ranges import Span
 from gapless.devnode import Chain, DevNode, Limits, replayed
-from gapless.devnode.limits import Finality
-from gapless.devnode.wire import Reply, Request
+from gapless.devnode.limits import FinalityTags
+from gapless.devnode.wire import HttpRequest, Reply
 from gapless.providers import Refused
 from gapless.providers.provider_errors import Reaction
 from tests.conformance.source.sources import assert_true, source_of
@@ -176,7 +176,7 @@ async def test_no_answer_for_a_third_of_all_calls(chain: Chain) -> None:
     chance = Random(3)
 
     class Dropping(DevNode):
-        def respond(self, request: Request) -> Reply:
+        def respond(self, request: HttpRequest) -> Reply:
             reply = super().respond(request)
             if request.method != "POST" or not reply.body.startswith(b"["):
                 return reply
@@ -247,9 +247,14 @@ async def test_a_lower_head_is_no_news(chain: Chain, other: Chain) -> None:
 
 @pytest.mark.parametrize(
     ("finality", "expected"),
-    [(Finality.DEPTH, 136), (Finality.ERROR, None), (Finality.NULL, None), (Finality.ZERO, None)],
+    [
+        (FinalityTags.DEPTH, 136),
+        (FinalityTags.ERROR, None),
+        (FinalityTags.NULL, None),
+        (FinalityTags.ZERO, None),
+    ],
 )
-async def test_finalized(chain: Chain, finality: Finality, expected: int | None) -> None:
+async def test_finalized(chain: Chain, finality: FinalityTags, expected: int | None) -> None:
     async with source_of(DevNode(chain, limits=Limits(finality=finality))) as source:
         assert await source.finalized() == expected
 

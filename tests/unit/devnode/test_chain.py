@@ -101,7 +101,7 @@ def test_a_damaged_chain_is_built_anew(tmp_path: Path, damage: str) -> None:
 
 def test_a_cache_that_cannot_be_written_is_explained(tmp_path: Path) -> None:
     (tmp_path / "devnode").write_text("in the way")
-    with pytest.raises(UsageError, match="cannot be kept") as raised:
+    with pytest.raises(UsageError, match="cannot store the chain") as raised:
         stored(SMALL, tmp_path)
     assert raised.value.remedy == ChooseCache()
 

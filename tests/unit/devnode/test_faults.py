@@ -8,7 +8,7 @@ from msgspec import Raw
 from gapless.core.errors import UsageError
 from gapless.devnode import Chain, Fault, Faults, Limits, Planned, parse_faults
 from gapless.devnode.injector import Injector
-from gapless.devnode.methods import Call, View
+from gapless.devnode.methods import MethodCall, View
 
 
 def test_chances_and_plans() -> None:
@@ -46,7 +46,7 @@ def drawn(chain: Chain, seed: int, heights: list[int]) -> dict[int, Fault | None
     view = View(chain, chain.head, Limits())
     lots: dict[int, Fault | None] = {}
     for height in heights:
-        call = Call("eth_getBlockReceipts", Raw(f'["{height:#x}"]'.encode()))
+        call = MethodCall("eth_getBlockReceipts", Raw(f'["{height:#x}"]'.encode()))
         lot = injector.of_call(view, call)
         lots[height] = None if lot is None else lot.fault
     return lots
@@ -62,7 +62,7 @@ def test_chance_depends_on_the_seed_and_not_on_the_order(chain: Chain) -> None:
 def test_chance_keeps_its_share_and_lets_repetitions_through(chain: Chain) -> None:
     injector = Injector(parse_faults("null=0.2,429=0.9"))
     view = View(chain, chain.head, Limits())
-    call = Call("eth_getBlockReceipts", Raw(b'["0x5"]'))
+    call = MethodCall("eth_getBlockReceipts", Raw(b'["0x5"]'))
     hits = sum(injector.of_call(view, call) is not None for _ in range(5000))
     assert 900 < hits < 1100
 
@@ -70,5 +70,5 @@ def test_chance_keeps_its_share_and_lets_repetitions_through(chain: Chain) -> No
 def test_a_fault_befalls_only_where_it_makes_sense(chain: Chain) -> None:
     injector = Injector(parse_faults("wrong-chain=1"))
     view = View(chain, chain.head, Limits())
-    assert injector.of_call(view, Call("eth_blockNumber")) is None
-    assert injector.of_call(view, Call("eth_chainId")) is not None
+    assert injector.of_call(view, MethodCall("eth_blockNumber")) is None
+    assert injector.of_call(view, MethodCall("eth_chainId")) is not None

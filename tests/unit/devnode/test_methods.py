@@ -10,7 +10,7 @@ import pytest
 
 from gapless.devnode import Chain, DevNode, Limits, replayed
 from gapless.devnode.drafts import TRANSFER
-from gapless.devnode.limits import Finality
+from gapless.devnode.limits import FinalityTags
 from tests.unit.devnode.asking import DATA, client_of, needs_data
 
 
@@ -142,13 +142,13 @@ async def test_missing_methods_and_pruned_history(chain: Chain) -> None:
 
 
 async def test_tags_that_a_node_does_not_know(chain: Chain) -> None:
-    async def finalized(finality: Finality) -> Any:
+    async def finalized(finality: FinalityTags) -> Any:
         async with client_of(DevNode(chain, limits=Limits(finality=finality))) as client:
             return await client.envelope("eth_getBlockByNumber", "finalized", False)
 
-    assert (await finalized(Finality.ERROR))["error"]["message"] == "Unknown block"
-    assert (await finalized(Finality.NULL))["result"] is None
-    assert (await finalized(Finality.ZERO))["result"]["number"] == "0x0"
+    assert (await finalized(FinalityTags.ERROR))["error"]["message"] == "Unknown block"
+    assert (await finalized(FinalityTags.NULL))["result"] is None
+    assert (await finalized(FinalityTags.ZERO))["result"]["number"] == "0x0"
 
 
 async def test_a_strict_head(chain: Chain) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from gapless.chains.evm.queries import QUERIES
 from gapless.devnode import Chain, DevNode, Pace
-from gapless.devnode.wire import Reply, Request
+from gapless.devnode.wire import HttpRequest, Reply
 from gapless.providers import Call, EndpointSpec, Pool, Timeouts
 
 KEY = "s3cr3t-k3y-0123456789"
@@ -28,7 +28,7 @@ class Outspoken(DevNode):
         await super().__aenter__()
         return self
 
-    def respond(self, request: Request) -> Reply:
+    def respond(self, request: HttpRequest) -> Reply:
         asked = json.loads(request.body)
         self.asked.append(asked)
         return self.answering(asked) or super().respond(request)

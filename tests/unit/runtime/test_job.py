@@ -39,9 +39,9 @@ class Callers:
         (generator, "`generator` is a generator"),
         (async_generator, "`async_generator` is a generator"),
         (partial(generator), "is a generator"),
-        (partial(async_function), "a job is a function, and `partial` is not"),
-        (Callers(), "a job is a function, and `Callers` is not"),
-        (Callers, "a job is a function, and `Callers` is not"),
+        (partial(async_function), "a job must be a function, and `partial` is not"),
+        (Callers(), "a job must be a function, and `Callers` is not"),
+        (Callers, "a job must be a function, and `Callers` is not"),
     ],
 )
 def test_what_is_no_function_is_refused(

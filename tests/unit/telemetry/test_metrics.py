@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from gapless.core.errors import UsageError
 from gapless.telemetry import metrics
 from gapless.telemetry.exposition import served
-from gapless.telemetry.metrics import METRICS, Histogram, Kind, Series
+from gapless.telemetry.metrics import METRICS, Histogram, MetricKind, Series
 from tests.scraping import scraped
 
 
@@ -29,7 +29,7 @@ async def page() -> AsyncIterator[str]:
 
 
 def test_a_series_counts_by_label_and_starts_at_zero() -> None:
-    plain, by_label = Series("a", Kind.GAUGE, ""), Series("b", Kind.COUNTER, "", ("x",))
+    plain, by_label = Series("a", MetricKind.GAUGE, ""), Series("b", MetricKind.COUNTER, "", ("x",))
     assert (plain.values, by_label.values) == ({(): 0}, {})
     by_label.add(2, "one")
     by_label.add(3, "one")
@@ -39,7 +39,7 @@ def test_a_series_counts_by_label_and_starts_at_zero() -> None:
 
 
 def test_a_gauge_falls_however_it_ends() -> None:
-    gauge, seconds = Series("a", Kind.GAUGE, ""), Histogram("b", "", (60.0,))
+    gauge, seconds = Series("a", MetricKind.GAUGE, ""), Histogram("b", "", (60.0,))
     with pytest.raises(KeyError), gauge.raised(1), seconds.timed():
         raise KeyError
     assert gauge.values == {(): 0}
@@ -62,7 +62,9 @@ def test_what_another_process_counted_is_added_once() -> None:
     first = metrics.snapshot()
     metrics.REFUSALS.add(1, endpoint, "slow_down")
     second = metrics.snapshot()
-    gauges = [each for each in METRICS if isinstance(each, Series) and each.kind is Kind.GAUGE]
+    gauges = [
+        each for each in METRICS if isinstance(each, Series) and each.kind is MetricKind.GAUGE
+    ]
     assert not set(second) & {each.name for each in gauges if not each.highest}
 
     metrics.absorb(first, {})
@@ -87,8 +89,10 @@ def test_names_follow_the_rules() -> None:
     known = {"backfill_duration_seconds", "blocks_backfilled_total", "backfill_workers"}
     for metric in METRICS:
         assert re.fullmatch(r"gapless_[a-z_]+", metric.name) or metric.name in known
-        assert metric.name.endswith("_total") == (metric.kind is Kind.COUNTER), metric.name
-        assert metric.name.endswith("_seconds") == (metric.kind is Kind.HISTOGRAM), metric.name
+        assert metric.name.endswith("_total") == (metric.kind is MetricKind.COUNTER), metric.name
+        assert metric.name.endswith("_seconds") == (metric.kind is MetricKind.HISTOGRAM), (
+            metric.name
+        )
         assert metric.help.endswith(".")
     assert len({metric.name for metric in METRICS}) == len(METRICS)
     constants = [each for each in vars(metrics).values() if isinstance(each, Series | Histogram)]
@@ -163,7 +167,7 @@ async def test_a_port_that_cannot_be_had_is_refused() -> None:
         with pytest.raises(UsageError, match=f"port {port} for metrics is in use") as refused:
             async with served("127.0.0.1", port, nothing):
                 pass
-    assert refused.value.hint == "give another one, or 0 for any"
-    with pytest.raises(UsageError, match=r"metrics cannot be served at `203\.0\.113\.1:0`"):
+    assert refused.value.hint == "use another port, or 0 for any free one"
+    with pytest.raises(UsageError, match=r"cannot serve metrics at `203\.0\.113\.1:0`"):
         async with served("203.0.113.1", 0, nothing):
             pass

@@ -98,5 +98,5 @@ def test_a_range_has_two_ends() -> None:
     assert span_of("1k:+10") == (1000, 1009)
     with pytest.raises(BadSelector, match="`5:latest` has no end"):
         span_of("5:latest")
-    with pytest.raises(BadSelector, match="`2024-01-01` names dates"):
+    with pytest.raises(BadSelector, match="`2024-01-01` contains dates"):
         span_of("2024-01-01")
