@@ -14,7 +14,7 @@ from bench.node_process import node
 from bench.rendered import LARGE, SMALL, Workload
 from bench.report import Row, at_least, median, median_ratio, per_second
 from bench.runs import Room, room
-from gapless.blocks.session import FetchResult
+from gapless.blocks.result import FetchResult
 from gapless.chains.opening import open_sink
 
 ROUNDS = 3

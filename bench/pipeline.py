@@ -52,7 +52,7 @@ class ReadyUnits:
         await asyncio.sleep(0)
         return self._units[span.first // UNIT]
 
-    async def hashes(self, span: Span) -> dict[int, str]:
+    async def hashes(self, span: Span) -> dict[int, bytes]:
         return {}
 
 
@@ -69,8 +69,8 @@ class Nowhere:
         self.blocks += batch.span.size
 
 
-def _hash(height: int) -> str:
-    return f"0x{height:064x}"
+def _hash(height: int) -> bytes:
+    return height.to_bytes(32)
 
 
 async def measure() -> AsyncIterator[Row]:

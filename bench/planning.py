@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack
 
 from bench.places import Place
 from bench.report import Row, median, median_ratio, per_second
-from bench.work import create
+from bench.work import create, plan
 from gapless.ledger import open_ledger
 from gapless.ledger.claims import PLAN_AHEAD
 
@@ -66,7 +66,7 @@ async def measure(place: Place) -> AsyncIterator[Row]:
 
         insert_chunks, tell = INSERT[place.name], TELL[place.name]
         steps: dict[str, Callable[[int], Awaitable[object]]] = {
-            OURS: lambda _: ledger.plan("bf", size),
+            OURS: lambda _: plan(ledger, "bf", size),
             BARE: lambda nth: insert(bare, (insert_chunks,), nth),
             EVENTS: lambda nth: insert(telling, (insert_chunks, tell), nth),
         }
@@ -82,7 +82,7 @@ async def measure(place: Place) -> AsyncIterator[Row]:
         yield Row(f"{label}: of bare + events", "", median_ratio(rates[OURS], rates[EVENTS]))
 
         started = time.perf_counter()
-        planned = sum([await ledger.plan("bf", PLAN_AHEAD) for _ in range(PART // PLAN_AHEAD)])
+        planned = sum([await plan(ledger, "bf", PLAN_AHEAD) for _ in range(PART // PLAN_AHEAD)])
         rate = planned / (time.perf_counter() - started)
         yield Row(
             f"{label}: gapless, in batches of {PLAN_AHEAD}",

@@ -18,7 +18,7 @@ import msgspec
 
 import gapless
 from gapless.blocks.request import FetchOptions
-from gapless.blocks.session import FetchResult
+from gapless.blocks.result import FetchResult
 from gapless.core.backfill import State
 from gapless.ledger import open_ledger
 from gapless.providers import Profile

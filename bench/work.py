@@ -5,7 +5,8 @@ from __future__ import annotations
 import uuid
 
 from gapless.core.selector import Selection
-from gapless.ledger import Ledger
+from gapless.ledger import Ledger, claims, control
+from gapless.ledger.database import Transaction
 from gapless.ledger.records import Backfill, BackfillRequest, Claim, ClaimRequest
 
 JOB = ("bench:nothing", 1)
@@ -28,6 +29,16 @@ async def create(
             queue=queue,
         )
     )
+
+
+async def plan(ledger: Ledger, name: str, count: int) -> int:
+    """Plans up to `count` chunks ahead of any claim, as a claim does; returns how many."""
+
+    async def body(tx: Transaction) -> int:
+        await control.lock(tx, name)
+        return await claims.plan(tx, await claims.inspect(tx, name), count)
+
+    return await ledger._database.transact(body)
 
 
 async def claim(

@@ -18,8 +18,8 @@ import asyncpg
 from gapless.core.chunk import Status, Verdict
 from gapless.core.ranges import RangeSet
 from gapless.core.selector import Selection
-from gapless.ledger import Ledger, open_ledger
-from gapless.ledger.database import Database
+from gapless.ledger import Ledger, claims, control, open_ledger
+from gapless.ledger.database import Database, Transaction
 from gapless.ledger.records import Backfill, BackfillRequest, Claim, ClaimRequest, Failure, Progress
 from gapless.system import System
 
@@ -143,6 +143,16 @@ class Wish:
         return ClaimRequest(
             self.owner, self.claim_id, self.queues, self.jobs, chunks, only=self.only
         )
+
+
+async def plan(ledger: Ledger, backfill_id: str, count: int) -> int:
+    """Plans up to `count` chunks ahead of any claim, as a claim does; returns how many."""
+
+    async def body(tx: Transaction) -> int:
+        await control.lock(tx, backfill_id)
+        return await claims.plan(tx, await claims.inspect(tx, backfill_id), count)
+
+    return await database_of(ledger).transact(body)
 
 
 async def claim(ledger: Ledger, chunks: int = 1, **wish: Any) -> list[Claim]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gapless.blocks.functions import FetchProgress, fetch, fetch_sync, verify, verify_sync
-    from gapless.blocks.session import FetchResult
+    from gapless.blocks.result import FetchResult
     from gapless.core.errors import GaplessError, PermanentError, TransientError
     from gapless.core.partitions import block_heights, daily, epochs, hourly, monthly, static
     from gapless.core.retry import RetryPolicy
@@ -70,7 +70,7 @@ _HOMES = {
     "gapless.core.selector": ("Explicit", "Filter", "Range"),
     "gapless.runtime.context": ("BlockingContext", "Context"),
     "gapless.runtime.engine": ("BackfillHandle", "Engine"),
-    "gapless.blocks.session": ("FetchResult",),
+    "gapless.blocks.result": ("FetchResult",),
     "gapless.blocks.functions": (
         "FetchProgress",
         "fetch",

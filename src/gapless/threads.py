@@ -1,11 +1,11 @@
 """A thread that runs functions for an event loop, one after the other.
 
-Files and connections are used from one thread only, and the event loop stays free meanwhile. A
-function that has begun runs to its end, however often the caller is cancelled: nobody sees the
-middle of it.
+A file or connection is used from one thread only, while the event loop keeps running. A function
+that has begun always runs to its end: a cancelled caller waits for it, so nobody sees a half-done
+operation.
 
-The executors of the standard library do the same in twice the time, and the way to the thread and
-back is a good part of what a small transaction takes.
+The executors of the standard library take twice the time, and the way to the thread and back is a
+large part of a small transaction.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ class SerialThread:
     """Runs functions on a thread of its own."""
 
     def __init__(self, name: str) -> None:
-        self._requests: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
     async def run(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-        """Runs a function to its end, after all that were requested before."""
+        """Runs a function on the thread, after all earlier ones, to its end."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
 
         def call() -> None:
             try:
                 answer = partial(done.set_result, function(*arguments, **named))
-            except BaseException as error:  # noqa: BLE001 - the caller gets it
+            except BaseException as error:  # noqa: BLE001 - passed on to the caller
                 answer = partial(done.set_exception, error)
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
                 loop.call_soon_threadsafe(answer)
 
-        self._requests.put(call)
+        self._calls.put(call)
         return await outlasting(done)
 
     def wait_for_locks(self, connection: Waiting, seconds: float) -> None:
@@ -57,12 +57,12 @@ class SerialThread:
         connection.set_busy_timeout(round(seconds * 1000))
 
     def end(self) -> None:
-        """Ends the thread, after all that it was asked to run."""
-        self._requests.put(None)
+        """Ends the thread after all pending functions have run."""
+        self._calls.put(None)
         self._thread.join()
 
     def _work(self) -> None:
-        while (call := self._requests.get()) is not None:
+        while (call := self._calls.get()) is not None:
             call()
 
 
@@ -72,6 +72,6 @@ async def outlasting(done: asyncio.Future[T]) -> T:
         return await asyncio.shield(done)
     except asyncio.CancelledError:
         while not done.done():
-            with contextlib.suppress(asyncio.CancelledError):  # the caller was told once already
+            with contextlib.suppress(asyncio.CancelledError):  # raised once, at the end
                 await asyncio.wait([done])
         raise

@@ -9,28 +9,24 @@ import asyncio
 import sys
 from dataclasses import replace
 
-from gapless.blocks.request import FetchOptions, wish_for
-from gapless.blocks.session import open_fetch, start
+from gapless.blocks.request import FetchOptions, build_request
+from gapless.blocks.running import Unobserved, run_fetch
+from gapless.blocks.session import open_fetch
 from gapless.config import Config
-from gapless.ledger.records import BackfillRequest
 
 LEASE = 1.0
 
 
 async def main(url: str, heights: str, target: str, ledger: str) -> int:
     options = FetchOptions(chunk_size=60, batch_size=20, max_concurrent=2)
-    wish, places = wish_for(Config(), "custom", heights, [url], target, options)
-    async with open_fetch(wish, places.config, ledger) as fetching:
-        if not fetching.missing:
+    request, targets = build_request(Config(), "custom", heights, [url], target, options)
+    request = replace(request, lease_seconds=LEASE)
+    async with open_fetch(request, targets.config, ledger) as session:
+        if not session.missing:
             return 0
-        with fetching.plane() as plane:
-            engine, wanted = await fetching.engine()
-            if isinstance(wanted, BackfillRequest):
-                wanted = replace(wanted, lease_seconds=LEASE)
-            async with engine:
-                ended = await (await start(engine, plane, wanted)).wait()
-            print(ended.state, flush=True)
-            return len((await fetching.result(plane.counts, ended)).gaps)
+        result = await run_fetch(session, Unobserved())
+    print(result.state, flush=True)
+    return len(result.gaps)
 
 
 if __name__ == "__main__":

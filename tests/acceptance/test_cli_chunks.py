@@ -75,11 +75,11 @@ async def test_a_choice_and_a_limit(gapless: Commands, ledger: Ledger) -> None:
     assert [each["chunk_index"] for each in short.json] == [2, 3, 4]
     assert '"hint":"there are more than these 3' in short.stderr
     none = gapless("backfill", "chunks", "b", "--status", "cancelled")
-    assert (none.stdout, none.stderr) == ("", "no chunks in status CANCELLED\n")
+    assert (none.stdout, none.stderr) == ("", "there are no chunks with status CANCELLED\n")
 
 
 def test_nothing_is_planned_yet(sqlite_gapless: Commands) -> None:
     sqlite_gapless.start("copy", "--id", "b")
     none = sqlite_gapless("backfill", "chunks", "b")
-    assert (none.stdout, none.stderr) == ("", "5 chunks not planned yet\n")
+    assert (none.stdout, none.stderr) == ("", "not planned yet: 5 chunks\n")
     assert "there is no backfill `x`" in sqlite_gapless.refused("backfill", "chunks", "x")

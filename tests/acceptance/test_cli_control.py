@@ -82,11 +82,11 @@ async def test_an_empty_ledger_has_nothing_to_list(gapless: Commands) -> None:
     nothing = gapless("backfill", "ls")
     assert nothing.stdout == ""
     assert nothing.stderr == (
-        f"no backfills yet in {gapless.home.url}\n\n"
-        "hint: `gapless fetch` and `gapless backfill start` make them\n"
+        f"there are no backfills yet in {gapless.home.url}\n\n"
+        "hint: `gapless fetch` and `gapless backfill start` create them\n"
     )
     failed = gapless("backfill", "ls", "--state", "failed")
-    assert (failed.stdout, failed.stderr) == ("", "no backfills in state FAILED\n")
+    assert (failed.stdout, failed.stderr) == ("", "there are no backfills in state FAILED\n")
 
 
 class TestWait:

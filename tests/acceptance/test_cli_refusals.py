@@ -28,7 +28,7 @@ BAD_STARTS = [
     ("--job no_such:copy --range 0:9", "cannot import `no_such`: No module named 'no_such'"),
     ("--job jobs:no_such --range 0:9", "module `jobs` has no `no_such`"),
     ("--job jobs:copi --range 0:9", "hint: did you mean `copy`?"),
-    ("--job jobs:not_a_job --range 0:9", "`jobs:not_a_job` is no job"),
+    ("--job jobs:not_a_job --range 0:9", "`jobs:not_a_job` is not a job"),
     ("--job raises:job --range 0:9", "importing `raises` failed: RuntimeError: no configuration"),
     ("--job leaves:job --range 0:9", "importing `leaves` failed: SystemExit: 3"),
     ("--job lacks:job --range 0:9", "cannot import `lacks`: No module named 'no_such_dependency'"),
@@ -46,7 +46,7 @@ BAD_STARTS = [
     ("--job jobs:chains --keys base,bitcoin", "there is no partition `bitcoin`"),
     ("--job jobs:chains --filter layer=3", "the selector selects no partition"),
     ("--job jobs:chains --filter layer", "`layer` is not a filter"),
-    ("--job jobs:chains --filter layer=1 --filter layer=2", "wants `layer` to be `1` and `2`"),
+    ("--job jobs:chains --filter layer=1 --filter layer=2", "to be both `1` and `2`"),
     ("--job jobs:copy --filter layer=2", "open-ended blocks partitions cannot be filtered"),
     # the numbers
     ("--job jobs:copy --range 0:9 --chunk-size 0", "chunk size is 0"),
@@ -54,16 +54,16 @@ BAD_STARTS = [
     ("--job jobs:copy --range 0:9 --chunk-size 99999999999999999999", "chunk size is 9999"),
     ("--job jobs:copy --range 0:9 --max-concurrent 0", "max concurrent is 0"),
     ("--job jobs:copy --range 0:9 --order latest", "`latest` is not one of `oldest`, `newest`"),
-    ("--job jobs:copy --range 0:9 --queue no/such", "`no/such` is no queue"),
-    ("--job jobs:copy --range 0:9 --id a/b", "`a/b` is no id"),
+    ("--job jobs:copy --range 0:9 --queue no/such", "`no/such` is not a valid queue"),
+    ("--job jobs:copy --range 0:9 --id a/b", "`a/b` is not a valid id"),
     ("--job jobs:copy --range 0:9 --retry never", "`never` is not one of `backoff`, "),
     ("--job jobs:copy --range 0:9 --retry-limit -1", "retries must not be negative"),
-    ("--job jobs:copy --range 0:9 --retry-base soon", "`soon` is no duration"),
+    ("--job jobs:copy --range 0:9 --retry-base soon", "`soon` is not a duration"),
     ("--job jobs:copy --range 0:9 --retry-base 2m --retry-max-delay 1", "must not be below base"),
     ("--job jobs:copy --range 0:9 --retry-base 99999999d", "is not between 0 s and 100 years"),
     ("--job jobs:copy --range 0:9 --retry halt --retry-base 1", "`--retry-base` does not fit"),
     ("--job jobs:copy --range 0:9 --retry unbounded --retry-limit 1", "`--retry-limit` does not"),
-    ("--job jobs:copy --range 0:9 --retry schedule --retry-schedule 5,,6", "`` is no duration"),
+    ("--job jobs:copy --range 0:9 --retry schedule --retry-schedule 5,,6", "`` is not a duration"),
     ("--job jobs:copy --range 0:9 --retires 3", "no such option `--retires`"),
 ]
 
@@ -103,7 +103,7 @@ def test_a_bad_start_makes_no_ledger(gapless: Commands, arguments: str, complain
         ("backfill resume cancelled", "backfill `cancelled` is CANCELLED: cannot resume it"),
         ("backfill ls --state gone", "`gone` is not one of"),
         ("backfill show", "missing argument `BACKFILL_ID`"),
-        ("backfill wait open --timeout never", "`never` is no duration"),
+        ("backfill wait open --timeout never", "`never` is not a duration"),
         ("backfill start --job jobs:copy --range 0:8 --id open", "belongs to another backfill"),
         ("backfill start --job jobs:days --keys 2024-01-01 --id open --detach", "another backfill"),
     ],
@@ -226,7 +226,7 @@ class TestSchemas:
         start = f"backfill start {' '.join(BLOCKS)}"
         for command in ("backfill ls", start, "worker", "ledger migrate"):
             said = gapless.refused(*command.split())
-            assert "has schema 99, this Gapless knows 3" in said
+            assert "has schema 99, this Gapless knows 4" in said
             assert "hint: upgrade Gapless" in said
         assert set((await gapless.rows()).values()) == {0}
 
@@ -235,7 +235,7 @@ class TestSchemas:
         gapless("ledger", "migrate")
         await gapless.home.run("UPDATE schema_version SET version = 99 RETURNING version")
 
-        assert "has schema 99, this Gapless knows 3" in gapless.refused("backfill", "ls")
+        assert "has schema 99, this Gapless knows 4" in gapless.refused("backfill", "ls")
         gapless.refused("backfill", "start", *BLOCKS, "--detach")
         assert set((await gapless.rows()).values()) == {0}
 

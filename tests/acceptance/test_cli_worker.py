@@ -13,8 +13,8 @@ from typing import Any
 import apsw
 import pytest
 
-from gapless.cli.app import INTERRUPTED
-from gapless.cli.foreground import ONE_WISH
+from gapless.runtime.process_control import SAME_REQUEST
+from gapless.runtime.signals import INTERRUPTED
 from tests.acceptance.commands import GAPLESS, Commands
 from tests.waiting import eventually
 
@@ -120,7 +120,7 @@ async def test_a_second_signal_ends_a_worker_at_once(sqlite_gapless: Commands) -
     with gapless.running("worker", "--drain", "1h") as worker:
         await eventually(lambda: gapless.ran() == ["d:0"])
         worker.send_signal(signal.SIGTERM)
-        await asyncio.sleep(ONE_WISH + 0.2)
+        await asyncio.sleep(SAME_REQUEST + 0.2)
         worker.send_signal(signal.SIGTERM)
         worker.wait(timeout=10)
 

@@ -86,7 +86,7 @@ def test_a_recorded_chain() -> None:
     [
         (["--faults", "nul=1"], "error: there is no fault `nul`\n\nhint: did you mean `null`?"),
         (["--txs", "9:3"], "`9:3` is not between 0 and 500"),
-        (["--txs", "many"], "`many` is no number of transactions: write `5` or `0:150`"),
+        (["--txs", "many"], "`many` is not a number of transactions: write `5` or `0:150`"),
         (["--replay", "/"], "`/` holds no recorded chain"),
         (["--words", "nobody"], "`nobody` is not one of"),
         (["--host", "192.0.2.1"], "cannot listen there"),

@@ -144,13 +144,13 @@ def test_the_endpoint_of_the_environment(node: str, monkeypatch: pytest.MonkeyPa
         "`env:ETH_RPC_URL` is on chain 1337, not 1"
         in doctor("--network", "ethereum", code=2).stderr
     )
-    assert "there is no endpoint to ask" in doctor("--network", "base", code=2).stderr
+    assert "there is no endpoint to examine" in doctor("--network", "base", code=2).stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ((), "there is no endpoint to ask"),
+        ((), "there is no endpoint to examine"),
         (("--rpc", f"ftp://host/{KEY}"), "endpoint `host` has no usable URL"),
         (("--rpc", f"http://[{KEY}"), "the URL of an endpoint is not usable"),
     ],

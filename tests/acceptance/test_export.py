@@ -137,10 +137,13 @@ def test_gaps_are_named_and_nothing_is_written(
             ["blocks.db", "--table", "withdrawals", "--schema", "ethereum-etl"],
             "`ethereum-etl` has no table `withdrawals`",
         ),
-        (["blocks.db", "--table", "logs", "--format", "parquet"], "Parquet cannot go to stdout"),
+        (
+            ["blocks.db", "--table", "logs", "--format", "parquet"],
+            "Parquet cannot be written to stdout",
+        ),
         (["blocks.db", "--table", "logs", "--blocks", "9:3"], "`9:3` ends before it begins"),
         (["blocks.db", "--table", "logs", "--blocks", "9:latest"], "`9:latest` has no end"),
-        (["blocks.db", "--table", "logs", "--output", "blocks.db"], "`blocks.db` is there already"),
+        (["blocks.db", "--table", "logs", "--output", "blocks.db"], "`blocks.db` already exists"),
         (["blocks.db", "--table", "logs", "--output", "no/x.csv"], "there is no folder `no`"),
     ],
 )
@@ -208,7 +211,7 @@ def test_a_full_disk_behind_stdout_is_told(
         ("/proc/x.csv", 1, "`/proc/x.csv` cannot be written: "),
         (f"{'x' * 300}.csv", 1, "cannot be written: file name too long"),
         ("blocks.db/x.csv", 2, "there is no folder `blocks.db`"),
-        (".", 2, "`.` is there already"),
+        (".", 2, "`.` already exists"),
     ],
 )
 def test_whatever_is_in_the_way_of_a_file_is_told(

@@ -40,8 +40,8 @@ def test_a_plan_a_summary_and_a_query_that_works(sqlite_gapless: Commands, url: 
     done = sqlite_gapless("fetch", "custom", "10:+100", "--rpc", url, "--to", "chain.db")
     assert done.line.startswith("bf_")
     said = done.stderr.splitlines()
-    assert said[0] == "custom (chain 1337): head 400, final 336 by the node's word"
-    assert said[1].startswith("blocks 10 to 109 (100 blocks) of blocks, transactions, logs,")
+    assert said[0] == "custom (chain 1337): head 400, finalized block 336 (reported by the node)"
+    assert said[1].startswith("blocks 10 to 109 (100 blocks): blocks, transactions, logs,")
     assert said[2] == (
         "to fetch: 100 blocks, at least 100 eth_getBlockByNumber, 100 eth_getBlockReceipts"
     )
@@ -148,7 +148,7 @@ def test_what_is_interrupted_goes_on(sqlite_gapless: Commands, url: str) -> None
 def test_a_limit_of_calls_ends_it_and_it_can_go_on(sqlite_gapless: Commands, url: str) -> None:
     command = ("fetch", "custom", "0:199", "--rpc", url, "--to", "chain.db", "--batch-size", "10")
     stopped = sqlite_gapless(*command, "--max-requests", "200", code=130)
-    assert "all calls that `--max-requests` allows are used up" in stopped.stderr
+    assert "stopping: all calls allowed by `--max-requests` are used" in stopped.stderr
     assert sqlite_gapless.show(stopped.line)["chunks"]["failed"] == 0
     assert sqlite_gapless(*command).line == stopped.line
     assert rows(sqlite_gapless, "blocks") == 200
@@ -161,7 +161,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "kind of sink": (["custom", "0:9", "--rpc", "URL", "--to", "x.csv"], "write `name.db`"),
     "range": (["custom", "9:0", "--rpc", "URL", "--to", "x.db"], "write `0:9`"),
     "no range": (["custom", "--rpc", "URL", "--to", "x.db"], "give one, such as `18M:+5000`"),
-    "not final": (["custom", "390:400", "--rpc", "URL", "--to", "x.db"], "ask for it later"),
+    "not final": (["custom", "390:400", "--rpc", "URL", "--to", "x.db"], "fetch it later"),
     "dataset": (
         ["custom", "0:9", "--rpc", "URL", "--to", "x.db", "--datasets", "traces"],
         "known are blocks, transactions, logs, withdrawals",
@@ -211,7 +211,10 @@ def test_the_endpoint_of_the_environment_is_for_ethereum_alone(
     assert "hint: `ETH_RPC_URL` is used for `ethereum` only: give `--rpc env:ETH_RPC_URL`" in custom
     named = ("fetch", "custom", "0:9", "--to", "x.db", "--rpc", "env:ETH_RPC_URL")
     done = sqlite_gapless(*named, env=environment)
-    assert done.stderr.splitlines()[1] == "endpoint `ETH_RPC_URL`, from the environment"
+    assert (
+        done.stderr.splitlines()[1]
+        == "using the endpoint in the environment variable `ETH_RPC_URL`"
+    )
     assert "S3CRET" not in ethereum + custom + done.stderr
 
 

@@ -56,7 +56,7 @@ async def test_a_range_beyond_what_is_final_is_no_success(
     )
     again = await run(sqlite_gapless, *fetch(node, "0:5000"), code=1)
     assert "partial: custom 0 to 300" in again.stderr
-    assert "error: blocks 301 to 5,000 are not final yet, and left out" in again.stderr
+    assert "error: blocks 301 to 5,000 are not final yet and are left out" in again.stderr
     assert "--allow-partial" in again.stderr
     allowed = await run_json(sqlite_gapless, *fetch(node, "0:5000", "--allow-partial"))
     assert (allowed["state"], allowed["requested"]) == ("SUCCEEDED", [0, 5000])
@@ -80,7 +80,9 @@ async def test_what_is_left_to_workers_says_what_is_left_out(
     )
     created = await run(sqlite_gapless, "fetch", "custom", "0:5000", "--detach", code=1)
     assert created.line.startswith("bf_")
-    assert "error: blocks 301 to 5,000 are not final yet, and left out\n\nhint: " in created.stderr
+    assert (
+        "error: blocks 301 to 5,000 are not final yet and are left out\n\nhint: " in created.stderr
+    )
     assert "--allow-partial" in created.stderr
     await run(sqlite_gapless, "fetch", "custom", "0:5000", "--detach", "--allow-partial")
 
@@ -92,13 +94,17 @@ async def test_a_full_disk_is_told_with_what_is_stored(
     async with running(sqlite_gapless, *command, files=700) as halted:
         answer = await halted.ended(1)
     assert "failed: custom 0 to 300, " in answer.stderr
-    assert "hint: check the disk and the sink, then `gapless fetch custom" in answer.stderr
+    assert "hint: check the disk and the sink, then run `gapless fetch custom" in answer.stderr
     assert "--rpc` gives a second opinion" not in answer.stderr
 
 
 @pytest.mark.parametrize(
     ("end", "said"),
-    [("finalized", "finalized = 300"), ("", "finalized = 300"), ("latest", "latest = 364; ")],
+    [
+        ("finalized", "`finalized` is block 300"),
+        ("", "`finalized` is block 300"),
+        ("latest", "`latest` is block 364; "),
+    ],
 )
 async def test_a_tag_says_what_it_became_and_is_not_partial(
     sqlite_gapless: Commands, node: Patient, end: str, said: str
@@ -169,12 +175,12 @@ async def test_blocks_that_are_stored_and_unproven_are_not_called_missing(
         node.well_for, node.about = 0, b'"0x32"'  # which is block 50
         failed = await run(sqlite_gapless, *fetch(node, "0:99", "--retry", "halt"), code=1)
     assert "missing" not in failed.stderr
-    assert "stored, but not proven as asked" in failed.stderr
+    assert "stored but not proven as requested" in failed.stderr
 
 
 @pytest.mark.parametrize(
     ("height", "said"),
-    [(5000, "it is above the last final block, 300"), (200, "it is outside the range")],
+    [(5000, "it is above the latest final block, 300"), (200, "it is outside the range")],
 )
 async def test_an_anchor_that_is_not_checked_is_named(
     sqlite_gapless: Commands, chain: Chain, node: Patient, height: int, said: str

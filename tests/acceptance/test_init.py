@@ -33,7 +33,7 @@ def test_it_writes_over_nothing_unless_told(tmp_path: Path) -> None:
     file = tmp_path / "gapless.toml"
     file.write_text("# mine\n")
     done = init(tmp_path, code=2)
-    assert "there already" in done.stderr
+    assert "already exists" in done.stderr
     assert "hint: `--force`" in done.stderr
     assert file.read_text() == "# mine\n"
     init(tmp_path, "--force")

@@ -14,8 +14,8 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 import apsw
 import pytest
 
-from gapless.cli.app import INTERRUPTED
-from gapless.cli.foreground import CLOSING_SECONDS
+from gapless.runtime.process_control import CLOSING_SECONDS
+from gapless.runtime.signals import INTERRUPTED
 from gapless.runtime.worker import LEAVING_SECONDS
 from tests.acceptance.commands import GAPLESS, Commands
 from tests.acceptance.fleet import heeds

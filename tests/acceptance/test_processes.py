@@ -79,7 +79,7 @@ async def test_a_helper_that_dies_is_replaced_by_the_others(
         os.kill(helpers(command.pid)[0], signal.SIGKILL)
         stdout, _ = command.communicate(timeout=PATIENCE)
     assert json.loads(stdout)["state"] == "SUCCEEDED"
-    assert '"level":"warning","message":"a helper process ended with code -9' in (
+    assert '"level":"warning","message":"a child process ended with code -9' in (
         sqlite_gapless.stderr()
     )
     sqlite_gapless("verify", "chain.db", "--deep")

@@ -94,14 +94,14 @@ async def test_what_is_damaged_is_replaced(
         await fetch(sqlite_gapless, node, sink)
         damage(path)
         found = await run(sqlite_gapless, "verify", sink, code=1)
-        assert f"hint: replace what is wrong: `gapless repair {sink} --rpc …`" in found.stderr
+        assert f"hint: run `gapless repair {sink} --rpc …` to replace what is wrong" in found.stderr
         planned = await run(sqlite_gapless, "repair", sink, "--dry-run", code=1)
         assert "to replace: " in planned.stderr
         assert (await run(sqlite_gapless, "verify", sink, code=1)).stdout == found.stdout
         mended = await run(sqlite_gapless, "repair", sink, "--rpc", node.url)
-        assert "\ncomplete: nothing is missing, and digests" in mended.stdout
+        assert "\ncomplete: nothing is missing; digests" in mended.stdout
         again = await run(sqlite_gapless, "repair", sink, "--rpc", node.url)
-        assert again.stderr.endswith("nothing to replace: what is stored is sound\n")
+        assert again.stderr.endswith("nothing to replace: all stored blocks are correct\n")
     assert await contents(str(path)) == truth(chain, Span(0, LAST))
 
 
@@ -143,7 +143,7 @@ async def test_a_fetch_brings_a_damaged_file_again(
         await fetch(sqlite_gapless, node, "chain/")
     (file,) = path.glob("1337/logs/50-99.*.parquet")
     harm(file)
-    words = "damaged: 50 blocks cannot be read and are fetched again"
+    words = "damaged, to fetch again: 50 blocks"
     async with DevNode(chain, faults="wrong-block@77*1000") as liar:
         failed = await run(sqlite_gapless, *command, "--rpc", liar.url, code=1)
         assert words in failed.stderr

@@ -49,7 +49,7 @@ async def test_what_is_damaged_is_named_and_replaced(
         proofs = [(it["first"], it["last"]) for it in found["findings"] if it["check"] == "proof"]
         assert (37, 37) in proofs
         mended = await run(sqlite_gapless, "repair", postgres_target, "--rpc", node.url)
-        assert "\ncomplete: nothing is missing, and digests" in mended.stdout
+        assert "\ncomplete: nothing is missing; digests" in mended.stdout
     assert await contents(postgres_target) == truth(chain, Span(0, LAST))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gapless.cli.supervisor import Supervisor
+from gapless.runtime.supervisor import Supervisor
 from tests.acceptance.commands import Commands
 from tests.waiting import eventually
 

@@ -63,7 +63,7 @@ def test_a_whole_sink_is_proven(sqlite_gapless: Commands, name: str) -> None:
     assert blocks.split() == ["blocks", "36", "36", "none"]
     assert checks.strip() == CLEAN
     complete, _, lacking = last.partition("; not proven: ")
-    assert complete == "complete: nothing is missing, and digests, links, counts and proofs agree"
+    assert complete == "complete: nothing is missing; digests, links, counts and proofs match"
     assert {"prices", "transactions_root"} <= {*lacking.split(", ")}
     told = sqlite_gapless.json("verify", sink)
     assert (told["complete"], told["deep"], told["chain_id"]) == (True, False, 1337)
@@ -79,7 +79,7 @@ def test_gaps_are_named_and_can_be_filled(sqlite_gapless: Commands) -> None:
     assert "complete" not in missing.stdout
     assert missing.stderr == (
         "error: 4 blocks missing: 10-12, 20\n\n"
-        f"hint: fill the gaps: `gapless fetch 1337 10:20 --rpc … --to {sink}`\n"
+        f"hint: run `gapless fetch 1337 10:20 --rpc … --to {sink}` to fill the gaps\n"
     )
     assert sqlite_gapless("gaps", sink, code=1).stdout == "10:12\n20:20\n"
     wider = sqlite_gapless("gaps", sink, "--blocks", "11:+40", code=1)
@@ -93,7 +93,7 @@ def test_gaps_are_named_and_can_be_filled(sqlite_gapless: Commands) -> None:
     }
     assert sqlite_gapless("gaps", sink, "--blocks", "13:19").stdout == ""
     part = sqlite_gapless("verify", sink, "--blocks", "13:19", "--network", "1337")
-    assert "\ncomplete: nothing is missing, and links and counts agree; not proven: " in part.stdout
+    assert "\ncomplete: nothing is missing; links and counts match; not proven: " in part.stdout
 
 
 def test_damage_is_named(sqlite_gapless: Commands) -> None:
@@ -106,7 +106,7 @@ def test_damage_is_named(sqlite_gapless: Commands) -> None:
     assert ": the block promises 99, there are " in lines[0]
     assert damaged.stderr.startswith("error: ")
     assert (
-        " findings\n\nhint: replace what is wrong: `gapless repair blocks.db --rpc …`"
+        " findings\n\nhint: run `gapless repair blocks.db --rpc …` to replace what is wrong"
         in damaged.stderr
     )
     told = sqlite_gapless.json("verify", sink, code=1)
@@ -130,8 +130,8 @@ def test_a_deleted_log_is_named(sqlite_gapless: Commands, name: str) -> None:
     named = sqlite_gapless("gaps", sink, code=1)
     assert named.stdout == "12:14\n"
     assert named.stderr == (
-        "damaged: 12-14; `gapless verify` tells what is wrong\n\n"
-        f"hint: fetch them again: `gapless repair {sink} --rpc …`\n"
+        "damaged blocks: 12-14; `gapless verify` shows what is wrong\n\n"
+        f"hint: run `gapless repair {sink} --rpc …` to replace them\n"
     )
     missing = sqlite_gapless.json("gaps", sink, code=1)
     assert (missing["gaps"], missing["damaged"], missing["blocks"]) == ([], [[12, 14]], 3)
@@ -144,7 +144,7 @@ def test_a_node_may_know_better(sqlite_gapless: Commands, tmp_path: Path) -> Non
     simulation = ("--blocks", str(HEAD), "--txs", "0:4", "--seed", "3")
     with devnode(*simulation, "--cache", tmp_path) as url:
         agreed = sqlite_gapless("verify", sink, "--against", url)
-        assert agreed.stderr == "32 blocks compared with the node\n"
+        assert agreed.stderr == "compared 32 blocks with the node\n"
         differs = sqlite_gapless("verify", other, "--against", url, code=1)
     assert "the node has another block at this height" in differs.stdout
     assert f"blocks {HEAD}" in differs.stdout or f"-{HEAD}:" in differs.stdout
@@ -256,7 +256,8 @@ def test_blocks_below_a_trusted_hash_are_shown(sqlite_gapless: Commands, name: s
     wrong = sqlite_gapless("verify", sink, "--anchor", f"21:{hash_at(20)}", code=1)
     assert "\nblocks 21: not the block whose hash is known there, 0x" in wrong.stdout
     assert (
-        f"if your node is right: `gapless repair {sink} --replace-branch --rpc …`" in wrong.stderr
+        f"if your node is right, run `gapless repair {sink} --replace-branch --rpc …`"
+        in wrong.stderr
     )
 
 
@@ -264,7 +265,7 @@ def test_a_trusted_hash_that_is_not_checked_is_named(sqlite_gapless: Commands) -
     sink = fill(sqlite_gapless, "blocks.db")
     given = ("--anchor", f"5000:{hash_at(20)}", "--anchor", f"20:{hash_at(20)}")
     told = sqlite_gapless("verify", sink, *given).stderr
-    reason = "it is not among the stored blocks in question"
+    reason = "it is not among the stored blocks"
     assert told == f"warning: the anchor at 5,000 is not checked: {reason}\n"
     assert "anchor at 20 " in sqlite_gapless("verify", sink, "--blocks", "30:40", *given).stderr
 

@@ -11,7 +11,7 @@ import msgspec
 
 from gapless import config
 from gapless.blocks.request import FetchOptions
-from gapless.blocks.session import FetchResult
+from gapless.blocks.result import FetchResult
 from gapless.chains import Level
 from gapless.chains.evm.check_names import Check
 from gapless.config.environment import VARIABLES

@@ -106,7 +106,7 @@ class InlineThread(SerialThread):
     def __init__(self, name: str, machine: Machine) -> None:
         self._name = name.removeprefix("gapless-")
         self._machine = machine
-        self._calls: deque[tuple[asyncio.Future[Any], partial[Any]]] = deque()
+        self._queued: deque[tuple[asyncio.Future[Any], partial[Any]]] = deque()
         self._patience = 0.0
         self._waiting_since: float | None = None
 
@@ -115,8 +115,8 @@ class InlineThread(SerialThread):
         done: asyncio.Future[T] = loop.create_future()
         call = partial(function, *arguments, **named)
         self._machine.watch.begun(self._machine, self._name, call)
-        self._calls.append((done, call))
-        if len(self._calls) == 1:
+        self._queued.append((done, call))
+        if len(self._queued) == 1:
             loop.call_later(self._machine.delay(), self._step)
         return await outlasting(done)
 
@@ -125,13 +125,13 @@ class InlineThread(SerialThread):
         self._patience = seconds
 
     def end(self) -> None:
-        assert not (self._calls and self._machine.process.alive), (
+        assert not (self._queued and self._machine.process.alive), (
             "a thread that ends has nothing left to do"
         )
 
     def _step(self) -> None:
         loop, machine = asyncio.get_running_loop(), self._machine
-        done, call = self._calls[0]
+        done, call = self._queued[0]
         fate = self._fate(call)
         if fate == "crash before":
             self._die(call, fate)
@@ -164,12 +164,12 @@ class InlineThread(SerialThread):
         loop.call_later(machine.delay() / 4, self._answer, done, result, error)
 
     def _answer(self, done: asyncio.Future[Any], result: object, error: Exception | None) -> None:
-        self._calls.popleft()
+        self._queued.popleft()
         if error is not None:
             done.set_exception(error)
         else:
             done.set_result(result)
-        if self._calls:
+        if self._queued:
             asyncio.get_running_loop().call_later(self._machine.delay(), self._step)
 
     def _fate(self, call: partial[Any]) -> str:

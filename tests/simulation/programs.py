@@ -6,14 +6,11 @@ import asyncio
 from dataclasses import dataclass, field, replace
 
 import gapless
-from gapless.blocks.finish_job import finished_by_workers
 from gapless.blocks.job import PROVIDERS
-from gapless.blocks.request import FetchOptions, wish_for
+from gapless.blocks.request import FetchOptions, build_request
 from gapless.blocks.session import open_fetch
 from gapless.config import load
 from gapless.core.backfill import State
-from gapless.ledger import open_ledger
-from gapless.ledger.records import BackfillRequest
 from gapless.providers import Providers
 from gapless.runtime.worker import WorkerOptions
 from tests.simulation.loop import Process
@@ -49,22 +46,16 @@ class Programs:
 
     async def submit(self, member: Member) -> None:
         """What `gapless fetch --detach` does."""
-        wish, places = wish_for(
+        request, targets = build_request(
             load(), NETWORK, self._heights, self._names, "sink", self._options, detached=True
         )
-        system = member.machine.system
+        request = replace(request, lease_seconds=self.scenario.lease_seconds)
         async with (
             self._providers(member) as providers,
-            open_fetch(wish, places.config, self.ledger_url, shared=providers) as fetching,
+            open_fetch(request, targets.config, self.ledger_url, shared=providers) as session,
         ):
-            if not fetching.missing:
-                return
-            ledger = await open_ledger(self.ledger_url, actor="client", system=system)
-            wanted = await fetching.wanted(ledger)
-            if isinstance(wanted, BackfillRequest):
-                request = finished_by_workers(wanted)
-                await ledger.create(replace(request, lease_seconds=self.scenario.lease_seconds))
-            await ledger.close()
+            if session.missing:
+                await session.leave_to_workers()
 
     async def work(self, member: Member) -> None:
         """What `gapless worker` does."""

@@ -22,6 +22,7 @@ from tests.stateful.replies import Reply
 from tests.stateful.stage import HOUR, WORKERS, Held, Stage, Work, pick
 from tests.stateful.tables import Backfill
 from tests.stateful.wishes import JOBS, LEASE, QUEUES, WISHES, Wish
+from tests.support import plan
 
 ANY = st.integers(0, 11)
 WORKER = st.integers(0, WORKERS - 1)
@@ -122,7 +123,7 @@ class People(Stage):
     @rule(which=ANY, count=st.integers(1, 3), reply=REPLIES)
     def plan(self, which: int, count: int, reply: Reply = Reply.ARRIVES) -> None:
         backfill = self.backfill(which)
-        planned = self.do(Act(Deed.PLAN), lambda: self.ledger.plan(backfill.id, count), reply)
+        planned = self.do(Act(Deed.PLAN), lambda: plan(self.ledger, backfill.id, count), reply)
         if reply is Reply.ARRIVES:
             left = backfill.chunk_total - backfill.planned if backfill.active else 0
             assert planned == min(count, left), f"{planned} planned of {left}"

@@ -264,7 +264,7 @@ class TestRetry:
     @pytest.mark.parametrize(
         ("text", "error"),
         [
-            ("base = 'soon'", "`gapless.toml`: `soon` is no duration"),
+            ("base = 'soon'", "`gapless.toml`: `soon` is not a duration"),
             ("max_delay = 1", "max_delay must not be below base"),
             ("jitter = 2", "jitter must lie between 0 and 1"),
             ("schedule = []", "a schedule needs delays"),
@@ -277,7 +277,7 @@ class TestRetry:
         assert error in str(refused.value)
 
     def test_a_variable_that_makes_no_sense_is_named(self, tmp_path: Path) -> None:
-        with pytest.raises(UsageError, match="`GAPLESS_RETRY_BASE`: `soon` is no duration"):
+        with pytest.raises(UsageError, match="`GAPLESS_RETRY_BASE`: `soon` is not a duration"):
             config.load({"GAPLESS_RETRY_BASE": "soon"}, tmp_path)
         with pytest.raises(UsageError, match="`GAPLESS_RETRY_JITTER` is `much`"):
             config.load({"GAPLESS_RETRY_JITTER": "much"}, tmp_path)

@@ -96,7 +96,7 @@ def test_dates_are_days_or_instants_in_utc(text: str, expected: Heights) -> None
         ),
         (
             "2024-01-01T12:00:00:latest",
-            "`2024-01-01T12:00:00` names no time zone",
+            "`2024-01-01T12:00:00` has no time zone",
             "for UTC, write `2024-01-01T12:00:00Z`",
         ),
         (

@@ -6,6 +6,7 @@ import pytest
 
 from gapless.cli.render_fetch import query
 from gapless.core.ranges import Span
+from tests.evm import table
 
 
 @pytest.mark.parametrize(
@@ -21,7 +22,7 @@ from gapless.core.ranges import Span
     ],
 )
 def test_it_fits_the_sink(target: str, begins: str) -> None:
-    told = query(target, Span(7, 9))
+    told = query(target, table("blocks"), Span(7, 9))
     assert told.startswith(begins)
     assert "secret" not in told
     assert ('FROM "x".blocks_hex' in told) == ("schema=x" in target)

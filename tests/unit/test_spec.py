@@ -41,16 +41,16 @@ def test_a_spec_comes_back_and_its_order_does_not_matter(spec: dict[str, Any]) -
     ids=["list", "text", "object", "number-key", "tuple", "nan", "bytes"],
 )
 def test_what_is_no_json_object_is_refused(wrong: Any) -> None:
-    with pytest.raises(UsageError, match="not a JSON object that comes back"):
+    with pytest.raises(UsageError, match="not an object that JSON can represent exactly"):
         encode_spec(wrong)
 
 
 def test_a_spec_is_small() -> None:
     fits = {"a": "é" * ((LARGEST_SPEC - len('{"a":""}')) // 2)}
     assert len(encode_spec(fits).encode()) == LARGEST_SPEC
-    with pytest.raises(UsageError, match="4,097 bytes, and at most 4,096") as error:
+    with pytest.raises(UsageError, match="4,097 bytes; the limit is 4,096") as error:
         encode_spec({"a": fits["a"] + "."})
-    assert error.value.hint == "keep what is large elsewhere, and name it in the spec"
+    assert error.value.hint == "store large values elsewhere, and refer to them by name"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Fetching blocks into a sink: from what a person asks for to the runs that store it.
+"""FetchSession blocks into a sink: from what a person asks for to the runs that store it.
 
 request         what is asked for, with everything that can be wrong about it found
 targets         endpoints and sinks by name

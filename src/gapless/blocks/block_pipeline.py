@@ -18,7 +18,7 @@ import msgspec
 from gapless.blocks.counts import Counts
 from gapless.blocks.holding import holding
 from gapless.blocks.reproof import Reproof
-from gapless.blocks.same_database import JoinedWriter, joining
+from gapless.blocks.same_database import SameDatabaseWriter, same_database
 from gapless.blocks.spec import BlocksSpec
 from gapless.chains.identity import refuse_wrong_chain
 from gapless.chains.opening import open_sink
@@ -39,7 +39,7 @@ from gapless.sinks import Access, JoiningSink, Sink
 from gapless.telemetry import metrics
 
 
-class Plane:
+class BlockPipeline:
     """Fetches chunks of blocks into a sink."""
 
     def __init__(
@@ -111,7 +111,7 @@ class Plane:
                 for part in (await self._missing(span, context)).spans:
                     sink: Target = self.sink
                     if joined is not None:
-                        sink = JoinedWriter(joined, context, part.first)
+                        sink = SameDatabaseWriter(joined, context, part.first)
                     flow = Flow(self.reader, sink, context.fence, written, stop, sizes)
                     await self._run(flow, part, stop)
         except Exception as error:
@@ -127,7 +127,7 @@ class Plane:
             context.progress(last)
 
     async def _missing(self, span: Span, context: Context) -> RangeSet:
-        """What must be fetched of a span; whatever can be had from stored rows is had here."""
+        """What must be fetched of a span; what stored rows can provide is taken from them."""
         whole, chain_id = RangeSet.of(span), self.spec.chain_id
         held = await holding(self.sink, self.spec, span)
         for damaged in held.damaged.spans:  # unreadable: nothing of it can be kept
@@ -172,7 +172,7 @@ class Plane:
     async def _joins(self, ledger: Ledger) -> JoiningSink | None:
         """The sink, if it is one database with the ledger; found out once."""
         if not self._asked:
-            self._joined = await joining(self.sink, ledger)
+            self._joined = await same_database(self.sink, ledger)
             self._asked = True
         return self._joined
 
@@ -204,23 +204,25 @@ class Plane:
 
 
 @contextmanager
-def plane_with(spec: BlocksSpec, pool: Pool, sink: Sink, workers: int) -> Iterator[Plane]:
+def pipeline_between(
+    spec: BlocksSpec, pool: Pool, sink: Sink, workers: int
+) -> Iterator[BlockPipeline]:
     """The plane between endpoints and a sink that are open."""
     with pool.system.executor(1, "gapless-decode") as threads:
         source = spec.family.source(pool, spec.chain, spec.datasets, spec.checks)
         reader = BlockReader(spec.family, source, spec.wanted, threads, pool.system)
-        yield Plane(spec, pool, reader, sink, workers, threads)
+        yield BlockPipeline(spec, pool, reader, sink, workers, threads)
 
 
 @asynccontextmanager
-async def open_plane(
+async def open_pipeline(
     spec: BlocksSpec,
     config: Config,
     ledger: Ledger,
     providers: Providers,
     *,
     max_calls: int | None = None,
-) -> AsyncIterator[Plane]:
+) -> AsyncIterator[BlockPipeline]:
     """The plane of a backfill, with what earlier ones learned of its endpoints."""
     endpoints = endpoints_of(config, spec.endpoints)
     pool = Pool(
@@ -243,7 +245,7 @@ async def open_plane(
             source = spec.family.source(pool, spec.chain, [anchor], ())
             await refuse_wrong_chain(source, pool.names, known, max(known), spec.network)
         await ledger.raise_fence(await sink.highest_fence())
-        with plane_with(spec, pool, sink, providers.workers) as plane:
+        with pipeline_between(spec, pool, sink, providers.workers) as plane:
             yield plane
         await keep_profiles(ledger, spec.network, pool)
 

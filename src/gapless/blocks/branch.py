@@ -75,7 +75,7 @@ async def _left(sink: Sink, anchor: Table, chain_id: int, run: Span, source: Sou
 
     async def is_same(height: int) -> bool:
         rows = await sink.read(anchor, chain_id, Span(height, height), [column])
-        theirs = bytes.fromhex((await source.block_hash(height)).removeprefix("0x"))
+        theirs = await source.block_hash(height)
         return not rows.num_rows or rows[column][0].as_py() == theirs
 
     if await is_same(run.last):

@@ -105,9 +105,9 @@ class _Resolver:
         if moment.begins > final_time:
             await self._refuse_future(moment)
             raise BadSelector(
-                f"no block since `{moment}` is final yet: the last that is,"
+                f"no block since `{moment}` is final yet; the latest final block,"
                 f" {self.tip.final:,}, is of {_text(final_time)}",
-                hint="ask for it later",
+                hint="ask for these blocks later",
             )
         found = await self.timeline.first_since(moment.begins)
         await self._refuse_prehistory(moment, found)

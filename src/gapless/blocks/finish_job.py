@@ -13,7 +13,6 @@ import msgspec
 
 from gapless.blocks.spec import BlocksSpec
 from gapless.chains.opening import open_sink
-from gapless.config import load
 from gapless.core.partitions import epochs
 from gapless.core.retry import RetryPolicy
 from gapless.ledger.groups import Hook
@@ -28,7 +27,7 @@ NAME, VERSION = "finish", 1
 def job() -> Job:
     async def finish(_chunk: Chunk, context: Context) -> None:
         spec = msgspec.convert(context.spec, BlocksSpec)
-        opened = open_sink(load().sink(spec.sink), Access.WRITE, system=context.system)
+        opened = open_sink(context.config.sink(spec.sink), Access.WRITE, system=context.system)
         async with await opened as sink:
             if sink.id == spec.sink_id:  # another one is not ours to finish
                 await sink.finish()

@@ -15,15 +15,17 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, Unpack
 
-from gapless.blocks.block_pipeline import Plane, keep_profiles
-from gapless.blocks.request import FetchOptions, wish_for
-from gapless.blocks.session import Fetching, FetchResult, open_fetch, start
+from gapless.blocks.request import FetchOptions, build_request
+from gapless.blocks.result import FetchResult
+from gapless.blocks.running import FetchRun, Unobserved, run_fetch
+from gapless.blocks.session import open_fetch
 from gapless.blocks.stores import opened_store
 from gapless.config import load
 from gapless.core.errors import UsageError
 from gapless.core.heights import text_of
 from gapless.core.similar import known_names
 from gapless.providers import Providers
+from gapless.runtime.engine import Engine
 from gapless.runtime.process import DEFAULT_LEDGER
 from gapless.telemetry import log
 from gapless.verification import Report
@@ -73,18 +75,9 @@ async def fetch(
     url = ledger or config.ledger or DEFAULT_LEDGER
     endpoints = [rpc] if isinstance(rpc, str) else rpc
     target = None if to is None else _target(to)
-    wish, places = wish_for(config, network, text_of(heights), endpoints, target, options)
-    async with open_fetch(wish, places.config, url, shared=providers) as fetching:
-        if not fetching.missing:
-            return await fetching.result()
-        clock = fetching.providers.system.clock
-        began = clock()
-        with fetching.plane() as plane:
-            engine, wanted = await fetching.engine()
-            async with engine, _reporting(progress, fetching, plane, began):
-                ended = await (await start(engine, plane, wanted)).wait()
-                await keep_profiles(engine.ledger, wish.network.name, fetching.pool)
-            return await fetching.result(plane.counts, ended, clock() - began)
+    request, targets = build_request(config, network, text_of(heights), endpoints, target, options)
+    async with open_fetch(request, targets.config, url, shared=providers) as session:
+        return await run_fetch(session, Unobserved() if progress is None else _Reporting(progress))
 
 
 async def verify(
@@ -97,9 +90,10 @@ async def verify(
     ledger: str | None = None,
 ) -> Report:
     """Proves from the stored rows that they are whole, or tells what is missing or wrong."""
-    url = ledger or load().ledger or DEFAULT_LEDGER
+    config = load()
+    url = ledger or config.ledger or DEFAULT_LEDGER
     blocks = None if heights is None else text_of(heights)
-    async with opened_store(url, _target(sink), network, blocks) as store:
+    async with opened_store(config, url, _target(sink), network, blocks) as store:
         return await store.report(await store.known_hashes(anchors), deep=deep)
 
 
@@ -110,43 +104,42 @@ def _target(place: str | Path) -> str:
     return str(place) if place.suffix else f"{place}/"
 
 
-@asynccontextmanager
-async def _reporting(
-    progress: Callable[[FetchProgress], object] | None,
-    fetching: Fetching,
-    plane: Plane,
-    began: float,
-) -> AsyncIterator[None]:
-    """Calls back now and then, and once at the end; an error there does not end the fetch."""
-    if progress is None:
-        yield
-        return
-    clock = fetching.providers.system.clock
-    total, before = fetching.span.size, fetching.span.size - len(fetching.missing)
+class _Reporting(Unobserved):
+    """Calls a function now and then, and once at the end; an error there does not end the fetch."""
 
-    def report() -> bool:
-        counts = plane.counts
-        stored = min(total, before + counts.blocks + counts.reproven)
-        try:
-            progress(FetchProgress(counts.blocks, stored, total, clock() - began))
-        except Exception as error:  # noqa: BLE001 - whatever it is, blocks are still coming in
-            log(logging.WARNING, "progress_failed", error=f"{type(error).__name__}: {error}")
-            return False
-        return True
+    def __init__(self, progress: Callable[[FetchProgress], object]) -> None:
+        self._progress = progress
 
-    async def report_regularly() -> None:
-        while True:
-            if not report():
-                return
-            await asyncio.sleep(_PROGRESS_EVERY)
+    @asynccontextmanager
+    async def running(self, engine: Engine, run: FetchRun) -> AsyncIterator[asyncio.Event]:
+        session, clock = run.session, run.session.providers.system.clock
+        total, before = session.span.size, session.span.size - len(session.missing)
+        began = clock()
 
-    reporting = asyncio.create_task(report_regularly())
-    try:
-        yield
-        if not reporting.done():
-            report()
-    finally:
-        reporting.cancel()
+        def report() -> bool:
+            counts = run.counts
+            stored = min(total, before + counts.blocks + counts.reproven)
+            try:
+                self._progress(FetchProgress(counts.blocks, stored, total, clock() - began))
+            except Exception as error:  # noqa: BLE001 - whatever it is, blocks still arrive
+                log(logging.WARNING, "progress_failed", error=f"{type(error).__name__}: {error}")
+                return False
+            return True
+
+        async def report_regularly() -> None:
+            while True:
+                if not report():
+                    return
+                await asyncio.sleep(_PROGRESS_EVERY)
+
+        async with super().running(engine, run) as interrupted:
+            reporting = asyncio.create_task(report_regularly())
+            try:
+                yield interrupted
+                if not reporting.done():
+                    report()
+            finally:
+                reporting.cancel()
 
 
 def _blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from gapless.blocks.spec import BlocksSpec
+from gapless.core.heights import HIGHEST
 from gapless.core.ranges import RangeSet, Span
 from gapless.sinks import Damage, Sink, Stored
 
@@ -42,6 +43,12 @@ async def holding(sink: Sink, spec: BlocksSpec, span: Span) -> Holding:
     there = held(records)
     done = held([it for it in records if suffices(it.proven | it.unproven, it.span, spec)])
     return Holding(done, there - done, damaged & whole)
+
+
+async def datasets_of_chain(sink: Sink, chain_id: int) -> frozenset[str]:
+    """The tables that a sink holds of a chain, or was asked to hold."""
+    stored = {it.dataset for it in await sink.records(chain_id, Span(0, HIGHEST))}
+    return frozenset(stored).union(*(it.datasets for it in await sink.requests(chain_id)))
 
 
 async def discard_damaged(sink: Sink, spec: BlocksSpec, span: Span) -> None:

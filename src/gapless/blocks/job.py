@@ -1,12 +1,11 @@
-"""The job `blocks`: blocks, transactions, logs and withdrawals of an EVM chain, into a sink."""
+"""The job `blocks`: the blocks of a chain, with all that belongs to them, into a sink."""
 
 from __future__ import annotations
 
 import msgspec
 
-from gapless.blocks.block_pipeline import Plane, open_plane
+from gapless.blocks.block_pipeline import BlockPipeline, open_pipeline
 from gapless.blocks.spec import BlocksSpec
-from gapless.config import load
 from gapless.core.partitions import block_heights
 from gapless.core.retry import RetryPolicy
 from gapless.providers import Providers
@@ -18,7 +17,7 @@ PROVIDERS = "providers"
 """The key under which the runs of a worker share their providers, over all backfills."""
 
 
-def job(plane: Plane | None = None) -> Job:
+def job(plane: BlockPipeline | None = None) -> Job:
     """The job, on a plane that is open, or on the one that this process's configuration names."""
 
     async def fetch_blocks(chunk: Chunk, context: Context) -> None:
@@ -35,11 +34,13 @@ def job(plane: Plane | None = None) -> Job:
     )
 
 
-async def _plane_of(context: Context) -> Plane:
+async def _plane_of(context: Context) -> BlockPipeline:
     """The plane that all runs of this backfill share in this process."""
     spec = msgspec.convert(context.spec, BlocksSpec)
     key = msgspec.json.encode(spec).decode()
     providers = await context.shared(
-        PROVIDERS, lambda: Providers(load().fetch.workers, system=context.system)
+        PROVIDERS, lambda: Providers(context.config.fetch.workers, system=context.system)
     )
-    return await context.shared(key, lambda: open_plane(spec, load(), context.ledger, providers))
+    return await context.shared(
+        key, lambda: open_pipeline(spec, context.config, context.ledger, providers)
+    )

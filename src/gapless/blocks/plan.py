@@ -67,7 +67,7 @@ async def survey(source: Source, network: Network, confirmations: int | None = N
 
 
 @dataclass(frozen=True)
-class Wish:
+class FetchRequest:
     """What a person asks for, before any node or sink was seen; endpoints and sink by name."""
 
     network: Network
@@ -82,6 +82,7 @@ class Wish:
     retry: RetryPolicy = RetryPolicy()  # noqa: RUF009 - frozen
     queue: str = FOREGROUND
     confirmations: int | None = None
+    lease_seconds: float = 60.0
     processes: int = 1
     refetch: bool = False
     only: RangeSet | None = None  # of the heights, those to fetch again; None: what is missing
@@ -135,7 +136,7 @@ async def unfinished(
 
 
 def request_for_blocks(
-    backfill_id: str, spec: BlocksSpec, span: Span, missing: RangeSet, wish: Wish
+    backfill_id: str, spec: BlocksSpec, span: Span, missing: RangeSet, request: FetchRequest
 ) -> BackfillRequest:
     """What to ask the ledger for: the missing blocks of the span."""
     return BackfillRequest(
@@ -144,10 +145,11 @@ def request_for_blocks(
         job_version=VERSION,
         selector=summary(Range(str(span.first), str(span.last))),
         selection=Selection(block_heights().kind, missing.spans),
-        chunk_size=wish.chunk_size(len(missing)),
-        max_concurrent_runs=wish.numbers.max_concurrent,
-        queue=wish.queue,
-        order=wish.order,
-        retry=wish.retry,
+        chunk_size=request.chunk_size(len(missing)),
+        max_concurrent_runs=request.numbers.max_concurrent,
+        queue=request.queue,
+        order=request.order,
+        retry=request.retry,
+        lease_seconds=request.lease_seconds,
         spec=msgspec.json.decode(msgspec.json.encode(spec)),
     )

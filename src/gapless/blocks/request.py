@@ -11,9 +11,9 @@ from typing import TypedDict, TypeVar
 
 import msgspec
 
-from gapless.blocks.plan import FOREGROUND, Wish, datasets_of
+from gapless.blocks.plan import FOREGROUND, FetchRequest, datasets_of
 from gapless.blocks.spec import known_hashes
-from gapless.blocks.targets import Places, places_of
+from gapless.blocks.targets import Targets, targets_of
 from gapless.chains import Level, Network, find_network
 from gapless.config import Config, checked
 from gapless.core.anchors import Anchor
@@ -50,7 +50,7 @@ FOREGROUND_RETRY = RetryPolicy.backoff(base=2.0, max_delay=60.0, retries=30)
 _NUMBERS = ("workers", "batch_size", "chunk_size", "max_concurrent", "verify", "retry")
 
 
-def wish_for(
+def build_request(
     config: Config,
     network: str,
     heights: str | None,
@@ -60,8 +60,8 @@ def wish_for(
     processes: int = 1,
     *,
     detached: bool = False,
-) -> tuple[Wish, Places]:
-    """The wish, with all that can be wrong about it found before a node is asked.
+) -> tuple[FetchRequest, Targets]:
+    """The request, with all that can be wrong about it found before a node is asked.
 
     One that is `detached` is run by workers, and nobody waits for it.
     """
@@ -70,18 +70,18 @@ def wish_for(
     numbers = checked(msgspec.structs.replace(config.fetch, **said))
     if processes > numbers.max_concurrent:
         numbers = msgspec.structs.replace(numbers, max_concurrent=processes)
-    places = places_of(config, chain, rpcs, target, options.get("rps"))
-    if processes > 1 and not is_shareable(places.config.sink(places.sink)):
+    targets = targets_of(config, chain, rpcs, target, options.get("rps"))
+    if processes > 1 and not is_shareable(targets.config.sink(targets.sink)):
         raise UsageError(
-            f"`{places.sink}` can be open in one process only",
+            f"`{targets.sink}` can be open in one process only",
             remedy=UseOneProcess(),
         )
-    return Wish(
+    return FetchRequest(
         network=chain,
         heights=_heights(heights, numbers.start_height, numbers.end_height),
         datasets=datasets_of(options.get("datasets"), chain),
-        endpoints=places.endpoints,
-        sink=places.sink,
+        endpoints=targets.endpoints,
+        sink=targets.sink,
         verify=_one_of(Level, "verify", numbers.verify),
         numbers=numbers,
         anchors=_anchors(chain, options.get("anchors") or ()),
@@ -90,10 +90,10 @@ def wish_for(
         retry=config.retry.applied(
             _retry(_one_of(RetryKind, "retry", numbers.retry), detached=detached)
         ),
-        queue=config.queue if places.shared else FOREGROUND,
+        queue=config.queue if targets.shared else FOREGROUND,
         confirmations=options.get("confirmations"),
         processes=processes,
-    ), places
+    ), targets
 
 
 def _retry(kind: RetryKind, *, detached: bool) -> RetryPolicy:

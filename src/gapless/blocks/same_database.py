@@ -20,7 +20,7 @@ from gapless.schema import Table
 from gapless.sinks import Batch, JoiningSink, Sink
 
 
-async def joining(sink: Sink, ledger: Ledger) -> JoiningSink | None:
+async def same_database(sink: Sink, ledger: Ledger) -> JoiningSink | None:
     """The sink, if it can write within transactions of this ledger."""
     if isinstance(sink, JoiningSink):
         async with ledger.session() as tx:
@@ -31,7 +31,7 @@ async def joining(sink: Sink, ledger: Ledger) -> JoiningSink | None:
     return None
 
 
-class JoinedWriter:
+class SameDatabaseWriter:
     """A sink as the flow of one run sees it: each write is a transaction of the run."""
 
     def __init__(self, sink: JoiningSink, context: Context, first: int) -> None:

@@ -53,7 +53,7 @@ class BlocksSpec(msgspec.Struct, frozen=True, kw_only=True):
             self.chain_id,
             frozenset(self.checks),
             frozenset(self.datasets),
-            {height: f"0x{hash_.hex()}" for height, hash_ in self.known_hashes.items()},
+            self.known_hashes,
         )
 
 

@@ -11,11 +11,12 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
+from gapless.blocks.holding import datasets_of_chain
 from gapless.blocks.spec import anchors_of, known_hashes
 from gapless.blocks.targets import has_endpoint
 from gapless.chains import Network, family_of, find_network, network_name, network_of_chain
 from gapless.chains.opening import open_sink
-from gapless.config import Config, load
+from gapless.config import Config
 from gapless.core.anchors import Anchor
 from gapless.core.errors import BadSelector, Incomplete, Unreadable, UsageError
 from gapless.core.heights import Heights
@@ -51,7 +52,7 @@ class Store:
 
     @property
     def network(self) -> str:
-        return network_name(self.chain_id)
+        return network_name(self.facts)
 
     async def report(
         self,
@@ -78,19 +79,23 @@ class Store:
 
 @asynccontextmanager
 async def opened_store(
-    ledger_url: str, target: str, network_name: str | None, blocks_text: str | None
+    config: Config,
+    ledger_url: str,
+    target: str,
+    network_name: str | None,
+    blocks_text: str | None,
 ) -> AsyncIterator[Store]:
     """The sink, which must be there; a name of `gapless.toml` comes before a path."""
-    config, span = load(), span_of(blocks_text)
+    span = span_of(blocks_text)
     wanted = None if network_name is None else find_network(network_name)
     if target not in config.sinks and _BACKFILL.fullmatch(target):
         target, wanted, asked = _filled_by(await _backfill(ledger_url, target))
         span = span or asked
-    async with await open_sink(place_of(config, target), Access.READ) as sink:
+    async with await open_sink(target_of(config, target), Access.READ) as sink:
         shown = redact(target)
-        chain_id = _chosen(shown, await sink.chains(), wanted)
-        facts = _facts(wanted, chain_id)
-        yield Store(sink, target, shown, chain_id, facts, span, has_endpoint(config, facts))
+        facts = _chosen(shown, await _held(sink), wanted)
+        assert facts.chain_id is not None
+        yield Store(sink, target, shown, facts.chain_id, facts, span, has_endpoint(config, facts))
 
 
 async def _backfill(ledger_url: str, backfill_id: str) -> Backfill:
@@ -101,12 +106,15 @@ async def _backfill(ledger_url: str, backfill_id: str) -> Backfill:
         await ledger.close()
 
 
-def _facts(wanted: Network | None, chain_id: int) -> Network:
-    """What is known of the chain. A private one may have a public one's id: `custom` says so."""
-    return network_of_chain(chain_id) if wanted is None else replace(wanted, chain_id=chain_id)
+async def _held(sink: Sink) -> dict[int, Network]:
+    """The chains in a sink. What kind of chain an unlisted one is, its tables tell."""
+    return {
+        chain_id: network_of_chain(chain_id, await datasets_of_chain(sink, chain_id))
+        for chain_id in await sink.chains()
+    }
 
 
-def place_of(config: Config, target: str) -> str:
+def target_of(config: Config, target: str) -> str:
     """Where a sink is that goes by its name, its variable or its path."""
     config.refuse_misspelled_sink(target)
     named = target in config.sinks or target.startswith("env:")
@@ -144,14 +152,21 @@ def span_of(text: str | None) -> Span | None:
     return Span(first, last)
 
 
-def _chosen(shown: str, chains: list[int], wanted: Network | None) -> int:
+def _chosen(shown: str, held: Mapping[int, Network], wanted: Network | None) -> Network:
+    """What is known of the chain. A private one may have a public one's id: `custom` says so."""
     if wanted is not None and wanted.chain_id is not None:
-        return wanted.chain_id
-    if len(chains) == 1:
-        return chains[0]
-    if not chains:
+        found = held.get(wanted.chain_id, wanted)
+        return wanted if found.family == wanted.family else found
+    if not held:
         raise UsageError(f"`{shown}` holds no blocks", hint="fetch some into it first")
-    raise UsageError(
-        f"`{shown}` holds several chains: {', '.join(map(network_name, chains))}",
-        remedy=ChooseNetwork(),
-    )
+    fitting = [it for it in held.values() if wanted is None or it.family == wanted.family]
+    if len(fitting) == 1:
+        return fitting[0] if wanted is None else replace(wanted, chain_id=fitting[0].chain_id)
+    chains = ", ".join(map(network_name, fitting or held.values()))
+    if not fitting:
+        assert wanted is not None
+        raise UsageError(
+            f"`{shown}` holds no chain of the same kind as `{wanted.name}`, but {chains}",
+            remedy=ChooseNetwork(),
+        )
+    raise UsageError(f"`{shown}` holds several chains: {chains}", remedy=ChooseNetwork())

@@ -8,19 +8,16 @@ from dataclasses import dataclass
 
 import msgspec
 
-from gapless.chains import Network, find_network
+from gapless.chains import Network, family_of, find_network
 from gapless.config import Config, Endpoint, SinkTarget, is_name
 from gapless.core.errors import UsageError
 from gapless.core.redaction import STRUCK, redact
 from gapless.core.remedies import AllowVariable, GiveEndpoint, GiveSink
 from gapless.core.similar import did_you_mean
 
-USUAL_VARIABLE = "ETH_RPC_URL"
-USUAL = f"env:{USUAL_VARIABLE}"
-
 
 @dataclass(frozen=True)
-class Places:
+class Targets:
     """Endpoints and a sink, all by a name that the configuration beside it knows."""
 
     config: Config
@@ -29,9 +26,9 @@ class Places:
     shared: bool  # whether other processes know these names too
 
 
-def places_of(
+def targets_of(
     config: Config, network: Network, rpcs: Sequence[str], target: str | None, rps: float | None
-) -> Places:
+) -> Targets:
     """The endpoints and the sink that were given, or that the configuration has."""
     configured = (name for name, each in config.endpoints.items() if _is_of(each, network))
     names = tuple(rpcs) or tuple(configured) or usual_endpoints(network)
@@ -52,7 +49,7 @@ def places_of(
     if target not in sinks and not target.startswith("env:"):
         sink = redact(target)
         sinks[sink] = SinkTarget(target)
-    return Places(
+    return Targets(
         msgspec.structs.replace(config, endpoints=endpoints, sinks=sinks),
         chosen,
         sink,
@@ -63,10 +60,13 @@ def places_of(
 def usual_endpoints(network: Network) -> tuple[str, ...]:
     """The endpoint of a network that neither a person nor the configuration names.
 
-    Other tools read the same variable. It is taken for that of Ethereum alone: whose chain's node
-    it is elsewhere, nobody can know.
+    Other tools read the same variable, for this network alone.
     """
-    return (USUAL,) if network.name == "ethereum" and os.environ.get(USUAL_VARIABLE) else ()
+    return (f"env:{network.variable}",) if _is_set(network) else ()
+
+
+def _is_set(network: Network) -> bool:
+    return network.variable is not None and bool(os.environ.get(network.variable))
 
 
 def has_endpoint(config: Config, network: Network) -> bool:
@@ -76,8 +76,9 @@ def has_endpoint(config: Config, network: Network) -> bool:
 
 
 def _remedy(network: Network) -> GiveEndpoint | AllowVariable:
-    if os.environ.get(USUAL_VARIABLE):
-        return AllowVariable(USUAL_VARIABLE, network.name)
+    for other in filter(_is_set, family_of(network).networks):
+        assert other.variable is not None
+        return AllowVariable(other.variable, other.name, network.name)
     return GiveEndpoint()
 
 

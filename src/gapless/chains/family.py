@@ -4,7 +4,8 @@
                  raw answers      parse, check,
                                   decode
 
-A family is a folder beside this file, and one line in `gapless.chains`.
+A family is a folder beside this file, and one call of `gapless.chains.register`. How to write one
+is told in docs/how-to/add-a-chain-family.md.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Wanted:
     chain_id: int
     checks: frozenset[str]
     datasets: frozenset[str]
-    anchors: Mapping[int, str] = field(default_factory=dict)  # hashes that are known, by height
+    anchors: Mapping[int, bytes] = field(default_factory=dict)  # hashes that are known, by height
 
 
 class RawBlock(Protocol):
@@ -63,13 +64,13 @@ class Source(Protocol):
     async def finalized(self) -> int | None:
         """The highest block that will not change, if the endpoints report it."""
 
-    async def block_hash(self, height: int) -> str:
+    async def block_hash(self, height: int) -> bytes:
         """The hash of a block; an error if nobody has it."""
 
     async def hash_from(self, endpoint: str, height: int, patience: float) -> bytes | None:
         """The hash that one endpoint gives for a height; None if it has no answer to that."""
 
-    async def hashes(self, span: Span) -> dict[int, str]:
+    async def hashes(self, span: Span) -> dict[int, bytes]:
         """The hashes that the nodes have now, of the blocks up to the head."""
 
 
@@ -77,8 +78,8 @@ class Source(Protocol):
 class ReadBlock:
     """What a block that passed its checks says of itself."""
 
-    hash: str
-    parent_hash: str
+    hash: bytes
+    parent_hash: bytes
     proof: Proof
 
 

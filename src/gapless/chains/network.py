@@ -45,6 +45,8 @@ class Network:
     anchors: tuple[Anchor, ...] = field(default=(), repr=False)
     """Its genesis and later blocks, as far as their hashes are known; ascending."""
     aliases: tuple[str, ...] = ()
+    variable: str | None = None
+    """The environment variable that other tools read the URL of its node from, too."""
     caveats: tuple[str, ...] = ()
     """What cannot be proven for reasons that the eras do not show."""
 

@@ -13,12 +13,11 @@ from typing import NoReturn
 import click
 
 from gapless.cli import speech
-from gapless.cli.signals import sigterm_as_ctrl_c
 from gapless.core.errors import GaplessError
 from gapless.core.redaction import Secrets, urls_in
 from gapless.core.similar import did_you_mean
+from gapless.runtime.signals import INTERRUPTED, sigterm_as_ctrl_c
 
-INTERRUPTED = 130
 _OURS = ("GAPLESS_", "BACKFILL_", "ETH_RPC_URL")
 
 
@@ -55,28 +54,28 @@ class LazyGroup(click.Group):
 @click.command(
     cls=LazyGroup,
     lazy={
-        "fetch": ("gapless.cli.fetch", "Fetch blocks of a network, prove them, store them."),
-        "verify": ("gapless.cli.verify", "Prove that what is stored is whole."),
-        "gaps": ("gapless.cli.gaps", "List the blocks that are missing."),
-        "repair": ("gapless.cli.repair", "Replace what is damaged, and fetch what is missing."),
-        "export": ("gapless.cli.export", "Write stored rows to a file, for other tools."),
-        "backfill": ("gapless.cli.backfill", "Start, watch and steer backfills."),
-        "worker": ("gapless.cli.worker", "Run chunks of whatever the ledger has."),
+        "fetch": ("gapless.cli.fetch", "Fetch, verify and store blocks of a network."),
+        "verify": ("gapless.cli.verify", "Check that stored blocks are complete and correct."),
+        "gaps": ("gapless.cli.gaps", "List missing blocks."),
+        "repair": ("gapless.cli.repair", "Fetch missing blocks and replace damaged ones."),
+        "export": ("gapless.cli.export", "Export stored rows to a file."),
+        "backfill": ("gapless.cli.backfill", "Start, inspect and control backfills."),
+        "worker": ("gapless.cli.worker", "Run the backfills of a ledger."),
         "dead": ("gapless.cli.dead", "List, show, retry and purge dead letters."),
         "ledger": ("gapless.cli.ledger", "Check, migrate and compact the ledger."),
-        "networks": ("gapless.cli.networks", "List the networks that Gapless knows."),
-        "init": ("gapless.cli.init", "Write a configuration to begin with."),
-        "doctor": ("gapless.cli.doctor", "Find out what endpoints are good for."),
-        "devnode": ("gapless.cli.devnode", "Run a node with a simulated or recorded chain."),
+        "networks": ("gapless.cli.networks", "List the known networks."),
+        "init": ("gapless.cli.init", "Create a gapless.toml."),
+        "doctor": ("gapless.cli.doctor", "Examine endpoints: chain, history, limits, speed."),
+        "devnode": ("gapless.cli.devnode", "Run a test node with a simulated or recorded chain."),
     },
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="gapless")
 def gapless() -> None:
-    """A durable backfill engine: every partition once, and proof that none is missing.
+    """Backfill blockchains: every block once, and proof that none is missing.
 
-    Data goes to stdout, everything else to stderr. Exit codes: 0 done, 1 finished with failures
-    or gaps, 2 wrong usage or unusable ledger, 130 interrupted (by Ctrl-C or SIGTERM) and resumable.
+    Data goes to stdout, everything else to stderr. Exit codes: 0 success, 1 finished with failures
+    or gaps, 2 wrong usage or unusable ledger, 130 interrupted by Ctrl-C or SIGTERM and resumable.
     """
 
 
@@ -95,7 +94,7 @@ def main() -> None:
         error.show()
         sys.exit(2)
     except click.ClickException as error:
-        _say(*in_our_words(error), "usage_error")
+        _say(*translate_error(error), "usage_error")
         sys.exit(2)
     except GaplessError as error:
         from gapless.cli.remedies import hint_of
@@ -134,8 +133,8 @@ def _leave_without_flushing(code: int) -> NoReturn:
     os._exit(code)
 
 
-def in_our_words(error: click.ClickException) -> tuple[str, str | None]:
-    """Click's complaint in the style of all other messages, and a hint."""
+def translate_error(error: click.ClickException) -> tuple[str, str | None]:
+    """An error of Click in the style of all other messages, and a hint."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     complaint, similar = error.format_message(), None
     if isinstance(error, click.NoSuchOption):

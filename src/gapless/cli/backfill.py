@@ -1,4 +1,4 @@
-"""`gapless backfill …`: start, watch and steer backfills."""
+"""`gapless backfill …`: start, inspect and control backfills."""
 
 from __future__ import annotations
 
@@ -26,27 +26,28 @@ LOOK_EVERY = 0.25
 
 
 @click.group(
-    cls=LazyGroup, lazy={"start": ("gapless.cli.start", "Start a backfill, here or for workers.")}
+    cls=LazyGroup,
+    lazy={"start": ("gapless.cli.start", "Start a backfill here, or leave it to workers.")},
 )
 def backfill() -> None:
-    """Start, watch and steer backfills."""
+    """Start, inspect and control backfills."""
 
 
 @backfill.command()
 @click.option(
     "--state",
     type=click.Choice([state.value for state in State], case_sensitive=False),
-    help="Only those in this state.",
+    help="List only backfills in this state.",
 )
 @click.option(
-    "--all", "everything", is_flag=True, help="Also list hooks of groups that have not failed."
+    "--all", "everything", is_flag=True, help="Also list group hooks that have not failed."
 )
-@limit_option(50, "List at most this many.")
+@limit_option(50, "Maximum number to list.")
 @common
 async def ls(
     ledger_url: str, as_json: bool, state: str | None, everything: bool, limit: int
 ) -> None:
-    """List backfills, the newest first."""
+    """List backfills, newest first."""
     async with opened(ledger_url) as ledger:
         found = await ledger.backfills(state=state, hooks=everything, limit=limit + 1)
     shown = [backfill_view(each) for each in found[:limit]]
@@ -55,10 +56,10 @@ async def ls(
     elif shown:
         click.echo(render.backfill_table(shown))
     elif state is not None:
-        note(f"no backfills in state {state}")
+        note(f"there are no backfills in state {state}")
     else:
-        note(f"no backfills yet in {ledger.url}")
-        hint("`gapless fetch` and `gapless backfill start` make them")
+        note(f"there are no backfills yet in {ledger.url}")
+        hint("`gapless fetch` and `gapless backfill start` create them")
     if len(found) > limit:
         hint(f"there are more than these {limit}: raise `--limit`")
 
@@ -66,14 +67,14 @@ async def ls(
 @backfill.command()
 @click.argument("backfill_id")
 @click.option(
-    "--chunk", "chunk_index", type=int, help="Explain this chunk only, and list its failed runs."
+    "--chunk", "chunk_index", type=int, help="Explain only this chunk and list its failed runs."
 )
-@limit_option(10, "Explain so many chunks.")
+@limit_option(10, "Number of chunks to explain.")
 @common
 async def show(
     ledger_url: str, as_json: bool, backfill_id: str, chunk_index: int | None, limit: int
 ) -> None:
-    """Show a backfill, and why its chunks are not running."""
+    """Show a backfill and explain why its chunks are not running."""
     async with opened(ledger_url) as ledger:
         found = await ledger.backfill(backfill_id)
         explained = await Controller(ledger).explain(
@@ -100,17 +101,17 @@ async def show(
     "statuses",
     type=click.Choice([status.value for status in Status], case_sensitive=False),
     multiple=True,
-    help="Only those of this status; repeatable.",
+    help="List only chunks with this status. Repeatable.",
 )
-@limit_option(100, "List at most this many.")
+@limit_option(100, "Maximum number to list.")
 @common
 async def chunks(
     ledger_url: str, as_json: bool, backfill_id: str, statuses: tuple[str, ...], limit: int
 ) -> None:
     """List the chunks of a backfill.
 
-    By index; with --status, running ones by the end of their lease, failed ones by when they are
-    retried.
+    Chunks are sorted by index; with --status, running chunks are sorted by the end of their lease
+    and failed chunks by the time of their retry.
     """
     wanted = [Status(each) for each in statuses]
     async with opened(ledger_url) as ledger:
@@ -126,24 +127,24 @@ async def chunks(
     elif shown:
         click.echo(render.chunk_table(shown, found.now))
     elif statuses:
-        note(f"no chunks in status {' or '.join(statuses)}")
+        note(f"there are no chunks with status {' or '.join(statuses)}")
     unplanned = found.chunks.total - found.chunks.planned
     if len(listed) > limit:
         hint(f"there are more than these {limit}: raise `--limit`")
     elif unplanned and not statuses:
-        note(f"{counted(unplanned, 'chunk')} not planned yet")
+        note(f"not planned yet: {counted(unplanned, 'chunk')}")
 
 
 @backfill.command()
 @click.argument("backfill_id")
 @click.option(
-    "--timeout", "patience", type=Duration(), help="Give up waiting after this long, with exit 1."
+    "--timeout", "patience", type=Duration(), help="Stop waiting after this time and exit with 1."
 )
 @common
 async def wait(ledger_url: str, as_json: bool, backfill_id: str, patience: float | None) -> int:
     """Wait until a backfill has ended.
 
-    Exits with 0 if it succeeded, with 1 if not.
+    Exits with 0 if it succeeded, and with 1 otherwise.
     """
     started = time.monotonic()
     async with opened(ledger_url) as ledger:
@@ -176,7 +177,7 @@ async def _standstill(ledger: Ledger, found: Backfill) -> str:
 @click.argument("backfill_id")
 @common
 async def pause(ledger_url: str, as_json: bool, backfill_id: str) -> None:
-    """Start nothing new; what runs, finishes."""
+    """Start no new chunks; let running ones finish."""
     async with opened(ledger_url) as ledger:
         await _echo(ledger, await ledger.pause(backfill_id), as_json)
 
@@ -185,19 +186,21 @@ async def pause(ledger_url: str, as_json: bool, backfill_id: str) -> None:
 @click.argument("backfill_id")
 @common
 async def resume(ledger_url: str, as_json: bool, backfill_id: str) -> None:
-    """Go on with a paused backfill."""
+    """Resume a paused backfill."""
     async with opened(ledger_url) as ledger:
         await _echo(ledger, await ledger.resume(backfill_id), as_json)
 
 
 @backfill.command()
 @click.argument("backfill_id")
-@click.option("--force", is_flag=True, help="Do not wait for what runs: end its leases.")
+@click.option(
+    "--force", is_flag=True, help="End the leases of running chunks instead of waiting for them."
+)
 @common
 async def cancel(ledger_url: str, as_json: bool, backfill_id: str, force: bool) -> None:
-    """End a backfill, and stop what runs of it.
+    """Cancel a backfill and stop its running chunks.
 
-    Running chunks stop at their next sign of progress, or are interrupted after ten seconds.
+    A running chunk stops when it next reports progress, or is interrupted after ten seconds.
     """
     async with opened(ledger_url) as ledger:
         await _echo(ledger, await ledger.cancel(backfill_id, force=force), as_json)
@@ -205,14 +208,16 @@ async def cancel(ledger_url: str, as_json: bool, backfill_id: str, force: bool) 
 
 @backfill.command("retry-failed")
 @click.argument("backfill_id")
-@click.option("--request-id", help="The same request id again gives the same backfill.")
+@click.option(
+    "--request-id", help="Your own id for this request; reusing it returns the same backfill."
+)
 @common
 async def retry_failed(
     ledger_url: str, as_json: bool, backfill_id: str, request_id: str | None
 ) -> None:
-    """Start a new backfill of what another did not complete.
+    """Retry what an ended backfill did not complete.
 
-    The other one must have ended. Asked for again, it is the same new backfill.
+    Starts a new backfill; running the command again returns the same one.
     """
     async with opened(ledger_url) as ledger:
         await _echo(ledger, await Controller(ledger).retry_failed(backfill_id, request_id), as_json)

@@ -1,4 +1,4 @@
-"""`gapless dead …`: chunks that were given up."""
+"""`gapless dead …`: list, show, retry and purge abandoned chunks."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ T = TypeVar("T")
 
 @click.group()
 def dead() -> None:
-    """List, show, retry and purge dead letters: chunks that were given up."""
+    """List, show, retry and purge dead letters: chunks that were abandoned."""
 
 
 @dead.command()
 @click.argument("backfill_id", required=False)
-@limit_option(100, "At most so many.")
+@limit_option(100, "Maximum number to list.")
 @common
 async def ls(ledger_url: str, as_json: bool, backfill_id: str | None, limit: int) -> None:
-    """List dead letters, of one backfill or of all."""
+    """List the dead letters of one backfill or of all."""
     async with opened(ledger_url) as ledger:
         if backfill_id is not None:
             await ledger.backfill(backfill_id)  # which complains if there is none
@@ -49,7 +49,7 @@ async def ls(ledger_url: str, as_json: bool, backfill_id: str | None, limit: int
 async def show(ledger_url: str, as_json: bool, chunk_id: str) -> None:
     """Show a dead letter and its failed runs.
 
-    The latest ten, and the traceback of the last one.
+    Shows the latest ten runs and the traceback of the last one.
     """
     async with opened(ledger_url) as ledger:
         (letter,) = await _chosen(ledger, [chunk_id], everything=False)
@@ -65,8 +65,12 @@ async def show(ledger_url: str, as_json: bool, chunk_id: str) -> None:
 def _choice(command: Callable[P, T]) -> Callable[P, T]:
     """The arguments of commands that work on chosen dead letters."""
     for decorate in (
-        click.option("--dry-run", is_flag=True, help="Only show which."),
-        click.option("--all", "everything", is_flag=True, help="All dead letters."),
+        click.option(
+            "--dry-run",
+            is_flag=True,
+            help="List the dead letters that would be changed, then exit.",
+        ),
+        click.option("--all", "everything", is_flag=True, help="Select all dead letters."),
         click.argument("chunk_ids", nargs=-1, metavar="[CHUNK]..."),
     ):
         command = decorate(command)
@@ -79,9 +83,9 @@ def _choice(command: Callable[P, T]) -> Callable[P, T]:
 async def retry(
     ledger_url: str, as_json: bool, chunk_ids: tuple[str, ...], everything: bool, dry_run: bool
 ) -> None:
-    """Start new backfills of what these chunks lack.
+    """Retry the missing partitions of dead letters.
 
-    One for each backfill that they belong to.
+    Starts one new backfill for each backfill that the dead letters belong to.
     """
     async with opened(ledger_url) as ledger:
         letters = await _chosen(ledger, chunk_ids, everything)
@@ -97,7 +101,7 @@ async def retry(
     elif children:
         click.echo(render.backfill_table(children))
     else:
-        note("no dead letters")
+        note("there are no dead letters")
 
 
 @dead.command()
@@ -106,9 +110,9 @@ async def retry(
 async def purge(
     ledger_url: str, as_json: bool, chunk_ids: tuple[str, ...], everything: bool, dry_run: bool
 ) -> None:
-    """Take dead letters off the list.
+    """Remove dead letters from the list.
 
-    Their partitions stay missing, and `gapless backfill show` goes on saying so.
+    Their partitions stay missing, and `gapless backfill show` still reports them.
     """
     async with opened(ledger_url) as ledger:
         letters = await _chosen(ledger, chunk_ids, everything)
@@ -151,4 +155,4 @@ def _echo(letters: Sequence[DeadLetter], as_json: bool) -> None:
     elif shown:
         click.echo(render.dead_table(shown))
     else:
-        note("no dead letters")
+        note("there are no dead letters")

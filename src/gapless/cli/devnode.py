@@ -1,4 +1,4 @@
-"""`gapless devnode`: a node to try things on, with a chain of its own and faults on demand."""
+"""`gapless devnode`: a test node with its own chain and with faults on demand."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ class Transactions(click.ParamType[tuple[int | None, int]]):
     ) -> tuple[int | None, int]:
         match = re.fullmatch(r"(?:(\d+):)?(\d+)", str(value))
         if match is None:
-            self.fail(f"`{value}` is no number of transactions: write `5` or `0:150`", param, ctx)
+            self.fail(
+                f"`{value}` is not a number of transactions: write `5` or `0:150`", param, ctx
+            )
         fewest, most = None if match[1] is None else int(match[1]), int(match[2])
         if most > _MOST_TRANSACTIONS or (fewest or 0) > most:
             self.fail(f"`{value}` is not between 0 and {_MOST_TRANSACTIONS}", param, ctx)
@@ -37,16 +39,20 @@ class Transactions(click.ParamType[tuple[int | None, int]]):
 
 
 @click.command()
-@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=8545, show_default=True, help="0: a free one."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8545,
+    show_default=True,
+    help="Port to listen on; 0 picks a free one.",
 )
 @click.option(
     "--blocks",
     type=click.IntRange(0, 100_000_000),
     default=1000,
     show_default=True,
-    help="The height of the head; block 0 is the genesis.",
+    help="Height of the last block; block 0 is the genesis.",
 )
 @click.option(
     "--txs",
@@ -56,8 +62,16 @@ class Transactions(click.ParamType[tuple[int | None, int]]):
     metavar="N|A:B",
     help="Transactions per block; every 16th block has none.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the chain and the faults.")
-@click.option("--chain-id", type=click.IntRange(1), default=1337, show_default=True, help="Its id.")
+@click.option(
+    "--seed", type=int, default=0, show_default=True, help="Seed of the chain and of the faults."
+)
+@click.option(
+    "--chain-id",
+    type=click.IntRange(1),
+    default=1337,
+    show_default=True,
+    help="Chain id to report.",
+)
 @click.option(
     "--replay",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
@@ -66,71 +80,73 @@ class Transactions(click.ParamType[tuple[int | None, int]]):
 @click.option(
     "--cache",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Where simulated chains are kept; by default ~/.cache/gapless.",
+    help="Folder for simulated chains.  [default: ~/.cache/gapless]",
 )
 @click.option(
-    "--latency-ms", type=click.FloatRange(0), default=0.0, help="Time before every answer."
+    "--latency-ms", type=click.FloatRange(0), default=0.0, help="Delay before every answer."
 )
-@click.option(
-    "--head", type=click.IntRange(0), help="Begin with this head; blocks above come later."
-)
-@click.option("--head-every", type=Duration(at_least=0.001), help="A new block comes this often.")
+@click.option("--head", type=click.IntRange(0), help="Start with this head; later blocks follow.")
+@click.option("--head-every", type=Duration(at_least=0.001), help="Interval between new blocks.")
 @click.option(
     "--faults",
     default="",
     metavar="KIND=CHANCE,…",
-    help="What goes wrong: `429=0.05,null=0.01`, or at a block: `truncated@17*2`.",
+    help="Faults to inject: `429=0.05,null=0.01`, or at a block: `truncated@17*2`.",
 )
-@click.option("--shuffle", is_flag=True, help="Answer batches in another order.")
-@click.option("--rps", type=click.FloatRange(0, min_open=True), help="Calls allowed in a second.")
+@click.option("--shuffle", is_flag=True, help="Answer the calls of a batch in random order.")
+@click.option("--rps", type=click.FloatRange(0, min_open=True), help="Calls allowed per second.")
 @click.option(
     "--metering",
     type=click.Choice([each.value for each in Metering]),
     default="overdraw",
     show_default=True,
-    help="What `--rps` does with a batch above the limit: answer it, refuse the whole batch, or"
-    " refuse each call above the limit.",
+    help="How `--rps` treats a batch above the limit: answer it, refuse the whole batch, or refuse"
+    " each call above the limit.",
 )
 @click.option(
     "--retry-after",
     type=click.IntRange(0),
     default=1,
     show_default=True,
-    help="Seconds that a 429 says to wait; see also the fault `429-bare`.",
+    help="Seconds to wait that a 429 asks for; see also the fault `429-bare`.",
 )
-@click.option("--no-retry-after", is_flag=True, help="A 429 says nothing about waiting.")
-@click.option("--max-range", type=click.IntRange(1), help="Blocks allowed in one eth_getLogs.")
-@click.option("--max-results", type=click.IntRange(1), help="Logs allowed in one answer.")
-@click.option("--max-batch", type=click.IntRange(1), help="Calls allowed in one request.")
+@click.option("--no-retry-after", is_flag=True, help="Send no waiting time with a 429.")
+@click.option("--max-range", type=click.IntRange(1), help="Blocks allowed per eth_getLogs.")
+@click.option("--max-results", type=click.IntRange(1), help="Logs allowed per answer.")
+@click.option("--max-batch", type=click.IntRange(1), help="Calls allowed per request.")
 @click.option(
     "--words",
     type=click.Choice(list(PROVIDERS)),
     default="geth",
     show_default=True,
-    help="Whose words a refusal is in.",
+    help="Provider whose error messages to imitate.",
 )
-@click.option("--missing", multiple=True, metavar="METHOD", help="A method that is not there.")
 @click.option(
-    "--pruned-below", type=click.IntRange(0), default=0, help="Blocks below are not kept."
+    "--missing", multiple=True, metavar="METHOD", help="Method to reject as unknown. Repeatable."
 )
-@click.option("--pruned-null", is_flag=True, help="And answered with null, not with an error.")
+@click.option(
+    "--pruned-below", type=click.IntRange(0), default=0, help="Serve no blocks below this height."
+)
+@click.option(
+    "--pruned-null", is_flag=True, help="Answer null for pruned blocks instead of an error."
+)
 @click.option(
     "--finality",
     type=click.Choice([each.value for each in Finality]),
     default="depth",
     show_default=True,
-    help="What the tags `safe` and `finalized` mean.",
+    help="How to answer the tags `safe` and `finalized`.",
 )
-@click.option("--strict-head", is_flag=True, help="Refuse logs beyond the head.")
+@click.option("--strict-head", is_flag=True, help="Refuse eth_getLogs beyond the head.")
 def devnode(host: str, port: int, latency_ms: float, **given: Any) -> int:
-    """Run a node with a simulated or recorded chain.
+    """Run a test node with a simulated or recorded chain.
 
-    Its URL is the first line on stdout; it serves until SIGINT or SIGTERM. GET /_faults tells
-    what was asked and what went wrong on purpose. The methods devnode_grow [blocks] and
-    devnode_reorg [height] move the head and replace the last blocks.
+    Prints its URL as the first line on stdout and serves until SIGINT or SIGTERM. GET /_faults
+    reports the calls and the injected faults. The method devnode_grow [blocks] moves the head, and
+    devnode_reorg [height] replaces the blocks from a height on.
 
-    The chain is valid: hashes, links, roots and blooms hold; signatures do not recover. It is
-    built once and kept in a cache.
+    The hashes, links, roots and blooms of a simulated chain are valid; its signatures are not. A
+    chain is built once and cached.
     """
     faults = parse_faults(given["faults"], given["seed"])
     chain = _chain(given)
@@ -183,12 +199,12 @@ async def _serve(node: DevNode) -> None:
         await node.__aenter__()
     except OSError as error:
         raise UsageError(
-            f"cannot listen there: {error.strerror}", hint="`--port 0` takes a free port"
+            f"cannot listen there: {error.strerror}", hint="`--port 0` picks a free port"
         ) from error
     try:
         click.echo(node.url)
         chain = node.chain
-        note(f"chain id {chain.chain_id}, head {chain.head:,}; Ctrl-C ends it")
+        note(f"chain id {chain.chain_id}, head {chain.head:,}; press Ctrl-C to stop")
         await stopped.wait()
     finally:
         await node.__aexit__()

@@ -122,7 +122,7 @@ class ChunkLine:
         return ChunkStanding(backfill, rate, self.why if waiting is None else str(waiting))
 
     def finishing(self) -> str:
-        return f"finishing: {counted(self._running, 'chunk')} running"
+        return f"finishing {counted(self._running, 'running chunk')}"
 
 
 class ProgressDisplay:

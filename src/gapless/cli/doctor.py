@@ -1,4 +1,4 @@
-"""`gapless doctor`: what endpoints are good for, and what that means for a fetch."""
+"""`gapless doctor`: examine endpoints, and say what that means for a fetch."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import NamedTuple
 import click
 
 from gapless.blocks.targets import host_of, usual_endpoints
-from gapless.chains import Network, families, family_of, find_network
+from gapless.chains import Network, families, family_of, find_network, networks
 from gapless.chains.findings import Findings
-from gapless.cli.logs import log_to_nobody
 from gapless.cli.options import anchor_option, complain, json_option
 from gapless.cli.output import print_json
 from gapless.cli.remedies import hint_of
@@ -20,7 +19,8 @@ from gapless.cli.suggestions import Commands
 from gapless.config import Config, load
 from gapless.core.anchors import Anchor
 from gapless.core.errors import GaplessError, UsageError
-from gapless.providers import EndpointSpec
+from gapless.providers import EndpointSpec, Refused
+from gapless.telemetry.lines import log_to_nobody
 from gapless.views.endpoints import (
     UnusableEndpoint,
     UsableEndpoint,
@@ -48,23 +48,24 @@ class Failure(NamedTuple):
     "rpcs",
     multiple=True,
     metavar="URL",
-    help="A node, or the name of an endpoint; repeat it for more.",
+    help="Node or named endpoint to examine. Repeatable.",
 )
-@click.option("--network", "name", metavar="NAME", help="The network that it should be of.")
+@click.option(
+    "--network", "name", metavar="NAME", help="Network that the endpoints must belong to."
+)
 @anchor_option
 @json_option
 def doctor(rpcs: tuple[str, ...], name: str | None, anchors: tuple[str, ...], as_json: bool) -> int:
-    """Find out what endpoints are good for.
+    """Examine endpoints: chain, history, limits, speed.
 
-    Asks each one for its chain, history, receipts, limits and speed, and says what that means for
-    a fetch. Without --rpc, all endpoints of gapless.toml are asked, or else that of ETH_RPC_URL.
-    It costs each some hundred calls and takes some seconds. Exit code 1: some cannot be used; 2:
-    none can.
+    Says what the answers mean for a fetch. Without --rpc, examines all endpoints of gapless.toml,
+    or that of ETH_RPC_URL. Takes some seconds and a few hundred calls to each endpoint. Exit code
+    1: some endpoints cannot be used; 2: none can be used.
     """
     network = None if name is None else find_network(name)
     specs = [*_specs(load(), rpcs, network)]
     if not specs:
-        raise UsageError("there is no endpoint to ask", hint="give one with `--rpc URL`")
+        raise UsageError("there is no endpoint to examine", hint="give one with `--rpc URL`")
     log_to_nobody()  # whatever is wrong with an endpoint is among its outcome
     outcomes = asyncio.run(_examined(specs, network, dict(map(Anchor.parse, anchors))))
     found = [each for each in outcomes if isinstance(each, Findings)]
@@ -76,7 +77,7 @@ def doctor(rpcs: tuple[str, ...], name: str | None, anchors: tuple[str, ...], as
         if isinstance(each, Failure):
             complain(str(each.error), each.hint)
     if _are_apart(found):
-        complain("these endpoints are on different chains: no fetch can use them together")
+        complain("these endpoints are on different chains, so no fetch can use them together")
         return 1
     return 0 if len(found) == len(outcomes) else 1 if found else 2
 
@@ -88,8 +89,10 @@ def _specs(config: Config, rpcs: Sequence[str], network: Network | None) -> Iter
         for name, each in config.endpoints.items()
         if network is None or each.network in (None, network.name)
     ]
+    asked = networks() if network is None else (network,)
+    usual = [name for each in asked for name in usual_endpoints(each)]
     taken: set[str] = set()
-    for text in rpcs or configured or usual_endpoints(network or find_network("ethereum")):
+    for text in rpcs or configured or usual:
         if "://" in text:
             name = host_of(text)
             while name in taken:
@@ -113,12 +116,24 @@ async def _examined(
 ) -> list[Findings | Failure]:
     async def examine(spec: EndpointSpec) -> Findings | Failure:
         try:
-            family = families()[0] if network is None else family_of(network)
-            return await family.probe(spec, network, anchors)
+            return await _probed(spec, network, anchors)
         except GaplessError as error:
             return Failure(spec.name, error)
 
     return await asyncio.gather(*map(examine, specs))
+
+
+async def _probed(
+    spec: EndpointSpec, network: Network | None, anchors: Mapping[int, bytes]
+) -> Findings:
+    """What the family finds out; if no network is named, the first one that the node answers."""
+    refusals = []
+    for family in families() if network is None else (family_of(network),):
+        try:
+            return await family.probe(spec, network, anchors)
+        except Refused as refused:
+            refusals.append(refused)
+    raise refusals[0]
 
 
 def _view(outcome: Findings | Failure) -> UsableEndpoint | UnusableEndpoint:
@@ -130,7 +145,8 @@ def _view(outcome: Findings | Failure) -> UsableEndpoint | UnusableEndpoint:
 def _page(found: Sequence[UsableEndpoint]) -> str:
     """A column for each endpoint, and below what it means."""
     facts = [_facts(each) for each in found]
-    rows = [(name, *(each[name] for each in facts)) for name in facts[0]]
+    names = dict.fromkeys(name for each in facts for name in each)
+    rows = [(name, *(each.get(name, "") for each in facts)) for name in names]
     lines = [table(rows)]
     for each in found:
         lines += ["", f"{each.endpoint} for a fetch:", *(f"  - {it}" for it in each.meaning)]
@@ -139,6 +155,12 @@ def _page(found: Sequence[UsableEndpoint]) -> str:
 
 def _facts(found: UsableEndpoint) -> dict[str, str]:
     rate = found.rate
+    receipts = {
+        "receipts by block": _yes(found.receipts_by_block),
+        "receipts by transaction": _yes(found.receipts_by_transaction),
+    }
+    logs = {"blocks in eth_getLogs": f"{found.logs_range:,}" if found.logs_range else "none"}
+    has_receipts = found.receipts_by_block is not None
     return {
         "endpoint": found.endpoint,
         "chain": f"{found.network} ({found.chain_id})",
@@ -147,10 +169,9 @@ def _facts(found: UsableEndpoint) -> dict[str, str]:
         "head": f"{found.head:,}",
         "finalized": "not known" if found.finalized is None else f"{found.finalized:,}",
         "earliest block": f"{found.earliest_block:,}",
-        "receipts by block": _yes(found.receipts_by_block),
-        "receipts by transaction": _yes(found.receipts_by_transaction),
+        **(receipts if has_receipts else {}),
         "calls in a request": f"{found.batch_calls}",
-        "blocks in eth_getLogs": "none" if found.logs_range is None else f"{found.logs_range:,}",
+        **(logs if has_receipts else {}),
         "speed": "not measured" if rate is None else f"{short(rate.calls_per_second)} calls/s",
         "calls for this": f"{found.calls:,}",
     }

@@ -15,6 +15,7 @@ from gapless.cli import render_export
 from gapless.cli.options import common, note
 from gapless.cli.output import print_json
 from gapless.cli.stores import blocks_option, network_option, sink_argument
+from gapless.config import load
 from gapless.core.errors import Damaged, Incomplete, UsageError
 from gapless.core.ranges import Span
 from gapless.core.remedies import FetchBlocks, RepairBlocks
@@ -39,7 +40,7 @@ _VERSIONS = [f"{name} {each.version}" for name, each in _SCHEMAS.items() if each
     type=click.Choice([*_SCHEMAS]),
     default=NATIVE,
     show_default=True,
-    help=f"Columns: our own or {', '.join(_VERSIONS)}.",
+    help=f"Column layout: native or {', '.join(_VERSIONS)}.",
 )
 @click.option(
     "--format",
@@ -47,10 +48,10 @@ _VERSIONS = [f"{name} {each.version}" for name, each in _SCHEMAS.items() if each
     type=click.Choice([*FORMATS]),
     default="csv",
     show_default=True,
-    help="JSON has an object on each line.",
+    help="File format; json writes one object per line.",
 )
 @click.option(
-    "--output", default=_STDOUT, metavar="FILE", help="A new file; stdout by default, or as `-`."
+    "--output", default=_STDOUT, metavar="FILE", help="File to create; `-` is stdout.  [default: -]"
 )
 @network_option
 @blocks_option
@@ -66,14 +67,14 @@ async def export(
     network_name: str | None,
     blocks_text: str | None,
 ) -> int:
-    """Write stored rows to a file, for other tools.
+    """Export stored rows to a file.
 
-    All rows of the range, or none: exit code 1 if blocks of it are missing or damaged, and then
-    nothing is written. A file has its name only when it is whole.
+    Exports all rows of the range or none: if blocks are missing or damaged, nothing is written and
+    the exit code is 1. The file appears under its name only when it is complete.
     """
     layout = find_layout(schema, table_name)
     _refuse_output(output, format_name, as_json=as_json)
-    async with opened_store(ledger_url, target, network_name, blocks_text) as store:
+    async with opened_store(load(), ledger_url, target, network_name, blocks_text) as store:
         try:
             span = await _span(store, layout)
             job = Export(store.sink, store.chain_id, layout, span)
@@ -118,11 +119,13 @@ def _refuse_output(output: str, format_name: str, *, as_json: bool) -> None:
     if output != _STDOUT:
         refuse_unwritable(Path(output))
     elif format_name == "parquet":
-        raise UsageError("Parquet cannot go to stdout", hint="name a file with `--output FILE`")
+        raise UsageError(
+            "Parquet cannot be written to stdout", hint="name a file with `--output FILE`"
+        )
     elif as_json:
         raise UsageError(
-            "stdout has no room for a summary beside the data",
-            hint="`--format json` is JSON; or name a file with `--output FILE`",
+            "stdout cannot hold both the data and the summary",
+            hint="give `--format json` for rows as JSON, or name a file with `--output FILE`",
         )
 
 

@@ -9,6 +9,7 @@ from gapless.cli.options import common, hint, note
 from gapless.cli.output import print_json
 from gapless.cli.stores import blocks_option, network_option, sink_argument
 from gapless.cli.suggestions import repair_command
+from gapless.config import load
 from gapless.views.figures import spans_text
 from gapless.views.verify import gaps_view
 
@@ -25,13 +26,13 @@ async def gaps(
     network_name: str | None,
     blocks_text: str | None,
 ) -> int:
-    """List the blocks that are missing, a range A:B on each line.
+    """List missing blocks, one range A:B per line.
 
-    A block is missing if it was asked for and any table that was asked for lacks it, lacks some of
-    its rows, or cannot be read there. Looks as `verify` does without --deep, and changes nothing.
-    Exit code 1: blocks are missing.
+    A requested block is missing if any requested table lacks it, lacks some of its rows, or cannot
+    be read there. Checks what `gapless verify` checks without --deep, and changes nothing. Exit
+    code 1: blocks are missing.
     """
-    async with opened_store(ledger_url, target, network_name, blocks_text) as store:
+    async with opened_store(load(), ledger_url, target, network_name, blocks_text) as store:
         report = await store.report(known_hashes={})
     if as_json:
         print_json(gaps_view(report, store.network))
@@ -40,6 +41,8 @@ async def gaps(
             click.echo(f"{first}:{last}")
     if report.damaged:
         damaged = spans_text(report.damaged.spans)
-        note(f"damaged: {damaged}; `gapless verify` tells what is wrong")
-        hint(f"fetch them again: `{repair_command(store.shown, has_endpoint=store.has_endpoint)}`")
+        note(f"damaged blocks: {damaged}; `gapless verify` shows what is wrong")
+        hint(
+            f"run `{repair_command(store.shown, has_endpoint=store.has_endpoint)}` to replace them"
+        )
     return 1 if report.gaps or report.damaged else 0

@@ -19,9 +19,9 @@ def ledger() -> None:
 @ledger.command()
 @common
 async def check(ledger_url: str, as_json: bool) -> int:
-    """Compare the events of every backfill with the tables.
+    """Check that the events of every backfill match its tables.
 
-    Exits with 1 if they differ.
+    Exit code 1: they differ.
     """
     async with opened(ledger_url) as found:
         problems = await found.check()
@@ -31,11 +31,11 @@ async def check(ledger_url: str, as_json: bool) -> int:
     elif problems:
         click.echo("\n".join(problems))
     else:
-        click.echo(f"{counted(count, 'backfill')} checked: events and tables agree")
+        click.echo(f"{counted(count, 'backfill')} checked: events and tables match")
     if problems:
         complain(
             f"{counted(len(problems), 'problem')} in {counted(count, 'backfill')}",
-            "stop the workers and keep a copy of the ledger before anything else",
+            "stop the workers and copy the ledger before you do anything else",
         )
     return 1 if problems else 0
 
@@ -43,7 +43,7 @@ async def check(ledger_url: str, as_json: bool) -> int:
 @ledger.command()
 @common
 async def migrate(ledger_url: str, as_json: bool) -> None:
-    """Bring the ledger's schema up to date, or create it."""
+    """Create the ledger or upgrade its schema."""
     async with opened(ledger_url, create=True, migrating=True) as found:
         before, after = await found.migrate()
     async with opened(ledger_url):
@@ -57,7 +57,7 @@ async def migrate(ledger_url: str, as_json: bool) -> None:
 @ledger.command()
 @common
 async def compact(ledger_url: str, as_json: bool) -> None:
-    """Replace chunk events of ended backfills by snapshots."""
+    """Replace the chunk events of ended backfills with snapshots."""
     async with opened(ledger_url) as found:
         gone = await found.compact()
     if as_json:

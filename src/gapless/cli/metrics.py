@@ -16,7 +16,7 @@ from gapless.runtime.gauges import forget_gauges, read_gauges
 metrics_option = click.option(
     "--metrics-port",
     type=click.IntRange(0, 65535),
-    help="Serve /metrics and /healthz at this port; 0 is any that is free.",
+    help="Serve /metrics and /healthz on this port; 0 picks a free one.",
 )
 
 

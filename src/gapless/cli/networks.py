@@ -12,6 +12,7 @@ from gapless.chains import networks as known_networks
 from gapless.cli.options import json_option
 from gapless.cli.output import print_json
 from gapless.cli.render import table
+from gapless.core.heights import HIGHEST
 from gapless.views.figures import counted
 from gapless.views.networks import FinalityView, NetworkView, network_view
 
@@ -19,10 +20,10 @@ from gapless.views.networks import FinalityView, NetworkView, network_view
 @click.command()
 @json_option
 def networks(as_json: bool) -> None:
-    """List the networks that Gapless knows.
+    """List the known networks.
 
-    Each with its chain id, how its blocks become final, the known blocks that endpoints are
-    compared with, and the checks that its blocks cannot pass. `custom` takes any other EVM chain.
+    Shows the chain id of each, the rule for final blocks, the known blocks that endpoints are
+    compared with, and the checks that cannot be made. Use `custom` for any other EVM chain.
     """
     if as_json:
         print_json([network_view(each) for each in known_networks()])
@@ -65,7 +66,7 @@ def _known_blocks(network: NetworkView) -> str:
 def not_proven(network: Network) -> Iterator[str]:
     """What the latest blocks lack, and what earlier ones did."""
     every = [it for it in family_of(network).checks if _is_common(network, it)]
-    if lacking := [it for it in every if it not in network.eras[-1].checks]:
+    if lacking := [it for it in every if it not in network.checks_at(HIGHEST)]:
         yield _listed(lacking, every)
     yield from network.caveats
     for era, following in pairwise(network.eras):

@@ -1,6 +1,6 @@
-"""What all commands share: their options, an open ledger, and how they speak.
+"""What all commands share: options, an open ledger, and messages.
 
-Data goes to stdout through `data`, everything else to stderr through `speech`.
+Data goes to stdout through `output`, everything else to stderr through `speech`.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ ledger_option = click.option(
     envvar="GAPLESS_LEDGER",
     show_default=DEFAULT_LEDGER,
     metavar="URL",
-    help="`sqlite:///path` or `postgresql://…`; also GAPLESS_LEDGER.",
+    help="Ledger to use: `sqlite:///path` or `postgresql://…`; also GAPLESS_LEDGER.",
 )
 anchor_option = click.option(
     "--anchor",
     "anchors",
     multiple=True,
     metavar="HEIGHT:HASH",
-    help="Hash of a block that you trust: any other block there is an error. Repeatable.",
+    help="Known hash of a block; a different hash is an error. Repeatable.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -92,7 +92,7 @@ def note(text: str) -> None:
 
 
 def warn(text: str) -> None:
-    """Says that something is not as it should be, although the command goes on."""
+    """Says that something is wrong, although the command continues."""
     speech.say(text, "warning")
 
 

@@ -10,18 +10,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gapless.blocks.block_pipeline import Plane
 from gapless.blocks.counts import Counts
-from gapless.blocks.session import Fetching
-from gapless.cli.crew import Crew
+from gapless.blocks.running import FetchRun
 from gapless.cli.display import Pace, Smoothed
 from gapless.cli.render import BAR, bar
 from gapless.cli.render_fetch import endpoint_troubles
 from gapless.cli.waiting import Waiting
+from gapless.core.text import plain
 from gapless.ledger.records import Backfill
 from gapless.providers import Served
 from gapless.views.fetch import endpoint_views
-from gapless.views.figures import counted, cut, duration, plain, short, spans_text
+from gapless.views.figures import counted, cut, duration, short, spans_text
 
 _WORTH_TELLING = 1.0  # seconds: a shorter wait is over before anybody has read of it
 _SILENCE = 5.0  # seconds without an answer before anybody wonders
@@ -92,28 +91,23 @@ class FetchStanding:
 class FetchLine:
     """The live line of a fetch: blocks and calls a second, not chunks."""
 
-    def __init__(self, fetch: Fetching, plane: Plane) -> None:
-        self._fetch, self._plane = fetch, plane
+    def __init__(self, run: FetchRun) -> None:
+        self._run = run
+        self._pool, self._pipeline = run.session.pool, run.pipeline
         self._blocks, self._calls, self._smoothed = Pace(), Pace(), Smoothed()
         self._answers: tuple[int, ...] = ()
         self._answered_at = 0.0
-        self.crew: Crew | None = None
-
-    @property
-    def counts(self) -> Counts:
-        """What all processes have done."""
-        own = self._plane.counts
-        return own if self.crew is None else own + self.crew.counts
 
     def at(self, backfill: Backfill, now: float, waiting: Waiting | None) -> FetchStanding:
-        fetch, counts, total = self._fetch, self.counts, self._fetch.span.size
-        before = total - len(fetch.missing) + counts.reproven
+        session, counts = self._run.session, self._run.counts
+        total = session.span.size
+        before = total - len(session.missing) + counts.reproven
         stored = min(total, before + counts.blocks)
         pace = self._blocks.after(now, counts.fetched + counts.reproven)
         smoothed = self._smoothed.after(now, pace)
         fetched = min(total, stored + counts.at_hand)
         return FetchStanding(
-            network=fetch.spec.network,
+            network=session.spec.network,
             total=total,
             stored=stored,
             fetched=fetched,
@@ -129,16 +123,16 @@ class FetchLine:
 
     def finishing(self) -> str:
         parts = []
-        if writing := self._plane.writing:
+        if writing := self._pipeline.writing:
             parts.append(f"writing blocks {spans_text(writing.spans)}")
-        if in_flight := self._plane.pool.in_flight:
+        if in_flight := self._pool.in_flight:
             parts.append(f"{counted(in_flight, 'request')} in flight")
         return f"finishing: {', '.join(parts) or 'recording what is stored'}"
 
     def _resting(self, counts: Counts) -> Waiting | None:
         """Which endpoint is asked next, if all of them have to be left alone for a while."""
         served = counts.endpoints
-        if self._plane.pool.in_flight or not served or not all(it.rest for it in served.values()):
+        if self._pool.in_flight or not served or not all(it.rest for it in served.values()):
             return None
         name = min(served, key=lambda each: served[each].rest)
         if served[name].rest < _WORTH_TELLING:
@@ -150,7 +144,7 @@ class FetchLine:
         answers = (counts.fetched, counts.reproven, counts.retries, counts.refused)
         if answers != self._answers:
             self._answers, self._answered_at = answers, now
-        silent, in_flight = now - self._answered_at, self._plane.pool.in_flight
-        if silent < _SILENCE or not in_flight or self._plane.writing:
+        silent, in_flight = now - self._answered_at, self._pool.in_flight
+        if silent < _SILENCE or not in_flight or self._pipeline.writing:
             return None
         return Waiting(f"no answer to {counted(in_flight, 'request')} for {duration(silent)}")

@@ -44,9 +44,9 @@ def in_words(remedy: to.AnyRemedy, commands: Commands, sink: str = "") -> str:
             return f"{commands('ledger', 'check')} lists all problems"
         case to.GiveEndpoint():
             return "give one with `--rpc URL`, or in `gapless.toml` (`gapless init` writes one)"
-        case to.AllowVariable(variable, network):
+        case to.AllowVariable(variable, owner, network):
             given = f"give `--rpc env:{variable}` if it is a node of `{network}`"
-            return f"`{variable}` is used for `ethereum` only: {given}"
+            return f"`{variable}` is used for `{owner}` only: {given}"
         case to.ExamineEndpoint():
             return "run `gapless doctor` on the endpoint, or add another one with `--rpc`"
         case to.AddEndpoint():

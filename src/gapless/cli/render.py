@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from gapless.core.backfill import State, describe
 from gapless.core.redaction import redact
 from gapless.core.retry import RetryKind
-from gapless.views.figures import counted, cut, duration, plain, plain_lines, short, time_text
+from gapless.core.text import plain
+from gapless.views.figures import counted, cut, duration, plain_lines, short, time_text
 
 if TYPE_CHECKING:
     from gapless.cli.suggestions import Commands

@@ -1,4 +1,4 @@
-"""What `gapless export` says. Pure."""
+"""The text of `gapless export`. Pure."""
 
 from __future__ import annotations
 

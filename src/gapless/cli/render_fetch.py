@@ -1,60 +1,62 @@
-"""What `gapless fetch` says: where it stands, its plan, its progress, what came of it. Pure."""
+"""The text of `gapless fetch`: the chain, the plan, the summary. Pure."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable
 
-from gapless.blocks.session import Fetching
-from gapless.blocks.targets import USUAL, USUAL_VARIABLE
+from gapless.blocks.session import FetchSession
+from gapless.blocks.targets import usual_endpoints
 from gapless.core.backfill import State
 from gapless.core.errors import SinkError
 from gapless.core.heights import Tag
 from gapless.core.ranges import RangeSet, Span
+from gapless.core.text import plain
 from gapless.ledger import redacted
 from gapless.postgres.url import split
+from gapless.schema import Table
 from gapless.schema.ddl import quoted
 from gapless.sinks.location import kind_of
 from gapless.views.fetch import PARTIAL, EndpointView, FetchView
-from gapless.views.figures import counted, cut, duration, plain, short, spans_text, time_text
+from gapless.views.figures import counted, cut, duration, short, spans_text, time_text
 
 _TROUBLE = 60  # characters
-IF_NOT_FINAL = "run it again later, or give `--allow-partial` if what is final is enough"
+IF_NOT_FINAL = "run it again later, or give `--allow-partial` to accept the final blocks alone"
 
 
-def where(fetch: Fetching) -> str:
-    """The chain, and what of the wish is final."""
-    wish, tip = fetch.wish, fetch.tip
-    rule = "by depth, for the node tells of none" if tip.by_depth else "by the node's word"
-    if wish.confirmations is not None:
-        rule = f"with {counted(wish.confirmations, 'confirmation')}"
-    chain = f"{wish.network.name} (chain {fetch.spec.chain_id})"
-    text = f"{chain}: head {tip.head:,}, final {tip.final:,} {rule}"
-    if wish.heights.last is Tag.FINALIZED:
-        text += f"\nfinalized = {fetch.span.last:,}"
-    elif wish.heights.last is Tag.LATEST:
-        text += f"\nlatest = {tip.head:,}; blocks up to {fetch.span.last:,} are final"
+def where(fetch: FetchSession) -> str:
+    """The chain, and which of the requested blocks are final."""
+    request, tip = fetch.request, fetch.tip
+    rule = "by depth: the node reports none" if tip.by_depth else "reported by the node"
+    if request.confirmations is not None:
+        rule = counted(request.confirmations, "confirmation")
+    chain = f"{request.network.name} (chain {fetch.spec.chain_id})"
+    text = f"{chain}: head {tip.head:,}, finalized block {tip.final:,} ({rule})"
+    if request.heights.last is Tag.FINALIZED:
+        text += f"\n`finalized` is block {fetch.span.last:,}"
+    elif request.heights.last is Tag.LATEST:
+        text += f"\n`latest` is block {tip.head:,}; blocks up to {fetch.span.last:,} are final"
     elif left_out_text := left_out(fetch):
         text += f"\n{left_out_text}"
-    if USUAL in wish.endpoints:
-        text += f"\nendpoint `{USUAL_VARIABLE}`, from the environment"
+    if request.endpoints == usual_endpoints(request.network):
+        text += f"\nusing the endpoint in the environment variable `{request.network.variable}`"
     return text
 
 
-def unchecked_anchors(fetch: Fetching) -> list[str]:
-    """What is not compared with the anchors that a person gave."""
+def unchecked_anchors(fetch: FetchSession) -> list[str]:
+    """The anchors given by a person that no block of the range is compared with."""
     found = []
     for height in fetch.unchecked_anchors:
         if height > fetch.tip.final:
-            why = f"it is above the last final block, {fetch.tip.final:,}"
+            why = f"it is above the latest final block, {fetch.tip.final:,}"
         else:
             why = "it is outside the range, so only the endpoints are compared with it"
         found.append(f"the anchor at {height:,} is not checked: {why}")
     return found
 
 
-def left_out(fetch: Fetching) -> str | None:
-    """What was asked for and is not going to be fetched, because it is not final yet."""
+def left_out(fetch: FetchSession) -> str | None:
+    """The requested blocks that are not fetched because they are not final yet."""
     if fetch.requested.last <= fetch.span.last:
         return None
     return _not_final_text(Span(fetch.tip.final + 1, fetch.requested.last))
@@ -62,24 +64,24 @@ def left_out(fetch: Fetching) -> str | None:
 
 def _not_final_text(span: Span) -> str:
     blocks = f"block {span.first:,} is" if span.size == 1 else f"blocks {_heights(span)} are"
-    return f"{blocks} not final yet, and left out"
+    return f"{blocks} not final yet and {'is' if span.size == 1 else 'are'} left out"
 
 
 def _heights(span: Span) -> str:
     return f"{span.first:,} to {span.last:,}"
 
 
-def plan(fetch: Fetching) -> str:
-    """What is going to be done, and what it costs."""
+def plan(fetch: FetchSession) -> str:
+    """What is going to be done, and how many calls it takes."""
     spec, span, missing = fetch.spec, fetch.span, fetch.missing
     text = f"blocks {span.first:,} to {span.last:,} ({counted(span.size, 'block')})"
-    text += f" of {', '.join(spec.datasets)} to {spec.sink}, verify {spec.verify}"
+    text += f": {', '.join(spec.datasets)} to {spec.sink}, verification `{spec.verify}`"
     if not missing:
-        return f"{text}\nall of them are stored as asked for: nothing to fetch"
+        return f"{text}\nnothing to fetch: all of them are stored"
     if len(missing) < span.size:
-        text += f"\n{counted(span.size - len(missing), 'block')} stored already"
+        text += f"\nalready stored: {counted(span.size - len(missing), 'block')}"
     if damaged := fetch.held.damaged & missing:
-        text += f"\ndamaged: {counted(len(damaged), 'block')} cannot be read and are fetched again"
+        text += f"\ndamaged, to fetch again: {counted(len(damaged), 'block')}"
     weak = RangeSet() if spec.refetch else fetch.held.weak & missing
     if weak:
         text += f"\nto prove again from stored rows: {counted(len(weak), 'block')}"
@@ -130,14 +132,14 @@ def summary(fetch: FetchView) -> str:
 
 
 def failure(fetch: FetchView) -> str | None:
-    """What differs from what was asked for, and why if that is known; None if nothing does."""
+    """What differs from the request, and why if that is known; None if nothing does."""
     parts = []
     if fetch.gaps:
         count = counted(len(RangeSet(fetch.gaps)), "block")
         parts.append(f"{count} missing: {spans_text(fetch.gaps)}")
     if fetch.unproven:
         count = counted(len(RangeSet(fetch.unproven)), "block")
-        parts.append(f"{count} stored, but not proven as asked: {spans_text(fetch.unproven)}")
+        parts.append(f"{count} stored but not proven as requested: {spans_text(fetch.unproven)}")
     if not parts:
         if fetch.state == State.SUCCEEDED:
             return None
@@ -148,28 +150,29 @@ def failure(fetch: FetchView) -> str | None:
 
 
 def remedy(fetch: FetchView, command: str) -> str:
-    """What to do about a fetch that has not brought all that was asked for."""
+    """What to do about a fetch that has not stored everything that was requested."""
     if fetch.interrupted:
         return f"resume with `{command}`"
     if fetch.gaps or fetch.unproven or fetch.state not in (State.SUCCEEDED, PARTIAL):
         if (fetch.error or "").startswith(SinkError.__name__):
-            return f"check the disk and the sink, then `{command}` tries again"
-        return f"`{command}` tries again; one more `--rpc` gives a second opinion"
+            return f"check the disk and the sink, then run `{command}` to retry"
+        return f"run `{command}` to retry; one more `--rpc` gives a second opinion"
     return IF_NOT_FINAL
 
 
-def query(target: str, span: Span) -> str:
+def query(target: str, anchor: Table, span: Span) -> str:
     """A command that shows what was stored."""
-    words = "SELECT block_number, block_time, transaction_count, hash FROM"
+    columns = ("block_number", "block_time", *[*anchor.counts.values()][:1], anchor.links.hash)
+    words = f"SELECT {', '.join(columns)} FROM"
     where = f"WHERE block_number >= {span.first} LIMIT 5"
-    statement = f"{words} blocks_hex {where}"
+    statement = f"{words} {anchor.name}_hex {where}"
     kind, path = kind_of(target)
     if kind == "postgresql":
         schema = split(target, ["schema"])[1].get("schema", "public")
-        statement = f"{words} {quoted(schema)}.blocks_hex {where}"
+        statement = f"{words} {quoted(schema)}.{anchor.name}_hex {where}"
         return f"psql {shlex.quote(redacted(target))} -c {_quoted(statement)}"
     if kind == "parquet":
-        statement = f"FROM '{path}/**/blocks/*.parquet' ORDER BY block_number LIMIT 5"
+        statement = f"FROM '{path}/**/{anchor.name}/*.parquet' ORDER BY block_number LIMIT 5"
         return f"duckdb -c {_quoted(statement)}"
     if kind == "duckdb":
         return f"duckdb -readonly {shlex.quote(str(path))} {_quoted(statement)}"

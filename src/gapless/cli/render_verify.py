@@ -1,4 +1,4 @@
-"""What `gapless verify` and `gapless gaps` say. Pure."""
+"""The text of `gapless verify` and `gapless gaps`. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gapless.views.figures import counted, duration, short, span_text, spans_tex
 from gapless.views.verify import FindingView, ReportView, SpansByCheck
 
 BY_HAND = "remove it by hand, or move it out of the folder"
-"""What to do about a file that the manifest does not list: nobody knows whose it is."""
+"""What to do about a file that the manifest does not list: its owner is not known."""
 _MOST = 20  # findings that a person wants to read; JSON has all
 
 
@@ -29,19 +29,29 @@ def report_text(report: ReportView) -> str:
         *_anchored(report),
         *_findings(report.findings),
     ]
-    stored = blocks.stored
-    lacking = f"not proven: {_by_check(report.not_proven, stored)}" if report.not_proven else ""
+    lacking = ""
+    if report.not_proven:
+        lacking = f"not proven: {_by_check(report.not_proven, blocks.stored)}"
     if report.complete:
         how = "digests, links, counts and proofs" if report.deep else "links and counts"
-        complete = f"complete: nothing is missing, and {how} agree"
+        complete = f"complete: nothing is missing; {how} match"
         lines.append("; ".join(filter(None, (complete, lacking))))
     elif lacking:
         lines.append(lacking)
     return "\n".join(lines)
 
 
+def unchecked_anchors(given: Iterable[Anchor], report: Report) -> list[str]:
+    """Which of the anchors that a person gave no stored block was compared with."""
+    return [
+        f"the anchor at {it.height:,} is not checked: it is not among the stored blocks"
+        for it in given
+        if it.height not in report.coverage[0].heights
+    ]
+
+
 def progress_line(read: int, total: int, seconds: float) -> str:
-    """How far a deep look is."""
+    """How far a deep verification is."""
     share = f"{100 * read / total:.0f}%  " if total else ""
     return f"verifying  {share}{short(read)}/{short(total)} rows  {short(read / seconds)} rows/s"
 
@@ -67,27 +77,19 @@ def repair(report: Report, network: str, sink: str, *, has_endpoint: bool) -> st
     if checks & {"anchor", "hash"}:
         command = repair_command(sink, "--replace-branch", has_endpoint=has_endpoint)
         branch = f"`{command}`"
-        return f"these blocks are of another chain or branch; if your node is right: {branch}"
+        return f"these blocks are on another chain or branch; if your node is right, run {branch}"
     if checks:
-        return f"replace what is wrong: `{repair_command(sink, has_endpoint=has_endpoint)}`"
+        return f"run `{repair_command(sink, has_endpoint=has_endpoint)}` to replace what is wrong"
     if not report.gaps:
-        return f"{BY_HAND}: whoever reads `*.parquet` there reads it too"
+        return f"{BY_HAND}: queries over `*.parquet` read it as well"
     first, last = report.gaps.spans[0].first, report.gaps.spans[-1].last
     datasets = [each.dataset for each in report.coverage if each.heights]
-    every = len(family_of(network_of_chain(report.chain_id)).tables)
+    known = network_of_chain(report.chain_id, [each.dataset for each in report.coverage])
+    every = len(family_of(known).tables)
     some = [] if len(datasets) in (0, every) else ["--datasets", ",".join(datasets)]
     heights = f"{first}:{last}"
     command = fetch_command(network, heights, sink, *some, has_endpoint=has_endpoint)
-    return f"fill the gaps: `{command}`"
-
-
-def unchecked_anchors(given: Iterable[Anchor], report: Report) -> list[str]:
-    """Which of the anchors that a person gave no stored block was compared with."""
-    return [
-        f"the anchor at {it.height:,} is not checked: it is not among the stored blocks in question"
-        for it in given
-        if it.height not in report.coverage[0].heights
-    ]
+    return f"run `{command}` to fill the gaps"
 
 
 def _tables(report: ReportView) -> list[str]:
@@ -105,13 +107,13 @@ def _proofs(report: ReportView) -> Iterator[str]:
     if not blocks.stored:
         return
     everywhere = [check for check, spans in blocks.proven.items() if spans == blocks.stored]
-    yield f"  proven: {', '.join(everywhere) or 'nothing for all blocks'}"
+    yield f"  proven: {', '.join(everywhere) or 'no check for all blocks'}"
     for check, spans in blocks.proven.items():
         if spans != blocks.stored:
             yield f"  proven in part: {check} at {spans_text(spans)}"
     if report.not_reproven:
         found = _by_check(report.not_reproven, blocks.stored)
-        yield f"  recorded as proven, but rows alone cannot show it again: {found}"
+        yield f"  recorded as proven, but not provable from the rows alone: {found}"
 
 
 def _anchored(report: ReportView) -> Iterator[str]:
@@ -131,4 +133,4 @@ def _findings(findings: Sequence[FindingView]) -> Iterator[str]:
     for each in findings[:_MOST]:
         yield f"{each.table} {span_text(Span(each.first, each.last))}: {each.message}"
     if len(findings) > _MOST:
-        yield f"and {len(findings) - _MOST:,} more; `--json` lists all"
+        yield f"and {len(findings) - _MOST:,} more; `--json` lists them all"

@@ -1,4 +1,4 @@
-"""`gapless repair`: replaces what `verify` finds wrong, in place and under a fence."""
+"""`gapless repair`: replace in place, under a fence, what `gapless verify` finds wrong."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from itertools import pairwise
 
 import click
 
-from gapless.blocks.plan import Wish
-from gapless.blocks.request import FetchOptions, wish_for
-from gapless.blocks.session import FetchResult
-from gapless.blocks.stores import Store, opened_store, place_of, span_of
+from gapless.blocks.plan import FetchRequest
+from gapless.blocks.request import FetchOptions, build_request
+from gapless.blocks.result import FetchResult
+from gapless.blocks.running import run_fetch
+from gapless.blocks.stores import Store, opened_store, span_of, target_of
 from gapless.chains import Level, Network, family_of
 from gapless.chains.opening import open_sink
 from gapless.cli import render_fetch, render_verify
-from gapless.cli.app import INTERRUPTED
-from gapless.cli.fetch import Run, opened_fetch
+from gapless.cli.fetch import opened_fetch
+from gapless.cli.fetch_observer import Foreground
 from gapless.cli.metrics import metrics_page
 from gapless.cli.options import anchor_option, common, complain, hint, note
 from gapless.cli.output import print_json
@@ -25,6 +26,7 @@ from gapless.cli.suggestions import same_command
 from gapless.cli.verify import RowProgress, rows_of
 from gapless.config import Config, load
 from gapless.core.ranges import RangeSet, Span
+from gapless.runtime.signals import INTERRUPTED
 from gapless.sinks import Access, Request
 from gapless.verification import Report
 from gapless.views.fetch import fetch_view
@@ -34,7 +36,9 @@ from gapless.views.verify import WithdrawalView, report_view
 
 @click.command()
 @sink_argument
-@click.option("--rpc", "rpcs", multiple=True, metavar="URL", help="A node; repeat it for failover.")
+@click.option(
+    "--rpc", "rpcs", multiple=True, metavar="URL", help="Node to fetch from. Repeat for failover."
+)
 @network_option
 @blocks_option
 @click.option("--shallow", is_flag=True, help="Look for damage without reading every row.")
@@ -46,9 +50,9 @@ from gapless.views.verify import WithdrawalView, report_view
 @click.option(
     "--withdraw",
     metavar="A:B",
-    help="Only record that these blocks are no longer asked for; they stop being gaps.",
+    help="Withdraw the request for these blocks, so that they are no longer gaps, then exit.",
 )
-@click.option("--dry-run", is_flag=True, help="Only list what would be replaced.")
+@click.option("--dry-run", is_flag=True, help="List what would be replaced, then exit.")
 @anchor_option
 @common
 async def repair(
@@ -64,13 +68,13 @@ async def repair(
     dry_run: bool,
     anchors: tuple[str, ...],
 ) -> int:
-    """Replace what is damaged, and fetch what is missing.
+    """Fetch missing blocks and replace damaged ones.
 
-    Verifies the sink as `gapless verify --deep` does, fetches whatever is missing or wrong, writes
-    it in place of what is there, and verifies again. Blocks that are sound are left alone. Exit
-    code 1: something is still wrong.
+    Verifies the sink as `gapless verify --deep` does, fetches what is missing or wrong, writes it
+    in place of what is stored, and verifies again. Correct blocks are not touched. Exit code 1:
+    something is still wrong.
     """
-    async with opened_store(ledger_url, target, network_name, blocks_text) as store:
+    async with opened_store(load(), ledger_url, target, network_name, blocks_text) as store:
         if (withdrawn := span_of(withdraw)) is not None:
             return await _withdraw(store, withdrawn, dry_run=dry_run, as_json=as_json)
         before = await _verified(store, anchors, deep=not shallow)
@@ -82,20 +86,17 @@ async def repair(
         if as_json:
             print_json(report_view(before, store.network))
         if not before.complete:
-            remedy = render_verify.repair(
-                before, store.network, store.shown, has_endpoint=store.has_endpoint
-            )
-            complain(render_verify.verdict(before), remedy)
+            complain(render_verify.verdict(before), _remedy(store, before))
         return 0 if before.complete else 1
     await _remove_strays(store, plan.strays)
     asked = combined(requests) or [Request(before.span, frozenset(it.dataset for it in records))]
-    for wish, config in _wishes(store, rpcs, asked, plan, anchors, replace_branch):
-        result = await _replaced(wish, config, ledger_url)
+    for request, config in _requests(store, rpcs, asked, plan, anchors, replace_branch):
+        result = await _replaced(request, config, ledger_url)
         note(render_fetch.summary(fetch_view(result, ledger_url)))
         if result.interrupted:
             hint(f"resume with `{same_command()}`")
             return INTERRUPTED
-    async with opened_store(ledger_url, target, network_name, blocks_text) as store:
+    async with opened_store(load(), ledger_url, target, network_name, blocks_text) as store:
         after = await _verified(store, anchors, deep=not shallow)
     shown = report_view(after, store.network)
     if as_json:
@@ -103,10 +104,7 @@ async def repair(
     else:
         click.echo(render_verify.report_text(shown))
     if not after.complete:
-        remedy = render_verify.repair(
-            after, store.network, store.shown, has_endpoint=store.has_endpoint
-        )
-        complain(render_verify.verdict(after), remedy)
+        complain(render_verify.verdict(after), _remedy(store, after))
         return 1
     return 0
 
@@ -132,16 +130,17 @@ class Plan:
     def text(self, *, replace_branch: bool) -> str:
         lines = [f"{words}; {render_verify.BY_HAND}" for words in self.files]
         if self.strays:
-            lines.append(f"to remove: rows of {spans_text(self.strays.spans)}, never asked for")
+            spans = spans_text(self.strays.spans)
+            lines.append(f"to remove: rows of blocks {spans}, which were never requested")
         if self.heights:
             count = counted(len(self.heights), "block")
             lines.append(f"to replace: {count}: {spans_text(self.heights.spans)}")
         if self.elsewhere:
             spans = spans_text(self.elsewhere.spans)
-            lines.append(f"of another chain or branch: {spans}; `--replace-branch` replaces them")
+            lines.append(f"on another chain or branch: {spans}; `--replace-branch` replaces them")
         if replace_branch:
-            lines.append("to replace: also whatever is not on the node's chain, once it is asked")
-        return "\n".join(lines) or "nothing to replace: what is stored is sound"
+            lines.append("to replace: also stored blocks that are not on the node's chain")
+        return "\n".join(lines) or "nothing to replace: all stored blocks are correct"
 
 
 async def _verified(store: Store, anchors: Sequence[str], *, deep: bool) -> Report:
@@ -153,14 +152,18 @@ async def _verified(store: Store, anchors: Sequence[str], *, deep: bool) -> Repo
         progress.end()
 
 
+def _remedy(store: Store, report: Report) -> str:
+    return render_verify.repair(report, store.network, store.shown, has_endpoint=store.has_endpoint)
+
+
 async def _withdraw(store: Store, span: Span, *, dry_run: bool, as_json: bool) -> int:
     shown = f"blocks {span.first:,} to {span.last:,}"
     if dry_run:
-        note(f"{shown} would no longer be asked for; stored rows would stay")
+        note(f"{shown} would no longer be requested; stored rows would stay")
     else:
-        async with await open_sink(place_of(load(), store.target), Access.WRITE) as sink:
+        async with await open_sink(target_of(load(), store.target), Access.WRITE) as sink:
             await sink.withdraw(store.chain_id, span)
-        note(f"{shown} are no longer asked for; stored rows stay")
+        note(f"{shown} are no longer requested; stored rows stay")
     if as_json:
         print_json(WithdrawalView(withdrawn=span, dry_run=dry_run))
     return 0
@@ -169,19 +172,19 @@ async def _withdraw(store: Store, span: Span, *, dry_run: bool, as_json: bool) -
 async def _remove_strays(store: Store, strays: RangeSet) -> None:
     """Nothing is recorded there, so any fence may remove it."""
     if strays:
-        async with await open_sink(place_of(load(), store.target), Access.WRITE) as sink:
+        async with await open_sink(target_of(load(), store.target), Access.WRITE) as sink:
             for span in strays.spans:
                 await sink.retract(store.chain_id, span, await sink.highest_fence())
 
 
-def _wishes(
+def _requests(
     store: Store,
     rpcs: Sequence[str],
     requests: Sequence[Request],
     plan: Plan,
     anchors: Sequence[str],
     replace_branch: bool,
-) -> Iterator[tuple[Wish, Config]]:
+) -> Iterator[tuple[FetchRequest, Config]]:
     """A fetch for each request that anything is wrong with, with its tables and checks."""
     for request in requests:
         here = plan.heights & RangeSet.of(request.span)
@@ -194,10 +197,10 @@ def _wishes(
             refetch=True,
         )
         span = request.span
-        wish, places = wish_for(
+        fetch, targets = build_request(
             load(), store.facts.name, f"{span.first}:{span.last}", rpcs, store.target, options
         )
-        yield replace(wish, only=here, replace_branch=replace_branch), places.config
+        yield replace(fetch, only=here, replace_branch=replace_branch), targets.config
 
 
 def combined(requests: Sequence[Request]) -> list[Request]:
@@ -230,8 +233,7 @@ def _level(request: Request, network: Network) -> Level:
     return next((level for level, made in checks if request.checks <= made), Level.AUTO)
 
 
-async def _replaced(wish: Wish, config: Config, ledger_url: str) -> FetchResult:
-    async with metrics_page(None) as page, opened_fetch(wish, config, ledger_url) as fetch:
-        if not fetch.missing:
-            return await fetch.result()
-        return await Run(fetch, config, None)(page, as_json=True)
+async def _replaced(request: FetchRequest, config: Config, ledger_url: str) -> FetchResult:
+    opening = opened_fetch(request, config, ledger_url)
+    async with metrics_page(None) as page, opening as session:
+        return await run_fetch(session, Foreground(page, quiet=False, prints_id=False))

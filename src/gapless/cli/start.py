@@ -1,4 +1,4 @@
-"""`gapless backfill start`: from options to a backfill, run here or left to workers."""
+"""`gapless backfill start`: create a backfill from options, and run it or leave it to workers."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from gapless.core.selector import Explicit, Filter, Range, Selector
 from gapless.runtime.catalog import import_job
 from gapless.runtime.controller import BackfillOptions, Controller, new_id, request_for
 from gapless.runtime.job import SHORTEST_TIMEOUT, Job
+from gapless.runtime.process_control import import_from_here, stdout_kept_for_data
 from gapless.views.backfills import backfill_view, explanation_view
 
 _ORDERS = [order.value for order in Order]
@@ -25,36 +26,56 @@ _POLICIES = [kind.value for kind in RetryKind]
 
 
 @click.command()
-@click.option("--job", "job_name", required=True, metavar="MODULE:FUNCTION", help="What to run.")
-@click.option("--range", "range_text", metavar="A:B", help="From A to B, both included; or A:+N.")
-@click.option("--keys", metavar="K,K,…", help="Exactly these partitions.")
-@click.option("--filter", "filters", multiple=True, metavar="TAG=VALUE", help="By tag; repeatable.")
-@click.option("--chunk-size", type=int, help="Partitions in a chunk; the job's own by default.")
-@click.option("--max-concurrent", type=int, default=4, show_default=True, help="Chunks at once.")
-@click.option("--queue", help="Queue whose slots may run it.  [default: default]")
+@click.option("--job", "job_name", required=True, metavar="MODULE:FUNCTION", help="Job to run.")
+@click.option(
+    "--range", "range_text", metavar="A:B", help="Range of partitions, both ends included; or A:+N."
+)
+@click.option("--keys", metavar="K,K,…", help="List of partitions.")
+@click.option(
+    "--filter",
+    "filters",
+    multiple=True,
+    metavar="TAG=VALUE",
+    help="Select partitions by tag. Repeatable.",
+)
+@click.option("--chunk-size", type=int, help="Partitions per chunk.  [default: set by the job]")
+@click.option("--max-concurrent", type=int, default=4, show_default=True, help="Concurrent chunks.")
+@click.option("--queue", help="Queue of the worker slots that may run it.  [default: default]")
 @click.option(
     "--order",
     type=click.Choice(_ORDERS),
     default=Order.OLDEST.value,
     show_default=True,
-    help="Which end to begin at.",
+    help="Which partitions to run first.",
 )
 @click.option(
     "--timeout",
     "run_timeout",
     type=Duration(at_least=SHORTEST_TIMEOUT),
-    help="Fail a run that takes longer; the job's own by default.",
+    help="Fail runs that take longer.  [default: set by the job]",
 )
-@click.option("--retry", type=click.Choice(_POLICIES), help="The job's own by default.")
-@click.option("--retry-base", type=Duration(), help="First delay of backoff and unbounded.")
-@click.option("--retry-max-delay", type=Duration(), help="Longest delay of the same.")
-@click.option("--retry-jitter", type=click.FloatRange(0, 1), help="Random share added to it.")
-@click.option("--retry-limit", type=int, help="Retries of backoff before a chunk is abandoned.")
 @click.option(
-    "--retry-schedule", type=Durations(), metavar="T,T,…", help="Delays of schedule, one by one."
+    "--retry", type=click.Choice(_POLICIES), help="Retry policy.  [default: set by the job]"
 )
-@click.option("--id", "backfill_id", help="An id of your own: asked for again, it is the same.")
-@click.option("--detach", is_flag=True, help="Only create it; workers run it.")
+@click.option(
+    "--retry-base", type=Duration(), help="First delay of the policies backoff and unbounded."
+)
+@click.option(
+    "--retry-max-delay",
+    type=Duration(),
+    help="Longest delay of the policies backoff and unbounded.",
+)
+@click.option(
+    "--retry-jitter", type=click.FloatRange(0, 1), help="Random share to add to each delay."
+)
+@click.option(
+    "--retry-limit", type=int, help="Retries of the policy backoff before a chunk is abandoned."
+)
+@click.option(
+    "--retry-schedule", type=Durations(), metavar="T,T,…", help="Delays of the policy schedule."
+)
+@click.option("--id", "backfill_id", help="Your own id; reusing it resumes that backfill.")
+@click.option("--detach", is_flag=True, help="Create the backfill and leave it to workers.")
 @metrics_option
 @common
 async def start(
@@ -74,10 +95,10 @@ async def start(
     metrics_port: int | None,
     **retry: Any,
 ) -> int:
-    """Start a backfill, here or for workers.
+    """Start a backfill here, or leave it to workers.
 
-    Runs it here to its end, or with --detach leaves it to workers; prints its id. Started again
-    with the same id, it goes on. Durations are in seconds, or have a unit: 90, 2m, 1.5h.
+    Prints the id of the backfill and runs it to its end; with --detach, workers run it. Start it
+    again with the same id to resume it. Durations are in seconds or have a unit: 90, 2m, 1.5h.
     """
     config = load()
     selector = selector_of(range_text, keys, filters)
@@ -111,8 +132,8 @@ async def start(
 
 
 def _imported(name: str) -> Job:
-    foreground.import_from_here()
-    with foreground.stdout_kept_for_data():
+    import_from_here()
+    with stdout_kept_for_data():
         return import_job(name)
 
 
@@ -134,8 +155,8 @@ def selector_of(range_text: str | None, keys: str | None, filters: tuple[str, ..
             raise UsageError(f"`{text}` is not a filter", hint="write `--filter tier=gold`")
         if tags.setdefault(name, value) != value:
             raise UsageError(
-                f"the filter wants `{name}` to be `{tags[name]}` and `{value}`",
-                hint="start a backfill for each",
+                f"the filter wants `{name}` to be both `{tags[name]}` and `{value}`",
+                hint="start one backfill for each value",
             )
     return Filter(tags)
 

@@ -1,4 +1,4 @@
-"""How a command is told which stored chain it is about; see `runtime.stores`."""
+"""The options that select a stored chain; see `runtime.stores`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import click
 
 sink_argument = click.argument("target", metavar="SINK|BACKFILL")
 network_option = click.option(
-    "--network", "network_name", metavar="NAME", help="Which chain, if there are several."
+    "--network", "network_name", metavar="NAME", help="Network to select if the sink holds several."
 )
 blocks_option = click.option(
     "--blocks",
     "blocks_text",
     metavar="A:B",
-    help="From A to B, both included. Default: all blocks that were asked for.",
+    help="Range of blocks, both ends included.  [default: all requested blocks]",
 )

@@ -1,4 +1,4 @@
-"""`gapless verify`: is what is stored whole?"""
+"""`gapless verify`: check that stored blocks are complete and correct."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ import click
 from gapless.blocks.stores import Store, opened_store
 from gapless.cli import render_verify, speech
 from gapless.cli.display import CLEAR, LINE_EVERY
-from gapless.cli.logs import log_to_stderr
 from gapless.cli.options import anchor_option, common, complain, note, warn
 from gapless.cli.output import print_json
 from gapless.cli.stores import blocks_option, network_option, sink_argument
 from gapless.config import load
 from gapless.core.anchors import Anchor
+from gapless.telemetry.lines import log_to_stderr
 from gapless.verification import Report, compare
 from gapless.verification.against import sampled
+from gapless.views.figures import counted
 from gapless.views.verify import report_view
 
 _SAMPLES = 32
@@ -33,10 +34,12 @@ _WORTH_TELLING = 2.0  # seconds, after which a person asks how long it took
 @sink_argument
 @network_option
 @blocks_option
-@click.option("--deep", is_flag=True, help="Read every row, and prove all blocks again from them.")
+@click.option(
+    "--deep", is_flag=True, help="Read every row and prove all blocks again from the rows."
+)
 @anchor_option
 @click.option(
-    "--against", metavar="URL", help="Compare some hashes with a node; takes an endpoint's name."
+    "--against", metavar="URL", help="Compare some hashes with this node or named endpoint."
 )
 @common
 async def verify(
@@ -49,14 +52,14 @@ async def verify(
     anchors: tuple[str, ...],
     against: str | None,
 ) -> int:
-    """Prove that what is stored is whole.
+    """Check that stored blocks are complete and correct.
 
-    Looks at the stored rows alone: every block that was asked for is there, every block stands on
-    the one before, and every table has as many rows as its blocks promise. Changes nothing. With
-    --deep, header hashes and roots are computed again from the rows. Given a backfill, checks what
-    that backfill was asked for. Exit code 1: something is missing or wrong.
+    Reads only the sink: every requested block must be stored, every block must link to the one
+    before it, and every table must have the number of rows that its blocks commit to. With --deep,
+    header hashes and roots are computed again from the rows. For a backfill, checks the blocks that
+    it was asked for. Changes nothing. Exit code 1: something is missing or wrong.
     """
-    async with opened_store(ledger_url, target, network_name, blocks_text) as store:
+    async with opened_store(load(), ledger_url, target, network_name, blocks_text) as store:
         known = await store.known_hashes(anchors)
         progress = RowProgress(await rows_of(store) if deep else 0)
         report = await store.report(known, deep=deep, progress=progress.advance)
@@ -119,14 +122,12 @@ async def _compared(store: Store, report: Report, against: str) -> Report:
     spec = EndpointSpec("against", known.url if known else against)
     async with Pool([spec], family.queries, chain_id=store.chain_id, patience=_PATIENCE) as pool:
         source = family.source(pool, store.facts, [store.anchor.name], ())
-
-        async def hash_of(height: int) -> bytes:
-            return bytes.fromhex((await source.block_hash(height)).removeprefix("0x"))
-
         stored = next(it.heights for it in report.coverage if it.dataset == store.anchor.name)
         heights = sampled(stored, _SAMPLES, Random())
-        differing = await compare(store.sink, store.anchor, store.chain_id, heights, hash_of)
-    note(f"{len(heights):,} blocks compared with the node")
+        differing = await compare(
+            store.sink, store.anchor, store.chain_id, heights, source.block_hash
+        )
+    note(f"compared {counted(len(heights), 'block')} with the node")
     return replace(report, findings=(*report.findings, *differing))
 
 

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 from gapless.cli.options import commands
 from gapless.core.backfill import State
-from gapless.core.chunk import Status
+from gapless.core.text import plain
 from gapless.ledger import Ledger
 from gapless.ledger.records import Backfill
-from gapless.views.figures import duration, plain
+from gapless.views.figures import duration
 
 
 class Waiting(NamedTuple):
@@ -36,6 +36,6 @@ async def standstill(ledger: Ledger, backfill: Backfill) -> Waiting | None:
     if not backfill.chunks.failed:
         return None
     for chunk in await ledger.open_chunks(backfill.id, 1):
-        if chunk.status is Status.FAILED and chunk.due is not None:
-            return Waiting(chunk.error_message or "", max(0.0, chunk.due - backfill.now))
+        if chunk.retry_at is not None:
+            return Waiting(chunk.error_message or "", max(0.0, chunk.retry_at - backfill.now))
     return None

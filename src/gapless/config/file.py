@@ -106,7 +106,7 @@ def _refuse_wrong_names(config: Config) -> None:
         for each in names:
             if not is_name(each):
                 raise UsageError(
-                    f"`{each}` is no name of a {kind}",
+                    f"`{each}` is not a valid name of a {kind}",
                     hint="use up to 40 letters, digits, `-` and `_`",
                 )
     for name, endpoint in config.endpoints.items():

@@ -1,7 +1,7 @@
-"""Blocks whose hash is known from elsewhere: from a person, an explorer, a finalized checkpoint.
+"""Blocks whose hash is known from another source: a person, an explorer, a finalized checkpoint.
 
 A block names its parent by hash, so a block that is linked up to an anchor belongs to the anchor's
-chain, whatever node it came from.
+chain, whichever node it came from.
 
     >>> Anchor.parse("20M:d24fd73f794058a3807db926d8898c6481e902b7edb91ce0d479d6760f276183").height
     20000000

@@ -7,8 +7,8 @@
     PENDING | RUNNING | PAUSED ──> CANCELLED
 
 Cancel and halt first *request* the stop: unstarted chunks end at once, and the state changes when
-no active chunk is left. Until then a cancelled backfill is "cancelling". A command repeated is
-answered with no events, not with an error; an illegal one names the state and what is possible.
+no active chunk is left. Until then a cancelled backfill is "cancelling". Repeating a command causes
+no events and no error; the error of an illegal command names the state and the possible commands.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Command(StrEnum):
 
 @dataclass(frozen=True)
 class OpenWork:
-    """What is left of a backfill, counted under its lock."""
+    """What is left to do in a backfill, counted under its lock."""
 
     running: int
     waiting: int
@@ -68,7 +68,7 @@ class OpenWork:
 
 
 def decide(backfill: Lifecycle, command: Command) -> tuple[Event, ...]:
-    """The events that a command causes, none if things are already so."""
+    """The events that a command causes; none if the backfill is in that state already."""
     state, stopping = backfill.state, backfill.stopping
     match command:
         case Command.START if state is State.PENDING:
@@ -90,7 +90,7 @@ def decide(backfill: Lifecycle, command: Command) -> tuple[Event, ...]:
 
 
 def settle(backfill: Lifecycle, open_work: OpenWork) -> tuple[Event, ...]:
-    """The event that ends the backfill, once nothing of it is left to do."""
+    """The event that ends the backfill, if nothing is left to do."""
     if backfill.state.ended or open_work.running:
         return ()
     if backfill.stopping is Stop.CANCEL:
@@ -105,7 +105,7 @@ def settle(backfill: Lifecycle, open_work: OpenWork) -> tuple[Event, ...]:
 
 
 def apply(backfill: Lifecycle, event: Event) -> Lifecycle:
-    """The backfill after the event; events of its chunks leave it as it is."""
+    """The backfill after the event; events of its chunks do not change it."""
     match event:
         case BackfillStateChanged():
             return replace(backfill, state=State(event.to_state), state_version=event.state_version)
@@ -116,7 +116,7 @@ def apply(backfill: Lifecycle, event: Event) -> Lifecycle:
 
 
 def describe(backfill: Lifecycle) -> str:
-    """The state as people read it."""
+    """The state as it is shown to people."""
     if backfill.stopping is Stop.CANCEL and not backfill.state.ended:
         return "cancelling"
     if backfill.stopping is Stop.HALT and not backfill.state.ended:
@@ -144,7 +144,7 @@ def _already(backfill: Lifecycle, command: Command) -> bool:
 
 
 def _possible(backfill: Lifecycle) -> tuple[str, ...]:
-    """The commands of a person that the state allows."""
+    """The commands that a person may give now."""
     if backfill.state is State.SUCCEEDED:
         return ("show",)
     if backfill.state.ended:

@@ -1,8 +1,8 @@
 """The chunk: the unit of work and of durability.
 
     PENDING ──claim──> RUNNING ──> COMPLETE
-       ^                 │ ├─────> FAILED      claimable again from `due` on
-       └─────release─────┘ ├─────> ABANDONED   a dead letter; its holes name the culprits
+       ^                 │ ├─────> FAILED      claimable again after a delay
+       └─────release─────┘ ├─────> ABANDONED   a dead letter; its holes are the failed partitions
                            └─────> CANCELLED
 
 Bounds follow from the number of partitions and the chunk size alone, both fixed when the backfill
@@ -114,7 +114,7 @@ def run_key(backfill_id: str, index: int) -> str:
 
 
 def missing(span: Span, last_processed: int | None, holes: RangeSet) -> RangeSet:
-    """The positions of a chunk that no run has done."""
+    """The positions of a chunk that are not done."""
     rest = span.first if last_processed is None else last_processed + 1
     return holes if rest > span.last else holes | RangeSet.of((rest, span.last))
 
@@ -127,7 +127,7 @@ class FailureCounts:
     lost: int = 0
 
     def failed(self, *, progressed: bool) -> FailureCounts:
-        """One more failure; progress since the last one makes it the first again."""
+        """One more failure; after progress, it counts as the first."""
         return FailureCounts(1 if progressed else self.attempts + 1, 0)
 
     def lost_worker(self, *, progressed: bool) -> FailureCounts:
@@ -136,7 +136,7 @@ class FailureCounts:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What becomes of a chunk after a failure: a delay until it may be claimed, or None."""
+    """The consequence of a failure: the seconds until the chunk may be claimed, or None."""
 
     failures: FailureCounts
     delay: float | None
@@ -154,7 +154,7 @@ def after_failure(
     permanent: bool,
     chance: float,
 ) -> Verdict:
-    """The verdict on a run that ended in an error; `unbounded` takes no error for the last."""
+    """The verdict on a run that ended with an error; `unbounded` retries after any error."""
     now = failures.failed(progressed=progressed and not permanent)
     final = permanent and policy.kind is not RetryKind.UNBOUNDED
     return Verdict(now, None if final else policy.delay(now.attempts, chance))
@@ -163,6 +163,6 @@ def after_failure(
 def after_loss(
     policy: RetryPolicy, failures: FailureCounts, *, progressed: bool, chance: float
 ) -> Verdict:
-    """The verdict on a run whose lease ended without a word."""
+    """The verdict on a run whose lease ended without a result."""
     now = failures.lost_worker(progressed=progressed)
     return Verdict(now, policy.delay_after_loss(now.lost, chance))

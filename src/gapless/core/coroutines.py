@@ -1,7 +1,7 @@
-"""Coroutines that never wait, run as plain functions.
+"""Running coroutines that never suspend as plain functions.
 
-A protocol is written once, as coroutines over a transaction. Where a database answers over a
-network, they wait; where it answers at once, a whole transaction is one step on its thread.
+A protocol is written once, as coroutines over a transaction. With a database on the network, they
+wait for its answers; with an embedded one, a whole transaction is one call on its thread.
 """
 
 from __future__ import annotations

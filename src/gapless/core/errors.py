@@ -58,7 +58,9 @@ class GaplessError(Exception):
 
     code = "gapless_error"
     exit_code = 2  # of a command that ends with it
-    hint: str | None = None  # also of a class of a job's own that does not call `__init__`
+    # Also of a class of a job's own that does not call `__init__`.
+    hint: str | None = None
+    remedy: AnyRemedy | None = None
 
     def __init__(
         self, message: str = "", *, hint: str | None = None, remedy: AnyRemedy | None = None

@@ -1,9 +1,8 @@
-"""The facts of control, append-only.
+"""The events of a backfill, in an append-only log.
 
-The tables of a ledger change in the same transaction that appends the event, and folding the
-events gives the tables back (`gapless.core.projection`). An idempotency key makes an event
-happen once, whoever tries again. Claims, heartbeats and progress are not facts of control and
-leave no event.
+The tables of a ledger change in the transaction that appends the event, and folding the events
+reproduces the tables (`gapless.core.projection`). An idempotency key keeps an event from being
+appended twice. Claims, heartbeats and progress leave no event.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ class Event(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
 
 
 class BackfillCreated(Event, frozen=True, omit_defaults=True):
-    """Someone asked for a backfill. Small, however much it selects."""
+    """A backfill was requested. The event is small, however much it selects."""
 
     job: str
     job_version: int
@@ -68,7 +67,7 @@ class BackfillStopRequested(Event, frozen=True):
 
 
 class BackfillChunkPlanned(Event, frozen=True):
-    """A chunk exists. Its run is requested by the same row: the two cannot come apart."""
+    """A chunk was planned. The same row requests its run, so neither exists alone."""
 
     chunk_index: int
     first: int
@@ -96,7 +95,7 @@ class RunRequested(Event, frozen=True):
 
 
 class ChunkFailed(Event, frozen=True):
-    """A run ended in an error, or its worker was lost; the chunk will be claimed again."""
+    """A run ended with an error, or its worker was lost."""
 
     chunk_index: int
     fence: int
@@ -104,7 +103,7 @@ class ChunkFailed(Event, frozen=True):
     lost: int
     error_class: str
     error_message: str
-    worker: str | None = None  # ledgers may hold events that are older than this field
+    worker: str | None = None  # missing in events that are older than this field
 
     @property
     def idempotency_key(self) -> str:
@@ -121,7 +120,7 @@ class ChunkEnded(Event, frozen=True):
 
 
 class BackfillCompacted(Event, frozen=True):
-    """Stands for the chunk events of an ended backfill: their number and their outcome."""
+    """Replaces the chunk events of an ended backfill: their number and their outcome."""
 
     events: int
     complete: int
@@ -147,7 +146,7 @@ AnyEvent = (
 
 
 class Codec:
-    """Events as the ledger stores them: a type, and a payload without what has its own column."""
+    """Events as the ledger stores them: a type, and a payload without the columns of the table."""
 
     CHUNK_TYPES: ClassVar[tuple[str, ...]] = ("BackfillChunkPlanned", "ChunkFailed", "ChunkEnded")
 

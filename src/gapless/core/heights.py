@@ -8,9 +8,9 @@
     2024-01-01:2024-01-31   all blocks of January, by their times in UTC
     2024-01-01T12:00:00Z:   from the first block at or after noon
 
-Both ends are included, whatever they are: a day that ends a range is in it until midnight. A date
-and a tag are resolved once, when the backfill is created. What is not final may still change, so an
-end beyond that is clipped, and the person is told.
+Both ends are included: a range that ends with a day includes that day until midnight. Dates and
+tags are resolved once, when the backfill is created. Blocks that are not final may still change, so
+a range that ends after the last final block is clipped there, and the person is told.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gapless.core.ranges import Span, parse_number
 from gapless.core.similar import did_you_mean
 
 HIGHEST = 2**63 - 1
-"""No height is above it: databases count no further."""
+"""The highest height: the largest integer of the databases."""
 _GRAMMAR = "write `18M:18.005M`, `18000000:+5000`, `18M:latest` or `2024-01-01:2024-01-31`"
 _DAY = r"\d{4}-\d\d-\d\d"
 _END = rf"{_DAY}(?:T\d\d:\d\d(?::\d\d)?Z?)?|[^:]*"
@@ -42,7 +42,7 @@ class Tag(StrEnum):
 
 @dataclass(frozen=True)
 class Moment:
-    """A day or a second in UTC, by seconds since 1970: from `begins` on, and before `ends`."""
+    """A day or a second in UTC, as seconds since 1970: `begins` is included, `ends` is not."""
 
     text: str
     begins: int
@@ -52,7 +52,7 @@ class Moment:
     def parse(cls, text: str) -> Moment:
         is_day = "T" not in text
         if not is_day and not text.endswith("Z"):
-            raise BadSelector(f"`{text}` names no time zone", hint=f"for UTC, write `{text}Z`")
+            raise BadSelector(f"`{text}` has no time zone", hint=f"for UTC, write `{text}Z`")
         try:
             begins = datetime.fromisoformat(text.removesuffix("Z")).replace(tzinfo=UTC)
             ends = begins + (timedelta(days=1) if is_day else timedelta(seconds=1))
@@ -69,7 +69,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Count:
-    """So many blocks, from a first one whose height is not known yet."""
+    """A number of blocks after a first one whose height is not known yet."""
 
     blocks: int
 
@@ -113,7 +113,7 @@ class Heights:
 
     @property
     def is_dated(self) -> bool:
-        """Whether heights are still to be found for its dates."""
+        """Whether it has dates whose heights are not known yet."""
         return isinstance(self.first, Moment) or isinstance(self.last, Moment)
 
     def __str__(self) -> str:
@@ -121,7 +121,7 @@ class Heights:
 
 
 def text_of(heights: str | range | tuple[int, int]) -> str:
-    """A range as it is written; a pair includes both of its heights, as all ranges here do."""
+    """A range as text; a pair includes both of its heights."""
     if isinstance(heights, str):
         return heights
     if not isinstance(heights, range):
@@ -148,14 +148,14 @@ def _end(text: str) -> int | Moment:
 
 
 def _what_was_meant(text: str) -> str | None:
-    """What a person may have meant who did not write a height: a range, or a tag."""
+    """A hint for text that is not a height: the person may have meant a range or a tag."""
     if found := _WITHOUT_COLON.fullmatch(text):
         return f"write a range as `{found[1]}:{found[2]}`"
     return did_you_mean(text, Tag)
 
 
 def _is_before(last: int | Moment, first: int | Moment) -> bool:
-    """Whether an end is sure to lie before a beginning; of a date and a height nobody knows yet."""
+    """Whether `last` is certainly before `first`; unknown, so False, for a date and a height."""
     if isinstance(last, Moment) and isinstance(first, Moment):
         return last.ends <= first.begins
     return isinstance(last, int) and isinstance(first, int) and last < first
@@ -170,19 +170,20 @@ def _height(text: str) -> int:
 
 @dataclass(frozen=True)
 class Tip:
-    """Where a chain stands: its head, and the last block that will not change."""
+    """The head of a chain, and its latest final block."""
 
     head: int
     final: int
-    by_depth: bool  # the node has no tag for it: so many blocks below the head
+    by_depth: bool  # the node reports none: `final` is a number of blocks below the head
 
     def pin(self, heights: Heights) -> Span:
-        """The heights as numbers, clipped to what is final. Its dates have to be resolved."""
+        """The heights as numbers, up to the latest final block. Dates must be resolved before."""
         assert isinstance(heights.first, int)
         last = heights.last if isinstance(heights.last, int) else self.head
         if heights.first > self.final:
             raise BadSelector(
-                f"block {heights.first:,} is not final: the last that is, is {self.final:,}",
-                hint=f"the head is at {self.head:,}; ask for it later",
+                f"block {heights.first:,} is not final yet;"
+                f" the latest final block is {self.final:,}",
+                hint=f"the head is at {self.head:,}; fetch it later",
             )
         return Span(heights.first, min(last, self.final))

@@ -1,7 +1,7 @@
 """Partition schemes: how the units of a job are named and counted.
 
 Ordinal schemes (heights, time windows, epochs) map every key to an integer and back, so that a
-selection over ten million of them is two numbers. A static scheme is a catalog of tagged keys.
+selection of ten million partitions is two numbers. A static scheme is a catalog of tagged keys.
 
     >>> daily("2024-01-01").key(daily("2024-01-01").ordinal("2024-02-29") + 1)
     '2024-03-01'
@@ -31,7 +31,7 @@ Partition = int | str
 
 
 class Calendar(Protocol):
-    """How one kind of ordinal partition is written; it needs no bounds."""
+    """How one kind of ordinal partition is written, independent of bounds."""
 
     @property
     def kind(self) -> str: ...
@@ -131,7 +131,7 @@ CALENDARS: Mapping[str, Calendar] = {
 
 @dataclass(frozen=True)
 class OrdinalScheme:
-    """An ordinal kind with the bounds of what exists; `last` None means open-ended."""
+    """An ordinal kind with the first and the last partition; `last` None means open-ended."""
 
     calendar: Calendar
     first: int = 0
@@ -162,7 +162,7 @@ class OrdinalScheme:
 
 @dataclass(frozen=True)
 class StaticScheme:
-    """A fixed catalog of keys, each with tags to filter by; the order given is the order kept."""
+    """A fixed, ordered catalog of keys, each with tags to filter by."""
 
     catalog: Mapping[str, Mapping[str, str]] = field(hash=False)
 
@@ -185,7 +185,7 @@ LONGEST_TEXT = 512
 
 
 def checked_text(what: str, text: object, error: type[UsageError] = UsageError) -> str:
-    """The text, if every ledger, log and terminal can take it."""
+    """The text, if every ledger, log and terminal can hold it; raises otherwise."""
     if not isinstance(text, str):
         raise error(f"{what} {text!r:.80} is not text", hint="write it as a `str`")
     if 0 < len(text) <= LONGEST_TEXT and text.isascii() and "\0" not in text:
@@ -212,7 +212,7 @@ def _bounded(kind: str, start: str | int, end: str | int | None) -> OrdinalSchem
 
 
 def block_heights(start: int | str = 0, end: int | str | None = None) -> OrdinalScheme:
-    """Block heights, from `start` to `end` (included) or on."""
+    """Block heights from `start` to `end` (included), or open-ended."""
     return _bounded("blocks", start, end)
 
 
@@ -232,7 +232,7 @@ def monthly(start: str, end: str | None = None) -> OrdinalScheme:
 
 
 def epochs() -> OrdinalScheme:
-    """The epochs of a group: what a hook that runs when the group is drained gets."""
+    """The epochs of a group: the partitions of a hook that runs when the group is drained."""
     return _bounded("epochs", 1, None)
 
 

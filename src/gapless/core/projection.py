@@ -1,8 +1,7 @@
-"""Folding the events of one backfill gives what its tables must say.
+"""Folding the events of a backfill, to compare the result with its tables.
 
-`gapless ledger check` compares the two. The fold knows no claims, so PENDING, RUNNING and FAILED
-are all *open* to it; which chunks exist, how each ended and how often each failed must agree to
-the letter.
+There are no events for claims, so PENDING, RUNNING and FAILED chunks all count as *open*. Which
+chunks exist, how each ended and how often each failed must agree exactly.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from gapless.core.events import (
 
 @dataclass
 class ChunkFacts:
-    """What is known for certain of a chunk; `ended` is None while it is open."""
+    """What the events say about a chunk; `ended` is None while it is open."""
 
     chunk_index: int
     first: int
@@ -43,7 +42,7 @@ class ChunkFacts:
 
 @dataclass
 class Projection:
-    """The tables of one backfill as its events tell them."""
+    """The state of one backfill according to its events."""
 
     lifecycle: Lifecycle
     chunks: dict[int, ChunkFacts] = field(default_factory=dict)
@@ -68,25 +67,25 @@ class Projection:
                 self.compacted = event
 
     def differences(self, lifecycle: Lifecycle, chunks: Iterable[ChunkFacts]) -> list[str]:
-        """Where the tables say something else than the events."""
+        """The differences between the tables and the events."""
         found = []
         if lifecycle != self.lifecycle:
             found.append(f"backfill is {lifecycle}, its events say {self.lifecycle}")
-        found += [f"an event tells of a chunk that was never planned: {it}" for it in self.strays]
+        found += [f"an event refers to a chunk that was never planned: {it}" for it in self.strays]
         if self.compacted is not None:
             if digest(chunks) != self.compacted.digest:
                 found.append("chunks differ from the compacted snapshot")
             return found
         rows = {chunk.chunk_index: chunk for chunk in chunks}
         for index in sorted(rows.keys() | self.chunks.keys()):
-            row, told = rows.get(index), self.chunks.get(index)
-            if row != told:
-                found.append(f"chunk is {row}, its events say {told}")
+            row, reported = rows.get(index), self.chunks.get(index)
+            if row != reported:
+                found.append(f"chunk is {row}, its events say {reported}")
         return found
 
 
 def digest(chunks: Iterable[ChunkFacts]) -> str:
-    """One hash over all that is known of the chunks, in the order of their indices."""
+    """One hash over the facts of all chunks, in the order of their indices."""
     whole = hashlib.sha256()
     for chunk in chunks:
         whole.update(f"{chunk}\n".encode())

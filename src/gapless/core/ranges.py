@@ -1,4 +1,4 @@
-"""Range algebra over integers: the arithmetic behind every promise of completeness.
+"""Range algebra over integers, on which all checks of completeness are based.
 
 A `Span` is inclusive at both ends. A `RangeSet` is a sorted tuple of spans that neither overlap
 nor touch, so that two sets with the same members are equal, and a gap is a difference.
@@ -42,7 +42,7 @@ class Span(NamedTuple):
         return Span(first, last) if first <= last else None
 
     def windows(self, size: int) -> Iterator[Span]:
-        """The span in pieces, each of which ends where a multiple of the size does."""
+        """The span in pieces, split before the multiples of the size."""
         first = self.first
         while first <= self.last:
             last = min(first - first % size + size - 1, self.last)
@@ -65,7 +65,7 @@ class RangeSet:
             else:
                 merged.append(Span(first, last))
         self.spans: tuple[Span, ...] = tuple(merged)
-        # Position of each span's first member, and the total behind the last one.
+        # The position of each span's first member, followed by the total.
         self._starts: tuple[int, ...] = tuple(accumulate((span.size for span in merged), initial=0))
 
     @classmethod
@@ -156,7 +156,7 @@ _UNITS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9}
 def parse_number(text: str) -> int:
     """A count or height as people write it: `18000000`, `18,000,000`, `18M`, `18.005M`.
 
-    A comma separates thousands and nothing else: `0,10` is two numbers, and not a ten.
+    A comma separates thousands and nothing else: `0,10` is not a number.
     """
     match = _NUMBER.fullmatch(text.strip())
     if match is None:

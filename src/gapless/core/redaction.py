@@ -1,18 +1,17 @@
-"""Keeping secrets out of whatever is shown or stored.
+"""Keeping secrets out of everything that is shown or stored.
 
-Endpoint URLs hold API keys, in user part, path or query: of any URL within a text, only the
-scheme and the host remain.
+Endpoint URLs contain API keys, in the user part, path or query. So every URL in a text is reduced
+to its scheme and host.
 
     >>> redact("timeout at https://user:pw@node.example:8545/v2/KEY?x=1, retrying")
     'timeout at https://node.example:8545/…, retrying'
 
-A provider may repeat the key alone, in an encoding of its own. Whoever knows the URL strikes that
-out too:
+A provider may repeat the key alone, and encoded. Code that knows the URL removes that too:
 
     >>> Secrets(["https://node.example/v2/Abc123Key"]).struck("no project abc123key")
     'no project …'
 
-Both take time in proportion to the text. Still, cut a long text before you redact it.
+Both take time in proportion to the text, so cut a long text before you redact it.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ STRUCK = "…"
 _RUN = re.compile(
     r"://(\S*?)(?=(?:https?|wss?|postgres(?:ql)?|sqlite|duckdb|rediss?)://|\s|$)", re.IGNORECASE
 )
-_END = re.compile(r"[,'\"`)>]")  # what a URL within a sentence stops at
+_END = re.compile(r"[,'\"`)>]")  # characters that end a URL within a sentence
 _PATH = re.compile(r"[/?#]")
 _HOST = re.compile(r"[\w.-]*(?::\d*)?|\[[0-9a-fA-F:.]*\](?::\d*)?")
 _PIECES = re.compile(r"[/?#&=;]")
 _PARTS = re.compile(r"[:@,'\"\s]")
 _DATABASES = frozenset({"postgres", "postgresql", "sqlite", "duckdb"})
-_LONG = 6  # characters, from which a secret is struck out within words too
+_LONG = 6  # secrets of at least this length are removed within words too
 _PUBLIC = frozenset(
     {
         *("api", "apikey", "api_key", "api-key", "bc", "c", "eth", "ethereum", "evm", "ext"),
@@ -40,19 +39,19 @@ _PUBLIC = frozenset(
         *("sepolia", "testnet", "token", "v1", "v2", "v3", "v4", "ws"),
     }
 )
-"""Words of paths and queries that are not secret, and that messages need."""
+"""Words in paths and queries that are not secret, and that messages may contain."""
 
 
 def redact(text: str) -> str:
-    """The text with every URL in it cut down to scheme and host."""
+    """The text with every URL reduced to its scheme and host."""
     return _RUN.sub(lambda found: f"://{_shown(found[1])}", text) if "://" in text else text
 
 
 def _shown(run: str) -> str:
-    """What may be shown of a URL behind its scheme, with what follows it up to the next space."""
+    """The part of a URL after its scheme that may be shown, and the text up to the next space."""
     path = _PATH.search(run)
     start = len(run) if path is None else path.start()
-    if "@" in run[start:]:  # of a password with a slash in it, nobody knows where it ends
+    if "@" in run[start:]:  # a password that contains a slash: its end is unknown
         return STRUCK + _after(run, run.rindex("@"))
     authority = run[:start].rpartition("@")[2]
     at = start - len(authority)
@@ -65,16 +64,16 @@ def _shown(run: str) -> str:
 
 
 def _after(run: str, at: int) -> str:
-    """What comes behind the end of a URL."""
+    """The text after the end of a URL."""
     end = _END.search(run, at)
     return "" if end is None else run[end.start() :]
 
 
-_FILES = ("sqlite", "duckdb", "parquet")  # a path on this machine: nothing in it is a secret
+_FILES = ("sqlite", "duckdb", "parquet")  # a local path, which contains no secret
 
 
 class Secrets:
-    """The secret parts of some URLs, to be struck out of texts in any common encoding."""
+    """The secret parts of URLs, to be removed from texts in any common encoding."""
 
     def __init__(self, urls: Iterable[str]) -> None:
         secrets = {secret for url in urls for secret in _secrets_of(url)}
@@ -86,11 +85,11 @@ class Secrets:
         return self._pattern is not None
 
     def struck(self, text: str) -> str:
-        """The text without these secrets, and with every URL cut down to scheme and host."""
+        """The text without these secrets, and with every URL reduced to its scheme and host."""
         return redact(self.struck_alone(text))
 
     def struck_alone(self, text: str) -> str:
-        """The text without these secrets, for texts of ours with a URL as an example."""
+        """The text without these secrets; for our own texts, in which a URL may be an example."""
         return text if self._pattern is None else self._pattern.sub(STRUCK, text)
 
 
@@ -103,7 +102,7 @@ def urls_in(texts: Iterable[str]) -> Iterator[str]:
 
 
 def _secrets_of(url: str) -> Iterator[str]:
-    """The parts of a URL that only its owner knows: of a database, credentials and options."""
+    """The secret parts of a URL; for a database, these are the credentials and the options."""
     scheme, separator, rest = url.partition("://")
     if not separator or scheme.lower() in _FILES:
         return
@@ -124,7 +123,7 @@ def _secrets_of(url: str) -> Iterator[str]:
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """Patterns of a secret, as it is and as others may have encoded it."""
+    """Patterns that match a secret, plain and in the encodings that others may use."""
     plain = {secret, unquote(secret), unquote_plus(secret)}
     for text in plain:
         if not text or text.lower() in _PUBLIC:
@@ -137,6 +136,6 @@ def _forms(secret: str) -> Iterator[str]:
             yield from (rf"(?<!\w){re.escape(each)}(?!\w)" for each in words)
             continue
         yield from map(re.escape, {*words, raw.hex()})
-        whole = raw[: len(raw) // 3 * 3]  # what follows changes the rest of the last group
+        whole = raw[: len(raw) // 3 * 3]  # the encoding of the rest depends on what follows
         for each in (b64encode(whole), urlsafe_b64encode(whole)):
             yield rf"{re.escape(each.decode())}[\w+/=-]*"

@@ -90,10 +90,11 @@ class AllowVariable(Remedy, frozen=True):
     """A variable is set, but it is not known to be an endpoint of this network."""
 
     sentence = (
-        "`{variable}` is used for `ethereum` only: give `env:{variable}` as an endpoint if it is a"
+        "`{variable}` is used for `{owner}` only: give `env:{variable}` as an endpoint if it is a"
         " node of `{network}`"
     )
     variable: str
+    owner: str
     network: str
 
 

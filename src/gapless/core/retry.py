@@ -1,20 +1,20 @@
-"""Retry policies: what a failure costs, as a delay or the end.
+"""Retry policies: the delay after a failure, and when to give up.
 
 | policy      | delays                                              | gives up            |
 |-------------|-----------------------------------------------------|---------------------|
 | `backoff`   | min(base x 2^(n-1), max_delay) + up to 25 % jitter  | after `retries`     |
 | `unbounded` | the same                                            | never               |
-| `schedule`  | the given list, one by one                          | behind its last     |
+| `schedule`  | the given list, one by one                          | after its last      |
 | `halt`      | none                                                | at once, and halts  |
 
-A lost lease is not the chunk's failure, so it has a count of its own: the first loss is taken up
-at once, more of them in a row wait longer (with the same jitter), and after `lost_limit` without
-any progress the chunk is a dead letter, because a chunk that kills its worker must not kill them
-all. `unbounded` keeps its word even then, and only waits.
+A lost lease is not a failure of the chunk and is counted separately: after the first loss the chunk
+is retried at once, after more in a row with growing delays (and the same jitter), and after
+`lost_limit` losses without progress it is a dead letter, because a chunk that kills its worker must
+not kill them all. `unbounded` never gives up, and only waits.
 
-An error that is `BLAMELESS` says nothing of the partitions: no run searches them for a culprit. If
-the ledger is gone, that counts as a lost lease. If no endpoint answers, the policy decides about
-the chunk as a whole.
+An error in `BLAMELESS` is not caused by the partitions, so a run does not bisect them. If the
+ledger is unreachable, that counts as a lost lease. If no endpoint answers, the policy decides about
+the whole chunk.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NUMBERS = {
     RetryKind.SCHEDULE: frozenset({"delays"}),
     RetryKind.HALT: frozenset[str](),
 }
-"""The numbers that each policy uses."""
+"""The parameters that each policy uses."""
 BLAMELESS = (LedgerError, Unavailable)
 DEFAULT_SCHEDULE = (5.0, 10.0, 30.0, 60.0, 180.0, 300.0, 600.0, 1800.0, 3600.0)
 LOST_BASE = 1.0
@@ -99,7 +99,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def named(cls, kind: str) -> RetryPolicy:
-        """The policy of this name with its usual numbers."""
+        """The policy of this name with its default parameters."""
         if kind not in set(RetryKind):
             raise UsageError(
                 f"there is no retry policy `{kind}`", hint=known_names(kind, RetryKind)
@@ -109,11 +109,11 @@ class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_usual(self) -> bool:
-        """Whether it has the usual numbers, so that nobody has chosen others."""
+        """Whether all its parameters are the defaults."""
         return self == RetryPolicy.named(self.kind)
 
     def numbered(self, **numbers: float | tuple[float, ...] | None) -> RetryPolicy:
-        """The policy with those of these numbers that it uses; None leaves one as it is."""
+        """The policy with these parameters, if it uses them; None keeps the present value."""
         used = {
             name: value
             for name, value in numbers.items()
@@ -139,9 +139,9 @@ class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
                 return _doubling(self.base, failures, self.max_delay) * (1 + self.jitter * chance)
 
     def delay_after_loss(self, lost: int, chance: float) -> float | None:
-        """Seconds until a chunk is taken up again whose lease ended `lost` times in a row.
+        """Seconds until a chunk whose lease ended `lost` times in a row is retried.
 
-        What one worker has lost together must not come back together: `chance` spreads it.
+        Chunks that one worker lost together must not all return together: `chance` spreads them.
         """
         if lost >= self.lost_limit and self.kind is not RetryKind.UNBOUNDED:
             return None
@@ -151,7 +151,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def longest(self) -> float:
-        """No delay is longer: a wait that claims to be comes from a clock that jumped."""
+        """The longest possible delay; a longer one can only come from a clock that jumped."""
         own = max(self.delays, default=0.0) if self.delays else self.max_delay * (1 + self.jitter)
         return max(own, LOST_MAX * (1 + self.jitter))
 

@@ -1,6 +1,6 @@
-"""Selectors, and the selection that one means.
+"""Selectors, and the selections that they resolve to.
 
-A selector is what a person asks for: `Range`, `Explicit` or `Filter`. It is resolved against the
+A selector is what a person requests: `Range`, `Explicit` or `Filter`. It is resolved against the
 job's partition scheme **once**, when the backfill is created; the resulting `Selection` is
 immutable and hashed. Everything later counts in *positions* within it: 0 is the first selected
 partition, whether it is a height, a day or a key.
@@ -36,7 +36,7 @@ class Range(msgspec.Struct, frozen=True, tag="range", tag_field="kind"):
 
     @classmethod
     def parse(cls, text: str) -> Range:
-        """`A:B` (both included) or `A:+N` (N partitions from A on)."""
+        """`A:B` (both included) or `A:+N` (N partitions, starting with A)."""
         start, colon, end = (part.strip() for part in text.rpartition(":"))
         if not (colon and start and end):
             raise BadSelector(
@@ -56,7 +56,7 @@ class Explicit(msgspec.Struct, frozen=True, tag="explicit", tag_field="kind"):
 
 
 class Filter(msgspec.Struct, frozen=True, tag="filter", tag_field="kind"):
-    """Every partition that carries all these tags."""
+    """Every partition that has all these tags."""
 
     tags: dict[str, str]
 
@@ -65,20 +65,20 @@ Selector = Range | Explicit | Filter
 
 
 class ExplicitSummary(msgspec.Struct, frozen=True, tag="explicit", tag_field="kind"):
-    """The first of some explicit partitions, and how many more there are."""
+    """The first few of the explicit partitions, and how many more there are."""
 
     keys: list[str]
     more: int
 
 
 Summary = Range | ExplicitSummary | Filter
-"""A selector in the small form that events and backfills hold."""
+"""A selector in the small form that events and backfills store."""
 
-_SMALL = 400  # bytes of a selector within an event that must stay under a kilobyte
+_SMALL = 400  # bytes of a selector in an event, which must be smaller than a kilobyte
 
 
 class Selection(msgspec.Struct, frozen=True, dict=True):
-    """The partitions that a selector means: ordinals of one kind, or keys."""
+    """The selected partitions: ordinals of one kind, or keys."""
 
     kind: str
     spans: tuple[tuple[int, int], ...] = ()
@@ -130,14 +130,14 @@ class Selection(msgspec.Struct, frozen=True, dict=True):
         return [str(partition) for partition in self.slice(0, len(self) - 1)]
 
     def pick(self, positions: RangeSet) -> Selection:
-        """The selection of what stands at these positions."""
+        """The selection of the partitions at these positions."""
         if self.kind == "static":
             return Selection(self.kind, keys=tuple(self.keys[at] for at in positions))
         picked = (self.ordinals.slice(*span).spans for span in positions.spans)
         return of_ordinals(self.kind, RangeSet(span for spans in picked for span in spans))
 
     def without(self, other: Selection) -> Selection:
-        """What is selected here and not there; both are of one kind."""
+        """The partitions that the other selection, of the same kind, does not have."""
         if self.kind == "static":
             gone = set(other.keys)
             return Selection(self.kind, keys=tuple(key for key in self.keys if key not in gone))
@@ -165,7 +165,7 @@ def of_ordinals(kind: str, ordinals: RangeSet) -> Selection:
 
 
 def resolve(selector: Selector, scheme: Scheme) -> Selection:
-    """What the selector means for this scheme, now and for good."""
+    """Resolves a selector against a scheme."""
     _check_texts(selector)
     if isinstance(scheme, StaticScheme):
         selection = Selection("static", keys=_static_keys(selector, scheme))
@@ -177,7 +177,7 @@ def resolve(selector: Selector, scheme: Scheme) -> Selection:
 
 
 def summary(selector: Selector) -> dict[str, Any]:
-    """The selector in a form that stays small however much it selects."""
+    """The selector in a form that is small, however much it selects."""
     _check_texts(selector)
     if isinstance(selector, Explicit):
         shown = [key[:64] for key in selector.keys[:3]]
@@ -241,7 +241,7 @@ def _is_count(end: str) -> bool:
 
 
 def _counted(start: str, end: str) -> int:
-    """How many partitions a range `A:+N` wants."""
+    """The number of partitions of a range `A:+N`."""
     count = parse_number(end[1:])
     if not count:
         raise BadSelector(f"the range `{start}:{end}` is empty")

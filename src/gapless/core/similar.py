@@ -1,4 +1,4 @@
-"""What a person may have meant by a name that is not known."""
+"""Suggestions for unknown names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    """A question about the known names that resemble this one; None if none does.
+    """A question that suggests similar known names; None if there is none.
 
     >>> did_you_mean("endpoint", ["ledger", "endpoints", "sinks"])
     'did you mean `endpoints`?'
@@ -18,7 +18,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
 
 
 def known_names(name: str, known: Iterable[str]) -> str:
-    """The same question; where nothing resembles the name, all that is known.
+    """The same question; if no name is similar, all known names.
 
     >>> known_names("chain", ["logs", "blocks"])
     'known are logs, blocks'

@@ -1,8 +1,8 @@
 """A backfill's spec: the parameters of its job, a small JSON object.
 
-It is kept in the ledger, in events and in what `--json` shows, for as long as the ledger lives. So
-it must be small, and it must hold no secret: endpoints and sinks stand in it by their names, which
-each process looks up for itself.
+It is stored in the ledger and in events, and shown as JSON, for the lifetime of the ledger. So it
+must be small and must not contain secrets: it refers to endpoints and sinks by name, and each
+process resolves the names from its own configuration.
 
     >>> encode_spec({"verify": "auto", "network": "ethereum"})
     '{"network":"ethereum","verify":"auto"}'
@@ -21,29 +21,29 @@ LARGEST_SPEC = 4096
 
 
 def encode_spec(spec: dict[str, Any]) -> str:
-    """The spec in its one form as text: equal specs have equal texts."""
+    """The canonical text of a spec: equal specs have equal texts."""
     text = _faithful_text(spec)
     if text is None:
         raise UsageError(
-            "the spec is not a JSON object that comes back as it was given",
+            "the spec is not an object that JSON can represent exactly",
             hint="use text, numbers, true, false, null, lists and objects",
         )
     size = len(text.encode())
     if size > LARGEST_SPEC:
         raise UsageError(
-            f"the spec has {size:,} bytes, and at most {LARGEST_SPEC:,} are kept",
-            hint="keep what is large elsewhere, and name it in the spec",
+            f"the spec has {size:,} bytes; the limit is {LARGEST_SPEC:,}",
+            hint="store large values elsewhere, and refer to them by name",
         )
     if redact(text) != text:
         raise UsageError(
-            "the spec holds a URL that may hold a secret, and the ledger would keep it",
+            "the spec contains a URL that may contain a secret, and the ledger would store it",
             hint="name the endpoint or sink instead, or write `env:VARIABLE`",
         )
     return text
 
 
 def _faithful_text(spec: object) -> str | None:
-    """The text, unless reading it again gives something else."""
+    """The text, or None if decoding it does not give the same spec."""
     try:
         text = msgspec.json.encode(spec, order="sorted")
         back = msgspec.json.decode(text)

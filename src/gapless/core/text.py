@@ -1,4 +1,6 @@
-"""Text from anywhere, made fit to be stored: short, and of characters that every database takes.
+"""Making any text fit to be stored or shown.
+
+Stored text is short, and of characters that every database accepts.
 
 >>> storable("a\\0b\\ud800")
 'a\\\\x00b\\\\ud800'
@@ -12,7 +14,7 @@ CUT = "…"
 
 
 def storable(text: str) -> str:
-    """The text with NULs and lone surrogates escaped: PostgreSQL and UTF-8 do not have them."""
+    """The text with NULs and lone surrogates escaped, which PostgreSQL and UTF-8 cannot store."""
     return text.replace("\0", r"\x00").encode("utf-8", "backslashreplace").decode()
 
 
@@ -24,9 +26,15 @@ def head(text: str, limit: int) -> str:
 def tail(text: str, limit: int) -> str:
     """The last whole lines of a text, marked where it is cut.
 
-    Never a part of a line: it might be the end of a URL that nobody would recognize as one.
+    It never keeps a part of a line, which might be a part of a URL that redaction cannot recognize.
     """
     if len(text) <= limit:
         return text
     start = text.find("\n", len(text) - limit + 2)
     return f"{CUT}\n{text[start + 1 :]}" if start >= 0 else CUT
+
+
+def plain(text: str) -> str:
+    """A stranger's text on one line, without anything that a terminal would obey."""
+    line = " ".join(text.split())
+    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in line)

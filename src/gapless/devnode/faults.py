@@ -122,7 +122,7 @@ def parse_faults(text: str, seed: int = 0) -> Faults:
         match = _ITEM.fullmatch(item)
         if match is None:
             raise UsageError(
-                f"`{item}` is no fault", hint="write `null=0.01`, `null@17` or `null@17*3`"
+                f"`{item}` is not a fault", hint="write `null=0.01`, `null@17` or `null@17*3`"
             )
         fault = _fault(match["name"])
         if match["height"] is not None:
@@ -148,5 +148,5 @@ def _chance(text: str, item: str) -> float:
     except ValueError:
         chance = -1.0
     if not 0 <= chance <= 1:
-        raise UsageError(f"`{item}`: `{text}` is no chance", hint="it is between 0 and 1")
+        raise UsageError(f"`{item}`: `{text}` is not a chance", hint="it is between 0 and 1")
     return chance

@@ -69,9 +69,9 @@ def refuse_unwritable(path: Path) -> None:
     """Raises `UsageError` if no file can be made there, or something is there already."""
     with _complaining(str(path)):
         if path.exists():
-            raise UsageError(f"`{path}` is there already", hint="remove it, or name another file")
+            raise UsageError(f"`{path}` already exists", hint="remove it, or name another file")
         if not path.parent.is_dir():
-            raise UsageError(f"there is no folder `{path.parent}`", hint="make it first")
+            raise UsageError(f"there is no folder `{path.parent}`", hint="create it first")
         if not os.access(path.parent, os.W_OK):
             raise UsageError(f"`{path.parent}` cannot be written to", hint="name another folder")
 

@@ -2,7 +2,7 @@
 
 The protocol is written once (`claims`, `leases`, `control`, `retries`, `groups`, `workers`,
 `views`, `check`), as transactions over named statements; a dialect brings the statements and runs
-the transactions. `Ledger` is the whole of it behind one object.
+the transactions. `Ledger` offers all of it as one object.
 """
 
 from gapless.ledger.ledger import Ledger

@@ -1,9 +1,9 @@
-"""Proving a ledger right, and making it smaller.
+"""Checking and compacting a ledger.
 
-`check` folds the events of every backfill and compares the outcome with the tables, row by row;
-it also counts what the counters claim. `compact` replaces the chunk events of an ended backfill
-by one event that carries their digest, and only if the two agreed before. What is remembered of
-failed runs goes too, except for that of dead letters.
+`check` folds the events of every backfill and compares the result with the tables, row by row; it
+also counts the rows behind the counters. `compact` replaces the chunk events of an ended backfill
+by one event with their digest, and only if events and tables agree. It also deletes the records of
+failed runs, except those of dead letters.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gapless.ledger.rows.chunk import EndedCounts
 
 
 async def check(tx: Transaction, backfill_id: str) -> list[str]:
-    """Where the tables of a backfill disagree with its events or with themselves."""
+    """The places where the tables of a backfill disagree with its events or with each other."""
     backfill = await views.backfill(tx, backfill_id)
     facts = await views.chunk_facts(tx, backfill_id)
     projection = Projection(Lifecycle(backfill_id))
@@ -52,20 +52,20 @@ async def compactable(tx: Transaction) -> list[str]:
 
 
 async def compact(tx: Transaction, backfill_id: str) -> int:
-    """Replaces the chunk events of an ended backfill; returns how many went."""
+    """Replaces the chunk events of an ended backfill; returns how many were deleted."""
     await tx.fetch("lock_backfill", id=backfill_id)
     if problems := await check(tx, backfill_id):
         raise LedgerError(f"cannot compact: {problems[0]}", remedy=CheckLedger())
     counts = (await views.backfill(tx, backfill_id)).chunks
     snapshot = digest(await views.chunk_facts(tx, backfill_id))
-    gone = len(await tx.fetch("drop_chunk_events", id=backfill_id))
+    deleted = len(await tx.fetch("drop_chunk_events", id=backfill_id))
     await tx.fetch("drop_attempts", id=backfill_id)
     await control.append(
         tx,
         [
             BackfillCompacted(
-                backfill_id, gone, counts.complete, counts.abandoned, counts.cancelled, snapshot
+                backfill_id, deleted, counts.complete, counts.abandoned, counts.cancelled, snapshot
             )
         ],
     )
-    return gone
+    return deleted

@@ -2,13 +2,14 @@
 
 One transaction serves up to `count` idle slots from one backfill:
 
-1. pick a backfill of the first queue that has work, at random, and lock its row; pause, cancel
-   and settle take the same lock, so no limit and no stop is ever crossed by a race. A row that
-   someone else keeps locked, of a backfill or of a chunk, holds up nothing else;
-2. leases that have ended become FAILED (or, too often in a row, ABANDONED; or COMPLETE, if all
-   was done but the last word) right here: there is no reaper that could itself stall;
-3. take what is due: failed chunks first, then pending ones in the backfill's order;
-4. plan the next few hundred chunks when the pending ones run out.
+1. Pick a random backfill of the first queue that has work, and lock its row. Pause, cancel and
+   settle take the same lock, so no race can exceed a limit or ignore a stop. A row that another
+   transaction keeps locked, of a backfill or of a chunk, delays nothing else.
+2. Recover leases that have ended: their chunks become FAILED, or ABANDONED after too many losses in
+   a row, or COMPLETE if only the completion was missing. There is no separate reaper that could
+   stall.
+3. Take chunks: failed ones whose wait is over first, then pending ones in the backfill's order.
+4. Plan the next few hundred chunks when the pending ones run out.
 
 The fence of each claim comes from one sequence of the whole ledger and never repeats.
 """
@@ -35,14 +36,14 @@ from gapless.ledger.rows.backfill import (
 from gapless.ledger.rows.chunk import ExpiredChunk, LeasedChunk, ReclaimedChunk
 
 PLAN_AHEAD = 256
-CANDIDATES = 8  # backfills of a queue that one claim looks into
+CANDIDATES = 8  # backfills of a queue that one claim tries
 Chance: TypeAlias = "Callable[[], float]"
 
 
 async def claim(tx: Transaction, request: ClaimRequest, chance: Chance) -> list[Claim]:
-    """Up to `count` chunks of one backfill, now leased to the owner."""
+    """Leases up to `count` chunks of one backfill to the owner."""
     if tx.again and (taken := await _claimed_before(tx, request.claim_id)):
-        return _claims((await _inspect(tx, taken[0].backfill_id)).claimed(), request, taken)
+        return _claims((await inspect(tx, taken[0].backfill_id)).claimed(), request, taken)
     for queue in request.queues:
         tried: list[str] = []
         while len(tried) < CANDIDATES:
@@ -55,32 +56,47 @@ async def claim(tx: Transaction, request: ClaimRequest, chance: Chance) -> list[
     return []
 
 
-async def plan(tx: Transaction, backfill_id: str, count: int) -> int:
-    """Plans up to `count` more chunks of a backfill, and says how many; none once it stands."""
-    lifecycle = await control.lock(tx, backfill_id)
+async def inspect(tx: Transaction, backfill_id: str) -> InspectedBackfill:
+    """Reads a backfill whose row is locked, and whether it has chunks to take."""
+    (found,) = await tx.fetch_as(InspectedBackfill, "inspect", id=backfill_id)
+    return found
+
+
+async def plan(tx: Transaction, locked: LockedBackfill, count: int) -> int:
+    """Plans up to `count` more chunks and returns how many; none while paused or stopping.
+
+    The first chunks that are planned start the backfill.
+    """
+    lifecycle, order = locked.lifecycle(), locked.order
     if lifecycle.stopping or lifecycle.state not in (State.PENDING, State.RUNNING):
         return 0
-    return await _plan(tx, await _inspect(tx, backfill_id), count)
+    indices = next_indices(order, locked.chunk_total, locked.planned, count)
+    if not indices:
+        return 0
+    low, high = indices[0], indices[-1]
+    await tx.fetch("plan", id=locked.id, low=low, high=high, direction=order.direction)
+    await control.record(tx, lifecycle, decide(lifecycle, Command.START))
+    return len(indices)
 
 
 async def seconds_until_due(tx: Transaction, queues: tuple[str, ...], since: float) -> float | None:
-    """How long until a waiting chunk or the end of a lease may give these queues work.
+    """Seconds until a chunk of these queues may be retried or its lease ends, whichever is first.
 
-    What came due in the last `since` seconds counts too, as less than zero: whoever claimed that
-    long ago may have missed it. What was due even then waits for room, not for time.
+    A time in the last `since` seconds counts too, as a negative number: a claim made that long ago
+    may have missed it. Chunks that were due even before that wait for a free run, not for time.
     """
     (due,) = await tx.fetch_as(NextDue, "next_due", queues=queues, since=since)
     return min((each for each in (due.retry, due.lease) if each is not None), default=None)
 
 
 async def active_jobs(tx: Transaction, queues: tuple[str, ...]) -> list[tuple[str, int]]:
-    """Name and version of every job that unfinished backfills of these queues want."""
+    """Name and version of every job that unfinished backfills of these queues need."""
     found = await tx.fetch_as(JobVersion, "active_jobs", queues=queues)
     return [(each.job, each.job_version) for each in found]
 
 
 async def raise_fence(tx: Transaction, above: int) -> None:
-    """Makes every fence drawn from now on higher than this number."""
+    """Makes every later fence higher than this number."""
     if (await tx.fetch("latest_fence"))[0][0] < above:
         await tx.fetch("stop_claims")
         await tx.fetch("raise_fence", above=above)
@@ -89,7 +105,7 @@ async def raise_fence(tx: Transaction, above: int) -> None:
 async def _lock_candidate(
     tx: Transaction, request: ClaimRequest, queue: str, tried: Sequence[str]
 ) -> ClaimedBackfill | None:
-    """Locks a backfill with work: one that is free at once if possible, else the next to be."""
+    """Locks a backfill with work: preferably one that is free, else the next that becomes free."""
     jobs = [JobVersion(*job) for job in request.jobs]
     wanted = {"queue": queue, "jobs": jobs, "only": request.only, "tried": list(tried)}
     found = await tx.fetch_as(Candidate, "lock_candidate", **wanted)
@@ -103,15 +119,10 @@ async def _claimed_before(tx: Transaction, claim_id: str) -> list[ReclaimedChunk
     return await tx.fetch_as(ReclaimedChunk, "claimed_before", claim_id=claim_id)
 
 
-async def _inspect(tx: Transaction, backfill_id: str) -> InspectedBackfill:
-    (found,) = await tx.fetch_as(InspectedBackfill, "inspect", id=backfill_id)
-    return found
-
-
 async def _take(
     tx: Transaction, request: ClaimRequest, shared: ClaimedBackfill, chance: Chance
 ) -> list[Claim]:
-    """Mostly, pending chunks are all there is to take, and one statement does it."""
+    """Takes chunks of a locked backfill. Usually pending ones suffice, which is one statement."""
     lease = {
         "id": shared.backfill_id,
         "owner": request.owner,
@@ -134,8 +145,8 @@ async def _take_pending(
 async def _recover_and_plan(
     tx: Transaction, count: int, shared: ClaimedBackfill, lease: dict[str, Any], chance: Chance
 ) -> list[LeasedChunk]:
-    """Recovers leases that have ended, takes failed chunks that are due, and plans new ones."""
-    locked = await _inspect(tx, shared.backfill_id)
+    """Recovers ended leases, takes failed chunks whose wait is over, and plans new ones."""
+    locked = await inspect(tx, shared.backfill_id)
     room = locked.room
     if locked.has_expired:
         recovered, halted = await _recover(tx, shared, chance)
@@ -151,17 +162,17 @@ async def _recover_and_plan(
         taken += await tx.fetch_as(LeasedChunk, "take_failed", k=count, longest=longest, **lease)
         if len(taken) < count:
             taken += await _take_pending(tx, count - len(taken), lease, guarded=False)
-    if len(taken) < count and await _plan(tx, locked, max(PLAN_AHEAD, count)):
+    if len(taken) < count and await plan(tx, locked, max(PLAN_AHEAD, count)):
         taken += await _take_pending(tx, count - len(taken), lease, guarded=False)
     return taken
 
 
 async def _recover(tx: Transaction, shared: ClaimedBackfill, chance: Chance) -> tuple[int, bool]:
-    """Ends the runs whose leases are over; says how many, and whether that halts the backfill."""
+    """Ends the runs whose leases are over; returns how many, and whether the backfill halts."""
     rows = await tx.fetch_as(ExpiredChunk, "expired", id=shared.backfill_id)
     ended = [chunk.claim(shared, chunk.claim_id, chunk.owner) for chunk in rows]
     done = [each for each in ended if not missing(each.span, each.last_processed, each.holes)]
-    await leases.complete(tx, done)  # their workers died before they could say so
+    await leases.complete(tx, done)  # their workers died before they could report it
     halted = False
     for lost in ended:
         if lost in done:
@@ -177,24 +188,12 @@ async def _recover(tx: Transaction, shared: ClaimedBackfill, chance: Chance) -> 
             lost,
             verdict,
             Progress(lost.last_processed, lost.holes),
-            ("worker_lost", "the worker's lease ended without a word from it"),
+            ("worker_lost", "the lease ended and the worker had not reported a result"),
         )
         halted |= verdict.status is Status.ABANDONED and shared.retry.kind is RetryKind.HALT
     if halted:
         await control.request_stop(tx, shared.backfill_id, Stop.HALT)
     return len(rows), halted
-
-
-async def _plan(tx: Transaction, locked: LockedBackfill, count: int) -> int:
-    order = locked.order
-    indices = next_indices(order, locked.chunk_total, locked.planned, count)
-    if not indices:
-        return 0
-    low, high = indices[0], indices[-1]
-    await tx.fetch("plan", id=locked.id, low=low, high=high, direction=order.direction)
-    lifecycle = locked.lifecycle()
-    await control.record(tx, lifecycle, decide(lifecycle, Command.START))
-    return len(indices)
 
 
 def _claims(

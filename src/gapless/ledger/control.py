@@ -1,9 +1,9 @@
-"""Creating, steering and ending backfills.
+"""Creating, commanding and ending backfills.
 
 A command locks the backfill's row, lets `gapless.core.backfill` decide, appends the events and
-changes the tables, all in one transaction. Settling works the same way: whoever finds that
-nothing is left to do may end the backfill, and every idle worker looks, so a crash between a
-completion and its settling does no harm.
+changes the tables, all in one transaction. Settling works the same way: any worker that finds
+nothing left to do may end the backfill, and every idle worker checks, so a crash between a
+completion and its settling is harmless.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gapless.ledger.rows.event import NewEvent
 
 
 async def create(tx: Transaction, request: BackfillRequest) -> Backfill:
-    """Creates a backfill; the same request again returns the one that is there."""
+    """Creates a backfill; repeating the request returns the existing one."""
     row = NewBackfill.of(request)
     await tx.fetch("add_selection", hash=request.selection.digest, data=request.selection.encode())
     if request.group and request.hook:
@@ -55,14 +55,14 @@ async def create(tx: Transaction, request: BackfillRequest) -> Backfill:
 async def command(
     tx: Transaction, backfill_id: str, wanted: Command, *, force: bool = False
 ) -> Backfill:
-    """Pauses, resumes or cancels; repeated, it changes nothing."""
+    """Pauses, resumes or cancels a backfill; repeating a command changes nothing."""
     lifecycle = await lock(tx, backfill_id)
     try:
         events = machine.decide(lifecycle, wanted)
     except WrongState:
         if not tx.again:
             raise
-        events = ()  # an earlier try took effect, and its reply was lost: much can follow from it
+        events = ()  # an earlier attempt took effect and its reply was lost
     lifecycle = await record(tx, lifecycle, events)
     if wanted is Command.CANCEL and not lifecycle.state.ended:
         await _sweep(tx, backfill_id, force=force)
@@ -72,7 +72,7 @@ async def command(
 
 
 async def request_stop(tx: Transaction, backfill_id: str, reason: Stop) -> None:
-    """Stops a backfill from within: nothing new starts, active chunks end."""
+    """Stops a backfill from within the engine: nothing new starts, active chunks finish."""
     lifecycle = await lock(tx, backfill_id)
     wanted = Command.HALT if reason is Stop.HALT else Command.CANCEL
     if events := machine.decide(lifecycle, wanted):
@@ -81,7 +81,7 @@ async def request_stop(tx: Transaction, backfill_id: str, reason: Stop) -> None:
 
 
 async def condemn(tx: Transaction, backfill_id: str, reason: str) -> None:
-    """Fails a backfill that nobody can run; what runs of it all the same may end."""
+    """Fails a backfill that no worker can run; chunks that are running may finish."""
     lifecycle = await lock(tx, backfill_id)
     lifecycle = await record(tx, lifecycle, machine.decide(lifecycle, Command.START))
     await record(tx, lifecycle, machine.decide(lifecycle, Command.HALT), error=reason)
@@ -89,14 +89,14 @@ async def condemn(tx: Transaction, backfill_id: str, reason: str) -> None:
 
 
 async def settle_if_free(tx: Transaction, backfill_id: str) -> State | None:
-    """The same as `settle`, unless someone else holds the backfill; another look will come."""
+    """The same as `settle`, unless the backfill is locked: a later poll settles it."""
     if not await tx.fetch_if_free(LifecycleRow, "lock_backfill", id=backfill_id):
         return None
     return await settle(tx, backfill_id)
 
 
 async def settle(tx: Transaction, backfill_id: str) -> State:
-    """Ends the backfill if nothing of it is left; returns its state."""
+    """Ends the backfill if it has nothing left to do; returns its state."""
     lifecycle = await lock(tx, backfill_id)
     if lifecycle.stopping and not lifecycle.state.ended:
         await _sweep(tx, backfill_id)
@@ -106,7 +106,7 @@ async def settle(tx: Transaction, backfill_id: str) -> State:
 
 
 async def unsettled(tx: Transaction, backfill_ids: Sequence[str] | None) -> list[str]:
-    """The backfills, of these or of all, that look ready to be settled."""
+    """The backfills, among these or all, that may be ready to settle."""
     ids = None if backfill_ids is None else list(backfill_ids)
     return [row[0] for row in await tx.fetch("unsettled", ids=ids)]
 
@@ -114,9 +114,9 @@ async def unsettled(tx: Transaction, backfill_ids: Sequence[str] | None) -> list
 async def record(
     tx: Transaction, lifecycle: Lifecycle, events: Sequence[Event], *, error: str | None = None
 ) -> Lifecycle:
-    """Appends events of a backfill whose row is locked, and changes the row as they say.
+    """Appends events of a backfill whose row is locked, and applies them to the row.
 
-    The first error that is recorded is the one that is kept.
+    Only the first error is recorded.
     """
     if not events:
         return lifecycle
@@ -141,25 +141,25 @@ async def append(tx: Transaction, events: Iterable[Event]) -> None:
 
 
 async def purge(tx: Transaction, backfill_id: str, indices: Sequence[int] | None) -> int:
-    """Takes dead letters off the list; their chunks stay abandoned. Returns how many."""
+    """Removes dead letters from the list and returns how many; their chunks stay abandoned."""
     if indices is None:
         return len(await tx.fetch("purge_all_dead", id=backfill_id))
     return len(await tx.fetch("purge_dead", id=backfill_id, indices=sorted(set(indices))))
 
 
 async def hasten(tx: Transaction, backfill_id: str) -> int:
-    """Ends the waits of chunks that failed: they are due now. Returns how many waited."""
+    """Lets failed chunks be claimed again at once; returns how many were waiting."""
     await lock(tx, backfill_id)
     return len(await tx.fetch("hasten", id=backfill_id))
 
 
 async def note_drift(tx: Transaction, backfill_id: str, drift: str | None) -> None:
-    """Notes that the job's catalog has changed since the selection was made."""
+    """Records that the job's catalog has changed since the selection was made."""
     await tx.fetch("note_drift", id=backfill_id, drift=drift)
 
 
 async def lock(tx: Transaction, backfill_id: str) -> Lifecycle:
-    """Locks a backfill's row; what is read of it from here on stays so until the commit."""
+    """Locks a backfill's row, so that nobody else changes it before the commit."""
     row = await one_as(tx, LifecycleRow, "lock_backfill", id=backfill_id)
     if row is None:
         raise NotFound(f"there is no backfill `{backfill_id}`", remedy=ListBackfills())
@@ -167,7 +167,7 @@ async def lock(tx: Transaction, backfill_id: str) -> Lifecycle:
 
 
 async def _sweep(tx: Transaction, backfill_id: str, *, force: bool = False) -> None:
-    """Cancels every chunk that no live lease holds; with force, those too."""
+    """Cancels every chunk without a live lease; with force, also those with one."""
     rows = [
         *await tx.fetch("sweep_pending", id=backfill_id),
         *await tx.fetch("sweep_failed", id=backfill_id),
@@ -187,7 +187,7 @@ async def _first_error(tx: Transaction, backfill_id: str) -> str | None:
     selection = await views.selection_if_readable(tx, digest)
     where = f"chunk {chunk.chunk_index}"
     if selection is not None:
-        with suppress(Unreadable):  # a backfill must end, whatever its rows have become
+        with suppress(Unreadable):  # a backfill must end even if its rows cannot be read
             keys = ", ".join(selection.describe(chunk.missing())).replace("\0", r"\x00")
             where += f", partitions {keys}"
     return f"{error} ({where})"

@@ -1,9 +1,9 @@
-"""What the ledger's protocol asks of a database: transactions over named statements.
+"""What the ledger's protocol needs from a database: transactions over named statements.
 
 The protocol itself (`claims`, `leases`, `control`, …) is written once, as coroutines over a
 `Transaction`. PostgreSQL awaits its answers; SQLite answers at once, so a whole transaction runs
-in one step on the connection's thread. Either way a body may be run again after a lost
-connection: each is idempotent, and `again` tells it that an earlier try may have committed.
+in one step on the connection's thread. Either way a body may run again after a lost connection:
+each is idempotent, and `again` means that an earlier attempt may have committed.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ Row = Any
 """A row as the driver gives it: a sequence of columns."""
 
 WORKER_SECONDS = 5.0
-"""How long a statement of a worker may take, waiting included: many fit into one lease."""
+"""How long a statement of a worker may take, waiting included; much less than a lease."""
 
 PERSON_SECONDS = 60.0
-"""The same for what a person asks for, which may concern every chunk of a backfill."""
+"""The same for a command of a person, which may touch every chunk of a backfill."""
 
 
 OVER = "the transaction has ended"
-OVER_HINT = "use a transaction only within its `with`"
+OVER_HINT = "use a transaction only inside its `with` block"
 
 
 class Transaction(Protocol):
@@ -52,7 +52,7 @@ class Lending(Protocol):
     """A transaction whose connection others may use until it ends."""
 
     def lent(self) -> AbstractContextManager[Any]:
-        """The driver's own connection; what is lost with it, the ledger tells."""
+        """The driver's own connection; if it is lost, the ledger raises its own error."""
 
 
 Body = Callable[[Transaction], Awaitable[T]]
@@ -63,7 +63,7 @@ class Database(Protocol):
 
     @property
     def library(self) -> str:
-        """What reads and writes the ledger here; all live processes must agree on it."""
+        """The library that accesses the ledger; all live processes must use the same one."""
 
     @property
     def newest_schema(self) -> int:
@@ -72,7 +72,7 @@ class Database(Protocol):
     async def transact(
         self, body: Body[T], *, write: bool = True, within: float = WORKER_SECONDS
     ) -> T:
-        """Runs the body in one transaction, again if the connection was lost meanwhile.
+        """Runs the body in one transaction, and again if the connection was lost meanwhile.
 
         No statement of it takes longer than `within` seconds.
         """
@@ -80,8 +80,8 @@ class Database(Protocol):
     def session(self, limit: float | None = None) -> AbstractAsyncContextManager[Transaction]:
         """A transaction that stays open while its user works; it is never run again.
 
-        The timeouts of the ledger's own statements do not apply to it. Where it keeps all others
-        from writing, it is rolled back when it is still open after `limit` seconds.
+        The timeouts of the ledger's own statements do not apply to it. Where it blocks all other
+        writers, it is rolled back if it is still open after `limit` seconds.
         """
 
     async def schema_version(self) -> int | None:
@@ -91,13 +91,13 @@ class Database(Protocol):
         """Applies the migrations that are missing; concurrent callers do it once."""
 
     async def integrity_problems(self) -> list[str]:
-        """What the database itself finds wrong with its storage."""
+        """The problems that the database itself finds in its storage."""
 
     async def notify(self) -> None:
         """A hint to other processes that there is new work."""
 
     def on_notify(self, wake: Callable[[], None]) -> None:
-        """Calls `wake` at such hints, where the database can carry them."""
+        """Calls `wake` on such a hint, if the database can deliver them."""
 
     async def close(self) -> None: ...
 

@@ -1,7 +1,8 @@
-"""What was learned of endpoints: limits, methods, earliest blocks, whatever their source keeps.
+"""What was learned about endpoints: limits, methods, earliest blocks, whatever their source stores.
 
-A profile belongs to an endpoint of a network by its name; its URL, which may hold a key, is never
-kept. The last one who tells is believed: profiles are experience, and no promise rests on them.
+A profile belongs to an endpoint of a network by name; its URL, which may contain an API key, is
+never stored. The last writer wins: profiles only make requests faster, and no guarantee depends on
+them.
 """
 
 from __future__ import annotations
@@ -23,6 +24,6 @@ async def profiles(tx: Transaction, network: str) -> dict[str, Any]:
 
 
 async def keep(tx: Transaction, network: str, learned: Mapping[str, Any]) -> None:
-    """Replaces the profiles of these endpoints, in one order everywhere: writers never cross."""
+    """Replaces the profiles of these endpoints, sorted by name so that writers cannot deadlock."""
     items = [Profile(name, json_text(learned[name])) for name in sorted(learned)]
     await tx.fetch("keep_profiles", network=network, items=items)

@@ -1,10 +1,10 @@
-"""Groups of backfills, and the hook that runs once whenever one is drained.
+"""Groups of backfills, and the hook that runs once each time a group is drained.
 
-A group is drained when none of its backfills has a pending or running chunk and something
-completed since the last time. Whoever notices takes the group's lock, looks again, and creates
-one small backfill for the new epoch, whose only partition is the epoch: the hook runs as durably
-as any other work, once an epoch, and never because a queue merely looked empty. Ids that begin with
-`drained-` are kept for these; should an older ledger have one that is taken, its epoch is skipped.
+A group is drained when none of its backfills has a pending or running chunk and a chunk has
+completed since the last time. The worker that notices locks the group, checks again, and creates a
+backfill for the new epoch, whose only partition is the epoch. So the hook is as durable as any
+other work, runs once per epoch, and never runs because a queue merely looked empty. Ids that begin
+with `drained-` are reserved for these backfills; if an older ledger uses one, its epoch is skipped.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from gapless.ledger.rows.texts import read
 
 
 class Hook(msgspec.Struct, frozen=True):
-    """The job that a drained group runs, as the group's row keeps it."""
+    """The job that a drained group runs, as the group's row stores it."""
 
     job: str
     job_version: int
     queue: str
     retry: RetryPolicy
-    spec: dict[str, Any] = {}  # of the backfill that asked for the hook
+    spec: dict[str, Any] = {}  # of the backfill that requested the hook
     timeout: float | None = None
 
 
@@ -44,13 +44,13 @@ def epoch_id(group: str, epoch: int) -> str:
 
 
 async def drained(tx: Transaction, names: Sequence[str] | None) -> list[str]:
-    """The groups, of these or of all, that look drained."""
+    """The groups, among these or all, that look drained."""
     wanted = None if names is None else list(names)
     return [group.name for group in await tx.fetch_as(DrainedGroup, "drained", names=wanted)]
 
 
 async def close_epoch(tx: Transaction, group: str) -> Backfill | None:
-    """Starts the group's next epoch and its hook, if it really is drained."""
+    """Starts the group's next epoch and its hook, if the group is still drained."""
     row = await one_as(tx, Group, "lock_group", name=group)
     still = await one_as(tx, DrainedGroup, "drained", names=[group])
     if row is None or still is None:
@@ -64,7 +64,7 @@ async def close_epoch(tx: Transaction, group: str) -> Backfill | None:
 
 
 async def _start(tx: Transaction, backfill_id: str, epoch: int, stored: str) -> Backfill:
-    """Creates the backfill of a hook; one that cannot be read fails where everybody sees it."""
+    """Creates the backfill of a hook; a hook that cannot be read becomes a failed backfill."""
     problem = None
     try:
         hook = read(backfill_id, "hook", stored, msgspec.json.Decoder(Hook).decode)

@@ -1,8 +1,8 @@
-"""What the holder of a lease may do: go on, and end the run.
+"""What the holder of a lease may do: extend it, and end its run.
 
-Every statement names the chunk's fence and claim id. If it changes no row, the lease has gone to
-someone else, unless an earlier try of the same statement had already taken effect: then the row
-still carries our claim id and the outcome we wanted, and that is success.
+Every statement names the chunk's fence and claim id. If it changes no row, another worker holds the
+lease, unless an earlier attempt of the same statement took effect: then the row still has this
+claim id and the requested outcome, which counts as success.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from gapless.ledger.rows.texts import encode_holes
 
 
 async def heartbeat(tx: Transaction, beats: Sequence[tuple[Claim, Progress]]) -> dict[str, Signal]:
-    """Extends leases and records progress; answers for each chunk id what to do next."""
+    """Extends leases and records progress; returns what to do next for each chunk id."""
     signals: dict[str, Signal] = {}
     progress = {claim.fence: progress for claim, progress in beats}
     for backfill_id, claims in _by_backfill(claim for claim, _ in beats):
@@ -57,7 +57,7 @@ async def heartbeat(tx: Transaction, beats: Sequence[tuple[Claim, Progress]]) ->
 
 
 async def complete(tx: Transaction, claims: Sequence[Claim]) -> set[str]:
-    """Completes chunks; returns the ids of those that were no longer ours."""
+    """Completes chunks; returns the ids of those whose lease is lost."""
     lost: set[str] = set()
     for backfill_id, ours in _by_backfill(claims):
         items = [HeldChunk(*_lease(claim)) for claim in ours]
@@ -69,9 +69,9 @@ async def complete(tx: Transaction, claims: Sequence[Claim]) -> set[str]:
 
 
 async def fail(tx: Transaction, failure: Failure, chance: float) -> Verdict | None:
-    """Ends a run in an error by the backfill's retry policy; None if it was no longer ours."""
+    """Ends a run with an error, by the backfill's retry policy; None if its lease is lost."""
     claim, policy = failure.claim, failure.claim.backfill.retry
-    if policy.kind is RetryKind.HALT:  # the backfill's lock comes before its chunks', as everywhere
+    if policy.kind is RetryKind.HALT:  # everywhere, a backfill is locked before its chunks
         await tx.fetch("lock_backfill", id=claim.backfill_id)
     progress = await _known_progress(tx, claim, failure.progress)
     progressed = progress.last_processed != claim.last_failure_position
@@ -95,7 +95,7 @@ async def fail(tx: Transaction, failure: Failure, chance: float) -> Verdict | No
 
 
 async def release(tx: Transaction, claim: Claim, progress: Progress) -> bool:
-    """Gives a chunk back with what is done of it; False if it was no longer ours."""
+    """Gives a chunk back with its progress; False if its lease is lost."""
     progress = await _known_progress(tx, claim, progress)
     row = await one(
         tx,
@@ -108,7 +108,7 @@ async def release(tx: Transaction, claim: Claim, progress: Progress) -> bool:
 
 
 async def hold(tx: Transaction, claim: Claim) -> bool:
-    """Locks the chunk for a job's own transaction; False if it is no longer ours."""
+    """Locks the chunk for a job's own transaction; False if its lease is lost."""
     return await one(tx, "hold", **claim.name) is not None
 
 
@@ -120,7 +120,7 @@ async def end_run(
     error: tuple[str, str],
     traceback: str | None = None,
 ) -> bool:
-    """Writes the verdict on a run, with its events and counts; False if the lease was gone."""
+    """Writes the verdict on a run, with its events and counts; False if its lease is lost."""
     error_class = head(storable(error[0]), CLASS_LIMIT)
     error_message = head(storable(error[1]), MESSAGE_LIMIT)
     row = await one(
@@ -169,22 +169,22 @@ async def end_run(
     return True
 
 
-async def _known_progress(tx: Transaction, claim: Claim, told: Progress) -> Progress:
-    """How far a run has come, by its own account or, if that knows of more, by the ledger's.
+async def _known_progress(tx: Transaction, claim: Claim, reported: Progress) -> Progress:
+    """The progress that a run reports, or that of the ledger if it is further.
 
-    A job's transaction commits its progress with its effects. The run may never have heard of
-    that: the reply was lost, or it was written off in the middle of the commit. Going back behind
-    such a commit would repeat what it did.
+    A job's transaction commits its progress with its effects. The run may not know of the commit:
+    its reply was lost, or the run was abandoned meanwhile. Forgetting that progress would repeat
+    the effects.
     """
     if not await hold(tx, claim):
-        return told
+        return reported
     (row,) = await views.chunks(tx, claim.backfill_id, claim.chunk_index, claim.chunk_index)
-    reached = [told.last_processed, row.progress.last_processed]
+    reached = [reported.last_processed, row.progress.last_processed]
     healed = claim.holes - row.progress.holes
     return replace(
-        told,
+        reported,
         last_processed=max((at for at in reached if at is not None), default=None),
-        holes=told.holes - healed,
+        holes=reported.holes - healed,
     )
 
 
@@ -202,7 +202,7 @@ def _beat(claim: Claim, progress: Progress) -> Beat:
 
 
 def _by_backfill(claims: Iterable[Claim]) -> Iterable[tuple[str, list[Claim]]]:
-    """Claims by backfill, in one order everywhere, so that writers never cross."""
+    """Claims by backfill, always in the same order, so that writers cannot deadlock."""
     found: dict[str, list[Claim]] = {}
     for claim in claims:
         found.setdefault(claim.backfill_id, []).append(claim)

@@ -1,4 +1,4 @@
-"""One object for everything a process asks of its ledger; each method is one transaction."""
+"""The interface of a ledger; each method is one transaction."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Operation = Callable[Concatenate[Transaction, P], Awaitable[T]]
 
 
 class Ledger:
-    """The durable truth of one set of backfills."""
+    """The durable state of a set of backfills."""
 
     def __init__(self, database: Database, url: str, system: System = SYSTEM) -> None:
         self.url = url
@@ -85,29 +85,29 @@ class Ledger:
         return await self._command(control.purge, backfill_id, indices)
 
     async def hasten(self, backfill_id: str) -> int:
-        """Makes chunks that wait after a failure due now; returns how many there were."""
+        """Lets failed chunks be claimed again at once; returns how many were waiting."""
         return await self._write(control.hasten, backfill_id)
 
     async def note_drift(self, backfill_id: str, drift: str | None) -> None:
         await self._write(control.note_drift, backfill_id, drift)
 
     async def settle(self, backfill_ids: Sequence[str] | None = None) -> list[str]:
-        """Ends those backfills, of these or of all, that have nothing left; returns them."""
+        """Ends the backfills, among these or all, with nothing left to do; returns their ids."""
         ready = await self._read(control.unsettled, backfill_ids)
         return [each for each in ready if await self._settled(each)]
 
     async def _settled(self, backfill_id: str) -> bool:
-        with suppress(LedgerBusy):  # someone holds a row of it: another look will come
+        with suppress(LedgerBusy):  # a row of it is locked: a later poll settles it
             state = await self._write(control.settle_if_free, backfill_id)
             return state is not None and state.ended
         return False
 
     async def condemn(self, backfill_id: str, reason: str) -> None:
-        """Fails a backfill that nobody can run."""
+        """Fails a backfill that no worker can run."""
         await self._write(control.condemn, backfill_id, reason)
 
     async def close_epochs(self, names: Sequence[str] | None = None) -> list[Backfill]:
-        """Starts the hooks of those groups, of these or of all, that are drained."""
+        """Starts the hooks of the groups, among these or all, that are drained."""
         drained = await self._read(groups.drained, names)
         hooks = [await self._write(groups.close_epoch, name) for name in drained]
         return [hook for hook in hooks if hook is not None]
@@ -136,22 +136,18 @@ class Ledger:
     ) -> AsyncIterator[Transaction]:
         """A transaction for a job's own effects, committed together with its progress.
 
-        It holds the chunk's row: no one else can take the chunk over before it ends. Where it
-        keeps everyone else from writing, it has a quarter of the lease.
+        It locks the chunk's row, so nobody else can take the chunk before it ends. Where it blocks
+        all other writers (SQLite), it may last a quarter of the lease.
         """
         async with self._database.session(limit=claim.backfill.lease_seconds / 4) as tx:
             if not await leases.hold(tx, claim):
-                raise LeaseLost(f"chunk `{claim.chunk_id}` belongs to someone else by now")
+                raise LeaseLost(f"chunk `{claim.chunk_id}` is no longer leased to this run")
             yield tx
             await leases.heartbeat(tx, [(claim, progress())])
 
     def session(self) -> AbstractAsyncContextManager[Transaction]:
-        """A transaction on the ledger's database that holds nothing of it."""
+        """A transaction on the ledger's database that locks none of its rows."""
         return self._database.session()
-
-    async def plan(self, backfill_id: str, count: int) -> int:
-        """Plans chunks ahead of any claim; returns how many there were to plan."""
-        return await self._write(claims.plan, backfill_id, count)
 
     async def seconds_until_due(self, queues: tuple[str, ...], since: float = 0.0) -> float | None:
         return await self._read(claims.seconds_until_due, queues, since)
@@ -160,13 +156,13 @@ class Ledger:
         return await self._read(claims.active_jobs, queues)
 
     async def raise_fence(self, above: int) -> None:
-        """Makes every fence from now on higher than this one, which a sink has seen."""
+        """Makes every later fence higher than this one, which a sink has seen."""
         await self._command(claims.raise_fence, above)
 
     # Endpoints
 
     async def profiles(self, network: str) -> dict[str, Any]:
-        """What was learned of each endpoint of a network, by its name."""
+        """What was learned about each endpoint of a network, by its name."""
         return await self._read(endpoints.profiles, network)
 
     async def keep_profiles(self, network: str, profiles: Mapping[str, Any]) -> None:
@@ -236,20 +232,20 @@ class Ledger:
     # Upkeep
 
     async def check(self) -> list[str]:
-        """Everything that is wrong with the ledger; nothing, if it is right."""
+        """Every problem of the ledger; an empty list if there is none."""
         if problems := await self._database.integrity_problems():
-            return problems  # nothing that is read from such a database can be trusted
+            return problems  # no row of such a database can be trusted
         for backfill in await self.backfills(limit=views.EVERYTHING):
             problems += await self._look(check.check, backfill.id)
         return problems
 
     async def compact(self) -> int:
-        """Compacts ended backfills; returns how many events went."""
+        """Compacts ended backfills; returns how many events were deleted."""
         ended = await self._look(check.compactable)
         return sum([await self._command(check.compact, each) for each in ended])
 
     async def migrate(self) -> tuple[int, int]:
-        """Brings the schema up to date; returns its version before and after."""
+        """Updates the schema; returns its version before and after."""
         before = await self._database.schema_version() or 0
         await self._database.migrate()
         return before, await self._database.schema_version() or 0
@@ -261,7 +257,7 @@ class Ledger:
         await self._database.notify()
         return backfill
 
-    # What a worker does, and what a person asks for, which may take longer
+    # `_read` and `_write` are for workers; `_look` and `_command` for people, and may take longer
 
     async def _read(self, operation: Operation[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         return await self._reach(lambda tx: operation(tx, *arguments, **named), write=False)

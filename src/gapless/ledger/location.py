@@ -1,4 +1,4 @@
-"""Where a ledger lives: its URL, how to open it, and what of the URL may be shown."""
+"""The location of a ledger: its URL, opening it, and the part of the URL that may be shown."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ async def open_ledger(
 
 
 def redacted(url: str) -> str:
-    """The URL without what may be secret: its password and its options."""
+    """The URL without its password and its options, which may be secret."""
     scheme, separator, rest = url.partition("://")
     if not separator or scheme == "sqlite":
         return url
     authority, *more = re.split("([/?#])", rest, maxsplit=1)
-    if "@" in "".join(more):  # a password with one of these in it, not encoded as it must be
+    if "@" in "".join(more):  # a password with such a character, not percent-encoded
         return f"{scheme}://…"
     credentials, at, host = authority.rpartition("@")
     path = re.split("[?#]", "".join(more), maxsplit=1)[0]

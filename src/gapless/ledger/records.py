@@ -1,4 +1,4 @@
-"""The values that go into and come out of a ledger."""
+"""The values that a ledger takes and returns."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from gapless.core.retry import RetryPolicy
 from gapless.core.selector import Selection
 from gapless.core.spec import encode_spec
 
-CLASS_LIMIT = 200  # characters that are kept of an error's class, message and traceback
+CLASS_LIMIT = 200  # stored characters of an error's class, message and traceback
 MESSAGE_LIMIT = 2_000
 TRACEBACK_LIMIT = 4_000
-KEPT_ATTEMPTS = 10  # failed runs that are remembered of each chunk, the latest
+KEPT_ATTEMPTS = 10  # the latest failed runs that are stored per chunk
 RESERVED = "drained-"
-"""How the ids of hooks begin, and those of no other backfill."""
+"""The prefix of the ids of hooks, and of no other backfill."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """What a backfill does, and how. A retry of it inherits them all."""
+    """What a backfill does, and how. Its retries inherit all of this."""
 
     job: str
     job_version: int
@@ -62,7 +62,7 @@ class BackfillRequest(Terms):
 
 @dataclass(frozen=True)
 class ClaimRequest:
-    """A wish for up to `count` chunks, from the first of the queues that has any."""
+    """A request for up to `count` chunks, from the first of the queues that has work."""
 
     owner: str
     claim_id: str
@@ -74,7 +74,7 @@ class ClaimRequest:
 
 @dataclass(frozen=True)
 class ClaimedBackfill:
-    """What all claims on one backfill share."""
+    """The part of a claim that all claims on one backfill share."""
 
     backfill_id: str
     job: str
@@ -89,7 +89,7 @@ class ClaimedBackfill:
 
 @dataclass(frozen=True)
 class Claim:
-    """A chunk under lease: who holds it is proven by fence and claim id."""
+    """A leased chunk; fence and claim id prove who holds the lease."""
 
     backfill: ClaimedBackfill
     chunk_index: int
@@ -112,7 +112,7 @@ class Claim:
 
     @property
     def attempt(self) -> int:
-        """1 for the first run of the chunk; progress since the last failure makes it 1 again."""
+        """1 for the first run of the chunk, and again after a run that made progress."""
         return self.failures.attempts + self.failures.lost + 1
 
     @property
@@ -128,7 +128,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run has come: done up to `last_processed`, but for the holes."""
+    """How far a run has come: everything up to `last_processed` is done, except the holes."""
 
     last_processed: int | None = None
     holes: RangeSet = field(default_factory=RangeSet)
@@ -136,20 +136,20 @@ class Progress:
 
 @dataclass(frozen=True)
 class Failure:
-    """A run that ended in an error."""
+    """A run that ended with an error."""
 
     claim: Claim
     progress: Progress
     error_class: str
     error_message: str
     permanent: bool = False
-    ledger_lost: bool = False  # no fault of the job: it counts like a lost worker
+    ledger_lost: bool = False  # not the job's fault: it counts as a lost worker
     traceback: str | None = None
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """A run that ended in an error, as the ledger remembers it."""
+    """A run that ended with an error, as the ledger stores it."""
 
     attempt: int
     at: float
@@ -160,12 +160,12 @@ class Attempt:
 
 
 class Signal(StrEnum):
-    """What a heartbeat answers."""
+    """The answer to a heartbeat."""
 
     GO_ON = "go on"
     PAUSE = "pause"
     STOP = "stop"
-    HELD = "held"  # a transaction holds the chunk: it is ours, but its lease was not extended
+    HELD = "held"  # the job's transaction has locked the chunk: held, but not extended
     LOST = "lost"
 
 
@@ -221,10 +221,20 @@ class ChunkRow:
     failures: FailureCounts
     fence: int | None
     owner: str | None
-    due: float | None
+    due: float | None  # one column for two moments: see `lease_until` and `retry_at`
     progress: Progress
     error_class: str | None
     error_message: str | None
+
+    @property
+    def lease_until(self) -> float | None:
+        """When the lease of a running chunk ends."""
+        return self.due if self.status is Status.RUNNING else None
+
+    @property
+    def retry_at(self) -> float | None:
+        """When a failed chunk may be claimed again."""
+        return self.due if self.status is Status.FAILED else None
 
     @property
     def done(self) -> int:
@@ -239,7 +249,7 @@ class ChunkRow:
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """An abandoned chunk, with the partitions that nobody has done."""
+    """An abandoned chunk, with its missing partitions."""
 
     backfill_id: str
     job: str

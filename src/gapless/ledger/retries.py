@@ -1,9 +1,9 @@
-"""Retrying what failed: always a new backfill, never a change of the old one.
+"""Retrying what failed: always in a new backfill, the child; its parent never changes.
 
-A child holds what its parent did not complete and nothing else: the holes, what stands behind the
-last processed partition of a chunk that ended badly, and after a halt or a cancel what never ran.
-The request id makes it one child however often it is asked for. What was retried as a dead letter
-is not retried again with its backfill, and the other way round.
+A child selects exactly what its parent did not complete: the holes, what comes after the last
+processed partition of a chunk that was not completed, and what never ran because of a halt or a
+cancel. Repeating a request id returns the same child. What was retried as a dead letter is not
+retried again with its backfill, and vice versa.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gapless.ledger.rows.chunk import ChunkProgress
 async def retry_failed(
     tx: Transaction, parent_id: str, child_id: str, request_id: str | None = None
 ) -> Backfill:
-    """A child with all that an ended parent did not complete."""
+    """Creates a child with everything that an ended parent did not complete."""
     parent = await _lock(tx, parent_id)
     request_id = request_id or f"{parent_id}:{parent.lifecycle.state_version}"
     if row := await one(tx, "retry_child", parent=parent_id, request_id=request_id):
@@ -48,14 +48,14 @@ async def retry_failed(
         for row in await tx.fetch("dead_children", parent=parent_id)
     ]
     child = await _child(tx, parent, child_id, request_id, missing, taken)
-    await control.purge(tx, parent_id, None)  # the child has them now
+    await control.purge(tx, parent_id, None)  # the child retries them
     return child
 
 
 async def retry_dead(
     tx: Transaction, parent_id: str, child_id: str, indices: Sequence[int]
 ) -> Backfill:
-    """A child with what some dead letters lack, whatever state their backfill is in."""
+    """Creates a child with the missing partitions of dead letters of a backfill in any state."""
     parent = await _lock(tx, parent_id)
     wanted = sorted(set(indices))
     request_id = _request_for(wanted)
@@ -75,13 +75,13 @@ async def retry_dead(
 
 
 def _request_for(indices: Sequence[int]) -> str:
-    """The request id of some dead letters: short, however many they are."""
+    """The request id for these dead letters: short, however many there are."""
     named = ",".join(map(str, indices))
     return f"dead:{hashlib.sha256(named.encode()).hexdigest()}"
 
 
 async def _lock(tx: Transaction, parent_id: str) -> Backfill:
-    """The parent, locked so that two requests at once make one child."""
+    """The parent, locked so that concurrent requests create one child."""
     await tx.fetch("lock_backfill", id=parent_id)
     parent = await views.backfill(tx, parent_id)
     if parent.unreadable:
@@ -101,7 +101,7 @@ async def _child(
     for other in taken:
         selection = selection.without(other)
     if not len(selection):
-        raise WrongState(f"backfill `{parent.id}` lacks nothing: there is nothing to retry")
+        raise WrongState(f"backfill `{parent.id}` misses no partition: there is nothing to retry")
     return await control.create(
         tx,
         BackfillRequest(
@@ -116,7 +116,7 @@ async def _child(
 
 
 def _selector(selection: Selection) -> dict[str, object]:
-    """What the child's selection amounts to, in the small form that events hold."""
+    """A summary of the child's selection, as small as events need it."""
     first = Explicit.of(selection.key(position) for position in range(min(3, len(selection))))
     form = summary(first)
     return {**form, "more": len(selection) - len(form["keys"])}

@@ -52,7 +52,7 @@ class Statement:
 
 
 def refuse_ending(text: str) -> None:
-    """Refuses statements that begin or end a transaction: its progress would not be part of it."""
+    """Refuses statements that begin or end a transaction: the progress would be outside of it."""
     if _ENDING.match(text):
         raise BadJob(
             "a job's SQL may not begin or end a transaction",
@@ -61,7 +61,7 @@ def refuse_ending(text: str) -> None:
 
 
 def bindable(value: Any) -> Any:
-    """Lists and tuples travel as JSON; the statements take them apart."""
+    """Encodes lists and tuples as JSON, which the statements decode."""
     return msgspec.json.encode(value).decode() if isinstance(value, list | tuple) else value
 
 

@@ -39,9 +39,9 @@ async def backfill(tx: Transaction, backfill_id: str) -> Backfill:
 async def backfills(
     tx: Transaction, *, state: str | None = None, hooks: bool = True, limit: int
 ) -> list[Backfill]:
-    """The newest backfills, of one state or of all.
+    """The newest backfills, in one state or all.
 
-    Without hooks, those of groups are left out unless they have failed.
+    Without `hooks`, the hooks of groups are left out unless they have failed.
     """
     without = None if hooks else RESERVED
     wanted = {"state": state, "without": without, "limit": limit}
@@ -79,8 +79,8 @@ async def chunks_with(
 ) -> list[ChunkRow]:
     """Planned chunks of these statuses, one status after the other.
 
-    Running ones come by the end of their lease, failed ones by when they are due, pending ones in
-    the order of their runs, all others by index.
+    Running ones are ordered by the end of their lease, failed ones by the time of their retry,
+    pending ones by rank, all others by index.
     """
     found: list[ChunkRow] = []
     for status in statuses:
@@ -92,7 +92,7 @@ async def chunks_with(
 
 
 async def open_chunks(tx: Transaction, backfill_id: str, limit: int) -> list[ChunkRow]:
-    """Chunks that have not ended: running ones first, then failed ones by due, then pending."""
+    """Chunks that have not ended: running, then failed by the time of their retry, then pending."""
     unended = (Status.RUNNING, Status.FAILED, Status.PENDING)
     return await chunks_with(tx, backfill_id, unended, limit)
 
@@ -130,7 +130,7 @@ async def event_list(tx: Transaction, backfill_id: str) -> list[tuple[AnyEvent, 
 
 
 async def chunk_facts(tx: Transaction, backfill_id: str) -> list[ChunkFacts]:
-    """What the rows of a backfill's chunks say that its events must say too."""
+    """What the table of chunks says about a backfill, to be compared with its events."""
     found = await tx.fetch_as(ChunkFacts, "chunk_facts", id=backfill_id)
     for chunk in found:
         chunk.ended = Status(chunk.ended) if chunk.ended else None

@@ -1,7 +1,7 @@
-"""Who works on a ledger.
+"""The workers of a ledger.
 
-A worker that starts frees the leases of workers of its own host whose processes are gone, so a
-crash costs no lease time where it can be seen; elsewhere the lease simply runs out.
+A starting worker frees the leases of workers on its own host whose processes are gone, so
+restarting after a crash does not wait for leases. Leases of workers on other hosts run out.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ LIVE_WITHIN = 60.0
 async def register(
     tx: Transaction, worker_id: str, process: Process, library: str, slots: dict[str, int]
 ) -> None:
-    """Announces a worker; refuses one whose library does not fit those at work."""
+    """Registers a worker; refuses one whose library differs from that of live workers."""
     for other in await live(tx):
         if other.id == worker_id:
-            return  # by an earlier try, whose reply was lost
+            return  # registered by an earlier attempt, whose reply was lost
         if other.library != library:
             raise LibraryMismatch(
                 f"this process uses {library}, but worker `{other.id}` (pid {other.pid} on"
@@ -43,7 +43,7 @@ async def register(
 
 
 async def touch(tx: Transaction, worker_id: str, unresolved: dict[str, str]) -> None:
-    """Records that the worker lives, and which jobs it cannot run and why."""
+    """Records that the worker is alive, and which jobs it cannot run and why."""
     await tx.fetch("touch_worker", id=worker_id, unresolved=json_text(unresolved))
 
 
@@ -57,7 +57,7 @@ async def live(tx: Transaction) -> list[WorkerRow]:
 
 
 async def free_dead(tx: Transaction, process: Process, alive: Callable[[Process], bool]) -> int:
-    """Ends workers of this host whose processes are gone; returns how many leases that frees."""
+    """Ends workers of this host whose processes are gone; returns how many leases were freed."""
     freed = 0
     for other in await tx.fetch_as(HostedProcess, "workers_of_host", host=process.host):
         if not alive(Process(process.host, other.pid, other.process_started)):

@@ -67,7 +67,7 @@ class BlockReader:
     def unit(self) -> int:
         return self._source.unit
 
-    async def hashes(self, span: Span) -> dict[int, str]:
+    async def hashes(self, span: Span) -> dict[int, bytes]:
         return await self._source.hashes(span)
 
     async def last_missing(self, span: Span) -> int:

@@ -5,7 +5,7 @@
     fetch ─┘
 
 While one batch is written the next is fetched. A height is reported only once its batch is
-durable, so whoever takes over goes on behind it. Nothing is written that does not link: where two
+durable, so whoever takes over resumes after it. Nothing is written that does not link: where two
 blocks do not fit, the chain was reorganised (or a node lied), and `mend` asks again, also for what
 is stored already. However it ends, by an error or because somebody asks it to stop, what arrived
 in order before that is written first, be it less than a batch.
@@ -50,7 +50,7 @@ class Units(Protocol):
     async def fetch(self, span: Span, edges: Collection[int] = ()) -> Unit:
         """The blocks of a span; those at the `edges` are read with all their keys."""
 
-    async def hashes(self, span: Span) -> dict[int, str]:
+    async def hashes(self, span: Span) -> dict[int, bytes]:
         """The hashes that the node has now, of the blocks that it has."""
 
 
@@ -120,7 +120,7 @@ class Flow:
                 self._next = min(self._next, max(span.first, back.height))
 
     async def _stream(self, span: Span) -> None:
-        before: str | None = None
+        before: bytes | None = None
         writing: asyncio.Task[None] | None = None
         self.at_hand = 0  # whatever an earlier stream had is gone with it
         try:
@@ -212,7 +212,7 @@ class Flow:
         columns = ("block_number", anchor.links.hash)
         rows = await self._sink.read(anchor, self._units.chain_id, window, columns)
         heights, hashes = (rows[name].to_pylist() for name in columns)
-        stored = {height: f"0x{it.hex()}" for height, it in zip(heights, hashes, strict=True)}
+        stored = dict(zip(heights, hashes, strict=True))
         now = await self._stop.limit(self._units.hashes(window))
         stale = [height for height, hash_ in stored.items() if now.get(height) not in (None, hash_)]
         if not stale:

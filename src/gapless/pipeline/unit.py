@@ -28,8 +28,8 @@ class Unit:
 
     span: Span
     tables: Tables
-    hashes: Sequence[str]
-    parents: Sequence[str]
+    hashes: Sequence[bytes]
+    parents: Sequence[bytes]
     proof: Proof
     kept: bool = False  # whether every key of the answers was kept
     sampled: int | None = None  # the last height whose answer was read in full
@@ -40,7 +40,7 @@ class Unit:
         return sum(table.get_total_buffer_size() for table in self.tables.values())
 
 
-def check_units(units: Sequence[Unit], before: str | None) -> str | None:
+def check_units(units: Sequence[Unit], before: bytes | None) -> bytes | None:
     """Refuses a block whose parent is not the one before it; returns the hash of the last."""
     for unit in units:
         if before is not None and unit.parents[0] != before:

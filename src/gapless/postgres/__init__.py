@@ -1,1 +1,1 @@
-"""PostgreSQL as ledger and sinks reach it, through asyncpg: URLs, connections, what goes wrong."""
+"""PostgreSQL for ledgers and sinks, through asyncpg: URLs, connections, failures."""

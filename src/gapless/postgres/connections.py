@@ -1,10 +1,11 @@
 """The connections of one process to PostgreSQL, and the statements prepared on them.
 
-A prepared statement saves a round trip and the planning, half the time of a small transaction or
-more. Its name is a hash of its text. Behind a proxy that pools transactions, the connection may be
-another one every time, and a name may have been given there by someone else: so named, it can only
-ever mean the same statement. What remains is an error (the name is missing, or given already); the
-first one turns prepared statements off for good, and the transaction is run again without.
+A prepared statement saves a round trip and the planning, at least half the time of a small
+transaction. Its name is a hash of its text: with a transaction-pooling proxy every transaction may
+use another server connection, on which another client may have prepared the name, and the hash
+guarantees that it is the same statement. The remaining case is an error (the name does not exist,
+or exists already); the first such error disables prepared statements permanently, and the
+transaction is run again without them.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from asyncpg.prepared_stmt import PreparedStatement
 
 from gapless.postgres.failures import FAILURES, UNABLE
 
-IDLE_SECONDS = 300.0  # proxies and firewalls tend to forget what is idle for longer
+IDLE_SECONDS = 300.0  # proxies and firewalls tend to drop connections that are idle for longer
 CLOSING_SECONDS = 3.0
-ROLLBACK_SECONDS = 2.0  # then the connection is given up, which takes everything back too
+ROLLBACK_SECONDS = 2.0  # then the connection is closed, which rolls back too
 CONNECTING_SECONDS = 10.0
-SILENT_SECONDS = 20  # after which the peer of a connection counts as gone
+SILENT_SECONDS = 20  # without an answer, until the peer of a connection counts as gone
 
 
 class Connection:
-    """One connection; nobody else uses it while it is lent."""
+    """One connection, used by one borrower at a time."""
 
     def __init__(self, raw: asyncpg.Connection) -> None:
         self.raw = raw
@@ -42,7 +43,7 @@ class Connection:
         self._prepared: dict[str, PreparedStatement] = {}
 
     async def fetch(self, text: str, values: Sequence[Any], *, prepared: bool) -> list[Any]:
-        with self._noticing_silence():
+        with self._note_silence():
             if not prepared:
                 return await self.raw.fetch(text, *values, timeout=self._seconds)
             statement = self._prepared.get(text)
@@ -53,23 +54,23 @@ class Connection:
             return await statement.fetch(*values, timeout=self._seconds)
 
     async def execute(self, text: str) -> None:
-        """Runs statements that return nothing, several at once if need be."""
-        with self._noticing_silence():
+        """Runs one or more statements that return nothing."""
+        with self._note_silence():
             await self.raw.execute(text, timeout=self._seconds)
 
     @asynccontextmanager
     async def transaction(self, begin: str, seconds: float | None = None) -> AsyncIterator[None]:
-        """A transaction in which no command waits longer for its answer than that."""
+        """A transaction in which no command waits longer than `seconds` for its answer."""
         self._seconds = seconds
         await self.execute(begin)
         try:
             yield
         except asyncpg.InvalidCachedStatementError:
-            raise  # a migration has changed a table: what is prepared here is of no more use
+            raise  # a migration has changed a table: the prepared statements are useless
         except UNABLE:
-            raise  # a session keeps its settings and its server: a new one may be better off
+            raise  # a session keeps its settings and its server: a new one may work
         except BaseException:
-            if not self._silent:  # whoever does not answer would not answer to this either
+            if not self._silent:  # a server that does not answer would not answer this either
                 with contextlib.suppress(*FAILURES):
                     async with asyncio.timeout(ROLLBACK_SECONDS):
                         await self.execute("ROLLBACK")
@@ -79,15 +80,15 @@ class Connection:
         self.clean = True
 
     @contextlib.contextmanager
-    def _noticing_silence(self) -> Iterator[None]:
+    def _note_silence(self) -> Iterator[None]:
         try:
             yield
         except TimeoutError:
             self._silent = True
             raise
 
-    async def forget(self) -> None:
-        """Undoes whatever a stranger's SQL may have left behind in the session."""
+    async def reset(self) -> None:
+        """Resets the session, which a job's own SQL may have changed."""
         if self.clean:
             self.clean = False
             await self.raw.reset()
@@ -95,10 +96,10 @@ class Connection:
 
 
 class Connections:
-    """At most `limit` connections, opened when needed; the last one used is lent first.
+    """At most `limit` connections, opened on demand; the most recently used is lent first.
 
-    A command waits `seconds` for its answer, unless its transaction says otherwise; None stands for
-    any time.
+    A command waits `seconds` for its answer, unless its transaction sets another limit; None means
+    no limit.
     """
 
     def __init__(self, url: str, limit: int, *, seconds: float | None = 60.0) -> None:
@@ -111,7 +112,7 @@ class Connections:
 
     @asynccontextmanager
     async def lend(self) -> AsyncIterator[Connection]:
-        """A connection outside any transaction; it is given up unless it comes back clean."""
+        """Lends a connection that is in no transaction; closes it unless it is returned clean."""
         async with self._free:
             connection = await self._idle_one() or await self._new_one()
             connection.clean = False
@@ -123,10 +124,10 @@ class Connections:
                     connection.idle_since = time.monotonic()
                     self._idle.append(connection)
                 else:
-                    self._give_up(connection)
+                    self._close(connection)
 
     async def close(self) -> None:
-        """Closes all connections, once those that are lent have come back."""
+        """Closes all connections, after those that are lent have been returned."""
         try:
             async with asyncio.timeout(CLOSING_SECONDS):
                 for _ in range(self._limit):
@@ -136,7 +137,7 @@ class Connections:
                     self._open.discard(self._idle.pop())
         finally:
             for connection in list(self._open):
-                self._give_up(connection)
+                self._close(connection)
 
     async def _new_one(self) -> Connection:
         connection = Connection(await connect(self._url, self._seconds))
@@ -149,16 +150,16 @@ class Connections:
             idle = time.monotonic() - connection.idle_since
             if idle < IDLE_SECONDS and not connection.raw.is_closed():
                 return connection
-            self._give_up(connection)
+            self._close(connection)
         return None
 
-    def _give_up(self, connection: Connection) -> None:
+    def _close(self, connection: Connection) -> None:
         self._open.discard(connection)
         connection.raw.terminate()
 
 
 async def connect(url: str, seconds: float | None) -> asyncpg.Connection:
-    """A connection that notices when its peer is gone, also while it waits for nothing."""
+    """A connection that notices when its peer is gone, even while it is idle."""
     raw = await asyncpg.connect(
         url,
         timeout=min(CONNECTING_SECONDS, seconds or CONNECTING_SECONDS),
@@ -170,8 +171,8 @@ async def connect(url: str, seconds: float | None) -> asyncpg.Connection:
 
 
 def _keep_alive(raw: Any) -> None:
-    """Has the system probe a silent peer, and end the connection if it never answers."""
-    peer = raw._transport.get_extra_info("socket")  # asyncpg has no word for it
+    """Lets the system probe a silent peer, and close the connection if it does not answer."""
+    peer = raw._transport.get_extra_info("socket")  # asyncpg has no public way
     if peer.family not in (socket.AF_INET, socket.AF_INET6):
         return
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -181,5 +182,5 @@ def _keep_alive(raw: Any) -> None:
         ("TCP_KEEPCNT", 2),
         ("TCP_USER_TIMEOUT", SILENT_SECONDS * 1000),
     ):
-        if (option := getattr(socket, name, None)) is not None:  # not every system has them all
+        if (option := getattr(socket, name, None)) is not None:  # not every system has all of them
             peer.setsockopt(socket.IPPROTO_TCP, option, value)

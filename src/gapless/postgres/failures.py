@@ -1,7 +1,7 @@
-"""What a failure of PostgreSQL asks for. This is the one place that decides it.
+"""Failures of PostgreSQL, grouped by how to react to them. No other module decides that.
 
-The classes of asyncpg follow SQLSTATE, so each name below stands for a code or for a whole class
-of codes. What is in none of these groups is a mistake in a statement: another try cannot help.
+The classes of asyncpg follow SQLSTATE, so each name below is one code or a whole class of codes.
+Everything outside these groups is a mistake in a statement, and retrying cannot help.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ LOST = (
     OSError,
     TimeoutError,
     asyncpg.InterfaceError,
-    asyncpg.InternalClientError,  # the end came while the connection was idle
+    asyncpg.InternalClientError,  # the connection ended while it was idle
     asyncpg.PostgresConnectionError,  # 08
     asyncpg.OperatorInterventionError,  # 57: shutdown, crash recovery, a statement timeout
     asyncpg.TransactionRollbackError,  # 40: deadlock
@@ -22,14 +22,14 @@ LOST = (
     asyncpg.TooManyConnectionsError,  # 53300
     asyncpg.InvalidCachedStatementError,  # a migration happened
 )
-"""What another try may mend: the transaction has not happened, or nobody says whether it has."""
+"""Retrying may help: the transaction was not committed, or it is unknown whether it was."""
 
 SERVER_WIDE = (
     asyncpg.ReadOnlySQLTransactionError,  # 25006
     asyncpg.InsufficientResourcesError,  # 53: disk, memory
     asyncpg.PostgresSystemError,  # 58: the server's own input and output
 )
-"""What the server can do for nobody, whatever the statement is."""
+"""The server cannot serve anybody, whatever the statement."""
 
 UNABLE = (
     *SERVER_WIDE,
@@ -39,10 +39,10 @@ UNABLE = (
     asyncpg.InternalServerError,  # XX
     asyncpg.UnknownPostgresError,  # a code of a managed server or a proxy
 )
-"""What the server cannot do for now, and says why: it takes time or a person to mend it."""
+"""The server refuses for now, with a reason: only time or a person can fix it."""
 
 POOLED = (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError)
-"""What a prepared statement may meet behind a proxy that pools transactions."""
+"""Errors of prepared statements with a transaction-pooling proxy."""
 
 FAILURES = (
     OSError,
@@ -50,19 +50,19 @@ FAILURES = (
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,
 )
-"""Everything that the driver raises."""
+"""Every error that the driver raises."""
 
 _HINTS = {
     asyncpg.ReadOnlySQLTransactionError: "make the server writable, or connect to the primary",
     asyncpg.InvalidAuthorizationSpecificationError: "check the URL's user and password",
     asyncpg.InvalidCatalogNameError: "check the URL's database",
-    asyncpg.InsufficientPrivilegeError: "grant the URL's user what is missing",
+    asyncpg.InsufficientPrivilegeError: "grant the URL's user the missing privilege",
     asyncpg.InsufficientResourcesError: "check the server's disk, memory and `max_connections`",
 }
 
 
 def hint(error: Exception) -> str:
-    """What a person can do about a failure that is not Gapless's own."""
+    """What a person can do about a failure of the server."""
     for kind, advice in _HINTS.items():
         if isinstance(error, kind):
             return advice

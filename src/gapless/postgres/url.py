@@ -1,4 +1,4 @@
-"""The URL of a database, apart from the options in it that are ours."""
+"""Separating our own options from the URL of a database."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Collection
 from urllib.parse import parse_qsl, urlencode
 
 HINT = (
-    "write `postgresql://user:password@host:5432/database`, with what is special in the password"
-    " as `%40`"
+    "write `postgresql://user:password@host:5432/database`, with special characters of the"
+    " password percent-encoded (`%40`)"
 )
 
 
 def split(url: str, names: Collection[str]) -> tuple[str, dict[str, str]]:
-    """The URL without the options of these names, which the driver would send on, and those."""
+    """Splits the options of these names off a URL, which the driver would pass to the server."""
     base, _, query = url.partition("?")
     options = parse_qsl(query, keep_blank_values=True)
     ours = {name: value for name, value in options if name in names}

@@ -112,7 +112,7 @@ def _job_of(found: object, module: str, attribute: str) -> Job:
         ) from None
     if not isinstance(found, Job):
         raise UnknownJob(
-            f"`{module}:{attribute}` is no job",
+            f"`{module}:{attribute}` is not a job",
             hint="decorate the function with `@gapless.job(partitions=…)`",
         )
     return found

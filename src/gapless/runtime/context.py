@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Protocol, TypeVar
 
+from gapless.config import Config
 from gapless.core.partitions import Partition
 from gapless.ledger import Ledger
 from gapless.ledger.database import Row, Transaction
@@ -29,6 +30,7 @@ class RunState(Protocol):
     spec: dict[str, Any]
     ledger: Ledger
     system: System
+    config: Callable[[], Config]
 
     @property
     def stopping(self) -> bool: ...
@@ -85,6 +87,11 @@ class Context(_Context):
     def system(self) -> System:
         """Clocks, chance and threads of the worker: use these, and the job can be simulated."""
         return self._run.system
+
+    @property
+    def config(self) -> Config:
+        """What names of endpoints and sinks stand for, as the worker was told."""
+        return self._run.config()
 
     async def stop_requested(self) -> None:
         """Waits until the run should end soon."""

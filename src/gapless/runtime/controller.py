@@ -136,7 +136,9 @@ def _own_id(name: str) -> str:
 
 def _named(what: str, name: str) -> str:
     if not _NAME.fullmatch(name):
-        raise UsageError(f"`{name}` is no {what}", hint="use letters, digits, `_`, `.` and `-`")
+        raise UsageError(
+            f"`{name}` is not a valid {what}", hint="use letters, digits, `_`, `.` and `-`"
+        )
     return name
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, Unpack
 
+from gapless.config import Config, load
 from gapless.core.backfill import State
 from gapless.core.selector import Selector
 from gapless.ledger import Ledger, open_ledger
@@ -53,7 +54,7 @@ class BackfillHandle:
         return await self._engine.controller.explain(self.id)
 
     async def pause(self) -> Backfill:
-        """Nothing new starts; what runs, finishes."""
+        """Starts no new chunks; running ones finish."""
         return await self._engine.ledger.pause(self.id)
 
     async def resume(self) -> Backfill:
@@ -80,17 +81,26 @@ class Engine:
 
     def __init__(
         self,
-        ledger: str | None = None,
+        ledger: str | Ledger | None = None,
         *,
         slots: int | Mapping[str, int] | None = DEFAULT_SLOTS,
         jobs: Iterable[Job] = (),
         importing: bool = False,
         options: WorkerOptions = WorkerOptions(),  # noqa: B008 - frozen
         shared: Mapping[str, Any] | None = None,
+        config: Config | None = None,
         system: System = SYSTEM,
     ) -> None:
-        """`shared` are things that its runs find under these keys; the caller closes them."""
-        self._url = ledger or os.environ.get("GAPLESS_LEDGER", DEFAULT_LEDGER)
+        """The ledger is named by its URL, or is open already: then whoever opened it closes it.
+
+        `shared` are things that its runs find under these keys; the caller closes them. `config` is
+        what names of endpoints and sinks stand for; by default, what the current folder says when
+        a job first asks.
+        """
+        self._given = ledger if isinstance(ledger, Ledger) else None
+        named = None if isinstance(ledger, Ledger) else ledger
+        self._url = named or os.environ.get("GAPLESS_LEDGER", DEFAULT_LEDGER)
+        self._config = config
         self._slots = {"default": slots} if isinstance(slots, int) else slots
         self._catalog = Catalog(jobs, importing=importing, now=system.clock)
         self._options = options
@@ -106,7 +116,9 @@ class Engine:
         return self._options.drain_seconds
 
     async def __aenter__(self) -> Self:
-        self.ledger = await open_ledger(self._url, actor=actor(), system=self._system)
+        self.ledger = self._given or await open_ledger(
+            self._url, actor=actor(), system=self._system
+        )
         self.controller = Controller(self.ledger, self._system)
         if self._slots is not None:
             self.worker = Worker(
@@ -116,6 +128,7 @@ class Engine:
                 self._options,
                 self._on_settled,
                 self._shared,
+                self._configuration,
                 self._system,
             )
             self._working = asyncio.create_task(self.worker.run(), name="gapless-worker")
@@ -131,7 +144,16 @@ class Engine:
         try:
             await self.drain()
         finally:
+            await self._close()
+
+    async def _close(self) -> None:
+        if self._given is None:
             await self.ledger.close()
+
+    def _configuration(self) -> Config:
+        if self._config is None:
+            self._config = load()
+        return self._config
 
     async def backfill(
         self, job: Job, selector: Selector, **options: Unpack[BackfillOptions]
@@ -170,7 +192,7 @@ class Engine:
             if self._working.done():
                 self._working.result()
         except BaseException:
-            await self.ledger.close()
+            await self._close()
             raise
         finally:
             started.cancel()

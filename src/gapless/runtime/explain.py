@@ -63,12 +63,12 @@ def _chunk_reason(
         case Status.ABANDONED:
             return "abandoned", error, None
         case Status.RUNNING:
-            due = chunk.due or 0.0
-            if backfill.now < due <= backfill.now + backfill.lease_seconds + 1:
-                return "leased", f"leased by {chunk.owner}, {chunk.progress_pct:g}% done,", due
-            return "lease_over", f"lease of {chunk.owner} is over; the next claim takes it", due
-        case Status.FAILED if (chunk.due or 0.0) > backfill.now:
-            return "backoff", f"after failure {chunk.failures.attempts}: {error}", chunk.due
+            until = chunk.lease_until or 0.0
+            if backfill.now < until <= backfill.now + backfill.lease_seconds + 1:
+                return "leased", f"leased by {chunk.owner}, {chunk.progress_pct:g}% done,", until
+            return "lease_over", f"lease of {chunk.owner} is over; the next claim takes it", until
+        case Status.FAILED if (chunk.retry_at or 0.0) > backfill.now:
+            return "backoff", f"after failure {chunk.failures.attempts}: {error}", chunk.retry_at
         case Status.FAILED | Status.PENDING:
             held = _held_back(backfill, workers)
             if held is None and backfill.chunks.running >= backfill.max_concurrent_runs:

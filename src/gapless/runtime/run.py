@@ -23,6 +23,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
+from gapless.config import Config, load
 from gapless.core.errors import (
     BadJob,
     LeaseLost,
@@ -94,6 +95,7 @@ class Resources:
     ledger: Ledger
     calls: Calls
     shared: Shared
+    config: Callable[[], Config] = load
     system: System = SYSTEM
 
 
@@ -108,6 +110,7 @@ class Run:
         self.task: asyncio.Task[Outcome] | None = None
         self.ledger = resources.ledger
         self.system = resources.system
+        self.config = resources.config
         self._resources = resources
         self._job = job
         self._selection = selection

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from gapless.config import Config, load
 from gapless.core.errors import LedgerError, LedgerUnreachable, Unreadable
 from gapless.ledger import Ledger
 from gapless.ledger.records import Claim, ClaimRequest, Progress
@@ -68,6 +69,7 @@ class Worker:
         options: WorkerOptions = WorkerOptions(),  # noqa: B008 - frozen
         on_settled: Callable[[], None] = lambda: None,
         shared: Mapping[str, Any] | None = None,
+        config: Callable[[], Config] = load,
         system: System = SYSTEM,
     ) -> None:
         self._system = system
@@ -80,7 +82,7 @@ class Worker:
         self._options = options
         self._calls = Calls()
         self._shared = Shared(shared)
-        self._resources = Resources(ledger, self._calls, self._shared, system)
+        self._resources = Resources(ledger, self._calls, self._shared, config, system)
         self._runs: dict[Run, str] = {}
         self._outcomes = Outcomes(ledger, system.clock)
         self._settling = Settling(ledger, catalog, on_settled, self.wake)

@@ -75,7 +75,7 @@ def _kind(place: str) -> tuple[str, Path]:
             raise SinkUnusable(f"`{place}` names no path", hint=f"write `{scheme}:///path`")
         return scheme, Path(path)
     if scheme in _LATER:
-        raise SinkUnusable(f"`{redact(place)}` is a kind of sink that is not there yet", hint=_HINT)
+        raise SinkUnusable(f"`{redact(place)}` is not supported as a sink yet", hint=_HINT)
     if place.endswith(_SQLITE):
         return "sqlite", Path(place)
     if place.endswith(".duckdb"):
@@ -88,7 +88,7 @@ def _kind(place: str) -> tuple[str, Path]:
 def _switch(options: dict[str, str], name: str, *, default: bool) -> bool:
     value = options.pop(name, "on" if default else "off")
     if value not in ("on", "off"):
-        raise SinkUnusable(f"`{name}={value}` makes no sense", hint=f"write `{name}=on` or `off`")
+        raise SinkUnusable(f"`{name}={value}` is not valid", hint=f"write `{name}=on` or `off`")
     return value == "on"
 
 

@@ -1,7 +1,7 @@
 """A range of a sink, looked through from end to end.
 
 Complete means: every height that was asked for is recorded, in every table that it was asked for;
-every recorded row is there, once; every block stands on the one before; and every table has as many
+every recorded row is there, once; every block links to the one before; and every table has as many
 rows as the blocks promise. Deep means that every row is read, and proven again (see `deep`).
 
 A sink may be written to meanwhile, so rows can be newer than the records they are held against.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import Struct
 
-from gapless.chains import network_of_chain
+from gapless.chains import find_network
 from gapless.chains.findings import Findings
 from gapless.views.figures import duration, short
 
@@ -72,7 +72,7 @@ def meaning(found: Findings) -> Iterator[str]:
         yield "the whole history is there"
     yield found.cost
     if found.finalized is None:
-        depth = network_of_chain(found.chain_id).finality.depth
+        depth = find_network(found.network).finality.depth
         rule = f"blocks at least {depth:,} below the head count as final"
         yield f"the node reports no finalized block: {rule}"
     if found.rate is not None and found.rate.blocks_per_second:

@@ -7,7 +7,8 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from gapless.blocks.session import Fetching, FetchResult
+from gapless.blocks.result import FetchResult
+from gapless.blocks.session import FetchSession
 from gapless.chains import Level
 from gapless.core.backfill import State
 from gapless.core.ranges import Span
@@ -124,7 +125,7 @@ def fetch_view(result: FetchResult, ledger_url: str, *, allow_partial: bool = Fa
     )
 
 
-def fetch_plan_view(fetch: Fetching) -> FetchPlanView:
+def fetch_plan_view(fetch: FetchSession) -> FetchPlanView:
     weak = len(fetch.held.weak & fetch.missing)
     count = len(fetch.missing) - weak
     return FetchPlanView(

@@ -71,12 +71,6 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
-def plain(text: str) -> str:
-    """A stranger's text on one line, without anything that a terminal would obey."""
-    line = " ".join(text.split())
-    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in line)
-
-
 def plain_lines(text: str) -> list[str]:
     """A stranger's text line by line, indented as it was, with the same precaution."""
     return [

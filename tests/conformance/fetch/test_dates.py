@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gapless.blocks.request import wish_for
+from gapless.blocks.request import build_request
 from gapless.blocks.session import open_fetch
 from gapless.config import load
 from gapless.core.errors import BadSelector, MissingHistory
@@ -44,7 +44,7 @@ async def node(chain: Chain) -> AsyncIterator[DevNode]:
 async def span_of(heights: str, tmp_path: Path, *nodes: DevNode) -> Span:
     """What a fetch would store, without storing anything."""
     urls = [node.url for node in nodes]
-    wish, places = wish_for(load(), "custom", heights, urls, f"{tmp_path}/x.db", {})
+    wish, places = build_request(load(), "custom", heights, urls, f"{tmp_path}/x.db", {})
     ledger = f"sqlite:///{tmp_path}/ledger.db"
     async with open_fetch(wish, places.config, ledger, create=False) as fetching:
         return fetching.span

@@ -13,7 +13,7 @@ from time import monotonic
 import pytest
 
 import gapless
-from gapless.blocks.request import wish_for
+from gapless.blocks.request import build_request
 from gapless.blocks.session import open_fetch
 from gapless.config import load
 from gapless.core.backfill import State
@@ -151,6 +151,6 @@ async def test_a_hanging_endpoint_does_not_keep_the_others_waiting(
     async with DevNode(chain, faults="timeout=1") as hanging, DevNode(chain) as node:
         name = hanging.url.partition("://")[2]
         urls = (hanging.url, node.url)
-        wish, places = wish_for(load(), "custom", "0:9", urls, f"{tmp_path}/chain.db", {})
+        wish, places = build_request(load(), "custom", "0:9", urls, f"{tmp_path}/chain.db", {})
         async with open_fetch(wish, places.config, f"sqlite:///{tmp_path}/ledger.db") as fetching:
             assert fetching.absent == [Absent(name, "no answer within 0.5 s")]

@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 import gapless
-from gapless.blocks.same_database import joining
+from gapless.blocks.same_database import same_database
 from gapless.chains.opening import open_sink
 from gapless.core.backfill import State
 from gapless.core.ranges import RangeSet, Span
@@ -89,23 +89,23 @@ async def test_only_one_database_and_user_is_joined(
     watching: asyncpg.Connection,
 ) -> None:
     async with await open_sink(target) as sink:
-        assert await joining(sink, ledger) is sink
+        assert await same_database(sink, ledger) is sink
         postgres.create_database("elsewhere")  # its server has the same locks, but not of this one
         async with await open_sink(target.replace(postgres_url, postgres.url("elsewhere"))) as far:
-            assert await joining(far, ledger) is None
+            assert await same_database(far, ledger) is None
         postgres.drop_database("elsewhere")
     await watching.execute("DROP SCHEMA eth CASCADE; CREATE ROLE reader LOGIN SUPERUSER")
     try:
         async with await open_sink(target.replace("postgres@", "reader@")) as sink:
-            assert await joining(sink, ledger) is None
+            assert await same_database(sink, ledger) is None
     finally:
         await watching.execute("DROP OWNED BY reader; DROP ROLE reader")
 
 
 async def test_files_are_never_joined(tmp_path: Any, ledger: Ledger, target: str) -> None:
     async with await open_sink(f"{tmp_path}/blocks.db") as sink:
-        assert await joining(sink, ledger) is None
+        assert await same_database(sink, ledger) is None
     local = await open_ledger(f"{tmp_path}/ledger.db")
     async with await open_sink(target) as sink:
-        assert await joining(sink, local) is None
+        assert await same_database(sink, local) is None
     await local.close()

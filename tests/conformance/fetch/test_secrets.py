@@ -14,16 +14,16 @@ import pytest
 
 import gapless
 from gapless.blocks.block_pipeline import endpoints_of
-from gapless.blocks.targets import places_of
+from gapless.blocks.targets import targets_of
 from gapless.chains import find_network
 from gapless.cli import render_fetch as texts
-from gapless.cli.logs import formatter
 from gapless.config import Config
 from gapless.core.backfill import State
 from gapless.devnode import Chain, DevNode
 from gapless.devnode.wire import Reply
 from gapless.ledger import open_ledger
 from gapless.telemetry import metrics
+from gapless.telemetry.lines import formatter
 from gapless.views.fetch import fetch_view
 from tests.unit.rpc.nodes import Outspoken, error
 
@@ -137,7 +137,7 @@ async def test_what_was_learned_of_a_name_is_kept_by_name(
 def test_a_host_is_never_mistaken_for_a_name() -> None:
     network = find_network("custom")
     urls = ("http://localhost/a", "https://localhost/b", "http://localhost/c", "http://h.io/")
-    places = places_of(Config(), network, urls, "x.db", None)
+    places = targets_of(Config(), network, urls, "x.db", None)
     assert places.endpoints == ("localhost:80", "localhost:443", "localhost:80-2", "h.io")
     keys = {spec.key for spec in endpoints_of(places.config, places.endpoints)}
     assert len(keys - {*places.endpoints}) == 4

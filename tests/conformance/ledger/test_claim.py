@@ -21,6 +21,7 @@ from tests.support import (
     fail,
     finish,
     indices,
+    plan,
 )
 
 
@@ -148,7 +149,7 @@ async def test_a_claim_never_mixes_backfills(ledger: Ledger) -> None:
 
 async def test_claims_heartbeats_and_progress_leave_no_event(ledger: Ledger) -> None:
     await create(ledger, partitions=5)
-    await ledger.plan("bf", 5)
+    await plan(ledger, "bf", 5)
     before = await event_types(ledger)
     mine = await claim_one(ledger)
     await beat(ledger, mine, done(0))

@@ -15,7 +15,7 @@ from gapless.core.remedies import ListBackfills
 from gapless.core.retry import RetryPolicy
 from gapless.core.selector import Selection
 from gapless.ledger import Ledger
-from tests.support import NOON, create, event_types, request
+from tests.support import NOON, create, event_types, plan, request
 
 
 async def test_a_new_backfill_is_pending_with_nothing_planned(ledger: Ledger) -> None:
@@ -125,7 +125,7 @@ async def test_a_retry_policy_survives_the_ledger_to_the_letter(ledger: Ledger) 
     "ask",
     [
         lambda ledger: ledger.backfill("no"),
-        lambda ledger: ledger.plan("no", 1),
+        lambda ledger: plan(ledger, "no", 1),
         lambda ledger: ledger.pause("no"),
         lambda ledger: ledger.resume("no"),
         lambda ledger: ledger.cancel("no"),

@@ -9,7 +9,7 @@ import pytest
 from gapless.core.chunk import FailureCounts, Status
 from gapless.core.errors import UsageError
 from gapless.ledger import Ledger
-from tests.support import Home, claim, complete, create, done, fail, finish, state, statuses
+from tests.support import Home, claim, complete, create, done, fail, finish, plan, state, statuses
 
 
 async def kill(ledger: Ledger, backfill_id: str = "bf", dead: int = 2) -> None:
@@ -116,7 +116,7 @@ async def test_a_dead_letter_that_lacks_nothing_cannot_be_retried(ledger: Ledger
 async def test_any_number_of_dead_letters_is_retried_at_once(breakable: Ledger, home: Home) -> None:
     """Every other of 40,000 chunks has died."""
     await create(breakable, partitions=80_000, chunk_size=2)
-    await breakable.plan("bf", 40_000)
+    await plan(breakable, "bf", 40_000)
     table = "chunks" if home.url.startswith("sqlite") else "gapless.chunks"
     await home.run(
         f"UPDATE {table} SET status = 'ABANDONED', error_class = 'Boom', error_message = '',"

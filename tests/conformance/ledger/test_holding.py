@@ -76,7 +76,7 @@ async def test_it_is_refused_once_the_lease_is_someone_elses(ledger: Ledger, clo
     zombie = await claim_one(ledger)
     clock.now += 60
     heir = await claim_one(ledger)
-    with pytest.raises(LeaseLost, match="chunk `bf:0` belongs to someone else by now"):
+    with pytest.raises(LeaseLost, match="chunk `bf:0` is no longer leased to this run"):
         async with ledger.holding(zombie, lambda: done(5)):
             raise AssertionError("the transaction must not begin")
     async with ledger.holding(heir, lambda: done(0)) as tx:

@@ -25,6 +25,7 @@ from tests.support import (
     done,
     finish,
     open_at,
+    plan,
     state,
 )
 
@@ -75,7 +76,7 @@ async def test_locked_chunks_do_not_stop_other_backfills(
     ledger: Ledger, home: PostgresHome, failed: bool
 ) -> None:
     await create(ledger, "locked", partitions=3)
-    await ledger.plan("locked", 3)
+    await plan(ledger, "locked", 3)
     if failed:
         await home.script("UPDATE gapless.chunks SET status = 'FAILED', due = 0")
     await create(ledger, "free", partitions=5)
@@ -90,7 +91,7 @@ async def test_locked_chunks_do_not_stop_other_backfills(
 
 async def test_other_chunks_of_the_same_backfill_go_on(ledger: Ledger, home: PostgresHome) -> None:
     await create(ledger, partitions=3)
-    await ledger.plan("bf", 3)
+    await plan(ledger, "bf", 3)
     async with locked(home, "chunks WHERE chunk_index = 0"):
         assert [each.chunk_index for each in await claim(ledger, 3)] == [1, 2]
 

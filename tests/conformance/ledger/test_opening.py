@@ -8,10 +8,10 @@ from pathlib import Path
 import apsw
 import pytest
 
+from gapless import sqlite
 from gapless.core.errors import GaplessError, LedgerUnreachable, LibraryMismatch, UsageError
 from gapless.core.remedies import CreateLedger
 from gapless.ledger import open_ledger, redacted
-from gapless.ledger.sqlite import database as sqlite_database
 from tests.support import SqliteHome, create, finish, state
 
 SECRET = "s3cret"
@@ -86,7 +86,7 @@ async def test_an_unknown_scheme_is_refused() -> None:
 async def test_a_sqlite_that_can_corrupt_a_shared_ledger_is_refused(
     sqlite_home: SqliteHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_database, "SAFE_SQLITE", (99, 0, 0))
+    monkeypatch.setattr(sqlite, "SAFE", (99, 0, 0))
     with pytest.raises(LibraryMismatch, match="can corrupt a ledger") as error:
         await open_ledger(sqlite_home.url)
     assert error.value.hint == "install apsw 3.51.3 or newer"

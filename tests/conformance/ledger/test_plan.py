@@ -17,6 +17,7 @@ from tests.support import (
     create,
     finish,
     indices,
+    plan,
     statuses,
 )
 
@@ -52,20 +53,20 @@ async def test_the_chunks_tile_the_selection(ledger: Ledger, order: Order, size:
 
 async def test_planning_ahead_of_any_claim_starts_the_backfill(ledger: Ledger) -> None:
     await create(ledger)
-    assert await ledger.plan("bf", 4) == 4
+    assert await plan(ledger, "bf", 4) == 4
     assert await statuses(ledger) == [Status.PENDING] * 4
     assert (await ledger.backfill("bf")).state == "RUNNING"
 
 
 async def test_planning_goes_on_behind_what_is_planned_and_ends_at_the_end(ledger: Ledger) -> None:
     await create(ledger, partitions=10)
-    assert [await ledger.plan("bf", 4) for _ in range(4)] == [4, 4, 2, 0]
+    assert [await plan(ledger, "bf", 4) for _ in range(4)] == [4, 4, 2, 0]
     assert [chunk.chunk_index for chunk in await ledger.chunks("bf")] == list(range(10))
 
 
 async def test_newest_first_plans_from_the_end(ledger: Ledger) -> None:
     await create(ledger, partitions=10, order=Order.NEWEST)
-    await ledger.plan("bf", 4)
+    await plan(ledger, "bf", 4)
     assert [chunk.chunk_index for chunk in await ledger.chunks("bf")] == [6, 7, 8, 9]
     assert indices(await claim(ledger, 2)) == [9, 8]
 
@@ -73,11 +74,11 @@ async def test_newest_first_plans_from_the_end(ledger: Ledger) -> None:
 async def test_planning_an_index_twice_changes_nothing(ledger: Ledger, home: Home) -> None:
     """A second controller that has not seen the first one's work plans the same again."""
     await create(ledger, partitions=10)
-    await ledger.plan("bf", 4)
+    await plan(ledger, "bf", 4)
     first = await claim_one(ledger)
     events = await ledger.events("bf")
     await home.run("UPDATE backfills SET planned = 0")
-    assert await ledger.plan("bf", 4) == 4
+    assert await plan(ledger, "bf", 4) == 4
     assert await ledger.events("bf") == events
     assert await statuses(ledger) == [Status.RUNNING] + [Status.PENDING] * 3
     await complete(ledger, first)
@@ -85,7 +86,7 @@ async def test_planning_an_index_twice_changes_nothing(ledger: Ledger, home: Hom
 
 async def test_each_planned_chunk_is_told_with_its_run(ledger: Ledger) -> None:
     await create(ledger, partitions=5, chunk_size=2)
-    await ledger.plan("bf", 9)
+    await plan(ledger, "bf", 9)
     events = [event for event, _ in await ledger.events("bf")]
     told = [event for event in events if isinstance(event, BackfillChunkPlanned)]
     assert [(event.chunk_index, event.first, event.last) for event in told] == [
@@ -100,19 +101,19 @@ async def test_each_planned_chunk_is_told_with_its_run(ledger: Ledger) -> None:
 
 async def test_nothing_is_planned_while_paused(ledger: Ledger) -> None:
     await create(ledger)
-    await ledger.plan("bf", 2)
+    await plan(ledger, "bf", 2)
     await ledger.pause("bf")
-    assert await ledger.plan("bf", 2) == 0
+    assert await plan(ledger, "bf", 2) == 0
     await ledger.resume("bf")
-    assert await ledger.plan("bf", 2) == 2
+    assert await plan(ledger, "bf", 2) == 2
 
 
 async def test_nothing_is_planned_once_a_stop_is_requested(ledger: Ledger) -> None:
     await create(ledger, partitions=1000)
     mine = await claim_one(ledger)
     await ledger.cancel("bf")
-    assert await ledger.plan("bf", 2) == 0
+    assert await plan(ledger, "bf", 2) == 0
     await complete(ledger, mine)
     await ledger.settle()
-    assert await ledger.plan("bf", 2) == 0
+    assert await plan(ledger, "bf", 2) == 0
     assert await planned(ledger) == PLAN_AHEAD

@@ -19,6 +19,7 @@ from tests.support import (
     create,
     done,
     event_types,
+    plan,
     state,
     statuses,
 )
@@ -47,7 +48,7 @@ async def test_planning_at_once_plans_every_chunk_once(
     ledger: Ledger, other: Ledger, order: Order
 ) -> None:
     await create(ledger, partitions=100, order=order)
-    planned = await asyncio.gather(*(each.plan("bf", 15) for each in [ledger, other] * 5))
+    planned = await asyncio.gather(*(plan(each, "bf", 15) for each in [ledger, other] * 5))
     assert sum(planned) == 100
     assert await statuses(ledger) == [Status.PENDING] * 100
 

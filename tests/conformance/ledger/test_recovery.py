@@ -225,7 +225,7 @@ async def test_the_old_holder_can_write_nothing_any_more(ledger: Ledger, clock: 
     assert await ledger.complete([zombie]) == {"bf:0"}
     assert await fail(ledger, zombie) is None
     assert await ledger.release(zombie, done(8)) is False
-    with pytest.raises(LeaseLost, match="`bf:0` belongs to someone else"):
+    with pytest.raises(LeaseLost, match="`bf:0` is no longer leased"):
         async with ledger.holding(zombie, done):
             raise AssertionError("the transaction must not begin")
     (row,) = await ledger.chunks("bf")

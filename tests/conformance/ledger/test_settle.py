@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gapless.core.backfill import State
 from gapless.ledger import Ledger
-from tests.support import Clock, claim, claim_one, complete, create, done, fail, finish, state
+from tests.support import Clock, claim, claim_one, complete, create, done, fail, finish, plan, state
 
 
 async def test_all_complete_is_succeeded(ledger: Ledger, clock: Clock) -> None:
@@ -58,7 +58,7 @@ async def test_a_chunk_that_waits_for_its_retry_keeps_the_backfill_running(
 
 async def test_an_unplanned_rest_keeps_the_backfill_running(ledger: Ledger) -> None:
     await create(ledger, partitions=10)
-    await ledger.plan("bf", 2)
+    await plan(ledger, "bf", 2)
     await complete(ledger, *await claim(ledger, 2))
     assert await ledger.settle() == []
 

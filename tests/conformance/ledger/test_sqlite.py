@@ -24,6 +24,7 @@ from tests.support import (
     done,
     finish,
     open_at,
+    plan,
     state,
 )
 
@@ -145,7 +146,7 @@ def damage(home: SqliteHome) -> None:
 async def test_damage_to_the_file_is_found(sqlite_home: SqliteHome) -> None:
     ledger = await open_at(sqlite_home)
     await create(ledger, partitions=2000)
-    await ledger.plan("bf", 2000)
+    await plan(ledger, "bf", 2000)
     await ledger.close()
     damage(sqlite_home)
     ledger = await open_at(sqlite_home)
@@ -194,7 +195,7 @@ async def test_a_folder_that_cannot_be_entered_for_a_while_is_waited_for(
     ledger = await open_at(sqlite_home, clock)
     away = folder.rename(folder.with_name("away"))
     folder.symlink_to(folder)
-    with pytest.raises(LedgerUnreachable, match="cannot be looked at"):
+    with pytest.raises(LedgerUnreachable, match="cannot be accessed"):
         await ledger.backfills()
     folder.unlink()
     away.rename(folder)

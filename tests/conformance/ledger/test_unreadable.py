@@ -9,7 +9,18 @@ from gapless.core.errors import Conflict, Unreadable
 from gapless.core.selector import Selection
 from gapless.ledger import Ledger
 from tests.conformance.ledger.test_groups import HOOK, join
-from tests.support import Home, claim, claim_one, complete, create, fail, finish, state, statuses
+from tests.support import (
+    Home,
+    claim,
+    claim_one,
+    complete,
+    create,
+    fail,
+    finish,
+    plan,
+    state,
+    statuses,
+)
 
 
 async def spoil(home: Home, what: str, where: str = "id = 'bad'") -> None:
@@ -83,7 +94,7 @@ async def test_holes_that_make_no_sense_are_those_of_their_backfill(
     breakable: Ledger, home: Home
 ) -> None:
     await create(breakable, "bad")
-    await breakable.plan("bad", 1)
+    await plan(breakable, "bad", 1)
     table = "chunks" if home.url.startswith("sqlite") else "gapless.chunks"
     await home.run(f"UPDATE {table} SET holes = '[[1]]'")
     with pytest.raises(Unreadable) as error:

@@ -9,7 +9,7 @@ from gapless.core.chunk import Status
 from gapless.core.retry import RetryPolicy
 from gapless.ledger import Ledger, views
 from gapless.ledger.groups import Hook
-from tests.support import Clock, claim, complete, create, done, fail, finish
+from tests.support import Clock, claim, complete, create, done, fail, finish, plan
 
 
 async def test_backfills_are_listed_newest_first(ledger: Ledger, clock: Clock) -> None:
@@ -38,7 +38,7 @@ async def test_backfills_are_filtered_by_state(ledger: Ledger) -> None:
 
 async def test_chunks_are_shown_by_index_within_a_window(ledger: Ledger) -> None:
     await create(ledger, partitions=10)
-    await ledger.plan("bf", 10)
+    await plan(ledger, "bf", 10)
     assert [chunk.chunk_index for chunk in await ledger.chunks("bf", 3, 5)] == [3, 4, 5]
     assert await ledger.chunks("no such") == []
 
@@ -126,7 +126,7 @@ async def test_events_are_read_in_order_past_the_size_of_a_page(
 ) -> None:
     monkeypatch.setattr(views, "PAGE", 50)
     await create(ledger, partitions=148)
-    await ledger.plan("bf", 148)
+    await plan(ledger, "bf", 148)
     events = await ledger.events("bf")
     assert len(events) == 1 + 148 + 1
     seqs = [row.seq for _, row in events]

@@ -46,14 +46,14 @@ BAD = {
     ),
     "another range": (replace(batch(3, 9), span=Span(4, 9)), "rows outside 4-9"),
     "a longer range": (replace(batch(3, 9), span=Span(3, 10)), "7 rows for 3-10"),
-    "no range": (replace(batch(3, 9), span=Span(9, 3)), "no range of blocks"),
+    "no range": (replace(batch(3, 9), span=Span(9, 3)), "not a range of blocks"),
     "logs of no block": (
         changed("logs", lambda _: rows_of("logs", Span(3, 11))),
         "`logs` has rows outside 3-9",
     ),
     "no blocks": (
         replace(batch(3, 9), tables=Tables({"logs": rows_of("logs", Span(3, 9))})),
-        "a batch holds `blocks`",
+        "a batch must hold `blocks`",
     ),
     "a lost column": (
         changed("logs", lambda rows: rows.drop_columns(["data"])),

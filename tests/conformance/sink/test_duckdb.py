@@ -118,7 +118,7 @@ async def test_another_file_is_no_sink(path: Path) -> None:
     asked(path, "CREATE TABLE blocks (height INTEGER)")
     with pytest.raises(SinkUnusable, match="has a table `blocks` that is not of Gapless"):
         await open_sink(str(path))
-    with pytest.raises(SinkUnusable, match="is no sink of Gapless"):
+    with pytest.raises(SinkUnusable, match="is not a Gapless sink"):
         await open_sink(str(path), Access.READ)
     Path.write_bytes(path, b"not a database, but long enough to look at" * 50)
     with pytest.raises(SinkUnusable, match="is not a valid DuckDB database file"):

@@ -85,7 +85,7 @@ async def test_the_ledger_is_no_sink(path: Path) -> None:
     await (await open_ledger(str(path))).close()
     for access in Access:
         made = access is Access.CREATE
-        with pytest.raises(SinkUnusable, match="ledger" if made else "is no sink"):
+        with pytest.raises(SinkUnusable, match="ledger" if made else "is not a Gapless sink"):
             await open_sink(str(path), access)
 
 

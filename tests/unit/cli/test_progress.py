@@ -25,9 +25,25 @@ FETCH: Any = SimpleNamespace(
 BACKFILL: Any = SimpleNamespace(chunks=SimpleNamespace(failed=0))
 
 
-def plane_with(counts: Counts) -> Any:
+def pipeline_with(counts: Counts) -> Any:
     pool = SimpleNamespace(in_flight=2)
     return SimpleNamespace(counts=counts, pool=pool, writing=RangeSet())
+
+
+def run_with(pipeline: Any) -> Any:
+    """A fetch that runs in this process alone."""
+
+    class Run:
+        session = SimpleNamespace(**vars(FETCH), pool=pipeline.pool)
+
+        @property
+        def counts(self) -> Counts:
+            found: Counts = pipeline.counts
+            return found
+
+    run: Any = Run()
+    run.pipeline = pipeline
+    return run
 
 
 def test_blocks_fetched_and_stored_pace_and_time_left() -> None:
@@ -64,7 +80,7 @@ def test_an_endpoint_that_is_down_is_named() -> None:
 
 def test_the_live_line_has_what_is_known_of_the_endpoints() -> None:
     counts = Counts(blocks=5, endpoints={"a": Served(calls=9), "rpc2": Served(refused=3)})
-    standing = FetchLine(FETCH, plane_with(counts)).at(BACKFILL, 1.0, None)
+    standing = FetchLine(run_with(pipeline_with(counts))).at(BACKFILL, 1.0, None)
     assert standing.text(120).endswith("5/10 stored  rpc2: 3 answers refused")
 
 
@@ -85,12 +101,12 @@ def test_the_time_left_does_not_jump() -> None:
 
 
 def test_what_a_failed_run_had_at_hand_is_not_fetched() -> None:
-    plane = plane_with(Counts(fetched=8, at_hand=6, blocks=2))
-    line = FetchLine(FETCH, plane)
+    pipeline = pipeline_with(Counts(fetched=8, at_hand=6, blocks=2))
+    line = FetchLine(run_with(pipeline))
     line.at(BACKFILL, 100.0, None)
-    plane.counts = Counts(fetched=9, at_hand=7, blocks=2)
+    pipeline.counts = Counts(fetched=9, at_hand=7, blocks=2)
     assert line.at(BACKFILL, 101.0, None).fetched == 9
-    plane.counts = Counts(fetched=9, at_hand=0, blocks=2)  # the sink has failed
+    pipeline.counts = Counts(fetched=9, at_hand=0, blocks=2)  # the sink has failed
     failed = line.at(BACKFILL, 102.0, None)
     assert (failed.stored, failed.fetched) == (2, 2)
     assert failed.seconds_left is not None
@@ -98,24 +114,24 @@ def test_what_a_failed_run_had_at_hand_is_not_fetched() -> None:
 
 
 def test_endpoints_that_fall_silent_are_what_it_waits_for() -> None:
-    plane = plane_with(Counts(fetched=5))
-    line = FetchLine(FETCH, plane)
+    pipeline = pipeline_with(Counts(fetched=5))
+    line = FetchLine(run_with(pipeline))
     assert [line.at(BACKFILL, now, None).waiting for now in (100.0, 104.9)] == [None, None]
     silent = line.at(BACKFILL, 112.0, None).waiting
     assert str(silent) == "waiting: no answer to 2 requests for 12s"
-    plane.counts = Counts(fetched=6)
+    pipeline.counts = Counts(fetched=6)
     assert line.at(BACKFILL, 113.0, None).waiting is None
-    plane.writing = RangeSet.of((0, 5))  # it is the sink that takes so long
+    pipeline.writing = RangeSet.of((0, 5))  # it is the sink that takes so long
     assert line.at(BACKFILL, 130.0, None).waiting is None
 
 
 def test_an_interrupted_fetch_says_what_it_waits_for() -> None:
-    plane = plane_with(Counts())
-    line = FetchLine(FETCH, plane)
+    pipeline = pipeline_with(Counts())
+    line = FetchLine(run_with(pipeline))
     assert line.finishing() == "finishing: 2 requests in flight"
-    plane.writing = RangeSet.of((0, 99), (200, 299))
+    pipeline.writing = RangeSet.of((0, 99), (200, 299))
     assert line.finishing() == "finishing: writing blocks 0-99, 200-299, 2 requests in flight"
-    plane.pool.in_flight, plane.writing = 0, RangeSet()
+    pipeline.pool.in_flight, pipeline.writing = 0, RangeSet()
     assert line.finishing() == "finishing: recording what is stored"
 
 

@@ -25,7 +25,7 @@ EXAMPLES: list[AnyRemedy] = [
     remedies.MigrateLedger(),
     remedies.CheckLedger(),
     remedies.GiveEndpoint(),
-    remedies.AllowVariable("ETH_RPC_URL", "base"),
+    remedies.AllowVariable("ETH_RPC_URL", "ethereum", "base"),
     remedies.ExamineEndpoint(),
     remedies.AddEndpoint(),
     remedies.CheckAnchor(),

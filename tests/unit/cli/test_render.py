@@ -18,6 +18,7 @@ from gapless.core.backfill import Lifecycle, State, Stop
 from gapless.core.chunk import Order
 from gapless.core.ranges import RangeSet
 from gapless.core.retry import RetryPolicy
+from gapless.core.text import plain
 from gapless.ledger.records import Backfill, ChunkCounts, DeadLetter
 from gapless.runtime.explain import Explanation
 from gapless.views.backfills import (
@@ -28,7 +29,7 @@ from gapless.views.backfills import (
     retry_view,
 )
 from gapless.views.chunks import dead_letter_view
-from gapless.views.figures import counted, cut, duration, moment, plain, short
+from gapless.views.figures import counted, cut, duration, moment, short
 
 NOON = 1_700_000_000.0
 
@@ -247,13 +248,13 @@ class TestPage:
         text = page(
             backfill(),
             Explanation(3, "FAILED", "backoff", "late", NOON + 260, "30 to 39"),
-            Explanation(None, "6 UNPLANNED", "paused", "`resume` goes on"),
+            Explanation(None, "6 UNPLANNED", "paused", "the backfill is paused"),
             hidden=1200,
         )
         assert text.splitlines()[-4:] == [
             "  chunk  partitions  status       why",
             "  3      30 to 39    FAILED       backoff  late until 2023-11-14T22:17:40Z (1m00s)",
-            "                     6 UNPLANNED  paused   `resume` goes on",
+            "                     6 UNPLANNED  paused   the backfill is paused",
             "  … and 1,200 more",
         ]
 

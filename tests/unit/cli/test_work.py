@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from gapless.cli.work import Work, by_process, summary
+from gapless.cli.work import by_process, summary
+from gapless.runtime.work import Work
 from gapless.telemetry.metrics import Snapshot
 from gapless.views.worker import worker_view
 

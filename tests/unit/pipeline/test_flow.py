@@ -31,8 +31,8 @@ from gapless.sinks import Batch
 ANY = Span(0, 10**9)
 
 
-def hash_of(branch: int, height: int) -> str:
-    return f"0x{branch:02x}{height + 1:062x}"
+def hash_of(branch: int, height: int) -> bytes:
+    return bytes.fromhex(f"{branch:02x}{height + 1:062x}")
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Chain:
     def branch(self, height: int) -> int:
         return max(branch for first, branch in self.forks if first <= height)
 
-    def hash(self, height: int) -> str:
+    def hash(self, height: int) -> bytes:
         return hash_of(self.branch(height), height)
 
     async def fetch(self, span: Span, edges: Collection[int] = ()) -> Unit:
@@ -69,8 +69,8 @@ class Chain:
         rows = pa.table(
             {
                 "block_number": pa.array(range(span.first, span.last + 1), pa.uint64()),
-                "hash": pa.array([bytes.fromhex(each[2:]) for each in hashes], pa.binary(32)),
-                "parent_hash": pa.array([bytes.fromhex(each[2:]) for each in parents]),
+                "hash": pa.array(hashes, pa.binary(32)),
+                "parent_hash": pa.array(parents, pa.binary(32)),
             }
         )
         return Unit(
@@ -83,7 +83,7 @@ class Chain:
             max(samples, default=None),
         )
 
-    async def hashes(self, span: Span) -> dict[int, str]:
+    async def hashes(self, span: Span) -> dict[int, bytes]:
         return {height: self.hash(height) for height in range(span.first, span.last + 1)}
 
 
@@ -141,7 +141,7 @@ def never() -> Stop:
 
 def stored(sink: MemorySink, chain: Chain) -> bool:
     """Whether what is stored is the chain as it is now."""
-    return all(value[0].hex() == chain.hash(height)[2:] for height, value in sink.rows.items())
+    return all(value[0] == chain.hash(height) for height, value in sink.rows.items())
 
 
 async def test_every_block_is_written_once_in_order_in_batches() -> None:
@@ -257,7 +257,7 @@ async def test_a_block_that_does_not_link_is_asked_for_again() -> None:
         async def fetch(self, span: Span, edges: Collection[int] = ()) -> Unit:
             unit = await super().fetch(span, edges)
             if self.fetched.count(span) == 1 and span.first == 60:
-                return replace(unit, parents=["0xff", *unit.parents[1:]])
+                return replace(unit, parents=[b"\xff", *unit.parents[1:]])
             return unit
 
     chain = Flickering()
@@ -272,7 +272,7 @@ async def test_a_chain_that_never_links_is_given_up() -> None:
     class Torn(Chain):
         async def fetch(self, span: Span, edges: Collection[int] = ()) -> Unit:
             unit = await super().fetch(span, edges)
-            return replace(unit, parents=["0xff"] * len(unit.parents))
+            return replace(unit, parents=[b"\xff"] * len(unit.parents))
 
     chain = Torn()
     run, _ = flow(chain, MemorySink())

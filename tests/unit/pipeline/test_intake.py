@@ -41,14 +41,16 @@ class Doubtful:
     async def finalized(self) -> int | None:
         return None
 
-    async def block_hash(self, height: int) -> str:
-        return self._chain.hash(height)
+    async def block_hash(self, height: int) -> bytes:
+        return bytes.fromhex(self._chain.hash(height)[2:])
 
     async def hash_from(self, endpoint: str, height: int, patience: float) -> bytes | None:
         return None
 
-    async def hashes(self, span: Span) -> dict[int, str]:
-        return {height: self._chain.hash(height) for height in range(span.first, span.last + 1)}
+    async def hashes(self, span: Span) -> dict[int, bytes]:
+        return {
+            height: await self.block_hash(height) for height in range(span.first, span.last + 1)
+        }
 
     async def fetch(self, span: Span, *, avoid: Collection[str] = ()) -> list[RawBlock]:
         self.asked.append((span, frozenset(avoid)))
@@ -113,7 +115,7 @@ async def test_all_that_does_not_hold_is_asked_for_again_at_once(
     again = [Span(3, 4), Span(9, 9), Span(15, 15)]
     assert source.asked == [(SPAN, frozenset()), *((span, frozenset({"a"})) for span in again)]
     assert source.most_at_once == len(again)
-    assert unit.hashes == [chain.hash(height) for height in range(1, 21)]
+    assert unit.hashes == [await source.block_hash(height) for height in range(1, 21)]
     assert intake.refused == {"a": len(LIES)}
 
 
@@ -144,7 +146,7 @@ async def test_another_block_than_the_known_one_is_refused(
     """However well it holds together: the node may have changed its chain since it was asked."""
     monkeypatch.setattr("gapless.pipeline.block_reader.delay", Waits())
     source = Doubtful(chain, ())
-    known = {5: chain.hash(5), 7: chain.hash(8)}
+    known = {5: await source.block_hash(5), 7: await source.block_hash(8)}
     with pytest.raises(PermanentError, match=r"block 7 .* fails the check `anchor`") as refused:
         await intake_of(source, chain, threads, anchors=known).fetch(SPAN)
     assert refused.value.partition == 7

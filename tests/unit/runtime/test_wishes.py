@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from gapless.blocks.request import wish_for
+from gapless.blocks.request import build_request
 from gapless.config import Config, Retry
 from gapless.core.retry import RetryKind, RetryPolicy
 
 
 def retry(kind: RetryKind, config: Config | None = None, *, detached: bool = False) -> RetryPolicy:
     place = ("custom", "0:9", ["http://127.0.0.1:1"], "x.db")
-    wish, _ = wish_for(config or Config(), *place, {"retry": kind}, detached=detached)
+    wish, _ = build_request(config or Config(), *place, {"retry": kind}, detached=detached)
     return wish.retry
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from gapless.cli.logs import _Lines, formatter
 from gapless.telemetry import about, log, metrics
+from gapless.telemetry.lines import _Lines, formatter
 
 URL = "https://user:S3CRET@node.example:8545/v2/S3CRET?key=S3CRET"
 

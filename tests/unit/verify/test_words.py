@@ -35,10 +35,8 @@ def test_checks_that_held_in_part_are_named() -> None:
 def test_what_is_not_proven_is_told_also_where_something_is_missing() -> None:
     blocks = Coverage("blocks", WHOLE - GAPS, WHOLE, 1980)
     report = Report(1, Span(0, 1999), (blocks,), (), {"transactions_root": WHOLE - GAPS})
-    assert (
-        report_text(report_view(report, "ethereum")).splitlines()[-1]
-        == "not proven: transactions_root"
-    )
+    text = report_text(report_view(report, "ethereum"))
+    assert text.splitlines()[-1] == "not proven: transactions_root"
 
 
 def test_blocks_that_are_linked_to_a_known_one_are_named() -> None:
@@ -52,7 +50,7 @@ def test_claims_that_rows_alone_cannot_show_again_are_named() -> None:
     blocks = Coverage("blocks", WHOLE, WHOLE, 2000)
     reproven = Reproven({}, {"agreed": WHOLE, "senders": RangeSet.of((5, 9))})
     report = Report(1, Span(0, 1999), (blocks,), (), reproven=reproven)
-    words = "recorded as proven, but rows alone cannot show it again: agreed, senders at 5-9"
+    words = "recorded as proven, but not provable from the rows alone: agreed, senders at 5-9"
     assert f"\n  {words}\n" in report_text(report_view(report, "ethereum"))
 
 
@@ -61,7 +59,7 @@ def test_long_lists_are_cut_short() -> None:
     report = Report(1, Span(0, 1999), (Coverage("blocks", WHOLE, WHOLE, 2000),), findings)
     assert report_text(report_view(report, "ethereum")).splitlines()[-2:] == [
         "blocks 38: bad",
-        "and 10 more; `--json` lists all",
+        "and 10 more; `--json` lists them all",
     ]
     assert verdict(report) == "30 findings"
 
@@ -71,13 +69,13 @@ def test_the_hint_brings_the_tables_that_are_stored() -> None:
     report = Report(1, Span(0, 1999), coverage, ())
     command = "gapless fetch ethereum 0:91 --rpc … --to 'my sink.db' --datasets blocks,logs"
     hint = repair(report, "ethereum", "my sink.db", has_endpoint=False)
-    assert hint == f"fill the gaps: `{command}`"
+    assert hint == f"run `{command}` to fill the gaps"
 
 
 @pytest.mark.parametrize(("stored", "option"), [(WHOLE, " --datasets blocks"), (RangeSet(), "")])
 def test_headers_alone_stay_alone(stored: RangeSet, option: str) -> None:
     report = Report(1, Span(0, 1999), (Coverage("blocks", stored - GAPS, stored | GAPS),), ())
-    command = f"fill the gaps: `gapless fetch ethereum 0:91 --to x.db{option}`"
+    command = f"run `gapless fetch ethereum 0:91 --to x.db{option}` to fill the gaps"
     assert repair(report, "ethereum", "x.db", has_endpoint=True) == command
 
 
@@ -86,13 +84,12 @@ def test_a_file_that_nobody_lists_is_for_a_person_to_remove() -> None:
     whole = (Coverage("blocks", WHOLE, WHOLE),)
     alone = Report(1, Span(0, 1999), whole, (stray,))
     assert repair(alone, "ethereum", "x/", has_endpoint=True) == (
-        "remove it by hand, or move it out of the folder: whoever reads `*.parquet` there reads"
-        " it too"
+        "remove it by hand, or move it out of the folder: queries over `*.parquet` read it as well"
     )
     rows = Finding("stray", "blocks", Span(3000, 3000), "there, but not recorded as stored")
     both = Report(1, Span(0, 1999), whole, (stray, rows))
     assert repair(both, "ethereum", "x/", has_endpoint=False) == (
-        "replace what is wrong: `gapless repair x/ --rpc …`"
+        "run `gapless repair x/ --rpc …` to replace what is wrong"
     )
 
 

@@ -78,10 +78,10 @@ def _network(
     )
 
 
-def _ethereum(name: str, chain_id: int, byzantium: int = 0) -> EvmNetwork:
+def _ethereum(name: str, chain_id: int, byzantium: int = 0, **more: Any) -> EvmNetwork:
     lacking = f"below {byzantium:,} receipts_root, if the node lacks root"
     caveats = (lacking,) if byzantium else ()
-    facts = {"eras": _always(FULL), "byzantium": byzantium, "caveats": caveats}
+    facts = {"eras": _always(FULL), "byzantium": byzantium, "caveats": caveats, **more}
     return _network(name, chain_id, 12, _TAGGED, **facts)
 
 
@@ -126,7 +126,7 @@ def _unstudied(name: str, chain_id: int, block_time: float) -> EvmNetwork:
 CUSTOM = _network("custom", None, 12, _TAGGED, eras=_always(FULL))
 
 NETWORKS: tuple[EvmNetwork, ...] = (
-    _ethereum("ethereum", 1, byzantium=4_370_000),
+    _ethereum("ethereum", 1, byzantium=4_370_000, variable="ETH_RPC_URL"),
     _ethereum("sepolia", 11_155_111),
     _ethereum("holesky", 17_000),
     _ethereum("hoodi", 560_048),

@@ -110,6 +110,8 @@ async def _client(pool: Pool) -> str | None:
         (answer,) = (await pool.ask([Call("web3_clientVersion")])).results
         return msgspec.json.decode(answer, type=str)
     except (Refused, *UNREADABLE):
+        if pool.chain_id is None:  # it refuses to name its chain: this is not an EVM node
+            raise
         return None
 
 

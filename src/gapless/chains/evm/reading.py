@@ -75,11 +75,17 @@ def read(
         assert isinstance(decoded, Tables), "each block by itself can be decoded"
         tables = decoded
     return Reading(
-        {it.height: ReadBlock(it.block.hash, it.block.parent_hash, it.proof) for it in good},
+        {it.height: _read_block(it) for it in good},
         tables,
         refused,
         extra,
     )
+
+
+def _read_block(it: _Read) -> ReadBlock:
+    """Its hashes were decoded with its rows, so they are well formed."""
+    own, parent = (bytes.fromhex(each[2:]) for each in (it.block.hash, it.block.parent_hash))
+    return ReadBlock(own, parent, it.proof)
 
 
 def _read(raw: RawBlock, wanted: Wanted, *, full: bool) -> _Read:

@@ -148,9 +148,9 @@ class EvmSource:
         (answer,) = answers.results
         return int(_read_header(answer).number, 16) or None if is_given(answer) else None
 
-    async def block_hash(self, height: int) -> str:
+    async def block_hash(self, height: int) -> bytes:
         (found,) = await self._insist(self._light, (height,), ())
-        return _read_header(found.block).hash
+        return _read_hash(found.block)
 
     async def hash_from(self, endpoint: str, height: int, patience: float) -> bytes | None:
         """The hash that one endpoint gives for a height; None if it has no answer to that."""
@@ -167,12 +167,12 @@ class EvmSource:
         except (SourceError, ValueError, *UNREADABLE):
             return None
 
-    async def hashes(self, span: Span) -> dict[int, str]:
+    async def hashes(self, span: Span) -> dict[int, bytes]:
         """The hashes that the nodes have now, of the blocks up to the head."""
         last = min(span.last, await self.head())
         heights = range(span.first, last + 1)
         found = await self._insist(self._light, heights, ()) if heights else []
-        return {each.height: _read_header(each.block).hash for each in found}
+        return {each.height: _read_hash(each.block) for each in found}
 
     async def _insist(
         self, way: _Way, heights: Sequence[int], avoid: Collection[str]
@@ -378,6 +378,14 @@ def _joined(receipts: Sequence[Raw]) -> Raw:
     if any(map(_is_null, receipts)):
         return Raw(b"null")
     return Raw(b"[" + b",".join(map(bytes, receipts)) + b"]")
+
+
+def _read_hash(answer: Raw) -> bytes:
+    shown = _read_header(answer).hash
+    try:
+        return bytes.fromhex(shown.removeprefix("0x"))
+    except ValueError as error:
+        raise BadAnswer(f"the hash of the block answered cannot be read: {error}") from error
 
 
 def _read_header(answer: Raw) -> _Header:

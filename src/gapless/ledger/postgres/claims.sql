@@ -1,16 +1,16 @@
 -- Claiming, which recovers and plans. The backfill's row is locked before any chunk is touched.
 --
--- Nothing here may cost more the more chunks have ended, whatever the statistics say, for they may
--- be missing or tell of another day. The first key column of `chunks` alone finds every chunk of a
--- backfill, so no statement leaves that choice to the planner:
+-- The cost of a statement must not grow with the number of ended chunks, whatever the statistics
+-- say: they may be missing or old. A search by the first key column of `chunks` reads every chunk of
+-- a backfill, so no statement leaves the choice of an index to the planner:
 --   * open chunks are found by `ORDER BY` the second column of their partial index, with sorting
---     switched off (see `database.py`): no other index serves that order;
---   * given chunks are found by `(backfill_id, chunk_index) BETWEEN x AND x`, with scans of the
---     whole table switched off: only a search of the key, for each of them, serves that;
---   * `status || ''` says that the status is to be checked and not to choose the index.
+--     disabled (see `database.py`): no other index provides that order;
+--   * given chunks are found by `(backfill_id, chunk_index) BETWEEN x AND x`, with sequential scans
+--     disabled: only a search by the whole key, for each of them, satisfies that;
+--   * `status || ''` checks the status without letting it choose the index.
 
 -- part: has_work
--- Whether `b` is a backfill of the queue with room and something to do.
+-- Whether `b` is a backfill of the queue that may run more and has work.
 b.queue = :queue AND b.state IN ('PENDING', 'RUNNING') AND b.stopping IS NULL
   AND (:only::text IS NULL OR b.id = :only)
   AND NOT EXISTS (SELECT 1 FROM json_array_elements_text(:tried::json) AS t(id) WHERE t.id = b.id)
@@ -29,7 +29,7 @@ b.queue = :queue AND b.state IN ('PENDING', 'RUNNING') AND b.stopping IS NULL
        OR @lease_over)
 
 -- part: lease_over
--- Whether a lease of `b` has ended, or a clock which jumped back has put its end out of reach.
+-- Whether a lease of `b` has ended, or ends impossibly late because the clock has jumped back.
 coalesce((SELECT c.due FROM gapless.chunks c
           WHERE c.backfill_id = b.id AND c.status = 'RUNNING'
           ORDER BY c.due LIMIT 1) <= @now
@@ -38,7 +38,7 @@ coalesce((SELECT c.due FROM gapless.chunks c
              ORDER BY c.due DESC LIMIT 1) > @now + b.lease_seconds + 1, false)
 
 -- part: failed_due
--- Whether a failed chunk of `b` has waited long enough, by a clock that may have jumped back.
+-- Whether a failed chunk of `b` may be retried, or waits impossibly long: the clock jumped back.
 coalesce((SELECT c.due FROM gapless.chunks c
           WHERE c.backfill_id = b.id AND c.status = 'FAILED'
           ORDER BY c.due LIMIT 1) <= @now
@@ -55,7 +55,7 @@ coalesce((SELECT c.due FROM gapless.chunks c
           ORDER BY c.due) AS running))
 
 -- name: lock_candidate
--- A random backfill with work, among those that nobody else holds.
+-- A random backfill with work, among those that are not locked.
 SELECT @b.Candidate
 FROM gapless.backfills b
 WHERE @has_work
@@ -64,11 +64,11 @@ LIMIT 1
 FOR NO KEY UPDATE SKIP LOCKED
 
 -- name: held_candidate
--- Whether there is work in a backfill that somebody else holds.
+-- Whether a locked backfill has work.
 SELECT 1 FROM gapless.backfills b WHERE @has_work LIMIT 1
 
 -- name: await_candidate
--- A random backfill with work, once whoever holds it is done.
+-- A random backfill with work; waits until it is not locked.
 SELECT @b.Candidate
 FROM gapless.backfills b
 WHERE @has_work
@@ -77,7 +77,7 @@ LIMIT 1
 FOR NO KEY UPDATE
 
 -- name: expired
--- Leases that ended, or that a clock which jumped back has put out of reach.
+-- Leases that have ended, or that end impossibly late because the clock has jumped back.
 SELECT @c.ExpiredChunk
 FROM gapless.chunks c
 WHERE c.backfill_id = :id AND c.status = 'RUNNING'
@@ -87,7 +87,7 @@ ORDER BY c.due
 FOR UPDATE SKIP LOCKED
 
 -- name: inspect
--- The locked backfill, its room, and whether leases have ended or failed chunks are due.
+-- A locked backfill, how many more runs it allows, and whether leases have ended or retries are due.
 SELECT @b.LockedBackfill, @room AS room, @lease_over AS has_expired, @failed_due AS has_due
 FROM gapless.backfills b
 WHERE b.id = :id
@@ -112,7 +112,7 @@ WHERE (c.backfill_id, c.chunk_index) BETWEEN (:id, next.chunk_index) AND (:id, n
 RETURNING @c.LeasedChunk
 
 -- name: take_pending
--- As many as there is room for; if `guarded`, none while ended leases or due failures come before.
+-- As many as may run; with `guarded`, none if ended leases or due failures must be taken first.
 WITH next AS MATERIALIZED (
     SELECT c.chunk_index FROM gapless.chunks c
     WHERE c.backfill_id = :id AND c.status = 'PENDING'
@@ -131,14 +131,14 @@ WHERE (c.backfill_id, c.chunk_index) BETWEEN (:id, next.chunk_index) AND (:id, n
 RETURNING @c.LeasedChunk
 
 -- name: claimed_before
--- What an earlier try of this claim took, if its reply was lost.
+-- The chunks that an earlier attempt of this claim took, if its reply was lost.
 SELECT @ReclaimedChunk
 FROM gapless.chunks
 WHERE status = 'RUNNING' AND claim_id = :claim_id
 
 -- name: plan
--- Chunks :low to :high with their events; an index planned before is left as it is. Nobody else
--- plans while the backfill is locked, so looking first is enough, and cheaper than ON CONFLICT.
+-- Chunks :low to :high with their events; planning an index again changes nothing. Nobody else plans
+-- while the backfill is locked, so looking first is enough, and cheaper than ON CONFLICT.
 WITH wanted AS MATERIALIZED (
     SELECT b.id AS backfill_id, n AS chunk_index, @chunk_rank AS rank, @chunk_first AS first,
            @chunk_last AS last
@@ -155,8 +155,8 @@ WITH wanted AS MATERIALIZED (
 UPDATE gapless.backfills SET planned = planned + :high - :low + 1 WHERE id = :id
 
 -- name: next_due
--- When the next waiting chunk, or the end of a lease, may give these queues something to do.
--- What was due before that waits for room, not for time.
+-- Seconds until the next retry and until the next end of a lease in these queues.
+-- What was due even earlier waits for a free run, not for time.
 SELECT min((SELECT min(c.due) FROM gapless.chunks c
             WHERE c.backfill_id = b.id AND c.status = 'FAILED'
               AND c.due > @now - :since::float8)) - @now AS retry,
@@ -177,8 +177,8 @@ WHERE queue IN (SELECT json_array_elements_text(:queues::json))
 SELECT last_value FROM gapless.fence
 
 -- name: stop_claims
--- Until the commit, nobody draws a fence: whoever does so writes to this table. Otherwise one who
--- drew between the reading and the setting of the sequence would see his fence drawn again.
+-- Keeps others from drawing fences until the commit, because drawing one writes to this table. A
+-- fence drawn between reading and setting the sequence would otherwise be drawn again.
 LOCK TABLE gapless.chunks IN SHARE ROW EXCLUSIVE MODE
 
 -- name: raise_fence

@@ -1,4 +1,4 @@
--- Creating, steering and ending backfills.
+-- Creating, commanding and ending backfills.
 
 -- name: append_events
 INSERT INTO gapless.events (@NewEvent, actor, at)
@@ -9,7 +9,7 @@ ON CONFLICT DO NOTHING
 RETURNING idempotency_key
 
 -- name: add_selection
--- What stands there already under this hash is the same, unless it was damaged.
+-- A row with this hash is equal already, unless it was damaged.
 INSERT INTO gapless.selections AS s (hash, data) VALUES (:hash, :data)
 ON CONFLICT (hash) DO UPDATE SET data = excluded.data WHERE s.data <> excluded.data
 
@@ -26,7 +26,7 @@ RETURNING id
 SELECT @LifecycleRow FROM gapless.backfills WHERE id = :id FOR NO KEY UPDATE
 
 -- name: open_work
--- What is left of a locked backfill: running chunks, whether any wait, unplanned and dead ones.
+-- The open work of a locked backfill.
 SELECT (SELECT count(*) FROM (SELECT FROM gapless.chunks c
                               WHERE c.backfill_id = b.id AND c.status = 'RUNNING'
                               ORDER BY c.due) AS r) AS running,
@@ -61,7 +61,7 @@ WHERE backfill_id = :id AND status = 'FAILED'
 RETURNING chunk_index
 
 -- name: sweep_running
--- Ends leases, of chunks whose lease is over anyway. One that a job's transaction holds is not.
+-- Cancels running chunks whose lease has ended, unless a job's transaction has locked their row.
 WITH over AS MATERIALIZED (
     SELECT c.chunk_index FROM gapless.chunks c
     WHERE c.backfill_id = :id AND c.status = 'RUNNING'
@@ -75,13 +75,13 @@ WHERE (c.backfill_id, c.chunk_index) BETWEEN (:id, over.chunk_index) AND (:id, o
 RETURNING c.chunk_index
 
 -- name: sweep_by_force
--- Ends all leases, and waits for jobs' transactions if it must.
+-- Cancels all running chunks, and waits for transactions of jobs if necessary.
 UPDATE gapless.chunks SET status = 'CANCELLED', due = NULL, ended_at = @now
 WHERE backfill_id = :id AND status = 'RUNNING'
 RETURNING chunk_index
 
 -- name: hasten
--- Makes the chunks that wait after a failure due now.
+-- Lets failed chunks be claimed again at once.
 UPDATE gapless.chunks SET due = @now
 WHERE backfill_id = :id AND status = 'FAILED' AND due > @now
 RETURNING chunk_index
@@ -113,7 +113,7 @@ WHERE b.state IN ('PENDING', 'RUNNING', 'PAUSED')
                     AND c.due > @now AND c.due <= @now + b.lease_seconds + 1)
 
 -- name: first_error
--- What went wrong first, in the order of the run.
+-- The first dead letter, by rank.
 SELECT @DeadChunk
 FROM gapless.chunks
 WHERE backfill_id = :id AND status = 'ABANDONED'
@@ -124,7 +124,7 @@ SELECT id FROM gapless.backfills
 WHERE parent_backfill_id = :parent AND retry_request_id = :request_id
 
 -- name: dead_children
--- What earlier retries of dead letters have taken over from their parent.
+-- The selections of earlier retries of dead letters of this parent.
 SELECT selection FROM gapless.backfills
 WHERE parent_backfill_id = :parent AND retry_request_id LIKE 'dead:%'
 

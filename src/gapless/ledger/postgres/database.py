@@ -1,15 +1,15 @@
 """PostgreSQL as the ledger's database.
 
-Every transaction sets its own timeouts, below any lease: a process that is stopped in the middle
-of one loses its locks instead of hiding rows from everyone else, and a server that falls silent
-costs seconds. Every commit is on disk before it is answered, whatever the server's default is: a
-fence that is drawn must never be drawn again. Nothing depends on the session, so a proxy that pools
-transactions may stand in between; `?prepared_statements=off` in the URL spares it what
-`postgres.connections` would find out by itself. A lost connection is tried again for a while:
-every body is idempotent.
+Every transaction sets its own timeouts, shorter than any lease: a process that is suspended in a
+transaction loses its locks instead of hiding rows from everyone else, and a server that stops
+answering costs seconds. Every commit is on disk before it is acknowledged, whatever the server's
+default is, because no fence may ever be used twice. Nothing depends on the session, so a
+transaction-pooling proxy may be used; `?prepared_statements=off` in the URL avoids the error from
+which `postgres.connections` would otherwise detect one. Lost connections are retried for a while,
+which is safe because every body is idempotent.
 
-Plans are forced. Each statement is written for one plan, by index, which is right however large a
-table grows; the planner may see only that the table was small when it was last analyzed.
+Plans are forced. Each statement is written for one plan, by index, which is right for a table of
+any size; the planner may only know that the table was small when it was last analyzed.
 """
 
 from __future__ import annotations
@@ -67,19 +67,19 @@ FORCED = (
     " SET LOCAL enable_sort = off;"
     " SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off"
 )
-# What is read behind a lock must be as it is by then, whatever the database's default is.
+# After waiting for a lock, reads must see the latest commit, whatever the database's default is.
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL synchronous_commit = on"
-# A job's own SQL takes as long as it takes: the chunk's row, which it has locked, is its lease.
+# A job's own SQL has no time limit: it has locked the chunk's row, which protects its lease.
 BEGIN_SESSION = (
     f"{BEGIN}; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '10s';"
     " SET LOCAL idle_in_transaction_session_timeout = '15s'"
 )
 BEGIN_WRITING = f"{BEGIN}; {FORCED}"
-# Whatever a reader reads is of one moment, as on SQLite: a check must not see half a transaction.
+# All reads see one snapshot, as on SQLite: a check must not see half of another transaction.
 BEGIN_READING = f"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; {FORCED}"
 LONGEST_LOCK = 10.0  # seconds
-BRIEFLY = "SET LOCAL lock_timeout = '100ms'"  # many times what a claim takes
-LATE = 1.0  # seconds for the way back of an answer
+BRIEFLY = "SET LOCAL lock_timeout = '100ms'"  # many times the duration of a claim
+LATE = 1.0  # seconds for an answer to arrive
 OPTIONS = ("prepared_statements",)
 SESSIONS = 64
 MIGRATION_LOCK = 0x6761706C
@@ -132,7 +132,7 @@ class PostgresTransaction:
 
 
 class SessionTransaction(PostgresTransaction):
-    """A job's own transaction: never run again, so the job must hear that the ledger is gone."""
+    """A job's own transaction: it is never run again, so errors of the ledger reach the job."""
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class SessionTransaction(PostgresTransaction):
         self._over = False
 
     def end(self) -> None:
-        """The connection is somebody else's from now on."""
+        """From now on, the connection belongs to somebody else."""
         self._over = True
 
     async def fetch(self, statement: str, **parameters: Any) -> list[Row]:
@@ -190,7 +190,7 @@ class PostgresDatabase:
         self._patience = patience
         self._prepared = _is_on(options, "prepared_statements")
         self._connections = Connections(self._url, connections, seconds=WORKER_SECONDS + LATE)
-        # Jobs keep theirs for as long as they like: they must not keep heartbeats waiting.
+        # Jobs may keep theirs for any time, and must not make heartbeats wait for a connection.
         self._sessions = Connections(self._url, SESSIONS, seconds=None)
         self._listening: asyncio.Task[None] | None = None
 
@@ -208,7 +208,7 @@ class PostgresDatabase:
                 pass
         except (*LOST, asyncpg.PostgresError) as error:
             raise self._unreachable(error) from None
-        except (ValueError, OverflowError):  # which may quote a part of the password
+        except (ValueError, OverflowError):  # its message may contain a part of the password
             raise UsageError(
                 f"the ledger's URL `{self._shown_url}` cannot be read",
                 hint=HINT,
@@ -242,7 +242,7 @@ class PostgresDatabase:
 
     @asynccontextmanager
     async def session(self, limit: float | None = None) -> AsyncIterator[Transaction]:
-        theirs: BaseException | None = None  # what a job raises is its own, whatever it looks like
+        theirs: BaseException | None = None  # an error that the job raised is passed on unchanged
         try:
             async with self._sessions.lend() as connection:
                 try:
@@ -256,7 +256,7 @@ class PostgresDatabase:
                         finally:
                             tx.end()
                 finally:
-                    await connection.forget()
+                    await connection.reset()
         except (*LOST, *UNABLE) as error:
             if error is theirs:
                 raise
@@ -324,7 +324,7 @@ class PostgresDatabase:
 
 
 def timeouts(within: float) -> str:
-    """The settings of a transaction in which no statement takes longer than that."""
+    """The settings of a transaction in which no statement takes longer than `within` seconds."""
     return (
         f"SET LOCAL statement_timeout = {round(within * 1000)}; {lock_timeout(within)};"
         " SET LOCAL idle_in_transaction_session_timeout = '10s'"
@@ -348,7 +348,7 @@ async def _migrate(transaction: Transaction) -> None:
 
 
 async def _schema_version(transaction: Transaction) -> int | None:
-    # By reading a catalog: `to_regclass` alone may answer from a cache older than this lock.
+    # Read the catalog: `to_regclass` alone may answer from a cache that is older than this lock.
     found = await transaction.execute(
         "SELECT 1 FROM pg_catalog.pg_tables"
         " WHERE schemaname = 'gapless' AND tablename = 'schema_version'"

@@ -1,4 +1,4 @@
--- What is known of endpoints.
+-- What was learned about endpoints.
 
 -- name: profiles
 SELECT @Profile FROM gapless.endpoints WHERE network = :network ORDER BY name

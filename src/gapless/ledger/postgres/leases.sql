@@ -1,10 +1,11 @@
--- What the holder of a lease may do. Each statement names fence and claim; no row means: lost.
--- `claims.sql` says why the conditions are written as they are.
+-- What the holder of a lease may do. Each statement names fence and claim; if it changes no row, the
+-- lease is lost.
+-- `claims.sql` explains the form of the conditions.
 
 -- name: heartbeat
--- A late one takes nothing back: in a run, `last_processed` first only grows; once it has reached
--- the end, the holes only shrink. A chunk whose row is locked, mostly by a transaction of its own
--- job, is left out.
+-- A late heartbeat reverts nothing: in a run, `last_processed` only grows, and when it has reached
+-- the end, the holes only shrink. A chunk whose row is locked, usually by a transaction of its own job,
+-- is left out.
 WITH free AS MATERIALIZED (
     SELECT item.*
     FROM (@Beat(items)) AS item, gapless.chunks c
@@ -51,7 +52,7 @@ WITH ended AS (
 SELECT chunk_index FROM ended
 
 -- name: fail
--- Ends a run in an error: FAILED until `delay` is over, or ABANDONED.
+-- Ends a run with an error: FAILED until `delay` is over, or ABANDONED.
 UPDATE gapless.chunks
 SET status = :status::text, attempts = :attempts, lost = :lost, due = @now + :delay::float8,
     last_processed = :last_processed::bigint, last_failure_position = :last_processed::bigint,
@@ -62,8 +63,7 @@ WHERE backfill_id = :id AND chunk_index = :chunk_index AND status || '' = 'RUNNI
 RETURNING chunk_index
 
 -- name: add_attempt
--- Remembers a run that failed, and forgets those of its chunk that are too old. The DELETE does
--- not see the new one yet.
+-- Records a failed run, and deletes the oldest of its chunk. The DELETE does not see the new one.
 WITH added AS (
     INSERT INTO gapless.attempts (backfill_id, chunk_index, fence, attempt, at, worker,
                                   error_class, error_message, traceback)
@@ -76,7 +76,7 @@ WHERE backfill_id = :id AND chunk_index = :chunk_index
                 ORDER BY a.fence DESC LIMIT 1 OFFSET :kept::bigint - 1)
 
 -- name: release
--- Gives a chunk back as it is; the next run goes on behind what is done.
+-- Gives a chunk back; the next run resumes after its progress.
 UPDATE gapless.chunks
 SET status = 'PENDING', due = NULL, last_processed = :last_processed, holes = :holes
 WHERE backfill_id = :id AND chunk_index = :chunk_index AND status || '' = 'RUNNING'
@@ -84,12 +84,12 @@ WHERE backfill_id = :id AND chunk_index = :chunk_index AND status || '' = 'RUNNI
 RETURNING chunk_index
 
 -- name: confirm
--- Whether a statement whose reply was lost, or which came too late, had taken effect.
+-- The status, to find out whether a statement whose reply was lost has taken effect.
 SELECT status FROM gapless.chunks
 WHERE backfill_id = :id AND chunk_index = :chunk_index AND fence = :fence AND claim_id = :claim_id
 
 -- name: hold
--- The chunk's own row, for a transaction in which a job writes its effects.
+-- Locks the chunk's row for a transaction in which a job writes its effects.
 SELECT chunk_index FROM gapless.chunks
 WHERE backfill_id = :id AND chunk_index = :chunk_index AND status || '' = 'RUNNING'
   AND fence = :fence AND claim_id = :claim_id

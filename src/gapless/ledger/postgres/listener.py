@@ -1,7 +1,7 @@
-"""Hints of new work, as PostgreSQL carries them between processes.
+"""Hints about new work, delivered between processes by PostgreSQL.
 
-They only make things faster: without a connection, polling alone does the work. A listener sends
-nothing by itself, so it asks from time to time whether anybody is still there.
+They only make things faster: without a connection, polling finds the work. A listener sends nothing
+by itself, so it queries the server from time to time to notice a dead connection.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ASK_SECONDS = 30.0
 
 
 async def listen(url: str, wake: Callable[[], None]) -> None:
-    """Calls `wake` at every hint, over one connection after the other."""
+    """Calls `wake` on every hint; reconnects when the connection is lost."""
     while True:
         with contextlib.suppress(*LOST, *UNABLE):
             connection = await connect(url, WORKER_SECONDS)

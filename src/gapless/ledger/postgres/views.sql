@@ -1,5 +1,5 @@
--- Reading: no statement here locks or counts what it need not. `claims.sql` says why some of the
--- conditions are written as they are.
+-- Reading: no statement here takes locks, or counts more rows than it needs to.
+-- `claims.sql` explains the form of the conditions.
 
 -- part: counted_backfill
 @b.StoredBackfill,
@@ -67,7 +67,7 @@ ORDER BY chunk_index
 LIMIT :limit
 
 -- name: chunks_done_page
--- Complete or cancelled: most chunks are, so there is no index of them.
+-- Complete or cancelled chunks: they are the majority and have no index.
 SELECT @StoredChunk
 FROM gapless.chunks
 WHERE backfill_id = :id AND status = :status
@@ -104,7 +104,7 @@ WHERE backfill_id = :id
 ORDER BY chunk_index
 
 -- name: counted
--- Ended chunks by status, counted row by row: what the counters must say.
+-- Ended chunks by status, counted row by row, to be compared with the counters.
 SELECT count(*) FILTER (WHERE status = 'COMPLETE') AS complete,
        count(*) FILTER (WHERE status = 'ABANDONED') AS abandoned,
        count(*) FILTER (WHERE status = 'CANCELLED') AS cancelled
@@ -124,7 +124,7 @@ WHERE backfill_id = :id AND type IN (@chunk_events)
 RETURNING seq
 
 -- name: drop_attempts
--- What is remembered of failed runs, except for those that ended as dead letters.
+-- Deletes the records of failed runs, except those of dead letters.
 DELETE FROM gapless.attempts
 WHERE backfill_id = :id
   AND chunk_index NOT IN (SELECT chunk_index FROM gapless.chunks

@@ -1,4 +1,4 @@
--- Who works on this ledger.
+-- The workers of this ledger.
 
 -- name: add_worker
 INSERT INTO gapless.workers (id, host, pid, process_started, library, slots, unresolved, started_at, seen_at)
@@ -19,8 +19,8 @@ WHERE ended_at IS NULL AND seen_at > @now - :within::float8
 SELECT @HostedProcess FROM gapless.workers WHERE ended_at IS NULL AND host = :host
 
 -- name: end_leases
--- Makes the leases of a dead worker claimable; the claim that takes one counts the loss.
--- One whose row somebody holds ends by itself.
+-- Ends the leases of a dead worker; the claim that recovers one counts the loss.
+-- Leases whose rows are locked are skipped; they run out.
 WITH free AS MATERIALIZED (
     SELECT backfill_id, chunk_index FROM gapless.chunks
     WHERE status = 'RUNNING' AND owner = :owner

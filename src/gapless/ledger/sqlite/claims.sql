@@ -1,10 +1,10 @@
 -- Claiming, which recovers and plans. Every transaction here has begun immediate.
 --
--- `INDEXED BY` makes a statement fail rather than scan; nothing here may cost more the more
--- chunks have ended.
+-- `INDEXED BY` makes a statement fail rather than scan: the cost of a statement must not grow with
+-- the number of ended chunks.
 
 -- name: lock_candidate
--- A random backfill of the queue with room and something to do; the whole ledger is locked already.
+-- A random backfill of the queue that may run more and has work. The whole ledger is locked.
 SELECT @b.Candidate
 FROM backfills b
 WHERE b.queue = :queue
@@ -25,17 +25,17 @@ ORDER BY random()
 LIMIT 1
 
 -- name: held_candidate
--- Nobody else is in a transaction.
+-- No other transaction can hold a lock.
 SELECT 1 WHERE false
 
 -- name: await_candidate
--- What another transaction holds, after its end: here nobody else is in one.
+-- No other transaction can hold a lock.
 SELECT @b.Candidate
 FROM backfills b
 WHERE false
 
 -- part: lease_over
--- Whether a lease of `b` has ended, or a clock which jumped back has put its end out of reach.
+-- Whether a lease of `b` has ended, or ends impossibly late because the clock has jumped back.
 (EXISTS (SELECT 1 FROM chunks c INDEXED BY chunks_running
          WHERE c.backfill_id = b.id AND c.status = 'RUNNING' AND c.due <= @now)
  OR EXISTS (SELECT 1 FROM chunks c INDEXED BY chunks_running
@@ -43,7 +43,7 @@ WHERE false
               AND c.due > @now + b.lease_seconds + 1))
 
 -- part: failed_due
--- Whether a failed chunk of `b` has waited long enough, by a clock that may have jumped back.
+-- Whether a failed chunk of `b` may be retried, or waits impossibly long: the clock jumped back.
 (EXISTS (SELECT 1 FROM chunks c INDEXED BY chunks_failed
          WHERE c.backfill_id = b.id AND c.status = 'FAILED' AND c.due <= @now)
  OR EXISTS (SELECT 1 FROM chunks c INDEXED BY chunks_failed
@@ -57,7 +57,7 @@ WHERE false
     WHERE c.backfill_id = b.id AND c.status = 'RUNNING'))
 
 -- name: expired
--- Leases that ended, or that a clock which jumped back has put out of reach.
+-- Leases that have ended, or that end impossibly late because the clock has jumped back.
 SELECT @c.ExpiredChunk
 FROM backfills b
 JOIN chunks c INDEXED BY chunks_running ON c.backfill_id = b.id
@@ -65,7 +65,7 @@ WHERE b.id = :id AND c.status = 'RUNNING'
   AND NOT (c.due > @now AND c.due <= @now + b.lease_seconds + 1)
 
 -- name: inspect
--- The locked backfill, its room, and whether leases have ended or failed chunks are due.
+-- A locked backfill, how many more runs it allows, and whether leases have ended or retries are due.
 SELECT @b.LockedBackfill, @room AS room, @lease_over AS has_expired, @failed_due AS has_due
 FROM backfills b
 WHERE b.id = :id
@@ -86,7 +86,7 @@ RETURNING @LeasedChunk;
 UPDATE fence SET value = value + changes() WHERE changes() > 0
 
 -- name: take_pending
--- As many as there is room for; if `guarded`, none while ended leases or due failures come before.
+-- As many as may run; with `guarded`, none if ended leases or due failures must be taken first.
 UPDATE chunks
 SET status = 'RUNNING', owner = :owner, claim_id = :claim_id, due = @now + :lease,
     fence = (SELECT value FROM fence) + next.nth, started_at = coalesce(started_at, @now)
@@ -103,13 +103,13 @@ RETURNING @LeasedChunk;
 UPDATE fence SET value = value + changes() WHERE changes() > 0
 
 -- name: claimed_before
--- What an earlier try of this claim took, if its reply was lost.
+-- The chunks that an earlier attempt of this claim took, if its reply was lost.
 SELECT @ReclaimedChunk
 FROM chunks INDEXED BY chunks_running
 WHERE status = 'RUNNING' AND claim_id = :claim_id
 
 -- name: plan
--- Chunks :low to :high with their events; an index planned before is left as it is.
+-- Chunks :low to :high with their events; planning an index again changes nothing.
 INSERT INTO chunks (backfill_id, chunk_index, rank, first, last, status, planned_at)
 WITH RECURSIVE i(n) AS (SELECT :low UNION ALL SELECT n + 1 FROM i WHERE n < :high)
 SELECT b.id, n, @chunk_rank, @chunk_first, @chunk_last, 'PENDING', @now
@@ -127,8 +127,8 @@ ON CONFLICT DO NOTHING;
 UPDATE backfills SET planned = planned + :high - :low + 1 WHERE id = :id
 
 -- name: next_due
--- When the next waiting chunk, or the end of a lease, may give these queues something to do.
--- What was due before that waits for room, not for time.
+-- Seconds until the next retry and until the next end of a lease in these queues.
+-- What was due even earlier waits for a free run, not for time.
 SELECT min((SELECT min(c.due) FROM chunks c INDEXED BY chunks_failed
             WHERE c.backfill_id = b.id AND c.status = 'FAILED'
               AND c.due > @now - :since)) - @now AS retry,
@@ -148,7 +148,7 @@ WHERE queue IN (SELECT value FROM json_each(:queues)) AND state IN ('PENDING', '
 SELECT value FROM fence
 
 -- name: stop_claims
--- Until the commit, nobody draws a fence: the whole ledger is locked already.
+-- Keeps others from drawing fences until the commit: the whole ledger is locked already.
 SELECT 1
 
 -- name: raise_fence

@@ -1,4 +1,4 @@
--- Creating, steering and ending backfills.
+-- Creating, commanding and ending backfills.
 
 -- name: append_events
 INSERT INTO events (@NewEvent, actor, at)
@@ -9,7 +9,7 @@ ON CONFLICT DO NOTHING
 RETURNING idempotency_key
 
 -- name: add_selection
--- What stands there already under this hash is the same, unless it was damaged.
+-- A row with this hash is equal already, unless it was damaged.
 INSERT INTO selections (hash, data) VALUES (:hash, :data)
 ON CONFLICT (hash) DO UPDATE SET data = excluded.data WHERE data <> excluded.data
 
@@ -26,7 +26,7 @@ RETURNING id
 SELECT @LifecycleRow FROM backfills WHERE id = :id
 
 -- name: open_work
--- What is left of a locked backfill: running chunks, whether any wait, unplanned and dead ones.
+-- The open work of a locked backfill.
 SELECT (SELECT count(*) FROM chunks c INDEXED BY chunks_running
         WHERE c.backfill_id = b.id AND c.status = 'RUNNING') AS running,
        EXISTS (SELECT 1 FROM chunks c INDEXED BY chunks_pending
@@ -61,7 +61,7 @@ WHERE (backfill_id, chunk_index) IN (
 RETURNING chunk_index
 
 -- name: sweep_running
--- Ends leases, of chunks whose lease is over anyway.
+-- Cancels running chunks whose lease has ended.
 UPDATE chunks SET status = 'CANCELLED', due = NULL, ended_at = @now
 WHERE (backfill_id, chunk_index) IN (
     SELECT c.backfill_id, c.chunk_index
@@ -71,7 +71,7 @@ WHERE (backfill_id, chunk_index) IN (
 RETURNING chunk_index
 
 -- name: sweep_by_force
--- Ends all leases.
+-- Cancels all running chunks.
 UPDATE chunks SET status = 'CANCELLED', due = NULL, ended_at = @now
 WHERE (backfill_id, chunk_index) IN (
     SELECT backfill_id, chunk_index FROM chunks INDEXED BY chunks_running
@@ -79,7 +79,7 @@ WHERE (backfill_id, chunk_index) IN (
 RETURNING chunk_index
 
 -- name: hasten
--- Makes the chunks that wait after a failure due now.
+-- Lets failed chunks be claimed again at once.
 UPDATE chunks SET due = @now
 WHERE (backfill_id, chunk_index) IN (
     SELECT backfill_id, chunk_index FROM chunks INDEXED BY chunks_failed
@@ -113,7 +113,7 @@ WHERE b.state IN ('PENDING', 'RUNNING', 'PAUSED')
                     AND c.due > @now AND c.due <= @now + b.lease_seconds + 1)
 
 -- name: first_error
--- What went wrong first, in the order of the run.
+-- The first dead letter, by rank.
 SELECT @DeadChunk
 FROM chunks INDEXED BY chunks_dead
 WHERE backfill_id = :id AND status = 'ABANDONED'
@@ -124,7 +124,7 @@ SELECT id FROM backfills
 WHERE parent_backfill_id = :parent AND retry_request_id = :request_id
 
 -- name: dead_children
--- What earlier retries of dead letters have taken over from their parent.
+-- The selections of earlier retries of dead letters of this parent.
 SELECT selection FROM backfills
 WHERE parent_backfill_id = :parent AND retry_request_id LIKE 'dead:%'
 

@@ -1,8 +1,8 @@
 """SQLite as the ledger's database.
 
-A process has one connection, on a thread of its own. A transaction is one hop to that thread:
-the protocol's coroutines never really wait there, so they are driven to their end in place.
-Writers begin immediate, so whatever they read holds until they commit.
+A process has one connection, on its own thread. A transaction is one call on that thread: the
+protocol's coroutines never suspend there, so they run to their end synchronously. Writers begin
+immediate, so what they read stays true until they commit.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import apsw
 
+from gapless import sqlite
 from gapless.core.coroutines import run_sync
 from gapless.core.errors import LedgerError, LedgerUnreachable, LibraryMismatch
 from gapless.core.remedies import ChooseLedger, CreateLedger
@@ -37,14 +38,13 @@ STEPS = {
     name: tuple(map(sql.Statement.parse, statement.text.split(";\n")))
     for name, statement in sql.load(__package__, DIALECT).items()
 }
-"""Statements by their steps; to a later one, `:returned` is the first column of what came back."""
+"""Statements by their steps; `:returned` of a step is the first column of the rows before it."""
 APPLICATION_ID = 0x6761706C  # "gapl"
-SAFE_SQLITE = (3, 51, 3)  # older ones can corrupt a WAL that several processes use
 UNABLE = (apsw.IOError, apsw.FullError, apsw.ReadOnlyError, apsw.CantOpenError)
-"""What time or a person can mend: a full disk, a file that may not be written."""
+"""Failures that time or a person can fix: a full disk, a file without write permission."""
 BROKEN = (apsw.CorruptError, apsw.NotADBError)
 LONGEST_WAIT = 30.0  # seconds for a lock
-SESSION_WAIT = 15.0  # of a job's own transaction, while the worker's heartbeats wait behind it
+SESSION_WAIT = 15.0  # for a job's own transaction; the worker's heartbeats wait meanwhile
 
 
 @contextmanager
@@ -105,7 +105,7 @@ def _names(cursor: apsw.Cursor) -> list[str]:
 
 
 class SqliteDatabase:
-    """A ledger in a file of its own."""
+    """A ledger in its own file."""
 
     def __init__(
         self,
@@ -141,10 +141,9 @@ class SqliteDatabase:
         return self
 
     def _connect(self) -> apsw.Connection:
-        if tuple(map(int, apsw.sqlite_lib_version().split("."))) < SAFE_SQLITE:
+        if (version := sqlite.unsafe_version()) is not None:
             raise LibraryMismatch(
-                f"SQLite {apsw.sqlite_lib_version()} can corrupt a ledger shared by processes",
-                hint="install apsw 3.51.3 or newer",
+                f"SQLite {version} can corrupt a ledger shared by processes", hint=sqlite.UPGRADE
             )
         if not self._create and (not self._path.exists() or not self._path.stat().st_size):
             raise LedgerUnreachable(
@@ -155,7 +154,7 @@ class SqliteDatabase:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             connection = apsw.Connection(str(self._path))
             self._thread.wait_for_locks(connection, LONGEST_WAIT)
-            # In this order: whoever creates a ledger writes both at once, maybe in between.
+            # In this order: a process that creates the ledger writes both, maybe in between.
             if (
                 connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
                 and connection.pragma("application_id") != APPLICATION_ID
@@ -168,7 +167,7 @@ class SqliteDatabase:
             connection.pragma("journal_mode", "WAL")
             connection.pragma("synchronous", "FULL")
             # Plans do not depend on bound values. Otherwise every statement that could use a
-            # partial index is compiled anew at each run, which takes longer than the run.
+            # partial index is compiled again at each run, which takes longer than the run.
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         except (apsw.Error, OSError) as error:
             raise LedgerUnreachable(
@@ -184,15 +183,15 @@ class SqliteDatabase:
             return await self._hop(self._run, body, write, within)
 
     def _require_file(self) -> None:
-        """Refuses to go on with a file that nobody will find any more."""
+        """Raises if the open file is no longer the one at this path."""
         try:
             found = self._place.stat()
         except FileNotFoundError:
             file = None
-        except OSError as error:  # as of a disk or a share that is gone for a while
+        except OSError as error:  # a disk or a network share that is unavailable for a while
             raise LedgerUnreachable(
-                f"the ledger `{self._path}` cannot be looked at: {error.strerror}",
-                hint="check its disk and the rights on its file and folder",
+                f"the ledger `{self._path}` cannot be accessed: {error.strerror}",
+                hint="check its disk, and the permissions of its file and folder",
             ) from error
         else:
             file = found.st_dev, found.st_ino
@@ -200,7 +199,7 @@ class SqliteDatabase:
         if file != self._file:
             raise LedgerError(
                 f"the ledger `{self._path}` was removed or replaced while it was in use",
-                hint="put it back and start again; what was written since is lost",
+                hint="restore the file and start again; everything written since is lost",
             )
 
     def _run(self, body: Body[T], write: bool, within: float) -> T:
@@ -267,7 +266,7 @@ class SqliteDatabase:
         self._thread.end()
 
     async def _hop(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Runs a function on the connection's thread, to its end even if we are cancelled."""
+        """Runs a function on the connection's thread, even if the caller is cancelled meanwhile."""
         try:
             return await self._thread.run(function, *arguments)
         except apsw.BusyError as error:
@@ -278,7 +277,7 @@ class SqliteDatabase:
         except UNABLE as error:
             raise LedgerUnreachable(
                 f"the ledger `{self._path}` failed: {error}",
-                hint="check its disk and the rights on its file and folder",
+                hint="check its disk, and the permissions of its file and folder",
             ) from error
         except BROKEN as error:
             raise LedgerError(

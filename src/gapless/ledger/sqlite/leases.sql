@@ -1,7 +1,8 @@
--- What the holder of a lease may do. Each statement names fence and claim; no row means: lost.
+-- What the holder of a lease may do. Each statement names fence and claim; if it changes no row, the
+-- lease is lost.
 
 -- name: heartbeat
--- A late one takes nothing back: in a run, `last_processed` first only grows; once it has reached
+-- A late heartbeat reverts nothing: in a run, `last_processed` only grows, and when it has reached
 -- the end, the holes only shrink.
 WITH item AS MATERIALIZED (@Beat(items))
 UPDATE chunks
@@ -40,7 +41,7 @@ INSERT INTO counts (backfill_id, shard, complete) SELECT :id, :shard, changes() 
 ON CONFLICT DO UPDATE SET complete = complete + excluded.complete
 
 -- name: fail
--- Ends a run in an error: FAILED until `delay` is over, or ABANDONED.
+-- Ends a run with an error: FAILED until `delay` is over, or ABANDONED.
 UPDATE chunks
 SET status = :status, attempts = :attempts, lost = :lost, due = @now + :delay,
     last_processed = :last_processed, last_failure_position = :last_processed, holes = :holes,
@@ -51,7 +52,7 @@ WHERE backfill_id = :id AND chunk_index = :chunk_index AND status = 'RUNNING'
 RETURNING chunk_index
 
 -- name: add_attempt
--- Remembers a run that failed, and forgets those of its chunk that are too old.
+-- Records a failed run, and deletes the oldest of its chunk.
 INSERT INTO attempts (backfill_id, chunk_index, fence, attempt, at, worker, error_class,
                       error_message, traceback)
 VALUES (:id, :chunk_index, :fence, :attempt, @now, :worker, :error_class, :error_message,
@@ -63,7 +64,7 @@ WHERE backfill_id = :id AND chunk_index = :chunk_index
                 ORDER BY fence DESC LIMIT 1 OFFSET :kept)
 
 -- name: release
--- Gives a chunk back as it is; the next run goes on behind what is done.
+-- Gives a chunk back; the next run resumes after its progress.
 UPDATE chunks
 SET status = 'PENDING', due = NULL, last_processed = :last_processed, holes = :holes
 WHERE backfill_id = :id AND chunk_index = :chunk_index AND status = 'RUNNING'
@@ -71,12 +72,12 @@ WHERE backfill_id = :id AND chunk_index = :chunk_index AND status = 'RUNNING'
 RETURNING chunk_index
 
 -- name: confirm
--- Whether a statement whose reply was lost, or which came too late, had taken effect.
+-- The status, to find out whether a statement whose reply was lost has taken effect.
 SELECT status FROM chunks
 WHERE backfill_id = :id AND chunk_index = :chunk_index AND fence = :fence AND claim_id = :claim_id
 
 -- name: hold
--- The chunk's own row, for a transaction in which a job writes its effects.
+-- Locks the chunk's row for a transaction in which a job writes its effects.
 SELECT chunk_index FROM chunks
 WHERE backfill_id = :id AND chunk_index = :chunk_index AND status = 'RUNNING'
   AND fence = :fence AND claim_id = :claim_id

@@ -1,7 +1,7 @@
 """A job's own transaction on SQLite.
 
-Nobody else can write while it is open. So its time is limited: when that is up, it is rolled back
-whatever the job is doing, and the job hears of it from its next statement.
+Nobody else can write while it is open, so its time is limited. When the time is up it is rolled
+back, whatever the job is doing, and the job's next statement raises.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Session:
-    """An open transaction, seen from the event loop: each statement is a hop to the thread."""
+    """An open transaction, used from the event loop: each statement runs on the thread."""
 
     again = False
 
@@ -55,7 +55,7 @@ class Session:
         return await self._rows(self._inner.execute, text, parameters)
 
     async def begin(self, limit: float | None) -> None:
-        # Cancelled while it waits for the lock, it still begins.
+        # Even if the caller is cancelled while this waits for the lock, the transaction begins.
         await self._hop(self._connection.execute, "BEGIN IMMEDIATE")
         if limit is not None:
             self._timer = asyncio.get_running_loop().call_later(limit, self._expire, limit)
@@ -65,7 +65,7 @@ class Session:
         await self._end("COMMIT")
 
     async def roll_back(self) -> None:
-        """Takes everything back, unless it has ended already."""
+        """Rolls back, unless the transaction has ended already."""
         if self._refusal is None:
             await self._end("ROLLBACK")
 
@@ -75,10 +75,11 @@ class Session:
         self._require_open()
 
         def run_within() -> list[T]:
-            if not self._connection.in_transaction:  # nor would be what the ledger writes of it
+            # Neither this statement nor those of the ledger would be part of a transaction.
+            if not self._connection.in_transaction:
                 raise TransientError(
                     "the transaction is gone: SQLite has rolled it back after an error",
-                    hint="let errors of statements pass; `OR ROLLBACK` ends a transaction",
+                    hint="do not catch errors of statements; `OR ROLLBACK` ends a transaction",
                 )
             return run_sync(run(text, **parameters))
 
@@ -97,7 +98,7 @@ class Session:
         self._expiring = asyncio.create_task(self._end("ROLLBACK"))
         self._refusal = TransientError(
             f"the transaction was rolled back: it was still open after {limit:g} s",
-            hint="on SQLite nobody else can write meanwhile: do slow work outside of it",
+            hint="on SQLite it blocks all other writers: do slow work outside of it",
         )
         self._connection.interrupt()
 

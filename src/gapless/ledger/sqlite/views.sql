@@ -1,4 +1,4 @@
--- Reading: no statement here locks or counts what it need not.
+-- Reading: no statement here takes locks, or counts more rows than it needs to.
 
 -- part: counted_backfill
 @b.StoredBackfill,
@@ -61,7 +61,7 @@ ORDER BY chunk_index
 LIMIT :limit
 
 -- name: chunks_done_page
--- Complete or cancelled: most chunks are, so there is no index of them.
+-- Complete or cancelled chunks: they are the majority and have no index.
 SELECT @StoredChunk
 FROM chunks
 WHERE backfill_id = :id AND status = :status
@@ -98,7 +98,7 @@ WHERE backfill_id = :id
 ORDER BY chunk_index
 
 -- name: counted
--- Ended chunks by status, counted row by row: what the counters must say.
+-- Ended chunks by status, counted row by row, to be compared with the counters.
 SELECT coalesce(sum(status = 'COMPLETE'), 0) AS complete,
        coalesce(sum(status = 'ABANDONED'), 0) AS abandoned,
        coalesce(sum(status = 'CANCELLED'), 0) AS cancelled
@@ -118,7 +118,7 @@ WHERE backfill_id = :id AND type IN (@chunk_events)
 RETURNING seq
 
 -- name: drop_attempts
--- What is remembered of failed runs, except for those that ended as dead letters.
+-- Deletes the records of failed runs, except those of dead letters.
 DELETE FROM attempts
 WHERE backfill_id = :id
   AND chunk_index NOT IN (SELECT chunk_index FROM chunks

@@ -1,4 +1,4 @@
--- Who works on this ledger.
+-- The workers of this ledger.
 
 -- name: add_worker
 INSERT INTO workers (id, host, pid, process_started, library, slots, unresolved, started_at, seen_at)
@@ -19,7 +19,7 @@ WHERE ended_at IS NULL AND seen_at > @now - :within
 SELECT @HostedProcess FROM workers WHERE ended_at IS NULL AND host = :host
 
 -- name: end_leases
--- Makes the leases of a dead worker claimable; the claim that takes one counts the loss.
+-- Ends the leases of a dead worker; the claim that recovers one counts the loss.
 UPDATE chunks SET due = @now
 WHERE (backfill_id, chunk_index) IN (
     SELECT backfill_id, chunk_index FROM chunks INDEXED BY chunks_running

@@ -152,7 +152,7 @@ def _recognise(
     there = columns(connection)
     if "_gapless_sink" not in there:
         if access is not Access.CREATE:
-            raise SinkUnusable(f"`{path}` is no sink of Gapless", hint="check the path")
+            raise SinkUnusable(f"`{path}` is not a Gapless sink", hint="check the path")
         with transaction(connection, path):
             _create_schema(connection, path, schema, system)
             connection.execute(_CREATE_REQUESTS)

@@ -225,5 +225,5 @@ class Folder:
         others = [it for it in self.path.glob("*") if it != self._own]
         if others and not (self._own / "manifest.json").exists():  # made by another just now
             raise SinkUnusable(
-                f"`{self.path}` is not empty, and no sink of Gapless", hint="name a new folder"
+                f"`{self.path}` is not empty and not a Gapless sink", hint="name a new folder"
             )

@@ -35,7 +35,7 @@ class Options:
         shown = f"`{redact(url)}`"
         schema = said.get("schema", "public")
         if not 0 < len(schema.encode()) <= LONGEST:
-            raise SinkUnusable(f"`schema={schema}` makes no sense", hint="write `schema=name`")
+            raise SinkUnusable(f"`schema={schema}` is not valid", hint="write `schema=name`")
         return cls(
             url,
             shown,
@@ -58,7 +58,7 @@ class Options:
 def _switch(name: str, said: Mapping[str, str]) -> bool | None:
     text = said.get(name)
     if text not in (None, "on", "off"):
-        raise SinkUnusable(f"`{name}={text}` makes no sense", hint=f"write `{name}=on` or `off`")
+        raise SinkUnusable(f"`{name}={text}` is not valid", hint=f"write `{name}=on` or `off`")
     return None if text is None else text == "on"
 
 
@@ -67,7 +67,7 @@ def _size(text: str | None) -> int | None:
         return None
     if not text.isascii() or not text.isdigit() or int(text) < SMALLEST:
         raise SinkUnusable(
-            f"`partition={text}` makes no sense",
+            f"`partition={text}` is not valid",
             hint=f"write how many heights are in one, {SMALLEST:,} or more: `partition=1000000`",
         )
     return int(text)

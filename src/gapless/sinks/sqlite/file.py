@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 import apsw
 
+from gapless import sqlite
 from gapless.core.errors import SinkError, SinkUnusable
 from gapless.schema import Column, Schema, Table
 from gapless.schema.sqlite import add_column, create_view, drop_view
@@ -28,7 +29,6 @@ from gapless.threads import SerialThread
 
 BUSY_SECONDS = 60
 VERSION = 1
-_SAFE_SQLITE = (3, 51, 3)  # older ones can corrupt a WAL that several processes use
 _CREATE = """
 CREATE TABLE _gapless_sink (
   id TEXT NOT NULL,       -- of this very file: a deleted one that is made anew has another
@@ -52,10 +52,9 @@ def connect(
 
     A reader may take the file as immutable as long as it stays `quiet`.
     """
-    if tuple(map(int, apsw.sqlite_lib_version().split("."))) < _SAFE_SQLITE:
+    if (version := sqlite.unsafe_version()) is not None:
         raise SinkUnusable(
-            f"SQLite {apsw.sqlite_lib_version()} can corrupt a file that processes share",
-            hint="install apsw 3.51.3 or newer",
+            f"SQLite {version} can corrupt a file that processes share", hint=sqlite.UPGRADE
         )
     if access is not Access.CREATE and not path.is_file():
         raise SinkUnusable(f"there is no sink at `{path}`", hint="check the path")
@@ -184,7 +183,7 @@ def _recognise(
 ) -> None:
     if "_gapless_sink" not in names(connection):
         if access is not Access.CREATE:
-            raise SinkUnusable(f"`{path}` is no sink of Gapless", hint="check the path")
+            raise SinkUnusable(f"`{path}` is not a Gapless sink", hint="check the path")
         with transaction(connection):
             _create_schema(connection, path, schema, system)
     version = connection.execute("SELECT version FROM _gapless_sink").get

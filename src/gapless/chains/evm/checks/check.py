@@ -58,10 +58,10 @@ _FURTHER: Checks = {
 }
 
 
-def check_anchor(block: Header, network: EvmNetwork, known: str | None) -> None:
+def check_anchor(block: Header, network: EvmNetwork, known: bytes | None) -> None:
     """Refuses a block that is not the one whose hash is known at its height, if one is."""
-    if known is not None and block.hash.lower() != known:
-        finding = f"its hash is {block.hash}, and {known} is known to be the block there"
+    if known is not None and block.hash.lower() != f"0x{known.hex()}":
+        finding = f"its hash is {block.hash}, and 0x{known.hex()} is known to be the block there"
         refuse(network, int(block.number, 16), Check.ANCHOR, finding)
 
 

@@ -12,7 +12,7 @@ refused, not repaired, and nothing of it is stored.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 
 import numpy as np
@@ -36,7 +36,7 @@ from gapless.chains.evm.decode.structs import (
     Withdrawal,
     transaction_type,
 )
-from gapless.chains.evm.tables import BLOCKS, LOGS, TRANSACTIONS, WITHDRAWALS
+from gapless.chains.evm.tables import BLOCKS, LOGS, TABLES, TRANSACTIONS, WITHDRAWALS
 from gapless.core.errors import BadAnswer
 from gapless.schema.arrow import Tables
 
@@ -54,17 +54,22 @@ def decode_blocks(
     inner = frame.repeated(counts)
     transactions = _transactions(rows, pairs, inner, positions(counts))
     if receipts is None:
-        return Tables({**_headers(blocks, frame), "transactions": transactions})
+        return _in_order({**_headers(blocks, frame), "transactions": transactions})
     per_row = counted(() if pair is None else pair.logs for pair in pairs)
     owners = np.repeat(np.arange(len(blocks)), counts)
     per_block = np.bincount(owners, weights=per_row, minlength=len(blocks)).astype(np.int64)
-    return Tables(
+    return _in_order(
         {
             **_headers(blocks, frame, per_block),
             "transactions": transactions,
             "logs": _logs(pairs, per_row, inner.repeated(per_row), transactions),
         }
     )
+
+
+def _in_order(tables: Mapping[str, pa.Table]) -> Tables:
+    """Parents first."""
+    return Tables({each.name: tables[each.name] for each in TABLES if each.name in tables})
 
 
 def decode_headers(blocks: Sequence[LightBlock], chain_id: int) -> Tables:

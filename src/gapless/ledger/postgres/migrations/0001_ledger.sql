@@ -1,4 +1,4 @@
--- Times are seconds since 1970; every writer takes them from its statement, never from a default.
+-- Times are seconds since 1970. Every statement sets them; there are no defaults.
 
 CREATE SCHEMA gapless;
 CREATE TABLE gapless.schema_version (version BIGINT NOT NULL);
@@ -79,13 +79,13 @@ CREATE TABLE gapless.chunks (
     purged_at      DOUBLE PRECISION,
     PRIMARY KEY (backfill_id, chunk_index)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
--- One partial index a status: an OR over statuses would scan the table.
+-- One partial index per status: an OR over statuses would scan the table.
 CREATE INDEX chunks_pending ON gapless.chunks (backfill_id, rank) WHERE status = 'PENDING';
 CREATE INDEX chunks_failed ON gapless.chunks (backfill_id, due) WHERE status = 'FAILED';
 CREATE INDEX chunks_running ON gapless.chunks (backfill_id, due) WHERE status = 'RUNNING';
 CREATE INDEX chunks_dead ON gapless.chunks (backfill_id, chunk_index) WHERE status = 'ABANDONED';
 
--- Ended chunks are counted here, the few open ones through their indexes.
+-- Counts of ended chunks. The few open ones are counted through their indexes.
 CREATE TABLE gapless.counts (
     backfill_id TEXT NOT NULL,
     shard       BIGINT NOT NULL,

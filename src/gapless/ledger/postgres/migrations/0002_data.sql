@@ -1,9 +1,9 @@
--- What the data of blockchains needs: parameters of jobs, what sinks hold, what endpoints can do.
+-- For the data of blockchains: parameters of jobs, contents of sinks, capabilities of endpoints.
 
 ALTER TABLE gapless.backfills ADD COLUMN spec TEXT NOT NULL DEFAULT '{}';
 
--- Insert-only. Each row is told once, as the nth by the run of this fence. Of two rows that
--- overlap, the one whose data has the higher fence holds, and of those the one told later.
+-- Insert-only. Each row is the nth that the run with this fence reported. Of two rows that overlap,
+-- the one with the higher fence is valid, and of equal fences the later one.
 CREATE TABLE gapless.coverage (
     sink_id           TEXT NOT NULL,
     network           TEXT NOT NULL,

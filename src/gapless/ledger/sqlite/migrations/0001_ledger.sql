@@ -1,4 +1,4 @@
--- Times are seconds since 1970; every writer takes them from its statement, never from a default.
+-- Times are seconds since 1970. Every statement sets them; there are no defaults.
 
 CREATE TABLE fence (value INTEGER NOT NULL);
 INSERT INTO fence VALUES (0);
@@ -76,13 +76,13 @@ CREATE TABLE chunks (
     purged_at      REAL,
     PRIMARY KEY (backfill_id, chunk_index)
 ) WITHOUT ROWID;
--- One partial index a status: an OR over statuses would scan the table.
+-- One partial index per status: an OR over statuses would scan the table.
 CREATE INDEX chunks_pending ON chunks (backfill_id, rank) WHERE status = 'PENDING';
 CREATE INDEX chunks_failed ON chunks (backfill_id, due) WHERE status = 'FAILED';
 CREATE INDEX chunks_running ON chunks (backfill_id, due) WHERE status = 'RUNNING';
 CREATE INDEX chunks_dead ON chunks (backfill_id, chunk_index) WHERE status = 'ABANDONED';
 
--- Ended chunks are counted here, the few open ones through their indexes.
+-- Counts of ended chunks. The few open ones are counted through their indexes.
 CREATE TABLE counts (
     backfill_id TEXT NOT NULL,
     shard       INTEGER NOT NULL,

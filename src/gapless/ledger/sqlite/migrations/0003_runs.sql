@@ -1,8 +1,8 @@
--- What runs need: how long one may take, and what is remembered of those that failed.
+-- For runs: how long one may take, and records of those that failed.
 
 ALTER TABLE backfills ADD COLUMN timeout REAL;
 
--- The latest failed runs of each chunk; older ones are deleted as new ones come.
+-- The latest failed runs of each chunk; adding one deletes the oldest.
 CREATE TABLE attempts (
     backfill_id   TEXT NOT NULL,
     chunk_index   INTEGER NOT NULL,

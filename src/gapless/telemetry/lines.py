@@ -8,15 +8,15 @@ is ours; a program that uses Gapless as a library keeps its own.
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Mapping, MutableMapping
 from contextlib import suppress
 from typing import Any
 
 import msgspec
 
-from gapless.cli.options import note
 from gapless.core.redaction import redact
-from gapless.views.figures import plain
+from gapless.core.text import plain
 
 Line = MutableMapping[str, Any]
 
@@ -50,7 +50,7 @@ def log_to_stderr(
     *,
     as_json: bool = False,
     verbose: bool = False,
-    say: Callable[[str], None] = note,
+    say: Callable[[str], None] | None = None,
 ) -> None:
     """Sends logs to stderr through `say`, unless a job's module has set up its own."""
     if verbose:
@@ -58,8 +58,12 @@ def log_to_stderr(
     root = logging.getLogger()
     if root.handlers:
         return
-    root.addHandler(_Lines(say, as_json=as_json))
+    root.addHandler(_Lines(say or _to_stderr, as_json=as_json))
     root.setLevel(level)
+
+
+def _to_stderr(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def formatter(*, as_json: bool) -> logging.Formatter:
@@ -80,11 +84,11 @@ def _told(_logger: Any, _method: str, line: Line) -> Line:
     message = line.pop("event")
     del line["_from_structlog"]
     if hasattr(record, "action"):
-        told = {"action": record.action, **getattr(record, "fields", {})}
+        reported = {"action": record.action, **getattr(record, "fields", {})}
     else:
-        told = {"logger": record.name, "message": message}
+        reported = {"logger": record.name, "message": message}
     trace = {"exception": line.pop("exception")} if "exception" in line else {}
-    return {**line, **told, **trace}
+    return {**line, **reported, **trace}
 
 
 def _redacted(_logger: Any, _method: str, line: Line) -> Line:

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 ENDING = (signal.SIGINT, signal.SIGTERM)
+INTERRUPTED = 130
+"""The exit code of a command that was stopped before its end, and can be resumed."""
 _protecting = False
 _thread = threading.local()
 

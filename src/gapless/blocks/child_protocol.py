@@ -1,7 +1,7 @@
-"""What a command and its helpers tell each other, a line of JSON at a time.
+"""What a command and its child processes tell each other, a line of JSON at a time.
 
-command -> helper   an pending first, then news; the end of the stream means: that is enough
-helper -> command   reports
+command -> child   a task first, then news; the end of the stream means: stop
+child -> command   reports
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gapless.providers.registry import Rests, Share
 from gapless.telemetry.metrics import Snapshot
 
 
-class FetchErrand(msgspec.Struct, frozen=True, tag="fetch"):
+class FetchTask(msgspec.Struct, frozen=True, tag="fetch"):
     """Run chunks of one fetch."""
 
     ledger: str
@@ -30,11 +30,12 @@ class FetchErrand(msgspec.Struct, frozen=True, tag="fetch"):
     as_json: bool  # what it logs
 
 
-class WorkErrand(msgspec.Struct, frozen=True, tag="work"):
-    """Run chunks of whatever the ledger has."""
+class WorkTask(msgspec.Struct, frozen=True, tag="work"):
+    """Run the backfills of a ledger."""
 
     ledger: str
     slots: dict[str, int]
+    config: Config
     poll: float
     drain: float
     as_json: bool
@@ -42,11 +43,11 @@ class WorkErrand(msgspec.Struct, frozen=True, tag="work"):
     share: Share
 
 
-PendingAsk = FetchErrand | WorkErrand
+ChildTask = FetchTask | WorkTask
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What a helper has done since its start."""
+    """What a child process has done since its start."""
 
     counts: Counts = Counts()
     ended: dict[str, int] = {}  # runs, by how
@@ -55,6 +56,6 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class News(msgspec.Struct, frozen=True):
-    """What the command tells its helpers while they work."""
+    """What the command tells its child processes while they work."""
 
     rests: Rests

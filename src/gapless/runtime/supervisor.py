@@ -1,4 +1,4 @@
-"""What a service manager is told of a worker, in systemd's protocol of notifications.
+"""What a worker reports to its service manager, in systemd's protocol of notifications.
 
 The manager names a socket in `NOTIFY_SOCKET` and gets datagrams with a `NAME=value` on each line:
 the worker is ready, it is stopping, what it does. If it also sets `WATCHDOG_USEC`, it expects a
@@ -15,7 +15,6 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 
 from gapless.runtime.engine import Engine
-from gapless.views.figures import counted
 
 STATUS_EVERY = 10.0  # seconds
 
@@ -77,8 +76,8 @@ def status(engine: Engine) -> str:
     """What a worker does, in one line."""
     assert engine.worker is not None
     busy, slots = engine.worker.running.total(), sum(engine.worker.slots.values())
-    completed = counted(engine.worker.ended["completed"], "chunk")
-    return f"{busy} of {counted(slots, 'slot')} busy, {completed} completed"
+    completed = engine.worker.ended["completed"]
+    return f"{busy:,} of {slots:,} slots busy, {completed:,} chunks completed"
 
 
 def _watchdog_seconds(environment: Mapping[str, str]) -> float | None:

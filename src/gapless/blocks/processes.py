@@ -2,7 +2,7 @@
 
 Each helper is a worker of its own on the same ledger: it claims chunks under fences, and if it dies
 its chunks are claimed by the others. The command tells it what to do and adds up what it did. What
-a provider told one process to wait for is passed on to all others.
+a provider asked one process to wait for is passed on to all others.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from typing import Self
 
 import msgspec
 
+from gapless.blocks.child_protocol import ChildTask, News, Report
 from gapless.blocks.counts import Counts
-from gapless.cli import speech
-from gapless.cli.errands import News, PendingAsk, Report
-from gapless.cli.work import Work
 from gapless.core.redaction import redact
 from gapless.providers.registry import Providers, Rests
+from gapless.runtime.work import Work
 from gapless.telemetry import metrics
 
 _LONGEST_LINE = 1 << 24
 _NEWS_EVERY = 0.1  # seconds
 
 
-class Crew:
-    """Helpers at work on an pending each, from entering to leaving."""
+class ChildProcesses:
+    """Child processes at work on a task each, from entering to leaving."""
 
     def __init__(
         self,
-        errands: Sequence[PendingAsk],
+        todo: Sequence[ChildTask],
         say: Callable[[str], None],
+        warn: Callable[[str], None],
         on_loss: Callable[[], Awaitable[object]],
         providers: Providers,
     ) -> None:
-        self._errands = errands
-        self._say = say
+        self._todo = todo
+        self._say, self._warn = say, warn
         self._on_loss = on_loss
         self._providers = providers
-        self._reports = [Report() for _ in errands]
+        self._reports = [Report() for _ in todo]
         self._tasks: list[asyncio.Task[None]] = []
         self._processes: list[Process] = []
         self._telling: asyncio.Task[None] | None = None
@@ -58,16 +58,16 @@ class Crew:
         return sum((Counter(report.ended) for report in self._reports), Counter())
 
     def works(self, ended_here: Counter[str]) -> list[Work]:
-        """What each process has done: the command itself, then its helpers."""
-        helpers = [Work.of(report.ended, report.metrics) for report in self._reports]
-        together = Work.of(ended_here + self.ended, metrics.snapshot())
-        return [together.without(Work.total(helpers)), *helpers]
+        """What each process has done: the command itself, then its children."""
+        children = [Work.of(report.ended, report.metrics) for report in self._reports]
+        all_of_them = Work.of(ended_here + self.ended, metrics.snapshot())
+        return [all_of_them.without(Work.total(children)), *children]
 
     async def __aenter__(self) -> Self:
-        for at, pending in enumerate(self._errands):
+        for at, task in enumerate(self._todo):
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
-                *("-m", "gapless.cli.helper"),
+                *("-m", "gapless.blocks.child"),
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=PIPE,
@@ -75,7 +75,7 @@ class Crew:
                 start_new_session=True,  # signals of a terminal are for the command alone
             )
             assert process.stdin is not None
-            process.stdin.write(msgspec.json.encode(pending) + b"\n")
+            process.stdin.write(msgspec.json.encode(task) + b"\n")
             self._processes.append(process)
             self._tasks.append(asyncio.create_task(self._attend(at, process)))
         if self._processes:
@@ -96,14 +96,14 @@ class Crew:
             process.stdin.close()
 
     async def _tell(self) -> None:
-        """Passes on every rest that is new; who told of it hears it too, which does no harm."""
-        told: Rests = {}
+        """Passes on every new rest, also to the process that reported it, which is harmless."""
+        reported: Rests = {}
         while True:
             await asyncio.sleep(_NEWS_EVERY)
             rests = self._providers.rests()
-            if rests.items() <= told.items():
+            if rests.items() <= reported.items():
                 continue
-            told = rests
+            reported = rests
             for process in self._processes:
                 assert process.stdin is not None
                 if process.returncode is not None:
@@ -121,8 +121,7 @@ class Crew:
         await saying
         if await process.wait() != 0:
             code = process.returncode
-            lost = f"a helper process ended with code {code}; the others go on"
-            self._say(speech.spoken(lost, "warning"))
+            self._warn(f"a child process ended with code {code}; the others continue")
             await self._on_loss()
 
     async def _repeat(self, process: Process) -> None:

@@ -1,0 +1,66 @@
+"""A toy chain, and nodes that serve it: honestly, or with a lie."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Self
+
+import msgspec
+from msgspec.structs import replace
+
+from gapless.devnode.wire import Connection, Reply, Request
+from tests.toychain.blocks import Block, Move, own_seal, sealed
+
+
+class ToyChain:
+    """Blocks with no, one or two moves each."""
+
+    def __init__(self, blocks: int, chain_id: int = 770_001) -> None:
+        self.chain_id, self.blocks = chain_id, list[Block]()
+        self.grow(blocks)
+
+    def grow(self, blocks: int, giver: bytes = b"ann") -> None:
+        for height in range(len(self.blocks), len(self.blocks) + blocks):
+            moves = tuple(Move(giver, b"bob", height + at) for at in range(height % 3))
+            before = self.blocks[-1].seal if self.blocks else bytes(32)
+            time, count = 1_600_000_000 + 2 * height, len(moves)
+            block = Block(height, time, before, sealed(moves), count, b"", moves)
+            self.blocks.append(replace(block, seal=own_seal(block)))
+
+
+class ToyNode:
+    """A node at `url`, from entering to leaving."""
+
+    def __init__(self, chain: ToyChain, lie: Callable[[Block], Block] = lambda it: it) -> None:
+        self.chain, self.lie = chain, lie
+        self._connections = set[Connection]()
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.get_running_loop().create_server(
+            lambda: Connection(self._respond, self._connections, packing=False), "127.0.0.1", 0
+        )
+        self.url = "http://{}:{}".format(*self._server.sockets[0].getsockname())
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self._server.close()
+        for connection in tuple(self._connections):
+            connection.close()
+        await self._server.wait_closed()
+
+    def _respond(self, request: Request) -> Reply:
+        asked = msgspec.json.decode(request.body)
+        several = isinstance(asked, list)
+        answers = [self._answer(call) for call in (asked if several else [asked])]
+        return Reply(msgspec.json.encode(answers if several else answers[0]))
+
+    def _answer(self, call: dict[str, Any]) -> dict[str, Any]:
+        blocks, answer = self.chain.blocks, {"id": call["id"]}
+        match call["method"], call["params"]:
+            case "toy_chain", []:
+                return {**answer, "result": self.chain.chain_id}
+            case "toy_height", []:
+                return {**answer, "result": len(blocks) - 1}
+            case "toy_block", [height]:
+                found = self.lie(blocks[height]) if height < len(blocks) else None
+                return {**answer, "result": found}
+        return {**answer, "error": {"code": -32601, "message": "method not found"}}

@@ -1,0 +1,83 @@
+"""How toy nodes are asked: `toy_chain`, `toy_height` and `toy_block`."""
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from gapless.core.errors import BadAnswer, MissingHistory, SourceError
+from gapless.core.ranges import Span
+from gapless.providers import Call, Pool
+from tests.toychain.blocks import Block
+
+
+def _number(_: object, answer: msgspec.Raw) -> int | None:
+    return int(found) if (found := bytes(answer)).isdigit() else None
+
+
+class ToyQueries:
+    chain, head = Call("toy_chain"), Call("toy_height")
+    chain_id = height = _number
+
+    def about(self, call: Call, height: int) -> Call | None:
+        return Call(call.method, (height,), height)
+
+
+QUERIES = ToyQueries()
+
+
+class RawBlock(NamedTuple):
+    height: int
+    endpoint: str
+    answer: msgspec.Raw
+
+    def parsed(self) -> Block:
+        try:
+            return msgspec.json.decode(self.answer, type=Block)
+        except msgspec.MsgspecError as error:
+            raise BadAnswer(f"this is not a toy block: {error}") from error
+
+
+class ToySource:
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    @property
+    def unit(self) -> int:
+        return self._pool.room([Call("toy_block", (0,), 0)])
+
+    async def fetch(
+        self, span: Span, *, avoid: Collection[str] = (), patience: float | None = None
+    ) -> Sequence[RawBlock]:
+        heights = range(span.first, span.last + 1)
+        calls = [Call("toy_block", (height,), height) for height in heights]
+        answers = await self._pool.ask(calls, avoid=avoid, patience=patience)
+        for height, answer in zip(heights, answers.results, strict=True):
+            if bytes(answer) == b"null":
+                raise MissingHistory(f"there is no block {height}", height=height)
+        return [
+            RawBlock(at, answers.endpoint, it)
+            for at, it in zip(heights, answers.results, strict=True)
+        ]
+
+    async def head(self) -> int:
+        (answer,) = (await self._pool.ask([QUERIES.head])).results
+        return QUERIES.height(answer) or 0
+
+    async def finalized(self) -> int | None:
+        return None
+
+    async def block_hash(self, height: int) -> bytes:
+        return (await self.fetch(Span(height, height)))[0].parsed().seal
+
+    async def hash_from(self, endpoint: str, height: int, patience: float) -> bytes | None:
+        others = self._pool.names - {endpoint}
+        try:
+            (found,) = await self.fetch(Span(height, height), avoid=others, patience=patience)
+            return found.parsed().seal if found.endpoint == endpoint else None
+        except SourceError:
+            return None
+
+    async def hashes(self, span: Span) -> dict[int, bytes]:
+        found = await self.fetch(Span(span.first, min(span.last, await self.head())))
+        return {it.height: it.parsed().seal for it in found}
