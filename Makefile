@@ -9,6 +9,7 @@ NODES := .tools/nodes/.installed
 # Tests that run in one process, so that they show what they cover. The other tests mostly wait for
 # processes and servers, so more of them run in parallel.
 COVERING := tests/unit tests/conformance tests/data
+# In syntax that old versions of Python can parse.
 REFUSE_OLD_PYTHON := import sys; sys.exit(None if sys.version_info >= (3, 11) else \
 	"Gapless needs Python 3.11 or newer; $(PYTHON) is %d.%d.%d. Set PYTHON=python3.11 or newer." \
 	% sys.version_info[:3])

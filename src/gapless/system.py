@@ -72,6 +72,15 @@ def _stat(pid: int) -> tuple[str, str]:
     return "", ""
 
 
+def sync_folder(path: Path) -> None:
+    """Makes the entries of a folder durable."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 @dataclass(frozen=True)
 class System:
     """The clocks, randomness, threads and identity of a process.

@@ -9,7 +9,6 @@ from pathlib import Path
 import apsw
 
 from gapless.devnode import Chain
-from tests.simulation.loop import START
 from tests.simulation.machine import Disk
 from tests.simulation.network import Node
 from tests.simulation.programs import Member
@@ -40,10 +39,11 @@ class Incidents:
         return self._offsets.get(host, 0.0)
 
     async def bring(self, incidents: Sequence[Incident]) -> None:
-        """Brings each at its time."""
+        """Brings each at its time, counted from now."""
         loop = asyncio.get_running_loop()
+        began = loop.time()
         for incident in incidents:
-            await asyncio.sleep(max(0.0, START + incident.at - loop.time()))
+            await asyncio.sleep(max(0.0, began + incident.at - loop.time()))
             self._say(f"{incident.kind} {incident.victim} {incident.seconds:.3f}")
             self._bring(incident)
 
@@ -55,6 +55,7 @@ class Incidents:
         self._offsets.clear()
         for each in self._members:
             each.machine.offset, each.machine.disk = 0.0, Disk()
+            each.machine.cut_off_until = 0.0
 
     def _bring(self, incident: Incident) -> None:
         running = [each for each in self._members if each.process.alive]
@@ -82,6 +83,9 @@ class Incidents:
                 victim.process.pause(incident.seconds)
             case Kind.DRAIN:
                 victim.stop.set()
+            case Kind.CUT_OFF:
+                machine = victim.machine
+                machine.cut_off_until = machine.clock() + incident.seconds
             case Kind.CLOCK:
                 self._jump(victim.machine.identity.host, incident.seconds)
 
@@ -92,7 +96,7 @@ class Incidents:
                 each.machine.offset = self._offsets[host]
 
 
-_OF_PROCESSES = (Kind.CRASH, Kind.PAUSE, Kind.DRAIN, Kind.CLOCK)
+_OF_PROCESSES = (Kind.CRASH, Kind.PAUSE, Kind.DRAIN, Kind.CUT_OFF, Kind.CLOCK)
 
 
 def _lock(path: Path, seconds: float) -> None:

@@ -33,7 +33,7 @@ from gapless.sinks.sink import Batch
 from gapless.verification import Verification
 from tests.conformance.fetch.stage import truth
 from tests.simulation.loop import Process
-from tests.simulation.machine import NOON, Machine, Watch
+from tests.simulation.machine import NOON, Machine, Watch, unwrapped
 from tests.simulation.observed import ChunkSeen, LedgerSeen, RangeSeen, SinkSeen
 
 DATASETS = tuple(table.name for table in TABLES)
@@ -70,13 +70,13 @@ class Laws(Watch):
         self._sink.close()
 
     def begun(self, machine: Machine, thread: str, call: partial[Any]) -> None:
-        name, arguments = _unwrapped(call)
+        name, arguments = unwrapped(call)
         if thread.endswith("sink") and name == "_write":
             batch, fence = arguments
             self._require_lease(machine.process, batch, fence)
 
     def done(self, machine: Machine, thread: str, call: partial[Any], outcome: str) -> None:
-        self._say(f"{thread} {_unwrapped(call)[0]} {outcome}", machine.process)
+        self._say(f"{thread} {unwrapped(call)[0]} {outcome}", machine.process)
         if thread == "ledger":
             self._look_at_ledger(machine)
         else:
@@ -141,14 +141,6 @@ class Laws(Watch):
     def _break(self, law: str) -> None:
         self._say(f"BROKEN {law}")
         self.broken = self.broken or law
-
-
-def _unwrapped(call: partial[Any]) -> tuple[str, tuple[Any, ...]]:
-    """The name and the arguments of what a thread really does."""
-    inner = call.args[0] if call.args else None
-    if call.func.__name__ == "_run_on_one_state" and isinstance(inner, partial):
-        return inner.func.__name__, inner.args
-    return getattr(call.func, "__name__", "?"), call.args
 
 
 def _holes(text: str | None) -> RangeSet:

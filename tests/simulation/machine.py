@@ -35,6 +35,7 @@ NOON = 1_700_000_000.0
 _LOCK_PAUSE = 0.05  # seconds between two tries to get a lock
 _PAUSE = (5.0, 200.0)  # seconds: shorter than a lease, or longer
 _CLOSING = ("close", "_close")  # what is not closed would stay open beyond its process
+_WRITING = "_write"  # to a sink
 _OPENING = "<lambda>"  # of a sink, which tells of its own failures in its own words
 
 
@@ -48,7 +49,7 @@ class Disk:
     reply_lost: float = 0.0
     crash_before: float = 0.0
     crash_after: float = 0.0
-    pause: float = 0.0  # the whole process stops just before a step of the sink
+    pause: float = 0.0  # the whole process stops just before a write to the sink
 
 
 @dataclass
@@ -63,6 +64,7 @@ class Machine:
     is_alive: Callable[[Identity], bool]
     watch: Watch
     offset: float = 0.0
+    cut_off_until: float = 0.0  # until when it cannot reach the ledger
 
     @property
     def system(self) -> System:
@@ -171,17 +173,20 @@ class InlineThread(SerialThread):
             asyncio.get_running_loop().call_later(self._machine.delay(), self._step)
 
     def _fate(self, call: partial[Any]) -> str:
-        disk, name = self._machine.disk, call.func.__name__
+        """What goes wrong with a step; nothing, if it is an empty text."""
+        machine, name = self._machine, unwrapped(call)[0]
         if name in _CLOSING or self._waiting_since is not None:
             return ""
-        lot = self._machine.chance.random()
-        fates: tuple[str, ...] = ("crash before", "crash after", "pause", "lost", "reply lost")
-        if "sink" not in self._name:
-            fates = tuple(fate for fate in fates if fate != "pause")
-        elif name == _OPENING:
-            fates = fates[:2]
+        if self._name == "ledger" and machine.clock() < machine.cut_off_until:
+            return "lost"
+        fates = ["crash before", "crash after"]
+        if name != _OPENING:
+            fates += ["lost", "reply lost"]
+        if name == _WRITING:
+            fates.append("pause")
+        lot = machine.chance.random()
         for fate in fates:
-            chance: float = getattr(disk, fate.replace(" ", "_"))
+            chance: float = getattr(machine.disk, fate.replace(" ", "_"))
             if lot < chance:
                 return fate
             lot -= chance
@@ -234,6 +239,14 @@ def close_with_process(connection: apsw.Connection) -> None:
 
     if process is not None:
         process.at_death.append(close)
+
+
+def unwrapped(call: partial[Any]) -> tuple[str, tuple[Any, ...]]:
+    """The name and the arguments of what a thread really does."""
+    inner = call.args[0] if call.args else None
+    if call.func.__name__ == "_steadily" and isinstance(inner, partial):
+        return inner.func.__name__, inner.args
+    return call.func.__name__, call.args
 
 
 def _is_locked(error: BaseException) -> bool:

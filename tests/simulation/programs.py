@@ -94,7 +94,8 @@ class Programs:
                 await asyncio.sleep(5.0)
 
     def _providers(self, member: Member) -> Providers:
-        return Providers(4, system=member.machine.system, connect=self.network.connect)
+        system, connect = member.machine.system, self.network.connect
+        return Providers(self.scenario.requests, system=system, connect=connect)
 
     @property
     def _names(self) -> list[str]:

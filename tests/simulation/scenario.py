@@ -31,6 +31,7 @@ class Kind(StrEnum):
     PAUSE = "pause"  # a process is stopped for a while, and does not know it
     DRAIN = "drain"  # a process is asked to stop, and started again
     CLOCK = "clock"  # a machine's wall clock jumps
+    CUT_OFF = "cut-off"  # a process cannot reach the ledger, and others can
     LEDGER_LOCK = "ledger-lock"  # somebody holds a transaction open on the ledger
     SINK_LOCK = "sink-lock"
     OUTAGE = "outage"  # a provider cannot be reached
@@ -62,13 +63,14 @@ class Scenario:
     order: str
     processes: int
     slots: int
+    requests: int  # in flight, for each process and provider
     lease_seconds: float
     heartbeat_seconds: float
     poll_seconds: float
     providers: tuple[Provider, ...]
     disk: Disk
     incidents: tuple[Incident, ...]
-    quiet_at: float  # seconds after the start
+    quiet_at: float  # seconds after the first incident may come
 
 
 FINAL = 64
@@ -99,6 +101,7 @@ def drawn(seed: int) -> Scenario:
         order=chance.choice(("oldest", "oldest", "newest")),
         processes=chance.choice((1, 2, 2, 3)),
         slots=chance.choice((1, 2, 4)),
+        requests=1 if slow else 4,
         lease_seconds=10.0 if slow else chance.choice((10.0, 20.0, 60.0)),
         heartbeat_seconds=chance.choice((2.0, 5.0, 10.0)),
         poll_seconds=chance.choice((1.0, 3.0)),
@@ -143,7 +146,7 @@ def _provider(chance: Random, name: str, *, slow: bool) -> Provider:
 
 
 def _disk(chance: Random) -> Disk:
-    slowest = chance.choice((0.01, 0.01, 0.3, 5.0, 15.0))
+    slowest = chance.choice((0.01, 0.01, 0.3, 2.0, 8.0))
     faulty = chance.random() < 0.5
     return Disk(
         fastest=0.0005,
@@ -152,7 +155,7 @@ def _disk(chance: Random) -> Disk:
         reply_lost=chance.choice((0.0, 0.01, 0.03)) if faulty else 0.0,
         crash_before=chance.choice((0.0, 0.005, 0.02)) if faulty else 0.0,
         crash_after=chance.choice((0.0, 0.005, 0.02)) if faulty else 0.0,
-        pause=chance.choice((0.0, 0.0, 0.01, 0.04)),
+        pause=chance.choice((0.0, 0.0, 0.1, 0.3)),
     )
 
 
@@ -161,12 +164,13 @@ _SECONDS = {
     Kind.PAUSE: (1.0, 150.0),
     Kind.DRAIN: (0.1, 5.0),
     Kind.CLOCK: (1.0, 7200.0),
+    Kind.CUT_OFF: (2.0, 90.0),
     Kind.LEDGER_LOCK: (0.5, 60.0),
     Kind.SINK_LOCK: (0.1, 90.0),
     Kind.OUTAGE: (1.0, 60.0),
     Kind.REORG: (1.0, 40.0),  # blocks below the head
 }
-_KINDS = (*Kind, Kind.CRASH, Kind.CRASH, Kind.PAUSE, Kind.PAUSE, Kind.LEDGER_LOCK)
+_KINDS = (*Kind, Kind.CRASH, Kind.CRASH, Kind.PAUSE, Kind.PAUSE, Kind.CUT_OFF, Kind.CUT_OFF)
 
 
 def _incidents(chance: Random, horizon: float) -> tuple[Incident, ...]:

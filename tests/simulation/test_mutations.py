@@ -16,7 +16,7 @@ from gapless.sinks import Batch, records
 from tests.simulation.run import run
 
 Plant = Callable[[pytest.MonkeyPatch], None]
-MOST_SEEDS = 200
+MOST_SEEDS = 60
 
 
 def fence_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,6 +41,7 @@ LONGEST = 12 * 3600.0
 
 HOSTS = 3
 _LOOK_EVERY = 10.0
+_STARTING_SECONDS = 60
 _STOPPING_SECONDS = 300.0
 _RETRY = "[retry]\nbase = 2\nmax_delay = 20\n"
 _SINKS = {"sqlite": "sink.db", "parquet": "sink/"}
@@ -93,6 +94,7 @@ class World:
         for number in range(self.scenario.processes):
             program = programs.work if front is Front.WORKERS else programs.fetch
             self._supervise(f"{front}{number}", program)
+        await self._until_begun()
         incidents = asyncio.create_task(self._incidents.bring(self.scenario.incidents))
         done = asyncio.create_task(self._until_done())
         await asyncio.wait([done], timeout=self.scenario.quiet_at)
@@ -119,6 +121,13 @@ class World:
         self.laws.close()
 
     # The end of a run
+
+    async def _until_begun(self) -> None:
+        """Waits for the first backfill: incidents before that would hit nothing but the start."""
+        for _ in range(_STARTING_SECONDS):
+            if self._states():
+                return
+            await asyncio.sleep(1.0)
 
     async def _until_done(self) -> None:
         while not await self._is_done():  # noqa: ASYNC110 - no event tells of other processes

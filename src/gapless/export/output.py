@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from gapless.core.errors import OutputError, UsageError
-from gapless.sinks.parquet.files import sync_folder
+from gapless.system import sync_folder
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer

@@ -191,6 +191,8 @@ async def _logs_range(pool: Pool, head: int, earliest: int) -> int | None:
             if refused.refusal.reaction is not Reaction.SMALLER_RANGE:
                 return None
             most = min(size - 1, refused.refusal.most or size - 1)
+            if most < 1:
+                return None
         except MissingHistory:
             return None
         else:

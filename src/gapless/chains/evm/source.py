@@ -147,7 +147,15 @@ class EvmSource:
         except Refused:
             return None
         (answer,) = answers.results
-        return int(_read_header(answer).number, 16) or None if is_given(answer) else None
+        if not is_given(answer):
+            return None
+        number = _read_header(answer).number
+        try:
+            return int(number, 16) or None
+        except ValueError as error:
+            raise BadAnswer(
+                f"endpoint `{answers.endpoint}` reports no number of its `{tag}` block"
+            ) from error
 
     async def block_hash(self, height: int) -> bytes:
         (found,) = await self._insist(self._light, (height,), ())

@@ -92,7 +92,8 @@ class DuckdbTables:
         self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
     ) -> pa.Table:
         names = [it.name for it in table if columns is None or it.name in columns]
-        existing = self._existing[table.name]
+        if not (existing := self._existing.get(table.name)):
+            return arrow_schema(table).empty_table().select(names)
         wanted = ", ".join(f'"{it}"' if it in existing else f'NULL AS "{it}"' for it in names)
         order = ", ".join(table.key)
         select = f"SELECT {wanted} FROM {table.name} {_OF_SPAN} ORDER BY {order}"  # noqa: S608
@@ -100,6 +101,8 @@ class DuckdbTables:
         return self._rows(select, [chain_id, *span]).cast(schema)
 
     def counts(self, table: Table, chain_id: int, span: Span) -> pa.Table:
+        if not self._existing.get(table.name):
+            return COUNTS.empty_table()
         select = (
             f"SELECT block_number, count(*)::UBIGINT AS rows FROM {table.name} "  # noqa: S608
             f"{_OF_SPAN} GROUP BY block_number ORDER BY block_number"

@@ -102,12 +102,3 @@ def _refuse_others(table: Table, existing: pa.Schema) -> None:
         it.name in wanted.names and it.type == wanted.field(it.name).type for it in existing
     ):
         raise Unreadable("has columns that do not match this version of Gapless")
-
-
-def sync_folder(path: Path) -> None:
-    """Makes the entries of a folder durable."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -34,10 +34,9 @@ import msgspec
 
 from gapless.core.errors import SinkUnusable
 from gapless.schema import Schema
-from gapless.sinks.parquet.files import sync_folder
 from gapless.sinks.parquet.manifest import Chain, Manifest, decoded
 from gapless.sinks.sink import Access
-from gapless.system import SYSTEM, System
+from gapless.system import SYSTEM, System, sync_folder
 
 _STAGED = re.compile(r"(\d+-\d+\.\d+\.parquet)\.(\d+)\.staged")
 _UNSETTLED = b"unsettled"
