@@ -267,7 +267,7 @@ class Run:
             if sent is None:  # the run was abandoned and its transaction rolled back
                 raise LeaseLost(f"the run of chunk `{self.claim.chunk_id}` is over")
         except BaseException as error:
-            # The connection broke during the commit, so only the ledger knows the result. It
+            # If the commit was sent and then interrupted, only the ledger knows its result. It
             # decides when the run's outcome is written; until then nothing may be repeated.
             self._in_doubt = self._in_doubt or sent is not None
             self._lost = self._lost or isinstance(error, LeaseLost)
