@@ -10,10 +10,11 @@ from typing import Any
 import duckdb
 import pytest
 
-from gapless.chains.evm.tables import TABLES
+from gapless.chains.evm.tables import BLOCKS, TABLES
 from gapless.chains.opening import open_sink
 from gapless.core.errors import SinkUnusable
 from gapless.core.ranges import Span
+from gapless.schema import Schema, Table
 from gapless.sinks import Access
 from gapless.sinks.duckdb import DuckdbSink
 from tests.conformance.sink.stage import (
@@ -187,3 +188,16 @@ async def test_a_table_of_another_kind_is_not_touched(path: Path, change: str) -
     for access in Access:
         with pytest.raises(SinkUnusable, match=r"the columns of `blocks` in .* do not match"):
             await DuckdbSink.open(path, SCHEMA, access)
+
+
+async def test_a_reader_takes_a_file_that_is_older_than_a_chain_family(path: Path) -> None:
+    async with await DuckdbSink.open(path, SCHEMA) as sink:
+        await sink.write(batch(0, 9), 1)
+    newer = Table("newer_blocks", "Of another family.", BLOCKS.key, BLOCKS.columns[:3])
+    schema = Schema([TABLES, [newer]])
+    async with await DuckdbSink.open(path, schema, Access.READ) as sink:
+        assert (await sink.read(newer, CHAIN_ID, Span(0, 9))).num_rows == 0
+        assert (await sink.counts(newer, CHAIN_ID, Span(0, 9))).num_rows == 0
+    async with await DuckdbSink.open(path, schema) as sink:
+        await sink.retract(CHAIN_ID, Span(0, 9), 2)
+        assert await sink.stored(CHAIN_ID) == []

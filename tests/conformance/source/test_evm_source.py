@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from random import Random
+from typing import Any, cast
 
 import msgspec
 import pytest
+from msgspec import Raw
 
 from gapless.chains.evm.decode.logs import decode_range_logs
 from gapless.chains.evm.decode.structs import (
@@ -15,15 +18,16 @@ from gapless.chains.evm.decode.structs import (
     parse_logs,
     parse_receipts,
 )
-from gapless.chains.evm.source import MOST_BYTES
-from gapless.core.errors import MissingHistory, Unavailable
+from gapless.chains.evm.source import MOST_BYTES, EvmSource
+from gapless.core.errors import BadAnswer, MissingHistory, Unavailable
 from gapless.core.ranges import Span
 from gapless.devnode import Chain, DevNode, Limits, replayed
 from gapless.devnode.limits import FinalityTags
 from gapless.devnode.wire import HttpRequest, Reply
-from gapless.providers import Refused
+from gapless.providers import Answers, Call, Pool, Refused
 from gapless.providers.provider_errors import Reaction
 from tests.conformance.source.sources import assert_true, source_of
+from tests.evm import evm_network
 from tests.unit.devnode.asking import DATA, needs_data
 
 NO_BLOCK_RECEIPTS = frozenset({"eth_getBlockReceipts"})
@@ -257,6 +261,18 @@ async def test_a_lower_head_is_no_news(chain: Chain, other: Chain) -> None:
 async def test_finalized(chain: Chain, finality: FinalityTags, expected: int | None) -> None:
     async with source_of(DevNode(chain, limits=Limits(finality=finality))) as source:
         assert await source.finalized() == expected
+
+
+async def test_a_finalized_block_without_a_number_is_refused() -> None:
+    class Careless:
+        names = frozenset({"a"})
+
+        async def ask(self, calls: Sequence[Call], **_: Any) -> Answers:
+            return Answers("a", [Raw(b'{"hash":"0x00","number":"soon"}')])
+
+    source = EvmSource(cast(Pool, Careless()), evm_network("custom"), receipts=False)
+    with pytest.raises(BadAnswer, match="endpoint `a` reports no number of its `finalized` block"):
+        await source.finalized()
 
 
 async def test_the_hash_of_a_block(chain: Chain) -> None:

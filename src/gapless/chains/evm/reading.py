@@ -15,13 +15,13 @@ import pyarrow as pa
 from gapless.chains.evm.checks.check import check_anchor, check_block, check_range_logs
 from gapless.chains.evm.checks.completion import complete
 from gapless.chains.evm.checks.levels import needs_receipts
-from gapless.chains.evm.decode.logs import decode_range_logs
 from gapless.chains.evm.decode.lossless import (
     has_extra,
     keep_block,
     keep_light_block,
     keep_receipts,
 )
+from gapless.chains.evm.decode.parsed import decode_parsed
 from gapless.chains.evm.decode.structs import (
     Block,
     LightBlock,
@@ -32,7 +32,6 @@ from gapless.chains.evm.decode.structs import (
     parse_logs,
     parse_receipts,
 )
-from gapless.chains.evm.decode.tables import decode_blocks, decode_headers
 from gapless.chains.evm.networks import EvmNetwork
 from gapless.chains.evm.source import RawBlock
 from gapless.chains.family import ReadBlock, Reading, Wanted
@@ -119,7 +118,7 @@ def _decode(blocks: Sequence[_Read], wanted: Wanted) -> Tables | Mapping[int, Ba
         return Tables({})
     try:
         groups = groupby(blocks, key=lambda each: each.receipts is not None)
-        parts = [_decoded(list(group), wanted.chain_id) for _, group in groups]
+        parts = [decode_parsed(list(group), wanted.chain_id) for _, group in groups]
     except BadAnswer:
         return dict(_undecodable(blocks, wanted.chain_id))
     names = [name for name in parts[0] if name in wanted.datasets]
@@ -129,20 +128,6 @@ def _decode(blocks: Sequence[_Read], wanted: Wanted) -> Tables | Mapping[int, Ba
 def _undecodable(blocks: Sequence[_Read], chain_id: int) -> Iterator[tuple[int, BadAnswer]]:
     for each in blocks:
         try:
-            _decoded([each], chain_id)
+            decode_parsed([each], chain_id)
         except BadAnswer as error:
             yield each.height, error
-
-
-def _decoded(blocks: Sequence[_Read], chain_id: int) -> Tables:
-    """Decode the tables of blocks that all have receipts, or all have none."""
-    light = [each.block for each in blocks if isinstance(each.block, LightBlock)]
-    if light:
-        return decode_headers(light, chain_id)
-    full = [each.block for each in blocks if isinstance(each.block, Block)]
-    receipts = [each.receipts for each in blocks if each.receipts is not None]
-    if receipts:
-        return decode_blocks(full, receipts, chain_id)
-    logs = [log for each in blocks for log in each.logs]
-    tables = decode_blocks(full, None, chain_id)
-    return Tables({**tables, "logs": decode_range_logs(full, logs, chain_id)})

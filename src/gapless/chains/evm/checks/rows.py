@@ -21,10 +21,9 @@ from gapless.chains.evm.check_names import Check
 from gapless.chains.evm.checks.check import check_block, check_range_logs
 from gapless.chains.evm.checks.completion import complete
 from gapless.chains.evm.checks.levels import checks_of
-from gapless.chains.evm.decode.logs import decode_range_logs
+from gapless.chains.evm.decode.parsed import decode_parsed
 from gapless.chains.evm.decode.restore import RECEIPT_COLUMNS, Restored, restore
 from gapless.chains.evm.decode.structs import UNREADABLE, Block, LightBlock
-from gapless.chains.evm.decode.tables import decode_blocks, decode_headers
 from gapless.chains.evm.networks import EvmNetwork
 from gapless.chains.evm.tables import BLOCKS, LOGS, TRANSACTIONS, WITHDRAWALS
 from gapless.chains.family import Examined, Flaw
@@ -134,7 +133,7 @@ def _contradictions(
         stored = {it: rows if whole else _of(rows, members) for it, rows in tables.items()}
         decoded: Tables | None = None
         try:
-            decoded = _decoded(group, chain_id)
+            decoded = decode_parsed(group, chain_id)
         except (BadAnswer, *UNREADABLE) as error:
             if len(group) == 1:
                 yield Flaw(group[0].height, BLOCKS.name, f"its rows cannot be decoded: {error}")
@@ -160,19 +159,6 @@ def _by_form(blocks: Sequence[Restored]) -> dict[str, list[Restored]]:
         form = "light" if light else "logs" if each.logs is not None else "full"
         found.setdefault("receipts" if each.receipts is not None else form, []).append(each)
     return found
-
-
-def _decoded(blocks: Sequence[Restored], chain_id: int) -> Tables:
-    light = [each.block for each in blocks if isinstance(each.block, LightBlock)]
-    if light:
-        return decode_headers(light, chain_id)
-    full = [each.block for each in blocks if isinstance(each.block, Block)]
-    receipts = [each.receipts for each in blocks if each.receipts is not None]
-    if receipts:
-        return decode_blocks(full, receipts, chain_id)
-    tables = decode_blocks(full, None, chain_id)
-    logs = [log for each in blocks for log in each.logs or ()]
-    return Tables({**tables, LOGS.name: decode_range_logs(full, logs, chain_id)})
 
 
 def _differences(name: str, stored: pa.Table, made: pa.Table) -> Iterator[Flaw]:

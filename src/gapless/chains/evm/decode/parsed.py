@@ -1,0 +1,41 @@
+"""Decoding blocks that were parsed from answers, or restored from rows, in whatever form they came.
+
+A block comes with its receipts, with logs in place of receipts, or as a header alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from gapless.chains.evm.decode.logs import decode_range_logs
+from gapless.chains.evm.decode.structs import Block, LightBlock, RangeLog, Receipt
+from gapless.chains.evm.decode.tables import decode_blocks, decode_headers
+from gapless.chains.evm.tables import LOGS
+from gapless.schema.arrow import Tables
+
+
+class ParsedBlock(Protocol):
+    """A block and what came with it."""
+
+    @property
+    def block(self) -> Block | LightBlock: ...
+    @property
+    def receipts(self) -> list[Receipt] | None: ...
+    @property
+    def logs(self) -> list[RangeLog] | None:
+        """Logs that came without receipts."""
+
+
+def decode_parsed(blocks: Sequence[ParsedBlock], chain_id: int) -> Tables:
+    """Decode the tables of blocks of one form: all have receipts, or none has."""
+    light = [each.block for each in blocks if isinstance(each.block, LightBlock)]
+    if light:
+        return decode_headers(light, chain_id)
+    full = [each.block for each in blocks if isinstance(each.block, Block)]
+    receipts = [each.receipts for each in blocks if each.receipts is not None]
+    if receipts:
+        return decode_blocks(full, receipts, chain_id)
+    logs = [log for each in blocks for log in each.logs or ()]
+    tables = decode_blocks(full, None, chain_id)
+    return Tables({**tables, LOGS.name: decode_range_logs(full, logs, chain_id)})
