@@ -26,6 +26,7 @@ from gapless.devnode.limits import FinalityTags
 from gapless.devnode.wire import HttpRequest, Reply
 from gapless.providers import Answers, Call, Pool, Refused
 from gapless.providers.provider_errors import Reaction
+from gapless.system import SYSTEM
 from tests.conformance.source.sources import assert_true, source_of
 from tests.evm import evm_network
 from tests.unit.devnode.asking import DATA, needs_data
@@ -265,10 +266,10 @@ async def test_finalized(chain: Chain, finality: FinalityTags, expected: int | N
 
 async def test_a_finalized_block_without_a_number_is_refused() -> None:
     class Careless:
-        names = frozenset({"a"})
+        names, system = frozenset({"a"}), SYSTEM
 
         async def ask(self, calls: Sequence[Call], **_: Any) -> Answers:
-            return Answers("a", [Raw(b'{"hash":"0x00","number":"soon"}')])
+            return Answers((Raw(b'{"hash":"0x00","number":"soon"}'),), "a")
 
     source = EvmSource(cast(Pool, Careless()), evm_network("custom"), receipts=False)
     with pytest.raises(BadAnswer, match="endpoint `a` reports no number of its `finalized` block"):
