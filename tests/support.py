@@ -175,7 +175,7 @@ def done(last_processed: int | None = None, *holes: tuple[int, int]) -> Progress
 async def beat(ledger: Ledger, claim: Claim, progress: Progress | None = None) -> str:
     """The signal that one chunk's heartbeat is answered with."""
     signals = await ledger.heartbeat([(claim, progress or Progress(claim.last_processed))])
-    return signals[claim.chunk_id]
+    return signals[claim.fence]
 
 
 async def fail(

@@ -118,7 +118,7 @@ async def _refusals(run: Run) -> dict[str, object]:
             await tx.execute("DELETE FROM history")  # it would be noticed
     except LeaseLost as error:
         answers["transaction"] = type(error).__name__
-    answers["heartbeat"] = (await ledger.heartbeat([(claim, progress)]))[claim.chunk_id]
+    answers["heartbeat"] = (await ledger.heartbeat([(claim, progress)]))[claim.fence]
     answers["complete"] = sorted(await ledger.complete([claim]))
     answers["fail"] = await ledger.fail(Failure(claim, progress, "Late", "too late"))
     answers["release"] = await ledger.release(claim, progress)

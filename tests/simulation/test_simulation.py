@@ -10,7 +10,7 @@ import pytest
 
 from tests.simulation.run import run
 
-SHARDS, RUNS = 20, 10
+SHARDS, RUNS = 50, 4
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))

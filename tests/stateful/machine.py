@@ -244,15 +244,15 @@ class Workers(Stage):
         current = [held for held in mine if self.is_current(held)]
         told = {held: held.ahead(steps, hole) for held in reversed(mine)}
         stored = {held.key: held.joined(told[held]) for held in current}
-        # It tells chunks apart, not claims: a worker may hold one anew that it had lost.
-        expected = {held.claim.chunk_id: Signal.LOST for held in mine}
-        expected |= {held.claim.chunk_id: self._signal(held) for held in current}
+        # It tells claims apart, not chunks: a worker may hold one anew that it had lost.
+        expected = {held.claim.fence: Signal.LOST for held in mine}
+        expected |= {held.claim.fence: self._signal(held) for held in current}
         beats = [(held.claim, progress) for held, progress in told.items()]
         act = Act(Deed.BEAT, claims=tuple(held.claim for held in mine), progress=stored)
         signals = self.do(act, lambda: self.ledger.heartbeat(beats), reply)
         assert reply is Reply.LATE or signals == expected, f"{signals}, not {expected}"
         for held in mine:
-            if signals[held.claim.chunk_id] is Signal.LOST:
+            if signals[held.claim.fence] is Signal.LOST:
                 self.part(held)
             elif held in current:
                 held.accepted(told[held])
@@ -404,7 +404,7 @@ class Mishaps(Workers):
         match how:
             case "beat":
                 signals = self.do(nothing, lambda: self.ledger.heartbeat([(claim, said)]))
-                assert signals == {claim.chunk_id: Signal.LOST}
+                assert signals == {claim.fence: Signal.LOST}
             case "complete":
                 lost = self.do(nothing, lambda: self.ledger.complete([claim]))
                 assert (not lost) == (own and chunk.status is Status.COMPLETE)

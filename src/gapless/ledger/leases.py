@@ -34,25 +34,29 @@ from gapless.ledger.rows.chunk import Beat, HeldChunk
 from gapless.ledger.rows.texts import encode_holes
 
 
-async def heartbeat(tx: Transaction, beats: Sequence[tuple[Claim, Progress]]) -> dict[str, Signal]:
-    """Extends leases and records progress; returns what to do next for each chunk id."""
-    signals: dict[str, Signal] = {}
+async def heartbeat(tx: Transaction, beats: Sequence[tuple[Claim, Progress]]) -> dict[int, Signal]:
+    """Extends leases and records progress; returns what to do next for each claim, by its fence.
+
+    A worker that lost a chunk and claimed it again may still have the former run of it. That run
+    must hear that it is lost, whatever the answer to the newer claim is.
+    """
+    signals: dict[int, Signal] = {}
     progress = {claim.fence: progress for claim, progress in beats}
     for backfill_id, claims in _by_backfill(claim for claim, _ in beats):
         items = [_beat(claim, progress[claim.fence]) for claim in claims]
         held = {row[0] for row in await tx.fetch("heartbeat", id=backfill_id, items=items)}
         (now,) = await tx.fetch_as(Signals, "signals", id=backfill_id)
         for claim in claims:
-            extended = claim.chunk_index in held
+            extended = claim.fence in held
             if not extended and not await _took_effect(tx, claim, Status.RUNNING):
-                signals[claim.chunk_id] = Signal.LOST
+                signals[claim.fence] = Signal.LOST
             elif now.stopping == Stop.CANCEL:
-                signals[claim.chunk_id] = Signal.STOP
+                signals[claim.fence] = Signal.STOP
             elif not extended:
-                signals[claim.chunk_id] = Signal.HELD
+                signals[claim.fence] = Signal.HELD
             else:
                 paused = now.state == State.PAUSED
-                signals[claim.chunk_id] = Signal.PAUSE if paused else Signal.GO_ON
+                signals[claim.fence] = Signal.PAUSE if paused else Signal.GO_ON
     return signals
 
 

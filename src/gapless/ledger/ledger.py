@@ -117,7 +117,7 @@ class Ledger:
     async def claim(self, request: ClaimRequest) -> list[Claim]:
         return await self._write(claims.claim, request, self._chance)
 
-    async def heartbeat(self, beats: Sequence[tuple[Claim, Progress]]) -> dict[str, Signal]:
+    async def heartbeat(self, beats: Sequence[tuple[Claim, Progress]]) -> dict[int, Signal]:
         return await self._write(leases.heartbeat, beats)
 
     async def complete(self, done: Sequence[Claim]) -> set[str]:

@@ -69,7 +69,7 @@ class Heartbeats:
         if runs:
             signals = await self._ledger.heartbeat([(run.claim, run.progress) for run in runs])
             for run in runs:
-                self._obey(run, signals[run.claim.chunk_id], sent)
+                self._obey(run, signals[run.claim.fence], sent)
         await self._ledger.touch_worker(self._worker_id, self._catalog.unresolved)
 
     def _obey(self, run: Run, signal: Signal, sent: float) -> None:

@@ -96,8 +96,9 @@ async def test_one_heartbeat_carries_the_chunks_of_many_backfills(ledger: Ledger
     await ledger.pause("b")
     await ledger.cancel("c")
     await complete(ledger, claims["a"][1])
-    signals = await ledger.heartbeat([(each, done()) for held in claims.values() for each in held])
-    assert signals == {
+    everything = [each for held in claims.values() for each in held]
+    signals = await ledger.heartbeat([(each, done()) for each in everything])
+    assert {each.chunk_id: signals[each.fence] for each in everything} == {
         "a:0": "go on",
         "a:1": "lost",
         "b:0": "pause",
@@ -106,6 +107,18 @@ async def test_one_heartbeat_carries_the_chunks_of_many_backfills(ledger: Ledger
         "c:1": "stop",
     }
     assert await ledger.heartbeat([]) == {}
+
+
+async def test_who_claims_a_chunk_again_hears_that_the_former_claim_is_lost(
+    ledger: Ledger, clock: Clock
+) -> None:
+    """Found by the simulation: the answer to the new claim renewed the former run as well."""
+    await create(ledger, partitions=1, lease_seconds=60.0)
+    former = await claim_one(ledger)
+    clock.now += 3600
+    again = await claim_one(ledger)
+    signals = await ledger.heartbeat([(former, done()), (again, done())])
+    assert signals == {former.fence: "lost", again.fence: "go on"}
 
 
 async def test_completing_ends_the_chunk_and_counts_it(ledger: Ledger) -> None:

@@ -101,8 +101,8 @@ async def test_a_heartbeat_leaves_a_locked_chunk_out(ledger: Ledger, home: Postg
     first, second = await claim(ledger, 2)
     async with locked(home, "chunks WHERE chunk_index = 0"):
         signals = await ledger.heartbeat([(first, done()), (second, done())])
-    assert signals == {first.chunk_id: "held", second.chunk_id: "go on"}
-    assert await ledger.heartbeat([(first, done())]) == {first.chunk_id: "go on"}
+    assert signals == {first.fence: "held", second.fence: "go on"}
+    assert await ledger.heartbeat([(first, done())]) == {first.fence: "go on"}
 
 
 async def test_a_locked_backfill_does_not_keep_others_from_ending(

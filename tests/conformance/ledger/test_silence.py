@@ -37,7 +37,7 @@ async def test_a_heartbeat_over_a_connection_that_fell_silent_comes_in_time(
     mine = await claim_one(ledger)
     proxy.silence()
     began = time.monotonic()
-    assert await ledger.heartbeat([(mine, done())]) == {mine.chunk_id: "go on"}
+    assert await ledger.heartbeat([(mine, done())]) == {mine.fence: "go on"}
     assert time.monotonic() - began < LEASE / 4
     await complete(ledger, mine)
 

@@ -26,7 +26,7 @@ SET due = @now + (SELECT b.lease_seconds FROM gapless.backfills b WHERE b.id = :
 FROM free
 WHERE (c.backfill_id, c.chunk_index) BETWEEN (:id, free.chunk_index) AND (:id, free.chunk_index)
   AND c.status || '' = 'RUNNING' AND c.fence = free.fence AND c.claim_id = free.claim_id
-RETURNING c.chunk_index
+RETURNING c.fence
 
 -- name: signals
 SELECT @Signals FROM gapless.backfills WHERE id = :id

@@ -19,7 +19,7 @@ FROM item
 WHERE chunks.backfill_id = :id AND chunks.chunk_index = item.chunk_index
   AND chunks.status = 'RUNNING' AND chunks.fence = item.fence
   AND chunks.claim_id = item.claim_id
-RETURNING chunk_index
+RETURNING fence
 
 -- name: signals
 SELECT @Signals FROM backfills WHERE id = :id

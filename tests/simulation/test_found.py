@@ -1,0 +1,18 @@
+"""Seeds that have found a bug. They stay, although a change of the engine changes what they do."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.run import run
+
+FOUND = {
+    1138: "a run kept writing, because the heartbeat of a newer claim on its chunk renewed it",
+    3905: "the same, in a worker with other slots",
+}
+
+
+@pytest.mark.parametrize("seed", FOUND)
+def test_a_bug_that_was_found_stays_away(seed: int) -> None:
+    outcome = run(seed)
+    assert outcome.problem is None, str(outcome)
