@@ -290,7 +290,7 @@ async def test_commands(node: ToyNode, target: str, ledger: str) -> None:
     _, done = await command(*arguments)
     assert "SELECT block_number, block_time, move_count, seal FROM toy_blocks_hex" in done
     _, compared = await command("verify", target, "--against", node.url)
-    assert "32 blocks compared with the node" in compared
+    assert "compared 32 blocks with the node" in compared
     exported, _ = await command("export", target, "--table", "toy_blocks", "--blocks", "0:0")
     assert exported.startswith("chain_id,block_number,seal,previous,moves_seal,")
 
