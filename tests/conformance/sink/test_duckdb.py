@@ -195,9 +195,9 @@ async def test_a_reader_takes_a_file_that_is_older_than_a_chain_family(path: Pat
         await sink.write(batch(0, 9), 1)
     newer = Table("newer_blocks", "Of another family.", BLOCKS.key, BLOCKS.columns[:3])
     schema = Schema([TABLES, [newer]])
-    async with await DuckdbSink.open(path, SCHEMA, schema, Access.READ) as sink:
+    async with await DuckdbSink.open(path, schema, Access.READ) as sink:
         assert (await sink.read(newer, CHAIN_ID, Span(0, 9))).num_rows == 0
         assert (await sink.counts(newer, CHAIN_ID, Span(0, 9))).num_rows == 0
-    async with await DuckdbSink.open(path, SCHEMA, schema) as sink:
+    async with await DuckdbSink.open(path, schema) as sink:
         await sink.retract(CHAIN_ID, Span(0, 9), 2)
         assert await sink.stored(CHAIN_ID) == []
