@@ -81,7 +81,8 @@ class TestInTheForeground:
         )
 
     async def test_the_same_id_does_not_wait_for_chunks_in_backoff(self, gapless: Commands) -> None:
-        again = (*START, "jobs:hopeful", "--range", "0:9", "--id", "again")
+        again = (*START, "jobs:hopeful", "--range", "0:9", "--id", "again", "--retry-base", "2m")
+        again = (*again, "--retry-max-delay", "2m")
         async with beside.running(gapless, *again) as first:
             assert "retry_in=1" in await first.says("chunk_failed")  # more than 100 seconds
             first.signal()
@@ -91,6 +92,12 @@ class TestInTheForeground:
         done = await beside.run_json(gapless, *again)
 
         assert (done["state"], done["chunks"]["complete"]) == ("SUCCEEDED", 1)
+
+    async def test_a_failed_chunk_is_retried_within_seconds(self, gapless: Commands) -> None:
+        async with beside.running(gapless, *START, "jobs:hopeful", "--range", "0:9") as running:
+            assert "retry_in=2" in await running.says("chunk_failed")
+            (gapless.folder / "go").touch()
+            await running.ended(0)
 
     def test_an_ended_backfill_is_not_run_again(self, gapless: Commands) -> None:
         for _ in range(2):

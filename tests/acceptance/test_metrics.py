@@ -104,6 +104,7 @@ async def test_a_fetch_tells_how_far_it_is(sqlite_gapless: Commands, url: str) -
                 assert found["backfill_workers",] == 8
                 assert found["gapless_head_height", "1337"] == 300
                 assert found["gapless_stored_height", "1337", "chain.db"] == done - 1
+                assert found["gapless_lag_blocks", "1337", "chain.db"] == 300 - (done - 1)
                 assert found["gapless_chunks_running", "foreground"] == 1
                 assert found["gapless_ledger_backfills", "running"] == 1
             return done > 0

@@ -44,9 +44,6 @@ class FetchOptions(TypedDict, total=False):
     refetch: bool | None  # whether to replace stored blocks
 
 
-FOREGROUND_RETRY = RetryPolicy.backoff(base=2.0, max_delay=60.0, retries=30)
-"""While a person waits: short delays at first, and half an hour of retries before giving up."""
-
 _NUMBERS = ("workers", "batch_size", "chunk_size", "max_concurrent", "verify", "retry")
 
 
@@ -97,9 +94,7 @@ def build_request(
 
 
 def _retry(kind: RetryKind, *, detached: bool) -> RetryPolicy:
-    if detached or kind not in (RetryKind.BACKOFF, RetryKind.UNBOUNDED):
-        return RetryPolicy.named(kind)
-    return msgspec.structs.replace(FOREGROUND_RETRY, kind=kind)
+    return RetryPolicy.named(kind) if detached else RetryPolicy.foreground(kind)
 
 
 def _anchors(network: Network, texts: Sequence[str]) -> tuple[Anchor, ...]:

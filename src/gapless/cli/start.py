@@ -108,7 +108,7 @@ async def start(
         max_concurrent_runs=max_concurrent,
         queue=queue or config.queue,
         order=order,
-        retry=retry_policy(job.retry, config.retry, retry),
+        retry=retry_policy(job.retry, config.retry, retry, foreground=not detach),
         timeout=run_timeout,
         id=new_id() if backfill_id is None else backfill_id,
     )
@@ -170,15 +170,19 @@ _NUMBERS = {
 }
 
 
-def retry_policy(of_job: RetryPolicy, configured: Retry, given: dict[str, Any]) -> RetryPolicy:
+def retry_policy(
+    of_job: RetryPolicy, configured: Retry, given: dict[str, Any], *, foreground: bool = False
+) -> RetryPolicy:
     """The job's policy, with what the command line says instead.
 
-    Numbers of the configuration replace the usual ones, not those that a job has chosen.
+    Numbers of the configuration replace the usual ones, not those that a job has chosen. While a
+    person waits, the usual ones are short.
     """
     chosen = given.get("retry")
     policy = RetryPolicy.named(str(chosen)) if chosen else of_job
     if policy.is_usual:
-        policy = configured.applied(policy)
+        usual = RetryPolicy.foreground(policy.kind) if foreground else policy
+        policy = configured.applied(usual)
     numbers = {field: given[option] for option, field in _NUMBERS.items() if option in given}
     for option, field in _NUMBERS.items():
         if given.get(option) is not None and field not in NUMBERS[policy.kind]:

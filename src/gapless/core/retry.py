@@ -107,6 +107,15 @@ class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
         policy: RetryPolicy = getattr(cls, kind)()
         return policy
 
+    @classmethod
+    def foreground(cls, kind: str) -> RetryPolicy:
+        """The policy of this name while a person waits.
+
+        Its delays begin with seconds, and it retries for half an hour before it gives up.
+        """
+        policy = cls.named(kind)
+        return policy.numbered(base=2.0, max_delay=60.0, retries=30)
+
     @property
     def is_usual(self) -> bool:
         """Whether all its parameters are the defaults."""

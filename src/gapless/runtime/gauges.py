@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 
 from gapless.core.backfill import State
 from gapless.core.errors import LedgerError
@@ -22,10 +23,19 @@ async def read_gauges(engine: Engine) -> None:
         metrics.RUNNING.replace({(queue,): running[queue] for queue in slots})
     metrics.BACKFILLS.replace({})
     metrics.CHUNKS.replace({})
-    try:
+    with suppress(LedgerError):
         await _read_backlog(engine.ledger)
-    except LedgerError:
-        return
+    metrics.LAG_BLOCKS.replace(_lags())
+
+
+def _lags() -> dict[tuple[str, ...], float]:
+    """By chain and sink; a chain whose head is not known here has none."""
+    heads = metrics.HEAD_HEIGHT.values
+    return {
+        (chain, sink): max(0.0, heads[chain,] - stored)
+        for (chain, sink), stored in metrics.STORED_HEIGHT.values.items()
+        if (chain,) in heads
+    }
 
 
 async def _read_backlog(ledger: Ledger) -> None:
@@ -47,5 +57,6 @@ async def _read_backlog(ledger: Ledger) -> None:
 
 def forget_gauges() -> None:
     """Removes the gauges when the worker has stopped."""
-    for gauge in (metrics.SLOTS, metrics.RUNNING, metrics.BACKFILLS, metrics.CHUNKS):
+    lag, backlog = metrics.LAG_BLOCKS, (metrics.BACKFILLS, metrics.CHUNKS)
+    for gauge in (metrics.SLOTS, metrics.RUNNING, lag, *backlog):
         gauge.replace({})

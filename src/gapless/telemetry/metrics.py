@@ -209,6 +209,12 @@ HEAD_HEIGHT = Series(
     "Head of the chain when a fetch last asked for it.",
     ("chain",),
 )
+LAG_BLOCKS = Series(
+    "gapless_lag_blocks",
+    MetricKind.GAUGE,
+    "Blocks between the head of the chain and the highest block that a sink is known to hold.",
+    ("chain", "sink"),
+)
 PARTITIONS = Series(
     "gapless_partitions_completed_total",
     MetricKind.COUNTER,
@@ -253,6 +259,7 @@ METRICS: tuple[Metric, ...] = (
     WRITE_SECONDS,
     STORED_HEIGHT,
     HEAD_HEIGHT,
+    LAG_BLOCKS,
     PARTITIONS,
     SLOTS,
     RUNNING,
