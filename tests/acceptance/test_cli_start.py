@@ -81,8 +81,8 @@ class TestInTheForeground:
         )
 
     async def test_the_same_id_does_not_wait_for_chunks_in_backoff(self, gapless: Commands) -> None:
-        again = (*START, "jobs:hopeful", "--range", "0:9", "--id", "again", "--retry-base", "2m")
-        again = (*again, "--retry-max-delay", "2m")
+        slowly = ("--retry-base", "2m", "--retry-max-delay", "2m")
+        again = (*START, "jobs:hopeful", "--range", "0:9", "--id", "again", *slowly)
         async with beside.running(gapless, *again) as first:
             assert "retry_in=1" in await first.says("chunk_failed")  # more than 100 seconds
             first.signal()

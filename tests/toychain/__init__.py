@@ -1,7 +1,4 @@
-"""A chain family in one folder; see docs/how-to/add-a-chain-family.md.
-
-Toy blocks hold moves of coins, are linked by BLAKE2 seals and have no receipts.
-"""
+"""Toy blocks hold moves of coins, are linked by BLAKE2 seals and have no receipts."""
 
 from tests.toychain.family import TOY
 

@@ -1,6 +1,7 @@
 """How toy nodes are asked: `toy_chain`, `toy_height` and `toy_block`."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
@@ -38,9 +39,9 @@ class RawBlock(NamedTuple):
             raise BadAnswer(f"this is not a toy block: {error}") from error
 
 
+@dataclass(frozen=True)
 class ToySource:
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
+    _pool: Pool
 
     @property
     def unit(self) -> int:
