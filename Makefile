@@ -47,7 +47,7 @@ check: install ## Lint, check formatting, types and the layers
 
 .PHONY: test
 test: install $(NODES) ## Run all tests; 95 % of what they cover must stay covered
-	$(BIN)/pytest -n 3 --dist worksteal --cov --cov-report= $(COVERING)
+	$(BIN)/pytest -n 4 --dist worksteal --cov --cov-report= $(COVERING)
 	$(BIN)/pytest -n 4 --dist worksteal $(COVERING:%=--ignore=%)
 	$(BIN)/coverage report --fail-under=95
 

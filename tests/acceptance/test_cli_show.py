@@ -168,7 +168,7 @@ async def test_the_page_of_a_backfill_that_failed(sqlite_gapless: Commands) -> N
     assert told["selection"] == "0:149 (150 partitions)"
     assert told["chunks"] == "15 of up to 10 partitions, oldest first, 4 at once, queue `default`"
     assert told["done"] == "13 complete, 2 abandoned"
-    assert told["retry"].startswith("backoff of 2m00s doubling to 1h00m, up to 25% more, abandoned")
+    assert told["retry"].startswith("backoff of 2.0s doubling to 1m00s, up to 25% more, abandoned")
     error = "PermanentError: block 3 is \\x1b[31mbroken\\x1b[0m (chunk 0, partitions 3)"
     assert told["error"] == error
     assert page.stderr.startswith("\nhint: `gapless dead ls p` lists what failed")

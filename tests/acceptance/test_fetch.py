@@ -166,7 +166,10 @@ REFUSED: dict[str, tuple[list[str], str]] = {
         ["custom", "0:9", "--rpc", "URL", "--to", "x.db", "--datasets", "traces"],
         "known are blocks, transactions, logs, withdrawals",
     ),
-    "chain": (["ethereum", "0:9", "--rpc", "URL", "--to", "x.db"], "all endpoints must be of"),
+    "chain": (
+        ["ethereum", "0:9", "--rpc", "URL", "--to", "x.db"],
+        "use only endpoints of the requested network",
+    ),
     "workers": (
         ["custom", "0:9", "--rpc", "URL", "--to", "x.db", "--workers", "0"],
         "from 1 to 1,000,000",

@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 import apsw
 
 from gapless.sinks.parquet import ParquetSink
+from gapless.sinks.sqlite import SqliteSink
 from gapless.system import Process as Identity
 from gapless.system import System
 from gapless.threads import LockWaiting, SerialThread, outlasting
@@ -244,7 +245,7 @@ def close_with_process(connection: apsw.Connection) -> None:
 def unwrapped(call: partial[Any]) -> tuple[str, tuple[Any, ...]]:
     """The name and the arguments of what a thread really does."""
     inner = call.args[0] if call.args else None
-    if call.func.__name__ == "_steadily" and isinstance(inner, partial):
+    if call.func.__name__ == SqliteSink._run_on_one_state.__name__ and isinstance(inner, partial):
         return inner.func.__name__, inner.args
     return call.func.__name__, call.args
 
