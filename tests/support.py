@@ -73,6 +73,7 @@ class SqliteHome:
 
     def _run(self, text: str) -> list[tuple[Any, ...]]:
         connection = apsw.Connection(str(self.path))
+        connection.set_busy_timeout(10_000)  # a worker may be polling
         try:
             return [tuple(row) for row in connection.execute(text)]
         finally:
