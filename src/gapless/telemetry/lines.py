@@ -63,7 +63,8 @@ def log_to_stderr(
 
 
 def _to_stderr(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    sys.stderr.write(line + "\n")  # in one piece: a job may print at the same time
+    sys.stderr.flush()
 
 
 def formatter(*, as_json: bool) -> logging.Formatter:
