@@ -169,7 +169,7 @@ async def endorse(
 
 
 async def request(tx: Transaction, chain_id: int, wanted: Request) -> None:
-    """Store a request; see `Sink.request`. The caller must have exclusive access to them."""
+    """Store a request; see `Sink.request`. The caller needs exclusive access to requests."""
     requests.admit(wanted, tx.schema)
     before = await tx.requests(chain_id)
     await _replace_requests(tx, chain_id, before, requests.merged([*before, wanted]))
