@@ -229,7 +229,7 @@ async def test_rows_that_nobody_asked_for_are_removed(
         shown = ", ".join("900" if name == "block_number" else name for name in columns)
         sql.execute(f"INSERT INTO withdrawals SELECT {shown} FROM withdrawals LIMIT 1")
         found = await run(sqlite_gapless, "verify", "chain.db", code=1)
-        assert "withdrawals 900: there, but not recorded as stored" in found.stdout
+        assert "withdrawals 900: present, but not recorded as stored" in found.stdout
         await run(sqlite_gapless, "repair", "chain.db", "--rpc", node.url)
     assert await contents(f"{sqlite_gapless.folder}/chain.db") == truth(chain, Span(0, LAST))
 

@@ -101,9 +101,9 @@ def test_damage_is_named(sqlite_gapless: Commands) -> None:
     sql = apsw.Connection(str(sqlite_gapless.folder / sink))
     sql.execute("UPDATE blocks SET transaction_count = 99 WHERE block_number >= 15")
     damaged = sqlite_gapless("verify", sink, code=1)
-    lines = [line for line in damaged.stdout.splitlines() if "promises" in line]
+    lines = [line for line in damaged.stdout.splitlines() if "declares" in line]
     assert lines[0].startswith("transactions 15")
-    assert ": the block promises 99, there are " in lines[0]
+    assert ": the block declares 99, but " in lines[0]
     assert damaged.stderr.startswith("error: ")
     assert (
         " findings\n\nhint: run `gapless repair blocks.db --rpc …` to replace what is wrong"
@@ -146,7 +146,7 @@ def test_a_node_may_know_better(sqlite_gapless: Commands, tmp_path: Path) -> Non
         agreed = sqlite_gapless("verify", sink, "--against", url)
         assert agreed.stderr == "compared 32 blocks with the node\n"
         differs = sqlite_gapless("verify", other, "--against", url, code=1)
-    assert "the node has another block at this height" in differs.stdout
+    assert "the node has a different block at this height" in differs.stdout
     assert f"blocks {HEAD}" in differs.stdout or f"-{HEAD}:" in differs.stdout
     assert f"blocks {FORK - 1}:" not in differs.stdout
 
@@ -218,7 +218,7 @@ def test_a_private_chain_is_not_measured_by_a_public_one(
     assert "complete" in sqlite_gapless("verify", backfill).stdout
     assert "complete" in sqlite_gapless("verify", "chain.db", "--network", "custom").stdout
     assert (
-        "not the block whose hash is known" in sqlite_gapless("verify", "chain.db", code=1).stdout
+        "its hash differs from the known one" in sqlite_gapless("verify", "chain.db", code=1).stdout
     )
 
 
@@ -254,7 +254,7 @@ def test_blocks_below_a_trusted_hash_are_shown(sqlite_gapless: Commands, name: s
     told = sqlite_gapless.json("verify", sink, *trusted)
     assert told["anchored"] == [{"height": 20, "blocks": [[5, 20]]}]
     wrong = sqlite_gapless("verify", sink, "--anchor", f"21:{hash_at(20)}", code=1)
-    assert "\nblocks 21: not the block whose hash is known there, 0x" in wrong.stdout
+    assert "\nblocks 21: its hash differs from the known one, 0x" in wrong.stdout
     assert (
         f"if your node is right, run `gapless repair {sink} --replace-branch --rpc …`"
         in wrong.stderr

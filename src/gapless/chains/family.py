@@ -40,7 +40,7 @@ class Wanted:
 
 
 class RawBlock(Protocol):
-    """What one endpoint answered for one block; only the family knows its content."""
+    """One endpoint's answer for one block; only the family can interpret it."""
 
     @property
     def height(self) -> int: ...
@@ -99,7 +99,7 @@ class Flaw:
 
     height: int
     table: str
-    words: str
+    message: str
 
 
 @dataclass(frozen=True)

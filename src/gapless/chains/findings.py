@@ -28,7 +28,7 @@ class Findings(Struct, frozen=True, kw_only=True):
     receipts_by_block: bool | None = None  # None: its blocks have no receipts
     receipts_by_transaction: bool | None = None  # None: there was no transaction to ask about
     batch_calls: int  # answered in one request; at most as many as a fetch would send
-    logs_range: int | None = None  # the largest tried range of logs that works; None: none does
+    logs_range: int | None = None  # the largest range of logs that worked; None: none did
     rate: Rate | None = None
     calls: int  # sent by the probe
     cost: str  # what a block costs in calls, as a sentence

@@ -5,7 +5,7 @@ asked for the highest block whose hash is known (see `core.anchors`); since bloc
 parent's hash, it confirms all lower ones of the same chain. A hash that a user gives may be of
 another chain, or mistyped, so each of those is compared as well. Several endpoints are also asked
 for the latest final block, and if one of them lacks it, for block 0. A contradiction must repeat
-before it is reported: one wrong answer does not mean a wrong chain.
+before it is reported, because one wrong answer does not mean a wrong chain.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ async def refuse_wrong_chain(
 ) -> int | None:
     """Raise `UsageError` if an endpoint's block differs from a known one or from the others.
 
-    Compares the highest known block and those at the trusted heights. Returns the height of the
+    Compare the highest known block and those at the trusted heights. Return the height of the
     highest, if any endpoint has it.
     """
     highest = max((height for height in known if height <= final), default=None)

@@ -1,4 +1,4 @@
-"""How strictly a block is checked: a level names a set of checks, which each family defines.
+"""How strictly to check a block: a level is a named set of checks, which each family defines.
 
     level      checks
     off        none
@@ -8,7 +8,7 @@
     roots      auto, and every field that follows from proven ones by arithmetic
     senders    roots, and the sender of every transaction, recovered from its signature
 
-A backfill stores the checks, not the level, so that it keeps its meaning when a level changes.
+A backfill stores the checks, not the level, so that later changes to a level do not affect it.
 """
 
 from __future__ import annotations

@@ -121,14 +121,14 @@ class Plan:
     @classmethod
     def of(cls, report: Report) -> Plan:
         stray = [it for it in report.findings if it.check == "stray"]
-        files = tuple(it.words for it in stray if it.file is not None)
+        files = tuple(it.message for it in stray if it.file is not None)
         rows = RangeSet(it.span for it in stray if it.file is None)
         wrong = report.gaps | report.damaged | rows
         elsewhere = RangeSet(it.span for it in report.findings if it.check == "anchor")
         return cls(wrong & report.asked, wrong - report.asked, files, elsewhere)
 
     def text(self, *, replace_branch: bool) -> str:
-        lines = [f"{words}; {render_verify.BY_HAND}" for words in self.files]
+        lines = [f"{message}; {render_verify.BY_HAND}" for message in self.files]
         if self.strays:
             spans = spans_text(self.strays.spans)
             lines.append(f"to remove: rows of blocks {spans}, which were never requested")

@@ -1,8 +1,8 @@
-"""Stored rows as files that other tools read.
+"""Export stored rows to files that other tools can read.
 
-A layout (see `schema.layout`) says what a file's columns are and how they come from the stored
-tables; `catalog` collects those of all chain families. `writers` put such columns into a file of
-some format, and `stream` passes the rows of a range from a sink to a writer, window by window.
+A layout (see `schema.layout`) defines the columns of a file and how they are derived from the
+stored tables; `catalog` collects the layouts of all chain families. `writers` write these columns
+in a file format, and `stream` copies the rows of a range from a sink to a writer, window by window.
 """
 
 from gapless.export.catalog import NATIVE, find_layout, layout_sets

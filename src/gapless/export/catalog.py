@@ -16,7 +16,7 @@ NATIVE = "native"
 
 
 def layout_sets() -> Mapping[str, LayoutSet]:
-    """The layouts of every family, by schema."""
+    """Return the layouts of every family, by schema."""
     found = {NATIVE: LayoutSet({})}
     for family in families():
         own = {each.name: Layout(each, native_fields(each.columns), {}) for each in family.tables}
@@ -27,7 +27,7 @@ def layout_sets() -> Mapping[str, LayoutSet]:
 
 
 def find_layout(schema: str, table: str) -> Layout:
-    """The layout of a table in a schema that has it."""
+    """Return the layout of a table in a schema; raise `UsageError` if the schema lacks it."""
     layouts = layout_sets()[schema]
     found = layouts.tables.get(table)
     if found is None:

@@ -1,7 +1,7 @@
 """The destination of an export: stdout, or a file that gets its name only when it is complete.
 
-Errors of writing become `OutputError`. Errors of reading the stored rows pass through unchanged:
-they concern another file.
+Write errors become `OutputError`. Errors from reading the stored rows pass through unchanged,
+because they concern another file.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Output(FileIO):
     shown: str
 
     def write(self, data: ReadableBuffer) -> int:
-        """Writes all of it, or raises."""
+        """Write all of the data, or raise."""
         left = memoryview(data).cast("B")
         size = left.nbytes
         with _translate_errors(self.shown):
@@ -40,7 +40,7 @@ class _Output(FileIO):
 
 @contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """Yields a file to write. It is renamed durably at the end; after an error it is deleted."""
+    """Yield a file to write. At the end, rename it durably; after an error, delete it."""
     refuse_unwritable(path)
     shown, unfinished = str(path), path.with_name(f"{path.name}.{os.getpid()}.part")
     with _translate_errors(shown):
@@ -59,14 +59,14 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def stdout(descriptor: int) -> BinaryIO:
-    """The standard output, for bytes. Raises `BrokenPipeError` when the reader stops."""
+    """Return stdout as a binary file, which raises `BrokenPipeError` when the reader stops."""
     file = _Output(descriptor, "wb", closefd=False)
     file.shown = "stdout"
     return cast(BinaryIO, file)
 
 
 def refuse_unwritable(path: Path) -> None:
-    """Raises `UsageError` if the path exists, or if no file can be created there."""
+    """Raise `UsageError` if the path exists, or if no file can be created there."""
     with _translate_errors(str(path)):
         if path.exists():
             raise UsageError(f"`{path}` already exists", hint="remove it, or name another file")

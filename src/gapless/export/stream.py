@@ -1,4 +1,4 @@
-"""Copies rows from a sink to a file in windows, so that memory does not grow with the range.
+"""Copy rows from a sink to a file in windows, so that memory does not grow with the range.
 
 An export is complete, or it fails. Before anything is written, the sink must hold every block of
 the range. Each window must have as many rows as its blocks declare. At the end, the range must not
@@ -34,7 +34,7 @@ class Export:
     span: Span
 
     async def write_to(self, writer: Writer) -> int:
-        """Writes all rows and returns their number. Raises `Incomplete` if any is missing."""
+        """Write all rows and return their number. Raise `Incomplete` if any is missing."""
         before = self._fences(await self.sink.stored(self.chain_id))
         written = 0
         for span in self.span.windows(self.sink.grid or _WINDOW):
@@ -61,7 +61,7 @@ class Export:
         }
 
     def _fences(self, records: Sequence[Stored]) -> Mapping[tuple[str, int], RangeSet]:
-        """Returns the blocks of the range by table and fence."""
+        """Return the blocks of the range by table and fence."""
         whole = RangeSet.of(self.span)
         found: dict[tuple[str, int], RangeSet] = {}
         for each in records:
@@ -72,19 +72,19 @@ class Export:
 
 
 def read_columns(layout: Layout) -> Mapping[str, tuple[str, ...]]:
-    """Returns the columns to read, by table: those exported, and the row counts to check."""
+    """Return the columns to read, by table: those exported, and the row counts to check."""
     anchor = layout.table.anchor
     found = {**layout.beside, layout.table.name: layout.needs}
     counts = [anchor.counts[name] for name in found if name != anchor.name]
     if layout.needs_count_of:
         counts.append(anchor.counts[layout.needs_count_of])
-    there = found.get(anchor.name, ())
-    found[anchor.name] = tuple(dict.fromkeys(("block_number", *there, *counts)))
+    exported = found.get(anchor.name, ())
+    found[anchor.name] = tuple(dict.fromkeys(("block_number", *exported, *counts)))
     return found
 
 
 async def range_of(sink: Sink, chain_id: int, layout: Layout) -> Span | None:
-    """Returns the span from the lowest to the highest stored or requested block of the table."""
+    """Return the span from the lowest to the highest stored or requested block of the table."""
     name = layout.table.name
     spans = [it.span for it in await sink.stored(chain_id) if it.dataset == name]
     spans += [it.span for it in await sink.requests(chain_id) if name in it.datasets]
@@ -94,7 +94,7 @@ async def range_of(sink: Sink, chain_id: int, layout: Layout) -> Span | None:
 
 
 async def lacking(sink: Sink, chain_id: int, layout: Layout, span: Span) -> dict[str, RangeSet]:
-    """Returns the missing blocks of a range, by the table that lacks them."""
+    """Return the missing blocks of a range, by the table that lacks them."""
     records = await sink.stored(chain_id)
     wanted = RangeSet.of(span)
     found: dict[str, RangeSet] = {}
@@ -110,12 +110,12 @@ def _refuse_losses(span: Span, window: Window, layout: Layout) -> None:
     anchor = layout.table.anchor
     blocks = window[anchor.name]
     if blocks.num_rows != span.size:
-        raise _lost(f"blocks {span}: {span.size:,} are recorded, {blocks.num_rows:,} are there")
+        raise _lost(f"blocks {span}: {span.size:,} are recorded, {blocks.num_rows:,} are stored")
     for name, rows in window.items():
-        promised = None if name == anchor.name else blocks[anchor.counts[name]]
-        expected = 0 if promised is None or promised.null_count else pc.sum(promised).as_py()
-        if promised is not None and not promised.null_count and rows.num_rows != expected:
-            found = f"{expected:,} rows are promised, {rows.num_rows:,} are there"
+        declared = None if name == anchor.name else blocks[anchor.counts[name]]
+        expected = 0 if declared is None or declared.null_count else pc.sum(declared).as_py()
+        if declared is not None and not declared.null_count and rows.num_rows != expected:
+            found = f"the blocks declare {expected:,} rows, but {rows.num_rows:,} are stored"
             raise _lost(f"{name} of blocks {span}: {found}")
     counted = layout.needs_count_of
     if counted and blocks[anchor.counts[counted]].null_count:
@@ -125,5 +125,5 @@ def _refuse_losses(span: Span, window: Window, layout: Layout) -> None:
         )
 
 
-def _lost(words: str) -> Incomplete:
-    return Incomplete(words, remedy=VerifySink())
+def _lost(message: str) -> Incomplete:
+    return Incomplete(message, remedy=VerifySink())

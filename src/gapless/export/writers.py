@@ -1,8 +1,8 @@
-"""Writers for the file formats, which write piece by piece.
+"""Incremental writers for the file formats.
 
-CSV and JSON lines are built a column at a time: Arrow joins the columns to the final text. Both
-look as if written by Python's own writers, which ethereum-etl uses: CSV with quotes where needed,
-JSON with a space after `,` and `:`.
+CSV and JSON lines are built a column at a time, and Arrow joins the columns into the final text.
+Both look like the output of Python's own writers, which ethereum-etl uses: CSV with quotes only
+where needed, JSON with a space after `,` and `:`.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Writer(Protocol):
     """A file that is being written."""
 
     def write(self, rows: pa.Table) -> None:
-        """Adds rows of the layout."""
+        """Add rows of the layout."""
 
     def finish(self) -> None:
-        """Writes the remaining rows. Does not close the file."""
+        """Write the remaining rows. Do not close the file."""
 
 
 class CsvWriter:
@@ -75,7 +75,7 @@ class JsonWriter:
         _write_texts(self._file, joined(*parts, "}\n"))
 
     def finish(self) -> None:
-        """Does nothing: every line is already written."""
+        """Do nothing: every line is already written."""
 
 
 class ParquetWriter:
@@ -130,7 +130,7 @@ def _json(field: Field, values: pa.Array) -> pa.Array:
 
 
 def _digits(field: Field, values: pa.Array) -> pa.Array:
-    """Returns values whose text is the same in CSV and JSON."""
+    """Return values whose text is the same in CSV and JSON."""
     return _texts(values, repr) if field.form is Form.FLOAT else values.cast(pa.string())
 
 
@@ -140,12 +140,12 @@ def _texts(values: pa.Array, text: Callable[[Any], str]) -> pa.Array:
 
 
 def _quoted(texts: pa.Array) -> pa.Array:
-    """Quotes texts that a reader would otherwise split."""
+    """Quote the texts that contain a comma, a quote or a line break."""
     quoted = joined('"', pc.replace_substring(texts, '"', '""'), '"')
     return pc.if_else(pc.match_substring_regex(texts, '[,"\r\n]'), quoted, texts)
 
 
 def _write_texts(file: BinaryIO, texts: pa.Array) -> None:
-    """Writes all texts, concatenated, directly from their buffer."""
+    """Write all texts, concatenated, directly from their buffer."""
     length = pc.sum(pc.binary_length(texts)).as_py()
     file.write(memoryview(texts.buffers()[2])[:length])

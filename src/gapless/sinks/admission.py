@@ -1,7 +1,7 @@
-"""Validation of batches: complete, linked blocks of one chain, and the rows that belong to them.
+"""Validate batches: complete, linked blocks of one chain, and the rows that belong to them.
 
 An invalid batch is a bug in the caller, so it raises `ValueError` before anything is changed. Sinks
-rely on this: the rows of an admitted batch are sorted by key, and no key occurs twice.
+rely on an admitted batch being sorted by key, with no key occurring twice.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Numbers = NDArray[np.uint64]
 
 
 def admit(batch: Batch, schema: Schema) -> None:
-    """Raises `ValueError` for an invalid batch, `BrokenSeam` for blocks that do not link."""
+    """Raise `ValueError` for an invalid batch, `BrokenSeam` for blocks that do not link."""
     first, last = batch.span
     if not 0 <= first <= last <= HIGHEST:
         raise ValueError(f"`{batch.span}` is not a range of blocks")
@@ -50,13 +50,13 @@ def _admit_rows(batch: Batch, table: Table, rows: pa.Table) -> None:
 
 
 def first_not_ascending(keys: list[Numbers]) -> int | None:
-    """Returns the first row whose key is not greater than that of the previous row."""
+    """Return the first row whose key is not greater than that of the previous row."""
     above = ascending(keys)
     return None if above.all() else int(above.argmin()) + 1
 
 
 def ascending(keys: list[Numbers]) -> NDArray[np.bool_]:
-    """Returns, for each row but the first, whether its key is greater than the previous row's."""
+    """Return for each row except the first whether its key is greater than the previous row's."""
     above = np.zeros(len(keys[0]) - 1, np.bool_)
     equal = ~above
     for column in keys:

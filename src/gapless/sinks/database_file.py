@@ -1,4 +1,4 @@
-"""A sink in a database file, which a library reads and writes in this process, on one thread."""
+"""A sink in a database file that a library reads and writes in this process, on one thread."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ class DatabaseFileSink(ThreadedSink):
 
     @abstractmethod
     def _write_transaction(self) -> AbstractContextManager[None]:
-        """An exclusive transaction: what it reads is still true when it commits."""
+        """Begin an exclusive transaction: what it reads is still true when it commits."""
 
     @abstractmethod
     def _read_transaction(self) -> AbstractContextManager[None]:
-        """A transaction that reads a consistent snapshot of the file."""
+        """Begin a transaction that reads a consistent snapshot of the file."""
 
     def _write(self, batch: Batch, fence: int) -> None:
         admit(batch, self._tables.schema)
@@ -56,7 +56,7 @@ class DatabaseFileSink(ThreadedSink):
             run_sync(sql.write(self._tables, batch, fence, self._digests(batch)))
 
     def _digests(self, _batch: Batch) -> sql.DigestOf:
-        """Returns the function that computes the digests of inserted rows."""
+        """Return the function that computes the digests of inserted rows."""
         return digest
 
     def _retract(self, chain_id: int, span: Span, fence: int) -> None:

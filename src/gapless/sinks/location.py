@@ -1,4 +1,4 @@
-"""Locations of sinks: a path, whose suffix says which kind it is, or a URL. Options follow a `?`.
+"""Locations of sinks: a path, whose suffix determines the kind, or a URL. Options follow a `?`.
 
 eth.db, eth.sqlite, sqlite:///eth.db?fk=off     a SQLite file
 eth.duckdb, duckdb:///eth.duckdb                a DuckDB file
@@ -30,7 +30,7 @@ _LATER = ("redis", "s3")
 async def open_sink(
     target: str, schema: Schema, access: Access = Access.CREATE, *, system: System = SYSTEM
 ) -> Sink:
-    """Opens the sink at a path or URL. It can hold the tables of the schema."""
+    """Open the sink at a path or URL, for the tables of the schema."""
     if target.partition(":")[0] in _POSTGRES:
         from gapless.sinks.postgres import PostgresSink
 
@@ -61,7 +61,7 @@ def is_shareable(target: str) -> bool:
 
 
 def kind_of(target: str) -> tuple[str, Path]:
-    """Returns the kind of a sink, and its path if it has one."""
+    """Return the kind of a sink, and its path if it has one."""
     if target.partition(":")[0] in _POSTGRES:
         return "postgresql", Path()
     return _kind(target.partition("?")[0])

@@ -44,12 +44,12 @@ Row = tuple[Any, ...]
 
 
 def create(place: str, number: str, data: str) -> str:
-    """Returns `CREATE TABLE` with the database's types for numbers and bytes."""
+    """Return `CREATE TABLE` with the database's types for numbers and bytes."""
     return _CREATE.format(place=place, number=number, data=data)
 
 
 def records_from(rows: Iterable[Sequence[Any]]) -> RangeRecords:
-    """Returns the records that these rows store."""
+    """Return the records that these rows store."""
     stored, retracted = [], []
     for row in rows:
         if row[4] == WRITTEN:
@@ -62,10 +62,7 @@ def records_from(rows: Iterable[Sequence[Any]]) -> RangeRecords:
 def changes(
     known: RangeRecords, stored: Iterable[Stored], retracted: Iterable[Retracted]
 ) -> tuple[list[tuple[str, int]], list[Row]]:
-    """Compares new records with the known ones.
-
-    Returns the rows to delete, by dataset and first height, and the rows to insert.
-    """
+    """Return the rows to delete, as dataset and first height, and the rows to insert."""
     before = {*map(_to_row, known.stored), *map(_to_row, known.retracted)}
     after = {*map(_to_row, stored), *map(_to_row, retracted)}
     return [(dataset, first) for dataset, first, *_ in before - after], [*(after - before)]

@@ -38,18 +38,18 @@ class RangeRecords:
     retracted: tuple[Retracted, ...]
 
     def anchors(self, schema: Schema) -> set[str]:
-        """Returns the names of the stored anchor tables."""
+        """Return the names of the stored anchor tables."""
         return {it.dataset for it in self.stored if schema.is_anchor(it.dataset)}
 
     def of(self, datasets: Collection[str]) -> list[Stored]:
-        """Returns the records of some datasets."""
+        """Return the records of some datasets."""
         return [it for it in self.stored if it.dataset in datasets]
 
 
 def refuse_older(
     known: RangeRecords, span: Span, fence: int, wanted: Collection[str], schema: Schema
 ) -> None:
-    """Raises `FencedOff` if a higher fence has written or retracted any block of the range."""
+    """Raise `FencedOff` if a higher fence has written or retracted any block of the range."""
     latest: list[Stored | Retracted] = [it for it in known.stored if schema.is_anchor(it.dataset)]
     latest += known.retracted
     touched = [it for it in latest if it.fence > fence and it.span.overlap(span)]
@@ -69,7 +69,7 @@ def _written(known: RangeRecords, dataset: str, above: int) -> RangeSet:
 
 
 def refuse_broken(batch: Batch, anchor: Table, before: bytes | None, after: bytes | None) -> None:
-    """Raises `BrokenSeam` unless the batch links to its stored neighbours.
+    """Raise `BrokenSeam` unless the batch links to its stored neighbours.
 
     `before` is the hash of the block before the batch, `after` the parent hash of the block after
     it; None if that block is not stored.
@@ -90,7 +90,7 @@ def _broken(batch: Batch, height: int) -> BrokenSeam:
 
 
 def _ends(batch: Batch, anchor: Table) -> tuple[bytes, bytes]:
-    """Returns the parent hash of the first block and the hash of the last one."""
+    """Return the parent hash of the first block and the hash of the last one."""
     blocks = batch.tables[anchor.name]
     return blocks[anchor.links.parent][0].as_py(), blocks[anchor.links.hash][-1].as_py()
 
@@ -102,7 +102,7 @@ def written(
     fence: int,
     digest_of: Callable[[Table, pa.Table], int] = digest,
 ) -> Stored:
-    """Returns the record of the rows that a batch writes to a table."""
+    """Return the record of the rows that a batch writes to a table."""
     parent, last = _ends(batch, table.anchor)
     return Stored(
         dataset=table.name,
@@ -120,9 +120,9 @@ def written(
 def surviving(
     stored: Iterable[Stored], dropped: Dropped
 ) -> tuple[list[Stored], list[tuple[Stored, Span]]]:
-    """Splits records into those that stay whole and the remaining spans of the others.
+    """Split records into those that stay whole and the remaining spans of the others.
 
-    Row count and digest of a remaining span have to be computed again.
+    The row count and digest of a remaining span must be computed again.
     """
     whole: list[Stored] = []
     parts: list[tuple[Stored, Span]] = []
@@ -136,7 +136,7 @@ def surviving(
 
 
 def retractions(known: RangeRecords, span: Span, fence: int | None) -> list[Retracted]:
-    """Returns the retracted ranges after a range was written (`fence` is None) or retracted."""
+    """Return the retracted ranges after a range was written (`fence` is None) or retracted."""
     found = [
         Retracted(left, each.fence)
         for each in known.retracted
@@ -153,12 +153,12 @@ def retractions(known: RangeRecords, span: Span, fence: int | None) -> list[Retr
 
 
 def hull(seen: Sequence[Stored]) -> Span:
-    """Returns the span from the first to the last block of the records, including gaps."""
+    """Return the span from the first to the last block of the records, including gaps."""
     return Span(min(it.span.first for it in seen), max(it.span.last for it in seen))
 
 
 def refuse_changed(stored: Iterable[Stored], seen: Iterable[Stored], schema: Schema) -> None:
-    """Raises `FencedOff` if the stored records differ from those seen, apart from their proofs."""
+    """Raise `FencedOff` if the stored records differ from those seen, apart from their proofs."""
 
     def unproven(found: Iterable[Stored]) -> list[Stored]:
         bare = (replace(it, proven=frozenset(), unproven=frozenset()) for it in found)
@@ -175,7 +175,7 @@ def refuse_changed(stored: Iterable[Stored], seen: Iterable[Stored], schema: Sch
 def endorsed(
     stored: Iterable[Stored], proven: frozenset[str], unproven: frozenset[str]
 ) -> list[Stored]:
-    """Returns the records with these proofs added."""
+    """Return the records with these proofs added."""
     return [
         replace(
             it,
@@ -187,7 +187,7 @@ def endorsed(
 
 
 def merged(stored: Iterable[Stored], schema: Schema) -> list[Stored]:
-    """Returns the records in order. Neighbours with equal fence and proofs become one record."""
+    """Return the records in order. Neighbours with equal fence and proofs become one record."""
     found: list[Stored] = []
     for record in sorted(stored, key=lambda it: (schema.order(it.dataset), it.span)):
         if found and _continues(found[-1], record):

@@ -35,12 +35,12 @@ Row = tuple[int, int, str, str, str]
 
 
 def create(place: str, number: str) -> str:
-    """Returns `CREATE TABLE` with the database's type for numbers."""
+    """Return `CREATE TABLE` with the database's type for numbers."""
     return _CREATE.format(place=place, number=number)
 
 
 def admit(wanted: Request, schema: Schema) -> None:
-    """Raises `ValueError` for a request that no sink can fulfil."""
+    """Raise `ValueError` for a request that no sink can fulfil."""
     first, last = wanted.span
     if not 0 <= first <= last <= HIGHEST:
         raise ValueError(f"`{wanted.span}` is not a range of blocks")
@@ -52,7 +52,7 @@ def admit(wanted: Request, schema: Schema) -> None:
 
 
 def merged(requests: Iterable[Request]) -> list[Request]:
-    """Returns the requests in order, merged where they touch and differ only in their span."""
+    """Return the requests in order, merged where they touch and differ only in their span."""
     spans: defaultdict[tuple[frozenset[Any], ...], list[Span]] = defaultdict(list)
     for each in requests:
         spans[each.datasets, each.checks, each.anchors].append(each.span)
@@ -63,7 +63,7 @@ def merged(requests: Iterable[Request]) -> list[Request]:
 
 
 def without(requests: Iterable[Request], span: Span) -> list[Request]:
-    """Returns the requests without the blocks and the anchors of a span."""
+    """Return the requests without the blocks and the anchors of a span."""
     return merged(
         Request(
             left,
@@ -77,7 +77,7 @@ def without(requests: Iterable[Request], span: Span) -> list[Request]:
 
 
 def to_row(request: Request) -> Row:
-    """Returns the request as a row of the table, without `chain_id`."""
+    """Return the request as a row of the table, without `chain_id`."""
     return (
         *request.span,
         " ".join(sorted(request.datasets)),
@@ -87,7 +87,7 @@ def to_row(request: Request) -> Row:
 
 
 def from_row(row: Sequence[Any]) -> Request:
-    """Returns the request of a row that `to_row` made."""
+    """Return the request of a row that `to_row` made."""
     first, last, datasets, checks, anchors = row
     try:
         pairs = [each.split(":") for each in anchors.split()]

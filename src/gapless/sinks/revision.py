@@ -21,12 +21,12 @@ from gapless.sinks.sink import Batch
 
 
 def compared_columns(anchor: Table) -> tuple[str, ...]:
-    """Returns the columns of stored blocks that a batch is compared with."""
+    """Return the columns of stored blocks that a batch is compared with."""
     return ("block_number", anchor.links.hash, *_optional_counts(anchor).values())
 
 
 def _optional_counts(anchor: Table) -> dict[str, str]:
-    """Returns, by table, the columns for row counts that a batch may not know."""
+    """Return the columns for row counts that a batch may not know, by table."""
     return {name: column for name, column in anchor.counts.items() if anchor[column].nullable}
 
 
@@ -39,13 +39,13 @@ class Revision:
     dropped: Dropped  # by table: ranges whose stored rows are deleted
 
     def rows(self, batch: Batch, name: str) -> pa.Table:
-        """Returns the rows of a table with one chunk per column: they are read more than once."""
+        """Return the rows of a table, in one chunk per column: they are read more than once."""
         rows = self.blocks if name == self.anchor.name else batch.tables[name]
         return rows.combine_chunks()
 
 
 def revised(batch: Batch, stored: pa.Table | None, schema: Schema) -> Revision:
-    """Revises a batch by the `compared_columns` of the stored blocks in its range, if any."""
+    """Compare a batch with the `compared_columns` of the stored blocks in its range, if any."""
     anchor = schema.anchor_of(batch.tables)
     tables = schema.family_of(anchor)
     blocks = batch.tables[anchor.name]
@@ -70,7 +70,7 @@ def revised(batch: Batch, stored: pa.Table | None, schema: Schema) -> Revision:
 def _with_counts(
     blocks: pa.Table, name: str, places: pa.Array, counts: pa.ChunkedArray
 ) -> pa.Table:
-    """Returns the blocks with the known counts filled in at some positions."""
+    """Return the blocks with the known counts filled in at some positions."""
     known = pc.replace_with_mask(
         pa.nulls(blocks.num_rows, pa.uint64()), _mask(places, blocks.num_rows), one_array(counts)
     )

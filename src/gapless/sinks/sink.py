@@ -7,7 +7,7 @@ Rows and records change in one transaction. After every transaction:
 - **newest fence**: no writer has overwritten rows of a higher fence than its own;
 - **linked**: of two neighbouring stored blocks, one is the parent of the other, and every row of
   another table belongs to the block that is stored at its height;
-- **reported**: `stored` lists exactly the ranges that have rows, with what was proven of them.
+- **reported**: `stored` lists exactly the ranges that have rows, with what was proven about them.
 
 Every sink stores its own id: a file that is deleted and created again is a different sink.
 """
@@ -46,7 +46,7 @@ class Access(Enum):
         return self is not Access.READ
 
     def admit(self, shown: str) -> None:
-        """Raises `SinkUnusable` unless the sink may be changed."""
+        """Raise `SinkUnusable` unless the sink may be changed."""
         if not self.writes:
             raise SinkUnusable(
                 f"{shown} is open for reading only", hint="open it with `Access.WRITE` to change it"
@@ -84,7 +84,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Request:
-    """Blocks that this sink should hold: of which tables, and which checks each block must pass."""
+    """Blocks that a sink should hold, in which tables, and the checks that each must pass."""
 
     span: Span
     datasets: frozenset[str]
@@ -98,7 +98,7 @@ class Damage:
 
     dataset: str
     span: Span
-    words: str
+    message: str
 
 
 class Sink(Protocol):
@@ -111,30 +111,30 @@ class Sink(Protocol):
     """No write should cross a multiple of this height; None: no restriction."""
 
     async def write(self, batch: Batch, fence: int) -> None:
-        """Replaces the range of the batch, durably.
+        """Replace the range of the batch, durably.
 
-        Raises `FencedOff` if a higher fence has changed any block of the range, `BrokenSeam` if
+        Raise `FencedOff` if a higher fence has changed any block of the range, `BrokenSeam` if
         the stored block before or after it is on a different branch, and `ValueError` for an
-        invalid batch (see `admission`). Nothing is written then.
+        invalid batch (see `admission`). In these cases, write nothing.
 
         Where a block's hash stays the same, rows of tables that the batch does not contain stay,
         and so do their counts unless the batch has them. Where the hash changes, they are deleted.
         """
 
     async def retract(self, chain_id: int, span: Span, fence: int) -> None:
-        """Removes the range from all datasets; `FencedOff` if a higher fence has changed it.
+        """Remove the range from all datasets, including rows without a record.
 
-        Rows without a record are removed too.
+        Raise `FencedOff` if a higher fence has changed any block of the range.
         """
 
     async def stored(self, chain_id: int, span: Span | None = None) -> list[Stored]:
-        """Returns the stored ranges, ascending, by dataset in the order of the tables.
+        """Return the stored ranges, ascending, by dataset in the order of the tables.
 
-        With a span, ranges are cut to it. The digest of a cut range is computed from its rows.
+        With a span, cut ranges to it, and compute the digest of a cut range from its rows.
         """
 
     async def records(self, chain_id: int, span: Span) -> list[Stored]:
-        """Returns the whole records that overlap a span, without reading rows."""
+        """Return the whole records that overlap a span, without reading rows."""
 
     async def endorse(
         self,
@@ -144,31 +144,31 @@ class Sink(Protocol):
         unproven: frozenset[str],
         fence: int,
     ) -> None:
-        """Adds proofs to ranges that were checked again; their rows and fences stay the same.
+        """Add proofs to ranges that were checked again; their rows and fences stay the same.
 
-        `seen` is what `stored` returned for one span, for all datasets that were examined. Raises
-        `FencedOff` and changes nothing if a higher fence has changed any block between the first
-        and the last one seen, or if these datasets hold something else there now. A check that was
+        `seen` is what `stored` returned for one span, for all datasets that were examined. Raise
+        `FencedOff` and change nothing if a higher fence has changed any block between the first
+        and the last one seen, or if these datasets now hold something else there. A check that was
         proven once stays proven.
         """
 
     async def chains(self) -> list[int]:
-        """Returns the ids of the chains that have stored or requested blocks."""
+        """Return the ids of the chains that have stored or requested blocks."""
 
     async def request(self, chain_id: int, wanted: Request) -> None:
-        """Records durably that these blocks are wanted; repeating a request changes nothing.
+        """Record durably that these blocks are wanted; repeating a request changes nothing.
 
-        Raises `ValueError` for a request that cannot be fulfilled (invalid span, unknown table).
+        Raise `ValueError` for a request that cannot be fulfilled (invalid span, unknown table).
         """
 
     async def requests(self, chain_id: int) -> list[Request]:
-        """Returns the requests, ascending.
+        """Return the requests, ascending.
 
         Overlapping or touching requests with the same datasets, checks and anchors are merged.
         """
 
     async def withdraw(self, chain_id: int, span: Span) -> None:
-        """Removes the blocks and anchors of a span from the requests.
+        """Remove the blocks and anchors of a span from the requests.
 
         The parts of requests outside the span stay.
         """
@@ -176,33 +176,33 @@ class Sink(Protocol):
     async def read(
         self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
     ) -> pa.Table:
-        """Returns the stored rows of a span, ordered by the table's key.
+        """Return the stored rows of a span, ordered by the table's key.
 
-        Raises `Damaged` if some of them cannot be read. So do `counts`, and `stored` when it cuts a
+        Raise `Damaged` if any of them cannot be read, as do `counts`, and `stored` when it cuts a
         range.
         """
 
     async def counts(self, table: Table, chain_id: int, span: Span) -> pa.Table:
-        """Returns the number of `rows` of each `block_number` in a span that has any, ascending."""
+        """Return `block_number` and `rows` for each block of a span that has rows, ascending."""
 
     async def damage(self, chain_id: int, span: Span | None = None) -> list[Damage]:
-        """Returns files of a span that are missing, truncated or invalid, without reading rows.
+        """Return files of a span that are missing, truncated or invalid, without reading rows.
 
         Only sinks in a folder have any. To replace such a file, write or retract its whole span.
         """
 
     async def strays(self) -> list[str]:
-        """Returns the relative names of data files in the sink's folder that are not part of it.
+        """Return the relative names of data files in the sink's folder that are not part of it.
 
         Only sinks in a folder have any: files left over from a crash, or files that are newer than
         a manifest that was restored.
         """
 
     async def highest_fence(self) -> int:
-        """Returns the highest fence of any write or retraction; 0 if there was none."""
+        """Return the highest fence of any write or retraction; 0 if there was none."""
 
     async def finish(self) -> None:
-        """Prepares the rows for queries, for example by building indexes. Idempotent."""
+        """Prepare the rows for queries, for example by building indexes. Idempotent."""
 
     async def close(self) -> None: ...
 
@@ -218,8 +218,9 @@ class JoiningSink(Sink, Protocol):
         """Whether a connection, which is in a transaction, leads to the database of this sink."""
 
     async def write_within(self, connection: Any, batch: Batch, fence: int) -> list[Stored]:
-        """Like `write`, but durable when the connection's transaction is. Returns the new records.
+        """Write a batch as part of the connection's transaction, and return the new records.
 
-        After an error, the transaction can only be rolled back. Errors of a lost connection are not
-        translated: the caller owns the connection.
+        The write is durable once the transaction is. After an error, the transaction can only be
+        rolled back. Errors from a lost connection are not translated, because the caller owns the
+        connection.
         """

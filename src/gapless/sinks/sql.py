@@ -35,7 +35,7 @@ _BLOCKS_AT_ONCE = 500  # when the rows of a range are counted and digested again
 
 @contextmanager
 def report_damage(table: Table, span: Span) -> Iterator[None]:
-    """Raises `Damaged` for values that do not fit their column, such as a hash of 31 bytes."""
+    """Raise `Damaged` for values that do not fit their column, such as a hash of 31 bytes."""
     try:
         yield
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
@@ -53,7 +53,7 @@ class Transaction(Protocol):
     schema: Schema
 
     async def known(self, chain_id: int, span: Span) -> RangeRecords:
-        """Returns the records that overlap a range."""
+        """Return the records that overlap a range."""
 
     async def remember(
         self,
@@ -62,27 +62,27 @@ class Transaction(Protocol):
         stored: Iterable[Stored],
         retracted: Iterable[Retracted],
     ) -> None:
-        """Replaces the known records with these."""
+        """Replace the known records with these."""
 
     async def create(self, names: Collection[str]) -> None:
-        """Creates those of the named tables that do not exist."""
+        """Create those of the named tables that do not exist."""
 
     async def insert(self, table: Table, rows: pa.Table) -> None:
-        """Inserts rows of blocks that have no rows in the table."""
+        """Insert rows of blocks that have no rows in the table."""
 
     async def delete(self, table: Table, chain_id: int, span: Span) -> None:
-        """Deletes the rows of a span if the table exists. Defers foreign keys to the commit."""
+        """Delete the rows of a span if the table exists. Defer foreign keys to the commit."""
 
     async def read(
         self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
     ) -> pa.Table:
-        """Returns the rows of a span in key order; none if the table does not exist."""
+        """Return the rows of a span in key order; none if the table does not exist."""
 
     async def requests(self, chain_id: int) -> list[Request]:
-        """Returns the requests in order."""
+        """Return the requests in order."""
 
     async def replace_requests(self, chain_id: int, wanted: Iterable[Request]) -> None:
-        """Replaces all requests of the chain."""
+        """Replace all requests of the chain."""
 
 
 async def write(
@@ -91,7 +91,7 @@ async def write(
     fence: int,
     digest_of: DigestOf = digest,
 ) -> list[Stored]:
-    """Replaces the range of an admitted batch; see `Sink.write`. Returns the new records.
+    """Replace the range of an admitted batch; see `Sink.write`. Return the new records.
 
     `digest_of` returns the digest of rows that were just inserted.
     """
@@ -121,7 +121,7 @@ async def write(
 
 
 async def retract(tx: Transaction, chain_id: int, span: Span, fence: int) -> None:
-    """Removes a range from all tables; see `Sink.retract`."""
+    """Remove a range from all tables; see `Sink.retract`."""
     known = await tx.known(chain_id, _with_neighbours(span))
     records.refuse_older(known, span, fence, known.anchors(tx.schema), tx.schema)
     dropped = dict.fromkeys(tx.schema, RangeSet.of(span))
@@ -135,7 +135,7 @@ async def retract(tx: Transaction, chain_id: int, span: Span, fence: int) -> Non
 
 
 async def stored(tx: Transaction, chain_id: int, span: Span | None) -> list[Stored]:
-    """Returns the stored ranges, cut to a span; see `Sink.stored`."""
+    """Return the stored ranges, cut to a span; see `Sink.stored`."""
     known = await tx.known(chain_id, span or Span(0, HIGHEST))
     outside = RangeSet() if span is None else RangeSet.of((0, HIGHEST)) - RangeSet.of(span)
     dropped = dict.fromkeys(tx.schema, outside)
@@ -143,7 +143,7 @@ async def stored(tx: Transaction, chain_id: int, span: Span | None) -> list[Stor
 
 
 async def whole_records(tx: Transaction, chain_id: int, span: Span) -> list[Stored]:
-    """Returns the records that overlap a span; see `Sink.records`."""
+    """Return the records that overlap a span; see `Sink.records`."""
     return records.merged((await tx.known(chain_id, span)).stored, tx.schema)
 
 
@@ -155,7 +155,7 @@ async def endorse(
     unproven: frozenset[str],
     fence: int,
 ) -> None:
-    """Adds proofs to records that have not changed since they were seen; see `Sink.endorse`."""
+    """Add proofs to records that have not changed since they were seen; see `Sink.endorse`."""
     span, names = records.hull(seen), {it.dataset for it in seen}
     known = await tx.known(chain_id, _with_neighbours(span))
     records.refuse_older(known, span, fence, names, tx.schema)
@@ -169,14 +169,14 @@ async def endorse(
 
 
 async def request(tx: Transaction, chain_id: int, wanted: Request) -> None:
-    """Stores a request; see `Sink.request`. Requires exclusive access to the requests."""
+    """Store a request; see `Sink.request`. The caller needs exclusive access to requests."""
     requests.admit(wanted, tx.schema)
     before = await tx.requests(chain_id)
     await _replace_requests(tx, chain_id, before, requests.merged([*before, wanted]))
 
 
 async def withdraw(tx: Transaction, chain_id: int, span: Span) -> None:
-    """Removes a span from the requests; see `Sink.withdraw`."""
+    """Remove a span from the requests; see `Sink.withdraw`."""
     before = await tx.requests(chain_id)
     await _replace_requests(tx, chain_id, before, requests.without(before, span))
 
@@ -199,7 +199,7 @@ def _stored(known: RangeRecords, dataset: str) -> RangeSet:
 async def _drop(
     tx: Transaction, chain_id: int, known: RangeRecords, dropped: records.Dropped
 ) -> list[Stored]:
-    """Deletes the dropped rows. Returns the records of the remaining ones."""
+    """Delete the dropped rows, and return the records of the remaining ones."""
     surviving = await _surviving(tx, chain_id, known.stored, dropped)
     for each in reversed(tx.schema.tables):
         for span in (dropped.get(each.name, RangeSet()) & _stored(known, each.name)).spans:
@@ -215,7 +215,7 @@ async def _surviving(
 
 
 async def _cut(tx: Transaction, chain_id: int, record: Stored, span: Span) -> Stored:
-    """Returns the record of a part of a range, computed from the stored rows."""
+    """Return the record of a part of a range, computed from the stored rows."""
     count = total = 0
     table = tx.schema[record.dataset]
     links = table.anchor.links
@@ -236,7 +236,7 @@ async def _cut(tx: Transaction, chain_id: int, record: Stored, span: Span) -> St
 async def _neighbour_hash(
     tx: Transaction, anchor: Table, chain_id: int, known: RangeRecords, height: int, column: str
 ) -> bytes | None:
-    """Returns a hash of the stored block next to a range, from its record if possible."""
+    """Return a hash of the stored block next to a range, from its record if possible."""
     for each in known.stored:
         if each.dataset == anchor.name and each.span.first <= height <= each.span.last:
             if column == anchor.links.hash and height == each.span.last:

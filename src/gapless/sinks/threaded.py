@@ -34,7 +34,7 @@ class ThreadedSink(ABC):
 
     @classmethod
     async def _opened(cls, kind: str, make: Callable[[SerialThread], Self], system: System) -> Self:
-        """Returns the sink that `make` creates on the thread."""
+        """Return the sink that `make` creates on the thread."""
         thread = system.serial_thread(f"gapless-{kind}-sink")
         try:
             return await thread.run(make, thread)
@@ -118,7 +118,7 @@ class ThreadedSink(ABC):
 
     @abstractmethod
     def _translate_errors(self) -> AbstractContextManager[None]:
-        """Raises errors of the library as `SinkError`."""
+        """Raise errors of the library as `SinkError`."""
 
     @abstractmethod
     def _write(self, batch: Batch, fence: int) -> None: ...

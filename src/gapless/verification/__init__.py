@@ -1,10 +1,10 @@
-"""Verifies that stored rows are complete, from the rows alone: without a ledger, without trust.
+"""Verify that stored rows are complete, from the rows alone, without relying on a ledger.
 
-`expected` says what should be stored; `check` examines a range of a sink and makes a `report`;
-`windows` compares the rows of some blocks with each other; `deep` reads every row and proves it
-again; `anchored` finds the blocks known to be on the right chain; `against` compares with a node.
-Only the contract of a sink is used, and rows are read in windows: memory does not grow with the
-range.
+`expected` computes what should be stored; `check` examines a range of a sink and returns a
+`report`; `windows` compares the rows of some blocks with each other; `deep` reads and proves every
+row again; `anchored` finds the blocks known to be on the right chain; `against` compares blocks
+with a node's. Verification uses only the contract of a sink, and reads rows in windows, so memory
+does not grow with the range.
 """
 
 from gapless.verification.against import compare

@@ -1,4 +1,4 @@
-"""Comparison of stored blocks with a node's, which the rows alone cannot replace."""
+"""Compare stored blocks with a node's, a check that the rows alone cannot provide."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HashOf = Callable[[int], Awaitable[bytes]]
 
 
 def sampled(heights: RangeSet, count: int, chance: Random) -> list[int]:
-    """Returns both ends and random heights between them, ascending."""
+    """Return both ends and random heights between them, ascending."""
     size = len(heights)
     if size <= count:
         return list(heights)
@@ -25,12 +25,12 @@ def sampled(heights: RangeSet, count: int, chance: Random) -> list[int]:
 async def compare(
     sink: Sink, anchor: Table, chain_id: int, heights: Sequence[int], hash_of: HashOf
 ) -> list[Finding]:
-    """Returns a finding for each stored block whose hash differs from the node's."""
+    """Return a finding for each stored block whose hash differs from the node's."""
     findings, column = [], anchor.links.hash
     for height in heights:
         rows = await sink.read(anchor, chain_id, Span(height, height), [column])
         theirs = await hash_of(height)
         if rows.num_rows and rows[column][0].as_py() != theirs:
-            words = "the node has another block at this height"
-            findings.append(Finding("hash", anchor.name, Span(height, height), words))
+            message = "the node has a different block at this height"
+            findings.append(Finding("hash", anchor.name, Span(height, height), message))
     return joined(findings)

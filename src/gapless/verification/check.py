@@ -1,11 +1,11 @@
-"""Verifies a range of a sink from end to end.
+"""Verify a range of a sink from end to end.
 
-Complete means: every requested height is recorded in every requested table; every recorded row is
-stored once; every block links to the one before; and every table has as many
-rows as the blocks promise. Deep means that every row is read, and proven again (see `deep`).
+A range is complete if every requested height is recorded in every requested table, every recorded
+row is stored once, every block links to the one before, and every table has as many rows as the
+blocks declare. A deep verification also reads every row and proves it again (see `deep`).
 
 The sink may be written to at the same time, so rows can be newer than the records that they are
-compared with. Findings where records have changed are checked again.
+compared with. Where records have changed in the meantime, the findings are checked again.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Verification:
     progress: Progress = lambda _: None
 
     async def report(self, span: Span | None = None) -> Report | None:
-        """Verifies a range, or everything requested; None if nothing is stored or requested."""
+        """Verify a range, or everything; return None if nothing is stored or requested."""
         return await self._report(span, _ATTEMPTS)
 
     async def _report(self, span: Span | None, attempts: int) -> Report | None:
@@ -70,7 +70,7 @@ class Verification:
             return None
         wanted = expected(self._family.tables, records, requests, span)
         damage = await sink.damage(chain_id, whole)
-        findings = [Finding("damaged", it.dataset, it.span, it.words) for it in damage]
+        findings = [Finding("damaged", it.dataset, it.span, it.message) for it in damage]
         broken = {
             each.name: RangeSet(it.span for it in damage if it.dataset == each.name)
             for each in self._family.tables
@@ -114,7 +114,7 @@ class Verification:
     async def _settled(
         self, findings: list[Finding], records: Sequence[Stored], attempts: int
     ) -> list[Finding]:
-        """Returns the findings without those that a concurrent write explains."""
+        """Return the findings without those that a concurrent write explains."""
         if not findings or attempts <= 1:
             return findings
         changed = RangeSet(it.span for it in {*records} ^ {*await self.sink.stored(self.chain_id)})
@@ -133,7 +133,7 @@ class Verification:
         broken: Mapping[str, RangeSet],
         rows: Counter[str],
     ) -> AsyncIterator[Finding]:
-        """Checks heights, hashes and row counts. Adds the number of rows to `rows`."""
+        """Check heights, hashes and row counts. Add the number of rows to `rows`."""
         before, anchor = None, self._anchor
         sound = [it for it in records if not RangeSet.of(it.span) & broken[it.dataset]]
         tallies = {
@@ -182,23 +182,23 @@ class Verification:
                 yield finding
         for dataset in (
             anchor.counts.keys() - wrong
-        ):  # otherwise it is known already, and more exactly
+        ):  # the others already have more precise findings
             for finding in tallies[dataset].findings(whole):
                 yield finding
 
     async def _strays_in(self, unrecorded: RangeSet) -> AsyncIterator[Finding]:
-        """Yields rows at heights that have no record."""
+        """Yield rows at heights that have no record."""
         for outside in unrecorded.spans:
             for each in self._family.tables:
                 counts = await self.sink.counts(each, self.chain_id, outside)
                 for span in runs(numbers(counts["block_number"])).spans:
-                    words = "there, but not recorded as stored"
-                    yield Finding("stray", each.name, span, words)
+                    message = "present, but not recorded as stored"
+                    yield Finding("stray", each.name, span, message)
 
     def _not_proven(
         self, records: Sequence[Stored], requests: Sequence[Request], whole: Span
     ) -> dict[str, RangeSet]:
-        """Returns, by check, the heights that lack one of the default level or a requested one."""
+        """Return the heights that lack a requested check or one of the default level, by check."""
         blocks = [
             it for it in records if it.dataset == self._anchor.name and it.span.overlap(whole)
         ]
@@ -221,7 +221,7 @@ class Verification:
     def _by_datasets(
         self, records: Sequence[Stored], stored: RangeSet
     ) -> dict[frozenset[str], RangeSet]:
-        """The stored heights, by the tables that hold rows of them."""
+        """Return the stored heights, grouped by the set of tables that hold them."""
         found = {frozenset({self._anchor.name}): stored}
         for name in self._anchor.counts:
             held = _heights([it for it in records if it.dataset == name])
@@ -247,13 +247,13 @@ class Verification:
 
 
 def _record_span(block: Span, anchor: Table, records: Sequence[Stored]) -> Span:
-    """The range that was written together with a block."""
+    """Return the span of the record that contains a block."""
     found = (it.span for it in records if it.dataset == anchor.name and it.span.overlap(block))
     return next(found, block)
 
 
 def _pieces(whole: Span, broken: Iterable[RangeSet]) -> Iterator[Span]:
-    """Splits a range so that each piece is either fully or not at all broken, for each table."""
+    """Split a range so that, for each table, every piece is either fully broken or not at all."""
     spans = [span for each in broken for span in (each & RangeSet.of(whole)).spans]
     edges = {it.first for it in spans} | {it.last + 1 for it in spans}
     inner = sorted(edge for edge in edges if whole.first < edge <= whole.last)
@@ -262,14 +262,14 @@ def _pieces(whole: Span, broken: Iterable[RangeSet]) -> Iterator[Span]:
 
 
 def _with_block_before(span: Span) -> RangeSet:
-    """A finding's heights, and the one before, to which the first is linked."""
+    """Return the heights of a finding and the one before, to which the first links."""
     return RangeSet.of((max(span.first - 1, 0), span.last))
 
 
 def _coverage(
     records: Sequence[Stored], whole: Span, wanted: Mapping[str, RangeSet], rows: Counter[str]
 ) -> Iterator[Coverage]:
-    """Yields what is stored and what is wanted of each table."""
+    """Yield which heights of each table are stored and which are wanted."""
     for dataset, heights in wanted.items():
         here = [it for it in records if it.dataset == dataset and it.span.overlap(whole)]
         stored = _heights(here) & RangeSet.of(whole)

@@ -1,8 +1,8 @@
-"""Reads every row of a range once: is it unchanged, and does it prove what its record claims?
+"""Read every row of a range once, to check that it is unchanged and proves what its record claims.
 
-Digests show whether rows have changed since they were written. But whoever changes rows can change
-the recorded digests too. So everything that the chain commits to is computed again from the rows:
-header hashes, roots, and all columns that derive from others.
+Digests show whether rows have changed since they were written. But whoever changes rows can also
+change the recorded digests. So everything that the chain commits to is computed again from the
+rows: header hashes, roots, and all columns that are derived from others.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Progress = Callable[[int], None]  # how many more rows have been read
 
 @dataclass
 class DeepCheck:
-    """Reads the records of a range to the last row."""
+    """Reads all rows of the records in a range."""
 
     sink: Sink
     chain_id: int
@@ -52,15 +52,15 @@ class DeepCheck:
     _claimed: dict[str, RangeSet] = field(default_factory=dict)
 
     async def run(self, whole: Span, records: Sequence[Stored]) -> Reproven:
-        """Checks all records that overlap a range, each of them completely."""
+        """Check all records that overlap a range, each of them completely."""
         wanted = [it for it in records if it.span.overlap(whole)]
         for part, of_part in _parts(wanted, [*self._by_name]):
             for window in part.windows(self.sink.grid or _WINDOW):
                 await self._check_window(window, of_part)
         for record in wanted:
             if record not in self._broken and self._digests[record] % MODULUS != record.digest:
-                words = "other rows than those that were written"
-                self.findings.append(Finding("digest", record.dataset, record.span, words))
+                message = "the rows differ from those that were written"
+                self.findings.append(Finding("digest", record.dataset, record.span, message))
         not_again = {
             check: left
             for check, heights in sorted(self._claimed.items())
@@ -81,8 +81,8 @@ class DeepCheck:
             self.progress(rows.num_rows)
             self._digests[record] += digest(self._by_name[name], rows)
             for height in (wrong := _disordered(self._by_name[name], rows)):
-                words = "a key is there more than once, or rows are out of order"
-                self.findings.append(Finding("duplicate", name, Span(height, height), words))
+                message = "a key occurs more than once, or rows are out of order"
+                self.findings.append(Finding("duplicate", name, Span(height, height), message))
             disordered |= wrong
             tables[name] = rows
         if disordered:
@@ -96,7 +96,7 @@ class DeepCheck:
     async def _read(
         self, window: Span, records: Mapping[str, Stored]
     ) -> dict[str, pa.Table] | None:
-        """The rows of a window, without tables that cannot be read; None: retry with halves."""
+        """Return the rows of a window, without unreadable tables; None to retry with halves."""
         found: dict[str, pa.Table] = {}
         for name, record in records.items():
             try:
@@ -129,10 +129,10 @@ class DeepCheck:
             return
         for flaw in found.flaws:
             span = Span(flaw.height, flaw.height)
-            self.findings.append(Finding("proof", flaw.table, span, flaw.words))
+            self.findings.append(Finding("proof", flaw.table, span, flaw.message))
         for check in sorted(lacking):
-            words = f"`{check}` is recorded as proven, but the rows do not prove it"
-            self.findings.append(Finding("proof", self._anchor, part, words))
+            message = f"`{check}` is recorded as proven, but the rows do not prove it"
+            self.findings.append(Finding("proof", self._anchor, part, message))
         for proven in found.proof.proven:
             self._proven[proven] = self._proven.get(proven, RangeSet()) | sound
         for claim in claimed - {LINK}:
@@ -141,7 +141,7 @@ class DeepCheck:
     def _required(
         self, part: Span, claimed: frozenset[str], datasets: Sequence[str]
     ) -> frozenset[str]:
-        """The checks on record that must hold again, because all they need is stored."""
+        """Return the recorded checks that must pass again, because all they need is stored."""
         for height in (part.first, part.last):  # rules change from one era to the next
             claimed = self.network.required(claimed, height)
         return self.proofs.due(claimed, datasets)
@@ -158,7 +158,7 @@ class DeepCheck:
 def _parts(
     records: Sequence[Stored], datasets: Sequence[str]
 ) -> Iterator[tuple[Span, dict[str, Stored]]]:
-    """The range in pieces that no record begins or ends within, each with its records."""
+    """Split the range where a record begins or ends; yield each piece with its records."""
     rest = {
         name: deque(sorted((it for it in records if it.dataset == name), key=_first))
         for name in datasets
@@ -186,7 +186,7 @@ def _cut(rows: pa.Table, part: Span) -> pa.Table:
 
 
 def _disordered(table: Table, rows: pa.Table) -> set[int]:
-    """Returns the heights of rows whose key is not greater than the previous row's."""
+    """Return the heights of rows whose key is not greater than the previous row's."""
     if not rows.num_rows:
         return set()
     above = ascending([rows[name].to_numpy() for name in table.key])
@@ -194,6 +194,6 @@ def _disordered(table: Table, rows: pa.Table) -> set[int]:
 
 
 def _without(table: Table, rows: pa.Table, heights: set[int]) -> pa.Table:
-    """The rows of all other heights, in order."""
+    """Return the rows of all other heights, sorted by key."""
     others = pc.invert(pc.is_in(rows["block_number"], pa.array(sorted(heights), pa.uint64())))
     return rows.filter(others).sort_by([(name, "ascending") for name in table.key])

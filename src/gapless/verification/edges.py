@@ -1,6 +1,7 @@
-"""Checks the hashes at the ends of records, and their row counts.
+"""Check the hashes and row counts in records.
 
-A write next to a stored range is compared with these hashes, so they must be right.
+A write next to a stored range is compared with the hashes at the ends of its record, so they must
+be right.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ from gapless.verification.windows import numbers
 def record_findings(
     anchor: Table, records: Sequence[Stored], covered: Mapping[str, RangeSet]
 ) -> Iterator[Finding]:
-    """Yields records that contradict themselves, whatever rows are stored."""
+    """Yield a finding for each record that contradicts itself or the records of blocks."""
     for it in records:
         if it.dataset == anchor.name and it.rows != it.span.size:
-            words = f"{it.rows:,} rows are recorded for {it.span.size:,} blocks"
-            yield Finding("rows", it.dataset, it.span, words)
+            message = f"{it.rows:,} rows are recorded for {it.span.size:,} blocks"
+            yield Finding("rows", it.dataset, it.span, message)
     for dataset, heights in covered.items():
         for span in (heights - covered[anchor.name]).spans:
             yield Finding("lost", dataset, span, "recorded as stored, but its blocks are not")
 
 
 class Edges:
-    """The first and the last hash of each record."""
+    """The recorded hashes at both ends of each record."""
 
     def __init__(self, anchor: Table, records: Sequence[Stored]) -> None:
         self._links = anchor.links
@@ -43,7 +44,7 @@ class Edges:
             self._lasts[each.span.last].append(each)
 
     def findings(self, blocks: pa.Table) -> Iterator[Finding]:
-        """Yields records whose hashes differ from those of the blocks at their ends."""
+        """Yield a finding for each record whose hashes differ from the blocks at its ends."""
         places = {height: at for at, height in enumerate(numbers(blocks["block_number"]).tolist())}
         hashes, parents = (one_array(blocks[name]) for name in self._links)
         wrong = [
@@ -59,5 +60,5 @@ class Edges:
             if it.last_hash != hashes[places[height]].as_py()
         ]
         for it in wrong:
-            words = "its record names another block at its beginning or end"
-            yield Finding("record", it.dataset, it.span, words)
+            message = "the first or last hash of its record differs from that of the stored block"
+            yield Finding("record", it.dataset, it.span, message)

@@ -1,9 +1,9 @@
-"""What a sink should hold, according to its requests and not to what is stored.
+"""What a sink should hold: determined by its requests, not by what is stored.
 
-A table that ends early looks complete judging by its own rows. So each fetch records its request in
+Judged by its own rows, a table that ends early looks complete. So each fetch records its request in
 the sink before it writes, and every table is compared with the requests that name it. Blocks may
 extend further than other tables, because every request includes them. For a sink without recorded
-requests, the expected range is what its tables span.
+requests, the expected range of a table is the one that its rows span.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gapless.sinks import Request, Stored
 
 
 def extent(records: Sequence[Stored], requests: Sequence[Request]) -> Span | None:
-    """From the lowest to the highest block that is stored or asked for; None: there is none."""
+    """Return the span of all stored or requested blocks; None if there are none."""
     spans = [*(it.span for it in records), *(it.span for it in requests)]
     if not spans:
         return None
@@ -29,7 +29,7 @@ def expected(
     requests: Sequence[Request],
     span: Span | None,
 ) -> dict[str, RangeSet]:
-    """The heights that each table should hold, of a span or of all."""
+    """Return the heights that each table should hold, within a span if one is given."""
     found: dict[str, RangeSet] = {}
     for table in tables:
         asked = RangeSet(it.span for it in requests if table.name in it.datasets)

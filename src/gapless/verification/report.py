@@ -1,4 +1,4 @@
-"""What a verification found. Values only."""
+"""The result of a verification, as plain values."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ class Finding:
     check: str
     dataset: str
     span: Span
-    words: str
-    file: str | None = None  # the name of a stray one, which nothing but a person may remove
+    message: str
+    file: str | None = None  # the name of a stray file, which only a person may remove
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """What is stored of a table, and which checks held when it was."""
+    """What is stored of a table, and which checks it passed when it was written."""
 
     dataset: str
     heights: RangeSet
     wanted: RangeSet
-    rows: int = 0  # that are there
+    rows: int = 0  # that are stored
     proven: Mapping[str, RangeSet] = field(default_factory=dict)  # by check
-    unproven: Mapping[str, RangeSet] = field(default_factory=dict)  # asked for, but not possible
+    unproven: Mapping[str, RangeSet] = field(default_factory=dict)  # requested, but not possible
 
     @property
     def gaps(self) -> RangeSet:
@@ -39,7 +39,7 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Anchored:
-    """Blocks that are linked up to a block whose hash is known, and so are of its chain."""
+    """Blocks that link up to a block whose hash is known, and so are on the same chain."""
 
     height: int
     heights: RangeSet
@@ -47,7 +47,7 @@ class Anchored:
 
 @dataclass(frozen=True)
 class Reproven:
-    """What the rows themselves prove, computed again from every one of them."""
+    """What a deep verification proved again from the rows."""
 
     proven: Mapping[str, RangeSet]  # by check
     not_again: Mapping[str, RangeSet]  # recorded as proven, but rows alone cannot show it
@@ -55,7 +55,7 @@ class Reproven:
 
 @dataclass(frozen=True)
 class Report:
-    """A range of a chain, as a sink has it."""
+    """The state of a range of a chain in a sink."""
 
     chain_id: int
     span: Span
@@ -63,7 +63,7 @@ class Report:
     findings: tuple[Finding, ...]
     not_proven: Mapping[str, RangeSet] = field(default_factory=dict)  # by check
     anchored: tuple[Anchored, ...] = ()
-    reproven: Reproven | None = None  # only a deep look computes it
+    reproven: Reproven | None = None  # only for a deep verification
 
     @property
     def deep(self) -> bool:
@@ -75,41 +75,41 @@ class Report:
 
     @property
     def gaps(self) -> RangeSet:
-        """Heights that any of the tables lacks."""
+        """The heights that any table lacks."""
         return RangeSet(span for each in self.coverage for span in each.gaps.spans)
 
     @property
     def asked(self) -> RangeSet:
-        """Heights that should be there."""
+        """The heights that should be stored."""
         return RangeSet(span for each in self.coverage for span in each.wanted.spans)
 
     @property
     def damaged(self) -> RangeSet:
-        """Heights whose rows are not what they should be, and would have to be replaced."""
+        """The heights whose rows are wrong and must be replaced."""
         return self._damaged(self.findings)
 
     def damaged_in(self, dataset: str) -> RangeSet:
-        """Those of one table."""
+        """Return the damaged heights of one table."""
         return self._damaged(it for it in self.findings if it.dataset == dataset)
 
     def _damaged(self, findings: Iterable[Finding]) -> RangeSet:
-        # A file may hold more than the blocks in question.
+        # A damaged file may extend beyond the verified range.
         damaged = RangeSet(it.span for it in findings if it.check not in _ELSEWHERE)
         return damaged & RangeSet.of(self.span)
 
 
-_ELSEWHERE = ("stray", "anchor", "hash")  # rows beyond those asked for, or another branch
+_ELSEWHERE = ("stray", "anchor", "hash")  # rows that were not requested, or on another branch
 
 
 def joined(findings: Iterable[Finding]) -> list[Finding]:
-    """The findings in order; those of neighbouring blocks that say the same, as one."""
+    """Sort the findings, and join equal findings of neighbouring blocks into one."""
     found: list[Finding] = []
-    for each in sorted(findings, key=lambda it: (it.dataset, it.check, it.words, it.span)):
+    for each in sorted(findings, key=lambda it: (it.dataset, it.check, it.message, it.span)):
         before = found[-1] if found else None
         if (
             before is not None
-            and (before.dataset, before.check, before.words)
-            == (each.dataset, each.check, each.words)
+            and (before.dataset, before.check, before.message)
+            == (each.dataset, each.check, each.message)
             and each.span.first <= before.span.last + 1
         ):
             span = Span(before.span.first, max(before.span.last, each.span.last))

@@ -1,6 +1,7 @@
-"""Compares the row counts of a table's records with the stored rows.
+"""Compare the row counts in a table's records with the stored rows.
 
-This matters for blocks without a count: without receipts, their number of logs is unknown.
+This matters for blocks that do not declare a count: without receipts, a block's number of logs is
+unknown.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from gapless.verification.windows import numbers
 
 
 class Tally:
-    """The rows seen so far for each record of a table; records ascend, and so do windows."""
+    """Counts the rows seen so far for each record of a table; records and windows ascend."""
 
     def __init__(self, records: Sequence[Stored]) -> None:
         self._records = records
@@ -36,8 +37,11 @@ class Tally:
             self._seen[at] += int(rows[end] - rows[start])
 
     def findings(self, whole: Span) -> Iterator[Finding]:
-        """Yields records within a range whose number of rows differs from what was written."""
+        """Yield a finding for each record in a range whose row count differs from the stored rows.
+
+        Records that extend beyond the range are skipped.
+        """
         for record, seen in zip(self._records, self._seen, strict=True):
             if record.span.overlap(whole) == record.span and seen != record.rows:
-                words = f"{record.rows:,} rows were written, {seen:,} are there"
-                yield Finding("rows", record.dataset, record.span, words)
+                message = f"{record.rows:,} rows were written, but {seen:,} are stored"
+                yield Finding("rows", record.dataset, record.span, message)

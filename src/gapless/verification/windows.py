@@ -1,4 +1,4 @@
-"""Compares consecutive blocks with each other and with the rows that belong to them. Pure."""
+"""Compare consecutive blocks with each other and with their rows in other tables. Pure."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Numbers = NDArray[np.int64]
 
 
 def columns(anchor: Table) -> tuple[str, ...]:
-    """Returns the columns of blocks that are read: links and row counts."""
+    """Return the columns of blocks to read: links and row counts."""
     return ("block_number", *anchor.links, *anchor.counts.values())
 
 
 @dataclass(frozen=True)
 class Last:
-    """The last block of the window before, to which the next is linked."""
+    """The last block of the previous window, to which the next block must link."""
 
     height: int
     hash: bytes
@@ -33,17 +33,17 @@ class Last:
 def blocks_findings(
     anchor: Table, rows: pa.Table, covered: RangeSet, before: Last | None
 ) -> Iterator[Finding]:
-    """Yields blocks that are lost, duplicate, unrecorded or not linked."""
+    """Yield findings for blocks that are lost, duplicate, unrecorded or not linked."""
     heights = numbers(rows["block_number"])
     present = runs(heights)
     for span in (covered - present).spans:
-        yield Finding("lost", anchor.name, span, "recorded as stored, but not there")
+        yield Finding("lost", anchor.name, span, "recorded as stored, but missing")
     for span in (present - covered).spans:
-        yield Finding("stray", anchor.name, span, "there, but not recorded as stored")
+        yield Finding("stray", anchor.name, span, "present, but not recorded as stored")
     if not len(heights):
         return
     for height in heights[1:][heights[1:] == heights[:-1]].tolist():
-        yield Finding("duplicate", anchor.name, Span(height, height), "there more than once")
+        yield Finding("duplicate", anchor.name, Span(height, height), "stored more than once")
     hashes, parents = (_hashes(rows[name]) for name in anchor.links)
     linked = (parents[1:] == hashes[:-1]).all(axis=1)
     for height in heights[1:][(heights[1:] == heights[:-1] + 1) & ~linked].tolist():
@@ -62,19 +62,19 @@ def last_block(anchor: Table, rows: pa.Table) -> Last | None:
 def count_findings(
     anchor: Table, dataset: str, blocks: pa.Table, counts: pa.Table, covered: RangeSet
 ) -> Iterator[Finding]:
-    """Yields blocks whose count differs from the rows of a table, and rows without a record."""
+    """Yield findings for blocks with a wrong number of rows, and for rows without a record."""
     for span in (runs(numbers(counts["block_number"])) - covered).spans:
-        yield Finding("stray", dataset, span, "there, but not recorded as stored")
-    promised = one_array(blocks[anchor.counts[dataset]])
+        yield Finding("stray", dataset, span, "present, but not recorded as stored")
+    declared = one_array(blocks[anchor.counts[dataset]])
     heights = numbers(blocks["block_number"])
-    known = promised.is_valid().to_numpy(zero_copy_only=False)
-    expected = numbers(promised.fill_null(0))
+    known = declared.is_valid().to_numpy(zero_copy_only=False)
+    expected = numbers(declared.fill_null(0))
     actual = _placed(heights, counts)
     for at in np.flatnonzero(known & (expected != actual)).tolist():
         height = int(heights[at])
         if height in covered:
-            words = f"the block promises {expected[at]:,}, there are {actual[at]:,}"
-            yield Finding("count", dataset, Span(height, height), words)
+            message = f"the block declares {expected[at]:,}, but {actual[at]:,} are stored"
+            yield Finding("count", dataset, Span(height, height), message)
 
 
 def halves(window: Span) -> tuple[Span, Span]:
@@ -83,7 +83,7 @@ def halves(window: Span) -> tuple[Span, Span]:
 
 
 def runs(heights: Numbers) -> RangeSet:
-    """Returns heights, in any order, as ranges."""
+    """Return the ranges that some heights form; they may be in any order."""
     if not len(heights):
         return RangeSet()
     heights = np.unique(heights)
@@ -100,7 +100,7 @@ def numbers(column: pa.ChunkedArray | pa.Array) -> Numbers:
 
 
 def _placed(heights: Numbers, counts: pa.Table) -> Numbers:
-    """The counts of these heights; zero where there is none."""
+    """Return the count of each height; 0 where there is none."""
     known, rows = numbers(counts["block_number"]), numbers(counts["rows"])
     if not len(known):
         return np.zeros(len(heights), np.int64)
@@ -116,5 +116,5 @@ def _hashes(column: pa.ChunkedArray) -> NDArray[np.uint8]:
 
 
 def _unlinked(anchor: Table, height: int) -> Finding:
-    words = "not above the stored block before it"
-    return Finding("link", anchor.name, Span(height, height), words)
+    message = "does not link to the stored block before it"
+    return Finding("link", anchor.name, Span(height, height), message)

@@ -100,7 +100,7 @@ def report_view(report: Report, network: str) -> ReportView:
                 table=each.dataset,
                 first=each.span.first,
                 last=each.span.last,
-                message=each.words,
+                message=each.message,
             )
             for each in report.findings
         ),

@@ -108,8 +108,8 @@ async def test_damage_is_found_without_reading_all(path: Path, harm: Harm, words
         (found,) = await sink.damage(CHAIN_ID)
         assert isinstance(found, Damage)
         assert (found.dataset, found.span) == ("transactions", Span(10, 19))
-        assert f"`{CHAIN_ID}/transactions/10-19.6.parquet`" in found.words
-        assert words in found.words
+        assert f"`{CHAIN_ID}/transactions/10-19.6.parquet`" in found.message
+        assert words in found.message
         assert await sink.damage(CHAIN_ID, Span(0, 9)) == []
         assert await sink.damage(CHAIN_ID, Span(19, 25)) == [found]
     assert snapshot(path) == before

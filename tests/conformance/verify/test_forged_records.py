@@ -146,7 +146,7 @@ async def test_a_claim_that_the_rows_contradict_is_noticed(place: Place) -> None
     report = await look(place, chain_id=SIMULATED)
     assert not report.complete
     assert {it.check for it in report.findings} == {"proof"}
-    assert "fails the check `senders`" in report.findings[0].words
+    assert "fails the check `senders`" in report.findings[0].message
 
 
 async def test_a_claim_that_the_rows_could_prove_and_do_not_is_noticed(place: Place) -> None:
@@ -161,7 +161,7 @@ async def test_a_claim_that_the_rows_could_prove_and_do_not_is_noticed(place: Pl
     await refit(place)
     report = await look(place)
     assert {it.span for it in report.findings} == {Span(FIRST + 5, FIRST + 5)}
-    assert "`receipts_root` is recorded as proven" in " ".join(it.words for it in report.findings)
+    assert "`receipts_root` is recorded as proven" in " ".join(it.message for it in report.findings)
 
 
 async def test_a_widened_request_is_a_gap(place: Place) -> None:

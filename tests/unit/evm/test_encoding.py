@@ -124,7 +124,7 @@ def test_a_type_that_nobody_published_has_no_encoding() -> None:
 
 @pytest.mark.parametrize("type_", ["", "0x", "0x100", "2", "0xzz"])
 def test_a_type_is_one_byte(type_: str) -> None:
-    with pytest.raises(ValueError, match="not a type"):
+    with pytest.raises(ValueError, match="not an envelope type"):
         kind_of(type_)
 
 

@@ -90,7 +90,7 @@ def test_numbers_that_no_float_holds_are_kept_as_they_are() -> None:
 
 
 def test_a_receipt_of_another_block_is_refused() -> None:
-    with pytest.raises(BadAnswer, match="of no transaction"):
+    with pytest.raises(BadAnswer, match="to no transaction"):
         keep_receipts(raw([receipt(5)]), parse_block(raw(block())))
 
 

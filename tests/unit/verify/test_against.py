@@ -23,7 +23,7 @@ async def test_another_branch_is_found(sink: Sink) -> None:
         return found
 
     assert await compare(sink, BLOCKS, CHAIN_ID, [10, 15, FORK - 1], hash_of) == []
-    words = "the node has another block at this height"
+    words = "the node has a different block at this height"
     assert await compare(sink, BLOCKS, CHAIN_ID, [10, FORK, FORK + 1, 30, 35], hash_of) == [
         Finding("hash", "blocks", Span(FORK, FORK + 1), words),
         Finding("hash", "blocks", Span(30, 30), words),

@@ -116,7 +116,7 @@ async def test_nothing_is_not_whole(sink: Sink) -> None:
     assert (await report_of(sink, Span(3, 9))).gaps == RangeSet.of((3, 9))
 
 
-NOTHING_MORE = "there, but not recorded as stored"
+NOTHING_MORE = "present, but not recorded as stored"
 WITH_LOGS = next(
     height for height in range(5, 20) if rows_of("logs", Span(height, height)).num_rows > 1
 )
@@ -125,16 +125,16 @@ COUNT = rows_of("logs", HERE).num_rows
 
 DAMAGE = {
     "DELETE FROM blocks WHERE block_number BETWEEN 6 AND 8": Finding(
-        "lost", "blocks", Span(6, 8), "recorded as stored, but not there"
+        "lost", "blocks", Span(6, 8), "recorded as stored, but missing"
     ),
     "UPDATE blocks SET parent_hash = zeroblob(32) WHERE block_number = 7": Finding(
-        "link", "blocks", Span(7, 7), "not above the stored block before it"
+        "link", "blocks", Span(7, 7), "does not link to the stored block before it"
     ),
     "UPDATE blocks SET hash = zeroblob(32) WHERE block_number = 13": Finding(  # a window's last
-        "link", "blocks", Span(14, 14), "not above the stored block before it"
+        "link", "blocks", Span(14, 14), "does not link to the stored block before it"
     ),
     f"DELETE FROM logs WHERE block_number = {WITH_LOGS}": Finding(
-        "count", "logs", HERE, f"the block promises {COUNT}, there are 0"
+        "count", "logs", HERE, f"the block declares {COUNT}, but 0 are stored"
     ),
     f"UPDATE logs SET log_position = 99, transaction_index = 99 WHERE rowid = "
     f"(SELECT max(rowid) FROM logs WHERE block_number = {WITH_LOGS})": None,
@@ -171,7 +171,7 @@ async def test_a_changed_value_is_found_by_its_digest_and_by_its_root(
         ("digest", "transactions", (16, 30)),
         ("proof", "blocks", (20, 20)),
     ]
-    assert "transactions_root" in report.findings[1].words
+    assert "transactions_root" in report.findings[1].message
 
 
 async def test_lost_logs_are_found_where_blocks_promise_none(
@@ -181,7 +181,7 @@ async def test_lost_logs_are_found_where_blocks_promise_none(
     sql.execute("UPDATE blocks SET log_count = NULL")
     sql.execute("DELETE FROM logs WHERE block_number = ?", (WITH_LOGS,))
     total = rows_of("logs", Span(0, 30)).num_rows
-    words = f"{total} rows were written, {total - COUNT} are there"
+    words = f"{total} rows were written, but {total - COUNT} are stored"
     assert (await report_of(fragile)).findings == (Finding("rows", "logs", Span(0, 30), words),)
 
 
@@ -261,7 +261,7 @@ async def test_a_block_that_is_there_twice_is_found_at_first_sight(tmp_path: Pat
         connection.execute("INSERT INTO blocks SELECT * FROM blocks WHERE block_number = 6")
     async with await open_sink(target, Access.READ) as sink:
         report = await report_of(sink)
-    twice = Finding("duplicate", "blocks", Span(6, 6), "there more than once")
+    twice = Finding("duplicate", "blocks", Span(6, 6), "stored more than once")
     assert twice in report.findings
 
 

@@ -86,7 +86,7 @@ def test_a_file_that_nobody_lists_is_for_a_person_to_remove() -> None:
     assert repair(alone, "ethereum", "x/", has_endpoint=True) == (
         "remove it by hand, or move it out of the folder: queries over `*.parquet` read it as well"
     )
-    rows = Finding("stray", "blocks", Span(3000, 3000), "there, but not recorded as stored")
+    rows = Finding("stray", "blocks", Span(3000, 3000), "present, but not recorded as stored")
     both = Report(1, Span(0, 1999), whole, (stray, rows))
     assert repair(both, "ethereum", "x/", has_endpoint=False) == (
         "run `gapless repair x/ --rpc …` to replace what is wrong"

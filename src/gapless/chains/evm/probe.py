@@ -168,7 +168,7 @@ def _hashes(answer: msgspec.Raw) -> list[str]:
     try:
         return msgspec.json.decode(answer, type=_Hashes).transactions
     except UNREADABLE as error:
-        raise BadAnswer(f"the block answered cannot be read: {error}") from error
+        raise BadAnswer(f"the returned block cannot be read: {error}") from error
 
 
 async def _batch(pool: Pool) -> int:

@@ -395,11 +395,11 @@ def _read_hash(answer: Raw) -> bytes:
     try:
         return bytes.fromhex(shown.removeprefix("0x"))
     except ValueError as error:
-        raise BadAnswer(f"the hash of the block answered cannot be read: {error}") from error
+        raise BadAnswer(f"the hash of the returned block cannot be read: {error}") from error
 
 
 def _read_header(answer: Raw) -> _Header:
     try:
         return _header(answer)
     except UNREADABLE as error:
-        raise BadAnswer(f"the block answered cannot be read: {error}") from error
+        raise BadAnswer(f"the returned block cannot be read: {error}") from error

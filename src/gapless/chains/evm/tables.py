@@ -10,8 +10,8 @@ from __future__ import annotations
 from gapless.schema import Index, Kind, Links, Table, may, must
 
 _CHAIN = must(Kind.INT, chain_id="the network's chain id", block_number="height")
-_TIME = must(Kind.INT, block_timestamp="seconds since 1970, of the block")
-_EXTRA = may(Kind.JSON, extra="keys of the answer without a column")
+_TIME = must(Kind.INT, block_timestamp="time of the block, in seconds since 1970")
+_EXTRA = may(Kind.JSON, extra="keys of the node's answer without a column")
 
 BLOCKS = Table(
     name="blocks",
@@ -20,29 +20,31 @@ BLOCKS = Table(
     columns=(
         *_CHAIN,
         *_TIME,
-        *must(Kind.HASH, hash="of the header", parent_hash="`hash` of the block before"),
+        *must(Kind.HASH, hash="hash of the header", parent_hash="`hash` of the block before"),
         *must(Kind.ADDRESS, miner="receives the fees"),
-        *must(Kind.INT, gas_limit="gas the block may use", gas_used="gas it used"),
+        *must(Kind.INT, gas_limit="gas the block may use", gas_used="gas the block used"),
         *may(Kind.U256, base_fee_per_gas="wei, since London"),
-        *may(Kind.U256, difficulty="of this block", total_difficulty="if the node reports it"),
+        *may(Kind.U256, difficulty="difficulty of this block"),
+        *may(Kind.U256, total_difficulty="null if the node does not report it"),
         *may(Kind.INT, size="bytes of the encoded block"),
-        *must(Kind.BYTES, extra_data="the producer's own bytes"),
+        *must(Kind.BYTES, extra_data="any bytes that the block producer added"),
         *may(Kind.NONCE, nonce="proof of work"),
         *may(Kind.HASH, mix_hash="proof of work; `prevRandao` since the merge"),
-        *must(Kind.HASH, sha3_uncles="of the uncles", state_root="state after the block"),
-        *must(Kind.HASH, transactions_root="of the transactions", receipts_root="of the receipts"),
+        *must(Kind.HASH, sha3_uncles="hash of the uncles", state_root="state after the block"),
+        *must(Kind.HASH, transactions_root="trie root of the transactions"),
+        *must(Kind.HASH, receipts_root="trie root of the receipts"),
         *may(Kind.BLOOM, logs_bloom="addresses and topics of all logs"),
         *may(Kind.HASH, withdrawals_root="since Shanghai", parent_beacon_block_root="since Cancun"),
         *may(Kind.HASH, requests_hash="since Prague", block_access_list_hash="since Amsterdam"),
         *may(Kind.INT, blob_gas_used="since Cancun", excess_blob_gas="since Cancun"),
-        *may(Kind.INT, slot_number="of the beacon chain, since Amsterdam"),
+        *may(Kind.INT, slot_number="slot of the beacon chain, since Amsterdam"),
         *must(Kind.JSON, uncles="hashes of the uncles"),
         *may(Kind.INT, l1_block_number="Arbitrum", send_count="Arbitrum"),
         *may(Kind.HASH, send_root="Arbitrum"),
         *must(Kind.INT, transaction_count="rows in `transactions`"),
         *may(
             Kind.INT,
-            log_count="rows in `logs`; null where receipts were not asked for",
+            log_count="rows in `logs`; null where receipts were not requested",
             withdrawal_count="rows in `withdrawals`; null before Shanghai",
         ),
         *_EXTRA,
@@ -61,7 +63,7 @@ BLOCKS = Table(
 
 TRANSACTIONS = Table(
     name="transactions",
-    doc="One row per transaction, its receipt included; without a receipt those columns are null.",
+    doc="One row per transaction and its receipt; without a receipt, its columns are null.",
     key=("chain_id", "block_number", "transaction_index"),
     parents=(BLOCKS,),
     is_large=True,
@@ -70,10 +72,13 @@ TRANSACTIONS = Table(
         *must(Kind.INT, transaction_index="position in the block"),
         *_TIME,
         *must(Kind.HASH, hash="not unique on every chain"),
-        *must(Kind.INT, type="0 legacy, 1 access list, 2 fee market, 3 blobs, 4 set code, L2 own"),
+        *must(
+            Kind.INT,
+            type="0 legacy, 1 access list, 2 fee market, 3 blobs, 4 set code; L2s add more",
+        ),
         *must(Kind.ADDRESS, from_address="sender"),
-        *may(Kind.ADDRESS, to_address="receiver; null creates a contract"),
-        *must(Kind.INT, nonce="of the sender", gas="gas it may use"),
+        *may(Kind.ADDRESS, to_address="receiver; null if it creates a contract"),
+        *must(Kind.INT, nonce="nonce of the sender", gas="gas the transaction may use"),
         *may(Kind.U256, value="wei"),
         *may(Kind.BYTES, input="call data, or code to run"),
         *may(
@@ -89,16 +94,17 @@ TRANSACTIONS = Table(
             blob_versioned_hashes="type 3",
             authorization_list="type 4",
         ),
-        *may(Kind.INT, v="of the signature; its parity since type 1"),
-        *may(Kind.WORD, r="of the signature", s="of the signature"),
+        *may(Kind.INT, v="`v` of the signature; from type 1 on, its parity"),
+        *may(Kind.WORD, r="`r` of the signature", s="`s` of the signature"),
         *may(Kind.HASH, source_hash="Optimism deposit"),
         *may(Kind.U256, mint="wei, Optimism deposit"),
         *may(Kind.BOOL, is_system_tx="Optimism deposit"),
         *may(Kind.INT, status="1 succeeded, 0 failed; null before Byzantium"),
-        *may(Kind.HASH, root="state after it, before Byzantium"),
-        *may(Kind.INT, gas_used="by it", cumulative_gas_used="by the block up to and with it"),
+        *may(Kind.HASH, root="state after the transaction, before Byzantium"),
+        *may(Kind.INT, gas_used="gas the transaction used"),
+        *may(Kind.INT, cumulative_gas_used="gas used in the block, up to and including it"),
         *may(Kind.U256, effective_gas_price="wei paid per gas"),
-        *may(Kind.ADDRESS, contract_address="the contract it created"),
+        *may(Kind.ADDRESS, contract_address="the contract that it created"),
         *may(Kind.INT, log_count="rows in `logs`", blob_gas_used="type 3"),
         *may(
             Kind.U256,
@@ -136,7 +142,7 @@ LOGS = Table(
         *must(Kind.INT, transaction_index="position in the block"),
         *must(Kind.INT, log_position="position in the transaction"),
         *_TIME,
-        *must(Kind.INT, log_index="the node's own count; jumps and repeats on some chains"),
+        *must(Kind.INT, log_index="index reported by the node; skips and repeats on some chains"),
         *must(Kind.HASH, transaction_hash="`hash` of the transaction"),
         *must(Kind.ADDRESS, address="the contract"),
         *may(Kind.HASH, topic0="usually the hash of the event's signature"),
@@ -162,7 +168,7 @@ WITHDRAWALS = Table(
         *_CHAIN,
         *must(Kind.INT, withdrawal_position="position in the block"),
         *_TIME,
-        *must(Kind.INT, withdrawal_index="the chain's own count", validator_index="the validator"),
+        *must(Kind.INT, withdrawal_index="index on the chain", validator_index="the validator"),
         *must(Kind.ADDRESS, address="receiver"),
         *must(Kind.INT, amount="gwei"),
         *_EXTRA,

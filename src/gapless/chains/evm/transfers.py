@@ -39,8 +39,8 @@ COLUMNS = (
 def transfers(logs: pa.Table) -> pa.Table:
     """Decode the transfers among some logs."""
     logs = logs.filter(pc.equal(logs["topic0"], pa.scalar(TRANSFER, arrow_type(Kind.HASH))))
-    words = ("topic0", "topic1", "topic2", "topic3", "data")
-    rows = zip(*(logs[name].to_pylist() for name in words), strict=True)
+    inputs = ("topic0", "topic1", "topic2", "topic3", "data")
+    rows = zip(*(logs[name].to_pylist() for name in inputs), strict=True)
     decoded = [decode(topics, data) for *topics, data in rows]
     logs = logs.filter(pa.array([it is not None for it in decoded], pa.bool_()))
     columns = [*zip(*filter(None, decoded), strict=True)] or [()] * len(_DECODED)

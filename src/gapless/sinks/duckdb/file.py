@@ -1,4 +1,4 @@
-"""The file of a DuckDB sink: opens it, checks its format and creates its tables.
+"""Open the file of a DuckDB sink, check its format and create its tables.
 
 DuckDB lets either one process write to a file or several processes read it. Readers therefore open
 the file read-only, so that several can use it at once. Within one process, any number of sinks may
@@ -59,7 +59,7 @@ _turns: defaultdict[Path, Lock] = defaultdict(Lock)
 def connect(
     path: Path, schema: Schema, access: Access, system: System
 ) -> duckdb.DuckDBPyConnection:
-    """Opens the sink in a file. Creates it if `access` allows that."""
+    """Open the sink in a file. Create it if `access` allows that."""
     if access is not Access.CREATE and not path.is_file():
         raise SinkUnusable(f"there is no sink at `{path}`", hint="check the path")
     connection = _connected(path, access)
@@ -103,14 +103,14 @@ def identity(connection: duckdb.DuckDBPyConnection) -> str:
 
 @contextmanager
 def transaction(connection: duckdb.DuckDBPyConnection, path: Path) -> Iterator[None]:
-    """An exclusive, atomic transaction: what it reads is still true when it commits."""
+    """Run an exclusive, atomic transaction: what it reads is still true when it commits."""
     with _turns[path.resolve()], snapshot(connection):
         yield
 
 
 @contextmanager
 def snapshot(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """An atomic transaction that reads a consistent snapshot of the file."""
+    """Run an atomic transaction that reads a consistent snapshot of the file."""
     import duckdb
 
     connection.begin()
@@ -127,7 +127,7 @@ def snapshot(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
 
 @contextmanager
 def translate_errors(path: Path) -> Iterator[None]:
-    """Raises DuckDB's errors as `SinkError`."""
+    """Raise DuckDB's errors as `SinkError`."""
     import duckdb
     import pyarrow as pa
 
@@ -183,9 +183,9 @@ def _find_or_create(
 def _create_schema(
     connection: duckdb.DuckDBPyConnection, path: Path, schema: Schema, system: System
 ) -> None:
-    """Creates the sink in a file, unless this process just did.
+    """Create the sink in a file, unless this process just did.
 
-    Refuses a file that has foreign tables with the same names.
+    Refuse a file where other programs have tables with the same names.
     """
     existing = columns(connection)
     if "_gapless_sink" in existing:
@@ -206,7 +206,7 @@ def _create_table(connection: duckdb.DuckDBPyConnection, table: Table) -> None:
 
 
 def _missing_columns(path: Path, table: Table, existing: set[str]) -> list[Column]:
-    """Returns the columns that a later version added. They are nullable: digests stay valid."""
+    """Return the columns that a later version added. They are nullable: digests stay valid."""
     missing = [column for column in table if column.name not in existing]
     if existing - {column.name for column in table} or not all(it.nullable for it in missing):
         raise SinkUnusable(
@@ -223,7 +223,7 @@ def _extend(connection: duckdb.DuckDBPyConnection, table: Table, missing: Iterab
 
 
 def columns(connection: duckdb.DuckDBPyConnection) -> Mapping[str, set[str]]:
-    """Returns the columns of each existing table."""
+    """Return the columns of each existing table."""
     found: defaultdict[str, set[str]] = defaultdict(set)
     for table, column in connection.execute(_COLUMNS).fetchall():
         found[table].add(column)

@@ -72,7 +72,7 @@ class DuckdbSink(DatabaseFileSink):
         return file.snapshot(self._connection)
 
     def _digests(self, batch: Batch) -> sql.DigestOf:
-        """Computes digests while DuckDB inserts, which releases Python's global lock."""
+        """Compute digests while DuckDB inserts, which releases Python's global lock."""
         ready = {
             name: self._digester.submit(_digest, self._tables.schema[name], rows)
             for name, rows in batch.tables.items()

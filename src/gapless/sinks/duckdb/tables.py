@@ -72,7 +72,7 @@ class DuckdbTables:
             self._connection.execute(f"{_INSERT} {_marks(rows)}", [*chain(*rows)])
 
     async def create(self, names: Collection[str]) -> None:
-        """Does nothing: all tables exist from the start, because they have no foreign keys."""
+        """Do nothing: all tables exist from the start, because they have no foreign keys."""
 
     async def insert(self, table: Table, rows: pa.Table) -> None:
         if not rows.num_rows:
@@ -132,7 +132,7 @@ class DuckdbTables:
         return int(highest)
 
     def finish(self) -> None:
-        """Moves all rows from the log into the file, where reading is fastest."""
+        """Move all rows from the log into the file, where reading is fastest."""
         self._connection.execute("CHECKPOINT")
 
     def _has_requests(self) -> bool:
@@ -145,5 +145,5 @@ class DuckdbTables:
 
 
 def _marks(rows: Sequence[tuple[Any, ...]]) -> str:
-    """Returns placeholders for all rows at once, because every statement is expensive."""
+    """Return placeholders for all rows at once, because every statement is expensive."""
     return ", ".join(f"({', '.join('?' for _ in row)})" for row in rows)

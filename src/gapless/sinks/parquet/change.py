@@ -22,8 +22,8 @@ class Change:
     """The files that the next commit of a chain adds.
 
     They are written on a separate thread: encoding and compressing release Python's global lock, so
-    the digests of the same rows are computed meanwhile. All writing has ended when the `with` block
-    ends.
+    the digests of the same rows are computed in the meantime. All writes have finished when the
+    `with` block ends.
     """
 
     folder: Folder
@@ -38,7 +38,7 @@ class Change:
         return self.folder.chain(self.manifest, self.chain_id)
 
     def add_file(self, table: Table, span: Span, fence: int, rows: pa.Table) -> None:
-        """Stages a file with these rows."""
+        """Stage a file with these rows."""
         name = f"{self.chain.folder}/{file_name(table.name, span, fence)}"
         self._names.append(name)
         path = self.folder.stage(name, self.manifest.generation + 1)
@@ -50,7 +50,7 @@ class Change:
         stored: list[Stored],
         retracted: list[records.Retracted],
     ) -> None:
-        """Replaces the known records with these, whose files are stored or staged."""
+        """Replace the known records with these, whose files are stored or staged."""
         for each in self._writing:
             each.result()
         chain = self.chain.replacing(known, stored, retracted)

@@ -27,7 +27,7 @@ _REPEATED = {
 
 
 def write_file(path: Path, table: Table, rows: pa.Table) -> None:
-    """Writes rows to a new file and syncs it; the caller must sync the folder."""
+    """Write rows to a new file and sync it; the caller must sync the folder."""
     with path.open("wb") as file:
         pq.write_table(
             rows,
@@ -48,7 +48,7 @@ class Unreadable(Exception):
 def read_file(
     path: Path, table: Table, span: Span, columns: Collection[str] | None = None
 ) -> pa.Table:
-    """Returns the rows of a span in file order, with the columns in table order."""
+    """Return the rows of a span in file order, with the columns in table order."""
     names = [it.name for it in table if columns is None or it.name in columns]
     with _opened(path, table) as file:
         existing = set(file.schema_arrow.names)
@@ -69,7 +69,7 @@ def read_file(
 
 
 def flaw(path: Path, table: Table, rows: int) -> str | None:
-    """Returns what is wrong with a file, judging by its footer; None if nothing is."""
+    """Return what is wrong with a file, judging by its footer; None if nothing is."""
     try:
         with _opened(path, table) as file:
             found = file.metadata.num_rows
@@ -95,7 +95,7 @@ def _opened(path: Path, table: Table) -> Iterator[pq.ParquetFile]:
 
 
 def _refuse_others(table: Table, existing: pa.Schema) -> None:
-    """Raises `Unreadable` unless the columns match; an older file may lack nullable ones."""
+    """Raise `Unreadable` unless the columns match; an older file may lack nullable ones."""
     wanted = arrow_schema(table)
     lacking = [column for column in table if column.name not in existing.names]
     if not all(it.nullable for it in lacking) or not all(

@@ -57,9 +57,9 @@ class Folder:
             if access is not Access.CREATE:
                 raise SinkUnusable(f"there is no sink at `{path}`", hint="check the path")
             self._refuse_others_files()
-            made = [it for it in (self._own, *self._own.parents) if not it.exists()]
+            missing = [it for it in (self._own, *self._own.parents) if not it.exists()]
             self._own.mkdir(parents=True, exist_ok=True)
-            for folder in made:
+            for folder in missing:
                 sync_folder(folder.parent)
         try:
             with self.held():
@@ -77,7 +77,7 @@ class Folder:
 
     @contextmanager
     def held(self) -> Iterator[Manifest]:
-        """Locks the folder and yields its manifest. For a writer, the folder is settled first."""
+        """Lock the folder and yield its manifest. For a writer, settle the folder first."""
         lock = self._opened_lock()
         if lock is None:
             yield self.manifest()
@@ -91,10 +91,10 @@ class Folder:
             fcntl.flock(lock, fcntl.LOCK_UN)
 
     def manifest(self) -> Manifest:
-        """Returns the current manifest, or creates one.
+        """Return the current manifest, or create one.
 
-        It is read again only if the file was replaced. The file that was read stays open until
-        then, so that no other file can get its inode.
+        Read the file again only if it was replaced. Until then, keep the file that was read open,
+        so that no other file can get its inode.
         """
         path = self._own / "manifest.json"
         if self._access is Access.CREATE and not path.exists():
@@ -110,11 +110,11 @@ class Folder:
         return self._read[1]
 
     def chain(self, manifest: Manifest, chain_id: int) -> Chain:
-        """Returns the manifest's entry for a chain; the schema names the folder of a new one."""
+        """Return the manifest's entry for a chain; the schema names the folder of a new one."""
         return manifest.chains.get(chain_id) or Chain(self.schema.chain_name(chain_id))
 
     def file(self, name: str) -> Path:
-        """Returns the path of a file that the manifest lists."""
+        """Return the path of a file that the manifest lists."""
         if not self._access.writes and self._read is not None:
             staged = self._staged(name, self._read[1].generation)
             if staged.exists():  # a writer died after its commit
@@ -122,7 +122,7 @@ class Folder:
         return self.path / name
 
     def strays(self) -> list[str]:
-        """Returns the data files that the manifest does not list."""
+        """Return the data files that the manifest does not list."""
         manifest = self.manifest()
         listed = manifest.names()
         listed |= {self._relative(self._staged(name, manifest.generation)) for name in listed}
@@ -132,7 +132,7 @@ class Folder:
 
     @contextmanager
     def change(self) -> Iterator[None]:
-        """Encloses staging and committing files. Requires `held`."""
+        """Enclose staging and committing files. The folder must be held."""
         assert self._lock is not None
         os.pwrite(self._lock, _UNSETTLED, 0)
         try:
@@ -143,13 +143,13 @@ class Folder:
         os.ftruncate(self._lock, 0)
 
     def stage(self, name: str, generation: int) -> Path:
-        """Returns the path to write a file to that the commit of a generation will add."""
+        """Return the path to write a file to that the commit of a generation will add."""
         path = self._staged(name, generation)
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
     def commit(self, manifest: Manifest, added: Collection[str]) -> None:
-        """Commits the manifest with all of the added files, or none of them."""
+        """Commit the manifest with all of the added files, or none of them."""
         parents = {(self.path / name).parent for name in added}
         for folder in sorted(parents | {parent.parent for parent in parents} | {self.path}):
             sync_folder(folder)
@@ -179,7 +179,7 @@ class Folder:
         sync_folder(self._own)
 
     def _settle(self) -> None:
-        """Completes the latest commit, and deletes files of interrupted changes."""
+        """Complete the latest commit, and delete files of interrupted changes."""
         assert self._lock is not None
         manifest = self.manifest()
         listed = manifest.names()
@@ -196,7 +196,7 @@ class Folder:
         os.ftruncate(self._lock, 0)
 
     def _files(self) -> Iterator[Path]:
-        """All files where the files of tables are."""
+        """Yield all files in the folders of tables."""
         for name in self.schema:
             for folder in self.path.glob(f"*/{name}/"):
                 yield from [*folder.iterdir()]
@@ -208,7 +208,7 @@ class Folder:
         return self.path / f"{name}.{generation}.staged"
 
     def _opened_lock(self) -> int | None:
-        """Opens the lock file. A reader does not create it."""
+        """Open the lock file. A reader does not create it."""
         if self._lock is None:
             path = self._own / "lock"
             if self._access.writes:

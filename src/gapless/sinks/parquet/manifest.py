@@ -24,7 +24,7 @@ CELL = 1000
 
 
 def file_name(dataset: str, span: Span, fence: int) -> str:
-    """Returns the name of a file, relative to the folder of its chain."""
+    """Return the name of a file, relative to the folder of its chain."""
     return f"{dataset}/{span.first}-{span.last}.{fence}.parquet"
 
 
@@ -115,7 +115,7 @@ class Chain(Struct, frozen=True):
     requests: tuple[Wanted, ...] = ()
 
     def entries(self, span: Span | None = None) -> list[Entry]:
-        """Returns the files of a range, or all."""
+        """Return the files of a range, or all."""
         if span is None:
             return [entry for cell in self.cells.values() for entry in cell]
         return [
@@ -126,7 +126,7 @@ class Chain(Struct, frozen=True):
         ]
 
     def known(self, span: Span) -> RangeRecords:
-        """Returns the records that overlap or touch a range."""
+        """Return the records that overlap or touch a range."""
         around = Span(max(span.first - 1, 0), min(span.last + 1, HIGHEST))
         return RangeRecords(
             tuple(entry.stored() for entry in self.entries(around)),
@@ -140,7 +140,7 @@ class Chain(Struct, frozen=True):
     def replacing(
         self, known: RangeRecords, stored: Iterable[Stored], retracted: Iterable[Retracted]
     ) -> Chain:
-        """Returns the chain with these records instead of the known ones."""
+        """Return the chain with these records instead of the known ones."""
         cells = dict(self.cells)
         removed = {Entry.of(each).name for each in known.stored}
         for cell in {each.span.first // CELL for each in known.stored}:
@@ -172,7 +172,7 @@ class Manifest(Struct, frozen=True):
     superseded: tuple[str, ...] = ()  # files that the latest commit removes, by relative name
 
     def names(self) -> set[str]:
-        """Returns the relative names of all files that are part of the sink."""
+        """Return the relative names of all files that are part of the sink."""
         return {
             f"{chain.folder}/{entry.name}"
             for chain in self.chains.values()
@@ -180,7 +180,7 @@ class Manifest(Struct, frozen=True):
         }
 
     def following(self, chain_id: int, chain: Chain, superseded: Iterable[str] = ()) -> Manifest:
-        """Returns the manifest of the next commit."""
+        """Return the manifest of the next commit."""
         chains: Mapping[int, Chain] = {**self.chains, chain_id: chain}
         return msgspec.structs.replace(
             self,

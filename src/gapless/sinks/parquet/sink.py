@@ -180,7 +180,7 @@ class ParquetSink(ThreadedSink):
     def _surviving(
         self, change: Change, stored: Iterable[Stored], dropped: records.Dropped
     ) -> list[Stored]:
-        """Returns the records without the dropped ranges. Copies the remaining rows of a file."""
+        """Return the records without the dropped ranges; copy the rows that remain of a file."""
         whole, parts = records.surviving(stored, dropped)
         stored_rows = StoredRows(self._folder, change.chain)
         for part in parts:
@@ -210,7 +210,7 @@ class ParquetSink(ThreadedSink):
             return self._folder.strays()
 
     def _finish(self) -> None:
-        """Does nothing: files need no preparation for queries."""
+        """Do nothing: files need no preparation for queries."""
 
     def _close(self) -> None:
         self._writer.shutdown()
@@ -218,7 +218,7 @@ class ParquetSink(ThreadedSink):
 
 
 def _by_cell(batch: Batch, anchor: Table, rows: pa.Table) -> Iterator[tuple[Batch, pa.Table]]:
-    """Splits the batch and the rows of a table at the cell boundaries."""
+    """Split the batch and the rows of a table at the cell boundaries."""
     heights = one_array(rows["block_number"]).to_numpy()
     blocks = batch.tables[anchor.name]
     first = batch.span.first
@@ -237,7 +237,7 @@ def _by_cell(batch: Batch, anchor: Table, rows: pa.Table) -> Iterator[tuple[Batc
 
 @contextmanager
 def _translate_errors(path: Path) -> Iterator[None]:
-    """Raises errors of files and Arrow as `SinkError`."""
+    """Raise errors from files and Arrow as `SinkError`."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:

@@ -32,16 +32,16 @@ class StoredRows:
         self._chain = chain
 
     def rows(self, table: Table, span: Span, columns: Collection[str] | None = None) -> pa.Table:
-        """Returns the rows of a span in order. Raises `Damaged` if a file cannot be read."""
+        """Return the rows of a span in order. Raise `Damaged` if a file cannot be read."""
         pieces = [self._read(each, table, span, columns) for each in self._files(table, span)]
         return _joined(table, pieces, columns)
 
     def compared(self, batch: Batch, anchor: Table) -> pa.Table:
-        """Returns the columns of stored blocks that a batch is compared with.
+        """Return the columns of stored blocks that a batch is compared with.
 
         A damaged file does not matter if the batch replaces its whole range. If the last block of
-        the file equals that of the batch, all its blocks do, because each names its parent;
-        otherwise all are taken to differ.
+        the file equals that of the batch, all its blocks do, because each contains its parent's
+        hash; otherwise all are assumed to differ.
         """
         pieces, columns = [], compared_columns(anchor)
         for entry in self._files(anchor, batch.span):
@@ -54,7 +54,7 @@ class StoredRows:
         return _joined(anchor, pieces, columns)
 
     def hash_at(self, anchor: Table, height: int, column: str) -> bytes | None:
-        """Returns a hash of the block at a height, from the manifest if possible."""
+        """Return a hash of the block at a height, from the manifest if possible."""
         for entry in self._files(anchor, Span(height, height)):
             if column == anchor.links.hash and height == entry.last:
                 return bytes.fromhex(entry.last_hash)
@@ -64,7 +64,7 @@ class StoredRows:
         return found[column][0].as_py() if found.num_rows else None
 
     def cut(self, record: Stored, span: Span) -> tuple[Stored, pa.Table]:
-        """Returns the record of a part of a file, computed from its rows, and those rows."""
+        """Return the record of a part of a file, computed from its rows, and those rows."""
         table = self._schema[record.dataset]
         links, rows = table.anchor.links, self.rows(table, span)
         part = replace(
@@ -78,13 +78,13 @@ class StoredRows:
         return part, rows
 
     def damage(self, span: Span | None) -> list[Damage]:
-        """Returns the files that do not match the manifest, judging by their footers."""
+        """Return the files that do not match the manifest, judging by their footers."""
         found, order = [], self._schema.order
         entries = self._chain.entries(span)
         for entry in sorted(entries, key=lambda it: (order(it.dataset), it.span)):
             name = f"{self._chain.folder}/{entry.name}"
-            if words := flaw(self._folder.file(name), self._schema[entry.dataset], entry.rows):
-                found.append(Damage(entry.dataset, entry.span, f"`{name}` {words}"))
+            if problem := flaw(self._folder.file(name), self._schema[entry.dataset], entry.rows):
+                found.append(Damage(entry.dataset, entry.span, f"`{name}` {problem}"))
         return found
 
     def _files(self, table: Table, span: Span) -> list[Entry]:
@@ -107,7 +107,7 @@ class StoredRows:
 
 
 def _presumed(entry: Entry, batch: Batch, anchor: Table) -> pa.Table:
-    """Returns the blocks of a damaged file, as far as its record determines them."""
+    """Return the blocks of a damaged file, as far as its record determines them."""
     _, hash_, *counts = compared_columns(anchor)
     blocks = batch.tables[anchor.name].slice(entry.first - batch.span.first, entry.span.size)
     if blocks[hash_][-1].as_py() != bytes.fromhex(entry.last_hash):

@@ -1,4 +1,4 @@
-"""Encodes Arrow tables in PostgreSQL's binary COPY format, column by column.
+"""Encode Arrow tables in PostgreSQL's binary COPY format, column by column.
 
 A row is the number of its fields, then the length and the bytes of each field; a null has length -1
 and no bytes. Consecutive fields of fixed length have the same layout in every row, so they are
@@ -36,12 +36,12 @@ Bytes = NDArray[np.uint8]
 
 
 def columns_with_values(table: Table, rows: pa.Table) -> list[Column]:
-    """Returns the columns that are not null in every row: about half, for most blocks."""
+    """Return the columns that are not null in every row: about half, for most blocks."""
     return [it for it in table.columns if rows[it.name].null_count < rows.num_rows]
 
 
 def copy_stream(columns: Sequence[Column], rows: pa.Table) -> Iterator[bytes]:
-    """Yields the COPY stream of these columns in pieces."""
+    """Yield the COPY stream of these columns in pieces."""
     yield HEADER
     for start in range(0, rows.num_rows, ROWS_AT_ONCE):
         yield _piece(columns, rows.slice(start, ROWS_AT_ONCE))
@@ -73,7 +73,7 @@ def _piece(columns: Sequence[Column], rows: pa.Table) -> bytes:
 
 
 def _fixed_block(fields: Sequence[Bytes], count: int) -> pa.Array:
-    """Concatenates fields row by row; a field is a matrix, or one row that all rows share."""
+    """Concatenate fields row by row; a field is a matrix, or one row that all rows share."""
     matrix = np.empty((count, sum(field.shape[-1] for field in fields)), np.uint8)
     start = 0
     for field in fields:
@@ -108,7 +108,7 @@ def _constant(value: int, width: int) -> Bytes:
 
 
 def _values(kind: Kind, array: pa.Array) -> Bytes:
-    """Returns the encoded values of a fixed-length column without nulls."""
+    """Return the encoded values of a fixed-length column without nulls."""
     if kind is Kind.BOOL:
         array = array.cast(pa.uint8())
     width = 1 if kind is Kind.BOOL else kind.width or 8
@@ -120,7 +120,7 @@ def _values(kind: Kind, array: pa.Array) -> Bytes:
 
 
 def numerics(values: Bytes) -> Bytes:
-    """Encodes 32-byte numbers as `numeric`, each with as many digits as the largest needs."""
+    """Encode 32-byte numbers as `numeric`, each with as many digits as the largest needs."""
     limbs = np.ascontiguousarray(values).view(">u4").astype(np.uint64)
     used = np.flatnonzero(limbs.any(axis=0))
     limbs = limbs[:, used[0] if len(used) else _LIMBS - 1 :]

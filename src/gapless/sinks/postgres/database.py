@@ -48,7 +48,7 @@ class Database:
         self._connections = Connections(url, CONNECTIONS)
 
     async def open(self) -> None:
-        """Connects, or raises `SinkUnusable` with the reason."""
+        """Connect, or raise `SinkUnusable` with the reason."""
         try:
             async with self._connections.lend():
                 pass
@@ -68,7 +68,7 @@ class Database:
             raise SinkUnusable(f"the URL {self.shown} cannot be read", hint=HINT) from None
 
     async def transact(self, body: Body[T], begin: str = WRITING) -> T:
-        """Runs the body in one transaction. Retries if the connection is lost."""
+        """Run the body in one transaction. Retry if the connection is lost."""
         started, pause = time.monotonic(), 0.05
         while True:
             try:
@@ -99,7 +99,7 @@ class Database:
 
 @contextmanager
 def translate_errors(shown: str) -> Iterator[None]:
-    """Raises PostgreSQL's errors as `SinkError` or `SinkUnusable`, except a lost connection."""
+    """Raise PostgreSQL's errors as `SinkError` or `SinkUnusable`, except a lost connection."""
     try:
         yield
     except (*LOST, *POOLED):

@@ -1,8 +1,9 @@
-"""The schema of a PostgreSQL sink: finds the sink, or creates it and its tables.
+"""Find the sink in a PostgreSQL schema, or create it and its tables.
 
 A schema is a sink if it has the table `_gapless_sink`. It stores the sink's id, and whether its
 tables have foreign keys and partitions, which is decided when the sink is created. A schema with
-foreign tables of the same names is refused, and so is `gapless`, the schema of the ledger.
+tables of the same names that Gapless did not create is refused, and so is `gapless`, the schema of
+the ledger.
 
 Tables and partitions are created before the write that needs them, with the whole sink locked. They
 are empty, so it does no harm if that write never happens.
@@ -54,7 +55,7 @@ class Home:
     id: str
     schema: Schema
     dialect: Dialect
-    existing: frozenset[str]  # all tables and partitions, including foreign ones
+    existing: frozenset[str]  # all tables and partitions, including those of other programs
     outdated: frozenset[str] = (
         frozenset()
     )  # tables of an older version, which readers do not upgrade
@@ -74,7 +75,7 @@ async def names(connection: asyncpg.Connection, schema: str) -> frozenset[str]:
 async def find_sink(
     connection: asyncpg.Connection, options: Options, schema: Schema
 ) -> Home | None:
-    """Returns the sink in the schema; None if there is none."""
+    """Return the sink in the schema; None if there is none."""
     existing = await names(connection, options.schema)
     if "_gapless_sink" not in existing:
         return None
@@ -94,11 +95,11 @@ async def find_sink(
 
 
 async def create_schema(connection: asyncpg.Connection, options: Options, schema: Schema) -> None:
-    """Creates the sink in the schema, unless another process just did.
+    """Create the sink in the schema, unless another process just did.
 
-    Refuses the ledger's schema, and one that has foreign tables with the same names.
+    Refuse the ledger's schema, and one where other programs have tables with the same names.
 
-    A sink of an older version gets the table of requests.
+    Add the table of requests to a sink of an older version.
     """
     await connection.execute(locks.to_create(options.schema))
     existing = await names(connection, options.schema)
@@ -139,7 +140,7 @@ def _create_requests(dialect: Dialect) -> str:
 async def create_tables(
     connection: asyncpg.Connection, home: Home, wanted: Collection[str], span: Span
 ) -> None:
-    """Creates the tables and partitions that a write needs, in a separate transaction."""
+    """Create the tables and partitions that a write needs, in a separate transaction."""
     dialect = home.dialect
     await connection.execute(locks.to_change(home.id))
     existing = await names(connection, dialect.schema)
@@ -155,7 +156,7 @@ async def create_tables(
 
 
 async def outdated(connection: asyncpg.Connection, home: Home, shown: str) -> list[Table]:
-    """Returns tables of an older version, which lack columns; raises for incompatible ones."""
+    """Return tables of an older version, which lack columns; raise for incompatible ones."""
     found = []
     for each in home.schema.tables:
         if each.name in home.existing:
@@ -174,7 +175,7 @@ async def outdated(connection: asyncpg.Connection, home: Home, shown: str) -> li
 
 
 async def extend(connection: asyncpg.Connection, home: Home, tables: Collection[Table]) -> None:
-    """Adds columns to tables of an older version. They are nullable: digests stay valid."""
+    """Add columns to tables of an older version. They are nullable: digests stay valid."""
     await connection.execute(locks.to_change(home.id))
     for each in tables:
         existing = await columns(connection, home.dialect, each)
@@ -186,7 +187,7 @@ async def extend(connection: asyncpg.Connection, home: Home, tables: Collection[
 
 
 async def missing_indexes(connection: asyncpg.Connection, home: Home) -> list[str]:
-    """Returns the statements that build the indexes that do not exist yet."""
+    """Return the statements that build the indexes that do not exist yet."""
     dialect = home.dialect
     tables = await names(connection, dialect.schema)
     built = {row[0] for row in await connection.fetch(_INDEXES, dialect.schema)}
@@ -200,5 +201,5 @@ async def missing_indexes(connection: asyncpg.Connection, home: Home) -> list[st
 
 
 async def columns(connection: asyncpg.Connection, dialect: Dialect, table: Table) -> set[str]:
-    """Returns the current columns of a table."""
+    """Return the current columns of a table."""
     return {row[0] for row in await connection.fetch(_COLUMNS, dialect.place(table.name))}

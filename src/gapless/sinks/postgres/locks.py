@@ -3,9 +3,9 @@
     the whole sink     shared by writers; exclusive to create tables or to write a long range
     cells of heights   exclusive: every cell of the range and its neighbours, ascending
 
-So writers of distant ranges run concurrently, and those of overlapping or touching ranges never
+So writers of distant ranges run concurrently, and writers of overlapping or touching ranges never
 interleave. All locks are taken in this order, so there are no deadlocks. A key is a hash of what is
-locked: if two hashes collide, a writer waits needlessly.
+locked; if two hashes collide, a writer waits needlessly.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_CELLS = 64
 
 
 def to_write(sink_id: str, chain_id: int, span: Span) -> str:
-    """Returns SQL that locks the blocks of the span and those next to it."""
+    """Return SQL that locks the blocks of the span and those next to it."""
     cells = range((span.first - 1) // CELL, (span.last + 1) // CELL + 1)
     if len(cells) > MOST_CELLS:
         return to_change(sink_id)
@@ -29,22 +29,22 @@ def to_write(sink_id: str, chain_id: int, span: Span) -> str:
 
 
 def to_change(sink_id: str) -> str:
-    """Returns SQL that locks the whole sink."""
+    """Return SQL that locks the whole sink."""
     return f"SELECT pg_advisory_xact_lock({_key(sink_id)})"
 
 
 def to_create(schema: str) -> str:
-    """Returns SQL that locks the creation of a sink in the schema."""
+    """Return SQL that locks the creation of a sink in the schema."""
     return f"SELECT pg_advisory_xact_lock({_key('found', schema)})"
 
 
 def to_request(sink_id: str) -> str:
-    """Returns SQL that locks the requests."""
+    """Return SQL that locks the requests."""
     return f"SELECT pg_advisory_xact_lock({_key(sink_id, 'requests')})"
 
 
 def to_index(sink_id: str) -> str:
-    """Returns SQL that locks the building of indexes."""
+    """Return SQL that locks the building of indexes."""
     return f"SELECT pg_advisory_xact_lock({_key(sink_id, 'indexes')})"
 
 

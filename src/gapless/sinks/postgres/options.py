@@ -47,7 +47,7 @@ class Options:
         )
 
     def require_same(self, name: str, wanted: object, actual: object) -> None:
-        """Raises if an option differs from the one that the sink was created with."""
+        """Raise if an option differs from the one that the sink was created with."""
         if wanted is not None and wanted != actual:
             given = {True: "on", False: "off", None: "off"}.get(actual, actual)  # type: ignore[call-overload]
             raise SinkUnusable(

@@ -17,7 +17,7 @@ from gapless.schema.ddl import quoted
 
 
 def select_list(table: Table, names: Sequence[str], existing: Collection[str]) -> str:
-    """Returns the select list for these columns, in the order of the schema.
+    """Return the select list for these columns, in the order of the schema.
 
     Columns that a table of an older version lacks are null.
     """
@@ -32,7 +32,7 @@ def _select_item(column: Column, existing: Collection[str]) -> str:
 
 
 def to_arrow(table: Table, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> pa.Table:
-    """Returns these columns, from rows selected with `select_list`."""
+    """Return these columns, from rows selected with `select_list`."""
     whole = arrow_schema(table)
     schema = pa.schema([whole.field(name) for name in names])
     if not rows:

@@ -78,9 +78,9 @@ class PostgresSink:
     async def write_within(
         self, connection: asyncpg.Connection, batch: Batch, fence: int
     ) -> list[Stored]:
-        """Writes within the caller's open transaction, and becomes durable with it.
+        """Write within the caller's open transaction; the rows become durable with it.
 
-        Errors of a lost connection are not translated: the caller owns the connection.
+        Errors from a lost connection are not translated, because the caller owns the connection.
         """
         ready = await self._prepare(batch)
         lock = locks.to_write(self.id, batch.chain_id, batch.span)
@@ -96,7 +96,7 @@ class PostgresSink:
     async def is_reached_by(self, connection: asyncpg.Connection) -> bool:
         """Whether a connection, which is in a transaction, has the same database and user.
 
-        Takes a lock with a random key on an own connection, then tries it on the given one.
+        Take a lock with a random key on a connection of the sink, then try it on the given one.
         """
         key = secrets.randbits(63)
 
@@ -179,7 +179,7 @@ class PostgresSink:
             return await homes.missing_indexes(connection.raw, self._home)
 
         async def build(connection: Connection) -> None:
-            """Builds one index per transaction, so that only the writers of its table wait."""
+            """Build one index per transaction, so that only the writers of its table wait."""
             await connection.raw.execute(locks.to_index(self.id), timeout=NO_LIMIT)
             for statement in (await lacking(connection))[:1]:
                 await connection.raw.execute(statement, timeout=NO_LIMIT)
@@ -197,7 +197,7 @@ class PostgresSink:
         await self.close()
 
     async def _prepare(self, batch: Batch) -> dict[str, Ready]:
-        """Validates the batch, creates the tables that it needs, and encodes its rows."""
+        """Validate the batch, create the tables that it needs, and encode its rows."""
         self._access.admit(self._database.shown)
         ready = await asyncio.to_thread(_ready, batch, self._home.schema)
         if self._home.lacks(batch.tables, batch.span):

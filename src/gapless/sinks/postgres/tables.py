@@ -139,7 +139,7 @@ class PostgresTables:
             raise Interleaved
 
     def digest_of(self, table: Table, rows: pa.Table) -> int:
-        """Returns the digest of rows that were just inserted."""
+        """Return the digest of rows that were just inserted."""
         return self._ready[table.name].digest
 
     async def create(self, names: Collection[str]) -> None:
@@ -156,7 +156,7 @@ class PostgresTables:
 
     @asynccontextmanager
     async def whole(self) -> AsyncIterator[None]:
-        """Checks deferred constraints at the end, when all rows have been replaced."""
+        """Check deferred constraints at the end, when all rows have been replaced."""
         yield
         if self._deferred:
             await self._connection.execute("SET CONSTRAINTS ALL IMMEDIATE")

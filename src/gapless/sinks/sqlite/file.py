@@ -1,7 +1,8 @@
-"""The file of a SQLite sink: opens it, checks its format and creates its tables.
+"""Open the file of a SQLite sink, check its format and create its tables.
 
 A file is a sink if it has the table `_gapless_sink`, which stores its id. A ledger is refused,
-although it is SQLite too, and so is a file with foreign tables of the same names.
+although it is SQLite too, and so is a file with tables of the same names that Gapless did not
+create.
 
 A reader changes neither tables nor settings. While no process writes, it opens the file as
 immutable. Otherwise it needs the writer's log next to the file, and an index of that log, which
@@ -48,7 +49,7 @@ def connect(
     foreign_keys: bool = True,
     immutable: bool = False,
 ) -> apsw.Connection:
-    """Opens the sink in a file. Creates it if `access` allows that.
+    """Open the sink in a file. Create it if `access` allows that.
 
     A reader may open the file as `immutable` while its `idle_state` does not change.
     """
@@ -94,7 +95,7 @@ def connect(
 
 
 def idle_state(path: Path) -> tuple[int, ...] | None:
-    """Returns the identity of a file without writers; None if it may have one or is missing."""
+    """Return the identity of a file without writers; None if it may have one or is missing."""
     with suppress(FileNotFoundError):
         found = path.stat()
         if not any(map(_size, (_beside(path, "-wal"), _beside(path, "-journal")))):
@@ -103,7 +104,7 @@ def idle_state(path: Path) -> tuple[int, ...] | None:
 
 
 def _read_only(path: Path, thread: SerialThread, *, immutable: bool) -> apsw.Connection:
-    """Opens a read-only connection. An immutable file needs no log next to it."""
+    """Open a read-only connection. An immutable file needs no log next to it."""
     place = f"file:{quote(str(path.absolute()))}?{'immutable=1' if immutable else 'mode=ro'}"
     connection = apsw.Connection(place, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
     thread.wait_for_locks(connection, BUSY_SECONDS)
@@ -136,14 +137,14 @@ def identity(connection: apsw.Connection) -> str:
 
 
 def names(connection: apsw.Connection) -> set[str]:
-    """Returns the tables of the file."""
+    """Return the tables of the file."""
     found = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
     return {name for (name,) in found}
 
 
 @contextmanager
 def transaction(connection: apsw.Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
-    """An atomic transaction: what it reads is still true when it commits."""
+    """Run an atomic transaction: what it reads is still true when it commits."""
     connection.execute(begin)
     try:
         yield
@@ -156,7 +157,7 @@ def transaction(connection: apsw.Connection, begin: str = "BEGIN IMMEDIATE") -> 
 
 @contextmanager
 def translate_errors(path: Path) -> Iterator[None]:
-    """Raises SQLite's errors as `SinkError` or `SinkUnusable`."""
+    """Raise SQLite's errors as `SinkError` or `SinkUnusable`."""
     try:
         yield
     except apsw.BusyError as error:
@@ -202,9 +203,9 @@ def _find_or_create(
 
 
 def missing_columns(connection: apsw.Connection, path: Path, table: Table) -> list[Column]:
-    """Returns the columns that a later version added. They are nullable: digests stay valid.
+    """Return the columns that a later version added. They are nullable: digests stay valid.
 
-    For a table that does not exist, returns nothing; raises for one with different columns.
+    Return nothing for a table that does not exist; raise for one with different columns.
     """
     existing = columns(connection, table)
     missing = [column for column in table if column.name not in existing] if existing else []
@@ -217,7 +218,7 @@ def missing_columns(connection: apsw.Connection, path: Path, table: Table) -> li
 
 
 def columns(connection: apsw.Connection, table: Table) -> set[str]:
-    """Returns the columns of a table; none if it does not exist."""
+    """Return the columns of a table; none if it does not exist."""
     found = connection.execute("SELECT name FROM pragma_table_info(?)", (table.name,))
     return {name for (name,) in found}
 
@@ -230,9 +231,9 @@ def _extend(connection: apsw.Connection, path: Path, table: Table) -> None:
 
 
 def _create_schema(connection: apsw.Connection, path: Path, schema: Schema, system: System) -> None:
-    """Creates the sink in a file, unless another process just did.
+    """Create the sink in a file, unless another process just did.
 
-    Refuses a ledger, and a file that has foreign tables with the same names.
+    Refuse a ledger, and a file where other programs have tables with the same names.
     """
     existing = names(connection)
     if "_gapless_sink" in existing:

@@ -41,7 +41,7 @@ class Ranges:
         self._datasets = (*schema, EVERY_DATASET)
 
     def within(self, chain_id: int, span: Span) -> RangeRecords:
-        """Returns the records that overlap a range."""
+        """Return the records that overlap a range."""
         first, last = span
         rows = [
             row
@@ -60,13 +60,13 @@ class Ranges:
         stored: Iterable[Stored],
         retracted: Iterable[Retracted],
     ) -> None:
-        """Replaces the known records with these."""
+        """Replace the known records with these."""
         removed, added = changes(known, stored, retracted)
         self._connection.executemany(_DELETE, [(chain_id, *each) for each in removed])
         self._connection.executemany(_INSERT, [(chain_id, *each) for each in added])
 
     def chains(self) -> set[int]:
-        """Returns the chains that have stored blocks."""
+        """Return the chains that have stored blocks."""
         return {chain_id for (chain_id,) in self._connection.execute(_CHAINS)}
 
     def highest_fence(self) -> int:

@@ -21,18 +21,18 @@ _NUMBERS = {Kind.INT: "<i8", Kind.FLOAT: "<f8"}
 
 
 def columns_with_values(table: Table, rows: pa.Table) -> list[Column]:
-    """Returns the columns that are not null in every row: about half, for most blocks."""
+    """Return the columns that are not null in every row: about half, for most blocks."""
     return [column for column in table if rows[column.name].null_count < rows.num_rows]
 
 
 def to_tuples(columns: Sequence[Column], rows: pa.Table) -> Iterator[tuple[Any, ...]]:
-    """Returns some columns of the rows as values for SQLite."""
+    """Return some columns of the rows as values for SQLite."""
     values = (_values(one_array(rows[column.name]), column.kind) for column in columns)
     return zip(*values, strict=True)
 
 
 def to_arrow(table: Table, names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> pa.Table:
-    """Returns some columns of rows that SQLite returned."""
+    """Return some columns of rows that SQLite returned."""
     whole = arrow_schema(table)
     schema = pa.schema([whole.field(name) for name in names])
     if not rows:
@@ -54,7 +54,7 @@ def _values(array: pa.Array, kind: Kind) -> Iterable[Any]:
 
 
 def _all_values(array: pa.Array, kind: Kind) -> list[Any]:
-    """Returns all values, with arbitrary ones in place of nulls."""
+    """Return all values, with arbitrary ones in place of nulls."""
     if kind is Kind.BOOL:
         array = array.cast(pa.uint8())
     size, start = len(array), array.offset

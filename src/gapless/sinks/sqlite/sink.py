@@ -69,9 +69,9 @@ class SqliteSink(DatabaseFileSink):
         return await super()._run(self._run_on_one_state, partial(function, *arguments, **named))
 
     def _run_on_one_state(self, function: Callable[[], T]) -> T:
-        """Runs a function on one state of the file, even if it was opened as immutable.
+        """Run a function on one state of the file, even if it was opened as immutable.
 
-        If a writer has appeared in the meantime, reopens the file as mutable and runs the function
+        If a writer has appeared in the meantime, reopen the file as mutable and run the function
         again.
         """
         if self._idle_state is None:

@@ -122,7 +122,7 @@ class SqliteTables:
         return self._ranges.highest_fence()
 
     def finish(self) -> None:
-        """Builds the indexes."""
+        """Build the indexes."""
         for each in self.schema.tables:
             if each.name in file.names(self._connection):
                 for statement in create_indexes(each):

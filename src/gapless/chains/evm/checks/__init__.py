@@ -1,5 +1,5 @@
-"""The checks of a block before it is stored, and again when stored rows are verified.
+"""Check blocks before they are stored, and again when stored rows are verified.
 
 `levels` maps levels to checks, and `check` runs them; `consistency`, `proofs`, `derived` and
-`senders` are the checks themselves. `completion` computes fields that a node left out.
+`senders` contain the checks. `completion` fills in fields that a node omitted.
 """

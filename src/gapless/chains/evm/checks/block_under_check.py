@@ -1,8 +1,9 @@
-"""A block that is being checked, with what every check needs to know about it.
+"""A block under check, with everything that the checks need to know about it.
 
-Polygon is the reason why this is not just a block: in some blocks Bor appends a transaction that
-moves state from Ethereum, with a receipt, and neither is in the roots, the bloom or the gas. Its
-hash follows from the block's, which identifies it; the checks on roots use the lists without it.
+This is more than the block because of Polygon: in some blocks, its client Bor appends a transaction
+that transfers state from Ethereum, with a receipt. Neither is included in the roots, the bloom or
+the gas. The transaction is recognized by its hash, which is derived from the block's. The checks of
+roots use the lists without it.
 """
 
 from __future__ import annotations
@@ -18,29 +19,29 @@ from gapless.core.errors import BadBlock
 from gapless.core.remedies import LowerLevel
 
 _MEANINGS: dict[Check, str] = {
-    Check.HEIGHT: "the node answered with another block than the one asked for",
+    Check.HEIGHT: "the node returned a different block than the one requested",
     Check.LINK: "one of the two blocks belongs to another branch of the chain",
     Check.COUNTS: "receipts are missing, or belong to another block",
     Check.PLACES: "transactions or receipts belong to another block, or are out of order",
-    Check.EMPTY: "a list was answered empty that is not, or the other way round",
+    Check.EMPTY: "the node returned an empty list for one that is not empty, or the reverse",
     Check.GAS: "receipts are missing, or belong to another block",
     Check.RECEIPT_BLOOMS: "logs are missing, added or altered",
     Check.BLOOM: "logs are missing, added or altered",
-    Check.HEADER_HASH: "a field of the header was altered or left out",
+    Check.HEADER_HASH: "a field of the header is missing or altered",
     Check.RECEIPTS_ROOT: "receipts or logs are missing, added or altered",
     Check.TRANSACTIONS_ROOT: "transactions are missing, added or altered",
     Check.WITHDRAWALS_ROOT: "withdrawals are missing, added or altered",
-    Check.DERIVED: "a field does not follow from those that are proven",
-    Check.PRICES: "a price is not what the fees and the base fee make it",
-    Check.LOG_INDEX: "logs are missing, or out of their order",
+    Check.DERIVED: "a field contradicts the proven fields that determine it",
+    Check.PRICES: "a price does not follow from the fees and the base fee",
+    Check.LOG_INDEX: "logs are missing or out of order",
     Check.SENDERS: "a sender was altered",
     Check.ANCHOR: "the node is on another chain, or on an abandoned branch of it",
-    Check.AGREED: "one of them leaves logs out, adds or alters some",
+    Check.AGREED: "one of them omits, adds or alters logs",
 }
 
 
 class BlockUnderCheck(NamedTuple):
-    """A block and its receipts (None: not asked for), and both lists as the roots hold them."""
+    """A block and its receipts (None: not requested), and both lists as the roots cover them."""
 
     network: EvmNetwork
     height: int
@@ -56,13 +57,13 @@ class BlockUnderCheck(NamedTuple):
         refuse(self.network, self.height, check, finding)
 
     @property
-    def has_outsider(self) -> bool:
-        """Whether a transaction is not in the roots."""
+    def has_unrooted(self) -> bool:
+        """Whether the roots do not cover one of the transactions."""
         return self.rooted_count < len(self.hashes)
 
 
 def refuse(network: EvmNetwork, height: int, check: Check, finding: str) -> NoReturn:
-    """Raise `BadBlock` with the check that failed, the height, the reason and its meaning."""
+    """Raise `BadBlock` with the height, the failed check, the finding, and what it means."""
     raise BadBlock(
         f"block {height:,} of `{network.name}` fails the check `{check}`: {finding}; "
         f"{_MEANINGS[check]}",
@@ -100,7 +101,7 @@ def block_under_check(
 
 
 def _sync_hash(block: Header, height: int) -> str:
-    """The hash that Bor gives to the block's state-sync transaction."""
+    """Return the hash that Bor gives to the block's state-sync transaction."""
     try:
         key = b"matic-bor-receipt-" + height.to_bytes(8, "big") + bytes.fromhex(block.hash[2:])
     except ValueError:

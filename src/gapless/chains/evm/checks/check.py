@@ -1,14 +1,14 @@
-"""Check a block against itself and against what its chain committed to.
+"""Check a block for consistency, and against what its chain committed to.
 
-Only a root under a recomputed hash proves that nothing is missing: dropping a block's last log
-leaves its bloom unchanged in a third of real blocks. A check that fails raises `BadBlock`, and the
-block must not be stored. A check that a network does not support, or that lacks its receipts, is
-reported as unproven.
+Only a root in a header whose hash was recomputed proves that nothing is missing: in a third of real
+blocks, dropping the last log leaves the bloom unchanged. A check that fails raises `BadBlock`, and
+the block must not be stored. A check that the network does not support, or that needs receipts
+which were not requested, is reported as unproven.
 
-When hash and receipts root hold, the receipts are those of the chain: gas and blooms then hold
-without being computed, which saves about as much as the root costs.
+If the header hash and the receipts root are correct, the receipts are those of the chain. Gas and
+blooms are then correct too and need not be computed, which saves about as much as the root costs.
 
-Not even `senders` proves an L2's `l1Fee` and its like, a typed transaction's `gasPrice`, or a
+Not even `senders` proves fields such as an L2's `l1Fee`, a typed transaction's `gasPrice`, or a
 block's `size`, `totalDifficulty` and uncle hashes.
 """
 
@@ -61,7 +61,7 @@ _FURTHER: Checks = {
 def check_anchor(block: Header, network: EvmNetwork, known: bytes | None) -> None:
     """Refuse a block whose hash differs from the known one at its height, if there is one."""
     if known is not None and block.hash.lower() != f"0x{known.hex()}":
-        finding = f"its hash is {block.hash}, and 0x{known.hex()} is known to be the block there"
+        finding = f"its hash is {block.hash}, but the known hash is 0x{known.hex()}"
         refuse(network, int(block.number, 16), Check.ANCHOR, finding)
 
 
@@ -74,21 +74,21 @@ def check_block(
 ) -> Proof:
     """Return what is proven about the block requested at a height, or raise `BadBlock`.
 
-    Receipts that were not requested are None. The parent link takes two blocks, so the proof does
-    not include it: the pipeline checks links.
+    Receipts that were not requested are None. The proof does not include the parent link, which
+    involves two blocks: the pipeline checks links.
     """
     if not checks:
         return Proof()
     subject = block_under_check(block, receipts, network, height)
     asked = checks & subject.supported
     passed: set[str] = _passed(_PLAIN, asked, subject) | _passed(_PROOFS, asked, subject)
-    if passed >= _PROOFS.keys() and not subject.has_outsider:
+    if passed >= _PROOFS.keys() and not subject.has_unrooted:
         passed |= asked & _IMPLIED.keys()
     else:
         passed |= _passed(_IMPLIED, asked, subject)
     passed |= _passed(_FURTHER, asked, subject)
     missing = checks - passed - {Check.LINK}
-    if subject.has_outsider or (network.sprint and height % network.sprint == 0):
+    if subject.has_unrooted or (network.sprint and height % network.sprint == 0):
         missing |= {Check.STATE_SYNC}
     return Proof(frozenset(passed), missing)
 
@@ -101,33 +101,32 @@ def check_range_logs(
     checks: frozenset[str],
     height: int,
 ) -> Proof:
-    """Return what is proven about logs that came without receipts, or raise `BadBlock`.
+    """Return what is proven about logs that were fetched without receipts, or raise `BadBlock`.
 
-    A bloom proves that no address or topic is missing, not that no log is. Two endpoints that
-    return the same logs prove nothing, but no better check exists: `others` are from the second.
+    A bloom proves that no address or topic is missing, but not that no log is. `others` are the
+    logs from a second endpoint: that both return the same proves nothing, but no better check
+    exists.
     """
     if not checks:
         return Proof()
     subject = block_under_check(block, None, network, height)
-    made: Checks = {
+    range_checks: Checks = {
         Check.PLACES: lambda it: consistency.places_of_range(it, logs),
         Check.BLOOM: lambda it: consistency.bloom_of_range(it, logs),
         Check.AGREED: lambda it: consistency.agreed(it, logs, others),
     }
-    return Proof(frozenset(_passed(made, subject.supported | {Check.AGREED}, subject)))
+    return Proof(frozenset(_passed(range_checks, subject.supported | {Check.AGREED}, subject)))
 
 
 def _passed(checks: Checks, asked: frozenset[str], subject: BlockUnderCheck) -> set[str]:
     return {
-        check for check, made in checks.items() if check in asked and _passes(made, check, subject)
+        check for check, run in checks.items() if check in asked and _passes(run, check, subject)
     }
 
 
-def _passes(
-    made: Callable[[BlockUnderCheck], bool], check: Check, subject: BlockUnderCheck
-) -> bool:
+def _passes(run: Callable[[BlockUnderCheck], bool], check: Check, subject: BlockUnderCheck) -> bool:
     try:
-        return made(subject)
+        return run(subject)
     except NoEncoding:
         return False
     except (ValueError, *UNREADABLE) as error:

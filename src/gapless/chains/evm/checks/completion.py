@@ -1,9 +1,9 @@
-"""Fields that an honest node may leave out, filled in because they follow from others.
+"""Fill in fields that an honest node may omit and that follow from other fields.
 
-Old nodes omit `effectiveGasPrice` and `blobGasUsed`, some answer null for the contract that a
-failed transaction would have created. What follows by arithmetic is the same at every node, so it
-is computed here, before the checks prove what it is computed from. A field that the node does give
-is not changed: the checks decide whether it contradicts the others.
+Old nodes omit `effectiveGasPrice` and `blobGasUsed`, and some return null for the contract that a
+failed transaction would have created. These fields follow by arithmetic, so they are computed here,
+before the checks prove the fields that they are computed from. A field that the node returns is not
+changed; the checks decide whether it contradicts the others.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _EMPTY_ROOT = f"0x{EMPTY_ROOT.hex()}"
 _WITH_ACCESS_LIST = ("0x1", "0x2", "0x3", "0x4")
 _DEPOSIT = "0x7e"
 _NO_ENTRIES = Raw(b"[]")
-_DYNAMIC = 2  # the first type of transaction that names a limit and a tip instead of a price
+_DYNAMIC = 2  # the first transaction type with a maximum fee and a tip instead of a price
 
 
 def complete(
     block: Block | LightBlock, receipts: Sequence[Receipt] | None, network: EvmNetwork, height: int
 ) -> None:
-    """Fill in what the answer lacks, in place; unreadable fields are left for the checks."""
+    """Fill in missing fields in place; the checks will reject unreadable ones."""
     supported = network.checks_at(height)
     if block.withdrawals_root == _EMPTY_ROOT:
         block.withdrawals = block.withdrawals or []
@@ -57,7 +57,7 @@ def complete(
 
 
 def _complete_transaction(it: Transaction) -> None:
-    """The type, and what is absent in one encoding only: an empty list, or zero."""
+    """Fill in the type, and fields for which absent, empty and zero mean the same."""
     if it.type is None:
         it.type = hex(transaction_type(it))
     if it.type in _WITH_ACCESS_LIST and not is_given(it.access_list):

@@ -1,6 +1,6 @@
-"""Whether a block is consistent: cheap checks that need no trie, and prove little on their own.
+"""Check that a block is consistent. These checks are cheap, but prove little on their own.
 
-Each takes a block and returns whether the check was possible; a check that fails raises.
+Each takes a block and returns whether the check was possible. If the check fails, it raises.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ def counts(it: BlockUnderCheck) -> bool:
 
 
 def places(it: BlockUnderCheck) -> bool:
-    """Transactions and receipts name this block, and where in it they are."""
+    """Check that transactions and receipts name this block and their positions in it."""
     if isinstance(it.block, Block):
         transactions = it.block.transactions
         if not _name(it.block, transactions):
             it.refuse(Check.PLACES, "a transaction names another block")
         if not _are_numbered([each.transaction_index for each in transactions]):
-            it.refuse(Check.PLACES, "its transactions are not numbered from 0 without a gap")
+            it.refuse(Check.PLACES, "its transactions are not numbered from 0 without gaps")
     if it.receipts is None:
         return True
     if not _name(it.block, it.receipts):
@@ -53,25 +53,27 @@ def places(it: BlockUnderCheck) -> bool:
     hashes = [each.transaction_hash for each in it.receipts]
     positions = [each.transaction_index for each in it.receipts]
     if (hashes != it.hashes or not _are_numbered(positions)) and not _fit(it, hashes, positions):
-        it.refuse(Check.PLACES, "its receipts are not those of its transactions, in their order")
+        it.refuse(Check.PLACES, "its receipts do not match its transactions in order")
     return True
 
 
 def empty(it: BlockUnderCheck) -> bool:
-    """A root is that of the empty list if and only if the list is empty."""
+    """Check that a root is that of the empty list if and only if the list is empty."""
     block = it.block
     if (block.transactions_root == _EMPTY_ROOT) is not (not it.rooted_count):
-        it.refuse(Check.EMPTY, f"{it.rooted_count} transactions under such a root")
+        it.refuse(Check.EMPTY, f"its transactions root does not fit {it.rooted_count} transactions")
     if (block.sha3_uncles == _NO_UNCLES) is not (not block.uncles):
-        it.refuse(Check.EMPTY, f"{len(block.uncles)} uncles under such a hash")
+        it.refuse(Check.EMPTY, f"its uncles hash does not fit {len(block.uncles)} uncles")
     if Check.WITHDRAWALS_ROOT in it.supported and block.withdrawals_root is not None:
         withdrawals = block.withdrawals or ()
         if (block.withdrawals_root == _EMPTY_ROOT) is not (not withdrawals):
-            it.refuse(Check.EMPTY, f"{len(withdrawals)} withdrawals under such a root")
+            finding = f"its withdrawals root does not fit {len(withdrawals)} withdrawals"
+            it.refuse(Check.EMPTY, finding)
     if it.rooted_receipts is None:
         return True
     if (block.receipts_root == _EMPTY_ROOT) is not (not it.rooted_receipts):
-        it.refuse(Check.EMPTY, f"{len(it.rooted_receipts)} receipts under such a root")
+        finding = f"its receipts root does not fit {len(it.rooted_receipts)} receipts"
+        it.refuse(Check.EMPTY, finding)
     return True
 
 
@@ -91,55 +93,62 @@ def receipt_blooms(it: BlockUnderCheck) -> bool:
 
 
 def bloom(it: BlockUnderCheck) -> bool:
-    """The header's bloom is the union of the receipts', each being checked by itself."""
+    """Check that the header's bloom is the union of the receipts' blooms.
+
+    `receipt_blooms` checks each of those.
+    """
     if it.rooted_receipts is None or it.block.logs_bloom is None:
         return False
     bits = reduce(or_, [_claimed_bits(each) for each in it.rooted_receipts if each.logs], 0)
     if bits != _number(it.block.logs_bloom):
-        it.refuse(Check.BLOOM, "its logs do not have the bloom in its header")
+        it.refuse(Check.BLOOM, "its logs do not match the bloom in its header")
     return True
 
 
 def places_of_range(it: BlockUnderCheck, logs: Sequence[RangeLog]) -> bool:
-    """Logs which came without receipts name this block, and transactions that are in it."""
+    """Check that logs fetched without receipts name this block and transactions in it."""
     known = {*enumerate(it.hashes)}
     if any(log.block_hash != it.block.hash or log.removed for log in logs):
-        it.refuse(Check.PLACES, "a log is of another branch")
+        it.refuse(Check.PLACES, "a log belongs to another branch")
     if not {(_number(log.transaction_index), log.transaction_hash) for log in logs} <= known:
         it.refuse(Check.PLACES, "a log names a transaction that is not in the block")
     return True
 
 
 def bloom_of_range(it: BlockUnderCheck, logs: Sequence[RangeLog]) -> bool:
-    """The header's bloom is that of the logs which came without receipts."""
+    """Check that the header's bloom is that of the logs fetched without receipts."""
     if it.block.logs_bloom is None:
         return False
     if not _have_bloom(it, logs):
-        it.refuse(Check.BLOOM, "its logs do not have the bloom in its header")
+        it.refuse(Check.BLOOM, "its logs do not match the bloom in its header")
     return True
 
 
 def agreed(
     it: BlockUnderCheck, logs: Sequence[RangeLog], others: Sequence[RangeLog] | None
 ) -> bool:
-    """Another endpoint returns the same logs, unless it was not asked or is known to be wrong."""
+    """Check that a second endpoint returns the same logs.
+
+    This is not possible if there is no second endpoint, or if its logs do not match the bloom.
+    """
     if others is None or (Check.BLOOM in it.supported and not _have_bloom(it, others)):
         return False
     if [*map(_content, logs)] != [*map(_content, others)]:
-        it.refuse(Check.AGREED, "two endpoints name different logs")
+        it.refuse(Check.AGREED, "two endpoints return different logs")
     return True
 
 
 def _have_bloom(it: BlockUnderCheck, logs: Sequence[RangeLog]) -> bool:
-    outside = it.hashes[-1] if it.has_outsider else None
-    bits = log_bits(log for log in logs if log.transaction_hash != outside)
+    unrooted = it.hashes[-1] if it.has_unrooted else None
+    bits = log_bits(log for log in logs if log.transaction_hash != unrooted)
     return it.block.logs_bloom is None or bits == _number(it.block.logs_bloom)
 
 
 def _content(log: RangeLog) -> tuple[object, ...]:
-    """What must be the same at every endpoint, however it is written.
+    """Return what every endpoint must agree on, in a normalized form.
 
-    Not the log's index: honest nodes count differently, and its place in the list says as much.
+    The log's index is left out: honest nodes count differently, and the order of the logs is
+    compared anyway.
     """
     texts = (log.block_hash, log.transaction_hash, log.address, *log.topics, log.data)
     return (_number(log.transaction_index), *map(str.lower, texts))
@@ -155,27 +164,27 @@ def _receipt_bloom_holds(it: BlockUnderCheck, receipt: Receipt) -> bool:
         return False
     holds = log_bits(receipt.logs) == _number(claimed) if receipt.logs else claimed == _NO_BLOOM
     if not holds:
-        finding = f"receipt {receipt.transaction_index} has logs that are not those of its bloom"
+        finding = f"the logs of receipt {receipt.transaction_index} do not match its bloom"
         it.refuse(Check.RECEIPT_BLOOMS, finding)
     return True
 
 
 def _name(block: Header, members: Sequence[Transaction] | Sequence[Receipt]) -> bool:
-    """Whether all of them say that they belong to the block."""
+    """Whether all of them name the block as theirs."""
     hashes = {each.block_hash for each in members}
     numbers = {each.block_number for each in members}
     return hashes <= {block.hash} and numbers <= {block.number}
 
 
 def _fit(it: BlockUnderCheck, hashes: Sequence[str], positions: Sequence[str]) -> bool:
-    """Whether receipts, perhaps fewer than transactions, are at the places that they name."""
+    """Whether receipts, of which some may be missing, have the positions of their transactions."""
     numbers = list(map(_number, positions))
     known = dict(enumerate(it.hashes))
     return numbers == sorted(set(numbers)) and [known.get(at) for at in numbers] == list(hashes)
 
 
 def _are_numbered(positions: Sequence[str]) -> bool:
-    """Whether hex positions count up from 0; written in the usual way this is one comparison."""
+    """Whether hex positions count up from 0; for the usual notation, this is one comparison."""
     count = len(positions)
     return tuple(positions) == _POSITIONS[:count] or list(map(_number, positions)) == list(
         range(count)

@@ -1,7 +1,7 @@
-"""Fields that no hash covers, but that follow by arithmetic from proven ones.
+"""Check fields that no hash covers, but that follow by arithmetic from proven ones.
 
-A node computes them when it is asked, and gets them wrong more often than the chain data: indices
-that restart, prices of another fork, gas of the wrong transaction.
+Nodes compute these fields on request, and get them wrong more often than the chain data: indices
+that restart, prices by the rules of another fork, gas of the wrong transaction.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gapless.chains.evm.codec.keccak import keccak
 from gapless.chains.evm.decode.structs import Receipt, Transaction
 
 _GAS_PER_BLOB = 1 << 17
-_LAST_COMMON = 0x04  # types up to here create contracts by Ethereum's rule on every chain
+_LAST_COMMON = 0x04  # types up to this one create contracts by Ethereum's rule on every chain
 
 
 def derived(it: BlockUnderCheck) -> bool:
@@ -41,7 +41,8 @@ def prices(it: BlockUnderCheck) -> bool:
     for position, (transaction, receipt) in enumerate(pairs):
         given = receipt.effective_gas_price
         if given is not None and int(given, 16) != price(transaction, base_fee):
-            it.refuse(Check.PRICES, f"transaction {position} cannot have cost {int(given, 16):,}")
+            finding = f"transaction {position} cannot have the gas price {int(given, 16):,}"
+            it.refuse(Check.PRICES, finding)
     return True
 
 
@@ -51,12 +52,12 @@ def log_index(it: BlockUnderCheck) -> bool:
     logs = chain.from_iterable(each.logs for each in it.receipts)
     for expected, log in zip(count(), logs, strict=False):
         if int(log.log_index, 16) != expected:
-            it.refuse(Check.LOG_INDEX, f"log {expected} is numbered {log.log_index}")
+            it.refuse(Check.LOG_INDEX, f"log {expected} has the index {log.log_index}")
     return True
 
 
 def price(transaction: Transaction, base_fee: int) -> int | None:
-    """What a transaction paid for each unit of gas."""
+    """Return what a transaction paid per unit of gas."""
     limit, tip = transaction.max_fee_per_gas, transaction.max_priority_fee_per_gas
     if limit is not None and tip is not None:
         return min(int(limit, 16), base_fee + int(tip, 16))
@@ -64,14 +65,14 @@ def price(transaction: Transaction, base_fee: int) -> int | None:
 
 
 def blob_gas(transaction: Transaction) -> str | None:
-    """The gas that a transaction's blobs use; None if it is not of the type that has blobs."""
+    """Return the gas that a transaction's blobs use; None if its type has no blobs."""
     if kind_of(transaction.type) != BLOB:
         return None
     return hex(len(transaction.blob_versioned_hashes or ()) * _GAS_PER_BLOB)
 
 
 def created(transaction: Transaction, receipt: Receipt) -> str | None:
-    """The address of the contract that a transaction creates; None if that is not known."""
+    """Return the address of the contract that a transaction creates; None if it is unknown."""
     kind = kind_of(transaction.type)
     if transaction.to is not None or (kind > _LAST_COMMON and kind != DEPOSIT):
         return None
@@ -112,5 +113,6 @@ def _finding(transaction: Transaction) -> str | None:
         return None if int(transaction.y_parity, 16) == v else "`v` and `yParity` differ"
     if transaction.chain_id is not None and transaction.type in (None, "0x0") and v >= PROTECTED:
         signed = (v - PROTECTED) // 2
-        return None if int(transaction.chain_id, 16) == signed else f"it is signed for {signed}"
+        matches = int(transaction.chain_id, 16) == signed
+        return None if matches else f"it is signed for chain {signed}"
     return None

@@ -1,10 +1,10 @@
-"""Which checks each level stands for on an EVM chain.
+"""The checks of each level on an EVM chain.
 
 off        none
 links      height, parent link, counts, positions, empty roots, gas, blooms
 receipts   links, the header's hash and the receipts root
-auto       receipts, the transactions and withdrawals roots and every transaction's hash:
-           whatever the network commits to
+auto       receipts, the transactions and withdrawals roots, and every transaction's hash:
+           everything that the network commits to
 roots      auto, and every field that follows from those by arithmetic
 senders    roots, and the sender of every transaction, recovered from its signature
 """
@@ -43,11 +43,11 @@ _CHECKS = {
 
 
 def needs_receipts(datasets: Collection[str]) -> bool:
-    """Whether any of these tables is made of receipts."""
+    """Whether any of these tables is derived from receipts."""
     return not {"transactions", "logs"}.isdisjoint(datasets)
 
 
 def checks_of(level: Level, datasets: Collection[str]) -> frozenset[Check]:
-    """The checks of a level that make sense if these tables are fetched."""
+    """Return the checks of a level that are possible if these tables are fetched."""
     checks = _CHECKS[level]
     return checks if needs_receipts(datasets) else checks - _NEEDS_RECEIPTS

@@ -1,8 +1,8 @@
-"""Whether a block is the one its chain committed to: the header's hash, and the roots under it.
+"""Prove that a block is the one its chain committed to, by the header's hash and the roots in it.
 
-Each takes a block and returns whether the proof was possible. `NoEncoding` also means that it was
-not: an encoding is unknown, or the node does not return all of it, which is not the block's fault.
-A proof that fails raises.
+Each function takes a block and returns whether the proof was possible. If it raises `NoEncoding`,
+the proof was not possible either: an encoding is unknown, or the node does not return all of its
+fields, which does not mean that the block is wrong. If the proof fails, it raises `BadBlock`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def receipts(it: BlockUnderCheck) -> bool:
 
 
 def transactions(it: BlockUnderCheck) -> bool:
-    """The root, and every transaction's own hash."""
+    """Prove the transactions root and the hash of every transaction."""
     rooted = it.rooted_transactions
     if rooted is None:
         return False
@@ -61,19 +61,23 @@ def transactions(it: BlockUnderCheck) -> bool:
 
 
 def _types(it: BlockUnderCheck, rooted: Sequence[Transaction]) -> None:
-    """A receipt commits to its type, so no node can hide a transaction behind an unknown one."""
+    """Check that each transaction has the type of its receipt.
+
+    The receipts root covers the types of receipts. So a node cannot avoid the proof of a
+    transaction by giving it an unknown type.
+    """
     for position, (transaction, receipt) in enumerate(
         zip(rooted, it.rooted_receipts or (), strict=False)
     ):
         if None not in (receipt.type, transaction.type) and receipt.type != transaction.type:
-            finding = f"transaction {position}: it is of type {transaction.type}, and its receipt"
-            it.refuse(Check.TRANSACTIONS_ROOT, f"{finding} of type {receipt.type}")
+            finding = f"transaction {position} has type {transaction.type}, but its receipt has"
+            it.refuse(Check.TRANSACTIONS_ROOT, f"{finding} type {receipt.type}")
 
 
 def withdrawals(it: BlockUnderCheck) -> bool:
     root, listed = it.block.withdrawals_root, it.block.withdrawals
     if (root is None) is not (listed is None):
-        it.refuse(Check.WITHDRAWALS_ROOT, "withdrawals and their root do not come together")
+        it.refuse(Check.WITHDRAWALS_ROOT, "it has withdrawals or their root, but not both")
     if root is None or listed is None:
         return True
     actual = ordered_root([encoding.withdrawal(each) for each in listed])
@@ -84,7 +88,7 @@ def withdrawals(it: BlockUnderCheck) -> bool:
 
 
 def _explain(it: BlockUnderCheck) -> None:
-    """Refuse by a cheaper check that fails as well, if any: it is more specific than a root."""
+    """Refuse the block by a cheaper check if one fails too: it is more specific than a root."""
     consistency.gas(it)
     consistency.receipt_blooms(it)
     consistency.bloom(it)
@@ -95,6 +99,6 @@ def _is(claimed: str, actual: bytes) -> bool:
 
 
 def _more(block: Header) -> Mapping[str, Any]:
-    """The keys that the decoder does not declare, where it kept them."""
+    """Return the keys that the decoder does not declare, if it kept them."""
     raw = bytes(block.extra)
     return msgspec.json.decode(raw, type=dict[str, Any]) if raw else NOTHING_MORE

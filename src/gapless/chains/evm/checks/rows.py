@@ -1,9 +1,9 @@
-"""What stored rows prove on their own, without a node or a record.
+"""Prove stored rows on their own, without a node or a record.
 
-Rows are restored to the answers that they came from, completed as answers are, and pass the same
-checks. Then they are decoded again, and must come out as they are stored. So a column that only
-repeats, counts or follows from what others say (a timestamp, a rounded number, a log's position,
-the price that a transaction paid) can neither differ from them unnoticed nor be empty.
+Rows are restored to the answers that they came from, completed like answers, and must pass the same
+checks. Then they are decoded again, and the result must equal the stored rows. So a column that
+repeats, counts or follows from others (a timestamp, a rounded number, a log's position, the price
+that a transaction paid) cannot differ from them or be empty without being noticed.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from gapless.core.errors import BadAnswer
 from gapless.core.proof import Proof
 from gapless.schema.arrow import Tables, one_array
 
-# Receipts are stored in two tables: what became of a transaction beside it, and its logs.
+# Receipts are stored in two tables: their own fields in `transactions`, and their logs in `logs`.
 _OF_RECEIPTS = frozenset(
     {
         *(Check.COUNTS, Check.GAS, Check.RECEIPT_BLOOMS, Check.BLOOM, Check.RECEIPTS_ROOT),
         *(Check.DERIVED, Check.PRICES, Check.LOG_INDEX),
     }
 )
-# What takes rows that were not stored, by the table that is missing.
+# By table: the checks that are not possible if its rows are not stored.
 _NEEDS = {
     TRANSACTIONS.name: frozenset({Check.TRANSACTIONS_ROOT, Check.SENDERS}) | _OF_RECEIPTS,
     WITHDRAWALS.name: frozenset({Check.WITHDRAWALS_ROOT, Check.EMPTY}),
     LOGS.name: _OF_RECEIPTS,
 }
-# Two endpoints agreed once; rows cannot repeat that.
+# Rows alone cannot repeat these checks, for example that two endpoints agreed.
 _NOT_IN_ROWS = frozenset({Check.AGREED, Check.STATE_SYNC, Check.ANCHOR})
 _LINKED = Proof(frozenset({Check.LINK}))
 _KNOWN = frozenset[str](Check)
@@ -57,12 +57,18 @@ class EvmRowProofs:
     """See `gapless.chains.family.RowProofs`."""
 
     def repeatable(self, claimed: frozenset[str]) -> frozenset[str]:
-        """Everything but links, which are looked at anyway; senders are costly to recover."""
+        """Return all checks but links, which are always checked; senders only if claimed.
+
+        Recovering senders is expensive.
+        """
         always = checks_of(Level.ROOTS, _EVERY_TABLE) - {Check.LINK}
         return always | (frozenset({Check.SENDERS}) & claimed)
 
     def due(self, claimed: frozenset[str], datasets: Collection[str]) -> frozenset[str]:
-        """Receipts are stored without their blooms, so only a root can show that these held."""
+        """Return the claimed checks that intact rows of these tables must pass again.
+
+        Receipts are stored without their blooms, so only the receipts root can prove those.
+        """
         return provable(claimed, datasets) - {Check.LINK, Check.RECEIPT_BLOOMS}
 
     def examine(
@@ -73,7 +79,7 @@ class EvmRowProofs:
 
 
 def provable(checks: frozenset[str], datasets: Collection[str]) -> frozenset[str]:
-    """Which checks can be made on rows of these tables alone."""
+    """Return the checks that are possible with the rows of these tables alone."""
     lacking = (needs for table, needs in _NEEDS.items() if table not in datasets)
     return (checks & _KNOWN) - _NOT_IN_ROWS - frozenset().union(*lacking)
 
@@ -81,27 +87,27 @@ def provable(checks: frozenset[str], datasets: Collection[str]) -> frozenset[str
 def examine_rows(
     tables: Mapping[str, pa.Table], network: EvmNetwork, chain_id: int, checks: frozenset[str]
 ) -> Examined:
-    """Proves consecutive blocks from all that is stored of them."""
-    made = provable(checks, [*tables])
+    """Prove consecutive blocks from all of their stored rows."""
+    possible = provable(checks, [*tables])
     try:
         blocks = [*restore(tables)]
-    except UNREADABLE as error:  # a column of JSON that is not JSON
+    except UNREADABLE as error:  # a JSON column holds invalid JSON
         heights = one_array(tables[BLOCKS.name]["block_number"]).unique().to_pylist()
         if len(heights) == 1:
-            words = f"a column cannot be read: {error}"
-            return Examined(Proof(), [Flaw(heights[0], BLOCKS.name, words)])
+            message = f"a column cannot be read: {error}"
+            return Examined(Proof(), [Flaw(heights[0], BLOCKS.name, message)])
         alone = ({name: _of(rows, {it}) for name, rows in tables.items()} for it in heights)
         return reduce(or_, (examine_rows(each, network, chain_id, checks) for each in alone))
     proofs, good, flaws = [], list[Restored](), list[Flaw]()
     for each in blocks:
         try:
-            proofs.append(_proof(each, network, made))
+            proofs.append(_proof(each, network, possible))
             good.append(each)
         except BadAnswer as error:
             flaws.append(Flaw(each.height, BLOCKS.name, str(error)))
     flaws += _contradictions(tables, good, chain_id)
     proof = reduce(and_, proofs) if proofs else Proof()
-    if Check.LINK in made:
+    if Check.LINK in possible:
         flaws += _unlinked(blocks)
         proof |= _LINKED
     return Examined(proof, flaws)
@@ -116,7 +122,7 @@ def _proof(it: Restored, network: EvmNetwork, checks: frozenset[str]) -> Proof:
 
 
 def _unlinked(blocks: Sequence[Restored]) -> Iterator[Flaw]:
-    """Yield blocks that do not link to the one before; the first has no predecessor here."""
+    """Yield a flaw for each block that does not link to the one before it."""
     for before, each in pairwise(blocks):
         linked = each.block.parent_hash == before.block.hash
         if each.height == before.height + 1 and not linked:
@@ -126,7 +132,7 @@ def _unlinked(blocks: Sequence[Restored]) -> Iterator[Flaw]:
 def _contradictions(
     tables: Mapping[str, pa.Table], blocks: Sequence[Restored], chain_id: int
 ) -> Iterator[Flaw]:
-    """Columns that are not what decoding the restored blocks makes of them."""
+    """Yield a flaw for each column that differs after the restored blocks are decoded again."""
     for form, group in _by_form(blocks).items():
         members = {each.height for each in group}
         whole = len(group) == tables[BLOCKS.name].num_rows
@@ -139,17 +145,18 @@ def _contradictions(
                 yield Flaw(group[0].height, BLOCKS.name, f"its rows cannot be decoded: {error}")
                 continue
         if decoded is None or (len(group) > 1 and not _same_sizes(decoded, stored)):
-            for each in group:  # to say which block it is, and to compare the others
+            for each in group:  # separately, to find the block and to compare the others
                 yield from _contradictions(stored, [each], chain_id)
             continue
-        for name, made in decoded.items():
+        for name, again in decoded.items():
             if name in tables:
                 skipped = _not_restored(name, tables, receipts=form == "receipts")
-                yield from _differences(name, stored[name], made.drop_columns([*skipped]))
+                yield from _differences(name, stored[name], again.drop_columns([*skipped]))
 
 
-def _same_sizes(made: Tables, stored: Mapping[str, pa.Table]) -> bool:
-    return all(made[it].num_rows == rows.num_rows for it, rows in stored.items() if it in made)
+def _same_sizes(decoded: Tables, stored: Mapping[str, pa.Table]) -> bool:
+    shared = decoded.keys() & stored.keys()
+    return all(decoded[it].num_rows == stored[it].num_rows for it in shared)
 
 
 def _by_form(blocks: Sequence[Restored]) -> dict[str, list[Restored]]:
@@ -161,15 +168,15 @@ def _by_form(blocks: Sequence[Restored]) -> dict[str, list[Restored]]:
     return found
 
 
-def _differences(name: str, stored: pa.Table, made: pa.Table) -> Iterator[Flaw]:
-    if stored.num_rows != made.num_rows:
-        rows = stored if stored.num_rows else made
+def _differences(name: str, stored: pa.Table, decoded: pa.Table) -> Iterator[Flaw]:
+    if stored.num_rows != decoded.num_rows:
+        rows = stored if stored.num_rows else decoded
         height = int(rows["block_number"][0].as_py())
-        words = f"{stored.num_rows:,} rows are stored, {made.num_rows:,} belong to the blocks"
-        yield Flaw(height, name, words)
+        message = f"{stored.num_rows:,} rows are stored, but its blocks have {decoded.num_rows:,}"
+        yield Flaw(height, name, message)
         return
-    for column in made.column_names:
-        one, other = one_array(stored[column]), one_array(made[column])
+    for column in decoded.column_names:
+        one, other = one_array(stored[column]), one_array(decoded[column])
         if one.equals(other):
             continue
         same = pc.fill_null(pc.equal(one, other), False)
@@ -177,12 +184,12 @@ def _differences(name: str, stored: pa.Table, made: pa.Table) -> Iterator[Flaw]:
         differs = ~pc.or_(same, both_null).to_numpy(zero_copy_only=False)
         heights = np.unique(one_array(stored["block_number"]).to_numpy()[differs]).tolist()
         for height in heights:
-            words = f"`{column}` is not what the other columns make it"
-            yield Flaw(int(height), name, words)
+            message = f"`{column}` contradicts the other columns"
+            yield Flaw(int(height), name, message)
 
 
 def _not_restored(name: str, tables: Collection[str], *, receipts: bool) -> frozenset[str]:
-    """Return the columns of a table that describe rows which are not stored."""
+    """Return the columns of a table that depend on rows which are not stored."""
     if name == TRANSACTIONS.name:
         return frozenset() if receipts else RECEIPT_COLUMNS
     found = set()

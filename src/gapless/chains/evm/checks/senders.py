@@ -1,7 +1,7 @@
-"""Whether every sender is correct: it follows from the transaction's signature.
+"""Check that every sender is the signer of its transaction.
 
-No root covers `from`. A key is recovered from each signature, which takes about as long as all
-other checks of a block together, so this check is made on request only.
+No root covers `from`. Recovering a key from each signature takes about as long as all other checks
+of a block together, so this check is only run on request.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ _WORD = 32
 
 
 def senders(it: BlockUnderCheck) -> bool:
-    """Whether all senders could be recovered; one that differs refuses the block."""
+    """Return whether all senders could be recovered; refuse the block if one differs."""
     if it.rooted_transactions is None:
         return False
     complete = True
     for position, transaction in enumerate(it.rooted_transactions):
         if kind_of(transaction.type) == DEPOSIT:
-            continue  # its encoding holds the sender, so the transactions root covers it
+            continue  # its encoding contains the sender, so the transactions root covers it
         try:
             actual = recovered(transaction)
         except NotSigned:
             complete = False
             continue
         if actual != transaction.from_.lower():
-            said = f"transaction {position} is signed by {actual}, not by {transaction.from_}"
-            it.refuse(Check.SENDERS, said)
+            finding = f"transaction {position} is signed by {actual}, not by {transaction.from_}"
+            it.refuse(Check.SENDERS, finding)
     return complete
 
 
 def recovered(transaction: Transaction) -> str:
-    """The address that signed a transaction."""
+    """Return the address that signed a transaction."""
     from coincurve import PublicKey  # only this check needs it
 
     digest = keccak(signing_payload(transaction))
@@ -46,12 +46,12 @@ def recovered(transaction: Transaction) -> str:
             r + s + bytes([recovery_id(transaction)]), digest, hasher=None
         )
     except Exception as error:
-        raise ValueError(f"its signature is not a signature ({error})") from error
+        raise ValueError(f"its signature is invalid ({error})") from error
     return f"0x{keccak(key.format(compressed=False)[1:])[12:].hex()}"
 
 
 def _word(field: str | None) -> bytes:
     number = 0 if field is None else int(field, 16)
     if number >= 1 << 256:
-        raise ValueError("a part of its signature is wider than 32 bytes")
+        raise ValueError("a part of its signature is longer than 32 bytes")
     return number.to_bytes(_WORD, "big")

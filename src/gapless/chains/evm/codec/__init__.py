@@ -1,5 +1,5 @@
-"""What every EVM chain computes alike: hashes, encodings, tries and blooms.
+"""The hashes, encodings, tries and blooms that all EVM chains share.
 
-Pure functions over bytes. They exist so that an answer of a node can be compared with what the
-chain itself committed to, instead of being believed.
+These are pure functions over bytes. With them, a node's answer can be compared with what the chain
+itself committed to, instead of being trusted.
 """

@@ -1,9 +1,9 @@
-"""The 2,048-bit filter with which a block announces the addresses and topics of its logs.
+"""The 2,048-bit bloom filter of the addresses and topics in a block's logs.
 
-Each item sets three bits, taken from its hash. A bloom proves little (dropping a block's last log
-often leaves it unchanged), but a log that its bloom does not announce is certainly wrong.
+Each item sets three bits, taken from its hash. A bloom proves little, because dropping a block's
+last log often leaves it unchanged. But a log whose bits are not set is certainly wrong.
 
-The bits of an item are remembered, because a few tokens and their `Transfer` topic make most of
+The bits of an item are cached, because a few tokens and their `Transfer` topic account for most of
 a block's logs.
 """
 
@@ -19,7 +19,7 @@ from gapless.chains.evm.codec.keccak import keccak
 
 BLOOM_SIZE = 256
 
-_REMEMBERED = 1 << 14  # about 8 MB
+_CACHED = 1 << 14  # about 8 MB
 _BIT = 2047
 
 
@@ -29,12 +29,12 @@ def bloom_of(items: Iterable[bytes]) -> bytes:
 
 
 def bloom_of_logs(logs: Iterable[LogFields]) -> str:
-    """The bloom of some logs, as a node writes it."""
+    """Return the bloom of some logs as the hex text that a node returns."""
     return f"0x{log_bits(logs):0{2 * BLOOM_SIZE}x}"
 
 
 def log_bits(logs: Iterable[LogFields]) -> int:
-    """The bloom of some logs as a number, which is cheap to combine and to compare."""
+    """Return the bloom of some logs as a number, which is cheap to combine and compare."""
     bits = 0
     for log in logs:
         bits |= _bits_of_text(log.address)
@@ -43,12 +43,12 @@ def log_bits(logs: Iterable[LogFields]) -> int:
     return bits
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(_CACHED)
 def _bits_of_text(item: str) -> int:
     return _bits(unhexlify(item[2:]))
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(_CACHED)
 def _bits_of(item: bytes) -> int:
     return _bits(item)
 

@@ -1,12 +1,12 @@
-"""Canonical encodings of what a block holds: transactions, receipts, withdrawals.
+"""Canonical encodings of the contents of a block: transactions, receipts, withdrawals.
 
-These are the values in the tries whose roots stand in the header: for a legacy transaction or
-receipt the bare list, for a typed one the type's byte and then the list. They are made from a
-node's own hex strings (see `hexrlp`), each object being converted to bytes once.
+These are the values in the tries whose roots are in the header. A legacy transaction or receipt is
+encoded as a list, a typed one as the type's byte followed by the list. The encodings are built from
+the node's hex strings (see `hexrlp`), and each object is converted to bytes once.
 
-A malformed field is a `ValueError`. A transaction type without a public encoding is
-`NoEncoding`: such a block's transactions cannot be proven, which is no fault of the node. The
-encoding of receipts is the same for every type that any chain has shown so far.
+A malformed field raises `ValueError`. A transaction type without a public encoding raises
+`NoEncoding`: the transactions of such a block cannot be proven, but the node is not at fault. All
+receipt types seen so far, on any chain, have the same encoding.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ from gapless.chains.evm.codec.hexrlp import (
 
 LEGACY = 0x00
 BLOB = 0x03
-DEPOSIT = 0x7E  # Optimism and its family
+DEPOSIT = 0x7E  # Optimism and other OP Stack chains
 ARBITRUM_INTERNAL = 0x6A
 _UNSIGNED = (DEPOSIT, ARBITRUM_INTERNAL)
-PROTECTED = 35  # from here on, `v` of a legacy transaction holds the chain id (EIP-155)
+PROTECTED = 35  # from this value on, `v` of a legacy transaction contains the chain id (EIP-155)
 _UNPROTECTED = 27
 
 _KINDS = {None: LEGACY} | {hex(kind): kind for kind in range(256)}
@@ -58,15 +58,15 @@ _parsed = msgspec.json.Decoder().decode
 
 
 def kind_of(type_: str | None) -> int:
-    """The number of an envelope type; nodes from before typed envelopes leave it out."""
+    """Return the number of an envelope type; old nodes omit the type of legacy envelopes."""
     kind = _KINDS.get(type_)
     if kind is None:
-        raise ValueError(f"`{type_}` is not a type of envelope")
+        raise ValueError(f"`{type_}` is not an envelope type")
     return kind
 
 
 def transaction(it: TransactionFields) -> bytes:
-    """A transaction as the transactions trie holds it; its hash is the Keccak of this."""
+    """Encode a transaction for the transactions trie; its hash is the Keccak of the result."""
     kind = kind_of(it.type)
     layout = _LAYOUTS.get(kind)
     if layout is None:
@@ -97,7 +97,7 @@ def signing_payload(it: TransactionFields) -> bytes:
 
 
 def recovery_id(it: TransactionFields) -> int:
-    """Which of the keys that fit the signature is the signer's: 0 or 1."""
+    """Return which of the two keys that match the signature is the signer's: 0 or 1."""
     v = _v(it)
     if kind_of(it.type) == LEGACY:
         v = (v - PROTECTED) % 2 if v >= PROTECTED else v - _UNPROTECTED
@@ -114,7 +114,7 @@ def _v(it: TransactionFields) -> int:
 
 
 def receipt(it: ReceiptFields) -> bytes:
-    """A receipt as the receipts trie holds it."""
+    """Encode a receipt for the receipts trie."""
     filter_ = bloom_of_logs(it.logs) if it.logs_bloom is None else it.logs_bloom
     logs = "".join([_log(log) for log in it.logs])
     text = (
@@ -128,18 +128,18 @@ def receipt(it: ReceiptFields) -> bytes:
 
 
 def withdrawal(it: WithdrawalFields) -> bytes:
-    """A withdrawal as the withdrawals trie holds it."""
+    """Encode a withdrawal for the withdrawals trie."""
     text = number(it.index) + number(it.validator_index) + address(it.address) + number(it.amount)
     return packed(listed(text))
 
 
 def _typed(kind: int, text: str) -> str:
-    """Return the list of already encoded fields, prefixed with its type."""
+    """Encode the list of already encoded fields, prefixed with its type."""
     return f"{_KIND_BYTES[kind]}{list_head(len(text) >> 1)}{text}"
 
 
 def _outcome(it: ReceiptFields) -> str:
-    """Since Byzantium whether it succeeded; before, the state's root after the transaction."""
+    """Encode the status; before Byzantium, the state root after the transaction instead."""
     if it.status is not None:
         return number(it.status)
     if it.root is None:
@@ -150,7 +150,7 @@ def _outcome(it: ReceiptFields) -> str:
 def _log(it: LogFields) -> str:
     emitter, topics, payload = it.address, it.topics, it.data
     digits = len(payload)
-    if digits == 4:  # a single byte may be its own encoding, so no size is known before
+    if digits == 4:  # a single byte may be its own encoding, so its size is not known in advance
         return listed(address(emitter) + words(topics) + data(payload))
     before, before_topics, before_data = _log_heads(len(topics), len(emitter), digits)
     try:
@@ -165,9 +165,9 @@ _TOPIC_HEADS = {66: "a0"}
 
 @lru_cache(4096)
 def _log_heads(topics: int, address_digits: int, data_digits: int) -> tuple[str, str, str]:
-    """What stands before a log's address, topics and data: it depends on sizes alone."""
+    """Return the RLP prefixes of a log's address, topics and data, which depend only on sizes."""
     if address_digits != 42 or data_digits & 1:
-        raise ValueError("a log's address is not 20 bytes, or its data has half a byte")
+        raise ValueError("a log's address is not 20 bytes, or its data has an odd digit")
     data_size = (data_digits >> 1) - 1
     before_topics, before_data = list_head(33 * topics), string_head(data_size)
     size = 21 + (len(before_topics + before_data) >> 1) + 33 * topics + data_size
@@ -175,7 +175,7 @@ def _log_heads(topics: int, address_digits: int, data_digits: int) -> tuple[str,
 
 
 def _signature(it: TransactionFields) -> str:
-    """`v` where the node gives it; on typed transactions `yParity` is the same."""
+    """Encode `v`, `r` and `s`; typed transactions may have `yParity` in place of `v`."""
     parity: Any = it.y_parity if it.v is None else it.v
     r: Any = it.r
     s: Any = it.s
@@ -253,7 +253,7 @@ _FIELDS = {
     ARBITRUM_INTERNAL: "chain_id input",
     DEPOSIT: "source_hash from_ to mint value gas is_system_tx input",
 }
-# By type: how to take a transaction's fields, and how to encode each; a signature follows.
+# By type: how to get a transaction's fields, and how to encode each, except for the signature.
 _LAYOUTS = {
     kind: (attrgetter(*names.split()), tuple(_ENCODERS[name] for name in names.split()))
     for kind, names in _FIELDS.items()

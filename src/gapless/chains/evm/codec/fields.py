@@ -1,7 +1,8 @@
-"""The fields that encodings read, as attributes of whatever object carries them.
+"""The fields that encodings read, as protocols that any object with these attributes satisfies.
 
-They are a node's own hex strings under its own names in snake case. `decode.structs` has
-the classes that hold them; the core must not know it, and the simulated node has others.
+The values are the node's hex strings, and the names are its keys in snake case. The classes in
+`decode.structs` satisfy these protocols, and so do those of the simulated node; this package
+depends on neither.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from msgspec import Raw
 
 
 class NoEncoding(LookupError):
-    """What this object encodes to is not public, or the node does not give all of it."""
+    """The encoding of this object is not public, or the node does not return all of its fields."""
 
 
 class NotSigned(LookupError):
-    """A transaction without a signature of a known kind."""
+    """The transaction has no signature of a known kind."""
 
 
 class LogFields(Protocol):

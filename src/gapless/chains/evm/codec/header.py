@@ -1,17 +1,17 @@
 """The canonical encoding of a block header, whose hash is the block's hash.
 
-Every header has the same front. What follows it depends on how blocks are sealed, and at the end
-forks append fields, each meant by its position alone: a header is as long as its last field that
-is given, and a gap before that is an empty string.
+Every header begins with the same fields. The next ones depend on how blocks are sealed, and forks
+append more at the end. Appended fields are identified by position: a header ends with the last
+field that has a value, and a missing field before it is an empty string.
 
-    form        seal                                what forks appended
+    form        seal                                appended by forks
     ETHEREUM    mixHash, nonce                      baseFeePerGas … slotNumber
     AURA        step and signature until the merge  as above
     AVALANCHE   mixHash, nonce, extDataHash         its own order
     TEMPO       as Ethereum                         three fields before an Ethereum header
 
-Each form was confirmed on real blocks. Fields that only some networks have are not declared by
-the decoder; they come in `more`, under their JSON names.
+Each form was confirmed with real blocks. The decoder does not declare fields that only some
+networks have; they are passed in `more`, under their JSON names.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ _AVALANCHE_NEWER: Fields = tuple(
 _TEMPO: Fields = tuple(
     (name, number) for name in ("mainBlockGeneralGasLimit", "sharedGasLimit", "timestampMillisPart")
 )
-# Nodes of AuRa chains do not agree on the names.
+# Different clients of AuRa chains use different names.
 _AURA_SEALS: tuple[Fields, ...] = (
     (("auraStep", number), ("auraSeal", data)),
     (("step", number), ("signature", data)),
@@ -107,20 +107,21 @@ _avalanche_blobs_of = attrgetter(*dict(_AVALANCHE_BLOBS))
 def header_hash(
     block: HeaderFields, form: HeaderForm = HeaderForm.ETHEREUM, more: More = NOTHING_MORE
 ) -> bytes:
-    """The hash that a block with this header has."""
+    """Return the hash of the block with this header."""
     return keccak(header(block, form, more))
 
 
 def header(
     block: HeaderFields, form: HeaderForm = HeaderForm.ETHEREUM, more: More = NOTHING_MORE
 ) -> bytes:
-    """A header as its network hashes it; `ValueError` if a field is missing or malformed."""
+    """Encode a header as its network hashes it.
+
+    Raise `ValueError` if a field is missing or malformed.
+    """
     try:
         return packed(_ENCODERS[form](block, more))
     except (TypeError, AttributeError) as error:
-        raise ValueError(
-            f"the header lacks a field or has one of the wrong kind: {error}"
-        ) from None
+        raise ValueError(f"the header lacks a field, or one has the wrong type: {error}") from None
 
 
 def _ethereum(block: HeaderFields, _: More) -> str:
@@ -134,7 +135,7 @@ def _aura(block: HeaderFields, more: More) -> str:
         if all(name in more for name, _ in seal):
             front = _all(_FRONT, _front_of(block)) + _all(seal, _given(seal, more))
             return listed(front + _appended(block))
-    raise NoEncoding("a block from before the merge, whose seal this node does not give")
+    raise NoEncoding("the block is from before the merge, and the node does not return its seal")
 
 
 def _avalanche(block: HeaderFields, more: More) -> str:
@@ -153,7 +154,7 @@ def _avalanche(block: HeaderFields, more: More) -> str:
 
 def _tempo(block: HeaderFields, more: More) -> str:
     if "consensusContext" in more or any(name not in more for name, _ in _TEMPO):
-        raise NoEncoding("a header with other fields than the known ones")
+        raise NoEncoding("the fields of the header differ from the known ones")
     return listed(_all(_TEMPO, _given(_TEMPO, more)) + _ethereum(block, more))
 
 
@@ -178,7 +179,7 @@ def _all(fields: Fields, values: Sequence[Any]) -> str:
 
 
 def _trailing(fields: Fields, values: Sequence[Any]) -> str:
-    """Fields up to the last one that is given."""
+    """Encode the fields up to the last one that has a value."""
     size = len(values)
     while size and values[size - 1] is None:
         size -= 1

@@ -1,12 +1,12 @@
-"""RLP assembled as hexadecimal text, from the hexadecimal text that nodes answer with.
+"""RLP assembled as hexadecimal text, from the hexadecimal text in a node's answers.
 
-A JSON-RPC object is hex already, and so is its RLP but for the heads. Joining text and converting
-each object to bytes once is about twice as fast as converting every field. The functions take a
-field as the node wrote it (`0x…`) and give RLP as bare hex; `packed` turns the finished text into
-bytes and is where a digit that is none is noticed.
+The fields of a JSON-RPC object are already hex, and RLP only adds prefixes to them. Joining text
+and converting each object to bytes once is about twice as fast as converting every field. The
+functions take a field as the node wrote it (`0x…`) and return RLP as hex without the `0x`. `packed`
+converts the complete text to bytes, and raises an error if a character is not a hex digit.
 
-Widths are checked here, so that no two answers share an encoding: a field that is a byte too long
-cannot be made up for by a neighbour that is a byte too short.
+Widths are checked here, so that different answers never have the same encoding: a field that is a
+byte too long cannot be compensated by a neighbour that is a byte too short.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ EMPTY = "80"
 EMPTY_LIST = "c0"
 
 _STRING, _LIST = 0x80, 0xC0
-_KEPT = 2048  # heads of this many sizes are kept ready
+_KEPT = 2048  # number of sizes whose prefixes are precomputed
 
 packed = unhexlify
 
@@ -49,7 +49,7 @@ def listed(text: str) -> str:
 
 
 def number(field: str) -> str:
-    """A quantity, in whatever number of digits the node wrote it."""
+    """Encode a quantity, with or without leading zeros."""
     digits = field[2:].lstrip("0")
     size = len(digits)
     if size & 1:
@@ -61,7 +61,7 @@ def number(field: str) -> str:
 
 
 def data(field: str) -> str:
-    """Bytes of any length."""
+    """Encode bytes of any length."""
     size = len(field)
     if size & 1:
         raise ValueError(f"`{field[:20]}…` has an odd number of digits")
@@ -72,7 +72,7 @@ def data(field: str) -> str:
 
 
 def word(field: str) -> str:
-    """A hash or another 32-byte word."""
+    """Encode a hash or another 32-byte word."""
     if len(field) != 66:
         raise ValueError(f"`{field[:70]}` is not 32 bytes")
     return "a0" + field[2:]
@@ -91,5 +91,5 @@ def bloom(field: str) -> str:
 
 
 def words(fields: Sequence[str]) -> str:
-    """A list of 32-byte words."""
+    """Encode a list of 32-byte words."""
     return listed("".join(map(word, fields)))

@@ -1,8 +1,8 @@
-"""RLP, the canonical encoding below every hash of an EVM chain.
+"""RLP, the canonical encoding that EVM chains hash.
 
-Only the encoder: Gapless recomputes what a node claims and never needs to read RLP. An encoding
-is canonical, so a number has no leading zero and one byte below 0x80 stands for itself; two
-values encode alike only if they are equal.
+This is only the encoder: Gapless recomputes what a node claims and never decodes RLP. The encoding
+is canonical: a number has no leading zeros, a single byte below 0x80 encodes itself, and two values
+have the same encoding only if they are equal.
 
     >>> encode([b"cat", [integer(0), integer(1024)]]).hex()
     'c983636174c480820400'
@@ -19,31 +19,31 @@ EMPTY_STRING = b"\x80"
 EMPTY_LIST = b"\xc0"
 
 _STRING, _LIST = 0x80, 0xC0
-_LONG = 56  # from here on the length needs bytes of its own
-_KEPT = 2048  # heads of this many sizes are kept ready
+_LONG = 56  # from this size on, the prefix contains the size in separate bytes
+_KEPT = 2048  # number of sizes whose prefixes are precomputed
 
 
 def encode(item: Item) -> bytes:
-    """The RLP of a byte string, or of a sequence of items."""
+    """Encode a byte string or a sequence of items."""
     if isinstance(item, bytes):
         return string(item)
     return concatenated([encode(part) for part in item])
 
 
 def string(data: bytes) -> bytes:
-    """The RLP of one byte string."""
+    """Encode a byte string."""
     size = len(data)
     return data if size == 1 and data < b"\x80" else string_head(size) + data
 
 
 def concatenated(parts: Iterable[bytes]) -> bytes:
-    """The RLP of a list whose members are encoded already."""
+    """Encode a list whose members are already encoded."""
     payload = b"".join(parts)
     return list_head(len(payload)) + payload
 
 
 def integer(number: int) -> bytes:
-    """The bytes of a number, as RLP wants them: big-endian and without leading zeros."""
+    """Return the bytes of a number as RLP requires them: big-endian, without leading zeros."""
     return number.to_bytes((number.bit_length() + 7) >> 3, "big")
 
 

@@ -1,11 +1,10 @@
 """The root of a list: the Merkle-Patricia trie whose keys are the RLP of 0, 1, 2, ...
 
-Transactions, receipts and withdrawals of a block are committed to in this form. The shape of the
-trie depends only on how many values there are, so it is worked out once per count and kept; a
-root is then one fold over the values, with one hash per node.
+A header commits to the block's transactions, receipts and withdrawals by such roots. The shape of
+the trie depends only on the number of values, so it is computed once per number and cached; a root
+is then computed in one pass over the values, with one hash per node.
 
-The keys have no common prefix with each other's end (RLP is prefix-free), hence a branch never
-holds a value of its own.
+No key is a prefix of another, because RLP is prefix-free. So a branch never has a value itself.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ EMPTY_ROOT = keccak(EMPTY_STRING)
 
 _HASH_SIZE = 32
 _HASH_HEAD = b"\xa0"
-_REMEMBERED = 512
+_CACHED = 512
 
 
 class _Leaf(NamedTuple):
-    path: bytes  # encoded, ready to stand in the node
+    path: bytes  # as encoded in the node
     position: int
 
 
@@ -50,7 +49,7 @@ _Shape: TypeAlias = "_Leaf | _Extension | _Branch"
 
 
 def ordered_root(values: Sequence[bytes]) -> bytes:
-    """The root of the trie that maps the RLP of each index to the value there."""
+    """Return the root of the trie that maps the RLP of each index to the value at that index."""
     if not values:
         return EMPTY_ROOT
     return keccak(_node(_shape(len(values)), values))
@@ -82,18 +81,18 @@ def _leaf(path: bytes, value: bytes) -> bytes:
 
 
 def _reference(node: bytes) -> bytes:
-    """How a parent names a node: by its hash, or, where that is longer, by the node itself."""
+    """Return how a parent refers to a node: by its hash, or by the node itself if it is shorter."""
     return node if len(node) < _HASH_SIZE else _HASH_HEAD + keccak(node)
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(_CACHED)
 def _shape(count: int) -> _Shape:
     keys = sorted((encode(integer(index)).hex(), index) for index in range(count))
     return _shape_of(keys, 0)
 
 
 def _shape_of(keys: Sequence[tuple[str, int]], depth: int) -> _Shape:
-    """The node above sorted keys that agree in their first `depth` nibbles."""
+    """Return the node above sorted keys that share their first `depth` nibbles."""
     first, last = keys[0][0], keys[-1][0]
     if len(keys) == 1:
         return _Leaf(_path(first[depth:], leaf=True), keys[0][1])
@@ -108,7 +107,7 @@ def _child(keys: Sequence[tuple[str, int]], fork: int, nibble: str) -> _Shape | 
 
 
 def _path(nibbles: str, *, leaf: bool) -> bytes:
-    """Nibbles in the trie's hex-prefix form: a flag for leaves, and one for an odd count."""
+    """Encode nibbles in hex-prefix form, with one flag for leaves and one for an odd number."""
     odd = len(nibbles) % 2
     flags = f"{2 * leaf + odd:x}" + ("" if odd else "0")
     return string(bytes.fromhex(flags + nibbles))

@@ -1,1 +1,1 @@
-"""Decode raw JSON-RPC answers of EVM chains to tables, and restore them from tables."""
+"""Decode raw JSON-RPC answers of EVM nodes to tables, and restore them from tables."""

@@ -1,9 +1,9 @@
-"""Fields of answers to Arrow arrays: all columns of a kind in one pass, and None becomes null.
+"""Convert fields of answers to Arrow arrays, all columns of a kind in one pass; None becomes null.
 
-A pass costs some twenty calls of numpy, however short it is; with fifty columns that adds up. So
-the columns of one kind are laid end to end, decoded as one, and cut apart again. A column is full
-(nearly always), empty (another network's field) or mixed; only the mixed one pays for nulls: its
-values are decoded without the gaps and then spread over the rows.
+A pass takes about twenty numpy calls, however few values it decodes, which adds up with fifty
+columns. So the columns of a kind are concatenated, decoded together, and split again. Nearly every
+column is full; some are empty (fields of other networks) or mixed. Only mixed columns have extra
+costs: their values are decoded without the nulls and then distributed over the rows.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ Mask = NDArray[np.bool_]
 
 _TOPICS = 4
 _NULLS = {kind: pa.nulls(0, arrow_type(kind)) for kind in Kind}
-_MAX_BYTES = 2**31 - 1  # what the 32-bit offsets of Arrow's `binary` can tell apart
+_MAX_BYTES = 2**31 - 1  # the largest 32-bit offset of Arrow's `binary` type
 
 
 class BadField(ValueError):
-    """A field that its column cannot hold, and the row where it stands."""
+    """A field that is invalid for its column, and its row."""
 
     def __init__(self, column: str, row: int, why: BadValue) -> None:
         super().__init__(str(why))
@@ -43,7 +43,7 @@ class BadField(ValueError):
 
 @dataclass(frozen=True)
 class Cut:
-    """A column's part of a pass: from where to where, and for which rows if not for all."""
+    """The slice of a pass that belongs to a column; `valid` marks the rows that have a value."""
 
     column: Column
     start: int
@@ -51,13 +51,13 @@ class Cut:
     valid: Mask | None
 
     def row(self, at: int) -> int:
-        """The row of the value at a place in the pass."""
+        """Return the row of the value at a position in the pass."""
         inside = at - self.start
         return inside if self.valid is None else int(np.flatnonzero(self.valid)[inside])
 
 
 def arrays(wanted: Iterable[Column], fields: Fields) -> dict[str, pa.Array]:
-    """The columns as they are stored, by name; a 256-bit number makes two."""
+    """Return the stored columns by name; a 256-bit number has two."""
     found: dict[str, pa.Array] = {}
     kinds: dict[Kind, list[Column]] = {}
     for column in wanted:
@@ -80,7 +80,7 @@ def number_array(values: NDArray[Any]) -> pa.Array:
 
 
 def topic_arrays(topics: Sequence[list[str]]) -> list[pa.Array]:
-    """The four columns of the topics: decoded in one pass, then dealt out by position."""
+    """Decode the topics in one pass, and return a column for each of the four positions."""
     counts = np.fromiter(map(len, topics), np.int64, len(topics))
     if counts.max(initial=0) > _TOPICS:
         row = int(counts.argmax())
@@ -96,7 +96,7 @@ def topic_arrays(topics: Sequence[list[str]]) -> list[pa.Array]:
 
 def _pass(kind: Kind, group: Sequence[Column], fields: Fields) -> dict[str, pa.Array]:
     values: list[str] = []
-    cuts = [_lay(values, column, fields[column.name]) for column in group]
+    cuts = [_append(values, column, fields[column.name]) for column in group]
     try:
         if kind is Kind.BYTES:
             return _binary_arrays(cuts, *columns.binaries(values))
@@ -109,9 +109,12 @@ def _pass(kind: Kind, group: Sequence[Column], fields: Fields) -> dict[str, pa.A
         raise BadField(cut.column.name, cut.row(error.row), error) from error
 
 
-def _lay(values: list[str], column: Column, fields: Sequence[Any]) -> Cut:
-    """Adds a column's fields to the values of a pass. A column that may not be null never is:
-    its field is required, and an answer without it did not parse."""
+def _append(values: list[str], column: Column, fields: Sequence[Any]) -> Cut:
+    """Append a column's fields to the values of a pass.
+
+    A column that is not nullable has no None: its field is required, so an answer without it did
+    not parse.
+    """
     start = len(values)
     if not column.nullable or all(fields):
         values += fields
@@ -165,7 +168,7 @@ def _array(kind: Kind, rows: NDArray[Any], valid: Mask | None = None) -> pa.Arra
 
 
 def _nulls(kind: Kind, count: int) -> pa.Array:
-    """A column without a value: a part of one that was made once, if that is long enough."""
+    """Return a column of nulls: a slice of a cached one, which is replaced if it is too short."""
     found = _NULLS[kind]
     if len(found) < count:
         found = _NULLS[kind] = pa.nulls(count, arrow_type(kind))

@@ -1,9 +1,9 @@
-"""Hex text to numbers and bytes, a whole column at a time.
+"""Decode hex text to numbers and bytes, a whole column at a time.
 
-Per value, Python spends more on being called than on decoding. So a column is joined into one
-string and decoded by one `unhexlify`, and its bytes become the Arrow buffer as they are. The same
-passes prove that the values are well formed (`0x`, width, digits): either the result is exactly
-what they say, or `BadValue` names the first row that is not.
+If each value were decoded separately, the calls would cost more than the decoding. So a column is
+joined into one string and decoded by one `unhexlify`, and the resulting bytes are used directly as
+the Arrow buffer. The same pass validates the values (`0x`, width, digits): either the result is
+exact, or `BadValue` names the first malformed row.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ Lengths = NDArray[np.int64]
 _ZERO, _X, _SPACE = b"0x "
 _TO_ZERO = bytes.maketrans(b"x ", b"00")
 _SMALL = {hex(number): number for number in range(1024)}
-_SHORT = 5  # characters of the longest of them
+_SHORT = 5  # length of the longest of them
 _U256 = "0x[0-9a-fA-F]{1,64}", "a quantity below 2^256"
 
 
 class BadValue(ValueError):
-    """A value that its column cannot hold: which row, and what it would have to be."""
+    """A value that is invalid for its column: its row, and what was expected."""
 
     def __init__(self, row: int, value: object, expected: str) -> None:
         super().__init__(f"{_shown(value)} is not {expected}")
@@ -39,12 +39,12 @@ class BadValue(ValueError):
 
 
 def numbers(values: Sequence[str]) -> Numbers:
-    """Quantities below 2^64."""
+    """Decode quantities below 2^64."""
     if values and len(values[0]) <= _SHORT:
         try:
             return np.fromiter(map(_SMALL.__getitem__, values), np.uint64, len(values))
         except KeyError:
-            pass  # then not all of them are small, or one is malformed
+            pass  # not all values are small, or one is malformed
     try:
         text = _aligned(values, 16)
         if len(text) == 16 * len(values):
@@ -55,16 +55,16 @@ def numbers(values: Sequence[str]) -> Numbers:
 
 
 def u256s(values: Sequence[str]) -> tuple[Bytes, Doubles]:
-    """Quantities below 2^256: their 32 bytes, and the nearest doubles.
+    """Decode quantities below 2^256 to 32 bytes each, and to the nearest doubles.
 
-    Nearly all of them fit in 64 bits, where both come at the price of a small number. The others
-    are found by where each `x` stands in the joined text, which takes no call for each.
+    Nearly all values fit in 64 bits and are decoded as cheaply as small numbers. The others are
+    found by the distances between the `x`s in the joined text, without a call per value.
     """
     count = len(values)
     try:
         text = "".join(values).encode("ascii")
         if _SPACE in text:
-            raise NotHex  # a number behind spaces would be cut, and not be seen to be
+            raise NotHex  # otherwise a number after spaces would be truncated unnoticed
         low = _quantities(_aligned(values, 18, 18), count, 18)
         marks = np.flatnonzero(np.frombuffer(text, np.uint8) == _X)
         large = np.flatnonzero(np.diff(marks, append=len(text) + 1) > 18).tolist()
@@ -81,7 +81,7 @@ def u256s(values: Sequence[str]) -> tuple[Bytes, Doubles]:
 
 
 def words(values: Sequence[str]) -> Bytes:
-    """Quantities below 2^256 that nearly fill their 32 bytes."""
+    """Decode quantities below 2^256, most of which need nearly all of the 32 bytes."""
     try:
         return fixed([v if len(v) == 66 else _widened(v) for v in values], 32)
     except BadValue:
@@ -89,10 +89,10 @@ def words(values: Sequence[str]) -> Bytes:
 
 
 def fixed(values: Sequence[str], width: int) -> Bytes:
-    """Bytes of one width, a row each.
+    """Decode byte strings of one width, one per row.
 
-    Lengths are checked in sum: values too long and too short by turns pass if `0x` stands where
-    each should begin, as the bytes that they spell together.
+    Only the total length is checked: values that are alternately too long and too short pass if
+    `0x` is at the expected positions, and are decoded as the bytes at these positions.
     """
     stride = 2 * width + 2
     try:
@@ -109,7 +109,7 @@ def fixed(values: Sequence[str], width: int) -> Bytes:
 
 
 def binaries(values: Sequence[str]) -> tuple[Lengths, bytes]:
-    """Bytes of any length: how many there are in each row, and all of them."""
+    """Decode byte strings of any length; return the length of each, and all bytes joined."""
     lengths = np.fromiter(map(len, values), np.int64, len(values))
     try:
         digits = "".join(map(str.removeprefix, values, repeat("0x")))
@@ -122,18 +122,21 @@ def binaries(values: Sequence[str]) -> tuple[Lengths, bytes]:
 
 
 def _aligned(values: Sequence[str], width: int, most: int | None = None) -> bytes:
-    """The values in one text, each right-aligned in `width` characters: longer, if one is wider
-    and is not cut after `most`."""
+    """Join the values into one text, each right-aligned in `width` characters.
+
+    Values are truncated to `most` characters, if given. Otherwise the text is longer if a value is
+    wider than `width`.
+    """
     form = f"%{width}s" if most is None else f"%{width}.{most}s"
     return (form * len(values) % tuple(values)).encode("ascii")
 
 
 def _quantities(text: bytes, count: int, width: int) -> Numbers:
-    """Right-aligned quantities, decoded together.
+    """Decode right-aligned quantities together.
 
-    The spaces before a number, and its `0x`, become leading zeros, which leave it the same number.
-    First it is checked that each row is spaces, `0x` and at least one more character. (So a number
-    that came with spaces before it passes; it is that number.)
+    First check that each row consists of spaces, `0x` and at least one more character. (A number
+    that already had spaces before it passes too, and keeps its value.) Then replace the spaces and
+    the `0x` with leading zeros, which do not change the number.
     """
     characters = np.frombuffer(text, np.uint8)
     marks = np.flatnonzero(characters == _X)
@@ -160,7 +163,7 @@ def _blame(values: Sequence[str], pattern: str, expected: str) -> NoReturn:
     for row, value in enumerate(values):
         if not well_formed(value):
             raise BadValue(row, value, expected)
-    raise AssertionError(f"refused a column in which every value is {expected}")
+    raise AssertionError(f"rejected a column in which every value is {expected}")
 
 
 def _shown(value: object) -> str:

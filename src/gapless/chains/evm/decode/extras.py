@@ -1,9 +1,9 @@
-"""What no column holds, as the JSON text of `extra`; and the columns that are JSON themselves.
+"""The JSON text of the column `extra`, which holds what no other column does, and of JSON columns.
 
-Three things end in `extra`: undeclared keys (found by `lossless.py`), declared fields that
-are too rare for a column, and a value that contradicts what its row implies, such as the chain id
-that Polygon's nodes compute for state-sync transactions. What belongs to a receipt stands under
-`receipt`, because a transaction and its receipt may use one key for different things.
+Three things are stored in `extra`: undeclared keys (found by `lossless.py`), declared fields that
+are too rare for a column, and values that contradict what the row implies, such as the chain id
+that Polygon's nodes compute for state-sync transactions. The keys of a receipt are nested under
+`receipt`, because a transaction and its receipt may use the same key for different things.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _KEYS = dict(zip(Receipt.__struct_fields__, Receipt.__struct_encode_fields__, st
 
 
 def extra_texts(extras: Sequence[Raw]) -> Texts:
-    """The `extra` of each row where only undeclared keys can end there."""
+    """Return the `extra` of each row of a table where it holds only undeclared keys."""
     return _texts(len(extras), _gathered(_undeclared(extras)))
 
 
 def transaction_extra_texts(rows: Fields, receipts: Fields, chain_id: int) -> Texts:
-    """The `extra` of each transaction, with its receipt's."""
+    """Return the `extra` of each transaction, including that of its receipt."""
     found = _gathered(
         _undeclared(rows["extra"]),
         _stray_chains(rows["chain_id"], chain_id),
@@ -61,7 +61,7 @@ def list_texts(values: Sequence[list[str] | None]) -> Texts:
 
 
 def raw_texts(rows: Fields, name: str) -> Texts:
-    """Raw JSON, written in one way whatever the node's spaces and order of keys were."""
+    """Normalize raw JSON, so that the text does not depend on the node's spaces and key order."""
     values: Sequence[Raw] = rows[name]
     if values.count(ABSENT) == len(values):
         return [None] * len(values)
@@ -100,7 +100,7 @@ def _stray_chains(chains: Sequence[str | None], chain_id: int) -> Iterator[Stray
     implied = {None, hex(chain_id)}
     if not implied.issuperset(chains):
         yield from (
-            (row, "chainId", said) for row, said in enumerate(chains) if said not in implied
+            (row, "chainId", value) for row, value in enumerate(chains) if value not in implied
         )
 
 
@@ -111,7 +111,7 @@ def _stray_parities(vs: Sequence[str | None], parities: Sequence[str | None]) ->
 
 
 def _parity(v: str) -> str | None:
-    """The parity in a signature from before typed transactions: 27 or 28, or 35 + 2 chain id."""
+    """Return the parity of a legacy `v`, which is 27 + parity or 35 + 2 * chain id + parity."""
     try:
         number = int(v, 16)
     except ValueError:

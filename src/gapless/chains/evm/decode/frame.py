@@ -1,7 +1,7 @@
-"""A table in the making: which block each row belongs to, and its columns put together.
+"""Build a table from its columns, given the block that each row belongs to.
 
-A row's place implies its chain, height and time, so these are made from the counts of rows, not
-parsed; and when a value turns out to be malformed, the place says in which block.
+The position of a row determines its chain, height and time, so these columns are computed from row
+counts instead of being parsed. The position also tells which block a malformed value belongs to.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Frame:
 
     @classmethod
     def of(cls, headers: Sequence[Header], chain_id: int) -> Frame:
-        """The frame of a table with one row for each block."""
+        """Return the frame of a table with one row per block."""
         try:
             heights = columns.numbers([header.number for header in headers])
         except BadValue as error:
@@ -51,27 +51,27 @@ class Frame:
         return cls(chain_id, heights, times)
 
     def repeated(self, counts: Counts) -> Frame:
-        """The frame of a table with `counts` rows for each row of this one."""
+        """Return the frame of a table with `counts` rows for each row of this one."""
         heights, times = np.repeat(self.heights, counts), np.repeat(self.times, counts)
         return Frame(self.chain_id, heights, times)
 
-    def table(self, table: Table, made: Mapping[str, pa.Array], fields: Fields) -> pa.Table:
-        """The table: columns that are `made` already, and the others decoded from `fields`."""
-        made = {**self._made(), **made}
-        wanted = [column for column in table.columns if column.name not in made]
+    def table(self, table: Table, computed: Mapping[str, pa.Array], fields: Fields) -> pa.Table:
+        """Build the table: decode the columns that are not already `computed` from `fields`."""
+        computed = {**self._implied(), **computed}
+        wanted = [column for column in table.columns if column.name not in computed]
         try:
-            found = {**made, **arrays(wanted, fields)}
+            found = {**computed, **arrays(wanted, fields)}
         except BadField as error:
             raise self.refusal(table.name, error) from error
         schema = arrow_schema(table)
         return pa.Table.from_arrays([found[name] for name in schema.names], schema=schema)
 
     def refusal(self, table: str, error: BadField) -> BadAnswer:
-        """Says of which block a malformed field is."""
+        """Return an error that names the block of a malformed field."""
         height = self.heights[error.row]
         return BadAnswer(f"`{table}.{error.column}` of block {height}: {error}")
 
-    def _made(self) -> dict[str, pa.Array]:
+    def _implied(self) -> dict[str, pa.Array]:
         return {
             "chain_id": number_array(np.full(len(self.heights), self.chain_id, np.uint64)),
             "block_number": number_array(self.heights),
@@ -80,18 +80,18 @@ class Frame:
 
 
 def fields(kind: type[Struct], rows: Sequence[Struct]) -> dict[str, list[Any]]:
-    """The rows' fields as columns.
+    """Transpose rows of structs into columns.
 
-    Each row is a tuple only for a moment: were they all there at once, the garbage collector would
-    look at them, which costs as much again.
+    Only one row at a time exists as a tuple. If all of them existed at once, the garbage collector
+    would examine them, which would double the cost.
     """
     names = kind.__struct_fields__
-    laid = [*chain.from_iterable(map(astuple, rows))]
-    return {name: laid[at :: len(names)] for at, name in enumerate(names)}
+    flat = [*chain.from_iterable(map(astuple, rows))]
+    return {name: flat[at :: len(names)] for at, name in enumerate(names)}
 
 
 def spread(fields: Fields, rows: Sequence[object | None]) -> Fields:
-    """The columns of those `rows` that are there, with None for the others."""
+    """Insert None into the columns wherever `rows` has no row."""
     return {name: [*_with_gaps(values, rows)] for name, values in fields.items()}
 
 
@@ -105,6 +105,6 @@ def counted(groups: Iterable[Sized]) -> Counts:
 
 
 def positions(counts: Counts) -> Counts:
-    """Each row's position in its group."""
+    """Return the position of each row in its group."""
     starts = np.cumsum(counts) - counts
     return np.arange(counts.sum(), dtype=np.int64) - np.repeat(starts, counts)

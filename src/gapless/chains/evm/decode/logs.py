@@ -1,8 +1,8 @@
-"""Logs that came by range, from a node that does not offer receipts.
+"""Decode logs that were fetched by range, from a node that does not offer receipts.
 
-A log of `eth_getLogs` names its block, so that is compared with the headers. Its
-position in the transaction is counted, which makes the same key as its receipt would, provided that
-the range was asked for without a filter.
+A log of `eth_getLogs` contains the hash of its block, which is compared with the headers. Its
+position in the transaction is counted. This results in the same key as with receipts, provided that
+the range was requested without a filter.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gapless.core.errors import BadAnswer
 def decode_range_logs(
     headers: Sequence[Header], logs: Sequence[RangeLog], chain_id: int
 ) -> pa.Table:
-    """The table `logs` of the headers' blocks, in ascending order as the node gave it."""
+    """Decode the table `logs` for the blocks of the headers; the node must return logs in order."""
     outer = Frame.of(headers, chain_id)
     owners = _owners(headers, logs)
     frame = Frame(chain_id, outer.heights[owners], outer.times[owners])
@@ -35,32 +35,34 @@ def decode_range_logs(
         indices = _numbers("transaction_index", found["transaction_index"])
     except BadField as error:
         raise frame.refusal("logs", error) from error
-    made = {
+    computed = {
         "transaction_index": number_array(indices),
         "log_position": number_array(_positions(owners, indices)),
         **{f"topic{place}": array for place, array in enumerate(topics)},
     }
-    return frame.table(LOGS, made, {**found, "extra": extra_texts(found["extra"])})
+    return frame.table(LOGS, computed, {**found, "extra": extra_texts(found["extra"])})
 
 
 def _owners(headers: Sequence[Header], logs: Sequence[RangeLog]) -> Counts:
-    """For each log the header of its block."""
+    """Return the index of the header that each log belongs to."""
     known = {(header.number, header.hash): at for at, header in enumerate(headers)}
     owners = [known.get((log.block_number, log.block_hash), -1) for log in logs]
     for owner, log in zip(owners, logs, strict=True):
         if owner < 0 or log.removed:
-            what = "was removed by a reorganisation" if log.removed else "is of another branch"
-            raise BadAnswer(f"a log of block {log.block_number} {what}")
+            problem = (
+                "was removed by a reorganisation" if log.removed else "belongs to another branch"
+            )
+            raise BadAnswer(f"a log of block {log.block_number} {problem}")
     return np.array(owners, np.int64)
 
 
 def _positions(owners: Counts, indices: Numbers) -> Counts:
-    """Each log's position in its transaction."""
+    """Return the position of each log in its transaction."""
     rows, starts = np.arange(len(owners)), np.ones(len(owners), np.bool_)
     same = owners[1:] == owners[:-1]
     starts[1:] = ~same | (indices[1:] != indices[:-1])
     if (owners[1:] < owners[:-1]).any() or (same & (indices[1:] < indices[:-1])).any():
-        raise BadAnswer("logs are not in the order of the chain")
+        raise BadAnswer("logs are not in chain order")
     return rows - np.maximum.accumulate(np.where(starts, rows, 0))
 
 

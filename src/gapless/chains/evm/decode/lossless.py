@@ -1,10 +1,10 @@
-"""The decoder that keeps everything: what the fast one skips ends in `extra`.
+"""The lossless decoder: it keeps in `extra` what the fast decoder skips.
 
-The fast decoder skips undeclared keys, and trusts that a copied field is a true copy (a
-receipt's `from` is its transaction's, a log's `blockHash` its block's). Here every object is read
-in full: a key without a column is kept unless it is such a copy, and equal. So what is stored is
-the whole answer. It costs several times as much; hence it reads each endpoint's first block and
-every 1,000th, and all blocks of a network where `has_extra` was true of one.
+The fast decoder skips undeclared keys, and assumes that copied fields are equal: a receipt's `from`
+to its transaction's, a log's `blockHash` to its block's. This decoder reads every object in full,
+and keeps each key without a column, unless it is such a copy and equal. So the whole answer is
+stored. This takes several times as long, so it is used for the first block of each endpoint, for
+every 1,000th block, and for all blocks of a network once `has_extra` was true for one of them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from gapless.core.errors import BadAnswer
 
 Members = Mapping[str, Raw]
 
-# Keys without a column, because they follow from others. They are kept where they differ.
+# Keys without a column, because they are copies of others. They are kept if they differ.
 _COPIES: dict[type[Answer], set[str]] = {
     Block: set(),
     LightBlock: set(),
@@ -54,7 +54,7 @@ _lists = msgspec.json.Decoder(list[dict[str, Raw]])
 
 
 def keep_block(raw: bytes | Raw) -> Block:
-    """`parse_block`, with `extra` in the block and in what it holds."""
+    """Parse a block, and fill in `extra` of the block, its transactions and its withdrawals."""
     block = parse_block(raw)
     members = _objects.decode(raw)
     place = _place(block)
@@ -67,7 +67,7 @@ def keep_block(raw: bytes | Raw) -> Block:
 
 
 def keep_light_block(raw: bytes | Raw) -> LightBlock:
-    """`parse_light_block`, with `extra` in the block and its withdrawals."""
+    """Parse a light block, and fill in `extra` of the block and its withdrawals."""
     block = parse_light_block(raw)
     members = _objects.decode(raw)
     _keep(block, members, {})
@@ -77,13 +77,13 @@ def keep_light_block(raw: bytes | Raw) -> LightBlock:
 
 
 def keep_receipts(raw: bytes | Raw, block: Block) -> list[Receipt]:
-    """`parse_receipts` of the block's receipts, with `extra` in them and in their logs."""
+    """Parse the receipts of a block, and fill in `extra` of the receipts and their logs."""
     receipts = parse_receipts(raw)
     rows = {row.hash: row for row in block.transactions}
     for receipt, members in zip(receipts, _lists.decode(raw), strict=True):
         row = rows.get(receipt.transaction_hash)
         if row is None:
-            raise BadAnswer(f"a receipt of block {block.number} is of no transaction of it")
+            raise BadAnswer(f"a receipt of block {block.number} belongs to no transaction of it")
         place = {
             **_place(block),
             "transactionHash": row.hash,
@@ -97,7 +97,7 @@ def keep_receipts(raw: bytes | Raw, block: Block) -> list[Receipt]:
 
 
 def has_extra(block: Block | LightBlock, receipts: Sequence[Receipt] = ()) -> bool:
-    """Whether anything was kept, so that the network needs this decoder for all its blocks."""
+    """Whether any key was kept, so that all blocks of the network need this decoder."""
     logs = chain.from_iterable(receipt.logs for receipt in receipts)
     transactions = block.transactions if isinstance(block, Block) else ()
     rows = chain((block,), transactions, block.withdrawals or (), receipts, logs)
@@ -143,7 +143,7 @@ def _bloom(receipt: Receipt) -> str | None:
     try:
         return bloom_of_logs(receipt.logs)
     except ValueError:
-        return None  # a malformed log: decoding it will say so
+        return None  # a log is malformed: decoding it will raise an error
 
 
 def _paired(rows: Any, members: Members, key: str) -> Iterator[tuple[Any, dict[str, Raw]]]:
@@ -170,6 +170,6 @@ def _equal(raw: Raw, implied: Any) -> bool:
     value = msgspec.json.decode(raw)
     if isinstance(value, str):
         return bool(value.lower() == implied)
-    if isinstance(value, int) and isinstance(implied, str):  # anvil writes a time as a number
+    if isinstance(value, int) and isinstance(implied, str):  # anvil returns timestamps as numbers
         return hex(value) == implied
     return bool(value == implied)

@@ -1,6 +1,6 @@
-"""Decoding blocks that were parsed from answers, or restored from rows, in whatever form they came.
+"""Decode blocks that were parsed from answers or restored from rows.
 
-A block comes with its receipts, with logs in place of receipts, or as a header alone.
+A block comes with receipts, with logs instead of receipts, or as a header only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gapless.schema.arrow import Tables
 
 
 class ParsedBlock(Protocol):
-    """A block and what came with it."""
+    """A block, with its receipts or logs if they were fetched."""
 
     @property
     def block(self) -> Block | LightBlock: ...
@@ -24,11 +24,11 @@ class ParsedBlock(Protocol):
     def receipts(self) -> list[Receipt] | None: ...
     @property
     def logs(self) -> list[RangeLog] | None:
-        """Logs that came without receipts."""
+        """Logs that were fetched without receipts."""
 
 
 def decode_parsed(blocks: Sequence[ParsedBlock], chain_id: int) -> Tables:
-    """Decode the tables of blocks of one form: all have receipts, or none has."""
+    """Decode the tables of blocks that all have the same form, for example all with receipts."""
     light = [each.block for each in blocks if isinstance(each.block, LightBlock)]
     if light:
         return decode_headers(light, chain_id)

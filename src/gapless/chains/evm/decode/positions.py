@@ -1,10 +1,10 @@
-"""Check that an answer agrees with the positions that its rows get.
+"""Check that the positions in an answer are those that its rows get.
 
-Positions are counted, not parsed, so an answer that states other positions must be rejected: a list
-without its first items, receipts in another order. Comparing the text costs little.
+Positions are counted, not parsed, so an answer with other positions must be rejected, such as a
+list without its first items or receipts in a different order. Comparing the text costs little.
 
-A receipt may be missing (Cronos answers none for a transaction that never ran). Its columns are
-null then; the network's checks decide whether that is acceptable.
+A receipt may be missing: Cronos returns none for a transaction that never ran. Its columns are then
+null, and the network's checks decide whether that is acceptable.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ _POSITIONS = [*map(hex, range(4096))]
 
 
 def check_positions(block: Block, height: int) -> None:
-    """Every transaction says that it is at its position in the block."""
-    said = [row.transaction_index for row in block.transactions]
-    if said != _POSITIONS[: len(said)] and said != [*map(hex, range(len(said)))]:
-        at = next(at for at, text in enumerate(said) if text != hex(at))
-        what = f"the one at position {at} says {said[at]!r}"
-        raise BadAnswer(f"`transactions.transaction_index` of block {height}: {what}")
+    """Raise `BadAnswer` unless every transaction has its position in the block as its index."""
+    indices = [row.transaction_index for row in block.transactions]
+    if indices != _POSITIONS[: len(indices)] and indices != [*map(hex, range(len(indices)))]:
+        at = next(at for at, text in enumerate(indices) if text != hex(at))
+        problem = f"the transaction at position {at} has {indices[at]!r}"
+        raise BadAnswer(f"`transactions.transaction_index` of block {height}: {problem}")
 
 
 def paired(block: Block, receipts: Sequence[Receipt], height: int) -> list[Receipt | None]:
-    """For each transaction its receipt."""
+    """Return the receipt of each transaction; None for a transaction without one."""
     hashes = [row.hash for row in block.transactions]
     if hashes == [receipt.transaction_hash for receipt in receipts]:
         return list(receipts)
     found = list(_matched(hashes, receipts))
     if len(found) - found.count(None) != len(receipts):
-        what = "one is of no transaction of the block, or out of order"
-        raise BadAnswer(f"receipts of block {height}: {what}")
+        problem = "one belongs to no transaction of the block, or is out of order"
+        raise BadAnswer(f"receipts of block {height}: {problem}")
     return found
 
 

@@ -1,10 +1,10 @@
-"""Rows back to the answers that they were decoded from: the inverse of `decode`.
+"""Restore the answers that rows were decoded from.
 
-Whatever holds for an answer can then be asked of stored rows: the same checks run on both. Law:
-decoding what was restored gives the same rows again, unless a row contradicts the others.
+This way, the checks for answers can also be run on stored rows. Decoding a restored answer gives
+the same rows again, unless a row contradicts the others.
 
-What a table does not hold because it follows from something else (a receipt's bloom, `yParity`) is
-left out here as an old node would leave it out.
+Fields that are not stored because they follow from others, such as a receipt's bloom or `yParity`,
+are omitted, as in the answer of an old node.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from gapless.schema.arrow import one_array
 
 _TOPICS = ("topic0", "topic1", "topic2", "topic3")
 _RENAMED = {"from_address": "from_", "to_address": "to", "withdrawal_index": "index"}
-_LISTS = ("uncles", "blob_versioned_hashes")  # stored as JSON, and read into lists
+_LISTS = ("uncles", "blob_versioned_hashes")  # stored as JSON, and restored as lists
 
 Row = dict[str, Any]
 
@@ -47,16 +47,16 @@ _texts = msgspec.json.Decoder(list[str]).decode
 
 @dataclass(frozen=True)
 class Restored:
-    """What one block was answered as."""
+    """The restored answers for one block."""
 
     height: int
-    block: Block | LightBlock  # light: its transactions are not stored, only their number
-    receipts: list[Receipt] | None  # None: not stored, or not all of it
-    logs: list[RangeLog] | None  # of a block that came without receipts
+    block: Block | LightBlock  # light: only the number of its transactions is stored
+    receipts: list[Receipt] | None  # None: not stored, or not completely
+    logs: list[RangeLog] | None  # if the block was fetched without receipts
 
 
 def restore(tables: Mapping[str, pa.Table]) -> Iterator[Restored]:
-    """The blocks of some rows, ascending; a table that is absent was not stored."""
+    """Restore the blocks of some rows, ascending; a table that is absent was not stored."""
     headers = _Rows(BLOCKS, tables)
     transactions, logs, withdrawals = (
         _Rows(table, tables) if table.name in tables else None
@@ -64,10 +64,10 @@ def restore(tables: Mapping[str, pa.Table]) -> Iterator[Restored]:
     )
     for height in headers.heights:
         row = next(headers.of(height))
-        moved: list[Withdrawal] | None = None
+        withdrawn: list[Withdrawal] | None = None
         if withdrawals is not None and row.get("withdrawal_count") is not None:
-            moved = [_withdrawal(each) for each in withdrawals.of(height)]
-        header = _header(row, moved)
+            withdrawn = [_withdrawal(each) for each in withdrawals.of(height)]
+        header = _header(row, withdrawn)
         emitted = None if logs is None else [*logs.of(height)]
         if transactions is None:
             count = int(row["transaction_count"], 16)
@@ -87,9 +87,9 @@ def restore(tables: Mapping[str, pa.Table]) -> Iterator[Restored]:
 
 
 class _Rows:
-    """The rows of a table as texts, column by column, and where those of each block begin.
+    """The rows of a table as text, stored by column, with the position of each block's rows.
 
-    A row has no key for a column that no row has a value of, which are half of them.
+    Columns that are null in all rows are omitted, which is about half of them.
     """
 
     def __init__(self, table: Table, tables: Mapping[str, pa.Table]) -> None:
@@ -110,7 +110,7 @@ class _Rows:
 
 
 def _column(column: Column, array: pa.Array) -> list[Any]:
-    """A column as a node would write its values."""
+    """Return the values of a column as a node would write them."""
     if column.kind is Kind.BOOL:
         flags: list[Any] = array.to_pylist()
         return flags
@@ -156,7 +156,7 @@ def _transaction(row: Row, block_hash: str) -> Transaction:
 
 
 def _receipts(members: Sequence[Row], logs: Sequence[Row], block: Block) -> Iterator[Receipt]:
-    """The receipts of the transactions that have one; on some chains one may have none."""
+    """Yield the receipts; on some chains, a transaction may have none."""
     by_index: dict[str, list[Log]] = {}
     for row in logs:
         by_index.setdefault(row["transaction_index"], []).append(_log(row))
@@ -188,13 +188,13 @@ def _log_fields(row: Row) -> Row:
 
 
 def _known(row: Row, kind: type[Answer]) -> Row:
-    """The columns that are fields of a struct."""
+    """Return the columns that are fields of a struct, by field."""
     fields = _FIELDS[kind]
     return {fields[name]: value for name, value in row.items() if name in fields}
 
 
 def _fields_of(table: Table, kind: type[Answer]) -> dict[str, str]:
-    """Which field of a struct each column is, by the names of both."""
+    """Return the field of a struct that each column holds, by column name."""
     names = {column.name: _RENAMED.get(column.name, column.name) for column in table.columns}
     fields = {*kind.__struct_fields__} - {"extra"}
     return {name: field for name, field in names.items() if field in fields}
@@ -207,13 +207,13 @@ _FIELDS = {
     Receipt: _fields_of(TRANSACTIONS, Receipt),
     Log: _fields_of(LOGS, Log),
 }
-_OF_BOTH = {"block_number", "transaction_index", "type"}  # a transaction's and its receipt's
+_OF_BOTH = {"block_number", "transaction_index", "type"}  # in a transaction and in its receipt
 RECEIPT_COLUMNS = frozenset(
     column.name
     for name in (*_FIELDS[Receipt].keys() - _OF_BOTH, "log_count", "extra")
     for column in TRANSACTIONS[name].stored
 )
-"""The columns of a transaction that its receipt fills, at least in part."""
+"""The columns of `transactions` that come from the receipt, at least in part."""
 
 
 def _extra(row: Row) -> dict[str, Raw]:

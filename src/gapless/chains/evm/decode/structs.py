@@ -1,11 +1,11 @@
-"""What an EVM node answers, as it answers it: the raw JSON-RPC objects, typed.
+"""The raw JSON-RPC objects that EVM nodes return, as typed structs.
 
-A field is optional here exactly when some real chain or era omits it: `type` before typed
-transactions, `root` instead of `status` before Byzantium, `withdrawals` before Shanghai (where `[]`
-is not the same as absent), `value` and `input` on batch-call transactions. Numbers and bytes stay
-the node's hex strings, because whole columns of them are decoded at once (`columns.py`) and the
-checks hash them as they came. A key that is not declared here is skipped without being parsed;
-`lossless.py` is the decoder that keeps it.
+A field is optional only if some real chain or era omits it: `type` before typed transactions,
+`root` instead of `status` before Byzantium, `withdrawals` before Shanghai (where `[]` is not the
+same as absent), `value` and `input` in batch-call transactions. Numbers and bytes remain the node's
+hex strings, because whole columns of them are decoded at once (`columns.py`), and the checks hash
+them as they are. Keys that are not declared here are skipped without being parsed; `lossless.py`
+is the decoder that keeps them.
 
 Nested lists that most blocks leave empty stay `msgspec.Raw` (no measurable cost) and are parsed
 on request: `access_list(transaction)`, `authorization_list(transaction)`.
@@ -22,25 +22,25 @@ from gapless.core.errors import BadAnswer
 
 T = TypeVar("T")
 
-# What parsing hostile bytes can raise: not JSON or not the shape, not UTF-8, nested without end.
+# Errors from parsing arbitrary bytes: invalid JSON or types, invalid UTF-8, nesting too deep.
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
-# Not a key that a node would send; if one did, the value would still be JSON.
+# No node is expected to send this key; if one did, the value would still be JSON.
 EXTRA_KEY = "(extra)"
 
-# `Raw` cannot be united with None: an absent value has no bytes at all.
+# msgspec does not support `Raw | None`, so an absent value is one without bytes.
 ABSENT = Raw()
 _NOTHING = (b"", b"null")
 
 
 class Answer(Struct, gc=False, rename="camel", kw_only=True):
-    """An object of an answer; `extra` holds, as JSON, what its declared fields do not."""
+    """An object in an answer; `extra` holds the keys without a declared field, as JSON."""
 
     extra: Raw = field(default=ABSENT, name=EXTRA_KEY)
 
 
 class Log(Answer, gc=False, rename="camel", kw_only=True):
-    """A log inside a receipt; block and transaction are those of the receipt."""
+    """A log in a receipt, which determines its block and transaction."""
 
     address: str
     topics: list[str]
@@ -50,7 +50,7 @@ class Log(Answer, gc=False, rename="camel", kw_only=True):
 
 
 class RangeLog(Log, gc=False, rename="camel", kw_only=True):
-    """A log of `eth_getLogs`, which has to say itself where it belongs."""
+    """A log of `eth_getLogs`, with its own reference to its block and transaction."""
 
     block_number: str
     block_hash: str
@@ -59,7 +59,7 @@ class RangeLog(Log, gc=False, rename="camel", kw_only=True):
 
 
 class Receipt(Answer, gc=False, rename="camel", kw_only=True):
-    """One item of `eth_getBlockReceipts`, or `eth_getTransactionReceipt`."""
+    """An item of `eth_getBlockReceipts`, or the result of `eth_getTransactionReceipt`."""
 
     block_hash: str
     block_number: str
@@ -76,7 +76,7 @@ class Receipt(Answer, gc=False, rename="camel", kw_only=True):
     root: str | None = None
     blob_gas_used: str | None = None
     blob_gas_price: str | None = None
-    # Optimism and its family; old nodes write some of them as decimal text.
+    # Optimism and other OP Stack chains; old nodes write some of them as decimal text.
     l1_fee: str | None = None
     l1_gas_used: str | None = None
     l1_gas_price: str | None = None
@@ -96,7 +96,7 @@ class Receipt(Answer, gc=False, rename="camel", kw_only=True):
 
 
 class Transaction(Answer, gc=False, rename="camel", kw_only=True):
-    """A transaction inside a block that was asked for in full."""
+    """A transaction in a block that was requested in full."""
 
     block_hash: str
     block_number: str
@@ -173,7 +173,7 @@ class Header(Answer, gc=False, rename="camel", kw_only=True):
 
 
 class LightBlock(Header, gc=False, rename="camel", kw_only=True):
-    """`eth_getBlockByNumber(n, false)`: the transactions are their hashes."""
+    """`eth_getBlockByNumber(n, false)`: transactions are given by their hashes."""
 
     transactions: list[str]
     withdrawals: list[Withdrawal] | None = None
@@ -239,7 +239,7 @@ def transaction_type(transaction: Transaction) -> int:
 
 
 def is_given(raw: Raw) -> bool:
-    """Whether a raw value is there and not null."""
+    """Whether a raw value is present and not null."""
     return bytes(raw) not in _NOTHING
 
 
@@ -269,4 +269,4 @@ def _answer(decoder: msgspec.json.Decoder[T], raw: bytes | Raw, what: str) -> T:
     try:
         return decoder.decode(raw)
     except UNREADABLE as error:
-        raise BadAnswer(f"the {what} answered cannot be read: {error}") from error
+        raise BadAnswer(f"the returned {what} cannot be read: {error}") from error

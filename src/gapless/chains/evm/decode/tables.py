@@ -1,12 +1,12 @@
-"""Answers to tables, for many blocks at once.
+"""Decode answers to tables, for many blocks at once.
 
-The unit is a list of blocks: each column is decoded once for all of them (`columns.py`), and what
-a row's place implies is made from the place (`frame.py`), once `positions.py` found that the answer
-agrees. A key that has no column is in `extra` (`extras.py`). Lists of 3 to 25 blocks are best: long
-enough to share the cost of a call, short enough to stay in the processor's cache.
+Each column is decoded once for a list of blocks (`columns.py`). What follows from the position of a
+row is computed (`frame.py`), after `positions.py` has checked that the answer agrees. Keys without
+a column are stored in `extra` (`extras.py`). Lists of 3 to 25 blocks are best: long enough to share
+the cost of a call, and short enough to stay in the processor's cache.
 
-A malformed or contradictory answer raises `BadAnswer`, which names table, column and block: it is
-refused, not repaired, and nothing of it is stored.
+A malformed or contradictory answer is rejected, not repaired: it raises `BadAnswer`, which names
+the table, column and block, and nothing of it is stored.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _DECIMAL = re.compile("[0-9]{1,78}").fullmatch
 def decode_blocks(
     blocks: Sequence[Block], receipts: Sequence[Sequence[Receipt]] | None, chain_id: int
 ) -> Tables:
-    """All tables of the blocks. Without receipts, `logs` is absent and their columns are null."""
+    """Decode all tables. Without receipts, omit `logs`, and leave the receipts' columns null."""
     frame = Frame.of(blocks, chain_id)
     counts = counted(block.transactions for block in blocks)
     pairs = _pairs(blocks, receipts, frame.heights.tolist())
@@ -68,12 +68,12 @@ def decode_blocks(
 
 
 def _in_order(tables: Mapping[str, pa.Table]) -> Tables:
-    """Parents first."""
+    """Sort the tables, parents first."""
     return Tables({each.name: tables[each.name] for each in TABLES if each.name in tables})
 
 
 def decode_headers(blocks: Sequence[LightBlock], chain_id: int) -> Tables:
-    """`blocks` and `withdrawals` of blocks that were asked for without their transactions."""
+    """Decode `blocks` and `withdrawals` of blocks that were requested without transactions."""
     return Tables(_headers(blocks, Frame.of(blocks, chain_id)))
 
 
@@ -95,7 +95,7 @@ def _headers(
     counts = [None if each is None else len(each) for each in lists]
     withdrawals = [*chain.from_iterable(each or () for each in lists)]
     per_block = counted(each or () for each in lists)
-    made = {
+    computed = {
         "transaction_count": number_array(counted(block.transactions for block in blocks)),
         "log_count": pa.nulls(len(blocks), pa.uint64())
         if log_counts is None
@@ -105,16 +105,16 @@ def _headers(
     texts = {"uncles": list_texts(found["uncles"]), "extra": extra_texts(found["extra"])}
     inner = frame.repeated(per_block)
     return {
-        "blocks": frame.table(BLOCKS, made, {**found, **texts}),
+        "blocks": frame.table(BLOCKS, computed, {**found, **texts}),
         "withdrawals": _withdrawals(withdrawals, inner, positions(per_block)),
     }
 
 
 def _withdrawals(rows: Sequence[Withdrawal], frame: Frame, places: Counts) -> pa.Table:
     found = fields(Withdrawal, rows)
-    made = {"withdrawal_position": number_array(places)}
+    computed = {"withdrawal_position": number_array(places)}
     texts = {"withdrawal_index": found["index"], "extra": extra_texts(found["extra"])}
-    return frame.table(WITHDRAWALS, made, {**found, **texts})
+    return frame.table(WITHDRAWALS, computed, {**found, **texts})
 
 
 def _transactions(
@@ -123,12 +123,15 @@ def _transactions(
     found = fields(Transaction, rows)
     of_receipts = _receipt_fields(pairs)
     counts = [None if logs is None else len(logs) for logs in of_receipts["logs"]]
-    made = {"transaction_index": number_array(places), "log_count": pa.array(counts, pa.uint64())}
+    computed = {
+        "transaction_index": number_array(places),
+        "log_count": pa.array(counts, pa.uint64()),
+    }
     try:
         lists = {name: raw_texts(found, name) for name in ("access_list", "authorization_list")}
     except BadField as error:
         raise frame.refusal("transactions", error) from error
-    better = {
+    prepared = {
         "from_address": found["from_"],
         "to_address": found["to"],
         "type": _types(rows, found["type"]),
@@ -141,13 +144,13 @@ def _transactions(
         **lists,
         **{name: _in_hex(of_receipts[name]) for name in ("l1_fee", "l1_gas_price", "l1_gas_used")},
     }
-    return frame.table(TRANSACTIONS, made, {**of_receipts, **found, **better})
+    return frame.table(TRANSACTIONS, computed, {**of_receipts, **found, **prepared})
 
 
-def _types(rows: Sequence[Transaction], said: Sequence[str | None]) -> Sequence[str | None]:
-    """The types, which old nodes do not say."""
-    if all(said):
-        return said
+def _types(rows: Sequence[Transaction], given: Sequence[str | None]) -> Sequence[str | None]:
+    """Return the types; derive those that an old node omits."""
+    if all(given):
+        return given
     return [hex(transaction_type(row)) if row.type is None else row.type for row in rows]
 
 
@@ -164,23 +167,23 @@ def _logs(
     found = fields(Log, rows)
     if any(found["removed"]):
         height = frame.heights[found["removed"].index(True)]
-        raise BadAnswer(f"`logs.removed` of block {height}: a reorganisation removed one")
+        raise BadAnswer(f"`logs.removed` of block {height}: a reorganisation removed a log")
     try:
         topics = topic_arrays(found["topics"])
     except BadField as error:
         raise frame.refusal("logs", error) from error
     owners = pa.array(np.repeat(np.arange(len(pairs)), counts))
-    made = {
+    computed = {
         "transaction_index": transactions["transaction_index"].chunk(0).take(owners),
         "transaction_hash": transactions["hash"].chunk(0).take(owners),
         "log_position": number_array(positions(counts)),
         **{f"topic{place}": array for place, array in enumerate(topics)},
     }
-    return frame.table(LOGS, made, {**found, "extra": extra_texts(found["extra"])})
+    return frame.table(LOGS, computed, {**found, "extra": extra_texts(found["extra"])})
 
 
 def _in_hex(values: Sequence[str | None]) -> Sequence[str | None]:
-    """Quantities, of which nodes of Optimism's first year wrote some in decimal."""
+    """Convert decimal quantities to hex; Optimism's nodes wrote some in their first year."""
     if values.count(None) == len(values):
         return values
     return [hex(int(v)) if v is not None and _DECIMAL(v) else v for v in values]
