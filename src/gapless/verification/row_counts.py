@@ -17,7 +17,7 @@ from gapless.verification.report import Finding
 from gapless.verification.windows import numbers
 
 
-class Tally:
+class RowCounts:
     """The rows seen so far for each record of a table; records ascend, and so do windows."""
 
     def __init__(self, records: Sequence[Stored]) -> None:
