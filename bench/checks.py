@@ -40,7 +40,7 @@ def measure() -> Iterator[Row]:
     encoded = [encoding.receipt(each) for each in receipts]
 
     def blooms_of_a_first_block() -> None:
-        bloom._bits_of_text.cache_clear()
+        bloom._bits_of.cache_clear()
         consistency.receipt_blooms(subject)
 
     hashing = best(lambda: [keccak(each) for each in encoded])

@@ -22,7 +22,7 @@ from bench.runs import Room, room
 from bench.writing import batches_of
 from gapless.chains.evm.tables import TABLES
 from gapless.chains.opening import open_sink
-from gapless.schema.postgres import Dialect
+from gapless.schema.postgres import PostgresDdl
 from gapless.sinks import Batch
 from gapless.sinks.postgres.copying import columns_with_values, copy_stream
 from tests.servers import PostgresServer
@@ -119,9 +119,9 @@ class Stage:
 
     async def _raw(self, url: str) -> float:
         connection = await asyncpg.connect(url)
-        dialect = Dialect("public", foreign_keys=False)
+        ddl = PostgresDdl("public", foreign_keys=False)
         for table in TABLES:
-            await connection.execute(dialect.create_table(table))
+            await connection.execute(ddl.create_table(table))
             unbound = f"ALTER TABLE {table.name} DROP CONSTRAINT {table.name}_pkey"
             await connection.execute(unbound)
         began = time.perf_counter()

@@ -16,7 +16,7 @@ from gapless.chains.evm import tables
 from gapless.core.proof import Proof
 from gapless.core.ranges import Span
 from gapless.pipeline.flow import Flow
-from gapless.pipeline.stop import Stop
+from gapless.pipeline.stop import StopSignal
 from gapless.pipeline.unit import Unit
 from gapless.schema.arrow import Tables, arrow_schema
 from gapless.sinks import Batch, Sink
@@ -82,7 +82,7 @@ async def measure() -> AsyncIterator[Row]:
 
 async def _rate(units: ReadyUnits) -> float:
     sink = Nowhere()
-    stop = Stop(asyncio.get_running_loop().create_future())
+    stop = StopSignal(asyncio.get_running_loop().create_future())
     flow = Flow(units, cast("Sink", sink), 1, _reported, stop)
     began = time.perf_counter()
     await flow.run(Span(1, BLOCKS))

@@ -6,7 +6,7 @@ import uuid
 
 from gapless.core.selector import Selection
 from gapless.ledger import Ledger, claims, control
-from gapless.ledger.database import Transaction
+from gapless.ledger.database import LedgerTransaction
 from gapless.ledger.records import Backfill, BackfillRequest, Claim, ClaimRequest
 
 JOB = ("bench:nothing", 1)
@@ -34,7 +34,7 @@ async def create(
 async def plan(ledger: Ledger, name: str, count: int) -> int:
     """Plans up to `count` chunks ahead of any claim, as a claim does; returns how many."""
 
-    async def body(tx: Transaction) -> int:
+    async def body(tx: LedgerTransaction) -> int:
         await control.lock(tx, name)
         return await claims.plan(tx, await claims.inspect(tx, name), count)
 

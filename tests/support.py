@@ -19,7 +19,7 @@ from gapless.core.chunk import Status, Verdict
 from gapless.core.ranges import RangeSet
 from gapless.core.selector import Selection
 from gapless.ledger import Ledger, claims, control, open_ledger
-from gapless.ledger.database import Database, Transaction
+from gapless.ledger.database import Database, LedgerTransaction
 from gapless.ledger.records import Backfill, BackfillRequest, Claim, ClaimRequest, Failure, Progress
 from gapless.system import System
 
@@ -149,7 +149,7 @@ class Wish:
 async def plan(ledger: Ledger, backfill_id: str, count: int) -> int:
     """Plans up to `count` chunks ahead of any claim, as a claim does; returns how many."""
 
-    async def body(tx: Transaction) -> int:
+    async def body(tx: LedgerTransaction) -> int:
         await control.lock(tx, backfill_id)
         return await claims.plan(tx, await claims.inspect(tx, backfill_id), count)
 

@@ -18,7 +18,7 @@ from gapless.core.backfill import State
 from gapless.core.chunk import Status
 from gapless.core.selector import Range
 from gapless.ledger import Ledger
-from gapless.ledger.database import Row, Transaction
+from gapless.ledger.database import LedgerTransaction, Row
 from gapless.ledger.records import Backfill, ChunkRow
 from gapless.runtime.controller import BackfillOptions, request_for
 from gapless.runtime.job import Job
@@ -185,7 +185,7 @@ async def staged(home: Home) -> AsyncIterator[Stage]:
     ledger = await open_at(home)
     embedded = home.url.startswith("sqlite")
 
-    async def add_history(tx: Transaction) -> None:
+    async def add_history(tx: LedgerTransaction) -> None:
         for text in _SQLITE if embedded else _POSTGRES:
             await tx.execute(text)
 

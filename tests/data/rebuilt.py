@@ -12,10 +12,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from gapless.chains.evm.codec.bloom import bloom_of
 from gapless.chains.evm.tables import BLOCKS, LOGS, TRANSACTIONS, WITHDRAWALS
 from gapless.schema import Kind, Table
 from gapless.schema.arrow import Tables
+from tests.unit.evm.reference import bloom
 
 Json = dict[str, Any]
 
@@ -98,7 +98,7 @@ def _receipts(block: Json, transactions: list[Json], logs: list[Json]) -> Iterat
         made = _place(block, row["transaction_index"]) | {"transactionHash": _hex(row["hash"])}
         made |= _answer(TRANSACTIONS, row, without=row.keys() - names)
         made["logs"] = [_log(each, block) for each in own]
-        made["logsBloom"] = _hex(bloom_of(item for each in own for item in _items(each)))
+        made["logsBloom"] = _hex(bloom(item for each in own for item in _items(each)))
         yield made | json.loads(row["extra"] or "{}").get("receipt", {})
 
 

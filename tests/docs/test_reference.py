@@ -58,7 +58,7 @@ def keys_of(struct: type[msgspec.Struct], prefix: str = "") -> dict[str, Any]:
     for field in msgspec.structs.fields(struct):
         name = f"{prefix}{field.name}"
         if field.name == "endpoints":
-            found |= keys_of(config.Endpoint, f"{name}.<name>.")
+            found |= keys_of(config.EndpointSettings, f"{name}.<name>.")
         elif field.name == "sinks":
             found |= keys_of(config.SinkTarget, f"{name}.<name>.")
         elif name in SECTIONS:

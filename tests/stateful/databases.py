@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import apsw
 
-from gapless.ledger.database import Database, Transaction
+from gapless.ledger.database import Database, LedgerTransaction
 from gapless.ledger.postgres import PostgresDatabase
 from gapless.ledger.sqlite import SqliteDatabase
 from tests.servers import PostgresServer
@@ -52,7 +52,7 @@ class PostgresMachine(LedgerMachine):
         await tables.empty()
         return database, tables
 
-    async def _prepare(self, tx: Transaction) -> None:
+    async def _prepare(self, tx: LedgerTransaction) -> None:
         if self._act.deed is Deed.CLAIM:
             await tx.execute("SELECT setseed(:seed::float8)", seed=next(self.seeds) % 10 / 10)
 

@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from enum import StrEnum
 from typing import TypeVar
 
-from gapless.ledger.database import WORKER_SECONDS, Body, Database, Transaction
+from gapless.ledger.database import WORKER_SECONDS, Body, Database, LedgerTransaction
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ class UnreliableDatabase:
     def __init__(
         self,
         inner: Database,
-        prepare: Callable[[Transaction], Awaitable[None]],
+        prepare: Callable[[LedgerTransaction], Awaitable[None]],
         witness: Callable[[], Awaitable[None]],
         others: Callable[[], Awaitable[None]],
     ) -> None:
@@ -72,7 +72,7 @@ class UnreliableDatabase:
         return await self._commit(body, again=True)
 
     async def _commit(self, body: Body[T], *, again: bool) -> T:
-        async def marked(tx: Transaction) -> T:
+        async def marked(tx: LedgerTransaction) -> T:
             tx.again = again
             await self._prepare(tx)
             return await body(tx)
@@ -82,7 +82,7 @@ class UnreliableDatabase:
         return result
 
     async def _break_off(self, body: Body[T]) -> None:
-        async def broken(tx: Transaction) -> None:
+        async def broken(tx: LedgerTransaction) -> None:
             await self._prepare(tx)
             await body(tx)
             raise _Broken
@@ -92,11 +92,11 @@ class UnreliableDatabase:
         except _Broken:
             await self._witness()
 
-    def session(self, limit: float | None = None) -> AbstractAsyncContextManager[Transaction]:
+    def session(self, limit: float | None = None) -> AbstractAsyncContextManager[LedgerTransaction]:
         return self._session(limit)
 
     @asynccontextmanager
-    async def _session(self, limit: float | None) -> AsyncIterator[Transaction]:
+    async def _session(self, limit: float | None) -> AsyncIterator[LedgerTransaction]:
         async with self._inner.session(limit) as tx:
             yield tx
         await self._witness()

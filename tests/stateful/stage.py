@@ -26,7 +26,7 @@ from gapless.core.chunk import Status
 from gapless.core.ranges import RangeSet
 from gapless.core.retry import RetryKind
 from gapless.ledger import Ledger, claims
-from gapless.ledger.database import Database, Transaction
+from gapless.ledger.database import Database, LedgerTransaction
 from gapless.ledger.records import Claim, ClaimRequest, Failure, Progress
 from gapless.system import Process, System
 from tests.stateful import laws
@@ -125,7 +125,7 @@ class Stage(RuleBasedStateMachine):
     async def _connect(self, bound: Callable[[], dict[str, Any]]) -> tuple[Database, Tables]:
         raise NotImplementedError
 
-    async def _prepare(self, tx: Transaction) -> None:
+    async def _prepare(self, tx: LedgerTransaction) -> None:
         """Binds the database's own randomness for a transaction."""
 
     def _clean(self) -> None:

@@ -14,7 +14,7 @@ from gapless.core.chunk import (
     Verdict,
     after_failure,
     after_loss,
-    boundaries,
+    bounds,
     chunk_id,
     chunk_total,
     missing,
@@ -30,9 +30,13 @@ sizes = st.integers(1, 600)
 orders = st.sampled_from(Order)
 
 
+def chunk(index: int, count: int, size: int) -> Span:
+    return Span(*bounds(index, count, size, min))
+
+
 @given(partitions, sizes)
 def test_chunks_tile_the_selection(count: int, size: int) -> None:
-    spans = [boundaries(index, count, size) for index in range(chunk_total(count, size))]
+    spans = [chunk(index, count, size) for index in range(chunk_total(count, size))]
     assert sum(span.size for span in spans) == count
     assert RangeSet(spans) == RangeSet.of((0, count - 1))
     assert all(span.size == size for span in spans[:-1])
@@ -46,7 +50,7 @@ def test_planned_and_unplanned_are_disjoint_and_complete(
     total = chunk_total(count, size)
     planned = data.draw(st.integers(0, total))
     covered = RangeSet(
-        boundaries(index, count, size) for index in planned_indices(order, total, planned)
+        chunk(index, count, size) for index in planned_indices(order, total, planned)
     )
     rest = unplanned_positions(order, count, size, planned)
     assert not covered & rest

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gapless.chains.evm.tables import BLOCKS, LOGS, TABLES, TRANSACTIONS
 from gapless.core.ranges import Span
 from gapless.schema import F64
-from gapless.schema.postgres import Dialect
+from gapless.schema.postgres import PostgresDdl
 from gapless.sinks.postgres import locks
 
 spans = st.builds(
@@ -51,21 +51,21 @@ def test_locks_are_taken_in_the_order_of_heights() -> None:
 
 
 def test_partitions_hold_a_range_and_no_more() -> None:
-    dialect = Dialect("eth", partition=1000)
-    found = dialect.partitions(TRANSACTIONS, 1500, 3000)
+    ddl = PostgresDdl("eth", partition=1000)
+    found = ddl.partitions(TRANSACTIONS, 1500, 3000)
     assert [(it.name, it.first, it.end) for it in found] == [
         ("transactions_1000", 1000, 2000),
         ("transactions_2000", 2000, 3000),
         ("transactions_3000", 3000, 4000),
     ]
-    assert dialect.partitions(BLOCKS, 1500, 3000) == []
-    assert Dialect("eth").partitions(TRANSACTIONS, 1500, 3000) == []
+    assert ddl.partitions(BLOCKS, 1500, 3000) == []
+    assert PostgresDdl("eth").partitions(TRANSACTIONS, 1500, 3000) == []
 
 
 def test_a_foreign_key_leads_to_the_nearest_parent_that_is_stored() -> None:
-    dialect = Dialect('o"dd')
-    assert 'REFERENCES "o""dd"."transactions"' in dialect.create_table(LOGS)
-    assert 'REFERENCES "o""dd"."blocks"' in dialect.create_table(LOGS, ["blocks", "logs"])
-    assert "REFERENCES" not in dialect.create_table(LOGS, ["logs"])
-    assert "REFERENCES" not in Dialect("eth", foreign_keys=False).create_table(LOGS)
-    assert not any(F64 in dialect.create_table(each) for each in TABLES)
+    ddl = PostgresDdl('o"dd')
+    assert 'REFERENCES "o""dd"."transactions"' in ddl.create_table(LOGS)
+    assert 'REFERENCES "o""dd"."blocks"' in ddl.create_table(LOGS, ["blocks", "logs"])
+    assert "REFERENCES" not in ddl.create_table(LOGS, ["logs"])
+    assert "REFERENCES" not in PostgresDdl("eth", foreign_keys=False).create_table(LOGS)
+    assert not any(F64 in ddl.create_table(each) for each in TABLES)

@@ -58,7 +58,7 @@ def test_the_columns_of_a_row_are_put_wherever_it_is_named(package: str) -> None
     write(
         package,
         "one.sql",
-        "-- name: it\nSELECT @e.Profile, @:Profile FROM (@Profile(items)) AS e\n",
+        "-- name: it\nSELECT @e.StoredProfile, @:StoredProfile FROM (@StoredProfile(items)) AS e\n",
     )
     statement = sql.load(package, dialect())["it"]
     assert statement.text == (

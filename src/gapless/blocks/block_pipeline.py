@@ -29,7 +29,7 @@ from gapless.core.ranges import RangeSet, Span
 from gapless.ledger import Ledger
 from gapless.pipeline.block_reader import BlockReader
 from gapless.pipeline.flow import Flow, Sizes, Target
-from gapless.pipeline.stop import Stop, stop_on
+from gapless.pipeline.stop import StopSignal, stop_on
 from gapless.providers import EndpointSpec, Pool, Profile, Providers
 from gapless.providers.registry import fingerprint
 from gapless.runtime.context import Context
@@ -94,7 +94,7 @@ class BlockPipeline:
         with stop_on(context.stop_requested) as stop:
             await self._store(chunk, context, stop)
 
-    async def _store(self, chunk: Chunk, context: Context, stop: Stop) -> None:
+    async def _store(self, chunk: Chunk, context: Context, stop: StopSignal) -> None:
         sizes = Sizes(
             batch_blocks=self.spec.batch_size,
             ahead=self._ahead,
@@ -174,7 +174,7 @@ class BlockPipeline:
             self._asked = True
         return self._joined
 
-    async def _run(self, flow: Flow, span: Span, stop: Stop) -> None:
+    async def _run(self, flow: Flow, span: Span, stop: StopSignal) -> None:
         self._flows.add(flow)
         try:
             await flow.run(span)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import msgspec
 
 from gapless.chains import Network, family_of, find_network
-from gapless.config import Config, Endpoint, SinkTarget, is_name
+from gapless.config import Config, EndpointSettings, SinkTarget, is_name
 from gapless.core.errors import UsageError
 from gapless.core.redaction import STRUCK, redact
 from gapless.core.remedies import AllowVariable, GiveEndpoint, GiveSink
@@ -43,7 +43,7 @@ def targets_of(
     chosen = tuple(_named(endpoints, each) for each in names)
     if rps is not None:
         for name in chosen:
-            found = endpoints.get(name) or Endpoint(name)  # `env:NAME` is its own name
+            found = endpoints.get(name) or EndpointSettings(name)  # `env:NAME` is its own name
             endpoints[name] = msgspec.structs.replace(found, rps=rps)
     sinks, sink = dict(config.sinks), target
     if target not in sinks and not target.startswith("env:"):
@@ -82,7 +82,7 @@ def _remedy(network: Network) -> GiveEndpoint | AllowVariable:
     return GiveEndpoint()
 
 
-def _is_of(endpoint: Endpoint, network: Network) -> bool:
+def _is_of(endpoint: EndpointSettings, network: Network) -> bool:
     return endpoint.network is not None and find_network(endpoint.network).name == network.name
 
 
@@ -101,7 +101,7 @@ def host_of(url: str) -> str:
     return host.lower()
 
 
-def _named(endpoints: dict[str, Endpoint], text: str) -> str:
+def _named(endpoints: dict[str, EndpointSettings], text: str) -> str:
     """The name of an endpoint; a URL is named after its host, without secrets."""
     if text in endpoints or text.startswith("env:"):
         return text
@@ -118,5 +118,5 @@ def _named(endpoints: dict[str, Endpoint], text: str) -> str:
     while name in endpoints and endpoints[name].url != text:
         nth += 1
         name = f"{host}-{nth}"
-    endpoints[name] = Endpoint(text)
+    endpoints[name] = EndpointSettings(text)
     return name

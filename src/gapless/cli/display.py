@@ -28,15 +28,15 @@ CLEAR = "\r\x1b[2K"
 STOP_NOW = "press Ctrl-C again to stop now"
 
 
-class Pace:
-    """How many a second, over the last so many seconds."""
+class RecentRate:
+    """The rate over the last few seconds."""
 
     def __init__(self, over: float = 10.0) -> None:
         self._over = over
         self._seen: deque[tuple[float, int]] = deque()
 
     def after(self, now: float, complete: int) -> float:
-        """The rate, given how many there are by now."""
+        """Return the rate per second, given the count by now."""
         self._seen.append((now, complete))
         while now - self._seen[0][0] > self._over:
             self._seen.popleft()
@@ -65,7 +65,7 @@ class Smoothed:
         return self._rate
 
 
-class Standing(Protocol):
+class ProgressSnapshot(Protocol):
     """How far a backfill is."""
 
     def text(self, width: int) -> str:
@@ -78,14 +78,14 @@ class Standing(Protocol):
 class Line(Protocol):
     """What is shown of a backfill."""
 
-    def at(self, backfill: Backfill, now: float, waiting: Waiting | None) -> Standing: ...
+    def at(self, backfill: Backfill, now: float, waiting: Waiting | None) -> ProgressSnapshot: ...
 
     def finishing(self) -> str:
         """What is left to do before a command that was interrupted can end."""
 
 
 @dataclass(frozen=True)
-class ChunkStanding:
+class ChunkSnapshot:
     """How far a backfill is, by its chunks."""
 
     backfill: Backfill
@@ -113,13 +113,13 @@ class ChunkLine:
 
     def __init__(self) -> None:
         self.why = ""
-        self._pace = Pace(over=30.0)
+        self._rate = RecentRate(over=30.0)
         self._running = 0
 
-    def at(self, backfill: Backfill, now: float, waiting: Waiting | None) -> ChunkStanding:
+    def at(self, backfill: Backfill, now: float, waiting: Waiting | None) -> ChunkSnapshot:
         self._running = backfill.chunks.running
-        rate = self._pace.after(now, backfill.chunks.complete)
-        return ChunkStanding(backfill, rate, self.why if waiting is None else str(waiting))
+        rate = self._rate.after(now, backfill.chunks.complete)
+        return ChunkSnapshot(backfill, rate, self.why if waiting is None else str(waiting))
 
     def finishing(self) -> str:
         return f"finishing {counted(self._running, 'running chunk')}"
@@ -156,14 +156,14 @@ class ProgressDisplay:
 
     def show(self, backfill: Backfill, waiting: Waiting | None = None) -> None:
         now = self._clock()
-        standing = self._line.at(backfill, now, waiting)
+        snapshot = self._line.at(backfill, now, waiting)
         if self._live:
-            self._write(f"{CLEAR}{standing.text(self._columns())}")
+            self._write(f"{CLEAR}{snapshot.text(self._columns())}")
         elif self._is_due(now):
             if speech.wants_json():
-                self._write(f"{speech.json_line('info', action='progress', **standing.fields())}\n")
+                self._write(f"{speech.json_line('info', action='progress', **snapshot.fields())}\n")
             else:
-                self._write(f"{standing.text(ELSEWHERE)}\n")
+                self._write(f"{snapshot.text(ELSEWHERE)}\n")
 
     def show_finishing(self, *, first: bool) -> None:
         """What an interrupted command still waits for."""

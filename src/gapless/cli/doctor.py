@@ -30,7 +30,7 @@ from gapless.views.endpoints import (
 from gapless.views.figures import short
 
 
-class Failure(NamedTuple):
+class ProbeFailure(NamedTuple):
     """An endpoint that cannot be used."""
 
     endpoint: str
@@ -74,7 +74,7 @@ def doctor(rpcs: tuple[str, ...], name: str | None, anchors: tuple[str, ...], as
     elif found:
         click.echo(_page([usable_endpoint(each) for each in found]))
     for each in outcomes:
-        if isinstance(each, Failure):
+        if isinstance(each, ProbeFailure):
             complain(str(each.error), each.hint)
     if _are_apart(found):
         complain("these endpoints are on different chains, so no fetch can use them together")
@@ -113,12 +113,12 @@ def _are_apart(found: Sequence[Findings]) -> bool:
 
 async def _examined(
     specs: Sequence[EndpointSpec], network: Network | None, anchors: Mapping[int, bytes]
-) -> list[Findings | Failure]:
-    async def examine(spec: EndpointSpec) -> Findings | Failure:
+) -> list[Findings | ProbeFailure]:
+    async def examine(spec: EndpointSpec) -> Findings | ProbeFailure:
         try:
             return await _probed(spec, network, anchors)
         except GaplessError as error:
-            return Failure(spec.name, error)
+            return ProbeFailure(spec.name, error)
 
     return await asyncio.gather(*map(examine, specs))
 
@@ -136,8 +136,8 @@ async def _probed(
     raise refusals[0]
 
 
-def _view(outcome: Findings | Failure) -> UsableEndpoint | UnusableEndpoint:
-    if isinstance(outcome, Failure):
+def _view(outcome: Findings | ProbeFailure) -> UsableEndpoint | UnusableEndpoint:
+    if isinstance(outcome, ProbeFailure):
         return unusable_endpoint(outcome.endpoint, str(outcome.error), outcome.hint)
     return usable_endpoint(outcome)
 

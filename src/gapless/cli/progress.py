@@ -12,7 +12,7 @@ from typing import Any
 
 from gapless.blocks.counts import Counts
 from gapless.blocks.running import FetchRun
-from gapless.cli.display import Pace, Smoothed
+from gapless.cli.display import RecentRate, Smoothed
 from gapless.cli.render import BAR, bar
 from gapless.cli.render_fetch import endpoint_troubles
 from gapless.cli.waiting import Waiting
@@ -27,7 +27,7 @@ _SILENCE = 5.0  # seconds without an answer before anybody wonders
 
 
 @dataclass(frozen=True)
-class FetchStanding:
+class FetchSnapshot:
     """How far a fetch is."""
 
     network: str
@@ -94,11 +94,11 @@ class FetchLine:
     def __init__(self, run: FetchRun) -> None:
         self._run = run
         self._pool, self._pipeline = run.session.pool, run.pipeline
-        self._blocks, self._calls, self._smoothed = Pace(), Pace(), Smoothed()
+        self._blocks, self._calls, self._smoothed = RecentRate(), RecentRate(), Smoothed()
         self._answers: tuple[int, ...] = ()
         self._answered_at = 0.0
 
-    def at(self, backfill: Backfill, now: float, waiting: Waiting | None) -> FetchStanding:
+    def at(self, backfill: Backfill, now: float, waiting: Waiting | None) -> FetchSnapshot:
         session, counts = self._run.session, self._run.counts
         total = session.span.size
         before = total - len(session.missing) + counts.reproven
@@ -106,7 +106,7 @@ class FetchLine:
         pace = self._blocks.after(now, counts.fetched + counts.reproven)
         smoothed = self._smoothed.after(now, pace)
         fetched = min(total, stored + counts.at_hand)
-        return FetchStanding(
+        return FetchSnapshot(
             network=session.spec.network,
             total=total,
             stored=stored,

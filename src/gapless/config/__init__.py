@@ -32,7 +32,7 @@ from gapless.config.file import find, parse, read
 from gapless.config.settings import (
     FILE,
     Config,
-    Endpoint,
+    EndpointSettings,
     Fetch,
     Retry,
     SinkTarget,
@@ -47,7 +47,7 @@ from gapless.core.errors import UsageError
 __all__ = [
     "FILE",
     "Config",
-    "Endpoint",
+    "EndpointSettings",
     "Fetch",
     "Retry",
     "SinkTarget",

@@ -12,7 +12,7 @@ import msgspec
 from gapless.config.settings import (
     FILE,
     Config,
-    Endpoint,
+    EndpointSettings,
     Fetch,
     Retry,
     SinkTarget,
@@ -29,7 +29,10 @@ _SECTIONS: dict[str, type[msgspec.Struct]] = {
     "retry": Retry,
     "worker": WorkerSettings,
 }
-_SECTIONS_BY_NAME: dict[str, type[msgspec.Struct]] = {"endpoints": Endpoint, "sinks": SinkTarget}
+_SECTIONS_BY_NAME: dict[str, type[msgspec.Struct]] = {
+    "endpoints": EndpointSettings,
+    "sinks": SinkTarget,
+}
 
 
 def find(environment: Mapping[str, str], folder: Path) -> Path | None:

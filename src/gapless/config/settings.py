@@ -21,7 +21,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _QUEUE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
-class Endpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class EndpointSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An endpoint that serves a network's blocks."""
 
     url: str
@@ -29,7 +29,7 @@ class Endpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rps: float | None = None
 
     def __repr__(self) -> str:
-        return f"Endpoint(network={self.network!r}, rps={self.rps})"
+        return f"EndpointSettings(network={self.network!r}, rps={self.rps})"
 
 
 class SinkTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -88,7 +88,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     ledger: str | None = None
     queue: str = "default"
-    endpoints: dict[str, Endpoint] = {}
+    endpoints: dict[str, EndpointSettings] = {}
     sinks: dict[str, SinkTarget] = {}
     fetch: Fetch = Fetch()
     retry: Retry = Retry()
@@ -107,11 +107,11 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             case said:
                 return str(said)
 
-    def endpoint(self, name: str) -> Endpoint:
+    def endpoint(self, name: str) -> EndpointSettings:
         """An endpoint by its name, or by `env:VARIABLE`."""
         found = self.endpoints.get(name)
         if found is None and name.startswith("env:"):
-            found = Endpoint(name)
+            found = EndpointSettings(name)
         if found is None:
             raise _unknown("endpoint", name, self.endpoints)
         return msgspec.structs.replace(found, url=resolved(found.url))

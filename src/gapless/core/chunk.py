@@ -71,11 +71,6 @@ def bounds(index: N, partitions: N, chunk_size: N, least: Callable[[N, N], N]) -
     return first, least(first + chunk_size, partitions) - 1
 
 
-def boundaries(index: int, partitions: int, chunk_size: int) -> Span:
-    """The positions of chunk `index`."""
-    return Span(*bounds(index, partitions, chunk_size, min))
-
-
 def rank(index: N, direction: N) -> N:
     """The place of a chunk among the pending ones, which are claimed in ascending order."""
     return index * direction

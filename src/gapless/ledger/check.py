@@ -15,11 +15,11 @@ from gapless.core.events import BackfillCompacted
 from gapless.core.projection import Projection, digest
 from gapless.core.remedies import CheckLedger
 from gapless.ledger import control, views
-from gapless.ledger.database import Transaction
+from gapless.ledger.database import LedgerTransaction
 from gapless.ledger.rows.chunk import EndedCounts
 
 
-async def check(tx: Transaction, backfill_id: str) -> list[str]:
+async def check(tx: LedgerTransaction, backfill_id: str) -> list[str]:
     """The places where the tables of a backfill disagree with its events or with each other."""
     backfill = await views.backfill(tx, backfill_id)
     facts = await views.chunk_facts(tx, backfill_id)
@@ -42,16 +42,16 @@ async def check(tx: Transaction, backfill_id: str) -> list[str]:
     return [f"{backfill_id}: {problem}" for problem in problems]
 
 
-async def _selection_holds(tx: Transaction, digest: str) -> bool:
+async def _selection_holds(tx: LedgerTransaction, digest: str) -> bool:
     found = await views.selection_if_readable(tx, digest)
     return found is not None and found.digest == digest
 
 
-async def compactable(tx: Transaction) -> list[str]:
+async def compactable(tx: LedgerTransaction) -> list[str]:
     return [row[0] for row in await tx.fetch("compactable")]
 
 
-async def compact(tx: Transaction, backfill_id: str) -> int:
+async def compact(tx: LedgerTransaction, backfill_id: str) -> int:
     """Replaces the chunk events of an ended backfill; returns how many were deleted."""
     await tx.fetch("lock_backfill", id=backfill_id)
     if problems := await check(tx, backfill_id):

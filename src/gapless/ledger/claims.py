@@ -24,7 +24,7 @@ from gapless.core.backfill import Command, State, Stop, decide
 from gapless.core.chunk import Status, after_loss, missing, next_indices
 from gapless.core.retry import RetryKind
 from gapless.ledger import control, leases
-from gapless.ledger.database import Transaction
+from gapless.ledger.database import LedgerTransaction
 from gapless.ledger.records import Claim, ClaimedBackfill, ClaimRequest, Progress
 from gapless.ledger.rows.backfill import (
     Candidate,
@@ -40,7 +40,7 @@ CANDIDATES = 8  # backfills of a queue that one claim tries
 Chance: TypeAlias = "Callable[[], float]"
 
 
-async def claim(tx: Transaction, request: ClaimRequest, chance: Chance) -> list[Claim]:
+async def claim(tx: LedgerTransaction, request: ClaimRequest, chance: Chance) -> list[Claim]:
     """Leases up to `count` chunks of one backfill to the owner."""
     if tx.again and (taken := await _claimed_before(tx, request.claim_id)):
         return _claims((await inspect(tx, taken[0].backfill_id)).claimed(), request, taken)
@@ -56,13 +56,13 @@ async def claim(tx: Transaction, request: ClaimRequest, chance: Chance) -> list[
     return []
 
 
-async def inspect(tx: Transaction, backfill_id: str) -> InspectedBackfill:
+async def inspect(tx: LedgerTransaction, backfill_id: str) -> InspectedBackfill:
     """Reads a backfill whose row is locked, and whether it has chunks to take."""
     (found,) = await tx.fetch_as(InspectedBackfill, "inspect", id=backfill_id)
     return found
 
 
-async def plan(tx: Transaction, locked: LockedBackfill, count: int) -> int:
+async def plan(tx: LedgerTransaction, locked: LockedBackfill, count: int) -> int:
     """Plans up to `count` more chunks and returns how many; none while paused or stopping.
 
     The first chunks that are planned start the backfill.
@@ -79,7 +79,9 @@ async def plan(tx: Transaction, locked: LockedBackfill, count: int) -> int:
     return len(indices)
 
 
-async def seconds_until_due(tx: Transaction, queues: tuple[str, ...], since: float) -> float | None:
+async def seconds_until_due(
+    tx: LedgerTransaction, queues: tuple[str, ...], since: float
+) -> float | None:
     """Seconds until a chunk of these queues may be retried or its lease ends, whichever is first.
 
     A time in the last `since` seconds counts too, as a negative number: a claim made that long ago
@@ -89,13 +91,13 @@ async def seconds_until_due(tx: Transaction, queues: tuple[str, ...], since: flo
     return min((each for each in (due.retry, due.lease) if each is not None), default=None)
 
 
-async def active_jobs(tx: Transaction, queues: tuple[str, ...]) -> list[tuple[str, int]]:
+async def active_jobs(tx: LedgerTransaction, queues: tuple[str, ...]) -> list[tuple[str, int]]:
     """Name and version of every job that unfinished backfills of these queues need."""
     found = await tx.fetch_as(JobVersion, "active_jobs", queues=queues)
     return [(each.job, each.job_version) for each in found]
 
 
-async def raise_fence(tx: Transaction, above: int) -> None:
+async def raise_fence(tx: LedgerTransaction, above: int) -> None:
     """Makes every later fence higher than this number."""
     if (await tx.fetch("latest_fence"))[0][0] < above:
         await tx.fetch("stop_claims")
@@ -103,7 +105,7 @@ async def raise_fence(tx: Transaction, above: int) -> None:
 
 
 async def _lock_candidate(
-    tx: Transaction, request: ClaimRequest, queue: str, tried: Sequence[str]
+    tx: LedgerTransaction, request: ClaimRequest, queue: str, tried: Sequence[str]
 ) -> ClaimedBackfill | None:
     """Locks a backfill with work: preferably one that is free, else the next that becomes free."""
     jobs = [JobVersion(*job) for job in request.jobs]
@@ -114,13 +116,13 @@ async def _lock_candidate(
     return found[0].claimed() if found else None
 
 
-async def _claimed_before(tx: Transaction, claim_id: str) -> list[ReclaimedChunk]:
+async def _claimed_before(tx: LedgerTransaction, claim_id: str) -> list[ReclaimedChunk]:
     """The chunks that an earlier try of this claim took, if its reply was lost."""
     return await tx.fetch_as(ReclaimedChunk, "claimed_before", claim_id=claim_id)
 
 
 async def _take(
-    tx: Transaction, request: ClaimRequest, shared: ClaimedBackfill, chance: Chance
+    tx: LedgerTransaction, request: ClaimRequest, shared: ClaimedBackfill, chance: Chance
 ) -> list[Claim]:
     """Takes chunks of a locked backfill. Usually pending ones suffice, which is one statement."""
     lease = {
@@ -137,13 +139,17 @@ async def _take(
 
 
 async def _take_pending(
-    tx: Transaction, count: int, lease: dict[str, Any], *, guarded: bool
+    tx: LedgerTransaction, count: int, lease: dict[str, Any], *, guarded: bool
 ) -> list[LeasedChunk]:
     return await tx.fetch_as(LeasedChunk, "take_pending", k=count, guarded=guarded, **lease)
 
 
 async def _recover_and_plan(
-    tx: Transaction, count: int, shared: ClaimedBackfill, lease: dict[str, Any], chance: Chance
+    tx: LedgerTransaction,
+    count: int,
+    shared: ClaimedBackfill,
+    lease: dict[str, Any],
+    chance: Chance,
 ) -> list[LeasedChunk]:
     """Recovers ended leases, takes failed chunks whose wait is over, and plans new ones."""
     locked = await inspect(tx, shared.backfill_id)
@@ -167,7 +173,9 @@ async def _recover_and_plan(
     return taken
 
 
-async def _recover(tx: Transaction, shared: ClaimedBackfill, chance: Chance) -> tuple[int, bool]:
+async def _recover(
+    tx: LedgerTransaction, shared: ClaimedBackfill, chance: Chance
+) -> tuple[int, bool]:
     """Ends the runs whose leases are over; returns how many, and whether the backfill halts."""
     rows = await tx.fetch_as(ExpiredChunk, "expired", id=shared.backfill_id)
     ended = [chunk.claim(shared, chunk.claim_id, chunk.owner) for chunk in rows]

@@ -21,14 +21,14 @@ from gapless.core.events import BackfillCreated, ChunkEnded, Event
 from gapless.core.remedies import ListBackfills
 from gapless.core.spec import encode_spec
 from gapless.ledger import views
-from gapless.ledger.database import Transaction, one_as
+from gapless.ledger.database import LedgerTransaction, one_as
 from gapless.ledger.records import Backfill, BackfillRequest
 from gapless.ledger.rows.backfill import LifecycleRow, NewBackfill
 from gapless.ledger.rows.chunk import DeadChunk
 from gapless.ledger.rows.event import NewEvent
 
 
-async def create(tx: Transaction, request: BackfillRequest) -> Backfill:
+async def create(tx: LedgerTransaction, request: BackfillRequest) -> Backfill:
     """Creates a backfill; repeating the request returns the existing one."""
     row = NewBackfill.of(request)
     await tx.fetch("add_selection", hash=request.selection.digest, data=request.selection.encode())
@@ -53,7 +53,7 @@ async def create(tx: Transaction, request: BackfillRequest) -> Backfill:
 
 
 async def command(
-    tx: Transaction, backfill_id: str, wanted: Command, *, force: bool = False
+    tx: LedgerTransaction, backfill_id: str, wanted: Command, *, force: bool = False
 ) -> Backfill:
     """Pauses, resumes or cancels a backfill; repeating a command changes nothing."""
     lifecycle = await lock(tx, backfill_id)
@@ -71,7 +71,7 @@ async def command(
     return await views.backfill(tx, backfill_id)
 
 
-async def request_stop(tx: Transaction, backfill_id: str, reason: Stop) -> None:
+async def request_stop(tx: LedgerTransaction, backfill_id: str, reason: Stop) -> None:
     """Stops a backfill from within the engine: nothing new starts, active chunks finish."""
     lifecycle = await lock(tx, backfill_id)
     wanted = Command.HALT if reason is Stop.HALT else Command.CANCEL
@@ -80,7 +80,7 @@ async def request_stop(tx: Transaction, backfill_id: str, reason: Stop) -> None:
         await _sweep(tx, backfill_id)
 
 
-async def condemn(tx: Transaction, backfill_id: str, reason: str) -> None:
+async def condemn(tx: LedgerTransaction, backfill_id: str, reason: str) -> None:
     """Fails a backfill that no worker can run; chunks that are running may finish."""
     lifecycle = await lock(tx, backfill_id)
     lifecycle = await record(tx, lifecycle, machine.decide(lifecycle, Command.START))
@@ -88,14 +88,14 @@ async def condemn(tx: Transaction, backfill_id: str, reason: str) -> None:
     await settle(tx, backfill_id)
 
 
-async def settle_if_free(tx: Transaction, backfill_id: str) -> State | None:
+async def settle_if_free(tx: LedgerTransaction, backfill_id: str) -> State | None:
     """The same as `settle`, unless the backfill is locked: a later poll settles it."""
     if not await tx.fetch_if_free(LifecycleRow, "lock_backfill", id=backfill_id):
         return None
     return await settle(tx, backfill_id)
 
 
-async def settle(tx: Transaction, backfill_id: str) -> State:
+async def settle(tx: LedgerTransaction, backfill_id: str) -> State:
     """Ends the backfill if it has nothing left to do; returns its state."""
     lifecycle = await lock(tx, backfill_id)
     if lifecycle.stopping and not lifecycle.state.ended:
@@ -105,14 +105,18 @@ async def settle(tx: Transaction, backfill_id: str) -> State:
     return (await record(tx, lifecycle, events)).state
 
 
-async def unsettled(tx: Transaction, backfill_ids: Sequence[str] | None) -> list[str]:
+async def unsettled(tx: LedgerTransaction, backfill_ids: Sequence[str] | None) -> list[str]:
     """The backfills, among these or all, that may be ready to settle."""
     ids = None if backfill_ids is None else list(backfill_ids)
     return [row[0] for row in await tx.fetch("unsettled", ids=ids)]
 
 
 async def record(
-    tx: Transaction, lifecycle: Lifecycle, events: Sequence[Event], *, error: str | None = None
+    tx: LedgerTransaction,
+    lifecycle: Lifecycle,
+    events: Sequence[Event],
+    *,
+    error: str | None = None,
 ) -> Lifecycle:
     """Appends events of a backfill whose row is locked, and applies them to the row.
 
@@ -136,29 +140,29 @@ async def record(
     return lifecycle
 
 
-async def append(tx: Transaction, events: Iterable[Event]) -> None:
+async def append(tx: LedgerTransaction, events: Iterable[Event]) -> None:
     await tx.fetch("append_events", items=[NewEvent.of(event) for event in events])
 
 
-async def purge(tx: Transaction, backfill_id: str, indices: Sequence[int] | None) -> int:
+async def purge(tx: LedgerTransaction, backfill_id: str, indices: Sequence[int] | None) -> int:
     """Removes dead letters from the list and returns how many; their chunks stay abandoned."""
     if indices is None:
         return len(await tx.fetch("purge_all_dead", id=backfill_id))
     return len(await tx.fetch("purge_dead", id=backfill_id, indices=sorted(set(indices))))
 
 
-async def hasten(tx: Transaction, backfill_id: str) -> int:
+async def hasten(tx: LedgerTransaction, backfill_id: str) -> int:
     """Lets failed chunks be claimed again at once; returns how many were waiting."""
     await lock(tx, backfill_id)
     return len(await tx.fetch("hasten", id=backfill_id))
 
 
-async def note_drift(tx: Transaction, backfill_id: str, drift: str | None) -> None:
+async def note_drift(tx: LedgerTransaction, backfill_id: str, drift: str | None) -> None:
     """Records that the job's catalog has changed since the selection was made."""
     await tx.fetch("note_drift", id=backfill_id, drift=drift)
 
 
-async def lock(tx: Transaction, backfill_id: str) -> Lifecycle:
+async def lock(tx: LedgerTransaction, backfill_id: str) -> Lifecycle:
     """Locks a backfill's row, so that nobody else changes it before the commit."""
     row = await one_as(tx, LifecycleRow, "lock_backfill", id=backfill_id)
     if row is None:
@@ -166,7 +170,7 @@ async def lock(tx: Transaction, backfill_id: str) -> Lifecycle:
     return row.lifecycle()
 
 
-async def _sweep(tx: Transaction, backfill_id: str, *, force: bool = False) -> None:
+async def _sweep(tx: LedgerTransaction, backfill_id: str, *, force: bool = False) -> None:
     """Cancels every chunk without a live lease; with force, also those with one."""
     rows = [
         *await tx.fetch("sweep_pending", id=backfill_id),
@@ -178,7 +182,7 @@ async def _sweep(tx: Transaction, backfill_id: str, *, force: bool = False) -> N
         await tx.fetch("count_ended", id=backfill_id, abandoned=0, cancelled=len(rows))
 
 
-async def _first_error(tx: Transaction, backfill_id: str) -> str | None:
+async def _first_error(tx: LedgerTransaction, backfill_id: str) -> str | None:
     chunk = await one_as(tx, DeadChunk, "first_error", id=backfill_id)
     if chunk is None:
         return None

@@ -1,9 +1,9 @@
 """What the ledger's protocol needs from a database: transactions over named statements.
 
 The protocol itself (`claims`, `leases`, `control`, …) is written once, as coroutines over a
-`Transaction`. PostgreSQL awaits its answers; SQLite answers at once, so a whole transaction runs
-in one step on the connection's thread. Either way a body may run again after a lost connection:
-each is idempotent, and `again` means that an earlier attempt may have committed.
+`LedgerTransaction`. PostgreSQL awaits its answers; SQLite answers at once, so a whole transaction
+runs in one step on the connection's thread. Either way a body may run again after a lost
+connection: each is idempotent, and `again` means that an earlier attempt may have committed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OVER = "the transaction has ended"
 OVER_HINT = "use a transaction only inside its `with` block"
 
 
-class Transaction(Protocol):
+class LedgerTransaction(Protocol):
     """One transaction: named statements of the ledger, or a job's own SQL."""
 
     again: bool
@@ -55,7 +55,7 @@ class Lending(Protocol):
         """The driver's own connection; if it is lost, the ledger raises its own error."""
 
 
-Body = Callable[[Transaction], Awaitable[T]]
+Body = Callable[[LedgerTransaction], Awaitable[T]]
 
 
 class Database(Protocol):
@@ -77,7 +77,7 @@ class Database(Protocol):
         No statement of it takes longer than `within` seconds.
         """
 
-    def session(self, limit: float | None = None) -> AbstractAsyncContextManager[Transaction]:
+    def session(self, limit: float | None = None) -> AbstractAsyncContextManager[LedgerTransaction]:
         """A transaction that stays open while its user works; it is never run again.
 
         The timeouts of the ledger's own statements do not apply to it. Where it blocks all other
@@ -109,13 +109,15 @@ def named(kind: type[T], names: Sequence[str], rows: Sequence[Row]) -> list[T]:
     return [kind(**dict(zip(names, row, strict=True))) for row in rows]
 
 
-async def one(tx: Transaction, statement: str, **parameters: Any) -> Row | None:
+async def one(tx: LedgerTransaction, statement: str, **parameters: Any) -> Row | None:
     """The only row of a statement, if there is one."""
     rows = await tx.fetch(statement, **parameters)
     return rows[0] if rows else None
 
 
-async def one_as(tx: Transaction, kind: type[T], statement: str, **parameters: Any) -> T | None:
+async def one_as(
+    tx: LedgerTransaction, kind: type[T], statement: str, **parameters: Any
+) -> T | None:
     """The only row of a statement as a value of a class, if there is one."""
     rows = await tx.fetch_as(kind, statement, **parameters)
     return rows[0] if rows else None

@@ -12,18 +12,18 @@ from typing import Any
 
 import msgspec
 
-from gapless.ledger.database import Transaction
+from gapless.ledger.database import LedgerTransaction
 from gapless.ledger.rows.texts import json_text
-from gapless.ledger.rows.worker import Profile
+from gapless.ledger.rows.worker import StoredProfile
 
 
-async def profiles(tx: Transaction, network: str) -> dict[str, Any]:
+async def profiles(tx: LedgerTransaction, network: str) -> dict[str, Any]:
     """The profiles of a network's endpoints by name."""
-    rows = await tx.fetch_as(Profile, "profiles", network=network)
+    rows = await tx.fetch_as(StoredProfile, "profiles", network=network)
     return {row.name: msgspec.json.decode(row.profile) for row in rows}
 
 
-async def keep(tx: Transaction, network: str, learned: Mapping[str, Any]) -> None:
+async def keep(tx: LedgerTransaction, network: str, learned: Mapping[str, Any]) -> None:
     """Replaces the profiles of these endpoints, sorted by name so that writers cannot deadlock."""
-    items = [Profile(name, json_text(learned[name])) for name in sorted(learned)]
+    items = [StoredProfile(name, json_text(learned[name])) for name in sorted(learned)]
     await tx.fetch("keep_profiles", network=network, items=items)

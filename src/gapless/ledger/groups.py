@@ -19,7 +19,7 @@ from gapless.core.retry import RetryPolicy
 from gapless.core.selector import Range, Selection, summary
 from gapless.core.spec import encode_spec
 from gapless.ledger import control
-from gapless.ledger.database import Transaction, one_as
+from gapless.ledger.database import LedgerTransaction, one_as
 from gapless.ledger.records import RESERVED, Backfill, BackfillRequest
 from gapless.ledger.rows.backfill import DrainedGroup, Group
 from gapless.ledger.rows.texts import read
@@ -43,13 +43,13 @@ def epoch_id(group: str, epoch: int) -> str:
     return f"{RESERVED}{group}-{epoch}"
 
 
-async def drained(tx: Transaction, names: Sequence[str] | None) -> list[str]:
+async def drained(tx: LedgerTransaction, names: Sequence[str] | None) -> list[str]:
     """The groups, among these or all, that look drained."""
     wanted = None if names is None else list(names)
     return [group.name for group in await tx.fetch_as(DrainedGroup, "drained", names=wanted)]
 
 
-async def close_epoch(tx: Transaction, group: str) -> Backfill | None:
+async def close_epoch(tx: LedgerTransaction, group: str) -> Backfill | None:
     """Starts the group's next epoch and its hook, if the group is still drained."""
     row = await one_as(tx, Group, "lock_group", name=group)
     still = await one_as(tx, DrainedGroup, "drained", names=[group])
@@ -63,7 +63,7 @@ async def close_epoch(tx: Transaction, group: str) -> Backfill | None:
             continue
 
 
-async def _start(tx: Transaction, backfill_id: str, epoch: int, stored: str) -> Backfill:
+async def _start(tx: LedgerTransaction, backfill_id: str, epoch: int, stored: str) -> Backfill:
     """Creates the backfill of a hook; a hook that cannot be read becomes a failed backfill."""
     problem = None
     try:

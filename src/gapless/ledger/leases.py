@@ -18,7 +18,7 @@ from gapless.core.events import ChunkEnded, ChunkFailed
 from gapless.core.retry import RetryKind
 from gapless.core.text import head, storable, tail
 from gapless.ledger import control, views
-from gapless.ledger.database import Transaction, one
+from gapless.ledger.database import LedgerTransaction, one
 from gapless.ledger.records import (
     CLASS_LIMIT,
     KEPT_ATTEMPTS,
@@ -34,7 +34,9 @@ from gapless.ledger.rows.chunk import Beat, HeldChunk
 from gapless.ledger.rows.texts import encode_holes
 
 
-async def heartbeat(tx: Transaction, beats: Sequence[tuple[Claim, Progress]]) -> dict[int, Signal]:
+async def heartbeat(
+    tx: LedgerTransaction, beats: Sequence[tuple[Claim, Progress]]
+) -> dict[int, Signal]:
     """Extends leases and records progress; returns what to do next for each claim, by its fence.
 
     A worker that lost a chunk and claimed it again may still have the former run of it. That run
@@ -60,7 +62,7 @@ async def heartbeat(tx: Transaction, beats: Sequence[tuple[Claim, Progress]]) ->
     return signals
 
 
-async def complete(tx: Transaction, claims: Sequence[Claim]) -> set[str]:
+async def complete(tx: LedgerTransaction, claims: Sequence[Claim]) -> set[str]:
     """Completes chunks; returns the ids of those whose lease is lost."""
     lost: set[str] = set()
     for backfill_id, ours in _by_backfill(claims):
@@ -72,7 +74,7 @@ async def complete(tx: Transaction, claims: Sequence[Claim]) -> set[str]:
     return lost
 
 
-async def fail(tx: Transaction, failure: Failure, chance: float) -> Verdict | None:
+async def fail(tx: LedgerTransaction, failure: Failure, chance: float) -> Verdict | None:
     """Ends a run with an error, by the backfill's retry policy; None if its lease is lost."""
     claim, policy = failure.claim, failure.claim.backfill.retry
     if policy.kind is RetryKind.HALT:  # everywhere, a backfill is locked before its chunks
@@ -98,7 +100,7 @@ async def fail(tx: Transaction, failure: Failure, chance: float) -> Verdict | No
     return verdict
 
 
-async def release(tx: Transaction, claim: Claim, progress: Progress) -> bool:
+async def release(tx: LedgerTransaction, claim: Claim, progress: Progress) -> bool:
     """Gives a chunk back with its progress; False if its lease is lost."""
     progress = await _known_progress(tx, claim, progress)
     row = await one(
@@ -111,13 +113,13 @@ async def release(tx: Transaction, claim: Claim, progress: Progress) -> bool:
     return row is not None or await _took_effect(tx, claim, Status.PENDING)
 
 
-async def hold(tx: Transaction, claim: Claim) -> bool:
+async def hold(tx: LedgerTransaction, claim: Claim) -> bool:
     """Locks the chunk for a job's own transaction; False if its lease is lost."""
     return await one(tx, "hold", **claim.name) is not None
 
 
 async def end_run(
-    tx: Transaction,
+    tx: LedgerTransaction,
     claim: Claim,
     verdict: Verdict,
     progress: Progress,
@@ -173,7 +175,7 @@ async def end_run(
     return True
 
 
-async def _known_progress(tx: Transaction, claim: Claim, reported: Progress) -> Progress:
+async def _known_progress(tx: LedgerTransaction, claim: Claim, reported: Progress) -> Progress:
     """The progress that a run reports, or that of the ledger if it is further.
 
     A job's transaction commits its progress with its effects. The run may not know of the commit:
@@ -192,7 +194,7 @@ async def _known_progress(tx: Transaction, claim: Claim, reported: Progress) -> 
     )
 
 
-async def _took_effect(tx: Transaction, claim: Claim, status: Status) -> bool:
+async def _took_effect(tx: LedgerTransaction, claim: Claim, status: Status) -> bool:
     row = await one(tx, "confirm", **claim.name)
     return row is not None and row[0] == status
 

@@ -22,7 +22,13 @@ from gapless.ledger import (
     views,
     workers,
 )
-from gapless.ledger.database import PERSON_SECONDS, WORKER_SECONDS, Body, Database, Transaction
+from gapless.ledger.database import (
+    PERSON_SECONDS,
+    WORKER_SECONDS,
+    Body,
+    Database,
+    LedgerTransaction,
+)
 from gapless.ledger.records import (
     Attempt,
     Backfill,
@@ -41,7 +47,7 @@ from gapless.system import SYSTEM, Process, System
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Operation = Callable[Concatenate[Transaction, P], Awaitable[T]]
+Operation = Callable[Concatenate[LedgerTransaction, P], Awaitable[T]]
 
 
 class Ledger:
@@ -133,7 +139,7 @@ class Ledger:
     @asynccontextmanager
     async def holding(
         self, claim: Claim, progress: Callable[[], Progress]
-    ) -> AsyncIterator[Transaction]:
+    ) -> AsyncIterator[LedgerTransaction]:
         """A transaction for a job's own effects, committed together with its progress.
 
         It locks the chunk's row, so nobody else can take the chunk before it ends. Where it blocks
@@ -145,7 +151,7 @@ class Ledger:
             yield tx
             await leases.heartbeat(tx, [(claim, progress())])
 
-    def session(self) -> AbstractAsyncContextManager[Transaction]:
+    def session(self) -> AbstractAsyncContextManager[LedgerTransaction]:
         """A transaction on the ledger's database that locks none of its rows."""
         return self._database.session()
 

@@ -18,13 +18,13 @@ from gapless.core.ranges import RangeSet
 from gapless.core.remedies import EndBackfill, ListDeadLetters
 from gapless.core.selector import Explicit, Selection, summary
 from gapless.ledger import control, views
-from gapless.ledger.database import Transaction, one
+from gapless.ledger.database import LedgerTransaction, one
 from gapless.ledger.records import Backfill, BackfillRequest
 from gapless.ledger.rows.chunk import ChunkProgress
 
 
 async def retry_failed(
-    tx: Transaction, parent_id: str, child_id: str, request_id: str | None = None
+    tx: LedgerTransaction, parent_id: str, child_id: str, request_id: str | None = None
 ) -> Backfill:
     """Creates a child with everything that an ended parent did not complete."""
     parent = await _lock(tx, parent_id)
@@ -53,7 +53,7 @@ async def retry_failed(
 
 
 async def retry_dead(
-    tx: Transaction, parent_id: str, child_id: str, indices: Sequence[int]
+    tx: LedgerTransaction, parent_id: str, child_id: str, indices: Sequence[int]
 ) -> Backfill:
     """Creates a child with the missing partitions of dead letters of a backfill in any state."""
     parent = await _lock(tx, parent_id)
@@ -80,7 +80,7 @@ def _request_for(indices: Sequence[int]) -> str:
     return f"dead:{hashlib.sha256(named.encode()).hexdigest()}"
 
 
-async def _lock(tx: Transaction, parent_id: str) -> Backfill:
+async def _lock(tx: LedgerTransaction, parent_id: str) -> Backfill:
     """The parent, locked so that concurrent requests create one child."""
     await tx.fetch("lock_backfill", id=parent_id)
     parent = await views.backfill(tx, parent_id)
@@ -90,7 +90,7 @@ async def _lock(tx: Transaction, parent_id: str) -> Backfill:
 
 
 async def _child(
-    tx: Transaction,
+    tx: LedgerTransaction,
     parent: Backfill,
     child_id: str,
     request_id: str,

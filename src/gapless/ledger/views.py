@@ -13,7 +13,7 @@ from gapless.core.events import AnyEvent
 from gapless.core.projection import ChunkFacts
 from gapless.core.remedies import ListBackfills
 from gapless.core.selector import Selection
-from gapless.ledger.database import Transaction, one, one_as
+from gapless.ledger.database import LedgerTransaction, one, one_as
 from gapless.ledger.records import RESERVED, Attempt, Backfill, ChunkRow, DeadLetter
 from gapless.ledger.rows.backfill import CountedBackfill
 from gapless.ledger.rows.chunk import DeadChunkOfJob, StoredChunk
@@ -29,7 +29,7 @@ _PAGES = {
 }
 
 
-async def backfill(tx: Transaction, backfill_id: str) -> Backfill:
+async def backfill(tx: LedgerTransaction, backfill_id: str) -> Backfill:
     row = await one_as(tx, CountedBackfill, "backfill", id=backfill_id)
     if row is None:
         raise NotFound(f"there is no backfill `{backfill_id}`", remedy=ListBackfills())
@@ -37,7 +37,7 @@ async def backfill(tx: Transaction, backfill_id: str) -> Backfill:
 
 
 async def backfills(
-    tx: Transaction, *, state: str | None = None, hooks: bool = True, limit: int
+    tx: LedgerTransaction, *, state: str | None = None, hooks: bool = True, limit: int
 ) -> list[Backfill]:
     """The newest backfills, in one state or all.
 
@@ -48,7 +48,7 @@ async def backfills(
     return [row.backfill() for row in await tx.fetch_as(CountedBackfill, "backfills", **wanted)]
 
 
-async def selection(tx: Transaction, digest: str) -> Selection:
+async def selection(tx: LedgerTransaction, digest: str) -> Selection:
     row = await one(tx, "selection", hash=digest)
     try:
         if row is None:
@@ -58,7 +58,7 @@ async def selection(tx: Transaction, digest: str) -> Selection:
         raise Unreadable(f"the selection `{digest:.16}` cannot be read: {error}") from error
 
 
-async def selection_if_readable(tx: Transaction, digest: str) -> Selection | None:
+async def selection_if_readable(tx: LedgerTransaction, digest: str) -> Selection | None:
     try:
         return await selection(tx, digest)
     except Unreadable:
@@ -66,7 +66,7 @@ async def selection_if_readable(tx: Transaction, digest: str) -> Selection | Non
 
 
 async def chunks(
-    tx: Transaction, backfill_id: str, low: int = 0, high: int = EVERYTHING, limit: int = PAGE
+    tx: LedgerTransaction, backfill_id: str, low: int = 0, high: int = EVERYTHING, limit: int = PAGE
 ) -> list[ChunkRow]:
     """Planned chunks by index."""
     page = {"low": low, "high": high, "limit": limit}
@@ -75,7 +75,7 @@ async def chunks(
 
 
 async def chunks_with(
-    tx: Transaction, backfill_id: str, statuses: Sequence[Status], limit: int
+    tx: LedgerTransaction, backfill_id: str, statuses: Sequence[Status], limit: int
 ) -> list[ChunkRow]:
     """Planned chunks of these statuses, one status after the other.
 
@@ -91,19 +91,19 @@ async def chunks_with(
     return found
 
 
-async def open_chunks(tx: Transaction, backfill_id: str, limit: int) -> list[ChunkRow]:
+async def open_chunks(tx: LedgerTransaction, backfill_id: str, limit: int) -> list[ChunkRow]:
     """Chunks that have not ended: running, then failed by the time of their retry, then pending."""
     unended = (Status.RUNNING, Status.FAILED, Status.PENDING)
     return await chunks_with(tx, backfill_id, unended, limit)
 
 
-async def attempts(tx: Transaction, backfill_id: str, chunk_index: int) -> list[Attempt]:
+async def attempts(tx: LedgerTransaction, backfill_id: str, chunk_index: int) -> list[Attempt]:
     """The latest failed runs of a chunk, the oldest first."""
     return await tx.fetch_as(Attempt, "attempts", id=backfill_id, chunk_index=chunk_index)
 
 
 async def dead(
-    tx: Transaction, backfill_id: str | None = None, limit: int = PAGE
+    tx: LedgerTransaction, backfill_id: str | None = None, limit: int = PAGE
 ) -> list[DeadLetter]:
     """Dead letters that nobody has purged or retried."""
     letters = []
@@ -115,7 +115,9 @@ async def dead(
     return letters
 
 
-async def events(tx: Transaction, backfill_id: str) -> AsyncIterator[tuple[AnyEvent, StoredEvent]]:
+async def events(
+    tx: LedgerTransaction, backfill_id: str
+) -> AsyncIterator[tuple[AnyEvent, StoredEvent]]:
     """Every event of a backfill in order, with its row."""
     wanted = {"id": backfill_id, "limit": PAGE}
     after = 0
@@ -125,11 +127,11 @@ async def events(tx: Transaction, backfill_id: str) -> AsyncIterator[tuple[AnyEv
         after = rows[-1].seq
 
 
-async def event_list(tx: Transaction, backfill_id: str) -> list[tuple[AnyEvent, StoredEvent]]:
+async def event_list(tx: LedgerTransaction, backfill_id: str) -> list[tuple[AnyEvent, StoredEvent]]:
     return [found async for found in events(tx, backfill_id)]
 
 
-async def chunk_facts(tx: Transaction, backfill_id: str) -> list[ChunkFacts]:
+async def chunk_facts(tx: LedgerTransaction, backfill_id: str) -> list[ChunkFacts]:
     """What the table of chunks says about a backfill, to be compared with its events."""
     found = await tx.fetch_as(ChunkFacts, "chunk_facts", id=backfill_id)
     for chunk in found:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gapless.core.errors import LibraryMismatch
-from gapless.ledger.database import Transaction
+from gapless.ledger.database import LedgerTransaction
 from gapless.ledger.records import WorkerRow
 from gapless.ledger.rows.texts import json_text
 from gapless.ledger.rows.worker import HostedProcess, StoredWorker
@@ -19,7 +19,7 @@ LIVE_WITHIN = 60.0
 
 
 async def register(
-    tx: Transaction, worker_id: str, process: Process, library: str, slots: dict[str, int]
+    tx: LedgerTransaction, worker_id: str, process: Process, library: str, slots: dict[str, int]
 ) -> None:
     """Registers a worker; refuses one whose library differs from that of live workers."""
     for other in await live(tx):
@@ -42,21 +42,23 @@ async def register(
     )
 
 
-async def touch(tx: Transaction, worker_id: str, unresolved: dict[str, str]) -> None:
+async def touch(tx: LedgerTransaction, worker_id: str, unresolved: dict[str, str]) -> None:
     """Records that the worker is alive, and which jobs it cannot run and why."""
     await tx.fetch("touch_worker", id=worker_id, unresolved=json_text(unresolved))
 
 
-async def end(tx: Transaction, worker_id: str) -> None:
+async def end(tx: LedgerTransaction, worker_id: str) -> None:
     await tx.fetch("end_worker", id=worker_id)
 
 
-async def live(tx: Transaction) -> list[WorkerRow]:
+async def live(tx: LedgerTransaction) -> list[WorkerRow]:
     found = await tx.fetch_as(StoredWorker, "live_workers", within=LIVE_WITHIN)
     return [row.worker() for row in found]
 
 
-async def free_dead(tx: Transaction, process: Process, alive: Callable[[Process], bool]) -> int:
+async def free_dead(
+    tx: LedgerTransaction, process: Process, alive: Callable[[Process], bool]
+) -> int:
     """Ends workers of this host whose processes are gone; returns how many leases were freed."""
     freed = 0
     for other in await tx.fetch_as(HostedProcess, "workers_of_host", host=process.host):

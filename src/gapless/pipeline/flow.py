@@ -27,7 +27,7 @@ from gapless.core.errors import BrokenSeam, FencedOff, PermanentError, Transient
 from gapless.core.ranges import RangeSet, Span
 from gapless.core.remedies import ReplaceBranch
 from gapless.pipeline.ordering import cells, in_order
-from gapless.pipeline.stop import Stop
+from gapless.pipeline.stop import StopSignal
 from gapless.pipeline.unit import Unit, batch_of, check_units, cut
 from gapless.schema import Table
 from gapless.sinks import Batch
@@ -86,7 +86,7 @@ class Flow:
         sink: Target,
         fence: int,
         written: Callable[[Span], Awaitable[None]],
-        stop: Stop,
+        stop: StopSignal,
         sizes: Sizes = Sizes(),  # noqa: B008 - frozen
     ) -> None:
         self._units = units

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
 from gapless.core.ranges import Span
-from gapless.pipeline.stop import Stop
+from gapless.pipeline.stop import StopSignal
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ async def in_order(
     fetch: Callable[[Span], Coroutine[Any, Any, T]],
     spans: Iterable[Span],
     ahead: Callable[[], int],
-    stop: Stop,
+    stop: StopSignal,
 ) -> AsyncGenerator[T, None]:
     """Yield what `fetch` returns for each span, in order; close it with `aclosing`.
 

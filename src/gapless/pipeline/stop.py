@@ -20,7 +20,7 @@ GRACE = 3.0
 """Seconds that requests in flight get once a stop is requested."""
 
 
-class Stop:
+class StopSignal:
     """Tells a run to stop, and limits how long its requests in flight may still take."""
 
     def __init__(self, request: asyncio.Future[None], grace: float = GRACE) -> None:
@@ -65,10 +65,10 @@ class Stop:
 
 
 @contextmanager
-def stop_on(requested: Callable[[], Coroutine[Any, Any, None]]) -> Iterator[Stop]:
-    """Yield a `Stop` that is requested once this coroutine returns."""
+def stop_on(requested: Callable[[], Coroutine[Any, Any, None]]) -> Iterator[StopSignal]:
+    """Yield a `StopSignal` that is requested once this coroutine returns."""
     request = asyncio.create_task(requested(), name="gapless-stop")
     try:
-        yield Stop(request)
+        yield StopSignal(request)
     finally:
         request.cancel()

@@ -6,6 +6,11 @@ use another server connection, on which another client may have prepared the nam
 guarantees that it is the same statement. The remaining case is an error (the name does not exist,
 or exists already); the first such error disables prepared statements permanently, and the
 transaction is run again without them.
+
+asyncpg's own pool cannot do this: it invalidates prepared statements when a connection is returned,
+and its statement cache takes names from a counter, which collide behind such a proxy. It also
+resets the session on every return. Small transactions are at least 1.5 times as fast here, and
+twice as fast as without its cache (`python -m bench libraries`).
 """
 
 from __future__ import annotations

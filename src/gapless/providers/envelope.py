@@ -43,7 +43,7 @@ class Call(NamedTuple):
         return f"{self.method}{self.params[1:]}"
 
 
-class Unreadable(Exception):
+class MalformedReply(Exception):
     """The body is not a JSON-RPC answer."""
 
 
@@ -114,7 +114,7 @@ def read(body: bytes, status: int, ids: Collection[int]) -> BatchReply:
         answers = _lists(body) if listed else [_single(body)]
     except _UNREADABLE as error:
         if good:
-            raise Unreadable("the answer is not JSON-RPC") from error
+            raise MalformedReply("the answer is not JSON-RPC") from error
         reply.errors.append(_status_error(body, status))
         return reply
     for answer in answers:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
 
+from gapless.providers.call_counts import CallCounts, measured
 from gapless.providers.endpoint import Endpoint
 from gapless.providers.envelope import (
     NOT_A_NODE,
@@ -19,13 +20,12 @@ from gapless.providers.envelope import (
     BatchReply,
     Call,
     CallError,
-    Unreadable,
+    MalformedReply,
     encode,
     read,
 )
 from gapless.providers.http import Http, Response, TransportFailure, decompressed
 from gapless.providers.provider_errors import Reaction, Refusal
-from gapless.providers.tally import Tally, measured
 
 _TINY = 32 << 10  # bytes, below which a thread costs more than it saves
 _SHARE = 0.2  # of a new size in the running mean
@@ -42,10 +42,10 @@ class Exchange:
     """Sends batches and learns from the answers."""
 
     def __init__(
-        self, http: Http, threads: Executor, tally: Tally, clock: Callable[[], float]
+        self, http: Http, threads: Executor, call_counts: CallCounts, clock: Callable[[], float]
     ) -> None:
         self._http, self._threads, self._clock = http, threads, clock
-        self.tally = tally
+        self.call_counts = call_counts
         self._sizes: dict[str, float] = {}  # mean bytes of a result, by kind of call
 
     def size(self, call: Call) -> float:
@@ -74,7 +74,7 @@ class Exchange:
             sent_at = await self._wait_for_turn(endpoint, len(batch))
             if sent_at is None:
                 return BatchReply()
-            self.tally.count(endpoint.name, batch, sent)
+            self.call_counts.count(endpoint.name, batch, sent)
             with measured(endpoint.name, batch) as request:
                 reply = request.reply = await self._post(endpoint, batch, sent_at, fresh=fresh)
             reply.seconds = self._clock() - sent_at
@@ -100,7 +100,7 @@ class Exchange:
                 endpoint.spec.url, encode(batch), calls=len(batch), fresh=fresh
             )
             reply = await self._read(response, batch.keys())
-        except (TransportFailure, Unreadable) as trouble:
+        except (TransportFailure, MalformedReply) as trouble:
             return self._failed(endpoint, trouble, len(batch), sent_at)
         self._learn(endpoint, batch, reply, sent_at)
         return reply

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import NoReturn, Self
 
 from gapless.core.errors import UsageError
+from gapless.providers.call_counts import CallCounts
 from gapless.providers.choice import choose
 from gapless.providers.contact import TLS_HINT, Absent, meet
 from gapless.providers.endpoint import Endpoint, EndpointSpec
@@ -36,7 +37,6 @@ from gapless.providers.refused import Refused
 from gapless.providers.registry import Providers
 from gapless.providers.standing import Served
 from gapless.providers.survey import find_beginning
-from gapless.providers.tally import Tally
 
 _LATER_AT_MOST = 3  # how often each endpoint is asked for a block that it does not have yet
 _LATER_DELAY = 0.25  # seconds, before the second attempt; then longer
@@ -75,7 +75,7 @@ class Pool:
         self._endpoints = list(dict.fromkeys(found))  # two names may have one URL
         self.chain_id = chain_id
         self.patience = patience
-        self._tally = Tally(max_calls)
+        self._call_counts = CallCounts(max_calls)
         self._resting = 0
         self._chain_id_locks = {each.name: asyncio.Lock() for each in self._endpoints}
         self._chain_id_checked: set[str] = set()
@@ -86,7 +86,7 @@ class Pool:
         if self._owned is not None:
             await self._stack.enter_async_context(self._owned)
         self._exchange = Exchange(
-            self._providers.http, self._providers.threads, self._tally, self._clock
+            self._providers.http, self._providers.threads, self._call_counts, self._clock
         )
         return self
 
@@ -105,21 +105,21 @@ class Pool:
     @property
     def calls(self) -> Counter[str]:
         """Calls sent, by method."""
-        return self._tally.calls
+        return self._call_counts.calls
 
     @property
     def requests(self) -> int:
-        return self._tally.requests
+        return self._call_counts.requests
 
     @property
     def retries(self) -> int:
         """Calls that were sent again."""
-        return self._tally.retries
+        return self._call_counts.retries
 
     @property
     def used_up(self) -> bool:
         """Whether the limit of calls is reached."""
-        return self._tally.used_up
+        return self._call_counts.used_up
 
     @property
     def slots(self) -> int:
@@ -139,7 +139,9 @@ class Pool:
         """Return what each endpoint has done for this pool, and its current state."""
         now = self._clock()
         return {
-            each.name: self._providers.standing(each).served(self._tally.calls_to[each.name], now)
+            each.name: self._providers.standing(each).served(
+                self._call_counts.calls_to[each.name], now
+            )
             for each in self._endpoints
         }
 

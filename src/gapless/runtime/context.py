@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 from gapless.config import Config
 from gapless.core.partitions import Partition
 from gapless.ledger import Ledger
-from gapless.ledger.database import Row, Transaction
+from gapless.ledger.database import LedgerTransaction, Row
 from gapless.runtime.shared import Opening
 from gapless.system import System
 
@@ -101,7 +101,7 @@ class Context(_Context):
     @asynccontextmanager
     async def transaction(
         self, done: Partition | None = None, *, finishing: bool = False
-    ) -> AsyncIterator[Transaction]:
+    ) -> AsyncIterator[LedgerTransaction]:
         """A transaction on the ledger's database for effects that must happen exactly once.
 
         With `done`, all partitions up to this one count as done once it commits. A run has one
@@ -122,7 +122,7 @@ class Context(_Context):
 class BlockingTransaction:
     """A transaction for a job that runs on its own thread."""
 
-    def __init__(self, tx: Transaction, wait: Callable[[Awaitable[Any]], Any]) -> None:
+    def __init__(self, tx: LedgerTransaction, wait: Callable[[Awaitable[Any]], Any]) -> None:
         self._tx, self._wait = tx, wait
 
     def execute(self, text: str, **parameters: Any) -> list[Row]:

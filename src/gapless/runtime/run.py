@@ -40,7 +40,7 @@ from gapless.core.partitions import Partition
 from gapless.core.ranges import Span
 from gapless.core.selector import Selection
 from gapless.ledger import Ledger
-from gapless.ledger.database import Transaction
+from gapless.ledger.database import LedgerTransaction
 from gapless.ledger.records import Claim, Failure, Progress
 from gapless.runtime.bisection import Bisection, JobFailed
 from gapless.runtime.calls import CallAbandoned, Calls, JobCall
@@ -236,7 +236,7 @@ class Run:
     @asynccontextmanager
     async def transaction(
         self, done: Partition | None, *, finishing: bool = False
-    ) -> AsyncIterator[Transaction]:
+    ) -> AsyncIterator[LedgerTransaction]:
         if finishing:
             self._check_lease()
         else:

@@ -41,8 +41,8 @@ class Partition:
 
 
 @dataclass(frozen=True)
-class Dialect:
-    """The statements for the tables of one schema."""
+class PostgresDdl:
+    """DDL for the tables of one PostgreSQL schema."""
 
     schema: str
     foreign_keys: bool = True

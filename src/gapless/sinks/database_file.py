@@ -21,7 +21,7 @@ from gapless.sinks.threaded import ThreadedSink
 from gapless.threads import SerialThread
 
 
-class FileTables(sql.Transaction, Protocol):
+class FileTables(sql.SinkTransaction, Protocol):
     """The operations on the tables of a file, inside or outside a transaction."""
 
     def counts(self, table: Table, chain_id: int, span: Span) -> pa.Table: ...

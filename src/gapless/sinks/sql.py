@@ -47,7 +47,7 @@ def report_damage(table: Table, span: Span) -> Iterator[None]:
         ) from error
 
 
-class Transaction(Protocol):
+class SinkTransaction(Protocol):
     """The operations that a sink needs from its current transaction."""
 
     schema: Schema
@@ -86,7 +86,7 @@ class Transaction(Protocol):
 
 
 async def write(
-    tx: Transaction,
+    tx: SinkTransaction,
     batch: Batch,
     fence: int,
     digest_of: DigestOf = digest,
@@ -120,7 +120,7 @@ async def write(
     return written
 
 
-async def retract(tx: Transaction, chain_id: int, span: Span, fence: int) -> None:
+async def retract(tx: SinkTransaction, chain_id: int, span: Span, fence: int) -> None:
     """Remove a range from all tables; see `Sink.retract`."""
     known = await tx.known(chain_id, _with_neighbours(span))
     records.refuse_older(known, span, fence, known.anchors(tx.schema), tx.schema)
@@ -134,7 +134,7 @@ async def retract(tx: Transaction, chain_id: int, span: Span, fence: int) -> Non
     await tx.remember(chain_id, known, records.merged(surviving, tx.schema), retracted)
 
 
-async def stored(tx: Transaction, chain_id: int, span: Span | None) -> list[Stored]:
+async def stored(tx: SinkTransaction, chain_id: int, span: Span | None) -> list[Stored]:
     """Return the stored ranges, cut to a span; see `Sink.stored`."""
     known = await tx.known(chain_id, span or Span(0, HIGHEST))
     outside = RangeSet() if span is None else RangeSet.of((0, HIGHEST)) - RangeSet.of(span)
@@ -142,13 +142,13 @@ async def stored(tx: Transaction, chain_id: int, span: Span | None) -> list[Stor
     return records.merged(await _surviving(tx, chain_id, known.stored, dropped), tx.schema)
 
 
-async def whole_records(tx: Transaction, chain_id: int, span: Span) -> list[Stored]:
+async def whole_records(tx: SinkTransaction, chain_id: int, span: Span) -> list[Stored]:
     """Return the records that overlap a span; see `Sink.records`."""
     return records.merged((await tx.known(chain_id, span)).stored, tx.schema)
 
 
 async def endorse(
-    tx: Transaction,
+    tx: SinkTransaction,
     chain_id: int,
     seen: Sequence[Stored],
     proven: frozenset[str],
@@ -168,21 +168,21 @@ async def endorse(
     await tx.remember(chain_id, known, merged, known.retracted)
 
 
-async def request(tx: Transaction, chain_id: int, wanted: Request) -> None:
+async def request(tx: SinkTransaction, chain_id: int, wanted: Request) -> None:
     """Store a request; see `Sink.request`. The caller needs exclusive access to requests."""
     requests.admit(wanted, tx.schema)
     before = await tx.requests(chain_id)
     await _replace_requests(tx, chain_id, before, requests.merged([*before, wanted]))
 
 
-async def withdraw(tx: Transaction, chain_id: int, span: Span) -> None:
+async def withdraw(tx: SinkTransaction, chain_id: int, span: Span) -> None:
     """Remove a span from the requests; see `Sink.withdraw`."""
     before = await tx.requests(chain_id)
     await _replace_requests(tx, chain_id, before, requests.without(before, span))
 
 
 async def _replace_requests(
-    tx: Transaction, chain_id: int, before: list[Request], after: list[Request]
+    tx: SinkTransaction, chain_id: int, before: list[Request], after: list[Request]
 ) -> None:
     if after != before:
         await tx.replace_requests(chain_id, after)
@@ -197,7 +197,7 @@ def _stored(known: RangeRecords, dataset: str) -> RangeSet:
 
 
 async def _drop(
-    tx: Transaction, chain_id: int, known: RangeRecords, dropped: records.Dropped
+    tx: SinkTransaction, chain_id: int, known: RangeRecords, dropped: records.Dropped
 ) -> list[Stored]:
     """Delete the dropped rows, and return the records of the remaining ones."""
     surviving = await _surviving(tx, chain_id, known.stored, dropped)
@@ -208,13 +208,13 @@ async def _drop(
 
 
 async def _surviving(
-    tx: Transaction, chain_id: int, stored: Iterable[Stored], dropped: records.Dropped
+    tx: SinkTransaction, chain_id: int, stored: Iterable[Stored], dropped: records.Dropped
 ) -> list[Stored]:
     whole, parts = records.surviving(stored, dropped)
     return [*whole, *[await _cut(tx, chain_id, record, span) for record, span in parts]]
 
 
-async def _cut(tx: Transaction, chain_id: int, record: Stored, span: Span) -> Stored:
+async def _cut(tx: SinkTransaction, chain_id: int, record: Stored, span: Span) -> Stored:
     """Return the record of a part of a range, computed from the stored rows."""
     count = total = 0
     table = tx.schema[record.dataset]
@@ -234,7 +234,7 @@ async def _cut(tx: Transaction, chain_id: int, record: Stored, span: Span) -> St
 
 
 async def _neighbour_hash(
-    tx: Transaction, anchor: Table, chain_id: int, known: RangeRecords, height: int, column: str
+    tx: SinkTransaction, anchor: Table, chain_id: int, known: RangeRecords, height: int, column: str
 ) -> bytes | None:
     """Return a hash of the stored block next to a range, from its record if possible."""
     for each in known.stored:
@@ -248,7 +248,7 @@ async def _neighbour_hash(
 
 
 async def _hash(
-    tx: Transaction, anchor: Table, chain_id: int, height: int, column: str
+    tx: SinkTransaction, anchor: Table, chain_id: int, height: int, column: str
 ) -> bytes | None:
     found = await tx.read(anchor, chain_id, Span(height, height), [column])
     return found[column][0].as_py() if found.num_rows else None

@@ -30,8 +30,8 @@ from gapless.verification.deep import DeepCheck, Progress
 from gapless.verification.edges import Edges, record_findings
 from gapless.verification.expected import expected, extent
 from gapless.verification.report import Coverage, Finding, Report, Reproven, joined
+from gapless.verification.row_counts import RowCounts
 from gapless.verification.strays import stray_files
-from gapless.verification.tally import Tally
 from gapless.verification.windows import (
     blocks_findings,
     columns,
@@ -137,7 +137,7 @@ class Verification:
         before, anchor = None, self._anchor
         sound = [it for it in records if not RangeSet.of(it.span) & broken[it.dataset]]
         tallies = {
-            name: Tally([it for it in sound if it.dataset == name]) for name in anchor.counts
+            name: RowCounts([it for it in sound if it.dataset == name]) for name in anchor.counts
         }
         edges = Edges(anchor, sound)
         wrong: set[str] = set()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gapless.core.chunk import Order, Status, boundaries, chunk_total, rank
+from gapless.core.chunk import Order, Status, bounds, chunk_total, rank
 from gapless.core.events import BackfillChunkPlanned, ChunkEnded, Event
 from gapless.ledger import Ledger, fragments
 from gapless.ledger.rows.event import NewEvent
@@ -41,7 +41,7 @@ async def test_planned_chunks_and_their_events(
     await create(ledger, ID, partitions=partitions, chunk_size=size, order=order)
     total = chunk_total(partitions, size)
     assert await plan(ledger, ID, total + 1) == total
-    spans = [boundaries(index, partitions, size) for index in range(total)]
+    spans = [bounds(index, partitions, size, min) for index in range(total)]
     ranks = [rank(index, order.direction) for index in range(total)]
     rows = await home.run("SELECT first, last, rank FROM chunks ORDER BY chunk_index")
     assert rows == [(*span, place) for span, place in zip(spans, ranks, strict=True)]

@@ -8,7 +8,7 @@ import pytest
 
 from gapless.core.errors import LeaseLost
 from gapless.ledger import Ledger
-from gapless.ledger.database import Transaction
+from gapless.ledger.database import LedgerTransaction
 from tests.support import Clock, Home, claim_one, complete, create, done
 
 
@@ -18,7 +18,7 @@ def home(fresh_home: Home) -> Home:
     return fresh_home
 
 
-async def store(tx: Transaction, height: int) -> None:
+async def store(tx: LedgerTransaction, height: int) -> None:
     await tx.execute("CREATE TABLE IF NOT EXISTS stored (height BIGINT)")
     await tx.execute("INSERT INTO stored VALUES (:height)", height=height)
 

@@ -8,7 +8,7 @@ import pytest
 
 from gapless.core.errors import WrongState
 from gapless.ledger import Ledger
-from gapless.ledger.database import WORKER_SECONDS, Body, Database, Transaction
+from gapless.ledger.database import WORKER_SECONDS, Body, Database, LedgerTransaction
 from gapless.system import Process, System
 from tests.conformance.ledger.test_groups import HOOK
 from tests.support import (
@@ -42,7 +42,7 @@ class LosesReplies:
     async def transact(
         self, body: Body[T], *, write: bool = True, within: float = WORKER_SECONDS
     ) -> T:
-        async def again(tx: Transaction) -> T:
+        async def again(tx: LedgerTransaction) -> T:
             tx.again = True
             return await body(tx)
 

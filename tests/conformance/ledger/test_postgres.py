@@ -9,7 +9,7 @@ import pytest
 
 from gapless.core.errors import LedgerUnreachable
 from gapless.ledger import Ledger, open_ledger, views
-from gapless.ledger.database import Transaction
+from gapless.ledger.database import LedgerTransaction
 from gapless.ledger.postgres import PostgresDatabase
 from gapless.ledger.records import Backfill
 from tests.servers import PostgresServer
@@ -59,7 +59,7 @@ async def test_a_body_is_run_again_after_a_broken_connection(
 ) -> None:
     tries: list[bool] = []
 
-    async def body(tx: Transaction) -> Backfill:
+    async def body(tx: LedgerTransaction) -> Backfill:
         tries.append(tx.again)
         if not tx.again:
             await home.run(BREAK)
@@ -73,7 +73,7 @@ async def test_a_body_is_run_again_after_a_broken_connection(
 async def test_a_statement_that_a_proxy_forgot_is_run_again_unprepared(ledger: Ledger) -> None:
     tries: list[bool] = []
 
-    async def body(tx: Transaction) -> Backfill:
+    async def body(tx: LedgerTransaction) -> Backfill:
         tries.append(tx.again)
         await views.backfill(tx, "bf")
         await tx.execute("DEALLOCATE ALL")  # as a proxy does that gives us another connection
@@ -99,7 +99,7 @@ async def test_patience_has_an_end(home: PostgresHome) -> None:
     database = PostgresDatabase(home.url, "shown", dict, patience=0.1)
     await database.open()
 
-    async def body(_: Transaction) -> None:
+    async def body(_: LedgerTransaction) -> None:
         raise ConnectionResetError(f"lost {home.url}")
 
     with pytest.raises(LedgerUnreachable, match=r"the ledger `shown` does not answer: .* shown"):
@@ -110,7 +110,7 @@ async def test_patience_has_an_end(home: PostgresHome) -> None:
 async def test_an_error_of_the_bodys_own_is_not_tried_again(ledger: Ledger) -> None:
     tries = []
 
-    async def body(tx: Transaction) -> None:
+    async def body(tx: LedgerTransaction) -> None:
         tries.append(tx.again)
         await tx.execute("SELECT 1 / 0")
 
@@ -134,7 +134,7 @@ async def test_a_reader_sees_one_moment(ledger: Ledger, other: Ledger) -> None:
     await create(ledger, partitions=3)
     mine = await claim_one(ledger)
 
-    async def body(tx: Transaction) -> None:
+    async def body(tx: LedgerTransaction) -> None:
         before = await views.backfill(tx, "bf")
         await complete(other, mine)
         assert await views.backfill(tx, "bf") == before
@@ -212,7 +212,7 @@ async def test_a_user_without_rights_is_told_so(home: PostgresHome) -> None:
 async def test_commits_are_durable_whatever_the_role_is_set_to(home: PostgresHome) -> None:
     """Otherwise a fence that a claim has drawn could be drawn again after a crash."""
 
-    async def setting(tx: Transaction) -> str:
+    async def setting(tx: LedgerTransaction) -> str:
         (row,) = await tx.execute("SHOW synchronous_commit")
         return str(row[0])
 

@@ -9,7 +9,7 @@ import pytest
 
 from gapless.core.errors import LedgerUnreachable
 from gapless.ledger import Ledger, open_ledger
-from gapless.ledger.database import Transaction
+from gapless.ledger.database import LedgerTransaction
 from gapless.ledger.postgres import PostgresDatabase
 from tests.silencer import Silencer, silencer
 from tests.support import PostgresHome, claim_one, complete, create, database_of, done
@@ -62,7 +62,7 @@ async def test_silence_in_a_transaction_is_not_waited_for_twice(
 ) -> None:
     """Not for the statement, and then for its rollback as well."""
 
-    async def body(tx: Transaction) -> list[bool]:
+    async def body(tx: LedgerTransaction) -> list[bool]:
         if not tx.again:
             proxy.silence()
         await tx.execute("SELECT 1")
@@ -74,7 +74,7 @@ async def test_silence_in_a_transaction_is_not_waited_for_twice(
 
 
 async def test_the_server_itself_ends_a_statement_that_takes_too_long(ledger: Ledger) -> None:
-    async def body(tx: Transaction) -> bool:
+    async def body(tx: LedgerTransaction) -> bool:
         if not tx.again:
             await tx.execute("SELECT pg_sleep(60)")
         return tx.again

@@ -12,7 +12,7 @@ import pytest
 
 from gapless.core.errors import LedgerError, LedgerUnreachable
 from gapless.ledger import Ledger, open_ledger
-from gapless.ledger.database import Transaction
+from gapless.ledger.database import LedgerTransaction
 from gapless.ledger.sqlite import database as sqlite_database
 from tests.support import (
     Clock,
@@ -40,7 +40,7 @@ async def ledger(sqlite_home: SqliteHome, clock: Clock) -> AsyncIterator[Ledger]
 async def test_a_commit_is_on_disk_before_it_is_answered(
     ledger: Ledger, sqlite_home: SqliteHome
 ) -> None:
-    async def pragmas(tx: Transaction) -> list[object]:
+    async def pragmas(tx: LedgerTransaction) -> list[object]:
         names = ("journal_mode", "synchronous", "user_version")
         return [(await tx.execute(f"PRAGMA {name}"))[0][0] for name in names]
 
@@ -125,7 +125,7 @@ async def test_a_ledger_locked_for_too_long_is_unreachable(
 
 
 async def test_a_transaction_must_not_wait_for_anything(ledger: Ledger) -> None:
-    async def waits(tx: Transaction) -> None:
+    async def waits(tx: LedgerTransaction) -> None:
         await asyncio.sleep(0)
 
     with pytest.raises(RuntimeError, match="must not wait"):

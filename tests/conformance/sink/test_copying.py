@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from gapless.chains.evm.tables import TABLES
 from gapless.schema import F64, Column, Kind, Table
 from gapless.schema.arrow import arrow_schema
-from gapless.schema.postgres import Dialect
+from gapless.schema.postgres import PostgresDdl
 from gapless.sinks.postgres.copying import columns_with_values, copy_stream, numerics
 from gapless.sinks.postgres.rows import select_list, to_arrow
 
@@ -75,7 +75,7 @@ async def test_any_row_comes_back_as_it_went(
 ) -> None:
     rows = some_rows(random.Random(f"{table.name} {seed}"), table)
     part = rows.slice(7, 150)  # of buffers that begin elsewhere
-    await connection.execute(Dialect("pg_temp", foreign_keys=False).create_table(table))
+    await connection.execute(PostgresDdl("pg_temp", foreign_keys=False).create_table(table))
     unbound = f"DROP CONSTRAINT {table.name}_pkey, ADD COLUMN nth bigserial"
     await connection.execute(f"ALTER TABLE {table.name} {unbound}")
     names = [it.name for it in table]

@@ -9,7 +9,8 @@ from gapless.chains import Level
 from gapless.chains.evm.checks.check import check_block
 from gapless.chains.evm.decode.structs import parse_block, parse_receipts
 from gapless.chains.evm.queries import QUERIES
-from gapless.chains.evm.source import EvmSource, RawBlock
+from gapless.chains.evm.raw_block import EvmRawBlock
+from gapless.chains.evm.source import EvmSource
 from gapless.core.ranges import Span
 from gapless.devnode import Chain, DevNode
 from gapless.providers import EndpointSpec, Pool, Timeouts
@@ -32,7 +33,7 @@ async def source_of(
         yield EvmSource(pool, network, receipts=receipts, second_opinions=second_opinions)
 
 
-def assert_true(chain: Chain, span: Span, blocks: Sequence[RawBlock]) -> None:
+def assert_true(chain: Chain, span: Span, blocks: Sequence[EvmRawBlock]) -> None:
     """Every block of the span, in order, proven together with its receipts."""
     assert [each.height for each in blocks] == [*range(span.first, span.last + 1)]
     network = evm_network(chain.chain_id)

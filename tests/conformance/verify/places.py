@@ -23,7 +23,7 @@ from gapless.chains.evm.tables import BLOCKS, TABLES
 from gapless.schema import F64
 from gapless.schema.ddl import listed
 from gapless.sinks import Request, Stored, requests
-from gapless.sinks.parquet.manifest import CELL, Chain, Entry, Manifest, Wanted, decoded
+from gapless.sinks.parquet.manifest import CELL, ChainFiles, Entry, Manifest, RequestEntry, decoded
 from gapless.sinks.postgres.copying import columns_with_values, copy_stream
 from gapless.sinks.range_rows import COLUMNS, changes, records_from
 from gapless.sinks.records import RangeRecords
@@ -225,7 +225,7 @@ class ParquetPlace(Place):
 
     async def requests(self, edit: EditRequests) -> None:
         chain = self.chain
-        wanted = tuple(map(Wanted.of, edit([each.request() for each in chain.requests])))
+        wanted = tuple(map(RequestEntry.of, edit([each.request() for each in chain.requests])))
         self.rewrite(msgspec.structs.replace(chain, requests=wanted))
 
     @property
@@ -233,10 +233,10 @@ class ParquetPlace(Place):
         return self.folder / "_gapless" / "manifest.json"
 
     @property
-    def chain(self) -> Chain:
+    def chain(self) -> ChainFiles:
         return self._manifest().chains[self.chain_id]
 
-    def rewrite(self, chain: Chain) -> None:
+    def rewrite(self, chain: ChainFiles) -> None:
         self.restore(msgspec.json.encode(self._manifest().following(self.chain_id, chain)))
 
     def restore(self, text: bytes) -> None:

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from gapless.blocks.counts import Counts
-from gapless.cli.display import Pace, Smoothed
-from gapless.cli.progress import FetchLine, FetchStanding
+from gapless.cli.display import RecentRate, Smoothed
+from gapless.cli.progress import FetchLine, FetchSnapshot
 from gapless.cli.waiting import Waiting
 from gapless.core.ranges import RangeSet, Span
 from gapless.providers import Served
 
-AT = FetchStanding("custom", 10_000, 4_200, 4_900, 812.0, 1_624.0, 7.1)
+AT = FetchSnapshot("custom", 10_000, 4_200, 4_900, 812.0, 1_624.0, 7.1)
 
 
 FETCH: Any = SimpleNamespace(
@@ -72,7 +72,7 @@ def test_what_it_waits_for_comes_before_its_pace() -> None:
 def test_an_endpoint_that_is_down_is_named() -> None:
     endpoints = {"a": Served(calls=9), "rpc2": Served(trouble="HTTP 401", down=True)}
     assert (
-        FetchStanding("custom", 10, 5, 5, endpoints=endpoints)
+        FetchSnapshot("custom", 10, 5, 5, endpoints=endpoints)
         .text(120)
         .endswith("5/10 stored  rpc2: HTTP 401")
     )
@@ -80,14 +80,14 @@ def test_an_endpoint_that_is_down_is_named() -> None:
 
 def test_the_live_line_has_what_is_known_of_the_endpoints() -> None:
     counts = Counts(blocks=5, endpoints={"a": Served(calls=9), "rpc2": Served(refused=3)})
-    standing = FetchLine(run_with(pipeline_with(counts))).at(BACKFILL, 1.0, None)
-    assert standing.text(120).endswith("5/10 stored  rpc2: 3 answers refused")
+    snapshot = FetchLine(run_with(pipeline_with(counts))).at(BACKFILL, 1.0, None)
+    assert snapshot.text(120).endswith("5/10 stored  rpc2: 3 answers refused")
 
 
 def test_the_pace_is_that_of_the_last_ten_seconds() -> None:
-    pace = Pace()
-    slow = [pace.after(float(second), 10 * second) for second in range(101)]
-    fast = [pace.after(100.0 + second, 1_000 + 500 * second) for second in range(1, 12)]
+    rate = RecentRate()
+    slow = [rate.after(float(second), 10 * second) for second in range(101)]
+    fast = [rate.after(100.0 + second, 1_000 + 500 * second) for second in range(1, 12)]
     assert (slow[-1], fast[-1]) == (10, 500)
 
 
@@ -138,5 +138,5 @@ def test_an_interrupted_fetch_says_what_it_waits_for() -> None:
 def test_the_reason_is_said_once() -> None:
     endpoints = {"rpc": Served(trouble="HTTP 500", rest=9.0)}
     waiting = Waiting("rpc: HTTP 500", 9.0)
-    text = FetchStanding("custom", 10, 5, 5, endpoints=endpoints, waiting=waiting).text(120)
+    text = FetchSnapshot("custom", 10, 5, 5, endpoints=endpoints, waiting=waiting).text(120)
     assert text.count("HTTP 500") == 1

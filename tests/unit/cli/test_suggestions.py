@@ -7,7 +7,7 @@ import pytest
 from gapless.blocks.targets import has_endpoint
 from gapless.chains import find_network
 from gapless.cli import suggestions
-from gapless.config import Config, Endpoint
+from gapless.config import Config, EndpointSettings
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_the_same_command(typed: list[str], shown: str, monkeypatch: pytest.Monk
 def test_an_endpoint_is_asked_for_unless_the_configuration_has_one() -> None:
     network = find_network("ethereum")
     assert not has_endpoint(Config(), network)
-    known = Config(endpoints={"mine": Endpoint("https://node.example", network="ethereum")})
+    known = Config(endpoints={"mine": EndpointSettings("https://node.example", network="ethereum")})
     assert has_endpoint(known, network)
     assert suggestions.fetch_command("ethereum", "0:9", "a b.db") == (
         "gapless fetch ethereum 0:9 --to 'a b.db'"

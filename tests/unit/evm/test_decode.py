@@ -16,8 +16,6 @@ from gapless.chains.evm.decode.structs import (
     Receipt,
     Transaction,
     Withdrawal,
-    access_list,
-    authorization_list,
     parse_block,
     parse_light_block,
     parse_logs,
@@ -259,21 +257,6 @@ def test_junk_is_refused(junk: bytes) -> None:
             parse(junk)
     with pytest.raises(BadAnswer, match="the returned receipts cannot be read"):
         parse_receipts(junk.replace(b"[]", b"{}"))
-
-
-def test_nested_lists_are_parsed_when_asked_for() -> None:
-    entry = {"address": address(1), "storageKeys": [word(2)]}
-    sealed = {"chainId": "0x1", "address": address(1), "nonce": "0x0", "yParity": "0x1"}
-    signed = sealed | {"r": "0x1", "s": "0x2"}
-    lists = {"accessList": [entry], "authorizationList": [signed]}
-    first, second = parse_block(raw(with_first(lists))).transactions
-    assert [it.storage_keys for it in access_list(first)] == [[word(2)]]
-    assert [it.y_parity for it in authorization_list(first)] == ["0x1"]
-    assert access_list(second) == []
-    assert authorization_list(second) == []
-    bad = parse_block(raw(with_first({"accessList": [{"address": 5}]}))).transactions[0]
-    with pytest.raises(BadAnswer, match="accessList"):
-        access_list(bad)
 
 
 def test_a_column_that_may_not_be_null_comes_from_a_required_field() -> None:

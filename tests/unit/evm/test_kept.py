@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gapless.chains.evm.decode.lossless import has_extra, keep_block, keep_receipts, unknown_keys
+from gapless.chains.evm.decode.lossless import has_extra, keep_block, keep_receipts
 from gapless.chains.evm.decode.structs import parse_block, parse_receipts
 from gapless.chains.evm.decode.tables import decode_blocks
 from gapless.core.errors import BadAnswer
@@ -21,7 +21,6 @@ from tests.unit.evm.answers import (
     receipt,
     receipts,
     transaction,
-    word,
 )
 
 
@@ -101,12 +100,3 @@ def test_a_malformed_log_is_left_to_the_decoder() -> None:
     [first] = keep_receipts(raw([spoilt]), read)
     with pytest.raises(BadAnswer, match=r"`logs.address` of block 1000"):
         decode_blocks([read], [[first]], CHAIN)
-
-
-def test_unknown_keys_are_named_with_their_table() -> None:
-    odd = block(odd=1, transactions=[transaction(0, odd=word(1))], withdrawals=[{"odd": 1}])
-    assert unknown_keys(raw(odd)) == {"blocks.odd", "transactions.odd", "withdrawals.odd"}
-    assert unknown_keys(raw([receipt(0, log(0, 0, odd=1), odd=2)])) == {"receipts.odd", "logs.odd"}
-    assert unknown_keys(raw(block())) == unknown_keys(raw(receipts())) == set()
-    with pytest.raises(BadAnswer, match="cannot be read"):
-        unknown_keys(b'{"hash"')

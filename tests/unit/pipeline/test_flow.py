@@ -22,7 +22,7 @@ from gapless.core.errors import (
 from gapless.core.proof import Proof
 from gapless.core.ranges import RangeSet, Span
 from gapless.pipeline.flow import Flow, Sizes
-from gapless.pipeline.stop import Stop
+from gapless.pipeline.stop import StopSignal
 from gapless.pipeline.unit import Unit
 from gapless.schema import Table
 from gapless.schema.arrow import Tables
@@ -135,8 +135,8 @@ def flow(chain: Chain, sink: MemorySink, sizes: Sizes | None = None) -> tuple[Fl
     return Flow(chain, sink, 1, report, never(), sizes or Sizes(batch_blocks=50)), reported
 
 
-def never() -> Stop:
-    return Stop(asyncio.get_running_loop().create_future())
+def never() -> StopSignal:
+    return StopSignal(asyncio.get_running_loop().create_future())
 
 
 def stored(sink: MemorySink, chain: Chain) -> bool:
@@ -219,7 +219,7 @@ async def test_a_stop_stores_what_arrived_although_it_fills_no_batch(grid: int |
         reported.append(span)
 
     sizes = Sizes(batch_blocks=1000)
-    run = Flow(Hanging(70, request), sink, 1, report, Stop(request, 0.01), sizes)
+    run = Flow(Hanging(70, request), sink, 1, report, StopSignal(request, 0.01), sizes)
     with pytest.raises(StopRequested):
         await run.run(Span(0, 999))
     assert reported == [(0, 69)]
@@ -231,7 +231,7 @@ async def test_a_run_that_is_to_stop_asks_for_nothing() -> None:
     request = asyncio.get_running_loop().create_future()
     request.set_result(None)
     chain = Chain()
-    run = Flow(chain, MemorySink(), 1, lambda _: asyncio.sleep(0), Stop(request))
+    run = Flow(chain, MemorySink(), 1, lambda _: asyncio.sleep(0), StopSignal(request))
     with pytest.raises(StopRequested):
         await run.run(Span(0, 999))
     assert chain.fetched == []

@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from gapless.chains import Level, find_network
 from gapless.chains.evm.family import EVM
-from gapless.chains.evm.source import RawBlock
+from gapless.chains.evm.raw_block import EvmRawBlock
 from gapless.chains.family import Wanted
 from gapless.core.errors import PermanentError, Unavailable
 from gapless.core.ranges import Span
@@ -52,7 +52,7 @@ class Doubtful:
             height: await self.block_hash(height) for height in range(span.first, span.last + 1)
         }
 
-    async def fetch(self, span: Span, *, avoid: Collection[str] = ()) -> list[RawBlock]:
+    async def fetch(self, span: Span, *, avoid: Collection[str] = ()) -> list[EvmRawBlock]:
         self.asked.append((span, frozenset(avoid)))
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
@@ -62,18 +62,18 @@ class Doubtful:
         finally:
             self.at_once -= 1
 
-    def _block(self, height: int) -> RawBlock:
+    def _block(self, height: int) -> EvmRawBlock:
         lies = self._lies.get(height, 0) > 0
         if lies:
             self._lies[height] -= 1
         receipts = Raw(self._chain.receipts(height + lies))
-        return RawBlock(height, Raw(self._chain.block(height)), receipts, None, "a")
+        return EvmRawBlock(height, Raw(self._chain.block(height)), receipts, None, "a")
 
 
 class Unwilling(Doubtful):
     """One that does not answer a second time about a block, while the others wait."""
 
-    async def fetch(self, span: Span, *, avoid: Collection[str] = ()) -> list[RawBlock]:
+    async def fetch(self, span: Span, *, avoid: Collection[str] = ()) -> list[EvmRawBlock]:
         if avoid and span.first == 9:
             raise Unavailable("gone")
         if avoid:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gapless.core.errors import StopRequested
 from gapless.core.ranges import Span
 from gapless.pipeline.ordering import cells, in_order
-from gapless.pipeline.stop import Stop
+from gapless.pipeline.stop import StopSignal
 
 SPANS = [Span(at, at) for at in range(40)]
 
@@ -40,7 +40,7 @@ async def test_results_come_in_order_however_long_each_takes(turns: list[int], m
         under_way -= 1
         return span
 
-    async with aclosing(in_order(fetch, SPANS, lambda: most, Stop(request()))) as results:
+    async with aclosing(in_order(fetch, SPANS, lambda: most, StopSignal(request()))) as results:
         assert [result async for result in results] == SPANS
     assert peak <= most
 
@@ -55,7 +55,7 @@ async def test_an_error_comes_after_everything_before_it_and_leaves_no_task() ->
     seen: list[int] = []
 
     async def consume() -> None:
-        async with aclosing(in_order(fetch, SPANS, lambda: 6, Stop(request()))) as results:
+        async with aclosing(in_order(fetch, SPANS, lambda: 6, StopSignal(request()))) as results:
             async for result in results:
                 seen.append(result.first)  # noqa: PERF401 - an error comes in between
 
@@ -75,7 +75,7 @@ async def test_cancelling_leaves_no_task() -> None:
         return span
 
     async def consume() -> None:
-        async with aclosing(in_order(fetch, SPANS, lambda: 6, Stop(request()))) as results:
+        async with aclosing(in_order(fetch, SPANS, lambda: 6, StopSignal(request()))) as results:
             async for _ in results:
                 pass
 
@@ -100,7 +100,7 @@ async def test_a_stop_begins_nothing_new_and_waits_for_what_is_under_way() -> No
         return span
 
     asyncio.get_running_loop().call_later(0.01, answer.set)
-    async with aclosing(in_order(fetch, SPANS, lambda: 6, Stop(stop, 20.0))) as results:
+    async with aclosing(in_order(fetch, SPANS, lambda: 6, StopSignal(stop, 20.0))) as results:
         seen = [result.first async for result in results]
     assert seen == begun
     assert 3 < len(seen) <= 9
@@ -117,7 +117,7 @@ async def test_what_does_not_arrive_within_the_grace_ends_the_results() -> None:
         return span
 
     async def spans() -> list[int]:
-        waiting = Stop(asyncio.ensure_future(asyncio.sleep(0.01)), 0.01)
+        waiting = StopSignal(asyncio.ensure_future(asyncio.sleep(0.01)), 0.01)
         async with aclosing(in_order(fetch, SPANS, lambda: 6, waiting)) as results:
             return [result.first async for result in results]
 
@@ -131,8 +131,8 @@ async def test_an_answer_that_outlasts_the_grace_is_cut_off() -> None:
     stop.set_result(None)
     before = tasks()
     with pytest.raises(StopRequested):
-        await Stop(stop, 0.01).limit(asyncio.sleep(60))
-    assert await Stop(stop, 20.0).limit(asyncio.sleep(0.01, "in time")) == "in time"
+        await StopSignal(stop, 0.01).limit(asyncio.sleep(60))
+    assert await StopSignal(stop, 20.0).limit(asyncio.sleep(0.01, "in time")) == "in time"
     assert tasks() == before
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gapless.providers.envelope import BatchReply, Call, Unreadable, encode, read
+from gapless.providers.envelope import BatchReply, Call, MalformedReply, encode, read
 from gapless.providers.provider_errors import Reaction
 
 IDS = (0, 1, 2)
@@ -86,7 +86,7 @@ def test_one_object_speaks_for_the_whole_batch(answer: Any, status: int, reactio
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[{]", b"<html>", b"7", b'"x"', b"\xff", b"[" * 5000])
 def test_what_is_no_answer_is_unreadable(body: bytes) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(MalformedReply):
         heard(body)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from gapless.core import proof
+
 
 class Check(StrEnum):
     """The checks of a block, from the cheapest to the most expensive."""
 
-    HEIGHT = "height"  # it is the requested block
-    LINK = "link"  # its parent is the block before
+    HEIGHT = proof.HEIGHT  # it is the requested block
+    LINK = proof.LINK  # its parent is the block before
     COUNTS = "counts"  # every transaction has its receipt
     PLACES = "places"  # its transactions and receipts name the block and their position in it
     EMPTY = "empty"  # a root is that of the empty list if and only if the list is empty
@@ -25,11 +27,10 @@ class Check(StrEnum):
     PRICES = "prices"  # effective gas prices, by EIP-1559
     LOG_INDEX = "log_index"  # logs are numbered without a gap
     SENDERS = "senders"  # every sender is the signer
-    AGREED = "agreed"  # logs without receipts: two endpoints return the same ones
-    ANCHOR = "anchor"  # at a height with a known hash, the block has that hash
+    AGREED = proof.AGREED  # logs without receipts: two endpoints return the same ones
+    ANCHOR = proof.ANCHOR  # at a height with a known hash, the block has that hash
 
 
-NONE: frozenset[Check] = frozenset()
 FULL = frozenset(Check) - {Check.STATE_SYNC, Check.AGREED, Check.ANCHOR}
 """The checks that the blocks of a standard Ethereum network pass."""
 BASIC = frozenset({Check.HEIGHT, Check.LINK, Check.COUNTS, Check.PLACES})

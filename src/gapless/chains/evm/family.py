@@ -15,7 +15,8 @@ from gapless.chains.evm.networks import NETWORKS
 from gapless.chains.evm.tables import TABLES
 
 if TYPE_CHECKING:
-    from gapless.chains.evm.source import EvmSource, RawBlock
+    from gapless.chains.evm.raw_block import EvmRawBlock
+    from gapless.chains.evm.source import EvmSource
     from gapless.chains.family import Reading, RowProofs, Wanted
     from gapless.chains.findings import Findings
     from gapless.chains.level import Level
@@ -56,7 +57,7 @@ class EvmFamily:
         return EvmSource(pool, network, receipts=receipts, second_opinions=bool(checks))
 
     def read(
-        self, raws: Sequence[RawBlock], wanted: Wanted, samples: Collection[int], *, whole: bool
+        self, raws: Sequence[EvmRawBlock], wanted: Wanted, samples: Collection[int], *, whole: bool
     ) -> Reading:
         from gapless.chains.evm.reading import read
 

@@ -33,7 +33,7 @@ from gapless.chains.evm.decode.structs import (
     parse_receipts,
 )
 from gapless.chains.evm.networks import EvmNetwork
-from gapless.chains.evm.source import RawBlock
+from gapless.chains.evm.raw_block import EvmRawBlock
 from gapless.chains.family import ReadBlock, Reading, Wanted
 from gapless.core.errors import BadAnswer
 from gapless.core.proof import Proof
@@ -52,7 +52,7 @@ class _Read:
 
 
 def read(
-    raws: Sequence[RawBlock], wanted: Wanted, samples: Collection[int], *, whole: bool
+    raws: Sequence[EvmRawBlock], wanted: Wanted, samples: Collection[int], *, whole: bool
 ) -> Reading:
     """Parse, check and decode the answers; see `Family.read`."""
     good: list[_Read] = []
@@ -87,7 +87,7 @@ def _read_block(it: _Read) -> ReadBlock:
     return ReadBlock(own, parent, it.proof)
 
 
-def _read(raw: RawBlock, wanted: Wanted, *, full: bool) -> _Read:
+def _read(raw: EvmRawBlock, wanted: Wanted, *, full: bool) -> _Read:
     network = wanted.network
     assert isinstance(network, EvmNetwork)
     block: Block | LightBlock

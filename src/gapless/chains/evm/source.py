@@ -1,12 +1,8 @@
 """The blocks of an EVM chain, as the nodes return them.
 
-A block and its receipts come from one endpoint. Receipts are fetched in the best way that an
-endpoint offers; a way that no endpoint offers is tried again once the pool's knowledge expires:
-
-    by block         eth_getBlockReceipts, in one request with the block
-    by transaction   eth_getTransactionReceipt for each hash, joined to the same list
-    by range         eth_getLogs: only the logs, not the rest of the receipts; a second endpoint is
-                     asked for the same logs, because there is no other way to check them
+A block and its receipts come from one endpoint, in one request if it offers `eth_getBlockReceipts`.
+Otherwise they are fetched in one of the ways in `receipts`; a way that no endpoint offers is tried
+again once the pool's knowledge expires.
 
 Invariant: every requested block is returned, and none is null. A null below the head means that the
 node lags or is wrong, so the block is requested again, from another endpoint if there is one, and
@@ -19,17 +15,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, replace
 from itertools import count
 
 import msgspec
 from msgspec import Raw, Struct
 
 from gapless.chains.evm.decode.structs import UNREADABLE, is_given
-from gapless.chains.evm.logs_client import LogRanges
+from gapless.chains.evm.raw_block import EvmRawBlock, is_null
+from gapless.chains.evm.receipts import OtherReceipts
 from gapless.chains.network import Network
 from gapless.core.errors import BadAnswer, MissingHistory, SourceError, Unavailable
-from gapless.core.ranges import RangeSet, Span
+from gapless.core.ranges import Span
 from gapless.providers import Answers, Call, Pool, Refused
 from gapless.providers.limits import delay
 from gapless.providers.provider_errors import Reaction, Refusal
@@ -41,46 +37,7 @@ _MORE_TIMES = 12  # attempts for a null if blocks below are answered
 _SHARE = 0.3  # of a new size in the running mean
 _SOON, _FIRST_WAIT = 0.05, 0.25  # seconds before the first retry of a null, and the next ones
 _LONGEST_WAIT = 0.25  # if the next attempt may reach another node
-_OPINION_PATIENCE = 10.0  # seconds for a second endpoint; after that there is no second opinion
 _NO_ENDPOINTS = frozenset[str]()
-
-
-@dataclass(frozen=True, slots=True)
-class RawBlock:
-    """A block as JSON, with its receipts as a list, or only its logs if there are no receipts.
-
-    `other_logs` are the same logs from a second endpoint, if one was asked and answered.
-    """
-
-    height: int
-    block: Raw
-    receipts: Raw | None
-    logs: Raw | None
-    endpoint: str
-    other_logs: Raw | None = None
-
-    @property
-    def is_whole(self) -> bool:
-        return not _is_null(self.block) and (self.receipts is None or not _is_null(self.receipts))
-
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        parts = (self.block, self.receipts, self.logs, self.other_logs)
-        return sum(memoryview(part).nbytes for part in parts if part is not None)
-
-
-def _is_null(raw: Raw) -> bool:
-    """Whether a value is null, without copying large values."""
-    return memoryview(raw).nbytes <= len(b"null") and not is_given(raw)
-
-
-class _Named(Struct, gc=False):
-    hash: str
-
-
-class _Names(Struct, gc=False):
-    transactions: list[_Named]
 
 
 class _Header(Struct, gc=False):
@@ -88,9 +45,8 @@ class _Header(Struct, gc=False):
     number: str
 
 
-_names = msgspec.json.Decoder(_Names).decode
 _header = msgspec.json.Decoder(_Header).decode
-_Way = Callable[[Sequence[int], Collection[str]], Awaitable[list[RawBlock]]]
+_Way = Callable[[Sequence[int], Collection[str]], Awaitable[list[EvmRawBlock]]]
 
 
 class EvmSource:
@@ -104,8 +60,7 @@ class EvmSource:
     ) -> None:
         self._pool, self._network, self._receipts = pool, network, receipts
         self.system = pool.system
-        self._second_opinions = second_opinions
-        self._logs = LogRanges(pool)
+        self._other_receipts = OtherReceipts(pool, self._ask, second_opinions=second_opinions)
         self._head = -1  # the highest that any endpoint has reported
         self._size = 1.0  # mean bytes of a block with its receipts or logs
 
@@ -115,7 +70,7 @@ class EvmSource:
         calls = (_block_call(0), _receipts_call(0)) if self._receipts else (_block_call(0, False),)
         return max(1, min(self._pool.room(calls), int(MOST_BYTES / self._size)))
 
-    async def fetch(self, span: Span, *, avoid: Collection[str] = ()) -> list[RawBlock]:
+    async def fetch(self, span: Span, *, avoid: Collection[str] = ()) -> list[EvmRawBlock]:
         """Fetch the blocks of a span in ascending order, if possible not from those to `avoid`.
 
         A span larger than `unit` is possible, but holds all its answers in memory at once.
@@ -185,9 +140,9 @@ class EvmSource:
 
     async def _insist(
         self, way: _Way, heights: Sequence[int], avoid: Collection[str]
-    ) -> list[RawBlock]:
+    ) -> list[EvmRawBlock]:
         """Fetch blocks in one way, and retry those that are null, preferably elsewhere."""
-        whole: dict[int, RawBlock] = {}
+        whole: dict[int, EvmRawBlock] = {}
         empty_handed: dict[str, int] = {}  # endpoints that had none of several blocks
         wanted, avoided, deniers = heights, frozenset(avoid), frozenset[str]()
         attempts, spotty = max(_TIMES, 2 * len(self._pool.names)), False
@@ -233,7 +188,7 @@ class EvmSource:
         usable = (frozenset(each) for each in avoided if self._pool.names - set(each))
         return next(usable, _NO_ENDPOINTS)
 
-    def _conclude(self, whole: dict[int, RawBlock], empty_handed: dict[str, int]) -> None:
+    def _conclude(self, whole: dict[int, EvmRawBlock], empty_handed: dict[str, int]) -> None:
         """Record endpoints that lacked blocks far below the head which another one had."""
         self._head = max(self._head, *whole)
         for name, height in empty_handed.items():
@@ -262,10 +217,10 @@ class EvmSource:
             message, height=height, hint="if they were pruned there, use an archive endpoint"
         )
 
-    async def _light(self, heights: Sequence[int], avoid: Collection[str]) -> list[RawBlock]:
+    async def _light(self, heights: Sequence[int], avoid: Collection[str]) -> list[EvmRawBlock]:
         return await self._blocks(heights, avoid, full=False)
 
-    async def _in_full(self, heights: Sequence[int], avoid: Collection[str]) -> list[RawBlock]:
+    async def _in_full(self, heights: Sequence[int], avoid: Collection[str]) -> list[EvmRawBlock]:
         """Fetch blocks with receipts, in the best way that is offered."""
         refusals = []
         for way in (self._by_block, self._by_transaction, self._by_range):
@@ -282,87 +237,47 @@ class EvmSource:
                 refusals.append(refused)
         raise refusals[-1]
 
-    async def _by_block(self, heights: Sequence[int], avoid: Collection[str]) -> list[RawBlock]:
+    async def _by_block(self, heights: Sequence[int], avoid: Collection[str]) -> list[EvmRawBlock]:
         calls = [
             call for height in heights for call in (_block_call(height), _receipts_call(height))
         ]
         answers = await self._ask(calls, avoid)
         blocks, receipts = answers.results[::2], answers.results[1::2]
         return [
-            RawBlock(height, block, its, None, answers.endpoint)
+            EvmRawBlock(height, block, its, None, answers.endpoint)
             for height, block, its in zip(heights, blocks, receipts, strict=True)
         ]
 
     async def _by_transaction(
         self, heights: Sequence[int], avoid: Collection[str]
-    ) -> list[RawBlock]:
-        blocks = await self._blocks(heights, avoid)
-        hashes = [_hashes(each) for each in blocks]
-        calls = [
-            Call("eth_getTransactionReceipt", (name,), block.height)
-            for block, names in zip(blocks, hashes, strict=True)
-            for name in names
-        ]
-        receipts = iter(await self._ask_same_endpoint(calls, blocks[0].endpoint))
-        return [
-            replace(block, receipts=_join_receipts([next(receipts) for _ in names]))
-            for block, names in zip(blocks, hashes, strict=True)
-        ]
+    ) -> list[EvmRawBlock]:
+        return await self._other_receipts.by_transaction(await self._blocks(heights, avoid))
 
-    async def _by_range(self, heights: Sequence[int], avoid: Collection[str]) -> list[RawBlock]:
-        blocks = await self._blocks(heights, avoid)
-        others = self._pool.names - {blocks[0].endpoint}
-        logs, opinions = dict[int, Raw](), dict[int, Raw]()
-        for span in RangeSet((each.height, each.height) for each in blocks if each.is_whole).spans:
-            found = await self._logs.by_block(span, others)
-            logs |= found.by_height
-            opinions |= await self._second_opinion(span, found.endpoints, avoid)
-        return [
-            replace(each, logs=logs.get(each.height), other_logs=opinions.get(each.height))
-            for each in blocks
-        ]
-
-    async def _second_opinion(
-        self, span: Span, asked: frozenset[str], avoid: Collection[str]
-    ) -> dict[int, Raw]:
-        """Return the logs of a span from another endpoint; empty if there is none."""
-        if not self._second_opinions or not self._pool.names - asked:
-            return {}
-        avoided = self._first_avoidable(asked.union(avoid), asked)
-        try:
-            found = await self._logs.by_block(span, avoided, _OPINION_PATIENCE)
-        except SourceError:
-            return {}
-        return {} if found.endpoints & asked else found.by_height
+    async def _by_range(self, heights: Sequence[int], avoid: Collection[str]) -> list[EvmRawBlock]:
+        return await self._other_receipts.by_range(await self._blocks(heights, avoid), avoid)
 
     async def _blocks(
         self, heights: Sequence[int], avoid: Collection[str], *, full: bool = True
-    ) -> list[RawBlock]:
+    ) -> list[EvmRawBlock]:
         answers = await self._ask([_block_call(each, full) for each in heights], avoid)
         return [
-            RawBlock(height, block, None, None, answers.endpoint)
+            EvmRawBlock(height, block, None, None, answers.endpoint)
             for height, block in zip(heights, answers.results, strict=True)
         ]
-
-    async def _ask_same_endpoint(self, calls: Sequence[Call], endpoint: str) -> Sequence[Raw]:
-        """Ask the endpoint that returned the blocks, as long as it answers at all."""
-        if not calls:
-            return ()
-        return (await self._ask(calls, self._pool.names - {endpoint})).results
 
     async def _ask(self, calls: Sequence[Call], avoid: Collection[str]) -> Answers:
         """Ask one endpoint, and repeat the calls that were null while that helps."""
         answers = await self._pool.ask(calls, avoid=avoid)
         results = list(answers.results)
-        nulls = [at for at, result in enumerate(results) if _is_null(result)]
+        nulls = [at for at, result in enumerate(results) if is_null(result)]
         others = self._pool.names - {answers.endpoint}
         while 0 < len(nulls) < len(results):
             again = await self._pool.ask([calls[at] for at in nulls], avoid=others)
-            if again.endpoint != answers.endpoint or all(map(_is_null, again.results)):
+            if again.endpoint != answers.endpoint or all(map(is_null, again.results)):
                 break
             for at, result in zip(nulls, again.results, strict=True):
                 results[at] = result
-            nulls = [at for at in nulls if _is_null(results[at])]
+            nulls = [at for at in nulls if is_null(results[at])]
         return Answers(tuple(results), answers.endpoint)
 
 
@@ -372,22 +287,6 @@ def _block_call(height: int, full: bool = True) -> Call:
 
 def _receipts_call(height: int) -> Call:
     return Call("eth_getBlockReceipts", (hex(height),), height)
-
-
-def _hashes(block: RawBlock) -> list[str]:
-    if _is_null(block.block):
-        return []
-    try:
-        return [each.hash for each in _names(block.block).transactions]
-    except UNREADABLE as error:
-        raise BadAnswer(f"block {block.height:,} cannot be read: {error}") from error
-
-
-def _join_receipts(receipts: Sequence[Raw]) -> Raw:
-    """Join receipts into one list, as by block; null if one of them is."""
-    if any(map(_is_null, receipts)):
-        return Raw(b"null")
-    return Raw(b"[" + b",".join(map(bytes, receipts)) + b"]")
 
 
 def _read_hash(answer: Raw) -> bytes:

@@ -32,8 +32,8 @@ from gapless.ledger.database import (
     PERSON_SECONDS,
     WORKER_SECONDS,
     Body,
+    LedgerTransaction,
     Row,
-    Transaction,
     named,
 )
 from gapless.ledger.fragments import Dialect
@@ -241,7 +241,7 @@ class PostgresDatabase:
             again = True
 
     @asynccontextmanager
-    async def session(self, limit: float | None = None) -> AsyncIterator[Transaction]:
+    async def session(self, limit: float | None = None) -> AsyncIterator[LedgerTransaction]:
         theirs: BaseException | None = None  # an error that the job raised is passed on unchanged
         try:
             async with self._sessions.lend() as connection:
@@ -335,7 +335,7 @@ def lock_timeout(within: float) -> str:
     return f"SET LOCAL lock_timeout = {round(min(within / 2, LONGEST_LOCK) * 1000)}"
 
 
-async def _migrate(transaction: Transaction) -> None:
+async def _migrate(transaction: LedgerTransaction) -> None:
     assert isinstance(transaction, PostgresTransaction)
     await transaction.execute("SELECT pg_advisory_xact_lock(:key)", key=MIGRATION_LOCK)
     done = await _schema_version(transaction) or 0
@@ -347,7 +347,7 @@ async def _migrate(transaction: Transaction) -> None:
             )
 
 
-async def _schema_version(transaction: Transaction) -> int | None:
+async def _schema_version(transaction: LedgerTransaction) -> int | None:
     # Read the catalog: `to_regclass` alone may answer from a cache that is older than this lock.
     found = await transaction.execute(
         "SELECT 1 FROM pg_catalog.pg_tables"

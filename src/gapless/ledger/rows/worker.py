@@ -7,7 +7,7 @@ import msgspec
 from gapless.ledger.records import WorkerRow
 
 
-class Profile(msgspec.Struct, frozen=True):
+class StoredProfile(msgspec.Struct, frozen=True):
     """What was learned of an endpoint, as JSON."""
 
     name: str

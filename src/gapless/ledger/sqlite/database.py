@@ -20,7 +20,7 @@ from gapless.core.coroutines import run_sync
 from gapless.core.errors import LedgerError, LedgerUnreachable, LibraryMismatch
 from gapless.core.remedies import ChooseLedger, CreateLedger
 from gapless.ledger import sql
-from gapless.ledger.database import WORKER_SECONDS, Body, Row, Transaction, named
+from gapless.ledger.database import WORKER_SECONDS, Body, LedgerTransaction, Row, named
 from gapless.ledger.fragments import Dialect
 from gapless.ledger.sqlite.session import Session
 from gapless.system import SYSTEM, System
@@ -209,7 +209,7 @@ class SqliteDatabase:
             return run_sync(body(SqliteTransaction(self._connection, self._bound)))
 
     @asynccontextmanager
-    async def session(self, limit: float | None = None) -> AsyncIterator[Transaction]:
+    async def session(self, limit: float | None = None) -> AsyncIterator[LedgerTransaction]:
         await self._turn.acquire()
         inner = SqliteTransaction(self._connection, self._bound)
         session = Session(inner, self._connection, self._hop, self._turn.release)

@@ -16,7 +16,7 @@ import apsw
 from gapless.core.coroutines import run_sync
 from gapless.core.errors import BadJob, GaplessError, TransientError
 from gapless.ledger import sql
-from gapless.ledger.database import OVER, OVER_HINT, Row, Transaction
+from gapless.ledger.database import OVER, OVER_HINT, LedgerTransaction, Row
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ class Session:
 
     def __init__(
         self,
-        inner: Transaction,
+        inner: LedgerTransaction,
         connection: apsw.Connection,
         hop: Callable[..., Awaitable[Any]],
         leave: Callable[[], None],

@@ -13,7 +13,7 @@ from gapless.schema import Table
 from gapless.sinks import records
 from gapless.sinks.parquet.files import write_file
 from gapless.sinks.parquet.folder import Folder
-from gapless.sinks.parquet.manifest import Chain, Entry, Manifest, file_name
+from gapless.sinks.parquet.manifest import ChainFiles, Entry, Manifest, file_name
 from gapless.sinks.sink import Stored
 
 
@@ -34,7 +34,7 @@ class Change:
     _writing: list[Future[None]] = field(default_factory=list)
 
     @property
-    def chain(self) -> Chain:
+    def chain(self) -> ChainFiles:
         return self.folder.chain(self.manifest, self.chain_id)
 
     def add_file(self, table: Table, span: Span, fence: int, rows: pa.Table) -> None:

@@ -41,7 +41,7 @@ def write_file(path: Path, table: Table, rows: pa.Table) -> None:
         os.fsync(file.fileno())
 
 
-class Unreadable(Exception):
+class DamagedFile(Exception):
     """The file differs from what was written; the message says how."""
 
 
@@ -73,7 +73,7 @@ def flaw(path: Path, table: Table, rows: int) -> str | None:
     try:
         with _opened(path, table) as file:
             found = file.metadata.num_rows
-    except Unreadable as error:
+    except DamagedFile as error:
         return str(error)
     return None if found == rows else f"has {found:,} rows instead of {rows:,}"
 
@@ -85,20 +85,20 @@ def _opened(path: Path, table: Table) -> Iterator[pq.ParquetFile]:
             _refuse_others(table, file.schema_arrow)
             yield file
     except FileNotFoundError:
-        raise Unreadable("is missing") from None
+        raise DamagedFile("is missing") from None
     except pa.ArrowException as error:
-        raise Unreadable(f"cannot be read: {error}") from error
+        raise DamagedFile(f"cannot be read: {error}") from error
     except OSError as error:  # Arrow's own errors have no errno
         if error.errno not in (None, errno.EIO, errno.EISDIR, errno.ENOTDIR):
             raise
-        raise Unreadable(f"cannot be read: {error}") from error
+        raise DamagedFile(f"cannot be read: {error}") from error
 
 
 def _refuse_others(table: Table, existing: pa.Schema) -> None:
-    """Raise `Unreadable` unless the columns match; an older file may lack nullable ones."""
+    """Raise `DamagedFile` unless the columns match; an older file may lack nullable ones."""
     wanted = arrow_schema(table)
     lacking = [column for column in table if column.name not in existing.names]
     if not all(it.nullable for it in lacking) or not all(
         it.name in wanted.names and it.type == wanted.field(it.name).type for it in existing
     ):
-        raise Unreadable("has columns that do not match this version of Gapless")
+        raise DamagedFile("has columns that do not match this version of Gapless")

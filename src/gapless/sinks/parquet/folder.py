@@ -34,7 +34,7 @@ import msgspec
 
 from gapless.core.errors import SinkUnusable
 from gapless.schema import Schema
-from gapless.sinks.parquet.manifest import Chain, Manifest, decoded
+from gapless.sinks.parquet.manifest import ChainFiles, Manifest, decoded
 from gapless.sinks.sink import Access
 from gapless.system import SYSTEM, System, sync_folder
 
@@ -109,9 +109,9 @@ class Folder:
                 opened.pop_all()
         return self._read[1]
 
-    def chain(self, manifest: Manifest, chain_id: int) -> Chain:
+    def chain(self, manifest: Manifest, chain_id: int) -> ChainFiles:
         """Return the manifest's entry for a chain; the schema names the folder of a new one."""
-        return manifest.chains.get(chain_id) or Chain(self.schema.chain_name(chain_id))
+        return manifest.chains.get(chain_id) or ChainFiles(self.schema.chain_name(chain_id))
 
     def file(self, name: str) -> Path:
         """Return the path of a file that the manifest lists."""

@@ -79,8 +79,8 @@ class Entry(Struct, frozen=True):
         )
 
 
-class Wanted(Struct, frozen=True):
-    """A request."""
+class RequestEntry(Struct, frozen=True):
+    """A request that the sink was given."""
 
     first: int
     last: int
@@ -89,7 +89,7 @@ class Wanted(Struct, frozen=True):
     anchors: tuple[tuple[int, str], ...]
 
     @classmethod
-    def of(cls, request: Request) -> Wanted:
+    def of(cls, request: Request) -> RequestEntry:
         return cls(
             *request.span,
             datasets=tuple(sorted(request.datasets)),
@@ -106,13 +106,13 @@ class Wanted(Struct, frozen=True):
         )
 
 
-class Chain(Struct, frozen=True):
+class ChainFiles(Struct, frozen=True):
     """The entries of one chain. Its folder keeps its name even if the chain is renamed."""
 
     folder: str
     cells: dict[int, tuple[Entry, ...]] = {}
     retracted: tuple[tuple[int, int, int], ...] = ()  # first, last, fence
-    requests: tuple[Wanted, ...] = ()
+    requests: tuple[RequestEntry, ...] = ()
 
     def entries(self, span: Span | None = None) -> list[Entry]:
         """Return the files of a range, or all."""
@@ -139,7 +139,7 @@ class Chain(Struct, frozen=True):
 
     def replacing(
         self, known: RangeRecords, stored: Iterable[Stored], retracted: Iterable[Retracted]
-    ) -> Chain:
+    ) -> ChainFiles:
         """Return the chain with these records instead of the known ones."""
         cells = dict(self.cells)
         removed = {Entry.of(each).name for each in known.stored}
@@ -168,7 +168,7 @@ class Manifest(Struct, frozen=True):
     id: str
     version: int = VERSION
     generation: int = 0  # counts the commits
-    chains: dict[int, Chain] = {}
+    chains: dict[int, ChainFiles] = {}
     superseded: tuple[str, ...] = ()  # files that the latest commit removes, by relative name
 
     def names(self) -> set[str]:
@@ -179,9 +179,11 @@ class Manifest(Struct, frozen=True):
             for entry in chain.entries()
         }
 
-    def following(self, chain_id: int, chain: Chain, superseded: Iterable[str] = ()) -> Manifest:
+    def following(
+        self, chain_id: int, chain: ChainFiles, superseded: Iterable[str] = ()
+    ) -> Manifest:
         """Return the manifest of the next commit."""
-        chains: Mapping[int, Chain] = {**self.chains, chain_id: chain}
+        chains: Mapping[int, ChainFiles] = {**self.chains, chain_id: chain}
         return msgspec.structs.replace(
             self,
             generation=self.generation + 1,

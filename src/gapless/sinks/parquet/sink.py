@@ -26,7 +26,7 @@ from gapless.sinks import records, requests
 from gapless.sinks.admission import admit
 from gapless.sinks.parquet.change import Change
 from gapless.sinks.parquet.folder import Folder
-from gapless.sinks.parquet.manifest import CELL, Wanted
+from gapless.sinks.parquet.manifest import CELL, RequestEntry
 from gapless.sinks.parquet.stored import StoredRows
 from gapless.sinks.revision import revised
 from gapless.sinks.sink import Access, Batch, Damage, Request, Stored
@@ -165,7 +165,7 @@ class ParquetSink(ThreadedSink):
     ) -> None:
         with self._folder.held() as manifest:
             chain = self._folder.chain(manifest, chain_id)
-            after = tuple(map(Wanted.of, change([each.request() for each in chain.requests])))
+            after = tuple(map(RequestEntry.of, change([each.request() for each in chain.requests])))
             if after != chain.requests:
                 changed = msgspec.structs.replace(chain, requests=after)
                 with self._folder.change():

@@ -16,9 +16,9 @@ from gapless.core.remedies import RepairBlocks
 from gapless.schema import Table
 from gapless.schema.arrow import arrow_schema
 from gapless.schema.digest import digest
-from gapless.sinks.parquet.files import Unreadable, flaw, read_file
+from gapless.sinks.parquet.files import DamagedFile, flaw, read_file
 from gapless.sinks.parquet.folder import Folder
-from gapless.sinks.parquet.manifest import Chain, Entry
+from gapless.sinks.parquet.manifest import ChainFiles, Entry
 from gapless.sinks.revision import compared_columns
 from gapless.sinks.sink import Batch, Damage, Stored
 
@@ -26,7 +26,7 @@ from gapless.sinks.sink import Batch, Damage, Stored
 class StoredRows:
     """The rows of a chain. Valid while the folder is held."""
 
-    def __init__(self, folder: Folder, chain: Chain) -> None:
+    def __init__(self, folder: Folder, chain: ChainFiles) -> None:
         self._folder = folder
         self._schema = folder.schema
         self._chain = chain
@@ -97,7 +97,7 @@ class StoredRows:
         path = self._folder.file(f"{self._chain.folder}/{entry.name}")
         try:
             return read_file(path, table, span, columns)
-        except Unreadable as error:
+        except DamagedFile as error:
             raise Damaged(
                 f"`{path}` {error}",
                 dataset=entry.dataset,

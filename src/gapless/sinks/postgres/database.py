@@ -39,7 +39,7 @@ INDEXING = "BEGIN ISOLATION LEVEL READ COMMITTED"  # without timeouts
 NO_LIMIT = 10.0**7  # seconds
 
 
-class Database:
+class SinkDatabase:
     """The connections of a sink."""
 
     def __init__(self, url: str, shown: str, *, prepared: bool = True) -> None:

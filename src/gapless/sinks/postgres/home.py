@@ -21,7 +21,7 @@ from gapless.core.errors import SinkUnusable
 from gapless.core.ranges import Span
 from gapless.schema import Schema, Table
 from gapless.schema.ddl import quoted
-from gapless.schema.postgres import Dialect
+from gapless.schema.postgres import PostgresDdl
 from gapless.sinks import range_rows, requests
 from gapless.sinks.postgres import locks
 from gapless.sinks.postgres.options import Options
@@ -54,7 +54,7 @@ class Home:
 
     id: str
     schema: Schema
-    dialect: Dialect
+    ddl: PostgresDdl
     existing: frozenset[str]  # all tables and partitions, including those of other programs
     outdated: frozenset[str] = (
         frozenset()
@@ -64,7 +64,7 @@ class Home:
         """Whether a write needs a table or a partition that does not exist yet."""
         wanted = {*names}
         for name in names:
-            wanted |= {it.name for it in self.dialect.partitions(self.schema[name], *span)}
+            wanted |= {it.name for it in self.ddl.partitions(self.schema[name], *span)}
         return not wanted <= self.existing
 
 
@@ -79,7 +79,7 @@ async def find_sink(
     existing = await names(connection, options.schema)
     if "_gapless_sink" not in existing:
         return None
-    place = Dialect(options.schema).place("_gapless_sink")
+    place = PostgresDdl(options.schema).place("_gapless_sink")
     row = await connection.fetchrow(f"SELECT * FROM {place}")  # noqa: S608 - our own names
     assert row is not None
     if row["version"] != VERSION:
@@ -90,8 +90,8 @@ async def find_sink(
         )
     options.require_same("fk", options.foreign_keys, row["foreign_keys"])
     options.require_same("partition", options.partition, row["partition"])
-    dialect = Dialect(options.schema, row["foreign_keys"], row["partition"])
-    return Home(row["id"], schema, dialect, existing)
+    ddl = PostgresDdl(options.schema, row["foreign_keys"], row["partition"])
+    return Home(row["id"], schema, ddl, existing)
 
 
 async def create_schema(connection: asyncpg.Connection, options: Options, schema: Schema) -> None:
@@ -103,9 +103,9 @@ async def create_schema(connection: asyncpg.Connection, options: Options, schema
     """
     await connection.execute(locks.to_create(options.schema))
     existing = await names(connection, options.schema)
-    dialect = Dialect(options.schema)
+    ddl = PostgresDdl(options.schema)
     if "_gapless_sink" in existing:
-        await connection.execute(_create_requests(dialect))
+        await connection.execute(_create_requests(ddl))
         return
     if options.schema == LEDGER:
         raise SinkUnusable(
@@ -119,11 +119,11 @@ async def create_schema(connection: asyncpg.Connection, options: Options, schema
         )
     if not await connection.fetch(_SCHEMA, options.schema):
         await connection.execute(f"CREATE SCHEMA {quoted(options.schema)}")
-    sink = dialect.place("_gapless_sink")
+    sink = ddl.place("_gapless_sink")
     await connection.execute(_CREATE.format(sink=sink))
-    ranges = range_rows.create(dialect.place("_gapless_ranges"), "bigint", "bytea")
+    ranges = range_rows.create(ddl.place("_gapless_ranges"), "bigint", "bytea")
     await connection.execute(f"{ranges} WITH (fillfactor = 70)")
-    await connection.execute(_create_requests(dialect))
+    await connection.execute(_create_requests(ddl))
     await connection.execute(
         f"INSERT INTO {sink} VALUES ($1, $2, $3, $4)",  # noqa: S608
         str(uuid4()),
@@ -133,25 +133,25 @@ async def create_schema(connection: asyncpg.Connection, options: Options, schema
     )
 
 
-def _create_requests(dialect: Dialect) -> str:
-    return requests.create(dialect.place(requests.TABLE), "bigint")
+def _create_requests(ddl: PostgresDdl) -> str:
+    return requests.create(ddl.place(requests.TABLE), "bigint")
 
 
 async def create_tables(
     connection: asyncpg.Connection, home: Home, wanted: Collection[str], span: Span
 ) -> None:
     """Create the tables and partitions that a write needs, in a separate transaction."""
-    dialect = home.dialect
+    ddl = home.ddl
     await connection.execute(locks.to_change(home.id))
-    existing = await names(connection, dialect.schema)
+    existing = await names(connection, ddl.schema)
     for name in wanted:
         table = home.schema[name]
         if name not in existing:
-            await connection.execute(dialect.create_table(table, {*existing, *wanted}))
-            await connection.execute(dialect.create_view(table))
-        for partition in dialect.partitions(table, *span):
+            await connection.execute(ddl.create_table(table, {*existing, *wanted}))
+            await connection.execute(ddl.create_view(table))
+        for partition in ddl.partitions(table, *span):
             if partition.name not in existing:
-                for statement in dialect.create_partition(partition):
+                for statement in ddl.create_partition(partition):
                     await connection.execute(statement)
 
 
@@ -160,7 +160,7 @@ async def outdated(connection: asyncpg.Connection, home: Home, shown: str) -> li
     found = []
     for each in home.schema.tables:
         if each.name in home.existing:
-            existing = await columns(connection, home.dialect, each)
+            existing = await columns(connection, home.ddl, each)
             missing = [column for column in each.columns if column.name not in existing]
             if len(existing) + len(missing) > len(each.columns) or not all(
                 column.nullable for column in missing
@@ -178,28 +178,28 @@ async def extend(connection: asyncpg.Connection, home: Home, tables: Collection[
     """Add columns to tables of an older version. They are nullable: digests stay valid."""
     await connection.execute(locks.to_change(home.id))
     for each in tables:
-        existing = await columns(connection, home.dialect, each)
-        await connection.execute(home.dialect.drop_view(each))
+        existing = await columns(connection, home.ddl, each)
+        await connection.execute(home.ddl.drop_view(each))
         for column in each.columns:
             if column.name not in existing:
-                await connection.execute(home.dialect.add_column(each, column))
-        await connection.execute(home.dialect.create_view(each))
+                await connection.execute(home.ddl.add_column(each, column))
+        await connection.execute(home.ddl.create_view(each))
 
 
 async def missing_indexes(connection: asyncpg.Connection, home: Home) -> list[str]:
     """Return the statements that build the indexes that do not exist yet."""
-    dialect = home.dialect
-    tables = await names(connection, dialect.schema)
-    built = {row[0] for row in await connection.fetch(_INDEXES, dialect.schema)}
+    ddl = home.ddl
+    tables = await names(connection, ddl.schema)
+    built = {row[0] for row in await connection.fetch(_INDEXES, ddl.schema)}
     return [
         statement
         for each in home.schema.tables
         if each.name in tables
-        for name, statement in dialect.create_indexes(each).items()
+        for name, statement in ddl.create_indexes(each).items()
         if name not in built
     ]
 
 
-async def columns(connection: asyncpg.Connection, dialect: Dialect, table: Table) -> set[str]:
+async def columns(connection: asyncpg.Connection, ddl: PostgresDdl, table: Table) -> set[str]:
     """Return the current columns of a table."""
-    return {row[0] for row in await connection.fetch(_COLUMNS, dialect.place(table.name))}
+    return {row[0] for row in await connection.fetch(_COLUMNS, ddl.place(table.name))}

@@ -30,7 +30,7 @@ from gapless.sinks.postgres.database import (
     NO_LIMIT,
     READING,
     WRITING,
-    Database,
+    SinkDatabase,
     translate_errors,
 )
 from gapless.sinks.postgres.home import Home
@@ -48,7 +48,7 @@ class PostgresSink:
     batch_blocks: int | None = None
     grid: int | None = None
 
-    def __init__(self, database: Database, home: Home, access: Access) -> None:
+    def __init__(self, database: SinkDatabase, home: Home, access: Access) -> None:
         self.id = home.id
         self._database = database
         self._home = home
@@ -57,7 +57,7 @@ class PostgresSink:
     @classmethod
     async def open(cls, target: str, schema: Schema, access: Access = Access.CREATE) -> Self:
         options = Options.parse(target)
-        database = Database(options.url, options.shown, prepared=options.prepared_statements)
+        database = SinkDatabase(options.url, options.shown, prepared=options.prepared_statements)
         await database.open()
         try:
             return cls(database, await _home(database, options, schema, access), access)
@@ -206,7 +206,7 @@ class PostgresSink:
                 lambda it: homes.create_tables(it.raw, home, batch.tables, batch.span)
             )
             existing = await self._database.transact(
-                lambda it: homes.names(it.raw, home.dialect.schema), READING
+                lambda it: homes.names(it.raw, home.ddl.schema), READING
             )
             self._home = replace(home, existing=existing)
         return ready
@@ -241,7 +241,7 @@ def _ready(batch: Batch, schema: Schema) -> dict[str, Ready]:
     }
 
 
-async def _home(database: Database, options: Options, schema: Schema, access: Access) -> Home:
+async def _home(database: SinkDatabase, options: Options, schema: Schema, access: Access) -> Home:
     async def look(connection: Connection) -> Home | None:
         return await homes.find_sink(connection.raw, options, schema)
 

@@ -105,12 +105,12 @@ class PostgresTables:
         self._lent = connection
         self._home = home
         self.schema = home.schema
-        self._dialect = home.dialect
+        self._ddl = home.ddl
         self._existing = {*home.existing}
         self._ready = dict(ready or {})
         self._prepared = prepared
-        self._ranges = self._dialect.place("_gapless_ranges")
-        self._requests = self._dialect.place(requests.TABLE)
+        self._ranges = self._ddl.place("_gapless_ranges")
+        self._requests = self._ddl.place(requests.TABLE)
         self._versions: dict[tuple[str, int], str] = {}
         self._deferred = False
 
@@ -148,10 +148,10 @@ class PostgresTables:
     async def delete(self, table: Table, chain_id: int, span: Span) -> None:
         if not await self._has(table):
             return
-        if self._dialect.foreign_keys and not self._deferred:
+        if self._ddl.foreign_keys and not self._deferred:
             self._deferred = True
             await self._connection.execute("SET CONSTRAINTS ALL DEFERRED")
-        delete = f"DELETE FROM {self._dialect.place(table.name)} {_OF_SPAN}"  # noqa: S608
+        delete = f"DELETE FROM {self._ddl.place(table.name)} {_OF_SPAN}"  # noqa: S608
         await self._connection.execute(delete, chain_id, *span)
 
     @asynccontextmanager
@@ -168,7 +168,7 @@ class PostgresTables:
         if rows.num_rows:
             await self._connection.copy_to_table(
                 table.name,
-                schema_name=self._dialect.schema,
+                schema_name=self._ddl.schema,
                 columns=ready.columns,
                 source=_each(ready.pieces),
                 format="binary",
@@ -182,8 +182,8 @@ class PostgresTables:
             return to_arrow(table, names, [])
         existing = {column.name for column in table.columns}
         if table.name in self._home.outdated:
-            existing = await columns_of(self._connection, self._dialect, table)
-        wanted, place = select_list(table, names, existing), self._dialect.place(table.name)
+            existing = await columns_of(self._connection, self._ddl, table)
+        wanted, place = select_list(table, names, existing), self._ddl.place(table.name)
         order = listed(table.key)
         select = f"SELECT {wanted} FROM {place} {_OF_SPAN} ORDER BY {order}"  # noqa: S608
         rows = await self._fetch(select, chain_id, *_countable(span))
@@ -193,7 +193,7 @@ class PostgresTables:
         if not await self._has(table):
             return COUNTS.empty_table()
         select = (
-            f"SELECT block_number, count(*) FROM {self._dialect.place(table.name)} {_OF_SPAN}"  # noqa: S608
+            f"SELECT block_number, count(*) FROM {self._ddl.place(table.name)} {_OF_SPAN}"  # noqa: S608
             " GROUP BY block_number ORDER BY block_number"
         )
         rows = await self._fetch(select, chain_id, *_countable(span))
@@ -209,7 +209,7 @@ class PostgresTables:
 
     async def _has_name(self, name: str) -> bool:
         if name not in self._existing:
-            place = self._dialect.place(name)
+            place = self._ddl.place(name)
             if await self._connection.fetchval("SELECT to_regclass($1) IS NULL", place):
                 return False
             self._existing.add(name)

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from binascii import unhexlify
 from collections.abc import Iterable
-from functools import lru_cache, reduce
-from operator import or_
+from functools import lru_cache
 
 from gapless.chains.evm.codec.fields import LogFields
 from gapless.chains.evm.codec.keccak import keccak
@@ -21,11 +20,6 @@ BLOOM_SIZE = 256
 
 _CACHED = 1 << 14  # about 8 MB
 _BIT = 2047
-
-
-def bloom_of(items: Iterable[bytes]) -> bytes:
-    """The bloom of some addresses and topics: 256 bytes."""
-    return reduce(or_, map(_bits_of, items), 0).to_bytes(BLOOM_SIZE, "big")
 
 
 def bloom_of_logs(logs: Iterable[LogFields]) -> str:
@@ -37,22 +31,13 @@ def log_bits(logs: Iterable[LogFields]) -> int:
     """Return the bloom of some logs as a number, which is cheap to combine and compare."""
     bits = 0
     for log in logs:
-        bits |= _bits_of_text(log.address)
+        bits |= _bits_of(log.address)
         for topic in log.topics:
-            bits |= _bits_of_text(topic)
+            bits |= _bits_of(topic)
     return bits
 
 
 @lru_cache(_CACHED)
-def _bits_of_text(item: str) -> int:
-    return _bits(unhexlify(item[2:]))
-
-
-@lru_cache(_CACHED)
-def _bits_of(item: bytes) -> int:
-    return _bits(item)
-
-
-def _bits(item: bytes) -> int:
-    head = int.from_bytes(keccak(item)[:6], "big")
+def _bits_of(item: str) -> int:
+    head = int.from_bytes(keccak(unhexlify(item[2:]))[:6], "big")
     return 1 << (head >> 32 & _BIT) | 1 << (head >> 16 & _BIT) | 1 << (head & _BIT)

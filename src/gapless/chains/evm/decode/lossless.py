@@ -19,7 +19,6 @@ from msgspec import Raw
 from gapless.chains.evm.codec.bloom import bloom_of_logs
 from gapless.chains.evm.decode.structs import (
     ABSENT,
-    UNREADABLE,
     Answer,
     Block,
     LightBlock,
@@ -102,36 +101,6 @@ def has_extra(block: Block | LightBlock, receipts: Sequence[Receipt] = ()) -> bo
     transactions = block.transactions if isinstance(block, Block) else ()
     rows = chain((block,), transactions, block.withdrawals or (), receipts, logs)
     return any(row.extra is not ABSENT for row in rows)
-
-
-def unknown_keys(raw: bytes | Raw) -> set[str]:
-    """The keys of a block, or of a list of receipts, that nothing here knows."""
-    try:
-        if bytes(raw).lstrip().startswith(b"["):
-            return {*_unknown_of_receipts(_lists.decode(raw))}
-        return {*_unknown_of_block(_objects.decode(raw))}
-    except UNREADABLE as error:
-        raise BadAnswer(f"the answer cannot be read: {error}") from error
-
-
-def _unknown_of_block(members: Members) -> Iterator[str]:
-    yield from _unknown(Block, members, "blocks")
-    for row in _items(members, "transactions"):
-        yield from _unknown(Transaction, row, "transactions")
-    for row in _items(members, "withdrawals"):
-        yield from _unknown(Withdrawal, row, "withdrawals")
-
-
-def _unknown_of_receipts(receipts: list[dict[str, Raw]]) -> Iterator[str]:
-    for receipt in receipts:
-        yield from _unknown(Receipt, receipt, "receipts")
-        for log in _items(receipt, "logs"):
-            yield from _unknown(Log, log, "logs")
-
-
-def _unknown(kind: type[Answer], members: Members, table: str) -> Iterator[str]:
-    known = _COLUMNS[kind] | _COPIES[kind]
-    return (f"{table}.{key}" for key in members if key not in known)
 
 
 def _place(block: Block) -> dict[str, Any]:

@@ -7,8 +7,8 @@ hex strings, because whole columns of them are decoded at once (`columns.py`), a
 them as they are. Keys that are not declared here are skipped without being parsed; `lossless.py`
 is the decoder that keeps them.
 
-Nested lists that most blocks leave empty stay `msgspec.Raw` (no measurable cost) and are parsed
-on request: `access_list(transaction)`, `authorization_list(transaction)`.
+Nested lists that most blocks leave empty stay `msgspec.Raw`, at no measurable cost: they are stored
+as JSON text, and parsed only to compute a transaction's hash.
 """
 
 from __future__ import annotations
@@ -184,45 +184,6 @@ class Block(Header, gc=False, rename="camel", kw_only=True):
 
     transactions: list[Transaction]
     withdrawals: list[Withdrawal] | None = None
-
-
-class AccessTuple(Struct, gc=False, rename="camel", frozen=True):
-    """An entry of an EIP-2930 access list."""
-
-    address: str
-    storage_keys: list[str]
-
-
-class Authorization(Struct, gc=False, rename="camel", frozen=True, kw_only=True):
-    """An EIP-7702 authorization."""
-
-    chain_id: str
-    address: str
-    nonce: str
-    y_parity: str
-    r: str
-    s: str
-
-
-_access_lists = msgspec.json.Decoder(list[AccessTuple])
-_authorization_lists = msgspec.json.Decoder(list[Authorization])
-
-
-def access_list(transaction: Transaction) -> list[AccessTuple]:
-    return _parsed(_access_lists, transaction.access_list, "accessList")
-
-
-def authorization_list(transaction: Transaction) -> list[Authorization]:
-    return _parsed(_authorization_lists, transaction.authorization_list, "authorizationList")
-
-
-def _parsed(decoder: msgspec.json.Decoder[list[T]], raw: Raw, key: str) -> list[T]:
-    if not is_given(raw):
-        return []
-    try:
-        return decoder.decode(raw)
-    except UNREADABLE as error:
-        raise BadAnswer(f"transactions.{key}: {error}") from error
 
 
 def transaction_type(transaction: Transaction) -> int:

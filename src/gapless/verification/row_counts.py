@@ -18,7 +18,7 @@ from gapless.verification.report import Finding
 from gapless.verification.windows import numbers
 
 
-class Tally:
+class RowCounts:
     """Counts the rows seen so far for each record of a table; records and windows ascend."""
 
     def __init__(self, records: Sequence[Stored]) -> None:

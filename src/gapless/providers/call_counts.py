@@ -17,7 +17,7 @@ from gapless.telemetry import metrics
 
 
 @dataclass(slots=True)
-class Tally:
+class CallCounts:
     """The calls of one pool."""
 
     most: int | None = None  # calls
