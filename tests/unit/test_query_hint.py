@@ -1,4 +1,4 @@
-"""The command that a fetch suggests at its end fits the sink."""
+"""The query that a fetch suggests at its end fits the sink."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.evm import table
         ("eth/", "duckdb -c \"FROM 'eth/**/blocks/*.parquet'"),
     ],
 )
-def test_it_fits_the_sink(target: str, begins: str) -> None:
+def test_the_query_fits_the_sink(target: str, begins: str) -> None:
     told = query(target, table("blocks"), Span(7, 9))
     assert told.startswith(begins)
     assert "secret" not in told

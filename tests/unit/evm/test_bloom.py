@@ -1,4 +1,4 @@
-"""A bloom announces every item that it was made of, and is the union of its parts."""
+"""A bloom contains every item it was built from, and is the union of its parts."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def test_the_bloom_of_nothing_is_empty() -> None:
 
 
 @given(items)
-def test_it_is_that_of_the_reference(members: list[bytes]) -> None:
+def test_a_bloom_equals_the_reference(members: list[bytes]) -> None:
     assert bloom_of(members) == reference.bloom(members)
 
 
 @given(items, items)
-def test_the_bloom_of_all_is_the_union(some: list[bytes], others: list[bytes]) -> None:
+def test_the_bloom_of_all_items_is_the_union(some: list[bytes], others: list[bytes]) -> None:
     assert number(bloom_of(some + others)) == number(bloom_of(some)) | number(bloom_of(others))
 
 
