@@ -1,4 +1,4 @@
-"""A ledger that cannot serve for a while: the worker says why, waits, and goes on."""
+"""When a ledger is unavailable for a while, the worker says why, waits, and resumes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def home(fresh_postgres_home: PostgresHome) -> PostgresHome:
 
 @pytest.fixture
 async def clerk(home: PostgresHome) -> AsyncIterator[str]:
-    """The URL of a role that only owns the ledger, to be changed at will."""
+    """The URL of a role that owns only the ledger, and that a test may change."""
     await home.script(
         "DROP ROLE IF EXISTS clerk; CREATE ROLE clerk LOGIN;"
         " GRANT USAGE ON SCHEMA gapless TO clerk;"
@@ -49,7 +49,7 @@ async def clerk(home: PostgresHome) -> AsyncIterator[str]:
 
 
 class Outage:
-    """A backfill at work, a trouble in its middle, and what the log says of it."""
+    """A running backfill, an outage in the middle of it, and what the log says about it."""
 
     def __init__(self, url: str, caplog: pytest.LogCaptureFixture) -> None:
         self._url = url
@@ -91,7 +91,7 @@ class Outage:
         return str(row[0])
 
 
-async def test_a_database_that_is_read_only_for_a_while(
+async def test_a_database_that_is_temporarily_read_only(
     home: PostgresHome, caplog: pytest.LogCaptureFixture
 ) -> None:
     name = home.url.rpartition("/")[2]
@@ -104,7 +104,7 @@ async def test_a_database_that_is_read_only_for_a_while(
     assert any("ReadOnlySQLTransaction" in line for line in outage.told("ledger_unreachable"))
 
 
-async def test_a_role_that_may_not_log_in_for_a_while(
+async def test_a_role_that_temporarily_may_not_log_in(
     home: PostgresHome, clerk: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     outage = Outage(clerk, caplog)
@@ -112,7 +112,7 @@ async def test_a_role_that_may_not_log_in_for_a_while(
     assert any("not permitted to log in" in line for line in outage.told("ledger_unreachable"))
 
 
-async def test_a_role_that_has_no_connection_left_for_a_while(
+async def test_a_role_that_temporarily_has_no_connection_left(
     home: PostgresHome, clerk: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     outage = Outage(clerk, caplog)
@@ -121,7 +121,7 @@ async def test_a_role_that_has_no_connection_left_for_a_while(
     assert any("too many connections" in line for line in outage.told("ledger_unreachable"))
 
 
-async def test_a_password_that_is_wrong_for_a_while(
+async def test_a_password_that_is_temporarily_wrong(
     home: PostgresHome, clerk: str, postgres: PostgresServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     rules = postgres.folder / "data/pg_hba.conf"
@@ -142,7 +142,7 @@ async def test_a_password_that_is_wrong_for_a_while(
 
 
 @pytest.mark.parametrize("code", ["53100", "53200", "58030", "XX000"])
-async def test_a_server_that_refuses_to_write_for_a_while(
+async def test_a_server_that_temporarily_refuses_to_write(
     home: PostgresHome, code: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     outage = Outage(home.url, caplog)
@@ -153,7 +153,7 @@ async def test_a_server_that_refuses_to_write_for_a_while(
     )
 
 
-async def test_a_disk_that_is_full_for_a_while(
+async def test_a_disk_that_is_temporarily_full(
     sqlite_home: SqliteHome, caplog: pytest.LogCaptureFixture
 ) -> None:
     outage = Outage(sqlite_home.url, caplog)
@@ -173,7 +173,7 @@ async def test_a_disk_that_is_full_for_a_while(
     assert outage.told("ledger_recovered")
 
 
-async def test_a_table_that_is_gone_ends_the_worker_with_an_error_that_says_so(
+async def test_a_missing_table_ends_the_worker_with_a_clear_error(
     home: PostgresHome,
 ) -> None:
     @gapless.job(partitions=gapless.block_heights(), chunk_size=1)

@@ -1,4 +1,4 @@
-"""Runs of one worker share what is dear to open; it is opened once and closed behind the last."""
+"""Runs of one worker share what is expensive to open: it is opened once and closed at the end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AT_ONCE = gapless.RetryPolicy.backoff(base=0.0, max_delay=0.0, retries=2)
 
 
 class Things:
-    """Opens things by name, and remembers what happened to them in which order."""
+    """Opens things by name, and records what happens to them in order."""
 
     def __init__(self) -> None:
         self.told: list[str] = []
@@ -31,7 +31,7 @@ class Things:
         @asynccontextmanager
         async def opening() -> AsyncIterator[str]:
             self.told.append(f"opening {name}")
-            async with asyncio.TaskGroup():  # which must be left in the task that entered it
+            async with asyncio.TaskGroup():  # which must be exited in the task that entered it
                 if ready is not None:
                     await ready.wait()
                 yield name
@@ -71,7 +71,7 @@ async def test_a_plain_job_shares_in_the_same_way(home: Home) -> None:
     assert things.told == ["opening pool", "closed pool"]
 
 
-async def test_an_opening_that_failed_is_tried_again_by_the_next_run(home: Home) -> None:
+async def test_a_failed_opening_is_retried_by_the_next_run(home: Home) -> None:
     things, failing = Things(), iter([True])
 
     @asynccontextmanager
@@ -91,7 +91,7 @@ async def test_an_opening_that_failed_is_tried_again_by_the_next_run(home: Home)
     assert things.told == ["opening pool", "closed pool"]
 
 
-async def test_the_last_one_opened_is_the_first_one_closed() -> None:
+async def test_the_last_one_opened_is_closed_first() -> None:
     things = Things()
     async with Shared() as shared:
 
@@ -106,7 +106,7 @@ async def test_the_last_one_opened_is_the_first_one_closed() -> None:
     assert things.told[-3:] == ["closed last", "closed sink on pool", "closed pool"]
 
 
-async def test_whoever_is_stopped_while_waiting_leaves_the_opening_to_the_others() -> None:
+async def test_a_cancelled_caller_leaves_the_opening_to_the_others() -> None:
     things, ready = Things(), asyncio.Event()
     async with Shared() as shared:
         first = asyncio.create_task(shared.get("pool", things("pool", ready)))
@@ -120,7 +120,7 @@ async def test_whoever_is_stopped_while_waiting_leaves_the_opening_to_the_others
     assert things.told == ["opening pool", "closed pool"]
 
 
-async def test_all_who_wait_hear_why_it_could_not_be_opened() -> None:
+async def test_every_waiting_caller_gets_the_error_of_a_failed_opening() -> None:
     class Broken(AbstractAsyncContextManager[str]):
         async def __aenter__(self) -> str:
             await asyncio.sleep(0)
@@ -134,7 +134,7 @@ async def test_all_who_wait_hear_why_it_could_not_be_opened() -> None:
         assert [str(error) for error in heard] == ["no route to host"] * 3
 
 
-async def test_one_that_cannot_be_closed_keeps_no_other_open() -> None:
+async def test_a_failure_to_close_one_does_not_keep_others_open() -> None:
     things = Things()
 
     @asynccontextmanager
@@ -153,7 +153,7 @@ async def test_one_that_cannot_be_closed_keeps_no_other_open() -> None:
         await shared.get("pool", things("pool"))
 
 
-async def test_an_opening_that_raises_what_no_future_takes_keeps_nobody_waiting() -> None:
+async def test_an_opening_that_raises_stop_iteration_does_not_block_its_callers() -> None:
     def opening() -> AbstractAsyncContextManager[str]:
         raise StopIteration("nothing left")
 

@@ -1,4 +1,4 @@
-"""Which endpoint is to blame: in the result, in the log and in the metrics."""
+"""Which endpoint is to blame: in the result, the log and the metrics."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Fetch = Callable[..., Any]
 
 @pytest.fixture(autouse=True)
 def told(caplog: pytest.LogCaptureFixture) -> Callable[..., list[dict[str, Any]]]:
-    """The fields of lines with these actions."""
+    """The fields of log lines with these actions."""
     caplog.set_level(logging.DEBUG, "gapless")
 
     def read(*actions: str) -> list[dict[str, Any]]:
@@ -72,7 +72,7 @@ async def test_a_lying_endpoint_beside_a_good_one(
     assert (good,) not in metrics.REFUSED_ANSWERS.values
 
 
-async def test_an_endpoint_that_recovers_is_told_of_once(chain: Chain, told: Fetch) -> None:
+async def test_a_recovered_endpoint_is_reported_once(chain: Chain, told: Fetch) -> None:
     refusing = True
 
     def answering(asked: Any) -> Reply | None:
@@ -115,7 +115,7 @@ async def test_a_rate_limit_is_not_a_failure(chain: Chain, told: Fetch) -> None:
         assert (served.down, served.trouble) == (False, "too many requests")
 
 
-def test_what_two_processes_know_is_added_up() -> None:
+def test_the_counts_of_two_processes_are_added() -> None:
     one = Served(calls=3, refused=1, trouble="HTTP 500")
     two = Served(calls=4, refused=2, trouble="HTTP 401", rest=9.0, down=True)
     both = Served(calls=7, refused=3, trouble="HTTP 401", rest=9.0, down=True)
@@ -123,10 +123,10 @@ def test_what_two_processes_know_is_added_up() -> None:
     assert Served() + one == one
 
 
-async def test_an_endpoint_that_dies_on_the_way_is_named(
+async def test_an_endpoint_that_fails_during_the_run_is_named(
     chain: Chain, node: DevNode, fetch: Fetch, told: Fetch
 ) -> None:
-    """It answers at first, and then denies: the fetch goes on with the other one."""
+    """It answers at first, then denies access: the fetch continues with the other one."""
     alive = asyncio.Event()
 
     def answering(asked: Any) -> Reply | None:
