@@ -31,7 +31,7 @@ _SHOWN = 40
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a run."""
+    """The result of a run."""
 
     seed: int
     problem: str | None
@@ -45,7 +45,7 @@ class Outcome:
 
 
 def run(seed: int, scenario: Scenario | None = None) -> Outcome:
-    """Runs the scenario of a seed, or another one with the chance of this seed."""
+    """Runs the scenario of a seed, or another one with the randomness of this seed."""
     loop = VirtualLoop()
     asyncio.set_event_loop(loop)
     folder = Path(tempfile.mkdtemp(prefix="gapless-simulation-", dir=_memory()))
@@ -82,7 +82,7 @@ def _surroundings(folder: Path) -> Iterator[None]:
     os.environ["GAPLESS_CONFIG"] = str(folder / "gapless.toml")
     apsw.connection_hooks.append(close_with_process)
     if not gc.get_freeze_count():
-        gc.freeze()  # modules are not looked at again: a collection after each run is cheap
+        gc.freeze()  # modules are not scanned again: a collection after each run is cheap
     gc.disable()  # it would close abandoned coroutines in the middle of a run
     try:
         yield
@@ -96,7 +96,7 @@ def _surroundings(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _unraisable_ignored() -> Iterator[None]:
-    """For coroutines that a crash has left: closing them may fail, and means nothing."""
+    """For coroutines that a crash interrupted: closing them may fail, which means nothing."""
     before, sys.unraisablehook = sys.unraisablehook, lambda _: None
     try:
         yield
