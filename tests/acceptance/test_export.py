@@ -1,4 +1,4 @@
-"""`gapless export`, as a person uses it; in this process, since it is no matter of processes."""
+"""`gapless export` as a person uses it; in this process, since processes do not matter here."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Gapless = Callable[..., Said]
 def gapless(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> Gapless:
-    """Runs a command in a folder where `blocks.db` holds the blocks from 5 to 40."""
+    """Runs a command in a folder where `blocks.db` contains the blocks from 5 to 40."""
     monkeypatch.chdir(tmp_path)
     asyncio.run(_fill())
 
@@ -87,7 +87,7 @@ def test_rows_go_to_a_file(gapless: Gapless, tmp_path: Path) -> None:
     assert listed(tmp_path) == ["b.parquet", "blocks.db"]
 
 
-def test_the_version_of_a_copied_schema_is_named(gapless: Gapless) -> None:
+def test_the_version_of_a_copied_schema_is_shown(gapless: Gapless) -> None:
     arguments = ("--table", "receipts", "--schema", "ethereum-etl", "--output", "r.csv", "--json")
     told = json.loads(gapless("export", "blocks.db", *arguments).stdout)
     assert (told["schema"], told["schema_version"]) == ("ethereum-etl", "2.4.2")
@@ -147,7 +147,7 @@ def test_gaps_are_named_and_nothing_is_written(
         (["blocks.db", "--table", "logs", "--output", "no/x.csv"], "there is no folder `no`"),
     ],
 )
-def test_what_makes_no_sense_is_refused(
+def test_invalid_arguments_are_refused(
     gapless: Gapless, tmp_path: Path, arguments: list[str], complaint: str
 ) -> None:
     told = gapless("export", *arguments)
@@ -157,8 +157,8 @@ def test_what_makes_no_sense_is_refused(
     assert listed(tmp_path) == ["blocks.db"]
 
 
-def test_who_reads_may_have_enough(gapless: Gapless, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`gapless export … | head` ends without a word."""
+def test_a_reader_may_close_the_pipe_early(gapless: Gapless, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`gapless export … | head` prints no error."""
     reader, pipe = os.pipe()
     os.close(reader)
     with os.fdopen(pipe, "w") as stdout:
@@ -169,7 +169,7 @@ def test_who_reads_may_have_enough(gapless: Gapless, monkeypatch: pytest.MonkeyP
 
 @contextmanager
 def no_room_for(size: int) -> Iterator[None]:
-    """Files of this process cannot grow beyond so many bytes, as if a disk were full."""
+    """Files of this process cannot grow beyond this many bytes, as if the disk were full."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -195,7 +195,7 @@ def test_a_full_disk_leaves_nothing(
     assert gapless("export", "blocks.db", *arguments).code == 0
 
 
-def test_a_full_disk_behind_stdout_is_told(
+def test_a_full_disk_behind_stdout_is_reported(
     gapless: Gapless, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with open("/dev/full", "w") as full:  # noqa: PTH123 - not a file of this test
@@ -214,7 +214,7 @@ def test_a_full_disk_behind_stdout_is_told(
         (".", 2, "`.` already exists"),
     ],
 )
-def test_whatever_is_in_the_way_of_a_file_is_told(
+def test_an_output_path_that_cannot_be_written_is_reported(
     gapless: Gapless, tmp_path: Path, output_name: str, code: int, complaint: str
 ) -> None:
     told = gapless("export", "blocks.db", "--table", "logs", "--output", output_name)
@@ -225,7 +225,7 @@ def test_whatever_is_in_the_way_of_a_file_is_told(
     assert listed(tmp_path) == ["blocks.db"]
 
 
-def test_damaged_rows_are_a_failure_that_repair_mends(gapless: Gapless, tmp_path: Path) -> None:
+def test_damaged_rows_are_an_error_that_suggests_a_repair(gapless: Gapless, tmp_path: Path) -> None:
     asyncio.run(_fill(place="blocks/"))
     (file,) = (tmp_path / f"blocks/{CHAIN_ID}/logs").glob("*.parquet")
     file.write_bytes(file.read_bytes()[:200])
@@ -238,7 +238,7 @@ def test_damaged_rows_are_a_failure_that_repair_mends(gapless: Gapless, tmp_path
     assert not (tmp_path / "x.csv").exists()
 
 
-def test_a_file_has_its_name_only_when_it_is_whole(tmp_path: Path) -> None:
+def test_a_file_gets_its_name_only_when_it_is_complete(tmp_path: Path) -> None:
     wanted = tmp_path / "x.csv"
     with output.new_file(wanted) as file:
         file.write(b"half")

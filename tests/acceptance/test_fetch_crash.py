@@ -49,7 +49,7 @@ def asked(node: DevNode) -> int:
     return node.calls["eth_getBlockReceipts"]
 
 
-async def test_killed_again_and_again_nothing_is_lost_or_doubled(
+async def test_repeated_kills_lose_and_duplicate_nothing(
     target: str, tmp_path: Path
 ) -> None:
     seed = secrets.randbelow(10**9)

@@ -37,7 +37,7 @@ async def fetch(gapless: Commands, node: DevNode, target: str, *options: str) ->
     await run(gapless, "fetch", "custom", f"0:{LAST}", *place, *options)
 
 
-async def test_what_is_damaged_is_named_and_replaced(
+async def test_damage_is_named_and_replaced(
     sqlite_gapless: Commands, chain: Chain, postgres_target: str, records_database: str
 ) -> None:
     async with DevNode(chain) as node:
@@ -53,7 +53,7 @@ async def test_what_is_damaged_is_named_and_replaced(
     assert await contents(postgres_target) == truth(chain, Span(0, LAST))
 
 
-async def test_a_refetch_replaces_what_is_stored(
+async def test_a_refetch_replaces_stored_rows(
     sqlite_gapless: Commands, chain: Chain, postgres_target: str, records_database: str
 ) -> None:
     async with DevNode(chain) as node:

@@ -1,4 +1,4 @@
-"""A worker tells its service manager by systemd's protocol; tried on a real socket."""
+"""A worker notifies its service manager with systemd's protocol; tested on a real socket."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.waiting import eventually
 
 @pytest.fixture(params=["path", "abstract"])
 def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[socket.socket]:
-    """The socket of a service manager, with a name as systemd may give it."""
+    """The socket of a service manager, with a name as systemd may choose it."""
     name = f"{tmp_path}/notify" if request.param == "path" else f"\0gapless-test-{os.getpid()}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
         listening.bind(name)
@@ -31,7 +31,7 @@ def name_of(manager: socket.socket) -> str:
 
 
 def told_to(manager: socket.socket) -> Callable[[], list[str]]:
-    """All lines that the manager was told so far."""
+    """All lines that the manager has received so far."""
     lines: list[str] = []
 
     def heard() -> list[str]:
@@ -44,7 +44,7 @@ def told_to(manager: socket.socket) -> Callable[[], list[str]]:
     return heard
 
 
-async def test_a_worker_is_ready_lives_and_stops(
+async def test_a_worker_reports_ready_alive_and_stopping(
     sqlite_gapless: Commands, manager: socket.socket
 ) -> None:
     gapless, told = sqlite_gapless, told_to(manager)
@@ -61,7 +61,7 @@ async def test_a_worker_is_ready_lives_and_stops(
     assert worker.returncode == 0
 
 
-async def test_no_sign_of_life_unless_it_is_expected_of_this_process(
+async def test_no_watchdog_messages_unless_expected_of_this_process(
     sqlite_gapless: Commands, tmp_path: Path
 ) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
@@ -77,6 +77,6 @@ async def test_no_sign_of_life_unless_it_is_expected_of_this_process(
         ]
 
 
-def test_a_manager_that_does_not_listen_does_no_harm(sqlite_gapless: Commands) -> None:
+def test_a_manager_that_does_not_listen_is_harmless(sqlite_gapless: Commands) -> None:
     sqlite_gapless("worker", "--until-idle", env={"NOTIFY_SOCKET": "/nowhere/at/all"})
     Supervisor({}).tell("READY=1")

@@ -36,7 +36,7 @@ CLEAN = "proven: link, receipts_root"
 
 
 def fill(gapless: Commands, name: str, *holes: tuple[int, int], branch: int = 0) -> str:
-    """A sink with 5 to 40 of the chain, but for some holes; returns it as the person names it."""
+    """A sink with blocks 5 to 40 of the chain, except for some holes; returns its name."""
 
     async def write() -> None:
         async with await open_sink(f"{gapless.folder}/{name}") as sink:
@@ -53,7 +53,7 @@ def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_a_whole_sink_is_proven(sqlite_gapless: Commands, name: str) -> None:
+def test_a_complete_sink_is_proven(sqlite_gapless: Commands, name: str) -> None:
     sink = fill(sqlite_gapless, name)
     proven = sqlite_gapless("verify", sink, "--deep")
     assert "error" not in proven.stderr
@@ -138,7 +138,7 @@ def test_a_deleted_log_is_named(sqlite_gapless: Commands, name: str) -> None:
     assert sqlite_gapless("gaps", sink, "--blocks", "17:40").stdout == ""
 
 
-def test_a_node_may_know_better(sqlite_gapless: Commands, tmp_path: Path) -> None:
+def test_stored_blocks_are_compared_with_a_node(sqlite_gapless: Commands, tmp_path: Path) -> None:
     sink = fill(sqlite_gapless, "blocks.db")
     other = fill(sqlite_gapless, "other.db", branch=1)
     simulation = ("--blocks", str(HEAD), "--txs", "0:4", "--seed", "3")
@@ -164,7 +164,7 @@ def test_a_node_may_know_better(sqlite_gapless: Commands, tmp_path: Path) -> Non
         (["gaps", "empty.db"], "`empty.db` holds no blocks"),
     ],
 )
-def test_what_makes_no_sense_is_refused(
+def test_invalid_arguments_are_refused(
     sqlite_gapless: Commands, arguments: list[str], complaint: str
 ) -> None:
     fill(sqlite_gapless, "blocks.db")
@@ -179,7 +179,7 @@ async def _make(target: str) -> None:
     await (await open_sink(target)).close()
 
 
-def test_several_chains_are_told_apart(sqlite_gapless: Commands) -> None:
+def test_several_chains_are_distinguished(sqlite_gapless: Commands) -> None:
     fill(sqlite_gapless, "blocks.db")
     given = batch(0, 3)
     tables = {name: with_column(rows, "chain_id", 1) for name, rows in given.tables.items()}
@@ -198,7 +198,7 @@ def test_several_chains_are_told_apart(sqlite_gapless: Commands) -> None:
 
 
 @pytest.mark.parametrize("name", ["blocks.db", "blocks/"])
-def test_a_range_far_beyond_what_is_stored_is_answered_at_once(
+def test_a_range_far_beyond_the_stored_blocks_is_answered_at_once(
     sqlite_gapless: Commands, name: str
 ) -> None:
     sink = fill(sqlite_gapless, name)
@@ -208,10 +208,10 @@ def test_a_range_far_beyond_what_is_stored_is_answered_at_once(
     assert "is above any block" in said
 
 
-def test_a_private_chain_is_not_measured_by_a_public_one(
+def test_a_private_chain_is_not_compared_with_a_public_one(
     sqlite_gapless: Commands, tmp_path: Path
 ) -> None:
-    """It has the id of Ethereum; the backfill knows that it is another chain."""
+    """It has the id of Ethereum; the backfill records that it is another chain."""
     with devnode("--blocks", "100", "--chain-id", "1", "--cache", tmp_path) as url:
         place = ("--rpc", url, "--to", "chain.db")
         backfill = sqlite_gapless("fetch", "custom", "0:20", *place).line
@@ -222,7 +222,7 @@ def test_a_private_chain_is_not_measured_by_a_public_one(
     )
 
 
-def test_a_request_that_cannot_be_read_is_told_of(sqlite_gapless: Commands) -> None:
+def test_an_unreadable_request_is_reported(sqlite_gapless: Commands) -> None:
     sink = fill(sqlite_gapless, "blocks.db")
     sql = apsw.Connection(str(sqlite_gapless.folder / sink))
     sql.execute("INSERT INTO _gapless_requests VALUES (1337, 5, 9, 'blocks', '', 'zz')")
@@ -231,7 +231,7 @@ def test_a_request_that_cannot_be_read_is_told_of(sqlite_gapless: Commands) -> N
         assert "request for blocks 5-9 cannot be read" in sqlite_gapless.refused(command, sink)
 
 
-def test_a_level_that_was_asked_for_and_not_reached_is_named(sqlite_gapless: Commands) -> None:
+def test_a_level_that_was_requested_and_not_reached_is_named(sqlite_gapless: Commands) -> None:
     sink = fill(sqlite_gapless, "blocks.db")
     sql = apsw.Connection(str(sqlite_gapless.folder / sink))
     sql.execute("INSERT INTO _gapless_requests VALUES (1337, 5, 40, 'blocks', 'senders link', '')")
@@ -270,7 +270,7 @@ def test_a_trusted_hash_that_is_not_checked_is_named(sqlite_gapless: Commands) -
     assert "anchor at 20 " in sqlite_gapless("verify", sink, "--blocks", "30:40", *given).stderr
 
 
-def test_hashes_that_earlier_fetches_trusted_are_remembered(sqlite_gapless: Commands) -> None:
+def test_hashes_trusted_by_earlier_fetches_are_remembered(sqlite_gapless: Commands) -> None:
     sink = fill(sqlite_gapless, "blocks.db")
     sql = apsw.Connection(str(sqlite_gapless.folder / sink))
     asked = f"(1337, 5, 40, 'blocks', '', '20:{hash_at(20)}')"
@@ -280,10 +280,10 @@ def test_hashes_that_earlier_fetches_trusted_are_remembered(sqlite_gapless: Comm
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_a_table_that_stops_early_is_missing_to_every_command(
+def test_every_command_reports_a_table_that_ends_early(
     sqlite_gapless: Commands, request: pytest.FixtureRequest, kind: str
 ) -> None:
-    """Blocks are there to the end, and logs up to 25 of 40."""
+    """Blocks are stored to the end, and logs up to 25 of 40."""
     sink = target_of(request, kind)
 
     async def write() -> None:
@@ -343,7 +343,7 @@ def test_a_damaged_file_is_named(
     assert snapshot(folder) == before
 
 
-def test_commands_that_look_change_no_file(sqlite_gapless: Commands, name: str) -> None:
+def test_commands_that_only_read_change_no_file(sqlite_gapless: Commands, name: str) -> None:
     sink = fill(sqlite_gapless, name)
     before = snapshot(sqlite_gapless.folder)
     sqlite_gapless("verify", sink, "--deep")
@@ -360,7 +360,7 @@ def test_a_read_only_folder_is_enough(sqlite_gapless: Commands, name: str) -> No
         assert sqlite_gapless("export", sink, "--table", "blocks").stdout.count("\n") == 37
 
 
-def test_a_sink_may_be_named(sqlite_gapless: Commands) -> None:
+def test_a_sink_may_be_given_by_name(sqlite_gapless: Commands) -> None:
     fill(sqlite_gapless, "blocks.db")
     config = '[sinks.warehouse]\nurl = "blocks.db"\n'
     (sqlite_gapless.folder / "gapless.toml").write_text(config)
