@@ -1,9 +1,9 @@
-"""The bare SQL that the ledger is measured against.
+"""The bare SQL that the ledger is compared with.
 
 Same driver, tables, indexes and durability; a claim is one `UPDATE … RETURNING` with a new fence, a
-completion one fenced `UPDATE`. Nothing chooses a backfill, keeps a limit, recovers, retries or
-plans: all chunks are there beforehand, and what the server knows of them is up to date. *With
-events*, a completion also writes its event and its counter, as the ledger must.
+completion is one fenced `UPDATE`. Nothing chooses a backfill, enforces a limit, recovers, retries
+or plans: all chunks exist beforehand, and the server's statistics are up to date. *With events*, a
+completion also writes its event and its counter, as the ledger must.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Bare(Protocol):
 
 
 async def open_bare(place: Place, url: str, chunks: int, *, events: bool) -> Bare:
-    """Bare SQL on a fresh ledger's tables, with this many chunks to claim."""
+    """Bare SQL on a new ledger's tables, with this many chunks to claim."""
     await place.script(url, PLAN[place.name].format(chunks=chunks, id=BACKFILL))
     if place.name == "sqlite":
         return BareSqlite(url, events=events)

@@ -1,7 +1,8 @@
-"""Planning a million chunks, against a bare bulk insert of the same rows.
+"""Planning a million chunks, compared with a bare bulk insert of the same rows.
 
-In slices, taken in turns: ours in one transaction each, with its events; a bare insert of the
-chunks alone; and one of chunks and events. Then a part of ours in batches of 256, as claims do it.
+In slices, taken in turns: by Gapless in one transaction each, with its events; a bare insert of the
+chunks alone; and one of chunks and events. Then a part by Gapless in batches of 256, as claims do
+it.
 """
 
 from __future__ import annotations

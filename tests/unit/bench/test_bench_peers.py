@@ -163,13 +163,13 @@ def test_the_page_reports_losses_silence_limits_and_missing_tools() -> None:
     )
     for words in (
         "| **1,200 lost**, exit code 1; 7 faults, 6.0 s (1.3x) |",
-        "| **3 lost and 2 doubled, in silence**; 7 faults, 4.5 s (1.0x) |",
-        "| **ended after the limit**, 9 lost; 7 faults, 60.0 s (13.3x) |",
+        "| **3 lost and 2 duplicated, silently**; 7 faults, 4.5 s (1.0x) |",
+        "| **stopped at the time limit**, 9 lost; 7 faults, 60.0 s (13.3x) |",
         "| not met; 0 faults, 4.5 s (1.0x) |",
         "| complete; 7 faults, 4.0 s (1.6x) |",
         "| cryo 0.3.2 | 4.50 | 0.50 | 4.00 | 125 | 1.50 | 1.80 | 2.00 | 2% |",
         "- **squid 1.27.3** was not run: there is no npm.",
-        "with `--quick`: a tenth of the blocks",
+        "with `--quick` (a tenth of the blocks",
         "on 2 cores, on 2024-02-29",
     ):
         assert words in text
@@ -187,7 +187,7 @@ def test_a_run_that_is_mostly_startup_is_not_compared() -> None:
     assert "| complete; 7 faults, 4.0 s |" in text
     assert "| complete; 7 faults, 4.0 s (0.9x) |" in text
     measured = {row.name: row for row in bounds(short)}
-    for name in ("its slowest fault by its clean run", "of the node's ceiling"):
+    for name in ("slowest fault relative to the clean run", "share of the node's maximum rate"):
         assert measured[f"large: {name}"].figure == "too short to compare"
     assert measured["large: times as fast as cryo"].figure == "too short to compare"
     assert all(row.ok for row in measured.values())
@@ -246,12 +246,12 @@ def test_bounds_apply_to_gapless_alone_and_can_be_missed() -> None:
     poor = Results([part(cells, seconds)], trials, {}, False, date(2024, 2, 29), "2 cores")
     missed = [row.name for row in bounds(poor) if not row.ok]
     assert missed == [
-        "large: rows that Gapless lost or doubled",
+        "large: rows that Gapless lost or duplicated",
         "large: runs of Gapless that were not complete",
-        "large: its slowest fault by its clean run",
+        "large: slowest fault relative to the clean run",
         "large: times as fast as cryo",
         "large: times as fast as ethereum-etl",
         "Latency of 80 ms: times as fast as cryo",
-        "Metered, 100 calls a second: share of the budget used",
+        "Metered, 100 calls per second: share of the budget used",
         "Faulty calls: runs of Gapless that were not complete",
     ]
