@@ -240,14 +240,14 @@ def node_of(
     return Node(chain, Answers(rendered_from(found)), pace, injector, per_call=per_call)
 
 
-async def _serve_until_told(node: Node) -> None:
-    told = asyncio.Event()
+async def _serve_until_stopped(node: Node) -> None:
+    stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, told.set)
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     server = await serve(node)
     print(url_of(server), flush=True)
     started = time.process_time()
-    await told.wait()
+    await stopped.wait()
     server.close()
     print(
         f"cpu_seconds={time.process_time() - started:.3f} requests={node.requests}"
@@ -281,7 +281,7 @@ def main(arguments: Sequence[str]) -> None:
     node = node_of(parameters, pace, faults=faults, per_call=wanted.per_call)
     if wanted.prepare:
         node.answers.prepare()
-    asyncio.run(_serve_until_told(node))
+    asyncio.run(_serve_until_stopped(node))
 
 
 if __name__ == "__main__":

@@ -19,8 +19,9 @@ _TABLES = f"""# Tables
 
 {_WRITTEN}
 A block is stored with all its rows, or not at all. Bytes are stored as bytes; in databases, each
-table also has a view `<table>_hex` that shows them as hex. [Query the data](../how-to/query.md) has
-examples. PostgreSQL uses [its own types](sinks.md#postgresql) and has no `<name>_f64` columns.
+table also has a view `<table>_hex` that shows them as hex. For examples, see [Query what is
+stored](../how-to/query.md). PostgreSQL uses [its own types](sinks.md#postgresql) and has no
+`<name>_f64` columns.
 """
 _NETWORKS = f"""# Networks
 

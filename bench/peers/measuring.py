@@ -63,7 +63,7 @@ async def tried(provider: Provider, tools: Sequence[Tool], clean: Part, extent: 
     task = task_of(SMALL, provider.blocks // extent.share)
     speeds = {}
     for tool in tools:
-        ran = await _told(tool, task, provider.name, provider.conditions, limit=TRIAL_LIMIT)
+        ran = await _reported(tool, task, provider.name, provider.conditions, limit=TRIAL_LIMIT)
         speeds[tool.name] = Speed([ran], clean.speeds[tool.name].one_block)
     return Trial(provider, task, speeds)
 
@@ -73,7 +73,7 @@ async def _cell(tool: Tool, task: Task, fault: str, rounds: range, limit: float)
     done: list[Ran] = []
     while len(done) < rounds.start or (len(done) + 1 in rounds and not Cell(done).injected):
         conditions = Conditions(faults=fault, seed=len(done))
-        done.append(await _told(tool, task, fault, conditions, limit=limit))
+        done.append(await _reported(tool, task, fault, conditions, limit=limit))
     return Cell(done)
 
 
@@ -94,12 +94,12 @@ async def _speeds(task: Task, tools: Sequence[Tool], rounds: int) -> dict[str, S
     for turn in range(rounds):
         for tool in reversed(tools) if turn % 2 else tools:
             if turn < ONE_BLOCK_ROUNDS:
-                single[tool.name].append(await _told(tool, one_block))
-            whole[tool.name].append(await _told(tool, task))
+                single[tool.name].append(await _reported(tool, one_block))
+            whole[tool.name].append(await _reported(tool, task))
     return {tool.name: Speed(whole[tool.name], single[tool.name]) for tool in tools}
 
 
-async def _told(
+async def _reported(
     tool: Tool,
     task: Task,
     label: str = "clean",
@@ -108,7 +108,7 @@ async def _told(
     limit: float = 300,
 ) -> Ran:
     ran = await run(tool, task, conditions, limit=limit)
-    told = f"{task.workload.name}, {task.blocks:,} blocks, {label}"
+    job = f"{task.workload.name}, {task.blocks:,} blocks, {label}"
     found = f"{ran.count.lost} lost, {ran.count.doubled} duplicated, exit code {ran.code}"
-    print(f"{tool}: {told}: {ran.seconds:.2f} s, {found}", file=sys.stderr, flush=True)
+    print(f"{tool}: {job}: {ran.seconds:.2f} s, {found}", file=sys.stderr, flush=True)
     return ran

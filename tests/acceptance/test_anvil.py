@@ -19,7 +19,7 @@ from tests.conformance.fetch.stage import Contents, contents
 from tests.conformance.sink.conftest import KINDS
 
 pytestmark = pytest.mark.skipif(
-    not ANVIL.exists(), reason="anvil is not installed: `make test` does it where npm is"
+    not ANVIL.exists(), reason="anvil is not installed; `make test` installs it if npm is available"
 )
 CHAIN_ID = 31337
 

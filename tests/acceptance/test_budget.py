@@ -169,6 +169,6 @@ async def test_a_rest_learned_by_one_process_applies_to_all(
         done = json.loads(await run(sqlite_gapless, *command))
     assert (done["state"], done["fetched"]) == ("SUCCEEDED", 136)
     assert node.refused_at is not None
-    told, over = node.refused_at + 2.5, node.refused_at + seconds - 0.1
-    late = [at - node.refused_at for at, _ in node.arrivals if told < at < over]
+    shared, over = node.refused_at + 2.5, node.refused_at + seconds - 0.1
+    late = [at - node.refused_at for at, _ in node.arrivals if shared < at < over]
     assert late == []

@@ -163,14 +163,14 @@ async def test_the_page_of_a_failed_backfill(sqlite_gapless: Commands) -> None:
 
     title, blank, *facts = page.stdout.splitlines()
     assert (title, blank) == ("p  FAILED  86.7%", "")
-    told = dict(fact.strip().split(None, 1) for fact in facts)
-    assert told["job"] == "jobs:picky (version 1)"
-    assert told["selection"] == "0:149 (150 partitions)"
-    assert told["chunks"] == "15 of up to 10 partitions, oldest first, 4 at once, queue `default`"
-    assert told["done"] == "13 complete, 2 abandoned"
-    assert told["retry"].startswith("backoff of 2.0s doubling to 1m00s, up to 25% more, abandoned")
+    values = dict(fact.strip().split(None, 1) for fact in facts)
+    assert values["job"] == "jobs:picky (version 1)"
+    assert values["selection"] == "0:149 (150 partitions)"
+    assert values["chunks"] == "15 of up to 10 partitions, oldest first, 4 at once, queue `default`"
+    assert values["done"] == "13 complete, 2 abandoned"
+    assert values["retry"].startswith("backoff of 2.0s doubling to 1m00s, up to 25% more, abandoned")
     error = "PermanentError: block 3 is \\x1b[31mbroken\\x1b[0m (chunk 0, partitions 3)"
-    assert told["error"] == error
+    assert values["error"] == error
     assert page.stderr.startswith("\nhint: `gapless dead ls p` lists what failed")
 
 

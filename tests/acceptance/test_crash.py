@@ -237,7 +237,7 @@ async def test_a_job_that_reports_progress_is_given_back_at_once(
 
     fleet.raise_flag("hurry")
     assert await fleet.worker("--until-idle").exit_code() == 0
-    assert fleet.raised("began-1"), "it did not go on behind what was done"
+    assert fleet.raised("began-1"), "it did not resume after its progress"
     assert (await stage.ledger.backfill(backfill)).state is State.SUCCEEDED
 
 

@@ -74,7 +74,7 @@ def test_limits(tmp_path: Path) -> None:
             assert ask(url, method, "0x5")["error"]["code"] == -32601
 
 
-@pytest.mark.skipif(not CHAINS.exists(), reason="the shared chain data is not here")
+@pytest.mark.skipif(not CHAINS.exists(), reason="there are no recorded chains")
 def test_a_recorded_chain() -> None:
     with devnode("--replay", CHAINS / "geth-ethtest-600", "--head", "400") as url:
         assert ask(url, "eth_blockNumber")["result"] == hex(400)

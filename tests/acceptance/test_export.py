@@ -25,13 +25,13 @@ from tests.conformance.sink.stage import CHAIN_ID, HEAD, batch, listed, rows_of
 
 
 @dataclass(frozen=True)
-class Said:
+class Result:
     code: int
     stdout: bytes
     stderr: str
 
 
-Gapless = Callable[..., Said]
+Gapless = Callable[..., Result]
 
 
 @pytest.fixture
@@ -42,13 +42,13 @@ def gapless(
     monkeypatch.chdir(tmp_path)
     asyncio.run(_fill())
 
-    def run(*arguments: str) -> Said:
+    def run(*arguments: str) -> Result:
         monkeypatch.setattr(sys, "argv", ["gapless", *arguments])
         with pytest.raises(SystemExit) as ended:
             main()
         stdout, stderr = capfdbinary.readouterr()
         assert isinstance(ended.value.code, int)
-        return Said(ended.value.code, stdout, stderr.decode())
+        return Result(ended.value.code, stdout, stderr.decode())
 
     return run
 
@@ -61,20 +61,20 @@ async def _fill(*holes: tuple[int, int], place: str = "blocks.db") -> None:
 
 
 def test_rows_go_to_stdout(gapless: Gapless) -> None:
-    told = gapless("export", "blocks.db", "--table", "logs", "--schema", "ethereum-etl")
-    rows = [*csv.DictReader(io.StringIO(told.stdout.decode()))]
+    result = gapless("export", "blocks.db", "--table", "logs", "--schema", "ethereum-etl")
+    rows = [*csv.DictReader(io.StringIO(result.stdout.decode()))]
     expected = rows_of("logs", Span(5, HEAD))
     assert [int(row["log_index"]) for row in rows] == expected["log_index"].to_pylist()
-    assert told.code == 0
-    assert told.stderr == f"1337: {len(rows)} rows of logs, blocks 5-40\n"
+    assert result.code == 0
+    assert result.stderr == f"1337: {len(rows)} rows of logs, blocks 5-40\n"
     lines = gapless("export", "blocks.db", "--table", "blocks", "--format", "json").stdout
     assert [json.loads(line)["block_number"] for line in lines.splitlines()] == [*range(5, 41)]
 
 
 def test_rows_go_to_a_file(gapless: Gapless, tmp_path: Path) -> None:
     arguments = ("--table", "blocks", "--format", "parquet", "--blocks", "7:+3", "--json")
-    told = gapless("export", "blocks.db", "--output", "b.parquet", *arguments)
-    assert json.loads(told.stdout) == {
+    result = gapless("export", "blocks.db", "--output", "b.parquet", *arguments)
+    assert json.loads(result.stdout) == {
         "network": "1337",
         "first": 7,
         "last": 9,
@@ -89,8 +89,8 @@ def test_rows_go_to_a_file(gapless: Gapless, tmp_path: Path) -> None:
 
 def test_the_version_of_a_copied_schema_is_shown(gapless: Gapless) -> None:
     arguments = ("--table", "receipts", "--schema", "ethereum-etl", "--output", "r.csv", "--json")
-    told = json.loads(gapless("export", "blocks.db", *arguments).stdout)
-    assert (told["schema"], told["schema_version"]) == ("ethereum-etl", "2.4.2")
+    result = json.loads(gapless("export", "blocks.db", *arguments).stdout)
+    assert (result["schema"], result["schema_version"]) == ("ethereum-etl", "2.4.2")
     assert b"ethereum-etl 2.4.2" in gapless("export", "--help").stdout
 
 
@@ -119,9 +119,9 @@ def test_gaps_are_named_and_nothing_is_written(
 ) -> None:
     asyncio.run(_fill((10, 12)))
     for place in ([], ["--output", "x.csv"]):
-        told = gapless("export", "blocks.db", *arguments, *place)
-        assert (told.code, told.stdout) == (1, b"")
-        assert told.stderr == f"error: {complaint}\n\nhint: {hint}\n"
+        result = gapless("export", "blocks.db", *arguments, *place)
+        assert (result.code, result.stdout) == (1, b"")
+        assert result.stderr == f"error: {complaint}\n\nhint: {hint}\n"
     assert listed(tmp_path) == ["blocks.db"]
     assert gapless("export", "blocks.db", "--table", "logs", "--blocks", "13:40").code == 0
 
@@ -150,10 +150,10 @@ def test_gaps_are_named_and_nothing_is_written(
 def test_invalid_arguments_are_refused(
     gapless: Gapless, tmp_path: Path, arguments: list[str], complaint: str
 ) -> None:
-    told = gapless("export", *arguments)
-    assert (told.code, told.stdout) == (2, b"")
-    assert complaint in told.stderr
-    assert "\n\nhint: " in told.stderr
+    result = gapless("export", *arguments)
+    assert (result.code, result.stdout) == (2, b"")
+    assert complaint in result.stderr
+    assert "\n\nhint: " in result.stderr
     assert listed(tmp_path) == ["blocks.db"]
 
 
@@ -163,8 +163,8 @@ def test_a_reader_may_close_the_pipe_early(gapless: Gapless, monkeypatch: pytest
     os.close(reader)
     with os.fdopen(pipe, "w") as stdout:
         monkeypatch.setattr(sys, "stdout", stdout)
-        told = gapless("export", "blocks.db", "--table", "transactions")
-    assert (told.code, told.stderr) == (1, "")
+        result = gapless("export", "blocks.db", "--table", "transactions")
+    assert (result.code, result.stderr) == (1, "")
 
 
 @contextmanager
@@ -185,9 +185,9 @@ def test_a_full_disk_leaves_nothing(
 ) -> None:
     arguments = ("--table", "transactions", "--format", format_name, "--output", "x.out")
     with no_room_for(room):
-        told = gapless("export", "blocks.db", *arguments)
-    assert (told.code, told.stdout) == (1, b"")
-    assert told.stderr == (
+        result = gapless("export", "blocks.db", *arguments)
+    assert (result.code, result.stdout) == (1, b"")
+    assert result.stderr == (
         "error: `x.out` cannot be written: file too large\n\n"
         "hint: make room, or name a file on another disk\n"
     )
@@ -200,9 +200,9 @@ def test_a_full_disk_behind_stdout_is_reported(
 ) -> None:
     with open("/dev/full", "w") as full:  # noqa: PTH123 - not a file of this test
         monkeypatch.setattr(sys, "stdout", full)
-        told = gapless("export", "blocks.db", "--table", "transactions")
-    assert told.code == 1
-    assert told.stderr.startswith("error: `stdout` cannot be written: no space left on device\n\n")
+        result = gapless("export", "blocks.db", "--table", "transactions")
+    assert result.code == 1
+    assert result.stderr.startswith("error: `stdout` cannot be written: no space left on device\n\n")
 
 
 @pytest.mark.parametrize(
@@ -217,11 +217,11 @@ def test_a_full_disk_behind_stdout_is_reported(
 def test_an_output_path_that_cannot_be_written_is_reported(
     gapless: Gapless, tmp_path: Path, output_name: str, code: int, complaint: str
 ) -> None:
-    told = gapless("export", "blocks.db", "--table", "logs", "--output", output_name)
-    assert (told.code, told.stdout) == (code, b"")
-    assert complaint in told.stderr
-    assert "\n\nhint: " in told.stderr
-    assert "Traceback" not in told.stderr
+    result = gapless("export", "blocks.db", "--table", "logs", "--output", output_name)
+    assert (result.code, result.stdout) == (code, b"")
+    assert complaint in result.stderr
+    assert "\n\nhint: " in result.stderr
+    assert "Traceback" not in result.stderr
     assert listed(tmp_path) == ["blocks.db"]
 
 
@@ -229,10 +229,10 @@ def test_damaged_rows_are_an_error_that_suggests_a_repair(gapless: Gapless, tmp_
     asyncio.run(_fill(place="blocks/"))
     (file,) = (tmp_path / f"blocks/{CHAIN_ID}/logs").glob("*.parquet")
     file.write_bytes(file.read_bytes()[:200])
-    told = gapless("export", "blocks/", "--table", "logs", "--output", "x.csv")
-    assert (told.code, told.stdout) == (1, b"")
-    assert told.stderr.startswith(f"error: `{file}` ")
-    assert told.stderr.endswith(
+    result = gapless("export", "blocks/", "--table", "logs", "--output", "x.csv")
+    assert (result.code, result.stdout) == (1, b"")
+    assert result.stderr.startswith(f"error: `{file}` ")
+    assert result.stderr.endswith(
         "\n\nhint: `gapless repair blocks/ --rpc …` replaces what is damaged\n"
     )
     assert not (tmp_path / "x.csv").exists()

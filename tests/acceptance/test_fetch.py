@@ -266,8 +266,8 @@ def test_a_listing_shows_what_is_fetched_and_hides_hooks(
     page = sqlite_gapless("backfill", "show", created).stdout
     assert "  fetch       custom 10:109 → lake\n" in page
     _, *rows = sqlite_gapless("backfill", "ls", "--all").stdout.splitlines()
-    told = sorted(row.split("  ")[-1] for row in rows)
-    assert told == ["custom 10:109 → lake", "indexes of lake"]
+    listed = sorted(row.split("  ")[-1] for row in rows)
+    assert listed == ["custom 10:109 → lake", "indexes of lake"]
 
 
 def test_a_key_appears_nowhere(sqlite_gapless: Commands, url: str) -> None:

@@ -252,10 +252,10 @@ async def test_a_comparison_reports_in_json_why_it_waits(
     await run(sqlite_gapless, *fetch(node, "0:9"))
     look = ("verify", "chain.db", "--against", NOBODY, "--json")
     async with running(sqlite_gapless, *look) as command:
-        told = json.loads(await command.says("endpoint_failed"))
+        line = json.loads(await command.says("endpoint_failed"))
         command.signal()
         await command.ended(130)
-    assert (told["level"], told["endpoint"]) == ("warning", "against")
+    assert (line["level"], line["endpoint"]) == ("warning", "against")
 
 
 async def test_progress_is_json_too(sqlite_gapless: Commands, node: Patient) -> None:

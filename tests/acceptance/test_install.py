@@ -23,7 +23,7 @@ def test_an_old_python_is_reported_before_anything_is_created(tmp_path: Path, ch
         old.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{PRETENDING}" "$2"\n')
         old.chmod(0o755)
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
-    told = subprocess.run(
+    refused = subprocess.run(
         ["make", "install", *chosen],
         cwd=tmp_path,
         env={**os.environ, "PATH": path},
@@ -32,8 +32,8 @@ def test_an_old_python_is_reported_before_anything_is_created(tmp_path: Path, ch
         check=False,
     )
     name = "python3.9" if chosen else "python3"
-    assert told.returncode != 0
-    assert told.stderr.splitlines()[0] == (
+    assert refused.returncode != 0
+    assert refused.stderr.splitlines()[0] == (
         f"Gapless needs Python 3.11 or newer; {name} is 3.9.2. Set PYTHON=python3.11 or newer."
     )
     assert not (tmp_path / ".venv").exists()

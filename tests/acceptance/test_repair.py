@@ -244,9 +244,9 @@ async def test_an_unlisted_file_is_left_for_a_person_to_remove(
         copy = listed.with_name("copy.parquet")
         copy.write_bytes(listed.read_bytes())
         for command in (("verify", "chain/"), ("repair", "chain/", "--rpc", node.url)):
-            told = await run(sqlite_gapless, *command, code=1)
-            assert "the file `1337/blocks/copy.parquet` is not listed" in told.stdout + told.stderr
-            assert "\nhint: remove it by hand, or move it out of the folder" in told.stderr
+            result = await run(sqlite_gapless, *command, code=1)
+            assert "the file `1337/blocks/copy.parquet` is not listed" in result.stdout + result.stderr
+            assert "\nhint: remove it by hand, or move it out of the folder" in result.stderr
         assert copy.exists()
         copy.unlink()
         await run(sqlite_gapless, "verify", "chain/")
@@ -267,8 +267,8 @@ async def test_an_abandoned_branch_is_replaced_only_on_request(
             ("verify", sink, "--against", node.url),
         ):
             rpc = ("--rpc", node.url) if arguments[0] == "fetch" else ()
-            told = await run(sqlite_gapless, *arguments, *rpc, code=1)
-            assert f"gapless repair {sink} --replace-branch" in told.stderr
+            result = await run(sqlite_gapless, *arguments, *rpc, code=1)
+            assert f"gapless repair {sink} --replace-branch" in result.stderr
         assert await contents(path) == before
         await run(sqlite_gapless, "repair", sink, "--rpc", node.url, "--replace-branch")
     assert await contents(path) == truth(chain, Span(0, LAST))
@@ -299,8 +299,8 @@ async def test_a_repair_needs_a_node_only_if_something_is_wrong(
         await fetch(sqlite_gapless, node, "chain.db", "0:9")
     await run(sqlite_gapless, "repair", "chain.db")
     in_sqlite(sqlite_gapless.folder / "chain.db")
-    told = await run(sqlite_gapless, "repair", "chain.db", code=2)
-    assert "error: no endpoint for `custom`\n\nhint: give one with `--rpc" in told.stderr
+    result = await run(sqlite_gapless, "repair", "chain.db", code=2)
+    assert "error: no endpoint for `custom`\n\nhint: give one with `--rpc" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -360,10 +360,10 @@ async def test_json_output_is_only_the_report(sqlite_gapless: Commands, chain: C
     async with DevNode(chain) as node:
         await fetch(sqlite_gapless, node, "chain.db")
         in_sqlite(sqlite_gapless.folder / "chain.db")
-        told: Any = (
+        result: Any = (
             await run(sqlite_gapless, "repair", "chain.db", "--rpc", node.url, "--json")
         ).json
-    assert (told["complete"], told["findings"]) == (True, [])
+    assert (result["complete"], result["findings"]) == (True, [])
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ async def test_a_repair_that_does_not_help_says_what_to_do(
     await damage(records_database, postgres_target)
     async with DevNode(chain, faults="wrong-block@7*1000") as liar:
         command = ("repair", postgres_target, "--rpc", liar.url)
-        told = await run(sqlite_gapless, *command, code=1)
-    assert "error: " in told.stderr
-    assert told.stderr.splitlines()[-1].startswith("hint: ")
-    assert "gapless repair " in told.stderr.splitlines()[-1]
+        result = await run(sqlite_gapless, *command, code=1)
+    assert "error: " in result.stderr
+    assert result.stderr.splitlines()[-1].startswith("hint: ")
+    assert "gapless repair " in result.stderr.splitlines()[-1]

@@ -30,7 +30,7 @@ def name_of(manager: socket.socket) -> str:
     return "@" + name[1:].decode() if isinstance(name, bytes) else str(name)
 
 
-def told_to(manager: socket.socket) -> Callable[[], list[str]]:
+def messages_to(manager: socket.socket) -> Callable[[], list[str]]:
     """All lines that the manager has received so far."""
     lines: list[str] = []
 
@@ -47,17 +47,17 @@ def told_to(manager: socket.socket) -> Callable[[], list[str]]:
 async def test_a_worker_reports_ready_alive_and_stopping(
     sqlite_gapless: Commands, manager: socket.socket
 ) -> None:
-    gapless, told = sqlite_gapless, told_to(manager)
+    gapless, messages = sqlite_gapless, messages_to(manager)
     gapless.start("held", "--id", "h", "--range", "0:9")
     environment = {"NOTIFY_SOCKET": name_of(manager), "WATCHDOG_USEC": "100000"}
     with gapless.running("worker", "--poll", "50ms", env=environment) as worker:
-        await eventually(lambda: "READY=1" in told())
-        await eventually(lambda: "STATUS=1 of 4 slots busy, 0 chunks completed" in told())
-        await eventually(lambda: told().count("WATCHDOG=1") > 3)
-        assert "STOPPING=1" not in told()
+        await eventually(lambda: "READY=1" in messages())
+        await eventually(lambda: "STATUS=1 of 4 slots busy, 0 chunks completed" in messages())
+        await eventually(lambda: messages().count("WATCHDOG=1") > 3)
+        assert "STOPPING=1" not in messages()
         worker.send_signal(signal.SIGTERM)
         worker.communicate(timeout=20)
-    assert told().count("READY=1") == told().count("STOPPING=1") == 1
+    assert messages().count("READY=1") == messages().count("STOPPING=1") == 1
     assert worker.returncode == 0
 
 
@@ -69,7 +69,7 @@ async def test_no_watchdog_messages_unless_expected_of_this_process(
         manager.setblocking(False)
         environment = {"NOTIFY_SOCKET": name_of(manager), "WATCHDOG_USEC": "1000"}
         sqlite_gapless("worker", "--until-idle", env={**environment, "WATCHDOG_PID": "1"})
-        assert told_to(manager)() == [
+        assert messages_to(manager)() == [
             "READY=1",
             "STATUS=0 of 4 slots busy, 0 chunks completed",
             "STOPPING=1",

@@ -15,8 +15,8 @@ DATA = Path(__file__).parents[3] / "shared" / "data"
 BLOCKS = DATA / "blocks"
 CHAINS = DATA / "chains"
 
-with_blocks = pytest.mark.skipif(not BLOCKS.exists(), reason="no real blocks beside the project")
-with_chains = pytest.mark.skipif(not CHAINS.exists(), reason="no real chains beside the project")
+with_blocks = pytest.mark.skipif(not BLOCKS.exists(), reason="there are no recorded blocks")
+with_chains = pytest.mark.skipif(not CHAINS.exists(), reason="there are no recorded chains")
 
 # Where the index does not name it.
 _CHAIN_IDS = {"stable": 988, "stable-testnet": 2201, "tempo": 4217, "tempo-moderato": 42_431}

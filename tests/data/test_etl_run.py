@@ -23,7 +23,7 @@ COMMAND = HOME / "etl/bin/ethereumetl"
 TABLES = ("blocks", "transactions", "receipts", "logs")
 
 pytestmark = pytest.mark.skipif(
-    not COMMAND.exists(), reason="ethereum-etl is not installed; `make bench-peers` does it"
+    not COMMAND.exists(), reason="ethereum-etl is not installed; `make bench-peers` installs it"
 )
 
 

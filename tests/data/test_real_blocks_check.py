@@ -140,7 +140,7 @@ def test_a_loss_among_receipts_is_refused(it: RealBlock, lose: Callable[..., Any
     receipts = it.receipts
     assert receipts is not None
     if len(receipts) < 2 and lose is in_another_order:
-        pytest.skip("one receipt has one order")
+        pytest.skip("a single receipt has only one order")
     if it.tier == "B" and "log" in lose.__name__:
         receipts[-1]["logs"] = []  # outside the roots: see the test of state-sync below
         receipts[-1]["logsBloom"] = "0x" + "00" * 256

@@ -51,7 +51,7 @@ def of(error: dict[str, Any]) -> Refusal:
     return classify(f"{error['message']} {data}", code, status)
 
 
-@pytest.mark.skipif(not RECORDED.exists(), reason="no recorded provider errors beside the project")
+@pytest.mark.skipif(not RECORDED.exists(), reason="there are no recorded provider errors")
 @pytest.mark.parametrize(
     "error", recorded(), ids=lambda error: f"{error['provider']}-{error['kind']}"
 )

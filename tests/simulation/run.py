@@ -39,9 +39,9 @@ class Outcome:
     seconds: float  # of virtual time
 
     def __str__(self) -> str:
-        told = "\n".join(self.trace[-_SHOWN:])
+        lines = "\n".join(self.trace[-_SHOWN:])
         command = f"python -m tests.simulation --seed {self.seed} --runs 1 --trace"
-        return f"seed {self.seed}: {self.problem}\n{told}\nto reproduce it: {command}"
+        return f"seed {self.seed}: {self.problem}\n{lines}\nto reproduce it: {command}"
 
 
 def run(seed: int, scenario: Scenario | None = None) -> Outcome:

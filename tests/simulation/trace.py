@@ -19,8 +19,8 @@ class Trace:
 
     def say(self, what: str, process: Process | None = None) -> None:
         who = process or PROCESS.get() or "-"
-        told = what.replace(self._folder, "…")
-        self.lines.append(f"{self._clock() - START:.6f} {who} {told}")
+        text = what.replace(self._folder, "…")
+        self.lines.append(f"{self._clock() - START:.6f} {who} {text}")
 
     @contextmanager
     def of_log(self) -> Iterator[None]:

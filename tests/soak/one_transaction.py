@@ -1,10 +1,10 @@
-"""Ledger and sink in one database, while fetches are killed and the server crashes, at random.
+"""Ledger and sink in one database, while fetches are killed and the server crashes at random.
 
     python -m tests.soak.one_transaction --rounds 200 [--seed N]
 
-In each round a fetch goes on where the last one died, until it is killed with -9, or the server is
-stopped with `-m immediate` under it. Then rows, records and progress must agree. A range
-that is done is compared with the chain itself, and a new one begins.
+In each round a fetch resumes where the last one died, until it is killed with -9, or the server is
+stopped with `-m immediate`. Then rows, records and progress must agree. A finished range is
+compared with the chain itself, and a new one starts.
 """
 
 from __future__ import annotations

@@ -242,12 +242,12 @@ class Workers(Stage):
         """One heartbeat for all chunks that a worker believes it holds."""
         mine = self._of_one(which)
         current = [held for held in mine if self.is_current(held)]
-        told = {held: held.ahead(steps, hole) for held in reversed(mine)}
-        stored = {held.key: held.joined(told[held]) for held in current}
+        reported = {held: held.ahead(steps, hole) for held in reversed(mine)}
+        stored = {held.key: held.joined(reported[held]) for held in current}
         # It distinguishes claims, not chunks: a worker may hold again a chunk that it had lost.
         expected = {held.claim.fence: Signal.LOST for held in mine}
         expected |= {held.claim.fence: self._signal(held) for held in current}
-        beats = [(held.claim, progress) for held, progress in told.items()]
+        beats = [(held.claim, progress) for held, progress in reported.items()]
         act = Act(Deed.BEAT, claims=tuple(held.claim for held in mine), progress=stored)
         signals = self.do(act, lambda: self.ledger.heartbeat(beats), reply)
         assert reply is Reply.LATE or signals == expected, f"{signals}, not {expected}"
@@ -255,7 +255,7 @@ class Workers(Stage):
             if signals[held.claim.fence] is Signal.LOST:
                 self.part(held)
             elif held in current:
-                held.accepted(told[held])
+                held.accepted(reported[held])
 
     @precondition(lambda self: self.held)
     @rule(which=ANY, steps=STEPS, heard=st.booleans())

@@ -77,16 +77,16 @@ class Held:
     def heals(self) -> bool:
         return self.claim.backfill.retry.kind is RetryKind.UNBOUNDED
 
-    def joined(self, told: Progress) -> Progress:
+    def joined(self, reported: Progress) -> Progress:
         """What the ledger must know after this report: nothing is ever undone."""
-        return max(told, self.stored, key=lambda each: (_reach(each, -1), -len(each.holes)))
+        return max(reported, self.stored, key=lambda each: (_reach(each, -1), -len(each.holes)))
 
-    def accepted(self, told: Progress, *, heard: bool = True) -> None:
+    def accepted(self, reported: Progress, *, heard: bool = True) -> None:
         """The ledger accepted the report; the worker may never learn of it."""
-        self.stored = self.joined(told)
+        self.stored = self.joined(reported)
         if heard:
             self.past.append(self.progress)
-            self.progress = told
+            self.progress = reported
 
 
 def _reach(progress: Progress, first: int) -> int:
@@ -182,7 +182,7 @@ class Stage(RuleBasedStateMachine):
         act = Act(Deed.FAIL, claims=(held.claim,), progress=said, failure=failure)
         verdict = self.do(act, lambda: self.ledger.fail(failure), reply)
         if current and reply is not Reply.LATE:
-            assert verdict is not None, "a failure was not taken"
+            assert verdict is not None, "a failure was not accepted"
             assert verdict.status is self.tables.chunks[held.key].status, f"{verdict} is not so"
         self.part(held)
 

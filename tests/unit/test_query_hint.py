@@ -22,7 +22,7 @@ from tests.evm import table
     ],
 )
 def test_the_query_fits_the_sink(target: str, begins: str) -> None:
-    told = query(target, table("blocks"), Span(7, 9))
-    assert told.startswith(begins)
-    assert "secret" not in told
-    assert ('FROM "x".blocks_hex' in told) == ("schema=x" in target)
+    suggested = query(target, table("blocks"), Span(7, 9))
+    assert suggested.startswith(begins)
+    assert "secret" not in suggested
+    assert ('FROM "x".blocks_hex' in suggested) == ("schema=x" in target)

@@ -56,7 +56,7 @@ class Outage:
         self._caplog = caplog
         caplog.set_level(logging.INFO, "gapless")
 
-    def told(self, action: str) -> list[str]:
+    def logged(self, action: str) -> list[str]:
         records = self._caplog.records
         return [
             each.getMessage() for each in records if getattr(each, "action", "").startswith(action)
@@ -74,16 +74,16 @@ class Outage:
             handle = await engine.backfill(copy, gapless.Range("0", "199"))
             await eventually(lambda: len(ran) > 3)
             await home.script(f"{trouble}; {BREAK}")
-            await eventually(lambda: bool(self.told("ledger_unreachable")))
-            said = len(self.told("ledger_unreachable"))
+            await eventually(lambda: bool(self.logged("ledger_unreachable")))
+            said = len(self.logged("ledger_unreachable"))
             await asyncio.sleep(1.0)  # twenty polls
-            assert len(self.told("ledger_unreachable")) <= said + 3  # one for each reason
+            assert len(self.logged("ledger_unreachable")) <= said + 3  # one for each reason
             assert not (await self._state(home)).startswith("SUCC")
             await home.script(f"BEGIN READ WRITE; {relief}; COMMIT")
             async with asyncio.timeout(60):
                 assert (await handle.wait()).state is State.SUCCEEDED
         assert set(ran) == set(range(200))
-        assert self.told("ledger_recovered")
+        assert self.logged("ledger_recovered")
 
     @staticmethod
     async def _state(home: PostgresHome) -> str:
@@ -101,7 +101,7 @@ async def test_a_database_that_is_temporarily_read_only(
         f"ALTER DATABASE {name} SET default_transaction_read_only = on",
         f"ALTER DATABASE {name} RESET default_transaction_read_only",
     )
-    assert any("ReadOnlySQLTransaction" in line for line in outage.told("ledger_unreachable"))
+    assert any("ReadOnlySQLTransaction" in line for line in outage.logged("ledger_unreachable"))
 
 
 async def test_a_role_that_temporarily_may_not_log_in(
@@ -109,7 +109,7 @@ async def test_a_role_that_temporarily_may_not_log_in(
 ) -> None:
     outage = Outage(clerk, caplog)
     await outage.survive(home, "ALTER ROLE clerk NOLOGIN", "ALTER ROLE clerk LOGIN")
-    assert any("not permitted to log in" in line for line in outage.told("ledger_unreachable"))
+    assert any("not permitted to log in" in line for line in outage.logged("ledger_unreachable"))
 
 
 async def test_a_role_that_temporarily_has_no_connection_left(
@@ -118,7 +118,7 @@ async def test_a_role_that_temporarily_has_no_connection_left(
     outage = Outage(clerk, caplog)
     few, many = "ALTER ROLE clerk CONNECTION LIMIT 0", "ALTER ROLE clerk CONNECTION LIMIT -1"
     await outage.survive(home, few, many)
-    assert any("too many connections" in line for line in outage.told("ledger_unreachable"))
+    assert any("too many connections" in line for line in outage.logged("ledger_unreachable"))
 
 
 async def test_a_password_that_is_temporarily_wrong(
@@ -134,8 +134,8 @@ async def test_a_password_that_is_temporarily_wrong(
         await outage.survive(
             home, "ALTER ROLE clerk PASSWORD 'other'", "ALTER ROLE clerk PASSWORD 'right'"
         )
-        assert any("InvalidPassword" in line for line in outage.told("ledger_unreachable"))
-        assert not any("right" in line for line in outage.told(""))
+        assert any("InvalidPassword" in line for line in outage.logged("ledger_unreachable"))
+        assert not any("right" in line for line in outage.logged(""))
     finally:
         rules.write_text(before)
         await home.script("SELECT pg_reload_conf()")
@@ -165,12 +165,12 @@ async def test_a_disk_that_is_temporarily_full(
         disk = cast("SqliteDatabase", database_of(engine.ledger))._connection
         handle = await engine.backfill(copy, gapless.Range("0", "1999"))
         disk.pragma("max_page_count", disk.pragma("page_count"))
-        await eventually(lambda: bool(outage.told("ledger_unreachable")))
-        assert "disk is full" in outage.told("ledger_unreachable")[0]
+        await eventually(lambda: bool(outage.logged("ledger_unreachable")))
+        assert "disk is full" in outage.logged("ledger_unreachable")[0]
         disk.pragma("max_page_count", 1 << 30)
         async with asyncio.timeout(60):
             assert (await handle.wait()).state is State.SUCCEEDED
-    assert outage.told("ledger_recovered")
+    assert outage.logged("ledger_recovered")
 
 
 async def test_a_missing_table_ends_the_worker_with_a_clear_error(

@@ -23,19 +23,19 @@ class Things:
     """Opens things by name, and records what happens to them in order."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.events: list[str] = []
 
     def __call__(
         self, name: str, ready: asyncio.Event | None = None
     ) -> Callable[[], AbstractAsyncContextManager[str]]:
         @asynccontextmanager
         async def opening() -> AsyncIterator[str]:
-            self.told.append(f"opening {name}")
+            self.events.append(f"opening {name}")
             async with asyncio.TaskGroup():  # which must be exited in the task that entered it
                 if ready is not None:
                     await ready.wait()
                 yield name
-            self.told.append(f"closed {name}")
+            self.events.append(f"closed {name}")
 
         return opening
 
@@ -50,12 +50,12 @@ async def test_many_runs_open_a_thing_once_and_it_outlives_them_all(home: Home) 
         if waiting == 4:
             ready.set()
         assert await context.shared("pool", things("pool", ready)) == "pool"
-        things.told.append("run ended")
+        things.events.append("run ended")
 
     async with Engine(home.url, options=QUICK) as engine:
         handle = await engine.backfill(copy, gapless.Range("0", "7"), max_concurrent_runs=4)
         assert (await asyncio.wait_for(handle.wait(), 20)).state is State.SUCCEEDED
-    assert things.told == ["opening pool", *["run ended"] * 8, "closed pool"]
+    assert things.events == ["opening pool", *["run ended"] * 8, "closed pool"]
 
 
 async def test_a_plain_job_shares_in_the_same_way(home: Home) -> None:
@@ -68,7 +68,7 @@ async def test_a_plain_job_shares_in_the_same_way(home: Home) -> None:
     async with Engine(home.url, options=QUICK) as engine:
         handle = await engine.backfill(copy, gapless.Range("0", "7"))
         assert (await asyncio.wait_for(handle.wait(), 20)).state is State.SUCCEEDED
-    assert things.told == ["opening pool", "closed pool"]
+    assert things.events == ["opening pool", "closed pool"]
 
 
 async def test_a_failed_opening_is_retried_by_the_next_run(home: Home) -> None:
@@ -88,7 +88,7 @@ async def test_a_failed_opening_is_retried_by_the_next_run(home: Home) -> None:
     async with Engine(home.url, options=QUICK) as engine:
         handle = await engine.backfill(copy, gapless.Range("0", "0"))
         assert (await asyncio.wait_for(handle.wait(), 20)).state is State.SUCCEEDED
-    assert things.told == ["opening pool", "closed pool"]
+    assert things.events == ["opening pool", "closed pool"]
 
 
 async def test_the_last_one_opened_is_closed_first() -> None:
@@ -103,7 +103,7 @@ async def test_the_last_one_opened_is_closed_first() -> None:
 
         assert await shared.get("sink", sink) == "sink on pool"
         await shared.get("last", things("last"))
-    assert things.told[-3:] == ["closed last", "closed sink on pool", "closed pool"]
+    assert things.events[-3:] == ["closed last", "closed sink on pool", "closed pool"]
 
 
 async def test_a_cancelled_caller_leaves_the_opening_to_the_others() -> None:
@@ -117,7 +117,7 @@ async def test_a_cancelled_caller_leaves_the_opening_to_the_others() -> None:
             await first
         ready.set()
         assert await second == "pool"
-    assert things.told == ["opening pool", "closed pool"]
+    assert things.events == ["opening pool", "closed pool"]
 
 
 async def test_every_waiting_caller_gets_the_error_of_a_failed_opening() -> None:
@@ -148,7 +148,7 @@ async def test_a_failure_to_close_one_does_not_keep_others_open() -> None:
     with pytest.raises(ExceptionGroup) as error:
         await shared.__aexit__()
     assert error.group_contains(OSError, match="disk full")
-    assert things.told == ["opening pool", "closed pool"]
+    assert things.events == ["opening pool", "closed pool"]
     with pytest.raises(StopRequested):
         await shared.get("pool", things("pool"))
 

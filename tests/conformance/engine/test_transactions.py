@@ -232,7 +232,7 @@ async def test_on_sqlite_a_long_transaction_is_rolled_back_so_that_others_can_wr
     sqlite_home: SqliteHome, on_thread: bool
 ) -> None:
     """A quarter of the lease has passed, during which nobody else could write."""
-    told: list[str] = []
+    errors: list[str] = []
 
     def slow_statement(attempt: int) -> str:
         if attempt > 1:
@@ -248,7 +248,7 @@ async def test_on_sqlite_a_long_transaction_is_rolled_back_so_that_others_can_wr
                 tx.execute("INSERT INTO effects VALUES (1)")
                 tx.execute(slow_statement(context.attempt))
         except TransientError as error:
-            told.append(str(error))
+            errors.append(str(error))
             raise
 
     async def task(chunk: gapless.Chunk, context: gapless.Context) -> None:
@@ -257,7 +257,7 @@ async def test_on_sqlite_a_long_transaction_is_rolled_back_so_that_others_can_wr
                 await tx.execute("INSERT INTO effects VALUES (1)")
                 await tx.execute(slow_statement(context.attempt))
         except TransientError as error:
-            told.append(str(error))
+            errors.append(str(error))
             raise
 
     declare = gapless.job(partitions=gapless.block_heights(), lease_seconds=4.0, retry=AT_ONCE)
@@ -265,7 +265,7 @@ async def test_on_sqlite_a_long_transaction_is_rolled_back_so_that_others_can_wr
         await sql(engine, "CREATE TABLE effects (x BIGINT)")
         handle = await engine.backfill(declare(thread if on_thread else task), ONE)
         assert (await asyncio.wait_for(handle.wait(), 60)).state == "SUCCEEDED"
-        assert told == ["the transaction was rolled back: it was still open after 1 s"]
+        assert errors == ["the transaction was rolled back: it was still open after 1 s"]
         assert [tuple(row) for row in await sql(engine, "SELECT x FROM effects")] == [(1,)]
 
 

@@ -62,22 +62,22 @@ async def test_heartbeats_keep_a_lease_as_long_as_the_job_takes(engine: Engine) 
 
 
 async def test_a_job_that_blocks_the_loop_past_its_lease_is_reported(home: Home) -> None:
-    told: list[str] = []
+    errors: list[str] = []
 
     @gapless.job(partitions=gapless.block_heights(), chunk_size=1, lease_seconds=0.2)
     async def hog(chunk: gapless.Chunk, context: gapless.Context) -> None:
-        if not told:
+        if not errors:
             time.sleep(0.3)  # noqa: ASYNC251 - the fault under test
             try:
                 context.check()
             except LeaseLost as error:
-                told.append(type(error).__name__)
+                errors.append(type(error).__name__)
                 raise
 
     async with Engine(home.url, options=QUICK) as engine:
         handle = await engine.backfill(hog, gapless.Range("0", "0"))
         assert (await handle.wait()).state is State.SUCCEEDED
-    assert told == ["LeaseLost"]
+    assert errors == ["LeaseLost"]
 
 
 async def test_a_worker_without_heartbeats_stops(

@@ -19,7 +19,7 @@ from tests.conformance.fetch.stage import HEAD, contents, truth
 
 Fetch = Callable[..., Any]
 CHAINS = Path(__file__).parents[4] / "shared/data/chains"
-recorded = pytest.mark.skipif(not CHAINS.exists(), reason="the shared chain data is not here")
+recorded = pytest.mark.skipif(not CHAINS.exists(), reason="there are no recorded chains")
 
 
 @recorded

@@ -94,8 +94,8 @@ async def test_trouble_is_counted_by_endpoint_and_kind(
     assert page["gapless_refusals_total", name, "again"] > 0
     endpoints = {key[1] for key in page if key[0] == "gapless_calls_total" and page[key]}
     assert endpoints == {name}
-    told = [vars(each)["fields"] for each in caplog.records if "action" in vars(each)]
-    (started,) = (each["worker"] for each in told if "slots" in each)
-    refused = [each for each in told if "height" in each]
+    logged = [vars(each)["fields"] for each in caplog.records if "action" in vars(each)]
+    (started,) = (each["worker"] for each in logged if "slots" in each)
+    refused = [each for each in logged if "height" in each]
     assert {each["worker"] for each in refused} == {started}
     assert {(each["chunk"], each["height"]) for each in refused} == {(f"{result.id}:2", 113)}

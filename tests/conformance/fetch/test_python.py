@@ -89,13 +89,13 @@ async def test_a_job_gets_the_configuration_that_its_engine_was_given(folder: Pa
 
 async def test_progress_is_reported_to_the_end(node: DevNode, fetch: Fetch) -> None:
     await fetch(node, heights="0:49")
-    told: list[gapless.FetchProgress] = []
-    await fetch(node, heights="0:149", progress=told.append)
-    assert [it.total for it in told] == [150] * len(told)
-    assert (told[0].stored, told[0].fetched) == (50, 0)
-    assert (told[-1].stored, told[-1].fetched) == (150, 100)
-    assert [it.stored for it in told] == sorted(it.stored for it in told)
-    assert told[-1].blocks_per_second > 0
+    reports: list[gapless.FetchProgress] = []
+    await fetch(node, heights="0:149", progress=reports.append)
+    assert [it.total for it in reports] == [150] * len(reports)
+    assert (reports[0].stored, reports[0].fetched) == (50, 0)
+    assert (reports[-1].stored, reports[-1].fetched) == (150, 100)
+    assert [it.stored for it in reports] == sorted(it.stored for it in reports)
+    assert reports[-1].blocks_per_second > 0
 
 
 async def test_an_error_in_the_callback_loses_nothing(

@@ -364,7 +364,7 @@ async def test_a_branch_abandoned_deeper_than_the_limit_is_reported(
                 await fetch(node, heights=heights, confirmations=0)
             assert refused.value.stale == RangeSet.of((100, 200))
             assert "repair" in str(refused.value.hint)
-    assert (await stored())["blocks"].num_rows == 201, "nothing is lost before somebody decides"
+    assert (await stored())["blocks"].num_rows == 201, "nothing is lost before a person decides"
 
 
 async def test_a_shallow_reorganisation_is_repaired_even_if_all_is_stored(

@@ -20,8 +20,8 @@ from tests.support import NOON, Clock, Home, claim_one, create, fail, finish
 async def fail_with(
     ledger: Ledger, claim: Claim, message: str, *, traceback: str | None = None
 ) -> None:
-    told = Failure(claim, Progress(claim.last_processed), "Boom", message, traceback=traceback)
-    assert await ledger.fail(told) is not None
+    failure = Failure(claim, Progress(claim.last_processed), "Boom", message, traceback=traceback)
+    assert await ledger.fail(failure) is not None
 
 
 async def kept(home: Home) -> int:

@@ -133,8 +133,8 @@ async def test_losing_the_ledger_counts_as_a_loss_and_not_as_a_failure_of_the_jo
 ) -> None:
     await create(ledger, partitions=1)
     mine = await claim_one(ledger)
-    told = Failure(mine, Progress(), "LedgerUnreachable", "gone", ledger_lost=True)
-    verdict = await ledger.fail(told)
+    failure = Failure(mine, Progress(), "LedgerUnreachable", "gone", ledger_lost=True)
+    verdict = await ledger.fail(failure)
     assert verdict is not None
     assert (verdict.failures, verdict.delay) == (FailureCounts(attempts=0, lost=1), 0)
 

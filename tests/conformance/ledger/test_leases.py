@@ -66,16 +66,16 @@ async def test_progress_never_goes_backwards(ledger: Ledger) -> None:
     assert row.progress.last_processed == 5
 
 
-@pytest.mark.parametrize("told", [None, 2, 5])
+@pytest.mark.parametrize("reported", [None, 2, 5])
 async def test_an_outcome_with_less_progress_than_stored_keeps_the_stored_progress(
-    ledger: Ledger, told: int | None
+    ledger: Ledger, reported: int | None
 ) -> None:
     """A job's transaction may have committed more than its run knows of."""
     await create(ledger, partitions=20, chunk_size=10)
     failed, released = await claim(ledger, 2)
     await ledger.heartbeat([(failed, done(5, (1, 1))), (released, done(15))])
-    await fail(ledger, failed, done(told, (1, 1)))
-    assert await ledger.release(released, done(told and told + 10))
+    await fail(ledger, failed, done(reported, (1, 1)))
+    assert await ledger.release(released, done(reported and reported + 10))
     rows = await ledger.chunks("bf")
     assert [row.progress.last_processed for row in rows] == [5, 15]
     assert list(rows[0].progress.holes) == [1]

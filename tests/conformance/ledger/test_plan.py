@@ -88,13 +88,13 @@ async def test_each_planned_chunk_is_recorded_with_its_run(ledger: Ledger) -> No
     await create(ledger, partitions=5, chunk_size=2)
     await plan(ledger, "bf", 9)
     events = [event for event, _ in await ledger.events("bf")]
-    told = [event for event in events if isinstance(event, BackfillChunkPlanned)]
-    assert [(event.chunk_index, event.first, event.last) for event in told] == [
+    chunk_events = [event for event in events if isinstance(event, BackfillChunkPlanned)]
+    assert [(event.chunk_index, event.first, event.last) for event in chunk_events] == [
         (0, 0, 1),
         (1, 2, 3),
         (2, 4, 4),
     ]
-    assert [event.run_requested.run_key for event in told] == [
+    assert [event.run_requested.run_key for event in chunk_events] == [
         f"backfill:bf:chunk:{index}" for index in range(3)
     ]
 

@@ -56,7 +56,7 @@ async def test_numbers_are_exact_and_ready_for_arithmetic(
     values = rows_of("transactions", Span(0, 9))["value"].to_pylist()
     assert int(total) == sum(int.from_bytes(value, "big") for value in values)
     names = {row["column_name"] for row in await _columns(connection, "transactions")}
-    assert names == {column.name for column in TRANSACTIONS.columns}, "no rounded twins"
+    assert names == {column.name for column in TRANSACTIONS.columns}, "no rounded copies"
 
 
 async def _columns(connection: asyncpg.Connection, table: str) -> list[asyncpg.Record]:
@@ -140,7 +140,7 @@ async def test_large_tables_may_be_partitioned(
 
 
 @pytest.mark.parametrize(
-    ("made", "later", "told"),
+    ("made", "later", "complaint"),
     [
         ("", "&fk=off", "was created with `fk=on`"),
         ("&fk=off", "&fk=on", "was created with `fk=off`"),
@@ -149,10 +149,10 @@ async def test_large_tables_may_be_partitioned(
     ],
 )
 async def test_the_layout_of_tables_cannot_be_changed_later(
-    postgres_target: str, made: str, later: str, told: str
+    postgres_target: str, made: str, later: str, complaint: str
 ) -> None:
     await (await open_sink(f"{postgres_target}{made}")).close()
-    with pytest.raises(SinkUnusable, match=told) as refused:
+    with pytest.raises(SinkUnusable, match=complaint) as refused:
         await open_sink(f"{postgres_target}{later}")
     assert refused.value.hint
     await (await open_sink(postgres_target)).close()  # without options, the existing layout is used

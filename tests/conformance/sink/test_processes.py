@@ -29,7 +29,7 @@ async def test_a_killed_writer_leaves_only_complete_changes(target: str) -> None
             _look_at_the_folder(Path(target), settled=False)
         async with await open_sink(target, Access.READ) as sink:
             await examine(sink)
-            assert await sink.highest_fence() >= highest, "what was confirmed is there"
+            assert await sink.highest_fence() >= highest, "confirmed changes are stored"
             stored = await sink.stored(CHAIN_ID)
         async with await open_sink(target, Access.WRITE) as sink:
             await examine(sink)

@@ -157,7 +157,7 @@ async def test_null_is_requested_from_another_endpoint(chain: Chain, other: Chai
             assert {each.endpoint for each in blocks} == {"b"}
         for _ in range(4):
             await source.fetch(SPAN)
-        assert liar.calls["eth_getBlockReceipts"] <= 61 * 4, "it is asked last by now"
+        assert liar.calls["eth_getBlockReceipts"] <= 61 * 4, "it is now asked last"
 
 
 @pytest.mark.parametrize(

@@ -205,9 +205,9 @@ async def test_the_process_prints_its_url_first_and_its_cost_last() -> None:
         {"jsonrpc": "2.0", "id": 1, "result": hex(WORKLOADS["small"].parameters.blocks)},
     )
     node.send_signal(signal.SIGTERM)
-    told = (await node.stdout.read()).decode()
+    printed = (await node.stdout.read()).decode()
     assert re.fullmatch(
-        r"cpu_seconds=\d+\.\d+ requests=1 calls=1 bytes=\d+ injected=0 refused=0\n", told
+        r"cpu_seconds=\d+\.\d+ requests=1 calls=1 bytes=\d+ injected=0 refused=0\n", printed
     )
     assert await node.wait() == 0
 

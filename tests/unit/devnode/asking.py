@@ -19,7 +19,7 @@ from tests.evm import checks_of, evm_network
 DATA = Path(__file__).parents[4] / "shared/data"
 CHAINS = ("execution-apis-54", "geth-ethtest-600")
 
-needs_data = pytest.mark.skipif(not DATA.exists(), reason="the shared chain data is not here")
+needs_data = pytest.mark.skipif(not DATA.exists(), reason="there are no recorded chains")
 
 
 def call(method: str, *params: Any, id: int = 1) -> dict[str, Any]:  # noqa: A002 - JSON-RPC's name

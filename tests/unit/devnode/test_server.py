@@ -113,7 +113,7 @@ async def test_a_batch_counts_its_calls(chain: Chain) -> None:
     limits = Limits(rps=10, retry_after=None)
     async with client_of(DevNode(chain, limits=limits)) as client:
         assert (await client.post(BATCH))[0].status == 200
-        assert (await client.post(BATCH))[0].status == 200, "the last of the bucket, and a debt"
+        assert (await client.post(BATCH))[0].status == 200, "the rest of the budget, and a debt"
         response, _ = await client.post(call("eth_chainId"))
         assert response.status == 429
         assert "Retry-After" not in response.headers
@@ -365,7 +365,7 @@ async def test_fault_stale_head(chain: Chain) -> None:
         assert await client.ask("eth_getLogs", {"fromBlock": "0x78", "toBlock": "0x78"}) == []
         before = client.node.injected["stale-head"]
         assert (await client.ask("eth_getBlockByNumber", "0x11", True))["number"] == "0x11"
-        assert client.node.injected["stale-head"] == before, "an old block is the same there"
+        assert client.node.injected["stale-head"] == before, "an old block has not changed"
 
 
 async def test_fault_wrong_chain_and_limit_inside(chain: Chain) -> None:

@@ -44,7 +44,7 @@ def test_a_short_word_is_a_small_number() -> None:
     )
 
 
-@pytest.mark.skipif(not VECTORS.exists(), reason="no recorded transfers beside the project")
+@pytest.mark.skipif(not VECTORS.exists(), reason="there are no recorded transfers")
 def test_known_logs() -> None:
     """ethereum-etl finds fewer kinds than others do, but whichever words are indexed."""
     found = {}

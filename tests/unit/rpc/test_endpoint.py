@@ -130,7 +130,7 @@ def test_consecutive_failures_make_it_rest() -> None:
     it.answered(limited=False)
     for at in range(2, 4):
         it.failed("trouble", sent_at=at, now=at + 0.5)
-    assert it.ready_at() < 4, "a success stood in between"
+    assert it.ready_at() < 4, "a success came in between"
     it.failed("trouble", sent_at=4, now=4.5)
     assert it.ready_at() == pytest.approx(4.7)
     it.failed("trouble", sent_at=5, now=5.5)

@@ -166,7 +166,7 @@ def test_consecutive_failures_halve_down_to_what_is_answered(takes: int) -> None
     sizes = failing(cap, takes, 200)
     answered = sum(size for size in sizes if size <= takes)
     assert answered >= 0.5 * takes * len(sizes), "most requests are answered, and nearly full"
-    assert cap.learned(300) in (None, takes), "a limit that is concluded is the true one"
+    assert cap.learned(300) in (None, takes), "a learned limit is the true one"
 
 
 def test_simultaneous_failures_halve_once() -> None:
@@ -209,7 +209,7 @@ def test_if_each_call_may_fail_its_batch_most_batches_are_still_answered(
         else:
             cap.failed(used)
     assert answered >= 0.45 * sent
-    assert answered >= 600 * 0.04 / share, "batches are no smaller than they have to be"
+    assert answered >= 600 * 0.04 / share, "batches are no smaller than necessary"
 
 
 @given(st.integers(1, 10_000), st.floats(0, 1))

@@ -51,4 +51,4 @@ def test_an_inconclusive_survey_is_not_repeated_at_once() -> None:
     wanted = [offer.wants_survey(RECEIPTS, now) for now in (0.0, 0.1, 4.0, 5.0)]
     assert wanted == [True, False, False, True]
     offer.begins_at(RECEIPTS, 50, 6.0)
-    assert offer.wants_survey(RECEIPTS, 6.0), "a higher one may be gone, too"
+    assert offer.wants_survey(RECEIPTS, 6.0), "a higher one may be missing, too"

@@ -140,7 +140,7 @@ def test_no_window_holds_more_calls_than_the_rate_and_one_batch(
     for at, (start, _) in enumerate(sent):
         total = 0
         for end, calls in sent[at:]:
-            assert total <= rate * (end - start) + 1e-6 * rate + 1e-6, "what came before is paid"
+            assert total <= rate * (end - start) + 1e-6 * rate + 1e-6, "earlier calls are paid for"
             total += calls
 
 

@@ -191,7 +191,7 @@ async def test_a_rate_limit_is_respected(chain: Chain) -> None:
     async with DevNode(chain, limits=limits) as node, pool_of(node) as pool:
         await asked_all(pool, chain)
         assert node.refused > 0
-        assert node.refused < 25, "it was hammered"
+        assert node.refused < 25, "it got too many requests"
 
 
 async def test_retry_after_is_respected_while_others_continue(chain: Chain) -> None:
@@ -199,7 +199,7 @@ async def test_retry_after_is_respected_while_others_continue(chain: Chain) -> N
     async with Outspoken(chain, limited) as bad, DevNode(chain) as good:
         async with pool_of(bad, good) as pool:
             await asked_all(pool, chain)
-        assert len(bad.asked) <= 1 + 8, "only what was on its way already"
+        assert len(bad.asked) <= 1 + 8, "only requests already in flight"
     once = first(1, error("", 0, 429, Retry_After="0.5"))
     async with Outspoken(chain, once) as only, pool_of(only) as pool:
         start = monotonic()
@@ -223,7 +223,7 @@ async def test_one_bad_endpoint_is_harmless(chain: Chain) -> None:
     async with spoilt as bad, fine as good, pool_of(bad, good) as pool:
         pool._endpoints[0].chain_id = chain.chain_id  # it was good at first contact
         await asked_all(pool, chain)
-        assert bad.requests < 30, "it was asked again and again"
+        assert bad.requests < 30, "it was asked repeatedly"
 
 
 async def test_all_answers_to_one_request_come_from_one_endpoint(chain: Chain, other: Chain) -> None:

@@ -75,14 +75,14 @@ async def test_a_rest_reaches_another_process_without_growing(chain: Chain) -> N
         specs = [spec(node, "a"), spec(good, "b")]
         async with Pool(specs, QUERIES, providers=here) as pool:
             await pool.ask(HEAD, avoid=["b"])
-        told = here.rests()
-        assert [*told] == [fingerprint(specs[0].url)]
-        there.rest(told)  # before anyone there has asked that provider
+        shared = here.rests()
+        assert [*shared] == [fingerprint(specs[0].url)]
+        there.rest(shared)  # before anyone there has asked that provider
         endpoint = there.endpoint(specs[0], Profile())
-        assert endpoint.ready_at() == told[fingerprint(specs[0].url)].until
+        assert endpoint.ready_at() == shared[fingerprint(specs[0].url)].until
         assert "monthly capacity" in endpoint.trouble
         here.rest(there.rests())
-        assert here.rests() == told
+        assert here.rests() == shared
 
 
 async def test_short_and_past_rests_are_not_shared() -> None:

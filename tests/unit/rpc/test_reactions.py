@@ -17,7 +17,7 @@ from tests.data.test_rpc_errors import RECORDED, of, recorded
 from tests.unit.rpc.nodes import Outspoken, block_calls, error, first, pool_of, truth
 
 HEIGHTS = range(5, 9)
-TOLD = {Reaction.SMALLER_RANGE, Reaction.GIVE_UP}  # the caller has to react
+RAISED = {Reaction.SMALLER_RANGE, Reaction.GIVE_UP}  # the caller has to react
 
 
 def refusing(found: dict[str, Any]) -> Reply:
@@ -29,7 +29,7 @@ def refusing(found: dict[str, Any]) -> Reply:
     return Reply(json.dumps(body).encode(), status)
 
 
-@pytest.mark.skipif(not RECORDED.exists(), reason="no recorded provider errors beside the project")
+@pytest.mark.skipif(not RECORDED.exists(), reason="there are no recorded provider errors")
 @pytest.mark.parametrize("found", recorded(), ids=lambda each: f"{each['provider']}-{each['kind']}")
 async def test_another_endpoint_answers_or_the_caller_gets_the_error(
     chain: Chain, found: dict[str, Any]
@@ -43,7 +43,7 @@ async def test_another_endpoint_answers_or_the_caller_gets_the_error(
         pool_of(bad, good, patience=1) as pool,
     ):
         asking = pool.ask([call])  # both are idle: the first one is asked first
-        if reaction in TOLD:
+        if reaction in RAISED:
             with pytest.raises(Refused) as refused:
                 await asking
             assert refused.value.refusal.reaction is reaction
@@ -54,7 +54,7 @@ async def test_another_endpoint_answers_or_the_caller_gets_the_error(
             assert bytes(answers.results[0]) == b"null"
             return
         assert bytes(answers.results[0]) == chain.block(5)
-        assert len(bad.asked) >= 2, "it was asked, beside its introduction"
+        assert len(bad.asked) >= 2, "it was asked, in addition to first contact"
         assert answers.endpoint == ("b" if _leaves(reaction) else answers.endpoint)
 
 

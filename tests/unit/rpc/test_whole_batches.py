@@ -61,7 +61,7 @@ async def test_smaller_batches_are_tried(chain: Chain, name: str, most: int) -> 
             assert [*map(bytes, answers.results)] == truth(chain, HEIGHTS)
         sizes = [len(each) if isinstance(each, list) else 1 for each in node.asked]
         refused = [size for size in sizes if size > most]
-        assert len(refused) < 60, "it was not sent again and again"
+        assert len(refused) < 60, "it was not sent repeatedly"
         assert len(refused) < 0.4 * len(sizes)
 
 

@@ -44,7 +44,7 @@ def lines(request: pytest.FixtureRequest) -> Iterator[list[str]]:
     root.removeHandler(handler)
 
 
-def told(lines: list[str]) -> dict[str, Any]:
+def parsed(lines: list[str]) -> dict[str, Any]:
     (line,) = lines
     found: dict[str, Any] = json.loads(line)
     return found
@@ -52,7 +52,7 @@ def told(lines: list[str]) -> dict[str, Any]:
 
 def test_a_line_has_action_level_time_and_fields(lines: list[str]) -> None:
     log(logging.WARNING, "chunk_failed", chunk="bf:1", fence=7, retry_in=0.5, slots={"a": 1})
-    line = told(lines)
+    line = parsed(lines)
     when = datetime.fromisoformat(line.pop("timestamp"))
     assert timedelta(0) <= datetime.now(UTC) - when < timedelta(minutes=1)
     assert line == {
@@ -80,7 +80,7 @@ def test_no_url_is_logged(lines: list[str]) -> None:
 
 def test_a_line_of_another_library_names_its_logger(lines: list[str]) -> None:
     logging.getLogger("stranger").warning("%d and\n%s", 1, "two")
-    line = told(lines)
+    line = parsed(lines)
     assert (line["logger"], line["message"]) == ("stranger", "1 and\ntwo")
     assert "action" not in line
 

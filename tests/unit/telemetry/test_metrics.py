@@ -56,7 +56,7 @@ def test_a_histogram_counts_values_up_to_each_limit() -> None:
 
 def test_counts_of_another_process_are_added_once() -> None:
     """It repeatedly reports everything it has counted since it started."""
-    endpoint = "told-by-another"
+    endpoint = "another-process"
     metrics.REFUSALS.add(2, endpoint, "slow_down")
     metrics.REQUEST_SECONDS.observe(0.5, endpoint)
     first = metrics.snapshot()
@@ -76,7 +76,7 @@ def test_counts_of_another_process_are_added_once() -> None:
 
 
 def test_the_maximum_covers_all_processes() -> None:
-    labels = ("1", "told-by-another")
+    labels = ("1", "another-process")
     metrics.STORED_HEIGHT.raise_to(7, *labels)
     metrics.STORED_HEIGHT.raise_to(5, *labels)
     assert metrics.STORED_HEIGHT.values[labels] == 7
@@ -143,8 +143,8 @@ async def test_health_is_served_next_to_it() -> None:
             async with session.get(page) as well:
                 assert (well.status, await well.text()) == (200, "ok\n")
             async with session.get(page) as ill:
-                told = "the ledger was last reached 45 s ago\n"
-                assert (ill.status, await ill.text()) == (503, told)
+                words = "the ledger was last reached 45 s ago\n"
+                assert (ill.status, await ill.text()) == (503, words)
 
 
 async def test_other_paths_are_not_found(page: str) -> None:

@@ -227,7 +227,7 @@ async def test_a_concurrent_writer_is_not_a_finding(sink: Sink) -> None:
     report = await looking(busy, deep=True).report()
     assert report is not None
     assert report.findings == ()
-    assert report.gaps == RangeSet.of((11, 13)), "as it was when we began"
+    assert report.gaps == RangeSet.of((11, 13)), "as it was at the start"
 
 
 async def test_damage_is_found_while_others_write(fragile: Sink, sql: apsw.Connection) -> None:
