@@ -96,7 +96,7 @@ async def test_a_run_cancelled_in_its_transaction_rolls_it_back(ledger: Ledger) 
     await complete(ledger, mine)
 
 
-async def test_a_cancelled_write_is_complete(ledger: Ledger) -> None:
+async def test_a_cancelled_write_is_complete_or_absent(ledger: Ledger) -> None:
     creating = asyncio.create_task(create(ledger))
     for _ in range(10):
         await asyncio.sleep(0)
@@ -188,7 +188,7 @@ async def test_a_job_may_change_the_working_directory(
     await ledger.close()
 
 
-async def test_a_temporarily_inaccessible_folder_is_waited_for(
+async def test_the_ledger_recovers_when_its_folder_is_accessible_again(
     sqlite_home: SqliteHome, clock: Clock
 ) -> None:
     folder = sqlite_home.path.parent

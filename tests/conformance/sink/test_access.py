@@ -63,7 +63,7 @@ async def test_a_reader_may_not_write(target: str) -> None:
         assert await sink.stored(CHAIN_ID) == before
 
 
-async def test_a_writer_need_not_be_able_to_create(target: str) -> None:
+async def test_an_existing_sink_can_be_opened_for_writing(target: str) -> None:
     await filled(target)
     async with await open_sink(target, Access.WRITE) as sink:
         await read_all(sink)

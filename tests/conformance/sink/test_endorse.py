@@ -104,7 +104,7 @@ async def test_repeating_an_endorsement_changes_nothing(sink: Sink) -> None:
     assert await sink.stored(CHAIN_ID) == stored
 
 
-async def test_a_newer_fence_cannot_be_endorsed(sink: Sink) -> None:
+async def test_an_older_fence_cannot_endorse(sink: Sink) -> None:
     await sink.write(batch(0, 9), 5)
     before = await sink.stored(CHAIN_ID)
     with pytest.raises(FencedOff, match="changed under fence 5"):

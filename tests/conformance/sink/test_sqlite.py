@@ -183,7 +183,7 @@ async def test_a_lasting_lock_is_an_error(path: Path, monkeypatch: pytest.Monkey
         await sink.write(batch(0, 5), 1)
 
 
-async def test_missing_rows_are_detected_when_a_range_is_cut(path: Path) -> None:
+async def test_a_cut_range_counts_the_rows_that_are_stored(path: Path) -> None:
     async with await SqliteSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 9), 1)
         apsw.Connection(str(path)).execute("DELETE FROM logs WHERE block_number < 9")
