@@ -97,7 +97,7 @@ async def test_sigterm_finishes_chunks_or_gives_them_back_at_once(sqlite_gapless
     assert gapless.show("h")["chunks"]["pending"] == 1
 
 
-async def test_two_simultaneous_signals_count_as_one(sqlite_gapless: Commands) -> None:
+async def test_simultaneous_signals_count_as_one(sqlite_gapless: Commands) -> None:
     """`timeout` signals its child and then its group: the worker must still drain."""
     gapless = sqlite_gapless
     gapless.start("held", "--id", "h", "--range", "0:9")

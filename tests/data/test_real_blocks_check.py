@@ -200,7 +200,7 @@ def test_a_node_without_old_state_roots_proves_less_and_is_not_refused() -> None
     assert proof.proven >= {Check.HEADER_HASH, Check.TRANSACTIONS_ROOT, Check.BLOOM, Check.GAS}
 
 
-def test_two_blocks_prove_what_each_of_them_proves() -> None:
+def test_blocks_together_prove_what_each_of_them_proves() -> None:
     whole = check(real_block("ethereum", 17_034_873), Level.ROOTS)
     bare = check(real_block("ethereum", 16_000_000), Level.ROOTS)
     assert (whole & bare).proven == bare.proven

@@ -295,7 +295,7 @@ async def test_commands(node: ToyNode, target: str, ledger: str) -> None:
     assert exported.startswith("chain_id,block_number,seal,previous,moves_seal,")
 
 
-def test_names_of_another_family_cannot_be_registered_again() -> None:
+def test_names_that_are_taken_cannot_be_registered_again() -> None:
     with pytest.raises(
         ValueError, match="toy, toy-custom, toy_blocks, toy_moves of `toy` is taken"
     ):
