@@ -84,7 +84,9 @@ ON CONFLICT DO UPDATE SET complete = complete + excluded.complete
         self._connection = apsw.Connection(url.removeprefix("sqlite:///"))
         self._connection.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
         self._connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-        self._completion = (self.COMPLETE, self.INSERT_EVENTS, self.COUNT) if events else (self.COMPLETE,)
+        self._completion = (
+            (self.COMPLETE, self.INSERT_EVENTS, self.COUNT) if events else (self.COMPLETE,)
+        )
 
     async def claim_and_complete(self, count: int) -> int:
         claim_id = uuid.uuid4().hex

@@ -71,7 +71,9 @@ async def measure(place: Place) -> AsyncIterator[Row]:
             "backfill()": await _milliseconds(lambda: ledgers[MANY].backfill("old")),
             "backfills()": await _milliseconds(ledgers[MANY].backfills),
         }.items():
-            yield Row(f"{view} next to a million chunks, ms, {place.name}", "", ms, at_most(VIEW_MS))
+            yield Row(
+                f"{view} next to a million chunks, ms, {place.name}", "", ms, at_most(VIEW_MS)
+            )
 
 
 async def _with_history(place: Place, finished: int) -> Ledger:

@@ -50,7 +50,9 @@ def main(arguments: Sequence[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--quick", action="store_true", help="a tenth of the blocks, one round")
-    parser.add_argument("--page", type=Path, help="page to write; a full run writes docs/benchmarks.md")
+    parser.add_argument(
+        "--page", type=Path, help="page to write; a full run writes docs/benchmarks.md"
+    )
     parser.add_argument("peers", nargs="*", metavar="PEER", help=f"one of {', '.join(PEERS)}")
     wanted = parser.parse_args(arguments)
     if unknown := [name for name in wanted.peers if name not in PEERS]:

@@ -122,7 +122,7 @@ class Storm:
         return not worker.running
 
     async def _revive(self) -> None:
-        """Wakes those that slept long enough, and replaces those that started without a database."""
+        """Wakes those that slept long enough, and replaces those that found no database."""
         for nth, worker in enumerate(self.workers):
             if not worker.running:  # a supervisor would do the same
                 assert (worker.forked.returncode, worker.id) == (UNUSABLE, ""), worker

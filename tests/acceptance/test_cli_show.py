@@ -168,7 +168,9 @@ async def test_the_page_of_a_failed_backfill(sqlite_gapless: Commands) -> None:
     assert values["selection"] == "0:149 (150 partitions)"
     assert values["chunks"] == "15 of up to 10 partitions, oldest first, 4 at once, queue `default`"
     assert values["done"] == "13 complete, 2 abandoned"
-    assert values["retry"].startswith("backoff of 2.0s doubling to 1m00s, up to 25% more, abandoned")
+    assert values["retry"].startswith(
+        "backoff of 2.0s doubling to 1m00s, up to 25% more, abandoned"
+    )
     error = "PermanentError: block 3 is \\x1b[31mbroken\\x1b[0m (chunk 0, partitions 3)"
     assert values["error"] == error
     assert page.stderr.startswith("\nhint: `gapless dead ls p` lists what failed")

@@ -154,7 +154,9 @@ async def test_sigterm_drains_a_worker_that_has_not_started_yet(sqlite_gapless: 
     assert gapless.show("h")["chunks"]["running"] == 0
 
 
-async def test_until_idle_does_not_wait_for_work_that_it_cannot_do(sqlite_gapless: Commands) -> None:
+async def test_until_idle_does_not_wait_for_work_that_it_cannot_do(
+    sqlite_gapless: Commands,
+) -> None:
     gapless = sqlite_gapless
     gapless.start("copy", "--id", "paused")
     gapless("backfill", "pause", "paused")

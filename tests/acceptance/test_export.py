@@ -157,7 +157,9 @@ def test_invalid_arguments_are_refused(
     assert listed(tmp_path) == ["blocks.db"]
 
 
-def test_a_reader_may_close_the_pipe_early(gapless: Gapless, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_may_close_the_pipe_early(
+    gapless: Gapless, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`gapless export … | head` prints no error."""
     reader, pipe = os.pipe()
     os.close(reader)
@@ -202,7 +204,9 @@ def test_a_full_disk_behind_stdout_is_reported(
         monkeypatch.setattr(sys, "stdout", full)
         result = gapless("export", "blocks.db", "--table", "transactions")
     assert result.code == 1
-    assert result.stderr.startswith("error: `stdout` cannot be written: no space left on device\n\n")
+    assert result.stderr.startswith(
+        "error: `stdout` cannot be written: no space left on device\n\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,9 @@ def test_a_plan_a_summary_and_a_query_that_works(sqlite_gapless: Commands, url: 
         assert len(connection.execute(statement).fetchall()) == 5
 
 
-def test_the_same_range_again_a_smaller_and_a_larger_one(sqlite_gapless: Commands, url: str) -> None:
+def test_the_same_range_again_a_smaller_and_a_larger_one(
+    sqlite_gapless: Commands, url: str
+) -> None:
     where = ("--rpc", url, "--to", "chain.db")
     first = sqlite_gapless.json("fetch", "custom", "0:99", *where)
     assert (first["state"], first["fetched"], first["gaps"]) == ("SUCCEEDED", 100, [])
@@ -103,7 +105,9 @@ def test_the_range_and_the_numbers_may_come_from_the_environment(
     assert len(asyncio.run(contents(f"{sqlite_gapless.folder}/lake/"))["blocks"]) == 40
 
 
-def test_a_fetch_with_configured_names_can_be_left_to_workers(sqlite_gapless: Commands, url: str) -> None:
+def test_a_fetch_with_configured_names_can_be_left_to_workers(
+    sqlite_gapless: Commands, url: str
+) -> None:
     (sqlite_gapless.folder / "gapless.toml").write_text(
         '[endpoints.here]\nurl = "env:NODE"\nnetwork = "custom"\n[sinks.chain]\nurl = "chain.db"\n'
     )
@@ -145,7 +149,9 @@ def test_an_interrupted_fetch_resumes(sqlite_gapless: Commands, url: str) -> Non
     assert rows(sqlite_gapless, "blocks") == 337
 
 
-def test_a_call_limit_interrupts_a_fetch_which_can_resume(sqlite_gapless: Commands, url: str) -> None:
+def test_a_call_limit_interrupts_a_fetch_which_can_resume(
+    sqlite_gapless: Commands, url: str
+) -> None:
     command = ("fetch", "custom", "0:199", "--rpc", url, "--to", "chain.db", "--batch-size", "10")
     stopped = sqlite_gapless(*command, "--max-requests", "200", code=130)
     assert "stopping: all calls allowed by `--max-requests` are used" in stopped.stderr

@@ -128,7 +128,9 @@ async def test_the_same_command_does_not_wait_for_chunks_in_backoff(
     assert (done["state"], done["gaps"]) == ("SUCCEEDED", [])
 
 
-async def test_an_unreachable_node_halts_a_fetch_at_once(sqlite_gapless: Commands, chain: Chain) -> None:
+async def test_an_unreachable_node_halts_a_fetch_at_once(
+    sqlite_gapless: Commands, chain: Chain
+) -> None:
     async with Patient(chain, well_for=100) as node:
         began = time.monotonic()
         command = fetch(node, f"0:{FINAL}", "--retry", "halt", "--chunk-size", "100")

@@ -15,7 +15,9 @@ PRETENDING = "import sys; sys.version_info = (3, 9, 2, 'final', 0); exec(sys.arg
 
 
 @pytest.mark.parametrize("chosen", [[], ["PYTHON=python3.9"]], ids=["default", "chosen"])
-def test_an_old_python_is_reported_before_anything_is_created(tmp_path: Path, chosen: list[str]) -> None:
+def test_an_old_python_is_reported_before_anything_is_created(
+    tmp_path: Path, chosen: list[str]
+) -> None:
     for name in ("Makefile", "requirements.lock", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)
     for name in ("python3", "python3.9"):

@@ -202,9 +202,7 @@ async def test_nothing_outside_the_given_blocks_is_touched(
         assert "to remove" not in planned.stderr
 
 
-async def test_an_unfinished_range_is_finished(
-    sqlite_gapless: Commands, chain: Chain
-) -> None:
+async def test_an_unfinished_range_is_finished(sqlite_gapless: Commands, chain: Chain) -> None:
     place = ("--to", "chain.db", "--confirmations", "0", "--chunk-size", "20")
     async with DevNode(chain) as node:
         await run(
@@ -219,9 +217,7 @@ async def test_an_unfinished_range_is_finished(
     assert await contents(f"{sqlite_gapless.folder}/chain.db") == truth(chain, Span(0, 99))
 
 
-async def test_unrequested_rows_are_removed(
-    sqlite_gapless: Commands, chain: Chain
-) -> None:
+async def test_unrequested_rows_are_removed(sqlite_gapless: Commands, chain: Chain) -> None:
     async with DevNode(chain) as node:
         await fetch(sqlite_gapless, node, "chain.db")
         sql = apsw.Connection(str(sqlite_gapless.folder / "chain.db"))
@@ -245,7 +241,9 @@ async def test_an_unlisted_file_is_left_for_a_person_to_remove(
         copy.write_bytes(listed.read_bytes())
         for command in (("verify", "chain/"), ("repair", "chain/", "--rpc", node.url)):
             result = await run(sqlite_gapless, *command, code=1)
-            assert "the file `1337/blocks/copy.parquet` is not listed" in result.stdout + result.stderr
+            assert (
+                "the file `1337/blocks/copy.parquet` is not listed" in result.stdout + result.stderr
+            )
             assert "\nhint: remove it by hand, or move it out of the folder" in result.stderr
         assert copy.exists()
         copy.unlink()
@@ -274,9 +272,7 @@ async def test_an_abandoned_branch_is_replaced_only_on_request(
     assert await contents(path) == truth(chain, Span(0, LAST))
 
 
-async def test_withdrawn_blocks_are_not_a_gap(
-    sqlite_gapless: Commands, chain: Chain
-) -> None:
+async def test_withdrawn_blocks_are_not_a_gap(sqlite_gapless: Commands, chain: Chain) -> None:
     async with DevNode(chain) as node:
         await fetch(sqlite_gapless, node, "chain.db", "0:50")
         sql = apsw.Connection(str(sqlite_gapless.folder / "chain.db"))

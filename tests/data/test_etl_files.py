@@ -34,7 +34,9 @@ BLOB_COLUMNS = {
     "receipts": ("blob_gas_price", "blob_gas_used"),
 }
 
-pytestmark = pytest.mark.skipif(not ETL.exists(), reason="there are no recorded files of ethereum-etl")
+pytestmark = pytest.mark.skipif(
+    not ETL.exists(), reason="there are no recorded files of ethereum-etl"
+)
 
 
 def answers(folder: Path, pattern: str) -> list[Any]:

@@ -155,7 +155,9 @@ def test_where_metrics_are_served(tmp_path: Path) -> None:
 
 
 def test_text_that_may_be_a_url_without_its_scheme_is_not_repeated() -> None:
-    with pytest.raises(UsageError, match="neither a URL nor the name of a known endpoint") as refused:
+    with pytest.raises(
+        UsageError, match="neither a URL nor the name of a known endpoint"
+    ) as refused:
         config.Config().endpoint("node.example/v2/S3CRETKEY")
     assert "S3CRETKEY" not in f"{refused.value} {refused.value.hint}"
 

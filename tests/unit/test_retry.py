@@ -73,7 +73,9 @@ def test_the_next_delay_is_never_shorter(policy: RetryPolicy, nth: int, chance: 
 
 
 @given(doubling, failures, chances, chances)
-def test_a_higher_draw_means_a_longer_delay(policy: RetryPolicy, nth: int, a: float, b: float) -> None:
+def test_a_higher_draw_means_a_longer_delay(
+    policy: RetryPolicy, nth: int, a: float, b: float
+) -> None:
     low, high = sorted((a, b))
     assert (policy.delay(nth, low) or 0) <= (policy.delay(nth, high) or 0)
 

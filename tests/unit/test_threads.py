@@ -32,7 +32,9 @@ async def test_functions_run_in_the_order_of_their_calls(
     assert seen == [*range(50)]
 
 
-async def test_a_caller_that_is_cancelled_repeatedly_still_waits_for_the_end(thread: SerialThread) -> None:
+async def test_a_caller_that_is_cancelled_repeatedly_still_waits_for_the_end(
+    thread: SerialThread,
+) -> None:
     """A job that lost its lease is cancelled, and again when its worker drains."""
     begun, go_on = threading.Event(), threading.Event()
 

@@ -164,7 +164,9 @@ async def test_partition_keys_that_cannot_be_stored_are_an_error_of_the_job(engi
 
 
 @pytest.mark.parametrize("on_thread", [False, True])
-async def test_a_group_with_one_error_is_reported_as_that_error(engine: Engine, on_thread: bool) -> None:
+async def test_a_group_with_one_error_is_reported_as_that_error(
+    engine: Engine, on_thread: bool
+) -> None:
     def make() -> BaseException:
         return ExceptionGroup("outer", [ExceptionGroup("inner", [ValueError("bad")])])
 

@@ -379,7 +379,9 @@ async def test_invalid_requests_leave_nothing_behind(engine: Engine) -> None:
     assert await engine.ledger.backfills() == []
 
 
-async def test_a_long_transaction_does_not_block_the_heartbeats_of_other_runs(engine: Engine) -> None:
+async def test_a_long_transaction_does_not_block_the_heartbeats_of_other_runs(
+    engine: Engine,
+) -> None:
     attempts: Counter[object] = Counter()
     slow = asyncio.Event()
 

@@ -22,7 +22,9 @@ from tests.support import Home
 from tests.waiting import eventually
 
 
-async def test_a_priority_slot_takes_only_priority_work_and_other_slots_take_it_first(home: Home) -> None:
+async def test_a_priority_slot_takes_only_priority_work_and_other_slots_take_it_first(
+    home: Home,
+) -> None:
     order: list[str] = []
     busy = asyncio.Event()
 
@@ -260,9 +262,7 @@ def test_jobs_are_imported_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "no_such" in catalog.unresolved["no_such:job"]
 
 
-def test_a_failed_import_is_retried_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_import_is_retried_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was missing may be deployed while the worker runs."""
     monkeypatch.syspath_prepend(tmp_path)
     source = "import gapless\n{}@gapless.job(partitions=gapless.static(['x']))\ndef {}(c, x): ...\n"

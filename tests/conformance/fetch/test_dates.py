@@ -111,9 +111,7 @@ async def test_the_same_dates_again_take_few_calls(fetch: Fetch, node: DevNode) 
     assert await calls(dates) <= by_heights + 4  # both edges, the final block and the genesis
 
 
-async def test_the_backfill_records_the_resolved_heights(
-    fetch: Fetch, node: DevNode
-) -> None:
+async def test_the_backfill_records_the_resolved_heights(fetch: Fetch, node: DevNode) -> None:
     by_dates = await fetch(node, heights="2023-11-15:+60", datasets="blocks")
     assert by_dates.fetched == 60
     assert (await fetch(node, heights=f"{MIDNIGHT}:+60", datasets="blocks")).fetched == 0

@@ -24,9 +24,7 @@ from tests.support import (
 DAY = 86_400.0
 
 
-async def test_an_impossibly_distant_lease_counts_as_expired(
-    ledger: Ledger, clock: Clock
-) -> None:
+async def test_an_impossibly_distant_lease_counts_as_expired(ledger: Ledger, clock: Clock) -> None:
     await create(ledger, partitions=1)
     await claim_one(ledger)
     clock.now -= DAY
@@ -49,9 +47,7 @@ async def test_a_heartbeat_after_a_jump_back_keeps_the_lease(ledger: Ledger, clo
     assert await claim(ledger) == []
 
 
-async def test_an_impossibly_distant_retry_counts_as_due(
-    ledger: Ledger, clock: Clock
-) -> None:
+async def test_an_impossibly_distant_retry_counts_as_due(ledger: Ledger, clock: Clock) -> None:
     await create(ledger, partitions=1)
     await fail(ledger, await claim_one(ledger))
     clock.now -= DAY
@@ -91,7 +87,9 @@ async def test_a_jump_forward_only_ends_leases_early(ledger: Ledger, clock: Cloc
 
 
 @pytest.mark.parametrize("actor", ["someone"])
-async def test_without_its_own_clock_the_ledger_uses_that_of_the_database(home: Home, actor: str) -> None:
+async def test_without_its_own_clock_the_ledger_uses_that_of_the_database(
+    home: Home, actor: str
+) -> None:
     ledger = await open_at(home, actor=actor)
     try:
         backfill = await create(ledger, partitions=2)

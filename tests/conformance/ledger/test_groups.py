@@ -109,7 +109,9 @@ async def test_a_cancelled_backfill_does_not_delay_the_hook(ledger: Ledger) -> N
     assert await epochs(ledger) == ["drained-wallets-1"]
 
 
-async def test_a_cancelling_backfill_delays_the_hook_only_for_its_active_chunk(ledger: Ledger) -> None:
+async def test_a_cancelling_backfill_delays_the_hook_only_for_its_active_chunk(
+    ledger: Ledger,
+) -> None:
     await join(ledger, "a", partitions=1000)
     first, second = await claim(ledger, 2)
     await complete(ledger, first)

@@ -71,7 +71,9 @@ async def test_an_error_while_reporting_the_progress_rolls_back_both(
     assert await stored(home) == [100]
 
 
-async def test_a_transaction_is_refused_once_the_lease_has_another_holder(ledger: Ledger, clock: Clock) -> None:
+async def test_a_transaction_is_refused_once_the_lease_has_another_holder(
+    ledger: Ledger, clock: Clock
+) -> None:
     await create(ledger, partitions=10, chunk_size=10)
     zombie = await claim_one(ledger)
     clock.now += 60

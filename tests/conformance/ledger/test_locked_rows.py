@@ -89,7 +89,9 @@ async def test_locked_chunks_do_not_stop_other_backfills(
     assert len(await finish(ledger)) == 3
 
 
-async def test_other_chunks_of_the_same_backfill_continue(ledger: Ledger, home: PostgresHome) -> None:
+async def test_other_chunks_of_the_same_backfill_continue(
+    ledger: Ledger, home: PostgresHome
+) -> None:
     await create(ledger, partitions=3)
     await plan(ledger, "bf", 3)
     async with locked(home, "chunks WHERE chunk_index = 0"):

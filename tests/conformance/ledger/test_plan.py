@@ -58,7 +58,9 @@ async def test_planning_before_any_claim_starts_the_backfill(ledger: Ledger) -> 
     assert (await ledger.backfill("bf")).state == "RUNNING"
 
 
-async def test_planning_continues_after_what_is_planned_and_stops_at_the_end(ledger: Ledger) -> None:
+async def test_planning_continues_after_what_is_planned_and_stops_at_the_end(
+    ledger: Ledger,
+) -> None:
     await create(ledger, partitions=10)
     assert [await plan(ledger, "bf", 4) for _ in range(4)] == [4, 4, 2, 0]
     assert [chunk.chunk_index for chunk in await ledger.chunks("bf")] == list(range(10))

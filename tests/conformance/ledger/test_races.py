@@ -89,7 +89,9 @@ async def test_the_old_and_the_new_holder_cannot_both_complete(
         await ledger.settle()
 
 
-async def test_concurrent_identical_requests_create_one_backfill(ledger: Ledger, other: Ledger) -> None:
+async def test_concurrent_identical_requests_create_one_backfill(
+    ledger: Ledger, other: Ledger
+) -> None:
     made = await asyncio.gather(*(create(each) for each in [ledger, other] * 5))
     assert len({backfill.id for backfill in made}) == len(await ledger.backfills()) == 1
     assert await event_types(ledger) == ["BackfillCreated"]

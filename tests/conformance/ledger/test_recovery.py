@@ -50,9 +50,7 @@ async def test_a_lease_holds_until_its_last_moment(ledger: Ledger, clock: Clock)
     assert indices(await claim(ledger)) == [0]
 
 
-async def test_segments_expire_after_their_own_three_minutes(
-    ledger: Ledger, clock: Clock
-) -> None:
+async def test_segments_expire_after_their_own_three_minutes(ledger: Ledger, clock: Clock) -> None:
     await create(ledger, partitions=1, lease_seconds=180)
     await claim_one(ledger)
     clock.now += 179
@@ -131,9 +129,7 @@ async def test_a_lost_chunk_whose_work_was_all_done_is_completed(
     assert await ledger.complete([whole]) == set()  # it was only suspended, and agrees
 
 
-async def test_a_lost_chunk_with_holes_is_not_completed(
-    ledger: Ledger, clock: Clock
-) -> None:
+async def test_a_lost_chunk_with_holes_is_not_completed(ledger: Ledger, clock: Clock) -> None:
     await create(ledger, partitions=10, chunk_size=10)
     await beat(ledger, await claim_one(ledger), done(9, (4, 4)))
     clock.now += LEASE
@@ -196,7 +192,9 @@ async def test_unchanged_progress_does_not_reset_the_count_of_losses(
         await ledger.release(claims[0], done(3))
 
 
-async def test_a_failure_of_the_job_resets_the_count_of_losses(ledger: Ledger, clock: Clock) -> None:
+async def test_a_failure_of_the_job_resets_the_count_of_losses(
+    ledger: Ledger, clock: Clock
+) -> None:
     await create(ledger, partitions=1)
     await lose(ledger, clock)
     mine = await claim_one(ledger)

@@ -71,9 +71,7 @@ async def test_an_older_schema_is_refused_until_it_is_migrated(
     await ledger.close()
 
 
-async def test_concurrent_migrations_run_once(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_concurrent_migrations_run_once(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     await (await open_at(home)).close()
     with_migration(monkeypatch, home)
     ledgers = await asyncio.gather(*(open_ledger(home.url, migrating=True) for _ in range(3)))

@@ -65,7 +65,9 @@ async def test_running_chunks_of_a_condemned_backfill_may_end(ledger: Ledger) ->
 
 
 @pytest.mark.parametrize("column", ["spec", "selector", "retry"])
-async def test_an_unreadable_backfill_is_listed_with_the_others(breakable: Ledger, home: Home, column: str) -> None:
+async def test_an_unreadable_backfill_is_listed_with_the_others(
+    breakable: Ledger, home: Home, column: str
+) -> None:
     await create(breakable, "bad")
     await create(breakable, "good")
     await spoil(home, f"{column} = 'no JSON'")
@@ -74,7 +76,9 @@ async def test_an_unreadable_backfill_is_listed_with_the_others(breakable: Ledge
     assert any("bad: the " in problem for problem in await breakable.check())
 
 
-async def test_an_unreadable_backfill_can_be_neither_retried_nor_recreated(breakable: Ledger, home: Home) -> None:
+async def test_an_unreadable_backfill_can_be_neither_retried_nor_recreated(
+    breakable: Ledger, home: Home
+) -> None:
     await create(breakable, "bad", partitions=1)
     await fail(breakable, await claim_one(breakable), permanent=True)
     await breakable.settle()
@@ -90,9 +94,7 @@ async def test_a_missing_selection_is_unreadable(breakable: Ledger) -> None:
         await breakable.selection("0123")
 
 
-async def test_invalid_holes_name_their_backfill(
-    breakable: Ledger, home: Home
-) -> None:
+async def test_invalid_holes_name_their_backfill(breakable: Ledger, home: Home) -> None:
     await create(breakable, "bad")
     await plan(breakable, "bad", 1)
     table = "chunks" if home.url.startswith("sqlite") else "gapless.chunks"
@@ -123,9 +125,7 @@ async def test_a_hook_whose_id_is_taken_runs_in_the_next_epoch(ledger: Ledger) -
     assert await ledger.close_epochs() == []
 
 
-async def test_an_unreadable_hook_fails_visibly(
-    ledger: Ledger, home: Home
-) -> None:
+async def test_an_unreadable_hook_fails_visibly(ledger: Ledger, home: Home) -> None:
     await join(ledger, "a")
     await finish(ledger)
     table = "groups" if home.url.startswith("sqlite") else "gapless.groups"
@@ -137,9 +137,7 @@ async def test_an_unreadable_hook_fails_visibly(
     assert await ledger.close_epochs() == []
 
 
-async def test_a_hook_whose_spec_cannot_be_stored_fails_visibly(
-    ledger: Ledger, home: Home
-) -> None:
+async def test_a_hook_whose_spec_cannot_be_stored_fails_visibly(ledger: Ledger, home: Home) -> None:
     await join(ledger, "a")
     await finish(ledger)
     table = "groups" if home.url.startswith("sqlite") else "gapless.groups"

@@ -112,7 +112,9 @@ async def test_the_counts_add_up_in_every_state(ledger: Ledger) -> None:
     assert counts.total == counts.planned == 10
 
 
-async def test_progress_counts_chunks_of_the_backfill_and_blocks_of_the_chunk(ledger: Ledger) -> None:
+async def test_progress_counts_chunks_of_the_backfill_and_blocks_of_the_chunk(
+    ledger: Ledger,
+) -> None:
     await create(ledger, partitions=12, chunk_size=4)
     first, second, _ = await claim(ledger, 3)
     await complete(ledger, first)

@@ -98,7 +98,9 @@ SEEN = [remove, cut, empty, rename_a_column, retype_a_column]
         (drop_a_row, "rows instead of"),
     ],
 )
-async def test_damage_is_found_without_reading_everything(path: Path, harm: Harm, words: str) -> None:
+async def test_damage_is_found_without_reading_everything(
+    path: Path, harm: Harm, words: str
+) -> None:
     async with await ParquetSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 9), 5)
         await sink.write(batch(10, 19), 6)

@@ -71,7 +71,9 @@ async def test_invalid_locations_are_refused(tmp_path: Path, target: str, compla
 
 @pytest.mark.parametrize("access", [Access.READ, Access.WRITE])
 @pytest.mark.parametrize("target", ["eth.db", "eth.duckdb", "deep/eth.db", "eth/", "folder"])
-async def test_a_sink_that_must_exist_is_not_created(tmp_path: Path, target: str, access: Access) -> None:
+async def test_a_sink_that_must_exist_is_not_created(
+    tmp_path: Path, target: str, access: Access
+) -> None:
     with pytest.raises(SinkUnusable, match="there is no sink at"):
         await open_sink(target, access)
     assert listed(tmp_path) == ["folder"]

@@ -83,7 +83,9 @@ async def test_a_pruned_endpoint_does_not_hide_a_limited_one(chain: Chain, other
 @pytest.mark.parametrize(
     "limit", [{}, {"max_range": 7}, {"max_results": 40}], ids=["", "range", "results"]
 )
-async def test_logs_by_range_if_there_are_no_receipts(chain: Chain, words: str, limit: dict[str, int]) -> None:
+async def test_logs_by_range_if_there_are_no_receipts(
+    chain: Chain, words: str, limit: dict[str, int]
+) -> None:
     limits = Limits(missing=ONLY_LOGS, words=words, **limit)  # type: ignore[arg-type]
     node = DevNode(chain, limits=limits)
     async with source_of(node) as source:

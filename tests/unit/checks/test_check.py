@@ -94,7 +94,9 @@ def test_a_valid_block_passes_every_check() -> None:
 
 
 @pytest.mark.parametrize(("broken", "level", "damage"), DAMAGES)
-def test_damage_is_refused_starting_at_its_level(broken: Check, level: Level, damage: Damage) -> None:
+def test_damage_is_refused_starting_at_its_level(
+    broken: Check, level: Level, damage: Damage
+) -> None:
     it, receipts = block()
     damage(it, receipts)
     levels = list(Level)

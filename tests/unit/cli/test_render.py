@@ -207,7 +207,9 @@ class TestProgressLine:
         st.text(max_size=200),
         st.integers(1, 200),
     )
-    def test_it_always_fits_the_width(self, chunks: ChunkCounts, rate: float, why: str, width: int) -> None:
+    def test_it_always_fits_the_width(
+        self, chunks: ChunkCounts, rate: float, why: str, width: int
+    ) -> None:
         line = render.progress_line(backfill(chunks=chunks), rate, why, width)
         assert len(line) <= width
         assert line.isprintable()

@@ -183,7 +183,9 @@ async def test_memory_does_not_grow_with_the_range(
     assert file.most <= 9 * longest
 
 
-async def test_row_groups_are_written_when_they_are_large_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_row_groups_are_written_when_they_are_large_enough(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("gapless.export.writers._GROUP_ROWS", 10)
     layout, file = LAYOUTS["native"]["blocks"], io.BytesIO()
     writer = ParquetWriter(layout, file)

@@ -32,7 +32,9 @@ def test_any_words_may_be_indexed(indexed: int) -> None:
         ([TRANSFER, None, None, None], b""),
     ],
 )
-def test_logs_with_other_numbers_of_words_are_not_transfers(topics: list[bytes | None], data: bytes) -> None:
+def test_logs_with_other_numbers_of_words_are_not_transfers(
+    topics: list[bytes | None], data: bytes
+) -> None:
     assert decode(topics, data) is None
 
 

@@ -58,9 +58,7 @@ def test_one_endpoint_alone_is_not_agreement(it: Block, logs: list[RangeLog]) ->
     assert check(it, logs, None) == Proof(frozenset({Check.PLACES, Check.BLOOM}))
 
 
-def test_two_endpoints_agree_in_any_notation(
-    it: Block, logs: list[RangeLog]
-) -> None:
+def test_two_endpoints_agree_in_any_notation(it: Block, logs: list[RangeLog]) -> None:
     others = deepcopy(logs)
     others[0].address = "0x" + others[0].address[2:].upper()
     others[0].log_index = "0x77"
@@ -100,12 +98,16 @@ def test_damage_is_refused_by_name(it: Block, logs: list[RangeLog], damage: str)
     assert check(it, logs, others, Level.OFF) == Proof()
 
 
-def test_another_endpoint_that_is_certainly_wrong_is_ignored(it: Block, logs: list[RangeLog]) -> None:
+def test_another_endpoint_that_is_certainly_wrong_is_ignored(
+    it: Block, logs: list[RangeLog]
+) -> None:
     """Pruned nodes tend to return an empty list."""
     assert check(it, logs, []).proven == {Check.PLACES, Check.BLOOM}
 
 
-def test_without_a_bloom_to_decide_any_difference_is_refused(it: Block, logs: list[RangeLog]) -> None:
+def test_without_a_bloom_to_decide_any_difference_is_refused(
+    it: Block, logs: list[RangeLog]
+) -> None:
     network = evm_network("cronos")
     assert Check.BLOOM not in network.checks_at(HEIGHT)
     with pytest.raises(BadBlock, match="agreed"):

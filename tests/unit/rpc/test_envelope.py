@@ -78,7 +78,9 @@ def test_an_error_may_come_with_a_null_result() -> None:
         ({}, 404, "SWITCH"),
     ],
 )  # fmt: skip
-def test_one_error_object_applies_to_the_whole_batch(answer: Any, status: int, reaction: str) -> None:
+def test_one_error_object_applies_to_the_whole_batch(
+    answer: Any, status: int, reaction: str
+) -> None:
     found = heard(answer, status)
     assert not found.results
     assert [each.refusal.reaction for each in found.errors] == [Reaction[reaction]]

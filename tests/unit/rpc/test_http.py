@@ -94,9 +94,7 @@ def test_decompressing_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -
             decompressed(Response(200, bomb, "gzip", None))
 
 
-async def test_a_body_without_end_is_cut_off(
-    chain: Chain, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_body_without_end_is_cut_off(chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
     async with Outspoken(chain, lambda _: Reply(BODY)) as node, Http(Timeouts()) as client:
         size = len((await client.post(node.url, b"{}", calls=1, fresh=False)).body)
         monkeypatch.setattr(http, "MOST_BYTES", size)

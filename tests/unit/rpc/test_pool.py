@@ -226,7 +226,9 @@ async def test_one_bad_endpoint_is_harmless(chain: Chain) -> None:
         assert bad.requests < 30, "it was asked repeatedly"
 
 
-async def test_all_answers_to_one_request_come_from_one_endpoint(chain: Chain, other: Chain) -> None:
+async def test_all_answers_to_one_request_come_from_one_endpoint(
+    chain: Chain, other: Chain
+) -> None:
     other.reorg(3)
     faulty = DevNode(chain, faults="500=0.05,omit=0.4")
     async with faulty as a, DevNode(other) as b, pool_of(a, b) as pool:
@@ -245,7 +247,9 @@ async def test_a_second_opinion_comes_from_another_endpoint(chain: Chain) -> Non
             assert (await pool.ask([HEAD], avoid={name})).endpoint == other
 
 
-async def test_a_second_opinion_from_the_only_endpoint_uses_a_fresh_connection(chain: Chain) -> None:
+async def test_a_second_opinion_from_the_only_endpoint_uses_a_fresh_connection(
+    chain: Chain,
+) -> None:
     async with DevNode(chain) as node, pool_of(node) as pool:
         await pool.ask([HEAD])
         (kept,) = node._connections

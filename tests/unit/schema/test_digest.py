@@ -57,7 +57,9 @@ def arrow(table: Table, rows: list[Row]) -> pa.Table:
 
 @few
 @given(tables_with_rows, st.data())
-def test_digests_of_ranges_add_up_however_they_are_cut(drawn: tuple[Table, list[Row]], data: Any) -> None:
+def test_digests_of_ranges_add_up_however_they_are_cut(
+    drawn: tuple[Table, list[Row]], data: Any
+) -> None:
     table, rows = drawn
     height = data.draw(st.integers(0, 4))
     whole = arrow(table, rows)

@@ -148,9 +148,7 @@ def test_indexes_are_built_once(database: apsw.Connection) -> None:
         ("withdrawals WHERE address = x'00'", "withdrawals_address"),
     ],
 )
-def test_common_queries_use_an_index(
-    database: apsw.Connection, query: str, index: str
-) -> None:
+def test_common_queries_use_an_index(database: apsw.Connection, query: str, index: str) -> None:
     [row] = database.execute(f"EXPLAIN QUERY PLAN SELECT * FROM {query}").fetchall()
     assert f"INDEX {index} " in str(row[-1])
 

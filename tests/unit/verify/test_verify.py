@@ -265,7 +265,9 @@ async def test_a_duplicate_block_is_found_without_a_deep_verification(tmp_path: 
     assert twice in report.findings
 
 
-async def test_a_page_that_nothing_else_reads_is_found_by_a_deep_verification(tmp_path: Path) -> None:
+async def test_a_page_that_nothing_else_reads_is_found_by_a_deep_verification(
+    tmp_path: Path,
+) -> None:
     async with await open_sink(f"{tmp_path}/rotten/") as sink:
         await sink.write(batch(0, 30), 5)
         file = tmp_path / "rotten" / str(CHAIN_ID) / "logs/0-30.5.parquet"
