@@ -40,7 +40,7 @@ def of_real_blocks(module: ModuleType) -> Callable[[], AsyncIterator[Row]]:
 
     async def rows() -> AsyncIterator[Row]:
         if not module.BLOCKS.exists():
-            yield Row(f"{module.__name__}: no real blocks beside the project", "")
+            yield Row(f"{module.__name__}: no recorded blocks found", "")
             return
         found: Iterator[Row] = module.measure()
         for row in found:
@@ -113,7 +113,7 @@ def main() -> int:
     started = time.monotonic()
     ok = asyncio.run(run(names))
     print(
-        f"\n{'all bounds held' if ok else 'a bound was MISSED'}, {time.monotonic() - started:.0f} s"
+        f"\n{'all bounds met' if ok else 'a bound was MISSED'}, {time.monotonic() - started:.0f} s"
     )
     return 0 if ok else 1
 

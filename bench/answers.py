@@ -1,7 +1,8 @@
 """Which calls have a rendered answer, and where it is.
 
-Every method that fetches a chain has one: blocks with and without transactions, receipts by block
-and by transaction, logs of whole blocks. Other calls, or such with other parameters, have none.
+Every method that is used to fetch a chain has one: blocks with and without transactions, receipts
+by block and by transaction, logs of whole blocks. Other calls, or calls with other parameters, have
+none.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Answer = bytes | memoryview
 
 
 class Answers:
-    """The results that are ready, by call."""
+    """The rendered results, by call."""
 
     def __init__(self, rendered: Rendered) -> None:
         self._rendered, self._tags = rendered, rendered.tags

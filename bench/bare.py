@@ -1,9 +1,9 @@
-"""The bare SQL that the ledger is measured against.
+"""The bare SQL that the ledger is compared with.
 
 Same driver, tables, indexes and durability; a claim is one `UPDATE … RETURNING` with a new fence, a
-completion one fenced `UPDATE`. Nothing chooses a backfill, keeps a limit, recovers, retries or
-plans: all chunks are there beforehand, and what the server knows of them is up to date. *With
-events*, a completion also writes its event and its counter, as the ledger must.
+completion is one fenced `UPDATE`. Nothing chooses a backfill, enforces a limit, recovers, retries
+or plans: all chunks exist beforehand, and the server's statistics are up to date. *With events*, a
+completion also writes its event and its counter, as the ledger must.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Bare(Protocol):
 
 
 async def open_bare(place: Place, url: str, chunks: int, *, events: bool) -> Bare:
-    """Bare SQL on a fresh ledger's tables, with this many chunks to claim."""
+    """Bare SQL on a new ledger's tables, with this many chunks to claim."""
     await place.script(url, PLAN[place.name].format(chunks=chunks, id=BACKFILL))
     if place.name == "sqlite":
         return BareSqlite(url, events=events)
@@ -69,7 +69,7 @@ FROM item
 WHERE chunks.backfill_id = :id AND chunks.chunk_index = item.chunk_index
   AND chunks.status = 'RUNNING' AND chunks.fence = item.fence AND chunks.claim_id = :claim_id
 """
-    TELL = """
+    INSERT_EVENTS = """
 INSERT INTO events (idempotency_key, backfill_id, type, payload, actor, at)
 SELECT 'chunk_ended:' || :id || ':' || (value ->> 0), :id, 'ChunkEnded',
        '{"chunk_index":' || (value ->> 0) || ',"status":"COMPLETE"}', 'bare', unixepoch('subsec')
@@ -84,7 +84,9 @@ ON CONFLICT DO UPDATE SET complete = complete + excluded.complete
         self._connection = apsw.Connection(url.removeprefix("sqlite:///"))
         self._connection.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
         self._connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-        self._completion = (self.COMPLETE, self.TELL, self.COUNT) if events else (self.COMPLETE,)
+        self._completion = (
+            (self.COMPLETE, self.INSERT_EVENTS, self.COUNT) if events else (self.COMPLETE,)
+        )
 
     async def claim_and_complete(self, count: int) -> int:
         claim_id = uuid.uuid4().hex
@@ -129,7 +131,7 @@ WHERE c.backfill_id = item.id AND c.chunk_index = item.i AND c.status || '' = 'R
 RETURNING c.chunk_index
 """
     COMPLETE_WITH_EVENTS = f"""
-WITH ended AS ({COMPLETE}), told AS (
+WITH ended AS ({COMPLETE}), stored_events AS (
     INSERT INTO gapless.events (idempotency_key, backfill_id, type, payload, actor, at)
     SELECT 'chunk_ended:' || $1 || ':' || chunk_index, $1, 'ChunkEnded',
            '{{"chunk_index":' || chunk_index || ',"status":"COMPLETE"}}', 'bare',

@@ -1,7 +1,7 @@
-"""What it costs to prove a block, next to what no proof can avoid: hashing its trie nodes.
+"""What it costs to prove a block, next to the unavoidable part: hashing its trie nodes.
 
-Run alone (`python -m bench.checks`): a real mainnet block of 655 KB with 157 transactions and
-408 logs, from the data beside the project. Times are processor time, the best of many rounds.
+Run alone (`python -m bench.checks`): a real mainnet block of 655 KB with 157 transactions and 408
+logs, from the data beside the project. Times are processor time, the best of many rounds.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def measure() -> Iterator[Row]:
     yield Row("root of the encoded receipts", shown(best(lambda: ordered_root(encoded))))
     whole = best(lambda: proofs.receipts(subject))
     yield Row("receipts root, by hashing alone", shown(whole), whole / hashing, at_most(5))
-    yield Row("blooms, none remembered", shown(best(blooms_of_a_first_block)))
-    yield Row("blooms, remembered", shown(best(lambda: consistency.receipt_blooms(subject))))
+    yield Row("blooms, not cached", shown(best(blooms_of_a_first_block)))
+    yield Row("blooms, cached", shown(best(lambda: consistency.receipt_blooms(subject))))
     yield Row("transactions root and hashes", shown(best(lambda: proofs.transactions(subject))))
     yield Row("withdrawals root", shown(best(lambda: proofs.withdrawals(subject))))
     for level in Level:
@@ -70,7 +70,7 @@ def at_level(level: Level, raw: bytes, raw_receipts: bytes) -> Callable[[], obje
 
 
 def best(work: Callable[[], object]) -> float:
-    """Seconds of processor time that the quickest round took."""
+    """Seconds of processor time of the fastest round."""
     quickest = float("inf")
     for _ in range(ROUNDS):
         started = time.process_time()
@@ -85,7 +85,7 @@ def shown(seconds: float) -> str:
 
 def main() -> int:
     if not BLOCKS.exists():
-        print("no real blocks beside the project")
+        print("no recorded blocks found")
         return 0
     print(head())
     rows = list(measure())

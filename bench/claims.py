@@ -1,7 +1,8 @@
-"""Claim and complete in batches of k, against the bare statements.
+"""Claiming and completing in batches of k, compared with the bare statements.
 
-Ours chooses the backfill, keeps its limit, looks for lost and failed chunks, plans the chunks that
-it claims in batches of 256, and writes every event; the bare ones find their chunks planned.
+Gapless chooses the backfill, enforces its limit, looks for lost and failed chunks, plans the chunks
+that it claims in batches of 256, and writes every event; for the bare statements, chunks are
+already planned.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from bench.work import claim_and_complete, create
 from gapless.ledger import open_ledger
 
 ROUNDS = 7
-BATCHES = {1: 128, 10: 52, 100: 26}  # ours plans in all of them
+BATCHES = {1: 128, 10: 52, 100: 26}  # Gapless plans in all of them
 WARM_UP = 1
 OURS, BARE, EVENTS = "gapless", "bare", "bare + events"
 

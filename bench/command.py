@@ -1,4 +1,4 @@
-"""The command as a person runs it: how soon it answers, and how much memory a long range takes."""
+"""The command as a person runs it: its response time, and the memory that a long range takes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def measure_memory() -> AsyncIterator[Row]:
     for blocks, ran in ((SHORT, short), (LONG.blocks, long)):
         name = f"peak memory of fetching {blocks:,} blocks"
         yield Row(name, f"{ran.peak / 2**20:.0f} MiB, {ran.seconds:.0f} s")
-    name = f"peak memory, {LONG.blocks:,} blocks by {SHORT:,}"
+    name = f"peak memory, {LONG.blocks:,} relative to {SHORT:,} blocks"
     yield Row(name, "", long.peak / short.peak, at_most(1.2))
 
 

@@ -1,7 +1,7 @@
-"""One worker, eight, and sixty-four, each with a ledger and a connection of its own.
+"""One worker, eight, and sixty-four, each with its own ledger and connection.
 
-All of them work on one backfill, the hardest case: every claim takes its lock. A worker's share
-is compared with what one worker does alone, and no chunk may have been claimed twice.
+All of them work on one backfill, the hardest case: every claim takes its lock. A worker's share is
+compared with what one worker does alone, and no chunk may be claimed twice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gapless.ledger import open_ledger
 
 SECONDS = 1.5
 CHUNKS = 10_000_000
-PROCESSES = {1: 1, 8: 2, 64: 2}  # asyncio carries many workers; two cores carry two processes
+PROCESSES = {1: 1, 8: 2, 64: 2}  # asyncio runs many workers; two cores run two processes
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""How a node treats its clients, as the command line of `bench.node` is told."""
+"""How a node treats its clients, as options of `bench.node`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Conditions:
-    """What makes a node slow, stingy or unreliable; nothing does by default."""
+    """What makes a node slow, limited or unreliable; by default, nothing does."""
 
     latency_ms: float = 0
-    rps: float | None = None  # calls a second
-    metered: bool = False  # a batch above what is left of `rps` is refused whole
+    rps: float | None = None  # calls per second
+    metered: bool = False  # a batch above what is left of `rps` is refused as a whole
     faults: str = ""  # as in the devnode
-    per_call: bool = False  # a fault of one call fails its whole batch
+    per_call: bool = False  # a faulty call fails its whole batch
     seed: int = 0  # of the faults
 
     @property

@@ -1,8 +1,8 @@
-"""PostgreSQL: the sink alone, and fetches into it, against COPY of rows that are ready made.
+"""PostgreSQL: the sink alone, and fetches into it, compared with COPY of prepared rows.
 
-The raw limit is COPY of the very same bytes into tables without a key, a hundred blocks in a
-transaction, with fsync on. Against it stand a sink with foreign keys and one without, and a fetch
-whose ledger is in the same database, so that all of a batch is one transaction.
+The raw limit is COPY of the same bytes into tables without a key, a hundred blocks per transaction,
+with fsync on. It is compared with a sink with foreign keys, one without, and a fetch whose ledger
+is in the same database, so that each batch is one transaction.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ async def measure() -> AsyncIterator[Row]:
 
 @dataclass(frozen=True)
 class Way:
-    """One way to bring the rows in."""
+    """One way to store the rows."""
 
     name: str
     options: str = ""
@@ -94,7 +94,7 @@ class Stage:
             )
 
     async def _taken(self, way: Way | None, place: Room, url: str) -> float:
-        """Seconds that a way takes, in a database of its own."""
+        """Seconds that a way takes, in a new database."""
         name = f"bench_{next(_serials)}"
         self.server.create_database(name)
         database = self.server.url(name)

@@ -1,6 +1,6 @@
-"""Creating a backfill over ten million partitions: quick, small, and flat in memory.
+"""Creating a backfill over ten million partitions: fast, small, and with constant memory.
 
-python -m bench.creation URL       creates one in a process of its own, and answers in JSON
+python -m bench.creation URL       creates one in this process, and prints JSON
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ async def measure(place: Place) -> AsyncIterator[Row]:
 
 async def create(url: str) -> Created:
     ledger = await open_ledger(url)
-    await ledger.backfills()  # whatever is loaded once, is loaded now
+    await ledger.backfills()  # everything that is loaded once is loaded now
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     started = time.perf_counter()
     selector = Range("0", str(PARTITIONS - 1))

@@ -2,8 +2,8 @@
 
     python -m bench.crowd URL WORKERS K SECONDS
 
-It says `ready` when all its ledgers are open, begins when it is told to, and answers in JSON with
-the chunks that it completed, by backfill.
+It prints `ready` when all its ledgers are open, starts when told to, and prints the chunks that it
+completed as JSON, by backfill.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Decoding real mainnet blocks, against `json` and loops over rows.
+"""Decoding real mainnet blocks, compared with `json` and loops over rows.
 
 Run alone (`python -m bench.decode`): 11 real blocks of 149 transactions on average, from the data
 beside the project, from the bytes of the answers to Arrow tables. The loops make a dict of each row
-and give them to `pyarrow.Table.from_pylist`; both end with the same tables, which is checked first.
+and pass them to `pyarrow.Table.from_pylist`; both produce the same tables, which is checked first.
 Times are processor time; the rounds alternate, and a ratio is the median over the rounds.
 """
 
@@ -68,7 +68,7 @@ def measure() -> Iterator[Row]:
 
 
 def answers() -> Answers:
-    """Blocks of the fee market's time with a hundred transactions or more."""
+    """Blocks since the fee market (EIP-1559) with at least a hundred transactions."""
     index = json.loads((BLOCKS / "index.json").read_text())
     heights = [
         entry["number"]
@@ -117,7 +117,7 @@ def same(one: Tables, other: Tables) -> bool:
 
 
 def loops(given: Answers) -> Rows:
-    """What one writes first: parse, and loop."""
+    """The obvious implementation: parse, and loop."""
     rows: Rows = {it.name: [] for it in TABLES}
     for raw, raw_receipts in given:
         block, receipts = json.loads(raw), json.loads(raw_receipts)
@@ -273,7 +273,7 @@ def text(value: Any) -> str | None:
 
 def main() -> int:
     if not BLOCKS.exists():
-        print("no real blocks beside the project")
+        print("no recorded blocks found")
         return 0
     print(head())
     rows = list(measure())

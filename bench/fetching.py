@@ -1,6 +1,6 @@
-"""A fetch from a node to disk, against what the disk format can do with the rows ready made.
+"""A fetch from a node to disk, compared with writing the same prepared rows in that format.
 
-A fetch that comes near the null client's rate has measured the node: its row is void then.
+A fetch that comes near the null client's rate measures the node: its row is then void.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gapless.chains.opening import open_sink
 
 ROUNDS = 3
 TOO_NEAR = 0.7  # of the ceiling
-BATCH = {SMALL: 100, LARGE: 10}  # blocks in a request, about as a fetch learns them
+BATCH = {SMALL: 100, LARGE: 10}  # blocks per request, about as a fetch learns them
 
 
 async def measure() -> AsyncIterator[Row]:
@@ -40,7 +40,7 @@ async def measure() -> AsyncIterator[Row]:
 
 
 async def _against_raw(place: Room, url: str, workload: Workload, suffix: str) -> tuple[Row, float]:
-    """A row without its name, and blocks a second; a first fetch gives the rows to write."""
+    """A row without its name, and blocks per second; a first fetch provides the rows to write."""
     target = f"{place.path('')}{suffix}"
     first = await place.fetch(url, workload.blocks, target)
     write = await _ready(target, first)
@@ -61,7 +61,7 @@ async def _against_raw(place: Room, url: str, workload: Workload, suffix: str) -
 
 
 async def _ready(target: str, found: FetchResult) -> Callable[[Path], float]:
-    """What writes the rows that were fetched once more, and says how long it took."""
+    """What writes the fetched rows again and returns how long it took."""
     if not target.endswith("/"):
         transactions = raw.stored_rows(Path(target), found.span.last)
         return lambda path: raw.insert(path, transactions)

@@ -1,7 +1,7 @@
-"""What a million finished chunks in the ledger cost those who come after them: nothing.
+"""What a million finished chunks in the ledger cost later work: nothing.
 
-Two ledgers, one with a thousand finished chunks and one with a million. Claim and complete is
-measured in turns, in the backfill that they belong to and in another one; then the views.
+Two ledgers, one with a thousand finished chunks and one with a million. Claiming and completing is
+measured in turns, in the backfill that the chunks belong to and in another one; then the views.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FEW, MANY = 1_000, 1_000_000
 SAME, OTHER = "the same backfill", "another backfill"
 K = 10
 ROUNDS = 15
-BATCHES = 26  # of these, one plans
+BATCHES = 26  # one of them plans
 VIEW_MS = 100.0
 
 SERIES = {
@@ -58,24 +58,26 @@ async def measure(place: Place) -> AsyncIterator[Row]:
             for turn in range(ROUNDS):
                 for finished in (FEW, MANY)[:: -1 if turn % 2 else 1]:
                     costs[finished].append(await _cost(ledgers[finished], queue))
-            label = f"a chunk beside a million in {name}, {place.name}"
+            label = f"a chunk next to a million in {name}, {place.name}"
             few, many = median(costs[FEW]), median(costs[MANY])
             yield Row(
                 label,
-                f"{many * 1e6:.0f} us, beside 1000 {few * 1e6:.0f} us",
+                f"{many * 1e6:.0f} us, next to 1000: {few * 1e6:.0f} us",
                 median_ratio(costs[MANY], costs[FEW]),
                 at_most(1.2),
             )
-        assert await ledgers[FEW].check() == [], "the history made here is not a true one"
+        assert await ledgers[FEW].check() == [], "the generated history is invalid"
         for view, ms in {
             "backfill()": await _milliseconds(lambda: ledgers[MANY].backfill("old")),
             "backfills()": await _milliseconds(ledgers[MANY].backfills),
         }.items():
-            yield Row(f"{view} beside a million chunks, ms, {place.name}", "", ms, at_most(VIEW_MS))
+            yield Row(
+                f"{view} next to a million chunks, ms, {place.name}", "", ms, at_most(VIEW_MS)
+            )
 
 
 async def _with_history(place: Place, finished: int) -> Ledger:
-    """A ledger with that many finished chunks in the backfill `old`, in a queue of its own."""
+    """A ledger with this many finished chunks in the backfill `old`, in its own queue."""
     url = await place.fresh()
     ledger = await open_ledger(url)
     for name in ("old", "new"):

@@ -1,7 +1,8 @@
 """The share of its time that a slot waits between one chunk and the next.
 
-The job only sleeps, so what a slot does besides is the engine's: writing an outcome, claiming,
-starting. Every chunk says how long it really slept, so a sleep that lasts too long is no idling.
+The job only sleeps, so everything else that a slot does is the engine's work: writing an outcome,
+claiming, starting. Every chunk reports how long it really slept, so a sleep that lasts too long
+does not count as idle time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How well waiting is hidden: a node that takes its time, asked by several at once.
+"""How well latency is hidden: a slow node, asked by several workers at once.
 
-Batches are pinned to one block, so that a request is a block and the best that anybody can do is
-`workers / latency` of them a second. The last row has nothing pinned: a node that takes a second
-for every request, and five thousand blocks.
+Batches are pinned to one block, so that a request is a block and the maximum is `workers / latency`
+requests per second. The last row has nothing pinned: a node that takes a second for every request,
+and five thousand blocks.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ async def measure() -> AsyncIterator[Row]:
         async with node(SMALL, Conditions(latency_ms=1000)) as running:
             target = str(place.path(".db"))
             found = await place.fetch(running.url, SMALL.blocks, target, workers=8)
-        name = f"{SMALL.blocks:,} blocks at 1 s a request, 8 workers, seconds"
+        name = f"{SMALL.blocks:,} blocks at 1 s per request, 8 workers, seconds"
         yield Row(name, f"{found.requests} requests", found.seconds, at_most(60))
 
 

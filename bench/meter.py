@@ -7,10 +7,10 @@ from time import monotonic
 
 
 class Meter:
-    """At most `rps` calls a second, after one second's worth at once.
+    """At most `rps` calls per second, after one second's budget at once.
 
     A request that asks for more than is left is refused as a whole and costs nothing. So a batch
-    that is larger than one second's worth is never answered: the client has to split it.
+    larger than one second's budget is never answered: the client has to split it.
     """
 
     def __init__(self, rps: float, clock: Callable[[], float] = monotonic) -> None:

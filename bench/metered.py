@@ -1,8 +1,8 @@
 """How much of a provider's budget is used if it is not configured.
 
-The node refuses every batch that is larger than what is left of its budget, with a bare HTTP 429;
-a second's worth is there at once, and is not counted. Then a node where each call may fail its
-whole batch, of the time that a clean one takes.
+The node refuses every batch that is larger than what is left of its budget, with a bare HTTP 429.
+One second's budget is available at once, and is not counted. Then a node where each call may fail
+its whole batch, compared with the time that a clean node takes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ async def measure() -> AsyncIterator[Row]:
 
 async def _used(place: Room, budget: int, latency: float) -> Row:
     limits = Limits(rps=budget, metering=Metering.WHOLE, retry_after=None)
-    blocks = budget * (SECONDS + 1) // 2  # of two calls
+    blocks = budget * (SECONDS + 1) // 2  # two calls each
     async with DevNode(simulated(CHAIN), limits=limits, pace=Pace(latency=latency)) as node:
         found = await place.fetch(node.url, blocks, str(place.path(".db")))
     rate = (2 * blocks - budget) / found.seconds
@@ -57,7 +57,7 @@ async def _faulty(place: Room, latency: float) -> Row:
             seconds.append(found.seconds)
         ratios.append(seconds[1] / seconds[0])
     return Row(
-        f"5 % of calls fail their batch, {latency * 1000:.0f} ms: time, of clean",
+        f"5 % of calls fail their batch, {latency * 1000:.0f} ms: time relative to clean",
         f"{BLOCKS:,} blocks",
         median(ratios),
         at_most(4),

@@ -1,11 +1,10 @@
-"""A node for benchmarks: a process of its own that does the least a node can do.
+"""A node for benchmarks: a separate process that does as little as a node can.
 
     python -m bench.node --workload small --latency-ms 20 --rps 500 --faults null=0.01
 
-prints its URL, serves until SIGTERM or SIGINT, and prints what it did and the CPU seconds that it
-took. What fetches a chain is spliced from rendered answers; whatever else is asked for is answered
-by the devnode's own methods, and what goes wrong on purpose by its injector. `bench.null_client`
-measures how fast it can be.
+prints its URL, serves until SIGTERM or SIGINT, then prints what it did and the CPU seconds that it
+used. Calls that fetch a chain get rendered answers; the devnode's own methods answer all others,
+and its injector makes the faults. `bench.null_client` measures how fast the node can be.
 """
 
 from __future__ import annotations
@@ -56,9 +55,9 @@ _call = msgspec.json.Decoder(_Call).decode
 
 @dataclass(frozen=True)
 class Pace:
-    """How a provider is slow: seconds before each HTTP answer, and calls a second.
+    """How a provider is slow: seconds before each HTTP answer, and calls per second.
 
-    Unless it is `metered`, a batch may overdraw the calls of a second, and later requests wait.
+    Unless it is `metered`, a batch may overdraw the budget of a second, and later requests wait.
     """
 
     latency: float = 0.0
@@ -73,7 +72,7 @@ class Pace:
 
 
 class Sent(NamedTuple):
-    """What goes over the wire, and whether it is the last that does."""
+    """What is sent, and whether the connection ends after it."""
 
     text: bytes
     closes: bool = False
@@ -99,7 +98,7 @@ class Node:
         return self.injector.injected.total()
 
     def respond(self, body: bytes) -> Sent:
-        """The HTTP answer to a body: one call, or a batch of them."""
+        """The HTTP answer to a body: one call or a batch."""
         batch = body.lstrip()[:1] == b"["
         calls = _calls(body) if batch else [_call(body)]
         if self._budget is not None and not self._budget.take(len(calls)):
@@ -146,7 +145,7 @@ class Node:
 
 
 class Connection(asyncio.Protocol):
-    """One client's connection: each request is answered when its latency is over."""
+    """One client's connection: each request is answered after its latency."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -192,11 +191,11 @@ def _instead(lot: Lot, honest: bytes) -> Sent:
         case Fault.DROP:
             whole = _http([honest])
             return Sent(whole[: len(whole) // 2 * (lot.bits & 1)], closes=True)
-    raise ValueError(f"this node knows no fault `{lot.fault}` of whole requests")
+    raise ValueError(f"this node has no fault `{lot.fault}` for whole requests")
 
 
 def _taken(buffer: bytearray) -> bytes | None:
-    """Takes the body of the first whole request out of the buffer."""
+    """Removes the body of the first complete request from the buffer."""
     end = buffer.find(_HEAD_END)
     if end < 0:
         return None
@@ -217,7 +216,7 @@ def _http(parts: Sequence[bytes | memoryview], status: str = "200 OK") -> bytes:
 
 
 async def serve(node: Node) -> asyncio.Server:
-    """Starts to serve, on a port of the system's choice."""
+    """Starts to serve, on a port that the system chooses."""
     return await asyncio.get_running_loop().create_server(lambda: Connection(node), "127.0.0.1", 0)
 
 
@@ -234,21 +233,21 @@ def node_of(
     *,
     per_call: bool = False,
 ) -> Node:
-    """The node of a chain out of the cache."""
-    found = stored(parameters, cache)  # read once: it is checked each time
+    """The node of a chain from the cache."""
+    found = stored(parameters, cache)  # read once, because each read is checked
     chain = Chain(parameters.chain_id, found.blocks, found.receipts, Builder(parameters))
     injector = Injector(faults or Faults())
     return Node(chain, Answers(rendered_from(found)), pace, injector, per_call=per_call)
 
 
-async def _serve_until_told(node: Node) -> None:
-    told = asyncio.Event()
+async def _serve_until_stopped(node: Node) -> None:
+    stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, told.set)
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     server = await serve(node)
     print(url_of(server), flush=True)
     started = time.process_time()
-    await told.wait()
+    await stopped.wait()
     server.close()
     print(
         f"cpu_seconds={time.process_time() - started:.3f} requests={node.requests}"
@@ -260,21 +259,21 @@ async def _serve_until_told(node: Node) -> None:
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.node", description=__doc__)
     parser.add_argument("--workload", choices=WORKLOADS, default="small")
-    parser.add_argument("--latency-ms", type=float, default=0.0, help="before each HTTP answer")
-    parser.add_argument("--rps", type=float, help="calls a second; without it, any number")
+    parser.add_argument("--latency-ms", type=float, default=0.0, help="delay of each HTTP answer")
+    parser.add_argument("--rps", type=float, help="calls per second; unlimited by default")
     parser.add_argument(
         "--metered",
         action="store_true",
         help="refuse whole batches above --rps with an empty HTTP 429",
     )
-    parser.add_argument("--faults", default="", help="what goes wrong, as in the devnode")
+    parser.add_argument("--faults", default="", help="faults to inject, as in the devnode")
     parser.add_argument(
         "--per-call",
         action="store_true",
         help="draw the faults of requests for each call; one fails its whole batch",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the faults")
-    parser.add_argument("--prepare", action="store_true", help="derive all answers beforehand")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the faults")
+    parser.add_argument("--prepare", action="store_true", help="derive all answers in advance")
     wanted = parser.parse_args(arguments)
     pace = Pace(wanted.latency_ms / 1000, wanted.rps, wanted.metered)
     faults = parse_faults(wanted.faults, wanted.seed)
@@ -282,7 +281,7 @@ def main(arguments: Sequence[str]) -> None:
     node = node_of(parameters, pace, faults=faults, per_call=wanted.per_call)
     if wanted.prepare:
         node.answers.prepare()
-    asyncio.run(_serve_until_told(node))
+    asyncio.run(_serve_until_stopped(node))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The node for benchmarks as a process beside this one, and what it cost when it ends."""
+"""The benchmark node as a separate process, and what it cost when it ends."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from bench.report import Row
 
 @dataclass
 class NodeProcess:
-    """Where it is, and once it has ended, what it says of itself."""
+    """Where it is and, once it has ended, the figures it printed."""
 
     url: str
     said: str = ""
 
     @property
     def name(self) -> str:
-        """What a fetch calls an endpoint that is given by its URL."""
+        """The name that a fetch gives to an endpoint that is a URL."""
         return self.url.removeprefix("http://")
 
     @property
@@ -34,7 +34,7 @@ class NodeProcess:
 
     def row(self, workload: Workload) -> Row:
         return Row(
-            f"node, {workload.name}: CPU that it took",
+            f"node, {workload.name}: CPU used",
             f"{self.figures['cpu_seconds']:.2f} s, {self.figures['requests']:.0f} requests",
         )
 
@@ -43,7 +43,7 @@ class NodeProcess:
 async def node(
     workload: Workload, conditions: Conditions = ANSWERS_AT_ONCE, *, prepare: bool = False
 ) -> AsyncIterator[NodeProcess]:
-    """Prepared, it has every answer ready before the first call, not only those of a fetch."""
+    """If prepared, every answer is ready before the first call, not only those of a fetch."""
     more = (*conditions.arguments, *(("--prepare",) if prepare else ()))
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "bench.node", "--workload", workload.name, *more),

@@ -1,9 +1,9 @@
-"""A client that does nothing with the answers: how fast the node for benchmarks can be.
+"""A client that does nothing with the answers: how fast the benchmark node can be.
 
     python -m bench.null_client --workload small --batch 100 --connections 8
 
-starts the node, fetches every block and its receipts over raw sockets, looks at nothing but their
-length, and prints blocks a second. A measurement above 0.7 of that has measured the node.
+starts the node, fetches every block and its receipts over raw sockets, reads only their length, and
+prints blocks per second. A measurement above 0.7 of that rate measures the node.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _READ = 1 << 20
 
 
 async def ceiling(url: str, blocks: range, *, batch: int, connections: int) -> float:
-    """Blocks a second, each with its receipts, in batches of this many blocks."""
+    """Blocks per second, each with its receipts, in batches of this many blocks."""
     waiting = _requests(blocks, batch)
     started = time.perf_counter()
     await asyncio.gather(*(_drain(url, waiting) for _ in range(connections)))
@@ -46,7 +46,7 @@ def _requests(blocks: range, batch: int) -> Iterator[bytes]:
 
 
 async def _drain(url: str, requests: Iterator[bytes]) -> None:
-    """Sends one request after the other, until there are none, and reads over the answers."""
+    """Sends one request after the other and skips over the answers."""
     parts = urlsplit(url)
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port, limit=_READ)
     for request in requests:
@@ -64,7 +64,7 @@ async def _drain(url: str, requests: Iterator[bytes]) -> None:
 
 
 async def measure(workload: Workload, batch: int, connections: int) -> None:
-    """Starts the node beside this process, and prints the figures of both."""
+    """Starts the node in another process, and prints the figures of both."""
     heights = range(1, workload.blocks + 1)
     async with node(workload) as running:
         before = time.process_time()
@@ -76,7 +76,7 @@ async def measure(workload: Workload, batch: int, connections: int) -> None:
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.null_client", description=__doc__)
     parser.add_argument("--workload", choices=WORKLOADS, default="small")
-    parser.add_argument("--batch", type=int, default=100, help="blocks in an HTTP request")
+    parser.add_argument("--batch", type=int, default=100, help="blocks per HTTP request")
     parser.add_argument("--connections", type=int, default=8)
     wanted = parser.parse_args(arguments)
     asyncio.run(measure(WORKLOADS[wanted.workload], wanted.batch, wanted.connections))

@@ -1,7 +1,7 @@
 """The pipeline alone: what ordering, linking and batching cost when nothing else does.
 
 Lists of a hundred distinct blocks come from a source that only yields to the loop, are put in
-order, held against each other by their parents, and written to a sink that does nothing.
+order, checked for links to their parents, and written to a sink that does nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PEER = 929_000
 
 
 class ReadyUnits:
-    """A source that has everything already."""
+    """A source that already has everything."""
 
     chain_id = 1
     anchor = tables.BLOCKS
@@ -57,7 +57,7 @@ class ReadyUnits:
 
 
 class Nowhere:
-    """A sink that takes everything and keeps nothing."""
+    """A sink that accepts everything and stores nothing."""
 
     batch_blocks = None
     grid = None

@@ -21,7 +21,7 @@ TEMPLATE = "template_ledger"
 
 
 class Place(Protocol):
-    """A database system that gives out empty ledgers."""
+    """A database system that provides empty ledgers."""
 
     name: str
 
@@ -29,7 +29,7 @@ class Place(Protocol):
         """The URL of a new ledger, with its schema."""
 
     async def script(self, url: str, text: str) -> None:
-        """Runs SQL directly on a ledger's database; tables have bare names in both."""
+        """Runs SQL directly on a ledger's database; tables have unqualified names in both."""
 
 
 @dataclass
@@ -79,7 +79,7 @@ def sqlite() -> Iterator[Sqlite]:
 
 @contextmanager
 def postgres() -> Iterator[Postgres]:
-    # As shipped, except that neither a checkpoint nor a vacuum falls into a measurement.
+    # Default settings, except that neither a checkpoint nor a vacuum runs during a measurement.
     settings = {"max_wal_size": "8GB", "checkpoint_timeout": "1h", "autovacuum_naptime": "1h"}
     with PostgresServer(PostgresConfig(fsync=True, settings=settings)) as server:
         yield Postgres(server)

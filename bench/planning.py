@@ -1,7 +1,8 @@
-"""Planning a million chunks, against a bare bulk insert of the same rows.
+"""Planning a million chunks, compared with a bare bulk insert of the same rows.
 
-In slices, taken in turns: ours in one transaction each, with its events; a bare insert of the
-chunks alone; and one of chunks and events. Then a part of ours in batches of 256, as claims do it.
+In slices, taken in turns: by Gapless in one transaction each, with its events; a bare insert of the
+chunks alone; and one of chunks and events. Then a part by Gapless in batches of 256, as claims do
+it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ SELECT 'bf', n, n, n * 100, n * 100 + 99, 'PENDING', extract(epoch FROM statemen
 FROM generate_series({low}, {high}) AS n
 """,
 }
-TELL = {
+INSERT_EVENTS = {
     "sqlite": """
 INSERT INTO events (idempotency_key, backfill_id, type, payload, actor, at)
 WITH RECURSIVE i(n) AS (SELECT {low} UNION ALL SELECT n + 1 FROM i WHERE n < {high})
@@ -64,11 +65,11 @@ async def measure(place: Place) -> AsyncIterator[Row]:
             text = ";".join(texts).format(low=nth * size, high=nth * size + size - 1)
             await place.script(url, text)
 
-        insert_chunks, tell = INSERT[place.name], TELL[place.name]
+        insert_chunks, insert_events = INSERT[place.name], INSERT_EVENTS[place.name]
         steps: dict[str, Callable[[int], Awaitable[object]]] = {
             OURS: lambda _: plan(ledger, "bf", size),
             BARE: lambda nth: insert(bare, (insert_chunks,), nth),
-            EVENTS: lambda nth: insert(telling, (insert_chunks, tell), nth),
+            EVENTS: lambda nth: insert(telling, (insert_chunks, insert_events), nth),
         }
         rates: dict[str, list[float]] = {name: [] for name in steps}
         for nth in range(SLICES):

@@ -1,4 +1,4 @@
-"""What prepared statements save on PostgreSQL, and so what a pooling proxy costs that has none."""
+"""What prepared statements save on PostgreSQL, and so what a pooling proxy without them costs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def measure(place: Place) -> AsyncIterator[Row]:
             await ledger.close()
         off, on = median(rates["off"]), median(rates["on"])
         yield Row(
-            f"prepared statements, k = {k}, {place.name}: on, of off",
+            f"prepared statements, k = {k}, {place.name}: on relative to off",
             f"{per_second(on)} of {per_second(off)}",
             median_ratio(rates["on"], rates["off"]),
         )

@@ -1,7 +1,7 @@
 """A fetch by one process and by two, from a node that is faster than one core.
 
-Workers that have fetched something before take it up, so that nobody's start is in the figures:
-they are from the creation of the backfill to its end, by the ledger's clock.
+Workers that have already fetched something run it, so that no start is included: the figures are
+from the creation of the backfill to its end, by the ledger's clock.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gapless.core.backfill import State
 from gapless.ledger import open_ledger
 
 ROUNDS = 3
-WARM = {SMALL: 200, LARGE: 40}  # blocks that are fetched before, to another place
+WARM = {SMALL: 200, LARGE: 40}  # blocks that are fetched first, into another sink
 CHUNK = {SMALL: 500, LARGE: 50}
 SLOTS = 4  # for all processes
 CONFIGURATION = """
@@ -45,8 +45,8 @@ async def measure() -> AsyncIterator[Row]:
                         taken[processes].append(seconds)
                 rates = [_rate(workload, taken[processes]) for processes in taken]
                 yield Row(
-                    f"2 processes by 1, {kind}, {workload.name}",
-                    f"{per_second(rates[1])} by {per_second(rates[0])} blocks",
+                    f"2 processes relative to 1, {kind}, {workload.name}",
+                    f"{per_second(rates[1])} and {per_second(rates[0])} blocks",
                     median_ratio(taken[1], taken[2]),
                     at_least(1.6),
                 )
@@ -82,7 +82,7 @@ async def _backfill(folder: Path, heights: str, sink: str, chunk: int) -> float:
     ledger = await open_ledger(f"sqlite:///{folder}/.gapless/ledger.db", create=False)
     try:
         while not (found := await ledger.backfill(said.decode().strip())).state.ended:  # noqa: ASYNC110
-            await asyncio.sleep(0.02)  # other processes do it
+            await asyncio.sleep(0.02)  # other processes run it
     finally:
         await ledger.close()
     assert found.state is State.SUCCEEDED

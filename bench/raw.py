@@ -1,9 +1,9 @@
-"""What a store can do at most: the very same rows, ready made, with nothing done besides.
+"""The maximum speed of a store: the same rows, prepared, and nothing else.
 
 SQLite takes them as tuples, in the tables of a sink with their keys and foreign keys, as durably as
-a sink writes, a hundred blocks in a transaction. DuckDB takes them as Arrow tables, in the tables
-of a sink, a cell of blocks in a transaction. Parquet takes them as Arrow tables, uncompressed,
-a file for each table and cell. What is measured against is what a fetch has stored.
+a sink writes, a hundred blocks per transaction. DuckDB takes them as Arrow tables, in the tables of
+a sink, a cell of blocks per transaction. Parquet takes them as Arrow tables, uncompressed, a file
+for each table and cell. The rows are those that a fetch has stored.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Transaction = list[tuple[Table, Rows]]
 
 
 def stored_rows(path: Path, blocks: int) -> list[Transaction]:
-    """The rows of blocks 1 to `blocks` of a sink in SQLite, as one inserts them."""
+    """The rows of blocks 1 to `blocks` of a SQLite sink, ready to insert."""
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     found = [
         [(table, _between(connection, table, first)) for table in TABLES]
@@ -53,7 +53,7 @@ def _between(connection: apsw.Connection, table: Table, first: int) -> Rows:
 
 
 def insert(path: Path, transactions: list[Transaction]) -> float:
-    """Seconds that it takes to insert them all into a new file."""
+    """Seconds to insert them all into a new file."""
     connection = apsw.Connection(str(path))
     connection.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
@@ -72,7 +72,7 @@ def insert(path: Path, transactions: list[Transaction]) -> float:
 
 
 def append(path: Path, batches: Sequence[Mapping[str, pa.Table]]) -> float:
-    """Seconds that it takes DuckDB to insert them all into a new file."""
+    """Seconds that DuckDB takes to insert them all into a new file."""
     connection = duckdb.connect(str(path))
     for table in TABLES:
         connection.execute(duckdb_table(table))
@@ -102,7 +102,7 @@ def _cells(blocks: int) -> Iterator[Span]:
 
 
 def write(folder: Path, cells: Sequence[Mapping[str, pa.Table]]) -> float:
-    """Seconds that it takes to write them all to files of a new folder, to stay."""
+    """Seconds to write them all durably to files in a new folder."""
     folder.mkdir()
     began = time.perf_counter()
     for nth, tables in enumerate(cells):

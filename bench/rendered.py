@@ -1,8 +1,8 @@
-"""The answers of a simulated chain, rendered beforehand, to be spliced behind the id of a call.
+"""The answers of a simulated chain, rendered in advance, to be appended to the id of a call.
 
-A node that is measured against must not be what is measured. All that it would compute is in the
-chain's files in the devnode's cache, one answer a line; here those files are mapped, and each
-answer is a view into them: to find one is an index, to send one is a copy.
+The node must not be what is measured. Everything that it would compute is in the chain's files in
+the devnode's cache, one answer per line; here those files are mapped, and each answer is a view
+into them: finding one is an index, sending one is a copy.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ _named = msgspec.json.Decoder(list[dict[str, Any]]).decode
 
 @dataclass(frozen=True)
 class Rendered:
-    """The results of the methods that fetch a chain, by height, and what tags stand for.
+    """The results of the methods that fetch a chain, by height, and the heights of tags.
 
-    Blocks and receipts are there; the others are derived from them when they are first wanted.
+    Blocks and receipts are rendered; the others are derived from them on first use.
     """
 
     blocks: Sequence[memoryview]
@@ -67,7 +67,7 @@ class Rendered:
 
     @cached_property
     def logs(self) -> list[bytes]:
-        """The logs of each block, one behind the other, without the brackets of a list."""
+        """The logs of each block, joined, without the brackets of a list."""
         return [
             b",".join(bytes(log) for receipt in _receipts(each) for log in receipt.logs)
             for each in self.receipts
@@ -97,7 +97,7 @@ class Rendered:
 
 
 def rendered(parameters: Parameters, cache: Path | None = None) -> Rendered:
-    """The chain of these parameters; the first time it takes a while to be built."""
+    """The chain with these parameters; building it the first time takes a while."""
     return rendered_from(stored(parameters, cache))
 
 

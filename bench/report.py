@@ -1,4 +1,4 @@
-"""Rows of figures, some of them bound to hold, and the table that shows them."""
+"""Rows of figures, some of them with a bound, and the table that shows them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Bound:
-    """What a figure has to keep: at least, or at most, a limit."""
+    """What a figure must meet: at least, or at most, a limit."""
 
     limit: float
     at_most: bool = False
@@ -71,5 +71,5 @@ def median(values: Iterable[float]) -> float:
 
 
 def median_ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """The median of the ratios of the rounds, each taken at one time."""
+    """The median of the ratios of the rounds, each from one moment."""
     return median(mine / other for mine, other in zip(ours, theirs, strict=True))

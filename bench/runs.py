@@ -1,7 +1,7 @@
-"""A fetch as a measurement wants it: by the public function, into a new sink, with a new ledger.
+"""A fetch for a measurement: by the public function, into a new sink, with a new ledger.
 
-Its seconds are those between the first request and the last durable batch: connecting, opening and
-the indexes at the end are not in them.
+Its time is from the first request to the last durable batch: connecting, opening and building the
+indexes at the end are not included.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NETWORK = "custom"
 
 @dataclass(frozen=True)
 class Room:
-    """A folder in which every fetch gets a place of its own."""
+    """A folder in which every fetch gets its own path."""
 
     folder: Path
     _serials: Iterator[int] = field(default_factory=count)
@@ -45,7 +45,7 @@ class Room:
         ledger: str | None = None,
         **options: Unpack[FetchOptions],
     ) -> FetchResult:
-        """Fetches blocks 1 to `blocks`; a profile is what is known of the node before."""
+        """Fetches blocks 1 to `blocks`; a profile is what is already known about the node."""
         ledger = ledger or f"sqlite:///{self.path('.ledger.db')}"
         if profile is not None:
             opened = await open_ledger(ledger)

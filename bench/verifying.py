@@ -1,7 +1,7 @@
-"""What it costs to prove blocks: a fetch with `--verify auto` against one with `off`.
+"""What it costs to prove blocks: a fetch with `--verify auto` compared with `off`.
 
 Once with a node that never waits, where the processor is the limit, and once with a provider that
-allows a hundred calls a second, where the proofs have all the time they need.
+allows a hundred calls per second, where the proofs have all the time they need.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ PACED_BLOCKS = 600
 async def measure() -> AsyncIterator[Row]:
     for workload in (SMALL, LARGE):
         async with node(workload) as running:
-            name = f"verify auto of off, {workload.name}, CPU-bound"
+            name = f"verify auto relative to off, {workload.name}, CPU-bound"
             yield await _compared(name, running.url, workload.blocks, at_least(0.5))
     async with node(SMALL, Conditions(rps=CALLS_PER_SECOND)) as running:
-        name = f"verify auto of off, {CALLS_PER_SECOND} calls/s"
+        name = f"verify auto relative to off, {CALLS_PER_SECOND} calls/s"
         yield await _compared(name, running.url, PACED_BLOCKS, at_least(0.95))
 
 

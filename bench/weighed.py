@@ -1,9 +1,9 @@
-"""Runs a command from a small process, and prints the seconds and the bytes that it took at most.
+"""Runs a command from a small process, and prints its seconds and its peak memory in bytes.
 
     python -IS bench/weighed.py COMMAND ARGUMENT…
 
-A process inherits the peak of the one that starts it, so whoever has grown cannot weigh what it
-starts itself. This one imports next to nothing.
+A process inherits the peak of its parent, so a large process cannot measure its children. This one
+imports next to nothing.
 """
 
 import os

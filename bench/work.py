@@ -1,4 +1,4 @@
-"""Short words for what every measurement asks of a ledger."""
+"""Shortcuts for what every measurement does with a ledger."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def create(
 
 
 async def plan(ledger: Ledger, name: str, count: int) -> int:
-    """Plans up to `count` chunks ahead of any claim, as a claim does; returns how many."""
+    """Plans up to `count` chunks before any claim, as a claim does; returns how many."""
 
     async def body(tx: LedgerTransaction) -> int:
         await control.lock(tx, name)

@@ -1,6 +1,6 @@
-"""A sink alone: rows that are ready, written under its contract, against the raw format.
+"""A sink alone: prepared rows, written through it, compared with the raw format.
 
-What the contract costs: fences, seams, records, digests, and for Parquet also the compression.
+It shows what a sink adds: fences, seams, records, digests, and for Parquet also compression.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ async def measure() -> AsyncIterator[Row]:
 
 
 def batches_of(workload: Workload, size: int) -> list[Batch]:
-    """Blocks 1 to the last of the workload, none of them across a multiple of the size."""
+    """Blocks 1 to the last of the workload; no batch crosses a multiple of the size."""
     chain = simulated(workload.parameters)
     batches = []
     for start in range(0, workload.blocks + 1, size):

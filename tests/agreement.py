@@ -1,6 +1,6 @@
-"""Whether rows, records and progress of one database say the same of every chunk.
+"""Whether the rows, records and progress in one database agree on every chunk.
 
-It is for a backfill of blocks from height 0 on, where positions are heights.
+For a backfill of blocks from height 0, where positions are heights.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DATASETS = ("blocks", "transactions", "logs", "withdrawals")
 
 
 async def disagreements(connection: asyncpg.Connection, schema: str) -> list[str]:
-    """What does not fit; nothing, if all is well."""
+    """The disagreements; none, if all is well."""
     if not await connection.fetchval(_IS_THERE, f'"{schema}".withdrawals'):
         return []
     async with connection.transaction(isolation="repeatable_read", readonly=True):

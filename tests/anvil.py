@@ -1,4 +1,4 @@
-"""A real Ethereum node for the tests: anvil, with a chain that a test makes block by block."""
+"""A real Ethereum node for the tests: anvil, with a chain that a test builds block by block."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-# The program itself: killing the wrapper that npm links to would leave it behind.
+# The program itself: killing npm's wrapper would leave it running.
 _PACKAGES = Path(__file__).parents[1] / ".tools/nodes/node_modules/@foundry-rs"
 ANVIL = next(_PACKAGES.glob("anvil-*/bin/anvil"), _PACKAGES / "anvil")
 PATIENCE = 30.0
 
-# Code that runs when it is created: a log with one topic (the caller) and 32 bytes of data.
+# Code that runs on creation: a log with one topic (the caller) and 32 bytes of data.
 # PUSH1 42, PUSH0, MSTORE, CALLER, PUSH1 32, PUSH0, LOG1, STOP
 LOGGING = "0x602a5f523360205fa100"
 
@@ -56,7 +56,7 @@ class Anvil:
 
 @asynccontextmanager
 async def anvil() -> AsyncIterator[Anvil]:
-    """The node, from its start to its end."""
+    """A running node, stopped at the end."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     process = await asyncio.create_subprocess_exec(

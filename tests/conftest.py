@@ -1,4 +1,4 @@
-"""Fixtures every test may ask for. They give real services, never imitations of them."""
+"""Fixtures for all tests. They provide real services, never imitations of them."""
 
 import gc
 import os
@@ -19,9 +19,9 @@ _SLOW = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Lets every test process begin with its share of the slow tests.
+    """Spreads the slow tests over the test processes, and runs them first.
 
-    They are dealt out in pieces of equal length; what is slow and last, all others wait for.
+    They are dealt out in pieces of equal length; a slow test at the end would delay all processes.
     """
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     slow = [each for each in items if any(name in each.nodeid for name in _SLOW)]
@@ -36,16 +36,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_configure() -> None:
-    """Has folders of tests in memory, where files cost little, if there is room.
+    """Puts the folders of tests in memory, where files are cheap, if there is room.
 
-    Whoever is killed leaves them as on a disk; what a power failure leaves, no test can tell.
+    A killed process leaves them as on a disk; no test depends on what a power failure leaves.
     """
     if (memory := room_in_memory()) is not None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
 
 
 def pytest_collection_finish() -> None:
-    """Spares the collector of garbage the modules and tests, which are there to stay."""
+    """Excludes modules and tests, which are permanent, from garbage collection."""
     gc.freeze()
     gc.set_threshold(10_000)
 
@@ -54,8 +54,8 @@ def pytest_collection_finish() -> None:
 def postgres() -> Iterator[PostgresServer]:
     """The PostgreSQL server of this test process.
 
-    One per process rather than one for all: a test may restart it without harm to the tests
-    that run beside it.
+    One per process, not one for all: a test may restart it without affecting tests that run in
+    parallel.
     """
     with PostgresServer() as server:
         yield server
@@ -63,7 +63,7 @@ def postgres() -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def postgres_url(postgres: PostgresServer) -> Iterator[str]:
-    """The URL of a fresh, empty database."""
+    """The URL of a new, empty database."""
     name = f"test_{next(_serials)}"
     postgres.create_database(name)
     yield postgres.url(name)
@@ -72,12 +72,12 @@ def postgres_url(postgres: PostgresServer) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def records_database(postgres: PostgresServer) -> str:
-    """A database for sinks, each in a schema of its own; all of it goes with the server."""
+    """A database for sinks, each in its own schema; all of it is removed with the server."""
     postgres.create_database("records")
     return postgres.url("records")
 
 
 @pytest.fixture
 def postgres_target(records_database: str) -> str:
-    """Where a sink in PostgreSQL may be made."""
+    """Where a sink in PostgreSQL may be created."""
     return f"{records_database}?schema=sink_{next(_serials)}"

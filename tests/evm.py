@@ -10,7 +10,7 @@ from gapless.chains.evm.tables import TABLES
 from gapless.schema import Table
 
 SCHEMA = schema()
-"""The tables of all families, as sinks are opened with."""
+"""The tables of all families, with which sinks are opened."""
 DATASETS = tuple(table.name for table in TABLES)
 
 
@@ -25,5 +25,5 @@ def evm_network(key: str | int) -> EvmNetwork:
 
 
 def checks_of(level: Level, *, receipts: bool = True) -> frozenset[Check]:
-    """The checks of a level, for blocks that are fetched with or without receipts."""
+    """The checks of a level, for blocks fetched with or without receipts."""
     return levels.checks_of(level, DATASETS if receipts else ("blocks",))

@@ -1,12 +1,12 @@
-"""Commands in processes of their own, without starting Python anew for each of them.
+"""Commands in their own processes, without starting a new Python for each.
 
-One process has imported all of Gapless and forks for every command. What runs is a real process
-with its own exit code, folder, environment and files; only the half second of imports is spared,
-which a suite of hundreds of commands would spend most of its time on.
+One process has imported all of Gapless and forks for every command. Each command is a real process
+with its own exit code, folder, environment and files. Only the half second of imports is saved,
+which would be most of the time of a suite with hundreds of commands.
 
 `run` runs a command to its end. `shim` puts a `gapless` into a folder, for scripts: it passes on
 arguments, environment, files and signals. A command whose caller was killed is killed too. `start`
-gives a process that is a child of the caller's own, to be killed, stopped and waited for.
+returns a process that is a child of the caller, to be killed, stopped and waited for.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def run(
 
 @dataclass
 class Forked:
-    """A command under way, with what of `subprocess.Popen` is asked of it."""
+    """A running command, with the part of `subprocess.Popen` that tests use."""
 
     pid: int
     stdout: TextIO
@@ -86,7 +86,7 @@ class Forked:
         return self.returncode
 
     def communicate(self) -> str:
-        """What it has said when it ends; nothing, if that was asked before."""
+        """Its output once it has ended; empty if it was already read."""
         said = ""
         if not self.stdout.closed:
             with self.stdout:
@@ -151,7 +151,7 @@ def shim(folder: Path) -> None:
 
 @cache
 def _server() -> str:
-    """Where the process that forks listens; it ends with this one."""
+    """Where the forking process listens; it ends with this one."""
     folder = tempfile.TemporaryDirectory(prefix="gapless-forks-")
     path = f"{folder.name}/socket"
     process = subprocess.Popen(
@@ -175,7 +175,7 @@ def _serve(path: str) -> NoReturn:
     server.bind(path)
     server.listen()
     print("ready", flush=True)
-    gc.freeze()  # so that a child leaves the pages alone that it shares with us
+    gc.freeze()  # so that a child does not touch the pages that it shares with us
     callers: dict[socket.socket, int] = {}
     ends: dict[int, socket.socket] = {}
     while True:
@@ -198,7 +198,7 @@ def _serve(path: str) -> NoReturn:
 
 
 def _started(caller: socket.socket) -> int | None:
-    """The process of a command, for whoever asks for it; None, if it is the caller's own."""
+    """The process of a command, for its caller; None if it is the caller's own child."""
     request, streams, _, _ = socket.recv_fds(caller, 1 << 16, _STREAMS)
     while not request.endswith(b"\n"):
         request += caller.recv(1 << 16)
@@ -215,7 +215,7 @@ def _started(caller: socket.socket) -> int | None:
 
 
 def _orphaned(command: dict[str, Any], streams: list[int]) -> int:
-    """The process of a command, left by its parent to whoever adopts orphans."""
+    """The process of a command, left by its parent to be adopted."""
     reading, writing = os.pipe()
     parent = os.fork()
     if not parent:
@@ -235,7 +235,7 @@ def _orphaned(command: dict[str, Any], streams: list[int]) -> int:
 
 
 def _become(command: dict[str, Any], streams: list[int]) -> NoReturn:
-    """Makes of this process the one of a command."""
+    """Turns this process into that of a command."""
     from gapless.cli import main
 
     for number, stream in enumerate(streams):

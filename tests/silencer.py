@@ -1,4 +1,4 @@
-"""A proxy in front of a server whose connections fall silent when a test says so."""
+"""A proxy in front of a server whose connections stop answering when a test says so."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 
 class Silencer:
-    """Passes everything on, until it swallows what comes; later connections may work again."""
+    """Passes everything on, until it swallows all data; later connections may work again."""
 
     def __init__(self, host: str, port: int) -> None:
         self._host, self._port = host, port
@@ -21,7 +21,7 @@ class Silencer:
         self.url = ""
 
     def silence(self) -> None:
-        """From now on nobody hears anything on the connections that are open."""
+        """From now on, the open connections carry nothing."""
         self._silenced.update(range(1, self._connections + 1))
 
     async def serve(self, reader: StreamReader, writer: StreamWriter) -> None:

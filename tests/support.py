@@ -1,6 +1,6 @@
-"""Short words for what many tests do with a ledger: open it, create, claim, fail, finish.
+"""Shortcuts for what many tests do with a ledger: open it, create, claim, fail, finish.
 
-The clock and chance are the test's own, so every delay is exact and nothing ever sleeps.
+Tests control the clock and chance, so every delay is exact and nothing ever sleeps.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Clock:
 
 @dataclass
 class Chance:
-    """A draw between 0 and 1 that a test decides; 0 means: no jitter."""
+    """A draw between 0 and 1 that a test decides; 0 means no jitter."""
 
     value: float = 0.0
     draw: Callable[[], float] | None = None
@@ -51,13 +51,13 @@ class Chance:
 
 
 class Home(Protocol):
-    """Where a ledger lives: a SQLite file or a PostgreSQL database of the test's own."""
+    """Where a ledger is: a SQLite file or a PostgreSQL database for one test."""
 
     @property
     def url(self) -> str: ...
 
     async def run(self, text: str) -> list[tuple[Any, ...]]:
-        """Runs SQL behind the ledger's back, on a connection of its own."""
+        """Runs SQL on a separate connection, without the ledger."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class Wish:
 
 
 async def plan(ledger: Ledger, backfill_id: str, count: int) -> int:
-    """Plans up to `count` chunks ahead of any claim, as a claim does; returns how many."""
+    """Plans up to `count` chunks before any claim, as a claim does; returns how many."""
 
     async def body(tx: LedgerTransaction) -> int:
         await control.lock(tx, backfill_id)
@@ -174,7 +174,7 @@ def done(last_processed: int | None = None, *holes: tuple[int, int]) -> Progress
 
 
 async def beat(ledger: Ledger, claim: Claim, progress: Progress | None = None) -> str:
-    """The signal that one chunk's heartbeat is answered with."""
+    """The signal that answers one chunk's heartbeat."""
     signals = await ledger.heartbeat([(claim, progress or Progress(claim.last_processed))])
     return signals[claim.fence]
 

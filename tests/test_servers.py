@@ -1,4 +1,4 @@
-"""The test servers keep their own promises: fresh databases, crashes survived, nothing left."""
+"""The test servers keep their promises: empty databases, recovery from crashes, no leftovers."""
 
 import os
 import select
@@ -52,7 +52,7 @@ async def test_a_database_can_be_cloned(postgres: PostgresServer, postgres_url: 
     await connection.close()
 
 
-def test_a_failure_tells_what_the_program_said(postgres: PostgresServer) -> None:
+def test_a_failure_shows_the_output_of_the_program(postgres: PostgresServer) -> None:
     with pytest.raises(RuntimeError, match=r"`psql` failed: .*\"nowhere\" does not exist"):
         postgres.create_database("other", template="nowhere")
 

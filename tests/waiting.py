@@ -1,4 +1,4 @@
-"""Waiting for something that no signal tells of."""
+"""Waiting for something that sends no signal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 async def eventually(
     condition: Callable[[], bool | Awaitable[bool]], *, seconds: float = 20
 ) -> None:
-    """Returns once the condition holds; fails if it does not within the time."""
+    """Returns once the condition holds; fails if it does not hold in time."""
     async with asyncio.timeout(seconds):
         while True:
             held = condition()

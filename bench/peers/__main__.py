@@ -1,4 +1,4 @@
-"""Installs the peers, lets everybody do the job, prints the page and writes it."""
+"""Installs the peers, lets every tool do the job, prints the page and writes it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 
 
 def installed(names: Sequence[str]) -> tuple[list[Tool], dict[str, str]]:
-    """Gapless and those peers that are there, and why the others are not."""
+    """Gapless and the peers that could be installed, and why the others could not."""
     tools, missing = [*OURS.values()], {}
     for name in names:
         try:
@@ -50,8 +50,10 @@ def main(arguments: Sequence[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--quick", action="store_true", help="a tenth of the blocks, one round")
-    parser.add_argument("--page", type=Path, help="write it there; docs/benchmarks.md if whole")
-    parser.add_argument("peers", nargs="*", metavar="PEER", help=f"of {', '.join(PEERS)}")
+    parser.add_argument(
+        "--page", type=Path, help="page to write; a full run writes docs/benchmarks.md"
+    )
+    parser.add_argument("peers", nargs="*", metavar="PEER", help=f"one of {', '.join(PEERS)}")
     wanted = parser.parse_args(arguments)
     if unknown := [name for name in wanted.peers if name not in PEERS]:
         parser.error(f"no peer `{unknown[0]}`; there are: {', '.join(PEERS)}")

@@ -1,4 +1,4 @@
-"""What the figures have to keep, as the rows of any measurement.
+"""The bounds that the figures must meet, as rows like those of any measurement.
 
 A figure that would mostly measure how long a tool takes to start has no bound.
 """
@@ -27,17 +27,17 @@ def bounds(results: Results) -> Iterator[Row]:
 def _of_part(part: Part) -> Iterator[Row]:
     name, ours, cells = part.task.workload.name, part.speeds[GAPLESS.name], part.cells[GAPLESS.name]
     wrong = sum(cell.count.lost + cell.count.doubled for cell in cells.values())
-    yield Row(f"{name}: rows that Gapless lost or doubled", str(wrong), wrong, at_most(0))
+    yield Row(f"{name}: rows that Gapless lost or duplicated", str(wrong), wrong, at_most(0))
     ended = sum(not ran.complete for cell in cells.values() for ran in cell.rounds)
     yield Row(f"{name}: runs of Gapless that were not complete", str(ended), ended, at_most(0))
     if met := [fault for fault in cells if cells[fault].injected]:
         slowest = max(met, key=lambda fault: cells[fault].seconds)
         times = cells[slowest].seconds / ours.seconds if ours.comparable else None
         words = f"with {FAULTS[slowest]}"
-        yield _row(f"{name}: its slowest fault by its clean run", times, at_most(2), words)
+        yield _row(f"{name}: slowest fault relative to the clean run", times, at_most(2), words)
     best = _best(part)
     near = part.task.blocks / best.net / part.ceiling if best.comparable else None
-    yield _row(f"{name}: of the node's ceiling", near, at_most(TOO_NEAR))
+    yield _row(f"{name}: share of the node's maximum rate", near, at_most(TOO_NEAR))
     if part.task.workload == LARGE:
         for peer, bound in _FASTER.items():
             if peer in part.speeds:

@@ -1,6 +1,6 @@
-"""What is in a tool's output, against what is in the chain: rows lost, rows too many.
+"""A tool's output compared with the chain: rows that are lost, and rows that are extra.
 
-A row is known by its key. What its other columns hold is not looked at.
+A row is identified by its key. Its other columns are not compared.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _receipts = msgspec.json.Decoder(list[_Receipt]).decode
 
 @dataclass(frozen=True)
 class Count:
-    """Rows that are missing, and rows that are there again or do not belong there."""
+    """Missing rows, and rows that are duplicated or do not belong there."""
 
     lost: int = 0
     doubled: int = 0
@@ -54,7 +54,7 @@ def truth(chain: Rendered, heights: range) -> dict[str, frozenset[Key]]:
 def counted(
     folder: Path, outputs: Mapping[str, Output], wanted: Mapping[str, frozenset[Key]]
 ) -> dict[str, Count]:
-    """What is lost and doubled in each table."""
+    """What is lost and duplicated in each table."""
     return {
         table: compared(_keys(folder, output), wanted[table]) for table, output in outputs.items()
     }
@@ -79,6 +79,6 @@ def _keys(folder: Path, output: Output) -> Iterator[Key]:
 def _read(path: Path, columns: tuple[str, ...]) -> pa.Table:
     if path.suffix == ".parquet":
         return pq.ParquetFile(path).read(columns=list(columns))
-    if path.stat().st_size == 0:  # a tool that ended before it wrote the heads
+    if path.stat().st_size == 0:  # a tool that ended before it wrote the header
         return pa.table({name: [] for name in columns})
     return csv.read_csv(path, convert_options=csv.ConvertOptions(include_columns=columns))

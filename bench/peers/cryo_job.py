@@ -1,10 +1,10 @@
-"""Runs cryo by its Python package, in its own environment.
+"""Runs cryo through its Python package, in its own environment.
 
     python cryo_job.py URL FOLDER FIRST LAST DATASET…
 
-Chunks that failed raise nothing there; their number is in what it returns, so it becomes the exit
-code here. Now and then the interpreter crashes at its end, while cryo's threads still run. All is
-written by then, so it is left without that.
+cryo does not raise for failed chunks but returns their number, which becomes the exit code here.
+The interpreter sometimes crashes at exit, while cryo's threads still run. Everything is written by
+then, so this script exits without the usual shutdown.
 """
 
 import os

@@ -1,6 +1,7 @@
-"""Every peer in an environment of its own, at the pinned version; or the reason why it is not.
+"""Every peer in its own environment, at the pinned version; or the reason why it is missing.
 
-Done once: what was installed is remembered beside it, and done again when the pins change.
+Done once: what was installed is recorded next to it, and it is installed again when the pins
+change.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ HOME = HERE.parents[1] / ".tools" / "peers"
 
 
 class NotInstalled(Exception):
-    """A peer is not here; the words say why."""
+    """A peer could not be installed; the message says why."""
 
 
 def python_packages(name: str) -> None:
@@ -25,7 +26,7 @@ def python_packages(name: str) -> None:
 
     def install(folder: Path) -> None:
         _run([sys.executable, "-m", "venv", "--clear", str(folder)])
-        # The list is complete, and holds what its packages would forbid each other.
+        # The list is complete, and contains versions that the packages would not allow each other.
         quiet = ["-qq", "--disable-pip-version-check", "--no-deps"]
         _run([str(folder / "bin/python"), "-m", "pip", "install", *quiet, "-r", str(pins)])
 

@@ -1,4 +1,4 @@
-"""Runs all cells, one after the other, and tells of each as it ends."""
+"""Runs all cells, one after the other, and reports each as it ends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bench.peers.running import Ran, Task, run
 from bench.peers.tools import GAPLESS, GAPLESS_ON_ALL_CORES, Tool
 from bench.rendered import SMALL, Workload, rendered
 
-LONGEST, LEAST_LIMIT = 3, 60.0  # times the clean run, and seconds, that a fault may make of it
+LONGEST, LEAST_LIMIT = 3, 60.0  # of the clean run, and seconds; the larger is the limit
 TRIAL_LIMIT = 120.0  # seconds
 
 CEILING_ROUNDS, ONE_BLOCK_ROUNDS = 3, 2
@@ -27,7 +27,7 @@ CEILING_ROUNDS, ONE_BLOCK_ROUNDS = 3, 2
 class Extent:
     """How much is measured."""
 
-    share: int = 1  # of a workload, one in so many blocks
+    share: int = 1  # of a workload: one in this many blocks
     clean_rounds: int = 3
     fault_rounds: range = range(2, 6)  # of Gapless, until it has met a fault; the others have one
 
@@ -59,21 +59,21 @@ async def measured(workload: Workload, tools: Sequence[Tool], extent: Extent) ->
 
 
 async def tried(provider: Provider, tools: Sequence[Tool], clean: Part, extent: Extent) -> Trial:
-    """All tools with one provider; `clean` knows how long each takes to start."""
+    """All tools with one provider; `clean` says how long each takes to start."""
     task = task_of(SMALL, provider.blocks // extent.share)
     speeds = {}
     for tool in tools:
-        ran = await _told(tool, task, provider.name, provider.conditions, limit=TRIAL_LIMIT)
+        ran = await _reported(tool, task, provider.name, provider.conditions, limit=TRIAL_LIMIT)
         speeds[tool.name] = Speed([ran], clean.speeds[tool.name].one_block)
     return Trial(provider, task, speeds)
 
 
 async def _cell(tool: Tool, task: Task, fault: str, rounds: range, limit: float) -> Cell:
-    """At least the first of the rounds, at most the last, until a fault was met."""
+    """At least the first number of rounds, at most the last, until a fault was met."""
     done: list[Ran] = []
     while len(done) < rounds.start or (len(done) + 1 in rounds and not Cell(done).injected):
         conditions = Conditions(faults=fault, seed=len(done))
-        done.append(await _told(tool, task, fault, conditions, limit=limit))
+        done.append(await _reported(tool, task, fault, conditions, limit=limit))
     return Cell(done)
 
 
@@ -94,12 +94,12 @@ async def _speeds(task: Task, tools: Sequence[Tool], rounds: int) -> dict[str, S
     for turn in range(rounds):
         for tool in reversed(tools) if turn % 2 else tools:
             if turn < ONE_BLOCK_ROUNDS:
-                single[tool.name].append(await _told(tool, one_block))
-            whole[tool.name].append(await _told(tool, task))
+                single[tool.name].append(await _reported(tool, one_block))
+            whole[tool.name].append(await _reported(tool, task))
     return {tool.name: Speed(whole[tool.name], single[tool.name]) for tool in tools}
 
 
-async def _told(
+async def _reported(
     tool: Tool,
     task: Task,
     label: str = "clean",
@@ -108,7 +108,7 @@ async def _told(
     limit: float = 300,
 ) -> Ran:
     ran = await run(tool, task, conditions, limit=limit)
-    told = f"{task.workload.name}, {task.blocks:,} of the blocks, {label}"
-    found = f"{ran.count.lost} lost, {ran.count.doubled} doubled, exit code {ran.code}"
-    print(f"{tool}: {told}: {ran.seconds:.2f} s, {found}", file=sys.stderr, flush=True)
+    job = f"{task.workload.name}, {task.blocks:,} blocks, {label}"
+    found = f"{ran.count.lost} lost, {ran.count.doubled} duplicated, exit code {ran.code}"
+    print(f"{tool}: {job}: {ran.seconds:.2f} s, {found}", file=sys.stderr, flush=True)
     return ran

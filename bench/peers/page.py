@@ -1,4 +1,4 @@
-"""The page that a run writes. Its words are here; its figures are all from that run."""
+"""The page that a run writes. Its text is here; all figures come from that run."""
 
 from __future__ import annotations
 
@@ -27,59 +27,61 @@ on {machine}, on {day}. Run it on your machine: seconds differ, ratios less so.
 
 ## The job
 
-Blocks, transactions and logs of a simulated chain, from a node whose answers were all rendered
-beforehand. Each tool is a process of its own, runs with its defaults, and finds an empty folder.
+Blocks, transactions and logs of a simulated chain, from a node whose answers were all rendered in
+advance. Each tool is a separate process, runs with its defaults, and starts with an empty folder.
 
 {tools}
 """
 
 _QUICK = (
-    "with `--quick`: a tenth of the blocks and one round, so that its seconds are mostly start and"
-    " chance,"
+    "with `--quick` (a tenth of the blocks and one round, so its seconds are mostly start-up and"
+    " chance),"
 )
 
 _READING = """\
-**How to read it.** *Seconds* are those of the whole command, the median of {clean}. *Start* is the
-same command for a single block, *net* is the difference. *CPU* are the seconds that it used of all
-cores. *Faster* says how many times as fast Gapless is in its first row, by the whole command and
-net; below 1, Gapless is slower. *Node* is how much of the time the node was busy; a tool above
-{busy:.0%} was held back by it. A run whose net time is less than {several} times its start is too
-short to compare: its ratios would tell about the start.
+**How to read the tables.** *Seconds* is the time of the whole command, the median of {clean}.
+*Start* is the same command for a single block; *net* is the difference. *CPU* is the CPU time on
+all cores. *Faster* is how many times as fast the first row of Gapless is, for the whole command and
+net; below 1, Gapless is slower. *Node* is the share of the time that the node was busy; above
+{busy:.0%}, it limited the tool. A run whose net time is less than {several} times its start is too
+short to compare: its ratios would mostly compare start-up times.
 
-With faults, a row is *lost* if the chain has it and the output has not, and *doubled* if it is
-there again or does not belong there. What its columns hold is not compared. *In silence* means that
-the exit code was 0 all the same. *Faults* is how many the tool met: faults of requests are fewer
-for a tool that puts many calls into one, and without any the cell says *not met*. HTTP 429 comes
-without `Retry-After`, so that no time is spent on obedience. In each cell, Gapless has {rounds}
-with other lots; rows and faults are their sum, seconds their median. The others have one.
+With faults, a row is *lost* if it is in the chain but not in the output, and *duplicated* if it is
+there more than once or does not belong there. Other columns are not compared. *Silently* means that
+the exit code was 0 anyway. *Faults* is how many the tool met: a tool that puts many calls into one
+request meets fewer faults of requests, and without any the cell says *not met*. HTTP 429 comes
+without `Retry-After`, so that no tool waits because it was told to. In each cell, Gapless has
+{rounds} with different random faults; rows and faults are their sum, seconds their median. The
+others have one round.
 """
 
 _PROVIDERS = """\
-## Providers that hold their clients back
+## Providers that slow their clients down
 
 Real providers are far away, limit the calls per second, and sometimes fail. Here each tool has one
-round with each such provider, and at most {limit:.0f} seconds. *Net* is without the start, as
-measured above. *Calls* are those in requests within the limit; *refused* are the requests above it,
-or those that failed. *Budget* is the share of the allowed calls that the tool used. *Faster* says
-how many times as fast Gapless is in its first row, net, where both have all rows.
+round with each such provider, and at most {limit:.0f} seconds. *Net* excludes the start, as
+measured above. *Calls* counts the calls in requests within the limit; *refused* counts the requests
+above it and those that failed. *Budget* is the share of the allowed calls that the tool used.
+*Faster* is how many times as fast the first row of Gapless is, net, if both have all rows.
 """
 
 _CLOSING = """\
-## What holds Gapless back
+## What limits Gapless
 
-Against a node that answers at once, the processor. One process holds Python's lock nearly all the
-time, most of it for parsing, checking and decoding. `--processes` uses more cores. On two of them
-it cannot double the speed: one process has threads that work beside the lock, and the node needs
-its share. [ADR 0018](adr/0018-the-data-plane-is-python.md) says what was tried and what would help.
+With a node that answers at once, the limit is the processor. One process holds Python's global
+interpreter lock (GIL) nearly all the time, mostly for parsing, checking and decoding. `--processes`
+uses more cores. On two cores it cannot double the speed: a single process already has threads that
+work without the lock, and the node needs its share. [ADR
+0018](adr/0018-the-data-plane-is-python.md) says what was tried and what would help.
 
 ## What this does not show
 
-- A real provider. Those above are simulated, and each is difficult in one way only.
-- Tools with options. All of them can be tuned, Gapless too.
-- What else they do. cryo knows many more datasets, ethereum-etl more kinds of databases, the squid
-  follows the head and brings a framework for indexers.
-- What Gapless does besides in that time: it proves every block by its header hash and all
-  its roots, keeps a ledger, and can be killed at any moment.
+- A real provider. Those above are simulated, and each is difficult in only one way.
+- Tuned tools. All of them have options that make them faster, including Gapless.
+- Other features. cryo has many more datasets, ethereum-etl supports more kinds of databases, and
+  squid follows the head and includes a framework for indexers.
+- What else Gapless does in that time: it proves every block by its header hash and all its roots,
+  keeps a ledger, and can be killed at any moment.
 """
 
 
@@ -90,7 +92,7 @@ def page(results: Results) -> str:
 
 
 def _opening(results: Results) -> str:
-    extent = _QUICK if results.quick else "whole,"
+    extent = _QUICK if results.quick else "in full,"
     present = results.parts[0].speeds
     lines = [f"- **{TOOLS[name]}**: {TOOLS[name].does}." for name in present]
     lines += [f"- **{TOOLS[name]}** was not run: {why}." for name, why in results.missing.items()]
@@ -115,7 +117,7 @@ def _part(part: Part) -> str:
     workload, rows = part.task.workload, part.task.rows
     heading = f"## {part.task.blocks:,} blocks of about {workload.transactions} transactions"
     sizes = ", ".join(f"{len(keys):,} {table}" for table, keys in rows.items())
-    ceiling = f"A client that does nothing with them gets {part.ceiling:,.0f} blocks a second."
+    ceiling = f"A client that ignores the answers gets {part.ceiling:,.0f} blocks per second."
     speed = _table(
         ("tool", "seconds", "start", "net", "blocks/s", "CPU", "faster", "faster, net", "node"),
         _speed_rows(part),
@@ -130,7 +132,7 @@ def _speed_rows(part: Part) -> Iterator[Sequence[str]]:
     for name, speed in part.speeds.items():
         net = faster(ours, speed)
         whole = None if net is None else speed.seconds / ours.seconds
-        held = " (held back)" if speed.node_share > _BOUND_BY_THE_NODE else ""
+        held = " (limited by the node)" if speed.node_share > _BOUND_BY_THE_NODE else ""
         yield (
             str(TOOLS[name]),
             f"{speed.seconds:.2f}",
@@ -160,18 +162,18 @@ def _cell(cell: Cell, clean: Speed) -> str:
 def _verdict(cell: Cell) -> str:
     if cell.injected:
         return _outcome(cell)
-    return "not met" if cell.worst.complete else f"not met, yet exit code {cell.worst.code}"
+    return "not met" if cell.worst.complete else f"not met, but exit code {cell.worst.code}"
 
 
 def _outcome(cell: Cell) -> str:
     count, worst = cell.count, cell.worst
-    counts = ((count.lost, "lost"), (count.doubled, "doubled"))
+    counts = ((count.lost, "lost"), (count.doubled, "duplicated"))
     wrong = " and ".join(f"{number:,} {what}" for number, what in counts if number)
     if worst.code is None:
-        return f"**ended after the limit**{f', {wrong}' if wrong else ''}"
+        return f"**stopped at the time limit**{f', {wrong}' if wrong else ''}"
     if worst.code:
         return f"**{wrong or 'all rows are there'}**, exit code {worst.code}"
-    return f"**{wrong}, in silence**" if wrong else "complete"
+    return f"**{wrong}, silently**" if wrong else "complete"
 
 
 def _trials(results: Results) -> str:
@@ -219,12 +221,12 @@ def _ratio(value: float | None, unknown: str) -> str:
 
 
 def _wanted(results: Results) -> str:
-    rows = _table(("what", "wanted", "measured", ""), map(_bound, bounds(results)))
-    return f"## What is wanted of Gapless\n\n{rows}\n"
+    rows = _table(("figure", "bound", "measured", ""), map(_bound, bounds(results)))
+    return f"## Bounds for Gapless\n\n{rows}\n"
 
 
 def _bound(row: Row) -> Sequence[str]:
-    verdict = "holds" if row.ok else "**missed**"
+    verdict = "met" if row.ok else "**missed**"
     return row.name, str(row.bound or ""), row.figure, verdict if row.bound else ""
 
 

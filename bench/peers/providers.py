@@ -1,4 +1,4 @@
-"""Providers as they are met in practice: far away, metered, or unreliable."""
+"""Providers as in practice: far away, metered, or unreliable."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bench.conditions import Conditions
 
 @dataclass(frozen=True)
 class Provider:
-    """A node that holds its clients back, and how many small blocks they fetch from it."""
+    """A node that slows its clients down, and how many small blocks they fetch from it."""
 
     name: str
     does: str
@@ -21,21 +21,21 @@ LATENCY = Provider(
     "Latency of 80 ms", "takes 80 ms for every request", 5_000, Conditions(latency_ms=80)
 )
 RATE_LIMIT = Provider(
-    "300 calls a second",
-    "allows 300 calls a second; a batch may overdraw them, and what comes next is refused",
+    "300 calls per second",
+    "allows 300 calls per second; a batch may exceed them, and later requests are refused",
     1_500,
     Conditions(rps=300),
 )
 METERED = Provider(
-    "Metered, 100 calls a second",
-    "allows 100 calls a second; a batch that exceeds what is left is refused as a whole, with an"
+    "Metered, 100 calls per second",
+    "allows 100 calls per second; a batch that exceeds what is left is refused as a whole, with an"
     " empty HTTP 429",
     500,
     Conditions(rps=100, metered=True),
 )
 FAULTY_CALLS = Provider(
     "Faulty calls",
-    "fails the whole batch if one of its calls goes wrong: 3 % of calls with HTTP 500, 1 % with a"
+    "fails the whole batch if one of its calls fails: 3 % of calls with HTTP 500, 1 % with a"
     " broken connection, 1 % with malformed JSON",
     500,
     Conditions(faults="500=0.03,drop=0.01,malformed=0.01", per_call=True),

@@ -16,13 +16,13 @@ from bench.peers.providers import Provider
 from bench.peers.running import Ran, Task
 from bench.report import median
 
-SEVERAL = 2  # times its start that a run must take beyond it, to say anything about speed
+SEVERAL = 2  # a run must take this many times its start, net, to say anything about speed
 
-# How the devnode is told of a fault, and what a person calls it.
+# The faults as the devnode parses them, and as a person calls them.
 FAULTS = {
     "429-bare=0.05": "5 % of requests: HTTP 429",
     "500=0.01": "1 % of requests: HTTP 500",
-    "malformed=0.01": "1 % of requests: no JSON, or half of it",
+    "malformed=0.01": "1 % of requests: invalid or truncated JSON",
     "drop=0.01": "1 % of requests: the connection breaks",
     "null=0.01": "1 % of calls: `null`",
     "empty=0.01": "1 % of calls: `[]`",
@@ -48,7 +48,7 @@ class Speed:
 
     @property
     def net(self) -> float:
-        """The seconds without what a single block takes as well; no number, if that is all."""
+        """The seconds beyond those for a single block; NaN if there are none."""
         return self.seconds - self.start if self.seconds > self.start else nan
 
     @property
@@ -70,13 +70,13 @@ class Speed:
 
     @property
     def node_share(self) -> float:
-        """How busy the node was; near 1, it is the node that was measured."""
+        """How busy the node was; near 1, the node is what was measured."""
         return median(ran.node_seconds / ran.seconds for ran in self.whole)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A tool with a fault, in one round or several, each with other lots."""
+    """A tool with a fault, in one or several rounds, each with other random faults."""
 
     rounds: Sequence[Ran]
 
@@ -94,25 +94,25 @@ class Cell:
 
     @property
     def worst(self) -> Ran:
-        """The round that shows most: one that lost rows in silence, else one that failed."""
+        """The most telling round: one that silently lost rows, else one that failed."""
         return max(self.rounds, key=lambda ran: (ran.silent, not ran.complete))
 
 
 @dataclass(frozen=True)
 class Part:
-    """All that was measured on one workload, by the tools' names."""
+    """Everything that was measured on one workload, by tool name."""
 
     task: Task
-    ceiling: float  # blocks a second that a client gets that does nothing with them
+    ceiling: float  # blocks per second that a client gets that does nothing with them
     speeds: Mapping[str, Speed]
     cells: Mapping[str, Mapping[str, Cell]]  # by tool, then by fault
 
 
 @dataclass(frozen=True)
 class Trial:
-    """All tools with a provider that holds them back, by their names.
+    """All tools with a provider that slows them down, by name.
 
-    A start is that of a node which answers at once.
+    The start is measured with a node that answers at once.
     """
 
     provider: Provider
@@ -120,11 +120,11 @@ class Trial:
     speeds: Mapping[str, Speed]
 
     def budget_used(self, tool: str) -> float | None:
-        """The share of the allowed calls that a tool got answered, if that can be told."""
+        """The share of the allowed calls that a tool got answered, if it can be computed."""
         speed, rps = self.speeds[tool], self.provider.conditions.rps
         if rps is None or not speed.comparable or not speed.complete:
             return None
-        return speed.calls / (rps * (1 + speed.net))  # the first second's calls are there at once
+        return speed.calls / (rps * (1 + speed.net))  # one second's calls come at once
 
     def faster(self, ours: str, theirs: str) -> float | None:
         """How many times as fast one of two tools is, if both did the job and it took long."""
@@ -142,7 +142,7 @@ def faster(ours: Speed, theirs: Speed) -> float | None:
 class Results:
     parts: Sequence[Part]
     trials: Sequence[Trial]
-    missing: Mapping[str, str]  # tools that were not there, and why
+    missing: Mapping[str, str]  # tools that are missing, and why
     quick: bool
     day: date
     machine: str

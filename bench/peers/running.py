@@ -1,6 +1,6 @@
-"""One cell of the tables: a tool does the job against a node of its own, and is judged by its rows.
+"""One cell of the tables: a tool does the job with a new node, and its rows are counted.
 
-A process that takes too long is ended with all that it started.
+A process that takes too long is killed with all that it started.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from bench.rendered import Workload
 
 @dataclass(frozen=True)
 class Task:
-    """A number of blocks of a workload, and the rows that they hold."""
+    """A number of blocks of a workload, and the rows that they contain."""
 
     workload: Workload
     blocks: int
@@ -36,13 +36,13 @@ class Task:
 
 @dataclass(frozen=True)
 class Ran:
-    """What became of a job."""
+    """The result of a job."""
 
     seconds: float
-    code: int | None  # the exit code; None, if it was ended after so many seconds
+    code: int | None  # the exit code; None if it was killed at the time limit
     count: Count
     injected: int  # faults
-    requests: int  # those within the rate limit
+    requests: int  # within the rate limit
     calls: int  # in these requests
     refused: int  # requests above the rate limit
     cpu_seconds: float  # processor time of all its processes
@@ -54,14 +54,14 @@ class Ran:
 
     @property
     def silent(self) -> bool:
-        """Whether rows are missing or doubled, and the tool says that all is well."""
+        """Whether rows are missing or duplicated although the tool reports success."""
         return self.count != Count() and self.code == 0
 
 
 async def run(
     tool: Tool, task: Task, conditions: Conditions = ANSWERS_AT_ONCE, *, limit: float = 120
 ) -> Ran:
-    """Lets a tool do the job; `limit` are the seconds that it gets."""
+    """Lets a tool do the job within `limit` seconds."""
     with tempfile.TemporaryDirectory(prefix="gapless-peers-") as place:
         folder = Path(place)
         async with node(task.workload, conditions, prepare=True) as running:
@@ -85,7 +85,7 @@ async def run(
 
 
 def _cpu_seconds() -> float:
-    """Of all processes that have ended: the node, which goes on, is not among them."""
+    """Of all processes that have ended: the node, which still runs, is not included."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
@@ -93,7 +93,7 @@ def _cpu_seconds() -> float:
 async def finished(
     commands: Sequence[Sequence[str]], environment: Mapping[str, str], folder: Path, limit: float
 ) -> int | None:
-    """The exit code of the first command that fails, or 0; None, if time is over before."""
+    """The exit code of the first command that fails, or 0; None if the time is over before."""
     try:
         async with asyncio.timeout(limit):
             for command in commands:

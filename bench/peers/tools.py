@@ -1,4 +1,4 @@
-"""The tools: how each is told to do the job, and where its rows are afterwards."""
+"""The tools: how to make each do the job, and where its rows are afterwards."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Output:
-    """Where the rows of a table are, and the columns that tell a row from all others."""
+    """Where the rows of a table are, and the columns that identify a row."""
 
     files: str  # a pattern below the folder
     key: tuple[str, ...]
@@ -59,7 +59,7 @@ def _gapless(job: Job) -> Sequence[Sequence[str]]:
 
 
 def _gapless_on_all_cores(job: Job) -> Sequence[Sequence[str]]:
-    # A process takes whole chunks: there have to be several for each.
+    # A process takes whole chunks: each needs several.
     size = max(1, (job.last - job.first + 1) // (CHUNKS * CORES))
     (command,) = _gapless(job)
     return [(*command, "--processes", str(CORES), "--chunk-size", str(size))]
@@ -114,7 +114,7 @@ GAPLESS_ON_ALL_CORES = replace(
 CRYO = Tool(
     "cryo",
     "0.3.2",
-    "one `freeze` of three datasets to Parquet, no check",
+    "one `freeze` of three datasets to Parquet, no checks",
     _cryo,
     _outputs("*__{}__*.parquet", "transaction_index", "log_index", "block_number"),
     partial(python_packages, "cryo"),
@@ -122,7 +122,7 @@ CRYO = Tool(
 ETHEREUM_ETL = Tool(
     "ethereum-etl",
     "2.4.2",
-    "`export_blocks_and_transactions`, then `export_receipts_and_logs`, to CSV, no check",
+    "`export_blocks_and_transactions`, then `export_receipts_and_logs`, to CSV, no checks",
     _ethereum_etl,
     _outputs("{}.csv", "transaction_index", "log_index"),
     partial(python_packages, "etl"),

@@ -1,4 +1,4 @@
-"""Commands beside a node on the test's own event loop, which may fall ill on cue."""
+"""Commands that use a node on the test's own event loop, which can fail on request."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ PATIENCE = 60.0
 
 
 class Patient(DevNode):
-    """A node that answers so many calls about blocks, and then hangs, fails or is well again."""
+    """A node that answers a number of calls about blocks, and then hangs, fails or recovers."""
 
     def __init__(self, chain: Chain, *, well_for: int | None = None, **options: Any) -> None:
         super().__init__(chain, **options)
         self.well_for = well_for
         self.hangs = False
-        self.about = b""  # only requests that hold this are concerned
+        self.about = b""  # only requests that contain this are affected
         self.asked = 0  # calls, answered or not
         self.ill = asyncio.Event()
 
@@ -53,7 +53,7 @@ class Patient(DevNode):
 
 @dataclass
 class Running:
-    """A command under way."""
+    """A running command."""
 
     process: asyncio.subprocess.Process
 
@@ -61,7 +61,7 @@ class Running:
         self.process.send_signal(number)
 
     async def ended(self, code: int) -> Answer:
-        """What it has said, once it has ended with this code."""
+        """Its output, once it has ended with this code."""
         async with asyncio.timeout(PATIENCE):
             stdout, stderr = await self.process.communicate()
         assert self.process.returncode == code, stderr.decode()
@@ -69,7 +69,7 @@ class Running:
         return Answer(code, stdout.decode(), stderr.decode())
 
     async def says(self, text: str) -> str:
-        """The line on stderr that holds the text, once it comes."""
+        """The first line on stderr that contains the text."""
         assert self.process.stderr is not None
         async with asyncio.timeout(PATIENCE):
             while text not in (line := (await self.process.stderr.readline()).decode()):
@@ -81,11 +81,11 @@ class Running:
 async def running(
     gapless: Commands, *arguments: str, files: int | None = None
 ) -> AsyncIterator[Running]:
-    """A command in the background, which may write no file of more than so many KiB."""
+    """A command in the background, which may write no file of more than this many KiB."""
     command, environment = [str(gapless.folder / "gapless")], gapless.environment()
     if files is None:
         forks.shim(gapless.folder)
-    else:  # which must not cut compiled modules off
+    else:  # which must not truncate compiled modules
         command = ["bash", "-c", f'ulimit -f {files} && exec "$@"', "-", str(GAPLESS)]
         environment |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPYCACHEPREFIX": ""}
     process = await asyncio.create_subprocess_exec(
@@ -104,12 +104,12 @@ async def running(
 
 
 async def run(gapless: Commands, *arguments: str, code: int = 0) -> Answer:
-    """A command to its end."""
+    """Runs a command to its end."""
     return await asyncio.to_thread(gapless, *arguments, code=code)
 
 
 async def run_json(gapless: Commands, *arguments: str, code: int = 0) -> Any:
-    """What it prints with `--json`; all that it says beside that is JSON as well."""
+    """What it prints with `--json`; everything else that it prints is JSON as well."""
     answer = await run(gapless, *arguments, "--json", code=code)
     for line in answer.stderr.splitlines():
         json.loads(line)

@@ -1,8 +1,8 @@
-"""A storm over a fleet: what happens to which worker follows from a seed.
+"""Chaos in a fleet: a seed decides what happens to which worker.
 
-The events are spread over the work, not over time: each waits until so many effects are there. A
-worker that is stopped sleeps until its leases are over and whoever took its chunks has finished
-them, so that it wakes as a zombie.
+The events are spread over the work, not over time: each waits for a number of effects. A stopped
+worker sleeps until its leases have expired and its chunks were finished by others, so that it wakes
+as a zombie.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Plan:
     longest_sleep: float = 4.0
 
     def schedule(self, chance: random.Random) -> list[tuple[int, str]]:
-        """When, in effects done, what happens."""
+        """Which event happens after how many effects."""
         kinds = ["kill"] * self.kills + ["stop"] * self.stops
         kinds += ["drain"] * self.drains + ["crash"] * self.crashes
         chance.shuffle(kinds)
@@ -54,7 +54,7 @@ class Sleeper:
 
 
 class Storm:
-    """Carries out a plan; behind it, all workers are awake and as many as at first."""
+    """Carries out a plan; afterwards, all workers are awake and as many as at first."""
 
     def __init__(self, fleet: Fleet, stage: Stage, plan: Plan, chance: random.Random) -> None:
         self._fleet = fleet
@@ -89,7 +89,7 @@ class Storm:
         return not self._sleepers and all(worker.is_up for worker in self.workers)
 
     async def _victim(self) -> WorkerProcess:
-        """One of those that hold leases and are awake."""
+        """A worker that holds leases and is awake."""
         found: list[WorkerProcess] = []
 
         async def at_work() -> bool:
@@ -117,12 +117,12 @@ class Storm:
             assert victim.forked.returncode in (0, INTERRUPTED), victim
 
     async def _is_gone(self, worker: WorkerProcess) -> bool:
-        """Whether it has ended; a sleeper that keeps it waiting must wake meanwhile."""
+        """Whether it has ended; a sleeper that it waits for must wake meanwhile."""
         await self._revive()
         return not worker.running
 
     async def _revive(self) -> None:
-        """Wakes who slept long enough, and replaces who found no database when it started."""
+        """Wakes those that slept long enough, and replaces those that found no database."""
         for nth, worker in enumerate(self.workers):
             if not worker.running:  # a supervisor would do the same
                 assert (worker.forked.returncode, worker.id) == (UNUSABLE, ""), worker
@@ -134,7 +134,7 @@ class Storm:
                 completions.get((lease.backfill_id, lease.chunk_index), 0) > lease.fence
                 for lease in sleeper.held
             ]
-            # One that was stopped in a transaction keeps its successors waiting.
+            # A worker that was stopped in a transaction keeps its successors waiting.
             overslept = time.monotonic() - sleeper.since > self._plan.longest_sleep
             if overslept or (replaced and all(replaced)):
                 sleeper.worker.wake()

@@ -1,4 +1,4 @@
-"""The jobs that the tests of the command line run; copied as `jobs.py` to where they run it."""
+"""The jobs of the command line tests, copied as `jobs.py` to their folder."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def chains(chunk: gapless.Chunk, context: gapless.Context) -> None:
 
 @gapless.job(partitions=BLOCKS, chunk_size=10)
 async def held(chunk: gapless.Chunk, context: gapless.Context) -> None:
-    """Runs until the file `go` is there, or it is stopped."""
+    """Runs until the file `go` exists, or until it is stopped."""
     note(chunk.id)
     while not may_go():
         context.check()
@@ -63,14 +63,14 @@ async def held(chunk: gapless.Chunk, context: gapless.Context) -> None:
 
 @gapless.job(partitions=BLOCKS, chunk_size=10)
 async def deaf(chunk: gapless.Chunk, context: gapless.Context) -> None:
-    """Runs for an hour, and heeds nothing."""
+    """Runs for an hour, and ignores every request to stop."""
     note(chunk.id)
     await asyncio.sleep(3600)
 
 
 @gapless.job(partitions=BLOCKS, chunk_size=10)
 async def picky(chunk: gapless.Chunk, context: gapless.Context) -> None:
-    """Cannot do block 3 of every hundred."""
+    """Fails on block 3 of every hundred."""
     for block in chunk:
         if int(block) % 100 == 3:
             raise gapless.PermanentError(f"block {block} is\n\x1b[31mbroken\x1b[0m")
@@ -84,7 +84,7 @@ async def stubborn(chunk: gapless.Chunk, context: gapless.Context) -> None:
 
 @gapless.job(partitions=BLOCKS, chunk_size=10)
 async def hopeful(chunk: gapless.Chunk, context: gapless.Context) -> None:
-    """Fails until the file `go` is there."""
+    """Fails until the file `go` exists."""
     if not may_go():
         raise ConnectionError("not yet")
 
@@ -98,7 +98,7 @@ def noisy(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
 
 @gapless.job(partitions=BLOCKS, chunk_size=10)
 async def defiant(chunk: gapless.Chunk, context: gapless.Context) -> None:
-    """Runs for an hour, and swallows whatever is to end it."""
+    """Runs for an hour, and swallows everything that should end it."""
     note(chunk.id)
     for _ in range(3600):
         try:
@@ -109,21 +109,21 @@ async def defiant(chunk: gapless.Chunk, context: gapless.Context) -> None:
 
 @gapless.job(partitions=BLOCKS, chunk_size=10)
 async def selfish(chunk: gapless.Chunk, context: gapless.Context) -> None:
-    """Keeps the event loop for an hour, with everything that is on it."""
+    """Blocks the event loop for an hour."""
     note(chunk.id)
     time.sleep(3600)  # noqa: ASYNC251 - that is the point
 
 
 @gapless.job(partitions=BLOCKS, chunk_size=10)
 def stuck(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
-    """Keeps its thread for an hour."""
+    """Blocks its thread for an hour."""
     note(chunk.id)
     time.sleep(3600)
 
 
 @gapless.job(partitions=BLOCKS, chunk_size=10)
 async def lending(chunk: gapless.Chunk, context: gapless.Context) -> None:
-    """Keeps a thread of the event loop for an hour."""
+    """Blocks a thread of the event loop for an hour."""
     await asyncio.to_thread(time.sleep, 3600)
 
 
@@ -139,7 +139,7 @@ async def divided(chunk: gapless.Chunk, context: gapless.Context) -> None:
 
 @gapless.job(partitions=BLOCKS, chunk_size=1)
 def forking(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
-    """Forks children and ends them by a signal; now and then, as a pool does it."""
+    """Forks children and ends them with a signal, sometimes as a pool does it."""
     if int(chunk.first) % 20 == 0:
         with multiprocessing.get_context("fork").Pool(2) as pool:
             assert pool.map(abs, [-1, -2]) == [1, 2]
@@ -149,7 +149,7 @@ def forking(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == -signal.SIGTERM
     if not (child := os.fork()):
-        return  # to the worker's code, which is not this process's to run
+        return  # to the worker's code, which this process must not run
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
 

@@ -1,4 +1,4 @@
-"""The command line as a person has it: a folder with jobs, a ledger, and `gapless` on it."""
+"""The command line as a person uses it: a folder with jobs, a ledger, and `gapless`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PATIENCE = 30.0
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command said, and how it ended."""
+    """What a command printed, and how it ended."""
 
     code: int
     stdout: str
@@ -30,7 +30,7 @@ class Answer:
 
     @property
     def json(self) -> Any:
-        """The data; nothing else may stand beside it."""
+        """The data; nothing else may be printed with it."""
         return json.loads(self.stdout)
 
     @property
@@ -41,7 +41,7 @@ class Answer:
 
 
 class Commands:
-    """Runs `gapless` in a folder of its own, on one ledger unless told otherwise."""
+    """Runs `gapless` in its own folder, on one ledger by default."""
 
     def __init__(self, folder: Path, home: Home) -> None:
         self.folder = folder
@@ -51,7 +51,7 @@ class Commands:
     def __call__(
         self, *arguments: str, code: int = 0, env: Mapping[str, str] | None = None
     ) -> Answer:
-        """Runs a command to its end, which must be this exit code."""
+        """Runs a command to its end, and checks its exit code."""
         done = forks.run(arguments, cwd=self.folder, env=self.environment(env), timeout=PATIENCE)
         answer = Answer(done.returncode, done.stdout, done.stderr)
         assert answer.code == code, answer
@@ -63,7 +63,7 @@ class Commands:
         return self(*arguments, "--json", code=code).json
 
     def refused(self, *arguments: str, env: Mapping[str, str] | None = None) -> str:
-        """Runs a command that must refuse in the house style; returns what it said."""
+        """Runs a command that must be refused in the house style; returns its error."""
         answer = self(*arguments, code=2, env=env)
         assert answer.stdout == ""
         error, blank, hint = answer.stderr.splitlines()
@@ -80,7 +80,7 @@ class Commands:
     ) -> Iterator[subprocess.Popen[str]]:
         """A command in the background, which does not outlive the test.
 
-        It is behind a shim, unless the command itself is given: then the process is its own.
+        It runs behind a shim, unless `command` is given: then the process is a child of the test.
         """
         if command is None:
             forks.shim(self.folder)
@@ -103,7 +103,7 @@ class Commands:
                 process.kill()
 
     def stderr(self) -> str:
-        """What the command in the background has said so far."""
+        """What the command in the background has printed so far."""
         return (self.folder / "stderr").read_text()
 
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -116,12 +116,12 @@ class Commands:
         }
 
     def ran(self) -> list[str]:
-        """What the jobs have noted, in order."""
+        """What the jobs have recorded, in order."""
         log = self.folder / "ran.log"
         return log.read_text().splitlines() if log.exists() else []
 
     def start(self, job: str, *arguments: str) -> str:
-        """Starts a detached backfill of ten blocks a chunk; returns its id."""
+        """Starts a detached backfill with ten blocks per chunk; returns its id."""
         wanted = arguments if "--range" in arguments else ("--range", "0:49", *arguments)
         return self("backfill", "start", "--job", f"jobs:{job}", "--detach", *wanted).line
 

@@ -1,11 +1,11 @@
 """The jobs that the crash tests run in worker processes.
 
 Each effect is a row of `history`, written in the ledger transaction that the context offers. The
-ledger's own claims stand in the same table (see `stage.py`), so that what is allowed and what was
-done can be compared row by row.
+ledger's own claims are recorded in the same table (see `stage.py`), so that what was allowed and
+what was done can be compared row by row.
 
-A job speaks to its test through files in the folder `GAPLESS_TEST_FOLDER`: it raises a flag, or
-waits for one.
+A job communicates with its test through files in the folder `GAPLESS_TEST_FOLDER`: it raises a
+flag, or waits for one.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _flag(name: str) -> Path:
 
 
 def raise_flag(name: str, said: object = None) -> None:
-    """Atomically: whoever sees the flag can read what it says."""
+    """Atomically: whoever sees the flag can read its contents."""
     unfinished = _flag(f"{name}.{os.getpid()}")
     unfinished.write_text(json.dumps(said))
     unfinished.replace(_flag(name))
@@ -106,11 +106,11 @@ def chaos_on_thread(chunk: gapless.Chunk, context: gapless.BlockingContext) -> N
         write_blocking(chunk, context, height)
 
 
-# A zombie: its first run hangs between two effects until it is told to go on
+# A zombie: its first run hangs between two effects until it is told to continue
 
 
 async def _refusals(run: Run) -> dict[str, object]:
-    """What the ledger itself answers to each thing that only the holder of a lease may do."""
+    """The ledger's answers to everything that only the holder of a lease may do."""
     ledger, claim, progress = run.ledger, run.claim, run.progress
     answers: dict[str, object] = {}
     try:
@@ -153,7 +153,7 @@ async def _insist(chunk: gapless.Chunk, context: gapless.Context, height: int) -
 
 
 async def _deafly(work: Coroutine[Any, Any, None]) -> None:
-    """Does something to its end, however often it is cancelled meanwhile."""
+    """Does something to its end, however often it is cancelled."""
     task = asyncio.create_task(work)
     while not task.done():
         with suppress(asyncio.CancelledError):
@@ -194,7 +194,7 @@ async def zombie_in_transaction(chunk: gapless.Chunk, context: gapless.Context) 
 
 @gapless.job(partitions=gapless.block_heights(), chunk_size=5, lease_seconds=LONG_LEASE)
 async def long_lease(chunk: gapless.Chunk, context: gapless.Context) -> None:
-    """Hangs in the middle of each chunk, as long as nobody says that it has been killed."""
+    """Hangs in the middle of each chunk, until the test says that its worker was killed."""
     for height in heights(chunk):
         await write(chunk, context, height)
         if height % 5 == 2 and not _flag("killed").exists():
@@ -209,7 +209,7 @@ async def long_lease(chunk: gapless.Chunk, context: gapless.Context) -> None:
     retry=gapless.RetryPolicy(lost_limit=3),
 )
 async def deadly(chunk: gapless.Chunk, context: gapless.Context) -> None:
-    """One partition kills whoever runs it."""
+    """One partition kills its worker."""
     if DEADLY in heights(chunk):
         os.kill(os.getpid(), signal.SIGKILL)
     for height in heights(chunk):
@@ -221,7 +221,7 @@ async def deadly(chunk: gapless.Chunk, context: gapless.Context) -> None:
 
 @gapless.job(partitions=gapless.block_heights(), chunk_size=1000, lease_seconds=LONG_LEASE)
 async def reporting(chunk: gapless.Chunk, context: gapless.Context) -> None:
-    """Would never end, but says how far it has come."""
+    """Never ends, but reports its progress."""
     first, *others = heights(chunk)
     raise_flag(f"began-{first}")
     context.progress(first)
@@ -234,16 +234,16 @@ async def reporting(chunk: gapless.Chunk, context: gapless.Context) -> None:
 
 @gapless.job(partitions=gapless.block_heights(), chunk_size=1, lease_seconds=LONG_LEASE)
 async def quiet(chunk: gapless.Chunk, context: gapless.Context) -> None:
-    """Says nothing until it is done, which it is once the worker drains."""
+    """Reports nothing until it is done, which it is once the worker drains."""
     raise_flag("midway")
     while not context.stopping:  # noqa: ASYNC110 - there is no event for it
         await asyncio.sleep(0.01)
-    raise_flag("done", heights(chunk))  # a transaction would refuse a run that is to stop
+    raise_flag("done", heights(chunk))  # a transaction would refuse a run that must stop
 
 
 @gapless.job(partitions=gapless.block_heights(), chunk_size=1, lease_seconds=LONG_LEASE)
 def deaf(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
-    """Its first run never ends and never looks up."""
+    """Its first run never ends and never checks whether to stop."""
     if not _flag("midway").exists():
         raise_flag("midway")
         flag_blocking("never")
@@ -253,7 +253,7 @@ def deaf(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
 
 @gapless.job(partitions=gapless.block_heights(), chunk_size=5, lease_seconds=LONG_LEASE)
 def commits_late(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
-    """Its first run commits an effect when its worker has given up on it already."""
+    """Its first run commits an effect after its worker has given up on it."""
     for height in heights(chunk):
         with context.transaction(done=height) as tx:
             tx.execute(_EFFECT, **_effect(chunk, context.fence, height))

@@ -2,8 +2,8 @@
 
 Invariant: no process outlives its fleet, however the test ends. All of them are in the process
 group of a small shell, the keeper, which reads from a pipe that only the test can write to. When
-that ends, even because the test process was killed, the keeper kills its group, stopped processes
-included.
+the pipe ends, even because the test process was killed, the keeper kills its group, including
+stopped processes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _KEEPER = "read -r _; kill -KILL 0"
 async def until(
     condition: Callable[[], bool | Awaitable[bool]], what: str, *, seconds: float = PATIENCE
 ) -> None:
-    """Returns once the condition holds; if it does not in time, fails with what did not happen."""
+    """Returns once the condition holds; if it does not in time, fails and says what was missing."""
     deadline = time.monotonic() + seconds
     while True:
         held = condition()
@@ -44,7 +44,7 @@ async def until(
 
 
 def heeds(pid: int, number: signal.Signals) -> bool:
-    """Whether a process has a handler for a signal, as far as the kernel tells."""
+    """Whether a process has a handler for a signal, according to the kernel."""
     status = Path(f"/proc/{pid}/status")
     if not status.exists():
         return True
@@ -72,12 +72,12 @@ class Process:
         self.forked.wait()
 
     def kill_unseen(self) -> None:
-        """Kills it, but leaves its remains in the process table, as a careless parent would."""
+        """Kills it, but leaves a zombie in the process table, as a careless parent would."""
         self.send(signal.SIGKILL)
         os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
 
     def stop(self) -> None:
-        """Stops it where it stands, and returns when it does."""
+        """Suspends it, and returns once it is suspended."""
         self.send(signal.SIGSTOP)
         os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
@@ -89,7 +89,7 @@ class Process:
         return self.forked.wait()
 
     async def drained(self) -> int:
-        """Asks it to leave; its exit code."""
+        """Asks it to stop; returns its exit code."""
         self.send(signal.SIGTERM)
         return await self.exit_code()
 
@@ -102,7 +102,7 @@ class WorkerProcess(Process):
 
     def logged(self, action: str) -> list[dict[str, Any]]:
         """Every line with this action."""
-        whole = self._log.read_text().rpartition("\n")[0]  # behind that, it still writes
+        whole = self._log.read_text().rpartition("\n")[0]  # the rest is still being written
         lines = [json.loads(line) for line in whole.splitlines() if line.startswith("{")]
         return [line for line in lines if line.get("action") == action]
 
@@ -121,12 +121,12 @@ class WorkerProcess(Process):
 
     @property
     def is_up(self) -> bool:
-        """Whether it is at work, and would drain if it were asked to."""
+        """Whether it is at work, and would drain if asked to."""
         return bool(self.id) and heeds(self.pid, signal.SIGTERM)
 
     @property
     def id(self) -> str:
-        """Its name in the ledger, empty until it has one."""
+        """Its id in the ledger, empty until it has one."""
         return next((line["worker"] for line in self.logged("worker_started")), "")
 
     @property
@@ -136,7 +136,7 @@ class WorkerProcess(Process):
 
 
 class Fleet:
-    """All processes on one ledger, and the flags through which their jobs and a test speak."""
+    """All processes on one ledger, and the flags between their jobs and a test."""
 
     def __init__(self, ledger_url: str, folder: Path) -> None:
         self._ledger_url = ledger_url
@@ -153,7 +153,7 @@ class Fleet:
     @classmethod
     @asynccontextmanager
     async def at(cls, ledger_url: str, folder: Path) -> AsyncIterator[Self]:
-        """A fleet on a ledger that `gapless ledger check` must find right in the end."""
+        """A fleet on a ledger that must pass `gapless ledger check` in the end."""
         fleet = cls(ledger_url, folder)
         try:
             yield fleet
@@ -207,7 +207,7 @@ class Fleet:
         (self._folder / name).touch()
 
     async def flag(self, name: str) -> Any:
-        """Waits for a flag; what it says."""
+        """Waits for a flag; returns its contents."""
         await until(lambda: self.raised(name), f"flag `{name}`")
         return json.loads((self._folder / name).read_text())
 

@@ -1,9 +1,9 @@
-"""A ledger whose claims and effects are written down side by side.
+"""A ledger that records claims and effects together.
 
-The table `history` has no key that could hide a double. Jobs insert a row for each effect, and a
-trigger one for each claim (without a height). Both happen while the chunk's row is locked, so
-within a chunk the order of the rows is the order of what happened; and the law is simple: the
-fence of an effect is that of the last claim before it.
+The table `history` has no key that could hide a duplicate. Jobs insert a row for each effect, and a
+trigger inserts one for each claim (without a height). Both happen while the chunk's row is locked,
+so within a chunk the order of the rows is the order of events; and the law is simple: the fence of
+an effect is that of the last claim before it.
 """
 
 from __future__ import annotations
@@ -80,19 +80,19 @@ class Lease:
 
 @dataclass(frozen=True)
 class Stage:
-    """The ledger of a test, seen from the test's own process."""
+    """The ledger of a test, as the test's own process sees it."""
 
     ledger: Ledger
     schema: str  # the prefix of the ledger's own tables
 
     async def read(self, text: str, **parameters: Any) -> list[Row]:
-        """Rows, without waiting for writers: one of them may have been stopped as it wrote."""
+        """Rows, without waiting for writers: one of them may have been stopped while writing."""
         return await database_of(self.ledger).transact(
             lambda tx: tx.execute(text, **parameters), write=False
         )
 
     async def create(self, job: Job, partitions: int, **options: Unpack[BackfillOptions]) -> str:
-        """A backfill of the heights 0, 1, …; its id."""
+        """A backfill of the heights 0, 1, …; returns its id."""
         selector = Range("0", str(partitions - 1))
         return (await self.ledger.create(request_for(job, selector, options))).id
 
@@ -110,7 +110,7 @@ class Stage:
         return row
 
     async def leases(self) -> list[Lease]:
-        """All that runs."""
+        """All running chunks."""
         rows = await self.read(
             f"SELECT backfill_id, chunk_index, fence, owner FROM {self.schema}chunks"
             " WHERE status = 'RUNNING'"
@@ -118,7 +118,7 @@ class Stage:
         return [Lease(*row) for row in rows]
 
     async def completions(self) -> dict[tuple[str, int], int]:
-        """Under which fence each chunk was completed."""
+        """The fence under which each chunk was completed."""
         rows = await self.read(
             f"SELECT backfill_id, chunk_index, fence FROM {self.schema}chunks"
             " WHERE status = 'COMPLETE'"
@@ -146,7 +146,7 @@ class Stage:
         return {worker: sorted(heights) for worker, heights in found.items()}
 
     async def assert_exactly_once(self, backfill_id: str, partitions: int) -> None:
-        """Nothing is missing, nothing is there twice, and nothing was done without a right to."""
+        """Nothing is missing or duplicated, and nothing was done without a lease."""
         assert (await self.ledger.backfill(backfill_id)).state is State.SUCCEEDED
         history = await self.history(backfill_id)
         heights = Counter(each.height for each in history if each.height is not None)
@@ -163,7 +163,7 @@ class Stage:
 
 
 def last_lawful_fence(entries: list[Entry]) -> int:
-    """The fence of a chunk's last claim; checks that all was done by right and in order."""
+    """The fence of a chunk's last claim; checks that everything was allowed and in order."""
     holder, *others = entries
     assert holder.height is None, holder
     last = -1

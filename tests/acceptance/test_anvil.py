@@ -19,7 +19,7 @@ from tests.conformance.fetch.stage import Contents, contents
 from tests.conformance.sink.conftest import KINDS
 
 pytestmark = pytest.mark.skipif(
-    not ANVIL.exists(), reason="anvil is not installed: `make test` does it where npm is"
+    not ANVIL.exists(), reason="anvil is not installed; `make test` installs it if npm is available"
 )
 CHAIN_ID = 31337
 
@@ -48,7 +48,7 @@ async def fetched(node: Anvil, heights: str, target: str, **options: object) -> 
 
 
 async def truth(node: Anvil, span: Span) -> Contents:
-    """What the node itself says now, block by block."""
+    """The node's current answer, block by block."""
     blocks, receipts = [], []
     for height in range(span.first, span.last + 1):
         block = await node.call("eth_getBlockByNumber", hex(height), True)
@@ -74,7 +74,7 @@ async def test_a_chain_is_fetched_and_proven_and_then_extended(node: Anvil, targ
     assert await contents(target, CHAIN_ID) == await truth(node, Span(0, 50))
 
 
-async def test_what_is_final_goes_by_depth(node: Anvil, target: str) -> None:
+async def test_finality_is_by_depth(node: Anvil, target: str) -> None:
     """Its `finalized` block is always the genesis, which says nothing."""
     await node.call("anvil_mine", hex(100))
     result = await fetched(node, ":latest", target)

@@ -1,4 +1,4 @@
-"""An endpoint's budget is one for a whole command, however many sinks and processes share it."""
+"""A command has one budget per endpoint, however many sinks and processes share it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ chunk_size = 10
 
 
 class Recorder(DevNode):
-    """Notes when it was asked, for how many calls, and over how many connections at once."""
+    """Records the time, calls and simultaneous connections of its requests."""
 
     def __init__(self, chain: Chain, **options: Any) -> None:
         super().__init__(chain, **options)
@@ -63,7 +63,7 @@ class Recorder(DevNode):
 
     @property
     def rate(self) -> float:
-        """Calls a second from the first request to the last, after which nobody waits."""
+        """Calls per second from the first request to the last, after which nobody waits."""
         (began, _), *_, (ended, last) = self.arrivals
         return (self.calls_asked - last) / (ended - began)
 
@@ -78,7 +78,7 @@ def configure(gapless: Commands, node: DevNode, rps: str = f"rps = {RPS}") -> No
 
 
 async def run(gapless: Commands, *arguments: str) -> str:
-    """A command to its end, beside a node on this event loop."""
+    """Runs a command to its end, with a node on this event loop."""
     process = await asyncio.create_subprocess_exec(
         GAPLESS,
         *arguments,
@@ -145,14 +145,14 @@ async def test_the_processes_of_a_fetch_share_the_requests_in_flight(
     assert 2 < node.connections <= 3
 
 
-async def test_a_rest_that_one_process_learns_of_holds_for_all(
+async def test_a_rest_learned_by_one_process_applies_to_all(
     sqlite_gapless: Commands, chain: Chain
 ) -> None:
     """Once the provider has named a time to wait, both processes are quiet until it is over."""
     seconds = 6
 
     class Refusing(Recorder):
-        """Refuses a single request: whoever sent it must tell the other."""
+        """Refuses a single request: its sender must tell the other process."""
 
         refused_at: float | None = None
 
@@ -169,6 +169,6 @@ async def test_a_rest_that_one_process_learns_of_holds_for_all(
         done = json.loads(await run(sqlite_gapless, *command))
     assert (done["state"], done["fetched"]) == ("SUCCEEDED", 136)
     assert node.refused_at is not None
-    told, over = node.refused_at + 2.5, node.refused_at + seconds - 0.1
-    late = [at - node.refused_at for at, _ in node.arrivals if told < at < over]
+    shared, over = node.refused_at + 2.5, node.refused_at + seconds - 0.1
+    late = [at - node.refused_at for at, _ in node.arrivals if shared < at < over]
     assert late == []

@@ -1,4 +1,4 @@
-"""`gapless backfill chunks`: every chunk with its progress, its owner, its due time, its error."""
+"""`gapless backfill chunks`: every chunk with its progress, owner, due time and error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ JOB = ("jobs:copy", 1)
 
 @pytest.fixture
 async def ledger(gapless: Commands) -> AsyncIterator[Ledger]:
-    """A ledger with a backfill whose chunks are in every state but cancelled."""
+    """A ledger with a backfill whose chunks are in every state except cancelled."""
     gapless.start("copy", "--id", "b", "--range", "0:59", "--max-concurrent", "9")
     ledger = await open_at(gapless.home)
     first, second, third, fourth = await claim(ledger, 4, jobs=(JOB,))
@@ -69,7 +69,7 @@ async def test_numbers_for_scripts(gapless: Commands, ledger: Ledger) -> None:
     assert failed["error_class"]
 
 
-async def test_a_choice_and_a_limit(gapless: Commands, ledger: Ledger) -> None:
+async def test_a_filter_and_a_limit(gapless: Commands, ledger: Ledger) -> None:
     wanted = ("--status", "failed", "--status", "abandoned", "--status", "pending")
     short = gapless("backfill", "chunks", "b", *wanted, "--limit", "3", "--json")
     assert [each["chunk_index"] for each in short.json] == [2, 3, 4]

@@ -22,7 +22,7 @@ async def run_some(gapless: Commands, chunks: int, *, finish: int = 0) -> None:
         await ledger.close()
 
 
-async def test_a_backfill_from_its_start_to_a_retry_of_what_is_left(gapless: Commands) -> None:
+async def test_a_backfill_from_start_to_retry(gapless: Commands) -> None:
     gapless.start("copy", "--id", "one")
     await run_some(gapless, 3, finish=2)
 
@@ -94,7 +94,7 @@ class TestWait:
     def gapless(self, sqlite_gapless: Commands) -> Commands:
         return sqlite_gapless
 
-    def test_it_ends_with_the_backfill(self, gapless: Commands) -> None:
+    def test_it_returns_when_the_backfill_ends(self, gapless: Commands) -> None:
         gapless.start("copy", "--id", "w")
 
         with gapless.running("worker", "--until-idle"):
@@ -104,7 +104,7 @@ class TestWait:
         assert done.line.endswith(": 5 of 5 chunks complete")
         assert done.stderr == f"ledger: {gapless.home.url}\n"
 
-    def test_a_failed_one_exits_with_1(self, gapless: Commands) -> None:
+    def test_a_failed_backfill_exits_with_1(self, gapless: Commands) -> None:
         gapless("backfill", "start", "--job", "jobs:picky", "--range", "0:9", "--id", "f", code=1)
 
         failed = gapless("backfill", "wait", "f", "--json", code=1)
@@ -112,7 +112,7 @@ class TestWait:
         assert failed.json["state"] == "FAILED"
         assert '"message":"1 chunk failed: PermanentError: block 3' in failed.stderr
 
-    def test_a_cancelled_one_exits_with_1(self, gapless: Commands) -> None:
+    def test_a_cancelled_backfill_exits_with_1(self, gapless: Commands) -> None:
         gapless.start("copy", "--id", "c")
         gapless("backfill", "cancel", "c")
 
@@ -121,14 +121,14 @@ class TestWait:
         assert "c CANCELLED in " in cancelled.line
         assert "`gapless backfill retry-failed c` runs what is left" in cancelled.stderr
 
-    def test_patience_ends_too(self, gapless: Commands) -> None:
+    def test_the_timeout_ends_the_wait(self, gapless: Commands) -> None:
         gapless.start("copy", "--id", "p")
 
         late = gapless("backfill", "wait", "p", "--timeout", "10ms", "--json", code=1)
 
         assert late.json["state"] == "PENDING"
 
-    async def test_it_settles_what_no_worker_is_left_to_settle(self, gapless: Commands) -> None:
+    async def test_it_settles_a_backfill_without_a_worker(self, gapless: Commands) -> None:
         gapless.start("copy", "--id", "s")
         await run_some(gapless, 4)
         gapless("backfill", "cancel", "s")

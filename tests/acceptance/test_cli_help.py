@@ -1,4 +1,4 @@
-"""Every command explains itself, and so does every option of it."""
+"""Every command and every option is explained."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMMANDS = {  # those that work on a ledger
 def commands(
     group: click.Command = command_line, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, click.Command]]:
-    """Every command that is no group, with the words to call it by."""
+    """Every command that is not a group, with the words to call it."""
     if not isinstance(group, click.Group):
         yield " ".join(path), group
         return
@@ -31,7 +31,7 @@ def commands(
         yield from commands(command, (*path, name))
 
 
-def test_all_commands_are_there() -> None:
+def test_all_commands_exist() -> None:
     assert {path for path, _ in commands()} >= COMMANDS
 
 
@@ -55,7 +55,7 @@ def test_help_renders(sqlite_gapless: Commands) -> None:
     assert sqlite_gapless("dead", "purge", "-h").stdout.startswith("Usage: gapless dead purge")
 
 
-def test_no_command_at_all_shows_help_but_is_an_error(sqlite_gapless: Commands) -> None:
+def test_calling_without_a_command_shows_help_but_is_an_error(sqlite_gapless: Commands) -> None:
     for group in ((), ("backfill",)):
         nothing = sqlite_gapless(*group, code=2)
         assert nothing.stdout == ""

@@ -74,7 +74,7 @@ def gapless(sqlite_gapless: Commands) -> Commands:
 
 
 @pytest.mark.parametrize(("arguments", "complaint"), BAD_STARTS)
-def test_a_bad_start_makes_no_ledger(gapless: Commands, arguments: str, complaint: str) -> None:
+def test_a_bad_start_creates_no_ledger(gapless: Commands, arguments: str, complaint: str) -> None:
     for name, text in BROKEN_MODULES.items():
         (gapless.folder / name).write_text(text)
 
@@ -108,7 +108,7 @@ def test_a_bad_start_makes_no_ledger(gapless: Commands, arguments: str, complain
         ("backfill start --job jobs:days --keys 2024-01-01 --id open --detach", "another backfill"),
     ],
 )
-async def test_a_command_that_does_not_fit_changes_nothing(
+async def test_an_invalid_command_changes_nothing(
     shop: Commands, arguments: str, complaint: str
 ) -> None:
     before = await shop.rows()
@@ -123,7 +123,7 @@ async def test_a_command_that_does_not_fit_changes_nothing(
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Commands:
-    """A ledger with one backfill that is done, one that is not, and one that was cancelled."""
+    """A ledger with a finished, an unfinished and a cancelled backfill."""
     folder = tmp_path_factory.mktemp("shop")
     gapless = Commands(folder, SqliteHome(folder / "ledger.db"))
     gapless("backfill", "start", *BLOCKS, "--id", "done")
@@ -134,17 +134,17 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Commands:
 
 
 @pytest.mark.parametrize("slots", ["", "many", "default=0", "a b=1", "x=1,x=2"])
-def test_slots_that_make_no_sense(gapless: Commands, slots: str) -> None:
+def test_invalid_slots(gapless: Commands, slots: str) -> None:
     gapless.refused("worker", "--slots", slots)
 
     assert not list(gapless.folder.glob("ledger.db*"))
 
 
-def test_a_worker_that_would_never_rest(gapless: Commands) -> None:
+def test_a_poll_interval_of_zero(gapless: Commands) -> None:
     assert "is not between 0.01 s" in gapless.refused("worker", "--poll", "0")
 
 
-def test_hints_are_to_be_typed_as_they_are(gapless: Commands) -> None:
+def test_hints_can_be_typed_as_printed(gapless: Commands) -> None:
     other = f"sqlite:///{gapless.folder}/my ledger.db"
     gapless("ledger", "migrate", "--ledger", other)
 
@@ -154,7 +154,7 @@ def test_hints_are_to_be_typed_as_they_are(gapless: Commands) -> None:
 
 
 class TestLedgers:
-    """A ledger that cannot be used, mostly asked by the command that would create it."""
+    """A ledger that cannot be used, mostly for the command that would create it."""
 
     @pytest.mark.parametrize("command", [("backfill", "ls"), START])
     def test_unreachable_postgres(self, gapless: Commands, command: Sequence[str]) -> None:
@@ -170,7 +170,7 @@ class TestLedgers:
 
         assert "hun" not in said
 
-    def test_a_scheme_that_is_none(self, gapless: Commands) -> None:
+    def test_an_unknown_scheme(self, gapless: Commands) -> None:
         said = gapless.refused(*START, "--ledger", "mysql://me:hunter2@host/db")
 
         assert "a ledger cannot live at `mysql://…`" in said
@@ -181,7 +181,7 @@ class TestLedgers:
         assert f"cannot open the ledger `{gapless.folder}`" in said
 
     @pytest.mark.parametrize("parent", ["jobs.py", "/proc/gapless"])
-    def test_a_place_where_nothing_can_be(self, gapless: Commands, parent: str) -> None:
+    def test_a_path_where_no_file_can_be_created(self, gapless: Commands, parent: str) -> None:
         gapless.refused(*START, "--ledger", f"sqlite:///{parent}/ledger.db")
 
     def test_a_text_file(self, gapless: Commands) -> None:
@@ -192,7 +192,7 @@ class TestLedgers:
         assert "file is not a database" in said
         assert (gapless.folder / "jobs.py").read_text() == text
 
-    def test_the_database_of_someone_else(self, gapless: Commands) -> None:
+    def test_a_database_of_another_program(self, gapless: Commands) -> None:
         other = gapless.folder / "other.db"
         with sqlite3.connect(other) as connection:
             connection.execute("CREATE TABLE mine (x)")
@@ -205,7 +205,7 @@ class TestLedgers:
         assert other.read_bytes() == before
 
     @pytest.mark.parametrize("command", ["backfill ls", "ledger check"])
-    def test_none_where_one_must_be(self, gapless: Commands, command: str) -> None:
+    def test_a_missing_ledger(self, gapless: Commands, command: str) -> None:
         said = gapless.refused(*command.split(), "--ledger", "missing/ledger.db")
 
         assert "there is no ledger at `missing/ledger.db`" in said
@@ -249,7 +249,7 @@ RETURNING id
 
 
 @pytest.mark.parametrize("backend", ["sqlite", "postgres"])
-async def test_a_live_process_with_another_library(
+async def test_a_live_process_with_a_different_library(
     backend: str, request: pytest.FixtureRequest
 ) -> None:
     gapless: Commands = request.getfixturevalue(f"{backend}_gapless")
@@ -272,7 +272,7 @@ def test_a_worker_without_a_ledger(url: str, gapless: Commands) -> None:
     gapless.refused("worker", "--ledger", url)
 
 
-def test_usage_errors_of_the_first_level(gapless: Commands) -> None:
+def test_usage_errors_at_the_top_level(gapless: Commands) -> None:
     assert gapless.refused("backfil") == (
         "error: no such command `backfil`\n\nhint: did you mean `backfill`?\n"
     )
@@ -295,7 +295,7 @@ def test_usage_errors_of_the_first_level(gapless: Commands) -> None:
         ("backfill show none --json", 2, "there is no backfill `none`"),
     ],
 )
-def test_a_full_disk_behind_stdout_is_told_without_a_traceback(
+def test_a_full_disk_behind_stdout_is_reported_without_a_traceback(
     sqlite_gapless: Commands, command: str, code: int, said: str
 ) -> None:
     sqlite_gapless.start("copy")
@@ -316,8 +316,8 @@ def test_a_full_disk_behind_stdout_is_told_without_a_traceback(
     assert "hint" in hint
 
 
-def test_a_reader_that_goes_away_is_no_error(gapless: Commands) -> None:
-    """`gapless backfill ls | head -1` ends without a word about the pipe."""
+def test_a_closed_pipe_is_not_an_error(gapless: Commands) -> None:
+    """`gapless backfill ls | head -1` prints nothing about the pipe."""
     gapless.start("copy")
     done = subprocess.run(
         ["/bin/sh", "-c", f"{GAPLESS} backfill ls --json | true"],

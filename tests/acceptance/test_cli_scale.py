@@ -1,6 +1,6 @@
 """Ten million partitions cost no more than a thousand, and a million finished chunks no time.
 
-Times are the best of several: other processes on the machine only ever make them longer.
+Times are the best of several: other processes on the machine only make them longer.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ async def ledger(gapless: Commands) -> AsyncIterator[Ledger]:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a process took: bytes at its peak, seconds, and those of them on a processor."""
+    """What a process took: peak memory in bytes, seconds, and seconds of CPU time."""
 
     memory: int
     seconds: float
@@ -77,7 +77,7 @@ def cost(gapless: Commands, *arguments: str) -> Cost:
 
 
 async def best(action: Callable[[], Awaitable[object]], tries: int = 5) -> float:
-    """The seconds that it takes when nothing else is in the way."""
+    """The seconds that it takes when nothing else interferes."""
     times = []
     for _ in range(tries):
         started = time.perf_counter()
@@ -86,7 +86,7 @@ async def best(action: Callable[[], Awaitable[object]], tries: int = 5) -> float
     return min(times)
 
 
-async def test_ten_million_partitions_are_created_at_once(ledger: Ledger) -> None:
+async def test_ten_million_partitions_are_created_instantly(ledger: Ledger) -> None:
     requests = iter(
         [
             request_for(copy, Range.parse(TEN_MILLION), {"id": f"b{nth}", "chunk_size": 1})
@@ -112,7 +112,7 @@ def test_a_huge_start_needs_no_more_memory_or_time(sqlite_gapless: Commands) -> 
     assert min(each.seconds for each in huge) < 2.0
 
 
-async def test_ls_and_show_stay_fast_beside_a_million_finished_chunks(gapless: Commands) -> None:
+async def test_ls_and_show_stay_fast_next_to_a_million_finished_chunks(gapless: Commands) -> None:
     gapless.start("copy", "--id", "big", "--range", f"0:+{MILLION + 100}", "--chunk-size", "1")
     dialect = "sqlite" if isinstance(gapless.home, SqliteHome) else "postgres"
     numbers = NUMBERS[dialect].format(last=MILLION + 99)
@@ -130,12 +130,12 @@ async def test_ls_and_show_stay_fast_beside_a_million_finished_chunks(gapless: C
     assert gapless.json("backfill", "ls")[0]["progress_pct"] == pytest.approx(99.99)
 
 
-def test_help_comes_at_once(sqlite_gapless: Commands) -> None:
-    """In time on a processor, which is all the time there is if no one else wants it."""
+def test_help_is_fast(sqlite_gapless: Commands) -> None:
+    """In CPU time, which is all the time it takes if nothing else runs."""
     assert min(cost(sqlite_gapless, "--help").processor for _ in range(5)) < 0.3
 
 
-def test_nothing_heavy_is_imported_for_help(sqlite_gapless: Commands) -> None:
+def test_help_imports_nothing_heavy(sqlite_gapless: Commands) -> None:
     environment = sqlite_gapless.environment({"PYTHONPROFILEIMPORTTIME": "1"})
     said = subprocess.run(
         [GAPLESS, "--help"], env=environment, capture_output=True, text=True, check=True

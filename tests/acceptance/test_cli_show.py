@@ -23,7 +23,7 @@ async def ledger(gapless: Commands) -> AsyncIterator[Ledger]:
 
 
 async def join(ledger: Ledger, **unresolved: str) -> None:
-    """A live worker with default slots joins."""
+    """Registers a live worker with default slots."""
     await ledger.register("host:1:abc", Process("host", 1, "0"), {"default": 4})
     await ledger.touch_worker(
         "host:1:abc", {name.replace("__", ":"): why for name, why in unresolved.items()}
@@ -31,11 +31,11 @@ async def join(ledger: Ledger, **unresolved: str) -> None:
 
 
 def why(shown: dict[str, Any]) -> dict[int | None, tuple[str, str]]:
-    """The reason and the detail of each chunk, None standing for those not planned."""
+    """The reason and the detail of each chunk; None stands for unplanned ones."""
     return {each["chunk_index"]: (each["reason"], each["detail"]) for each in shown["waiting"]}
 
 
-async def test_all_that_a_script_needs(gapless: Commands, ledger: Ledger) -> None:
+async def test_everything_that_a_script_needs(gapless: Commands, ledger: Ledger) -> None:
     gapless.start("copy", "--id", "b")
     await fail(ledger, await claim_one(ledger, jobs=(JOB,)), permanent=True)
     await claim(ledger, 2, jobs=(JOB,))
@@ -67,7 +67,7 @@ async def test_no_worker(gapless: Commands) -> None:
     assert page.stderr == "\nhint: `gapless worker --slots backlog=4` runs it\n"
 
 
-async def test_a_queue_that_is_almost_one_that_is_served(gapless: Commands, ledger: Ledger) -> None:
+async def test_a_misspelled_queue(gapless: Commands, ledger: Ledger) -> None:
     gapless.start("copy", "--id", "b", "--queue", "defualt")
     await join(ledger)
 
@@ -141,7 +141,7 @@ async def test_a_job_that_no_worker_can_import(gapless: Commands, ledger: Ledger
     assert detail == "worker host:1:abc: cannot import `jobs`: No module named 'jobs'"
 
 
-async def test_the_worker_of_another_backfill_in_the_foreground_does_not_count(
+async def test_the_worker_of_another_foreground_backfill_does_not_count(
     sqlite_gapless: Commands,
 ) -> None:
     gapless = sqlite_gapless
@@ -155,7 +155,7 @@ async def test_the_worker_of_another_backfill_in_the_foreground_does_not_count(
         assert why(gapless.show("other")).keys() <= {None, 0}
 
 
-async def test_the_page_of_a_backfill_that_failed(sqlite_gapless: Commands) -> None:
+async def test_the_page_of_a_failed_backfill(sqlite_gapless: Commands) -> None:
     gapless = sqlite_gapless
     gapless("backfill", "start", "--job", "jobs:picky", "--range", "0:149", "--id", "p", code=1)
 
@@ -163,14 +163,16 @@ async def test_the_page_of_a_backfill_that_failed(sqlite_gapless: Commands) -> N
 
     title, blank, *facts = page.stdout.splitlines()
     assert (title, blank) == ("p  FAILED  86.7%", "")
-    told = dict(fact.strip().split(None, 1) for fact in facts)
-    assert told["job"] == "jobs:picky (version 1)"
-    assert told["selection"] == "0:149 (150 partitions)"
-    assert told["chunks"] == "15 of up to 10 partitions, oldest first, 4 at once, queue `default`"
-    assert told["done"] == "13 complete, 2 abandoned"
-    assert told["retry"].startswith("backoff of 2.0s doubling to 1m00s, up to 25% more, abandoned")
+    values = dict(fact.strip().split(None, 1) for fact in facts)
+    assert values["job"] == "jobs:picky (version 1)"
+    assert values["selection"] == "0:149 (150 partitions)"
+    assert values["chunks"] == "15 of up to 10 partitions, oldest first, 4 at once, queue `default`"
+    assert values["done"] == "13 complete, 2 abandoned"
+    assert values["retry"].startswith(
+        "backoff of 2.0s doubling to 1m00s, up to 25% more, abandoned"
+    )
     error = "PermanentError: block 3 is \\x1b[31mbroken\\x1b[0m (chunk 0, partitions 3)"
-    assert told["error"] == error
+    assert values["error"] == error
     assert page.stderr.startswith("\nhint: `gapless dead ls p` lists what failed")
 
 

@@ -21,7 +21,7 @@ def gapless(sqlite_gapless: Commands) -> Commands:
 
 
 class TestInTheForeground:
-    def test_it_runs_to_the_end_and_prints_the_id_alone(self, gapless: Commands) -> None:
+    def test_it_runs_to_the_end_and_prints_only_the_id(self, gapless: Commands) -> None:
         done = gapless(*START, "jobs:copy", "--range", "0:49", "--id", "mine")
 
         assert done.line == "mine"
@@ -32,13 +32,13 @@ class TestInTheForeground:
         assert ledger == f"ledger: {gapless.home.url}"
         assert sorted(gapless.ran()) == [f"mine:{index}" for index in range(5)]
 
-    def test_json_is_the_backfill_at_its_end(self, gapless: Commands) -> None:
+    def test_json_describes_the_backfill_at_its_end(self, gapless: Commands) -> None:
         done = gapless.json(*START, "jobs:copy", "--range", "0:49")
 
         assert done["id"].startswith("bf_")
         assert (done["state"], done["progress_pct"], done["error"]) == ("SUCCEEDED", 100.0, None)
 
-    def test_what_jobs_print_stays_out_of_the_data(self, gapless: Commands) -> None:
+    def test_output_of_jobs_is_kept_apart_from_the_data(self, gapless: Commands) -> None:
         (gapless.folder / "talkative.py").write_text("print('imported')\nfrom jobs import noisy\n")
 
         done = gapless(*START, "talkative:noisy", "--range", "0:9", "--json")
@@ -57,7 +57,7 @@ class TestInTheForeground:
             " `gapless backfill retry-failed p` retries it\n"
         )
 
-    def test_a_failing_chunk_is_told_of_at_once(self, gapless: Commands) -> None:
+    def test_a_failing_chunk_is_reported_at_once(self, gapless: Commands) -> None:
         done = gapless(
             *START, "jobs:stubborn", "--range", "0:9", "--retry-base", "10ms", "--retry-limit", "1",
             code=1,
@@ -69,7 +69,7 @@ class TestInTheForeground:
         assert "https://node.example/… does not answer" in warning
         assert "secret" not in done.stderr
 
-    def test_the_same_id_takes_a_detached_backfill_up(self, gapless: Commands) -> None:
+    def test_the_same_id_resumes_a_detached_backfill(self, gapless: Commands) -> None:
         gapless.start("copy", "--id", "again", "--queue", "backlog", "--max-concurrent", "2")
 
         done = gapless.json(*START, "jobs:copy", "--range", "0:49", "--id", "again")
@@ -99,13 +99,13 @@ class TestInTheForeground:
             (gapless.folder / "go").touch()
             await running.ended(0)
 
-    def test_an_ended_backfill_is_not_run_again(self, gapless: Commands) -> None:
+    def test_an_ended_backfill_does_not_run_again(self, gapless: Commands) -> None:
         for _ in range(2):
             gapless(*START, "jobs:copy", "--range", "0:49", "--id", "once")
 
         assert len(gapless.ran()) == 5
 
-    def test_the_order_is_kept(self, gapless: Commands) -> None:
+    def test_the_order_is_respected(self, gapless: Commands) -> None:
         for order in ("oldest", "newest"):
             gapless(*START, "jobs:copy", "--range", "0:49", "--id", order, "--order", order,
                     "--max-concurrent", "1")  # fmt: skip
@@ -115,7 +115,7 @@ class TestInTheForeground:
 
 
 class TestDetached:
-    def test_it_is_only_created(self, gapless: Commands) -> None:
+    def test_the_backfill_is_only_created(self, gapless: Commands) -> None:
         done = gapless(*START, "jobs:copy", "--range", "0:+50", "--id", "later", "--detach")
 
         assert done.line == "later"
@@ -124,7 +124,7 @@ class TestDetached:
         assert gapless.show("later")["state"] == "PENDING"
         assert gapless.ran() == []
 
-    def test_the_same_id_twice_is_one_backfill(self, gapless: Commands) -> None:
+    def test_using_the_same_id_twice_creates_one_backfill(self, gapless: Commands) -> None:
         first = gapless.json(*START, "jobs:copy", "--range", "0:49", "--id", "x", "--detach")
         second = gapless.json(*START, "jobs:copy", "--range", "0:49", "--id", "x", "--detach")
 
@@ -142,7 +142,7 @@ class TestDetached:
         assert not (gapless.folder / "ledger.db").exists()
         assert gapless.json("backfill", "ls", "--ledger", other.url)[0]["id"] == done.line
 
-    def test_without_either_the_ledger_is_in_the_folder(self, gapless: Commands) -> None:
+    def test_by_default_the_ledger_is_in_the_folder(self, gapless: Commands) -> None:
         gapless(*START, "jobs:copy", "--range", "0:9", "--detach", env={"GAPLESS_LEDGER": ""})
 
         assert (gapless.folder / ".gapless" / "ledger.db").exists()
@@ -210,7 +210,7 @@ def test_retry_policies(gapless: Commands, options: str, policy: dict[str, Any])
     assert done["retry"].items() >= policy.items()
 
 
-def test_a_job_brings_its_own_policy_and_chunk_size(gapless: Commands) -> None:
+def test_a_job_has_its_own_policy_and_chunk_size(gapless: Commands) -> None:
     done = gapless.json(*START, "jobs:chains", "--keys", "base,tron", "--detach")
 
     assert (done["retry"]["kind"], done["chunk_size"]) == ("unbounded", 1)

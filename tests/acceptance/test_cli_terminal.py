@@ -1,4 +1,4 @@
-"""On a terminal: one live line that never wraps, and is gone at the end."""
+"""On a terminal: one live line that never wraps, and is cleared at the end."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class Terminal:
             time.sleep(0.01)
 
     def read_to_the_end(self) -> str:
-        """All of it, once the command has ended; and its stdout."""
+        """Everything printed once the command has ended, and its stdout."""
         stdout, _ = self.process.communicate(timeout=PATIENCE)
-        with suppress(OSError):  # how a terminal says that nobody writes to it any more
+        with suppress(OSError):  # how a terminal says that its last writer has closed it
             while True:
                 self._read()
         return stdout
@@ -80,7 +80,7 @@ def terminal(gapless: Commands, width: int, *arguments: str) -> Iterator[Termina
 
 
 @pytest.mark.parametrize("width", [120, 50, 24])
-def test_the_live_line_fits_and_leaves_nothing_behind(gapless: Commands, width: int) -> None:
+def test_the_live_line_fits_and_is_cleared(gapless: Commands, width: int) -> None:
     start = ("backfill", "start", "--job", "jobs:held", "--range", "0:39", "--id", "live")
     with terminal(gapless, width, *start, "--max-concurrent", "2") as screen:
         screen.read_until(lambda shown: "0/4" in shown and shown.count(CLEAR) > 3)
@@ -109,7 +109,7 @@ def test_a_log_line_does_not_run_into_the_live_line(gapless: Commands) -> None:
     assert re.search(r"\r\x1b\[2K\d{4}-\d\d-\d\dT[^\r\x1b]*Z WARNING chunk_failed", warning)
 
 
-def test_waiting_says_why_nothing_happens(gapless: Commands) -> None:
+def test_a_wait_shows_its_reason(gapless: Commands) -> None:
     gapless.start("copy", "--id", "w")
 
     with terminal(gapless, 100, "backfill", "wait", "w") as screen:

@@ -6,7 +6,7 @@ from tests.acceptance.commands import Commands
 
 
 def fail_some(gapless: Commands) -> None:
-    """Makes dead letters: chunks 0 and 10 of `p`, chunk 0 of `q`."""
+    """Creates dead letters: chunks 0 and 10 of `p`, chunk 0 of `q`."""
     for name, blocks in (("p", "0:149"), ("q", "0:19")):
         gapless("backfill", "start", "--job", "jobs:picky", "--range", blocks, "--id", name, code=1)
 

@@ -1,4 +1,4 @@
-"""`gapless worker`: it picks up what others start, by queue, and says how its runs ended."""
+"""`gapless worker`: it runs what others start, by queue, and reports how its runs ended."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def outcomes(summary: dict[str, Any]) -> dict[str, int]:
     return {name: summary[name] for name in OUTCOMES}
 
 
-async def test_it_picks_up_what_is_started_afterwards(gapless: Commands) -> None:
+async def test_it_runs_what_is_started_afterwards(gapless: Commands) -> None:
     with gapless.running(*QUICK):
         await eventually(lambda: "worker_started" in gapless.stderr())
-        (gapless.folder / "jobs.py").rename(gapless.folder / "late.py")  # not there until now
+        (gapless.folder / "jobs.py").rename(gapless.folder / "late.py")  # did not exist until now
         start = ("backfill", "start", "--job", "late:days", "--detach")
         started = gapless(*start, "--range", "2024-02-27:2024-03-02").line
 
@@ -82,8 +82,8 @@ async def test_json_is_on_stdout_and_the_log_is_json_on_stderr(sqlite_gapless: C
     assert "printed by a job" in done.stderr
 
 
-async def test_sigterm_finishes_or_gives_back_at_once(sqlite_gapless: Commands) -> None:
-    """Even if it polls rarely: a signal is no less urgent then."""
+async def test_sigterm_finishes_chunks_or_gives_them_back_at_once(sqlite_gapless: Commands) -> None:
+    """Even if it polls rarely: that does not delay a signal."""
     gapless = sqlite_gapless
     gapless.start("held", "--id", "h", "--range", "0:9")
 
@@ -97,7 +97,7 @@ async def test_sigterm_finishes_or_gives_back_at_once(sqlite_gapless: Commands) 
     assert gapless.show("h")["chunks"]["pending"] == 1
 
 
-async def test_a_signal_that_comes_twice_at_once_is_one_wish(sqlite_gapless: Commands) -> None:
+async def test_simultaneous_signals_count_as_one(sqlite_gapless: Commands) -> None:
     """`timeout` signals its child and then its group: the worker must still drain."""
     gapless = sqlite_gapless
     gapless.start("held", "--id", "h", "--range", "0:9")
@@ -125,7 +125,7 @@ async def test_a_second_signal_ends_a_worker_at_once(sqlite_gapless: Commands) -
         worker.wait(timeout=10)
 
     assert worker.returncode == INTERRUPTED
-    assert gapless.show("d")["chunks"]["running"] == 1  # its lease runs out
+    assert gapless.show("d")["chunks"]["running"] == 1  # its lease expires
 
 
 def has_open(pid: int, path: Path) -> bool:
@@ -154,7 +154,9 @@ async def test_sigterm_drains_a_worker_that_has_not_started_yet(sqlite_gapless: 
     assert gapless.show("h")["chunks"]["running"] == 0
 
 
-async def test_until_idle_does_not_wait_for_what_it_cannot_do(sqlite_gapless: Commands) -> None:
+async def test_until_idle_does_not_wait_for_work_that_it_cannot_do(
+    sqlite_gapless: Commands,
+) -> None:
     gapless = sqlite_gapless
     gapless.start("copy", "--id", "paused")
     gapless("backfill", "pause", "paused")
@@ -181,7 +183,7 @@ async def test_show_names_the_module_that_a_worker_lacks(sqlite_gapless: Command
     assert unplanned["detail"].endswith("cannot import `jobs`: No module named 'jobs'")
 
 
-async def test_it_says_at_the_end_what_it_has_done(sqlite_gapless: Commands) -> None:
+async def test_it_reports_its_work_at_the_end(sqlite_gapless: Commands) -> None:
     gapless = sqlite_gapless
     gapless.start("copy", "--id", "c", "--range", "0:49")
     gapless.start("picky", "--id", "p", "--range", "0:9")
@@ -200,7 +202,7 @@ async def test_it_says_at_the_end_what_it_has_done(sqlite_gapless: Commands) -> 
     assert idle.startswith("chunks: none run in ")
 
 
-async def test_until_idle_finishes_what_runs_of_a_paused_backfill(
+async def test_until_idle_finishes_running_chunks_of_a_paused_backfill(
     sqlite_gapless: Commands,
 ) -> None:
     gapless = sqlite_gapless
@@ -208,7 +210,7 @@ async def test_until_idle_finishes_what_runs_of_a_paused_backfill(
     with gapless.running(*QUICK, "--until-idle", "--json", command=GAPLESS) as worker:
         await eventually(lambda: gapless.ran() == ["h:0"], seconds=60)
         gapless("backfill", "pause", "h")
-        await asyncio.sleep(0.5)  # several looks at whether it is idle
+        await asyncio.sleep(0.5)  # time for several checks whether it is idle
         (gapless.folder / "go").touch()
         stdout, _ = await asyncio.to_thread(worker.communicate, timeout=60)
     assert outcomes(json.loads(stdout))["completed"] == 1
@@ -220,7 +222,7 @@ async def test_forms_of_slots(sqlite_gapless: Commands, slots: str) -> None:
 
 
 async def test_a_job_may_fork_and_end_its_children(sqlite_gapless: Commands) -> None:
-    """The signal that ends a child is not for the worker, which drains at it, or ignores it."""
+    """The signal that ends a child does not reach the worker, which would drain or ignore it."""
     gapless = sqlite_gapless
     gapless.start("forking", "--id", "p", "--range", "0:49")
 
@@ -230,7 +232,7 @@ async def test_a_job_may_fork_and_end_its_children(sqlite_gapless: Commands) -> 
     assert gapless.show("p")["state"] == "SUCCEEDED"
 
 
-async def test_a_thread_that_hangs_costs_neither_the_worker_nor_its_exit_code(
+async def test_a_hanging_thread_affects_neither_the_worker_nor_its_exit_code(
     sqlite_gapless: Commands,
 ) -> None:
     gapless = sqlite_gapless
@@ -248,10 +250,10 @@ async def test_a_thread_that_hangs_costs_neither_the_worker_nor_its_exit_code(
     assert gapless.json(*QUICK, "--until-idle")["failed"] == 1
 
 
-async def test_a_call_on_a_thread_that_hangs_does_not_keep_the_worker(
+async def test_a_hanging_call_on_a_thread_does_not_keep_the_worker_running(
     sqlite_gapless: Commands,
 ) -> None:
-    """The job has ended with its timeout, and only Python knows of the thread."""
+    """The job ended with its timeout, and only Python knows of the thread."""
     gapless = sqlite_gapless
     gapless.start(
         "lending", "--id", "l", "--range", "0:9", "--timeout", "100ms", "--retry-limit", "0"
@@ -259,7 +261,7 @@ async def test_a_call_on_a_thread_that_hangs_does_not_keep_the_worker(
     assert gapless.json(*QUICK, "--until-idle", "--drain", "0s")["failed"] == 1
 
 
-async def test_a_child_that_a_job_forks_is_no_second_worker(gapless: Commands) -> None:
+async def test_a_child_that_a_job_forks_does_not_act_as_a_second_worker(gapless: Commands) -> None:
     gapless.start("divided", "--id", "d", "--range", "0:9")
     assert gapless.json(*QUICK, "--until-idle")["completed"] == 1
     assert gapless.ran() == ["parent"]

@@ -1,4 +1,4 @@
-"""What `gapless.toml` and the environment say about retries, slots and queues, at work."""
+"""The effect of `gapless.toml` and the environment on retries, slots and queues."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def gapless(sqlite_gapless: Commands) -> Commands:
 
 
 def retry(gapless: Commands, job: str, *arguments: str, **environment: str) -> Any:
-    """The retry policy of a backfill that is started like this."""
+    """The retry policy of a backfill started with these arguments."""
     start = ("backfill", "start", "--job", f"jobs:{job}", "--detach", "--range", "0:9", "--json")
     started = gapless(*start, *arguments, env=environment).json
     return {name: started["retry"][name] for name in ("kind", "base", "retries", "delays")}
 
 
-def test_a_flag_wins_over_a_variable_and_that_over_the_file(gapless: Commands) -> None:
+def test_flags_override_variables_and_variables_override_the_file(gapless: Commands) -> None:
     backoff = {"kind": "backoff", "base": 10.0, "retries": 2, "delays": []}
     assert retry(gapless, "copy") == backoff
     assert retry(gapless, "copy", GAPLESS_RETRY_BASE="1m") == {**backoff, "base": 60.0}
@@ -53,13 +53,13 @@ def test_a_flag_wins_over_a_variable_and_that_over_the_file(gapless: Commands) -
     assert retry(gapless, "copy") == {**backoff, "base": 120.0, "retries": 5}
 
 
-def test_numbers_that_a_job_has_chosen_stay(gapless: Commands) -> None:
+def test_numbers_chosen_by_a_job_are_kept(gapless: Commands) -> None:
     assert retry(gapless, "patient") == {
         "kind": "backoff", "base": 1.0, "retries": 7, "delays": [],
     }  # fmt: skip
 
 
-def test_a_fetch_has_the_numbers_and_the_queue_too(gapless: Commands, url: str) -> None:
+def test_a_fetch_uses_the_numbers_and_the_queue_too(gapless: Commands, url: str) -> None:
     (gapless.folder / "gapless.toml").write_text(f'{FILE}[sinks.chain]\nurl = "chain.db"\n')
     fetch = ("fetch", "custom", "0:9", "--rpc", "env:NODE", "--detach", "--json")
     created = gapless(*fetch, env={"NODE": url}).json
@@ -69,7 +69,7 @@ def test_a_fetch_has_the_numbers_and_the_queue_too(gapless: Commands, url: str) 
     assert again["retry"]["delays"] == [1.0, 2.0]
 
 
-def test_queue_and_slots_fit_together(gapless: Commands) -> None:
+def test_queue_and_slots_work_together(gapless: Commands) -> None:
     ours = gapless.start("copy")
     other = gapless.start("copy", "--queue", "other")
     assert gapless.show(ours)["queue"] == "backlog"
@@ -82,13 +82,13 @@ def test_queue_and_slots_fit_together(gapless: Commands) -> None:
     assert gapless.show(other)["state"] == "SUCCEEDED"
 
 
-def test_slots_follow_the_queue(sqlite_gapless: Commands) -> None:
+def test_the_default_slots_serve_the_configured_queue(sqlite_gapless: Commands) -> None:
     said = sqlite_gapless("worker", "--until-idle", env={"GAPLESS_QUEUE": "history"}).stderr
     assert "slots={'history': 4}" in said
 
 
 @pytest.mark.parametrize("command", ["worker", "backfill ls", "fetch custom 0:9"])
-def test_a_typing_mistake_is_an_error(sqlite_gapless: Commands, command: str) -> None:
+def test_a_misspelled_key_is_an_error(sqlite_gapless: Commands, command: str) -> None:
     (sqlite_gapless.folder / "gapless.toml").write_text("[worker]\nslot = 3\n")
     environment = {"GAPLESS_LEDGER": ""}
     said = sqlite_gapless.refused(*command.split(), env=environment)

@@ -1,7 +1,7 @@
-"""Processes are killed, stopped and starved of their database; nothing is lost or done twice.
+"""Processes are killed, suspended and cut off from their database; nothing is lost or done twice.
 
-Every test runs real `gapless` processes on a real ledger, on SQLite and on PostgreSQL. What chance
-decides follows from a seed, which is printed; `GAPLESS_SEED=… pytest …` repeats it.
+Every test runs real `gapless` processes on a real ledger, on SQLite and on PostgreSQL. Random
+choices follow from a seed, which is printed; `GAPLESS_SEED=… pytest …` repeats it.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from tests.acceptance.stage import Stage, staged
 from tests.servers import PostgresConfig, PostgresServer
 from tests.support import Home, PostgresHome, SqliteHome
 
-pytestmark = pytest.mark.timeout(300)  # a storm takes 15 s, but the machine may be busy
+pytestmark = pytest.mark.timeout(300)  # chaos takes 15 s, but the machine may be busy
 
 _serials = count(1)
 
 
 @pytest.fixture(scope="module")
 def durable_postgres() -> Iterator[PostgresServer]:
-    """A server of this module's own: it is crashed, and what it had committed must be there."""
+    """A server for this module: it is crashed, and what it committed must survive."""
     with PostgresServer(PostgresConfig(fsync=True)) as server:
         yield server
 
@@ -66,14 +66,14 @@ async def stage(home: Home) -> AsyncIterator[Stage]:
 
 @pytest.fixture
 async def fleet(stage: Stage, home: Home, tmp_path: Path) -> AsyncIterator[Fleet]:
-    """Processes on the stage's ledger, which is right when they are gone."""
+    """Processes on the stage's ledger, which must be correct when they are gone."""
     async with Fleet.at(home.url, tmp_path) as fleet:
         yield fleet
 
 
 @pytest.fixture
 def crash(request: pytest.FixtureRequest, home: Home) -> Callable[[], None] | None:
-    """Takes the database's server down without warning and up again, if it has one."""
+    """Crashes the database server and restarts it, if there is one."""
     if isinstance(home, SqliteHome):
         return None
     server: PostgresServer = request.getfixturevalue("durable_postgres")
@@ -116,7 +116,7 @@ async def test_chaos_loses_nothing_and_repeats_nothing(
 
 
 @pytest.mark.parametrize("job", [jobs.zombie, jobs.zombie_on_thread], ids=["async", "thread"])
-async def test_a_zombie_can_do_nothing_and_goes_on_with_other_work(
+async def test_a_zombie_can_change_nothing_and_continues_with_other_work(
     fleet: Fleet, stage: Stage, job: Job
 ) -> None:
     backfill = await stage.create(job, 4)
@@ -151,7 +151,7 @@ async def test_a_zombie_can_do_nothing_and_goes_on_with_other_work(
     assert await stage.heights_by_worker(other) == {zombie.pid: list(range(40))}
 
 
-async def test_a_zombie_that_was_stopped_in_a_transaction_loses_it(
+async def test_a_zombie_that_was_suspended_in_a_transaction_loses_it(
     postgres_home: PostgresHome, tmp_path: Path
 ) -> None:
     """On SQLite it would keep everyone waiting instead, so nobody could take over."""
@@ -174,7 +174,7 @@ async def test_a_zombie_that_was_stopped_in_a_transaction_loses_it(
 # Killed processes
 
 
-async def test_a_new_worker_frees_the_leases_of_the_dead_on_its_host(
+async def test_a_new_worker_frees_the_leases_of_dead_workers_on_its_host(
     fleet: Fleet, stage: Stage
 ) -> None:
     backfill = await stage.create(jobs.long_lease, 50)
@@ -186,7 +186,7 @@ async def test_a_new_worker_frees_the_leases_of_the_dead_on_its_host(
 
     heir = await fleet.started_worker()
     assert heir.freed == 2
-    await stage.ended(backfill)  # long before the leases would have
+    await stage.ended(backfill)  # long before the leases would expire
     await stage.assert_exactly_once(backfill, 50)
     done = await stage.heights_by_worker(backfill)
     assert done[killed.pid] == [0, 1, 2, 5, 6, 7]
@@ -237,11 +237,11 @@ async def test_a_job_that_reports_progress_is_given_back_at_once(
 
     fleet.raise_flag("hurry")
     assert await fleet.worker("--until-idle").exit_code() == 0
-    assert fleet.raised("began-1"), "it did not go on behind what was done"
+    assert fleet.raised("began-1"), "it did not resume after its progress"
     assert (await stage.ledger.backfill(backfill)).state is State.SUCCEEDED
 
 
-async def test_a_job_without_reports_is_finished_within_the_drain_time(
+async def test_a_job_without_reports_finishes_within_the_drain_time(
     fleet: Fleet, stage: Stage
 ) -> None:
     backfill = await stage.create(jobs.quiet, 3, max_concurrent_runs=1)
@@ -291,13 +291,13 @@ async def test_an_interrupted_foreground_run_is_finished_by_a_worker(
     assert len(await stage.heights_by_worker("front")) == 2
 
 
-# A database that is gone for a while
+# A database that is down for a while
 
 
 async def test_workers_survive_an_outage_of_the_database(
     durable_postgres: PostgresServer, postgres_home: PostgresHome, tmp_path: Path
 ) -> None:
-    """And no job pays for it: these backfills would halt at the first failure."""
+    """No job pays for it: these backfills would halt at the first failure."""
     async with staged(postgres_home) as stage, Fleet.at(postgres_home.url, tmp_path) as fleet:
         backfills = [
             await stage.create(job, 200, retry="halt") for job in (jobs.chaos, jobs.chaos_on_thread)

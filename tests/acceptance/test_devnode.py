@@ -22,7 +22,7 @@ CHAINS = Path(__file__).parents[3] / "shared/data/chains"
 def devnode(
     *arguments: str | Path, stop: signal.Signals = signal.SIGTERM, code: int = 0
 ) -> Iterator[str]:
-    """A running node's URL; it must end well."""
+    """A running node's URL; the node must exit cleanly."""
     process = subprocess.Popen(
         [GAPLESS, "devnode", "--port", "0", *map(str, arguments)],
         stdout=subprocess.PIPE,
@@ -74,7 +74,7 @@ def test_limits(tmp_path: Path) -> None:
             assert ask(url, method, "0x5")["error"]["code"] == -32601
 
 
-@pytest.mark.skipif(not CHAINS.exists(), reason="the shared chain data is not here")
+@pytest.mark.skipif(not CHAINS.exists(), reason="there are no recorded chains")
 def test_a_recorded_chain() -> None:
     with devnode("--replay", CHAINS / "geth-ethtest-600", "--head", "400") as url:
         assert ask(url, "eth_blockNumber")["result"] == hex(400)
@@ -92,7 +92,7 @@ def test_a_recorded_chain() -> None:
         (["--host", "192.0.2.1"], "cannot listen there"),
     ],
 )
-def test_what_makes_no_sense_is_refused(tmp_path: Path, arguments: list[str], error: str) -> None:
+def test_invalid_options_are_refused(tmp_path: Path, arguments: list[str], error: str) -> None:
     command = [str(GAPLESS), "devnode", "--blocks", "3", "--cache", str(tmp_path), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 2

@@ -1,4 +1,4 @@
-"""`gapless doctor` tells what nodes are good for, and never what their URLs hold."""
+"""`gapless doctor` reports what nodes can do, and never shows the secrets in their URLs."""
 
 from __future__ import annotations
 
@@ -106,14 +106,14 @@ def test_a_table_for_people(node: str, poor_node: str) -> None:
     assert shown.stderr == ""
 
 
-def test_one_of_two_is_not_there(node: str) -> None:
+def test_one_of_two_endpoints_does_not_answer(node: str) -> None:
     shown = doctor("--rpc", NOBODY, "--rpc", node, code=1)
     assert "earliest block" in shown.stdout
     assert "`127.0.0.1:1` (no connection (connection refused))" in shown.stderr
     assert "hint: Is this the URL of a JSON-RPC node" in shown.stderr
 
 
-def test_none_is_a_node(cache: Path) -> None:
+def test_no_endpoint_is_a_node(cache: Path) -> None:
     with devnode("--blocks", "120", "--cache", cache, "--faults", "malformed=1") as no_node:
         bad, gone = found("--rpc", no_node, "--rpc", NOBODY, code=2)
     assert (bad["usable"], gone["usable"]) == (False, False)
@@ -126,7 +126,7 @@ def test_the_wrong_network(node: str) -> None:
     assert "is on chain 1337, not 1" in shown.stderr
 
 
-def test_endpoints_of_the_configuration(
+def test_endpoints_from_the_configuration(
     tmp_path: Path, node: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NODE_URL", node)
@@ -136,7 +136,7 @@ def test_endpoints_of_the_configuration(
     assert "env:NODE_URL" in doctor(*named, code=0, folder=tmp_path).stdout
 
 
-def test_the_endpoint_of_the_environment(node: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_endpoint_from_the_environment(node: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ETH_RPC_URL", node)
     (it,) = found()
     assert (it["endpoint"], it["chain_id"]) == ("env:ETH_RPC_URL", 1337)
@@ -155,7 +155,7 @@ def test_the_endpoint_of_the_environment(node: str, monkeypatch: pytest.MonkeyPa
         (("--rpc", f"http://[{KEY}"), "the URL of an endpoint is invalid"),
     ],
 )
-def test_what_makes_no_sense_is_refused(
+def test_invalid_arguments_are_refused(
     tmp_path: Path, arguments: tuple[str, ...], error: str
 ) -> None:
     shown = doctor(*arguments, code=2, folder=tmp_path)
@@ -174,7 +174,7 @@ def test_a_node_is_compared_with_a_trusted_hash(node: str) -> None:
     assert "`--anchor`" in it["hint"]
 
 
-def test_nodes_of_different_chains_are_told_apart(node: str, cache: Path) -> None:
+def test_nodes_of_different_chains_are_distinguished(node: str, cache: Path) -> None:
     with devnode("--blocks", "120", "--seed", "77", "--cache", cache) as other:
         shown = doctor("--rpc", node, "--rpc", other, code=1)
     assert "error: these endpoints are on different chains" in shown.stderr

@@ -68,7 +68,7 @@ async def test_a_lying_endpoint(sqlite_gapless: Commands, chain: Chain) -> None:
     assert f"\\nendpoint {liar}: {done['refused']} answers refused" in said
 
 
-async def test_no_endpoint_at_all(sqlite_gapless: Commands, chain: Chain) -> None:
+async def test_no_working_endpoint(sqlite_gapless: Commands, chain: Chain) -> None:
     async with Outspoken(chain, lambda _: Reply(b"no", 401)) as denying:
         name = denying.url.partition("://")[2]
         command = ("fetch", "custom", "0:9", "--to", "chain.db", "--rpc", f"{denying.url}/{KEY}")

@@ -1,4 +1,4 @@
-"""`gapless export`, as a person uses it; in this process, since it is no matter of processes."""
+"""`gapless export` as a person uses it; in this process, since processes do not matter here."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ from tests.conformance.sink.stage import CHAIN_ID, HEAD, batch, listed, rows_of
 
 
 @dataclass(frozen=True)
-class Said:
+class Result:
     code: int
     stdout: bytes
     stderr: str
 
 
-Gapless = Callable[..., Said]
+Gapless = Callable[..., Result]
 
 
 @pytest.fixture
 def gapless(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> Gapless:
-    """Runs a command in a folder where `blocks.db` holds the blocks from 5 to 40."""
+    """Runs a command in a folder where `blocks.db` contains the blocks from 5 to 40."""
     monkeypatch.chdir(tmp_path)
     asyncio.run(_fill())
 
-    def run(*arguments: str) -> Said:
+    def run(*arguments: str) -> Result:
         monkeypatch.setattr(sys, "argv", ["gapless", *arguments])
         with pytest.raises(SystemExit) as ended:
             main()
         stdout, stderr = capfdbinary.readouterr()
         assert isinstance(ended.value.code, int)
-        return Said(ended.value.code, stdout, stderr.decode())
+        return Result(ended.value.code, stdout, stderr.decode())
 
     return run
 
@@ -61,20 +61,20 @@ async def _fill(*holes: tuple[int, int], place: str = "blocks.db") -> None:
 
 
 def test_rows_go_to_stdout(gapless: Gapless) -> None:
-    told = gapless("export", "blocks.db", "--table", "logs", "--schema", "ethereum-etl")
-    rows = [*csv.DictReader(io.StringIO(told.stdout.decode()))]
+    result = gapless("export", "blocks.db", "--table", "logs", "--schema", "ethereum-etl")
+    rows = [*csv.DictReader(io.StringIO(result.stdout.decode()))]
     expected = rows_of("logs", Span(5, HEAD))
     assert [int(row["log_index"]) for row in rows] == expected["log_index"].to_pylist()
-    assert told.code == 0
-    assert told.stderr == f"1337: {len(rows)} rows of logs, blocks 5-40\n"
+    assert result.code == 0
+    assert result.stderr == f"1337: {len(rows)} rows of logs, blocks 5-40\n"
     lines = gapless("export", "blocks.db", "--table", "blocks", "--format", "json").stdout
     assert [json.loads(line)["block_number"] for line in lines.splitlines()] == [*range(5, 41)]
 
 
 def test_rows_go_to_a_file(gapless: Gapless, tmp_path: Path) -> None:
     arguments = ("--table", "blocks", "--format", "parquet", "--blocks", "7:+3", "--json")
-    told = gapless("export", "blocks.db", "--output", "b.parquet", *arguments)
-    assert json.loads(told.stdout) == {
+    result = gapless("export", "blocks.db", "--output", "b.parquet", *arguments)
+    assert json.loads(result.stdout) == {
         "network": "1337",
         "first": 7,
         "last": 9,
@@ -87,10 +87,10 @@ def test_rows_go_to_a_file(gapless: Gapless, tmp_path: Path) -> None:
     assert listed(tmp_path) == ["b.parquet", "blocks.db"]
 
 
-def test_the_version_of_a_copied_schema_is_named(gapless: Gapless) -> None:
+def test_the_version_of_a_copied_schema_is_shown(gapless: Gapless) -> None:
     arguments = ("--table", "receipts", "--schema", "ethereum-etl", "--output", "r.csv", "--json")
-    told = json.loads(gapless("export", "blocks.db", *arguments).stdout)
-    assert (told["schema"], told["schema_version"]) == ("ethereum-etl", "2.4.2")
+    result = json.loads(gapless("export", "blocks.db", *arguments).stdout)
+    assert (result["schema"], result["schema_version"]) == ("ethereum-etl", "2.4.2")
     assert b"ethereum-etl 2.4.2" in gapless("export", "--help").stdout
 
 
@@ -119,9 +119,9 @@ def test_gaps_are_named_and_nothing_is_written(
 ) -> None:
     asyncio.run(_fill((10, 12)))
     for place in ([], ["--output", "x.csv"]):
-        told = gapless("export", "blocks.db", *arguments, *place)
-        assert (told.code, told.stdout) == (1, b"")
-        assert told.stderr == f"error: {complaint}\n\nhint: {hint}\n"
+        result = gapless("export", "blocks.db", *arguments, *place)
+        assert (result.code, result.stdout) == (1, b"")
+        assert result.stderr == f"error: {complaint}\n\nhint: {hint}\n"
     assert listed(tmp_path) == ["blocks.db"]
     assert gapless("export", "blocks.db", "--table", "logs", "--blocks", "13:40").code == 0
 
@@ -147,29 +147,31 @@ def test_gaps_are_named_and_nothing_is_written(
         (["blocks.db", "--table", "logs", "--output", "no/x.csv"], "there is no folder `no`"),
     ],
 )
-def test_what_makes_no_sense_is_refused(
+def test_invalid_arguments_are_refused(
     gapless: Gapless, tmp_path: Path, arguments: list[str], complaint: str
 ) -> None:
-    told = gapless("export", *arguments)
-    assert (told.code, told.stdout) == (2, b"")
-    assert complaint in told.stderr
-    assert "\n\nhint: " in told.stderr
+    result = gapless("export", *arguments)
+    assert (result.code, result.stdout) == (2, b"")
+    assert complaint in result.stderr
+    assert "\n\nhint: " in result.stderr
     assert listed(tmp_path) == ["blocks.db"]
 
 
-def test_who_reads_may_have_enough(gapless: Gapless, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`gapless export … | head` ends without a word."""
+def test_a_reader_may_close_the_pipe_early(
+    gapless: Gapless, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`gapless export … | head` prints no error."""
     reader, pipe = os.pipe()
     os.close(reader)
     with os.fdopen(pipe, "w") as stdout:
         monkeypatch.setattr(sys, "stdout", stdout)
-        told = gapless("export", "blocks.db", "--table", "transactions")
-    assert (told.code, told.stderr) == (1, "")
+        result = gapless("export", "blocks.db", "--table", "transactions")
+    assert (result.code, result.stderr) == (1, "")
 
 
 @contextmanager
 def no_room_for(size: int) -> Iterator[None]:
-    """Files of this process cannot grow beyond so many bytes, as if a disk were full."""
+    """Files of this process cannot grow beyond this many bytes, as if the disk were full."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -185,9 +187,9 @@ def test_a_full_disk_leaves_nothing(
 ) -> None:
     arguments = ("--table", "transactions", "--format", format_name, "--output", "x.out")
     with no_room_for(room):
-        told = gapless("export", "blocks.db", *arguments)
-    assert (told.code, told.stdout) == (1, b"")
-    assert told.stderr == (
+        result = gapless("export", "blocks.db", *arguments)
+    assert (result.code, result.stdout) == (1, b"")
+    assert result.stderr == (
         "error: `x.out` cannot be written: file too large\n\n"
         "hint: make room, or name a file on another disk\n"
     )
@@ -195,14 +197,16 @@ def test_a_full_disk_leaves_nothing(
     assert gapless("export", "blocks.db", *arguments).code == 0
 
 
-def test_a_full_disk_behind_stdout_is_told(
+def test_a_full_disk_behind_stdout_is_reported(
     gapless: Gapless, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with open("/dev/full", "w") as full:  # noqa: PTH123 - not a file of this test
         monkeypatch.setattr(sys, "stdout", full)
-        told = gapless("export", "blocks.db", "--table", "transactions")
-    assert told.code == 1
-    assert told.stderr.startswith("error: `stdout` cannot be written: no space left on device\n\n")
+        result = gapless("export", "blocks.db", "--table", "transactions")
+    assert result.code == 1
+    assert result.stderr.startswith(
+        "error: `stdout` cannot be written: no space left on device\n\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -214,31 +218,31 @@ def test_a_full_disk_behind_stdout_is_told(
         (".", 2, "`.` already exists"),
     ],
 )
-def test_whatever_is_in_the_way_of_a_file_is_told(
+def test_an_output_path_that_cannot_be_written_is_reported(
     gapless: Gapless, tmp_path: Path, output_name: str, code: int, complaint: str
 ) -> None:
-    told = gapless("export", "blocks.db", "--table", "logs", "--output", output_name)
-    assert (told.code, told.stdout) == (code, b"")
-    assert complaint in told.stderr
-    assert "\n\nhint: " in told.stderr
-    assert "Traceback" not in told.stderr
+    result = gapless("export", "blocks.db", "--table", "logs", "--output", output_name)
+    assert (result.code, result.stdout) == (code, b"")
+    assert complaint in result.stderr
+    assert "\n\nhint: " in result.stderr
+    assert "Traceback" not in result.stderr
     assert listed(tmp_path) == ["blocks.db"]
 
 
-def test_damaged_rows_are_a_failure_that_repair_mends(gapless: Gapless, tmp_path: Path) -> None:
+def test_damaged_rows_are_an_error_that_suggests_a_repair(gapless: Gapless, tmp_path: Path) -> None:
     asyncio.run(_fill(place="blocks/"))
     (file,) = (tmp_path / f"blocks/{CHAIN_ID}/logs").glob("*.parquet")
     file.write_bytes(file.read_bytes()[:200])
-    told = gapless("export", "blocks/", "--table", "logs", "--output", "x.csv")
-    assert (told.code, told.stdout) == (1, b"")
-    assert told.stderr.startswith(f"error: `{file}` ")
-    assert told.stderr.endswith(
+    result = gapless("export", "blocks/", "--table", "logs", "--output", "x.csv")
+    assert (result.code, result.stdout) == (1, b"")
+    assert result.stderr.startswith(f"error: `{file}` ")
+    assert result.stderr.endswith(
         "\n\nhint: `gapless repair blocks/ --rpc …` replaces what is damaged\n"
     )
     assert not (tmp_path / "x.csv").exists()
 
 
-def test_a_file_has_its_name_only_when_it_is_whole(tmp_path: Path) -> None:
+def test_a_file_gets_its_name_only_when_it_is_complete(tmp_path: Path) -> None:
     wanted = tmp_path / "x.csv"
     with output.new_file(wanted) as file:
         file.write(b"half")

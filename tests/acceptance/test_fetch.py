@@ -23,7 +23,7 @@ BLOCKS = 400
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A node whose URL holds a key."""
+    """A node whose URL contains a key."""
     cache = tmp_path_factory.mktemp("cache")
     arguments = ("--blocks", str(BLOCKS), "--txs", "0:3", "--cache", cache, "--latency-ms", "10")
     with devnode(*arguments) as running:
@@ -55,7 +55,9 @@ def test_a_plan_a_summary_and_a_query_that_works(sqlite_gapless: Commands, url: 
         assert len(connection.execute(statement).fetchall()) == 5
 
 
-def test_the_same_again_less_and_more(sqlite_gapless: Commands, url: str) -> None:
+def test_the_same_range_again_a_smaller_and_a_larger_one(
+    sqlite_gapless: Commands, url: str
+) -> None:
     where = ("--rpc", url, "--to", "chain.db")
     first = sqlite_gapless.json("fetch", "custom", "0:99", *where)
     assert (first["state"], first["fetched"], first["gaps"]) == ("SUCCEEDED", 100, [])
@@ -69,7 +71,7 @@ def test_the_same_again_less_and_more(sqlite_gapless: Commands, url: str) -> Non
     assert sqlite_gapless("gaps", "chain.db", "--blocks", "0:160", code=1).stdout == "150:160\n"
 
 
-def test_a_dry_run_makes_nothing(sqlite_gapless: Commands, url: str) -> None:
+def test_a_dry_run_creates_nothing(sqlite_gapless: Commands, url: str) -> None:
     before = sorted(sqlite_gapless.folder.iterdir())
     planned = sqlite_gapless.json(
         "fetch", "custom", "0:1k", "--rpc", url, "--to", "chain.db", "--dry-run"
@@ -103,7 +105,9 @@ def test_the_range_and_the_numbers_may_come_from_the_environment(
     assert len(asyncio.run(contents(f"{sqlite_gapless.folder}/lake/"))["blocks"]) == 40
 
 
-def test_names_let_workers_do_it(sqlite_gapless: Commands, url: str) -> None:
+def test_a_fetch_with_configured_names_can_be_left_to_workers(
+    sqlite_gapless: Commands, url: str
+) -> None:
     (sqlite_gapless.folder / "gapless.toml").write_text(
         '[endpoints.here]\nurl = "env:NODE"\nnetwork = "custom"\n[sinks.chain]\nurl = "chain.db"\n'
     )
@@ -121,7 +125,7 @@ def test_names_let_workers_do_it(sqlite_gapless: Commands, url: str) -> None:
         assert ("logs_topic0",) in indexes.fetchall()  # ready to be queried
 
 
-def test_what_is_interrupted_goes_on(sqlite_gapless: Commands, url: str) -> None:
+def test_an_interrupted_fetch_resumes(sqlite_gapless: Commands, url: str) -> None:
     command = ["fetch", "custom", "0:336", "--rpc", url, "--to", "chain.db", "--rps", "300"]
     numbers = ["--chunk-size", "40", "--batch-size", "10"]
     process = subprocess.Popen(
@@ -145,7 +149,9 @@ def test_what_is_interrupted_goes_on(sqlite_gapless: Commands, url: str) -> None
     assert rows(sqlite_gapless, "blocks") == 337
 
 
-def test_a_limit_of_calls_ends_it_and_it_can_go_on(sqlite_gapless: Commands, url: str) -> None:
+def test_a_call_limit_interrupts_a_fetch_which_can_resume(
+    sqlite_gapless: Commands, url: str
+) -> None:
     command = ("fetch", "custom", "0:199", "--rpc", url, "--to", "chain.db", "--batch-size", "10")
     stopped = sqlite_gapless(*command, "--max-requests", "200", code=130)
     assert "stopping: all calls allowed by `--max-requests` are used" in stopped.stderr
@@ -188,7 +194,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_wrong_is_refused_with_a_hint_and_nothing_is_made(
+def test_invalid_input_is_refused_with_a_hint_and_creates_nothing(
     sqlite_gapless: Commands, url: str, case: str
 ) -> None:
     arguments, hint = REFUSED[case]
@@ -203,7 +209,7 @@ def test_what_is_wrong_is_refused_with_a_hint_and_nothing_is_made(
     assert sorted(sqlite_gapless.folder.iterdir()) == before
 
 
-def test_the_endpoint_of_the_environment_is_for_ethereum_alone(
+def test_the_endpoint_from_the_environment_is_for_ethereum_only(
     sqlite_gapless: Commands, url: str
 ) -> None:
     environment = {"ETH_RPC_URL": url}
@@ -221,7 +227,7 @@ def test_the_endpoint_of_the_environment_is_for_ethereum_alone(
     assert "S3CRET" not in ethereum + custom + done.stderr
 
 
-def test_what_is_given_or_configured_goes_before_the_environment(
+def test_flags_and_configuration_override_the_environment(
     sqlite_gapless: Commands, url: str
 ) -> None:
     (sqlite_gapless.folder / "gapless.toml").write_text(
@@ -235,7 +241,7 @@ def test_what_is_given_or_configured_goes_before_the_environment(
     assert "is on chain 1337" in given
 
 
-def test_names_that_are_almost_right(sqlite_gapless: Commands, url: str) -> None:
+def test_misspelled_names_come_with_a_suggestion(sqlite_gapless: Commands, url: str) -> None:
     (sqlite_gapless.folder / "gapless.toml").write_text(
         f'[endpoints.archive]\nurl = "{url}"\nnetwork = "custom"\n[sinks.lake]\nurl = "x.db"\n'
     )
@@ -249,7 +255,7 @@ def test_names_that_are_almost_right(sqlite_gapless: Commands, url: str) -> None
         assert f"hint: did you mean `{right}`?" in sqlite_gapless.refused(*arguments)
 
 
-def test_a_listing_tells_what_is_fetched_and_hides_hooks(
+def test_a_listing_shows_what_is_fetched_and_hides_hooks(
     sqlite_gapless: Commands, url: str
 ) -> None:
     (sqlite_gapless.folder / "gapless.toml").write_text(
@@ -266,11 +272,11 @@ def test_a_listing_tells_what_is_fetched_and_hides_hooks(
     page = sqlite_gapless("backfill", "show", created).stdout
     assert "  fetch       custom 10:109 → lake\n" in page
     _, *rows = sqlite_gapless("backfill", "ls", "--all").stdout.splitlines()
-    told = sorted(row.split("  ")[-1] for row in rows)
-    assert told == ["custom 10:109 → lake", "indexes of lake"]
+    listed = sorted(row.split("  ")[-1] for row in rows)
+    assert listed == ["custom 10:109 → lake", "indexes of lake"]
 
 
-def test_a_key_is_nowhere_to_be_found(sqlite_gapless: Commands, url: str) -> None:
+def test_a_key_appears_nowhere(sqlite_gapless: Commands, url: str) -> None:
     answers: list[Any] = [
         sqlite_gapless("fetch", "custom", "0:30", "--rpc", url, "--to", "chain.db"),
         sqlite_gapless("backfill", "ls", "--json"),
@@ -294,7 +300,7 @@ def test_the_summary_ends_with_what_is_not_proven(sqlite_gapless: Commands, url:
     assert "\nproven again from stored rows: 31 blocks\n" in whole.stderr
 
 
-def test_what_is_stored_is_replaced_on_request(sqlite_gapless: Commands, url: str) -> None:
+def test_stored_rows_are_replaced_on_request(sqlite_gapless: Commands, url: str) -> None:
     command = ("fetch", "custom", "0:30", "--rpc", url, "--to", "chain.db")
     sqlite_gapless(*command)
     before = rows(sqlite_gapless, "logs")

@@ -49,9 +49,7 @@ def asked(node: DevNode) -> int:
     return node.calls["eth_getBlockReceipts"]
 
 
-async def test_killed_again_and_again_nothing_is_lost_or_doubled(
-    target: str, tmp_path: Path
-) -> None:
+async def test_repeated_kills_lose_and_duplicate_nothing(target: str, tmp_path: Path) -> None:
     seed = secrets.randbelow(10**9)
     chance = random.Random(seed)
     chain = simulated(Parameters(blocks=LAST, txs=4, fewest=0, seed=11))

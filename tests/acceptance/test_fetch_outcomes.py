@@ -1,4 +1,4 @@
-"""What a person asked of a fetch, and what was done: in words, in JSON, by the exit code."""
+"""What was requested of a fetch and what was done: in text, JSON and the exit code."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def fetch(node: Patient, heights: str, *options: str, to: str = "chain.db") -> t
     return ("fetch", "custom", heights, "--rpc", node.url, "--to", to, *options)
 
 
-async def test_a_range_beyond_what_is_final_is_no_success(
+async def test_a_range_beyond_the_final_block_is_partial(
     sqlite_gapless: Commands, node: Patient
 ) -> None:
     partial = await run_json(sqlite_gapless, *fetch(node, "0:5000"), code=1)
@@ -62,16 +62,16 @@ async def test_a_range_beyond_what_is_final_is_no_success(
     assert (allowed["state"], allowed["requested"]) == ("SUCCEEDED", [0, 5000])
 
 
-async def test_a_day_that_is_not_all_final_is_no_success(
+async def test_a_day_that_is_not_entirely_final_is_partial(
     sqlite_gapless: Commands, node: Patient
 ) -> None:
-    day = "2023-11-14"  # of all its blocks
+    day = "2023-11-14"  # the day of all its blocks
     partial = await run_json(sqlite_gapless, *fetch(node, f"{day}:{day}"), code=1)
     assert (partial["state"], partial["requested"]) == ("PARTIAL", [0, HEAD])
     assert partial["stored"] == [[0, FINAL]]
 
 
-async def test_what_is_left_to_workers_says_what_is_left_out(
+async def test_a_detached_fetch_reports_what_is_left_out(
     sqlite_gapless: Commands, node: Patient
 ) -> None:
     (sqlite_gapless.folder / "gapless.toml").write_text(
@@ -87,7 +87,7 @@ async def test_what_is_left_to_workers_says_what_is_left_out(
     await run(sqlite_gapless, "fetch", "custom", "0:5000", "--detach", "--allow-partial")
 
 
-async def test_a_full_disk_is_told_with_what_is_stored(
+async def test_a_full_disk_is_reported_with_what_is_stored(
     sqlite_gapless: Commands, node: Patient
 ) -> None:
     command = fetch(node, f"0:{FINAL}", "--retry", "halt", "--batch-size", "20")
@@ -106,7 +106,7 @@ async def test_a_full_disk_is_told_with_what_is_stored(
         ("latest", "`latest` is block 364; "),
     ],
 )
-async def test_a_tag_says_what_it_became_and_is_not_partial(
+async def test_a_tag_is_resolved_and_not_partial(
     sqlite_gapless: Commands, node: Patient, end: str, said: str
 ) -> None:
     done = await run(sqlite_gapless, *fetch(node, f"250:{end}"))
@@ -128,7 +128,9 @@ async def test_the_same_command_does_not_wait_for_chunks_in_backoff(
     assert (done["state"], done["gaps"]) == ("SUCCEEDED", [])
 
 
-async def test_a_node_that_is_gone_halts_it_at_once(sqlite_gapless: Commands, chain: Chain) -> None:
+async def test_an_unreachable_node_halts_a_fetch_at_once(
+    sqlite_gapless: Commands, chain: Chain
+) -> None:
     async with Patient(chain, well_for=100) as node:
         began = time.monotonic()
         command = fetch(node, f"0:{FINAL}", "--retry", "halt", "--chunk-size", "100")
@@ -139,7 +141,7 @@ async def test_a_node_that_is_gone_halts_it_at_once(sqlite_gapless: Commands, ch
     assert halted["stored"]
 
 
-async def test_waiting_shows_the_reason_and_a_countdown(
+async def test_a_wait_shows_its_reason_and_a_countdown(
     sqlite_gapless: Commands, chain: Chain
 ) -> None:
     async with Patient(chain) as node:
@@ -165,7 +167,7 @@ async def test_a_folder_without_a_slash_gets_a_query_that_works(
     assert "try: duckdb -c \"FROM 'lake/**/blocks/*.parquet'" in done.stderr
 
 
-async def test_blocks_that_are_stored_and_unproven_are_not_called_missing(
+async def test_blocks_that_are_stored_but_unproven_are_not_called_missing(
     sqlite_gapless: Commands, chain: Chain
 ) -> None:
     async with Patient(chain) as node:
@@ -192,14 +194,14 @@ async def test_an_anchor_that_is_not_checked_is_named(
     assert f"warning: the anchor at {height:,} is not checked: {said}" in done.stderr
 
 
-async def test_quiet_prints_the_summary_alone(sqlite_gapless: Commands, node: Patient) -> None:
+async def test_quiet_prints_only_the_summary(sqlite_gapless: Commands, node: Patient) -> None:
     done = await run(sqlite_gapless, *fetch(node, "0:9", "--quiet"))
     assert done.stderr.startswith("succeeded: custom 0 to 9, 10 blocks fetched")
     assert "try:" not in done.stderr
     assert done.line.startswith("bf_")
 
 
-async def test_suggested_commands_have_their_endpoint_and_no_secret(
+async def test_suggested_commands_include_the_endpoint_without_its_secret(
     sqlite_gapless: Commands, node: Patient
 ) -> None:
     await run(sqlite_gapless, *fetch(node, "0:9"))
@@ -238,7 +240,7 @@ def test_errors_are_json_too(sqlite_gapless: Commands, case: str) -> None:
         assert said["level"] in ("info", "error")
 
 
-def test_an_endpoint_that_is_gone_is_told_of_in_json(sqlite_gapless: Commands) -> None:
+def test_an_unreachable_endpoint_is_reported_in_json(sqlite_gapless: Commands) -> None:
     gone = sqlite_gapless("doctor", "--rpc", NOBODY, "--json", code=2)
     assert [json.loads(line)["level"] for line in gone.stderr.splitlines()] == ["error", "info"]
     assert not gone.json[0]["usable"]
@@ -246,16 +248,16 @@ def test_an_endpoint_that_is_gone_is_told_of_in_json(sqlite_gapless: Commands) -
     assert plain.stderr.startswith("error: no endpoint answers")
 
 
-async def test_a_comparison_tells_in_json_why_it_waits(
+async def test_a_comparison_reports_in_json_why_it_waits(
     sqlite_gapless: Commands, node: Patient
 ) -> None:
     await run(sqlite_gapless, *fetch(node, "0:9"))
     look = ("verify", "chain.db", "--against", NOBODY, "--json")
     async with running(sqlite_gapless, *look) as command:
-        told = json.loads(await command.says("endpoint_failed"))
+        line = json.loads(await command.says("endpoint_failed"))
         command.signal()
         await command.ended(130)
-    assert (told["level"], told["endpoint"]) == ("warning", "against")
+    assert (line["level"], line["endpoint"]) == ("warning", "against")
 
 
 async def test_progress_is_json_too(sqlite_gapless: Commands, node: Patient) -> None:

@@ -1,4 +1,4 @@
-"""`gapless init`, and what it writes at work."""
+"""`gapless init`, and the effect of what it writes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def init(folder: Path, *arguments: str, code: int = 0) -> subprocess.CompletedPr
     return done
 
 
-def test_it_writes_a_file_that_is_understood(tmp_path: Path) -> None:
+def test_it_writes_a_valid_file(tmp_path: Path) -> None:
     done = init(tmp_path, "--network", "arbitrum-nova", "--to", "nova/")
     assert done.stdout == "gapless.toml\n"
     found = config.parse((tmp_path / "gapless.toml").read_text())
@@ -29,7 +29,7 @@ def test_it_writes_a_file_that_is_understood(tmp_path: Path) -> None:
     assert found.fetch == config.Fetch()
 
 
-def test_it_writes_over_nothing_unless_told(tmp_path: Path) -> None:
+def test_it_overwrites_nothing_unless_told_to(tmp_path: Path) -> None:
     file = tmp_path / "gapless.toml"
     file.write_text("# mine\n")
     done = init(tmp_path, code=2)
@@ -41,18 +41,18 @@ def test_it_writes_over_nothing_unless_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["--network", "etherium"], ["--to", 'a".db']])
-def test_what_makes_no_sense_writes_nothing(tmp_path: Path, arguments: list[str]) -> None:
+def test_invalid_arguments_write_nothing(tmp_path: Path, arguments: list[str]) -> None:
     init(tmp_path, *arguments, code=2)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_written_to_comes_with_a_hint() -> None:
+def test_an_unwritable_folder_comes_with_a_hint() -> None:
     done = init(Path("/proc"), code=2)
     assert done.stderr.startswith("error: cannot write `gapless.toml`: ")
     assert "\n\nhint: run it in a folder that you may write to\n" in done.stderr
 
 
 @pytest.mark.parametrize("network", [it.name for it in networks()])
-def test_every_network_can_be_named(network: str) -> None:
+def test_every_network_can_be_chosen(network: str) -> None:
     text = f"[endpoints.{network}]\nurl = 'http://x'\nnetwork = '{network}'\n"
     assert network in config.parse(text).endpoints

@@ -1,4 +1,4 @@
-"""`make install` says at once what keeps it from working."""
+"""`make install` says at once why it cannot work."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ PRETENDING = "import sys; sys.version_info = (3, 9, 2, 'final', 0); exec(sys.arg
 
 
 @pytest.mark.parametrize("chosen", [[], ["PYTHON=python3.9"]], ids=["default", "chosen"])
-def test_an_old_python_is_named_before_anything_is_made(tmp_path: Path, chosen: list[str]) -> None:
+def test_an_old_python_is_reported_before_anything_is_created(
+    tmp_path: Path, chosen: list[str]
+) -> None:
     for name in ("Makefile", "requirements.lock", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)
     for name in ("python3", "python3.9"):
@@ -23,7 +25,7 @@ def test_an_old_python_is_named_before_anything_is_made(tmp_path: Path, chosen: 
         old.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{PRETENDING}" "$2"\n')
         old.chmod(0o755)
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
-    told = subprocess.run(
+    refused = subprocess.run(
         ["make", "install", *chosen],
         cwd=tmp_path,
         env={**os.environ, "PATH": path},
@@ -32,8 +34,8 @@ def test_an_old_python_is_named_before_anything_is_made(tmp_path: Path, chosen: 
         check=False,
     )
     name = "python3.9" if chosen else "python3"
-    assert told.returncode != 0
-    assert told.stderr.splitlines()[0] == (
+    assert refused.returncode != 0
+    assert refused.stderr.splitlines()[0] == (
         f"Gapless needs Python 3.11 or newer; {name} is 3.9.2. Set PYTHON=python3.11 or newer."
     )
     assert not (tmp_path / ".venv").exists()

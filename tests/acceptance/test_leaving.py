@@ -1,4 +1,4 @@
-"""One SIGTERM ends a worker soon after its drain time, whatever runs and whatever is gone."""
+"""One SIGTERM ends a worker soon after its drain time, whatever runs and whatever is down."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from tests.waiting import eventually
 
 DRAIN = 0.5
 WORKER = ("worker", "--poll", "50ms", "--drain", f"{DRAIN}s")
-SOON = DRAIN + LEAVING_SECONDS + CLOSING_SECONDS + 10  # and what a busy machine takes
+SOON = DRAIN + LEAVING_SECONDS + CLOSING_SECONDS + 10  # plus what a busy machine takes
 
 
 def leaves(worker: subprocess.Popen[str]) -> int:
-    """How the worker ends once it is told to, which must be soon."""
+    """How the worker ends after the signal, which must be soon."""
     worker.send_signal(signal.SIGTERM)
     return worker.wait(timeout=SOON)
 
@@ -42,15 +42,15 @@ async def test_a_job_that_never_ends_is_given_back(gapless: Commands, job: str) 
     assert gapless.show("j")["chunks"]["pending"] == 1
 
 
-async def test_a_job_that_holds_up_the_event_loop(gapless: Commands) -> None:
+async def test_a_job_that_blocks_the_event_loop(gapless: Commands) -> None:
     gapless.start("selfish", "--id", "s", "--range", "0:9")
     with gapless.running(*WORKER, command=GAPLESS) as worker:
         await eventually(lambda: gapless.ran() == ["s:0"], seconds=60)
         assert await asyncio.to_thread(leaves, worker) == INTERRUPTED
-    assert gapless.show("s")["chunks"]["running"] == 1  # its lease runs out
+    assert gapless.show("s")["chunks"]["running"] == 1  # its lease expires
 
 
-async def test_a_sqlite_ledger_that_is_locked_for_long(sqlite_gapless: Commands) -> None:
+async def test_a_sqlite_ledger_that_stays_locked(sqlite_gapless: Commands) -> None:
     gapless = sqlite_gapless
     gapless.start("held", "--id", "h", "--range", "0:9")
     lock = apsw.Connection(str(gapless.folder / "ledger.db"))
@@ -61,7 +61,7 @@ async def test_a_sqlite_ledger_that_is_locked_for_long(sqlite_gapless: Commands)
         assert await asyncio.to_thread(leaves, worker) == INTERRUPTED
         lock.execute("ROLLBACK")
     lock.close()
-    assert gapless.show("h")["chunks"]["running"] == 1  # nobody could be told: its lease runs out
+    assert gapless.show("h")["chunks"]["running"] == 1  # nobody could be told: its lease expires
 
 
 async def test_a_sqlite_ledger_that_is_locked_from_the_start(sqlite_gapless: Commands) -> None:
@@ -72,7 +72,7 @@ async def test_a_sqlite_ledger_that_is_locked_from_the_start(sqlite_gapless: Com
     with gapless.running(*WORKER, command=GAPLESS) as worker:
         await eventually(lambda: heeds(worker.pid, signal.SIGTERM), seconds=60)
         code = await asyncio.to_thread(leaves, worker)
-        assert code in (2, INTERRUPTED)  # the ledger could not be opened, or it was told to leave
+        assert code in (2, INTERRUPTED)  # the ledger could not be opened, or the signal came first
     lock.close()
 
 
@@ -87,7 +87,7 @@ def stopped(server: PostgresServer) -> Iterator[None]:
 
 @contextmanager
 def suspended(server: PostgresServer) -> Iterator[None]:
-    """Every process of the server is held, as on a machine that hangs."""
+    """Every process of the server is suspended, as on a machine that hangs."""
     postmaster = (server.folder / "data/postmaster.pid").read_text().split()[0]
     children = subprocess.run(
         ["pgrep", "-P", postmaster], capture_output=True, text=True, check=True
@@ -108,7 +108,7 @@ def signal_to(pid: int, number: signal.Signals) -> None:
 
 
 @pytest.mark.parametrize("gone", [stopped, suspended])
-async def test_a_postgresql_server_that_is_gone(
+async def test_a_postgresql_server_that_is_down(
     postgres_gapless: Commands,
     postgres: PostgresServer,
     gone: Callable[[PostgresServer], AbstractContextManager[None]],

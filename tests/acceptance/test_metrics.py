@@ -1,4 +1,4 @@
-"""`--metrics-port`: numbers of a command that runs, and nothing made if the port is taken."""
+"""`--metrics-port`: metrics of a running command; if the port is taken, nothing is created."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def port() -> Iterator[str]:
-    """A port that somebody else has."""
+    """A port that is already in use."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -35,7 +35,7 @@ def port() -> Iterator[str]:
 
 
 async def page(gapless: Commands) -> str:
-    """Where the command in the background serves its numbers."""
+    """Where the command in the background serves its metrics."""
     line = r"metrics: (http://127\.0\.0\.1:\d+/metrics)\b"
     await eventually(lambda: re.search(line, gapless.stderr()) is not None)
     found = re.search(line, gapless.stderr())
@@ -44,13 +44,13 @@ async def page(gapless: Commands) -> str:
 
 
 async def health(where: str) -> tuple[int, str]:
-    """What is answered to who asks whether the command can do its work."""
+    """The answer to a health check of the command."""
     page = where.replace("/metrics", "/healthz")
     async with ClientSession() as session, session.get(page) as answer:
         return answer.status, await answer.text()
 
 
-async def test_a_worker_tells_what_it_did_and_what_is_left(
+async def test_a_worker_exports_what_it_did_and_what_is_left(
     sqlite_gapless: Commands, url: str
 ) -> None:
     gapless = sqlite_gapless
@@ -73,7 +73,7 @@ async def test_a_worker_tells_what_it_did_and_what_is_left(
     answered = ("here", "eth_getBlockReceipts", "answered")
     assert found["gapless_calls_total", *answered] == BLOCKS
     assert found["backfill_duration_seconds_count",] == settled_twice
-    assert found["backfill_workers",] == 8  # of this process's configuration
+    assert found["backfill_workers",] == 8  # from this process's configuration
     assert found["gapless_actions_total", "chunk_completed"] == 3 + 1
     assert found["gapless_partitions_completed_total",] == BLOCKS + 1
     assert found["gapless_stored_height", "1337", "chain"] == BLOCKS - 1
@@ -91,7 +91,7 @@ async def test_a_worker_tells_what_it_did_and_what_is_left(
     assert {line["worker"] for line in log} == {log[0]["worker"]}
 
 
-async def test_a_fetch_tells_how_far_it_is(sqlite_gapless: Commands, url: str) -> None:
+async def test_a_fetch_exports_its_progress(sqlite_gapless: Commands, url: str) -> None:
     where = ("--rpc", url, "--to", "chain.db", "--batch-size", "10", "--rps", "100")
     with sqlite_gapless.running("fetch", "custom", "0:200", *where, "--metrics-port", "0"):
         at = await page(sqlite_gapless)
@@ -120,7 +120,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_port_that_is_taken_is_refused_before_anything_is_made(
+def test_a_port_in_use_is_refused_before_anything_is_created(
     sqlite_gapless: Commands, url: str, port: str, command: str
 ) -> None:
     before = sorted(sqlite_gapless.folder.iterdir())
@@ -131,7 +131,7 @@ def test_a_port_that_is_taken_is_refused_before_anything_is_made(
     assert sorted(sqlite_gapless.folder.iterdir()) == before
 
 
-def test_what_does_no_work_needs_no_port(sqlite_gapless: Commands, url: str, port: str) -> None:
+def test_commands_without_work_need_no_port(sqlite_gapless: Commands, url: str, port: str) -> None:
     fetch = ("fetch", "custom", "0:9", "--rpc", "env:NODE", "--dry-run")
     (sqlite_gapless.folder / "gapless.toml").write_text('[sinks.chain]\nurl = "chain.db"\n')
     said = sqlite_gapless(*fetch, env={"GAPLESS_METRICS_PORT": port, "NODE": url}).stderr

@@ -1,4 +1,4 @@
-"""`gapless networks`: what is known of each network."""
+"""`gapless networks`: what is known about each network."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Killed fetches and a crashing server: what is one transaction is there as one, or not at all.
+"""Killed fetches and a crashing server: a transaction is stored as a whole, or not at all.
 
-`python -m tests.soak.one_transaction --rounds 200` tries it longer.
+`python -m tests.soak.one_transaction --rounds 200` runs longer.
 """
 
 from __future__ import annotations

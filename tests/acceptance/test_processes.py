@@ -1,4 +1,4 @@
-"""`--processes`: helpers share the work of a command, and end with it, however either ends."""
+"""`--processes`: helpers share the work of a command and end with it, however either ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.acceptance.test_devnode import devnode
 from tests.waiting import eventually
 
 FETCH = ("fetch", "custom", "0:335", "--to", "chain.db", "--chunk-size", "20", "--processes", "2")
-SLOW = ("--rps", "250")  # of one node, for all processes
+SLOW = ("--rps", "250")  # for one node and all processes
 
 
 @pytest.fixture(scope="module")
@@ -43,18 +43,18 @@ def is_gone(pid: int) -> bool:
 
 
 async def at_work(gapless: Commands, workers: int) -> None:
-    """Waits until so many processes have a chunk each."""
+    """Waits until this many processes have a chunk each."""
     query = "SELECT count(DISTINCT owner) FROM chunks WHERE status = 'RUNNING'"
 
     async def held() -> bool:
-        with suppress(apsw.SQLError, apsw.BusyError):  # it is only just being made
+        with suppress(apsw.SQLError, apsw.BusyError):  # it is just being created
             return bool((await gapless.home.run(query))[0][0] >= workers)
         return False
 
     await eventually(held)
 
 
-async def test_helpers_have_their_share_and_the_summary_has_it_all(
+async def test_helpers_do_their_share_and_the_summary_includes_it(
     sqlite_gapless: Commands, url: str
 ) -> None:
     with sqlite_gapless.running(*FETCH, *SLOW, "--rpc", url, "--json", command=GAPLESS) as command:
@@ -63,7 +63,7 @@ async def test_helpers_have_their_share_and_the_summary_has_it_all(
     done = json.loads(stdout)
     assert (done["state"], done["fetched"], done["gaps"]) == ("SUCCEEDED", 336, [])
     asked = done["calls"]["eth_getBlockByNumber"], done["calls"]["eth_getBlockReceipts"]
-    assert asked == (337, 336)  # one of them for the block that is final
+    assert asked == (337, 336)  # one of them for the final block
     assert done["batches"] == 17
     line = r"process \d: (\d+) chunks?, (\d+) blocks written in \d+ batch"
     shares = re.findall(line, sqlite_gapless.stderr())
@@ -71,7 +71,7 @@ async def test_helpers_have_their_share_and_the_summary_has_it_all(
     sqlite_gapless("verify", "chain.db", "--deep")
 
 
-async def test_a_helper_that_dies_is_replaced_by_the_others(
+async def test_the_others_take_over_from_a_helper_that_dies(
     sqlite_gapless: Commands, url: str
 ) -> None:
     with sqlite_gapless.running(*FETCH, *SLOW, "--rpc", url, "--json", command=GAPLESS) as command:
@@ -97,7 +97,7 @@ async def test_helpers_end_with_their_command(
         assert command.wait(timeout=PATIENCE) == code
         await eventually(lambda: all(map(is_gone, others)))
     (left,) = await sqlite_gapless.home.run("SELECT count(*) FROM chunks WHERE status = 'RUNNING'")
-    assert left[0] <= (2 if number is signal.SIGKILL else 0)  # the command's own leases run out
+    assert left[0] <= (2 if number is signal.SIGKILL else 0)  # the command's own leases expire
 
 
 async def test_a_worker_with_helpers(sqlite_gapless: Commands) -> None:
@@ -113,7 +113,7 @@ async def test_a_worker_with_helpers(sqlite_gapless: Commands) -> None:
     assert sorted(gapless.ran()) == ["a:0", "b:0", "c:0"]
 
 
-async def test_a_file_that_one_process_only_can_open(sqlite_gapless: Commands, url: str) -> None:
+async def test_a_file_that_only_one_process_can_open(sqlite_gapless: Commands, url: str) -> None:
     command = ("fetch", "custom", "0:9", "--rpc", url, "--to", "chain.duckdb")
     said = sqlite_gapless(*command, "--processes", "2", code=2).stderr
     assert "`chain.duckdb` can be open in one process only" in said

@@ -1,4 +1,4 @@
-"""`gapless repair` brings a damaged sink back to what the chain says, and changes nothing else."""
+"""`gapless repair` restores a damaged sink to what the chain says, and changes nothing else."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def chain() -> Chain:
 
 
 async def run(gapless: Commands, *arguments: str, code: int = 0) -> Answer:
-    """Runs a command while this process goes on answering as a node."""
+    """Runs a command while this process serves as a node."""
     return await asyncio.to_thread(gapless, *arguments, code=code)
 
 
@@ -68,7 +68,7 @@ def without_blocks(path: Path) -> None:
 
 
 def rotten_pages(path: Path) -> None:
-    """The footers are sound, so nothing is noticed before the pages are read."""
+    """The footers are intact, so nothing is detected before the pages are read."""
     for table in ("blocks", "logs"):
         file = min(path.glob(f"1337/{table}/*.parquet"))
         whole = bytearray(file.read_bytes())
@@ -86,7 +86,7 @@ def rotten_pages(path: Path) -> None:
         ("chain/", rotten_pages),
     ],
 )
-async def test_what_is_damaged_is_replaced(
+async def test_damaged_rows_are_replaced(
     sqlite_gapless: Commands, chain: Chain, sink: str, damage: Damage
 ) -> None:
     path = sqlite_gapless.folder / sink
@@ -105,7 +105,7 @@ async def test_what_is_damaged_is_replaced(
     assert await contents(str(path)) == truth(chain, Span(0, LAST))
 
 
-async def test_ranges_that_are_sound_are_left_alone(sqlite_gapless: Commands, chain: Chain) -> None:
+async def test_intact_ranges_are_left_alone(sqlite_gapless: Commands, chain: Chain) -> None:
     """What was written together with the lost row is replaced, because its digest is wrong."""
     async with DevNode(chain) as node:
         await fetch(sqlite_gapless, node, "chain.db")
@@ -133,7 +133,7 @@ def of_another_schema(file: Path) -> None:
 
 @pytest.mark.parametrize("harm", [removed, shortened, of_another_schema])
 @pytest.mark.parametrize("chunk_size", ["50", "20"])
-async def test_a_fetch_brings_a_damaged_file_again(
+async def test_a_fetch_replaces_a_damaged_file(
     sqlite_gapless: Commands, chain: Chain, harm: Damage, chunk_size: str
 ) -> None:
     path = sqlite_gapless.folder / "chain"
@@ -158,7 +158,7 @@ async def test_a_fetch_brings_a_damaged_file_again(
 async def test_a_fetch_of_other_tables_leaves_a_damaged_file_alone(
     sqlite_gapless: Commands, chain: Chain
 ) -> None:
-    """To replace it, all that belongs to its blocks would have to go."""
+    """Replacing it would remove everything that belongs to its blocks."""
     path = sqlite_gapless.folder / "chain"
     async with DevNode(chain) as node:
         await fetch(sqlite_gapless, node, "chain/")
@@ -171,7 +171,7 @@ async def test_a_fetch_of_other_tables_leaves_a_damaged_file_alone(
     assert (await run(sqlite_gapless, "gaps", "chain/", code=1)).stdout == "50:99\n"
 
 
-async def test_a_fetch_of_some_blocks_of_a_damaged_file_loses_no_other(
+async def test_a_fetch_of_some_blocks_of_a_damaged_file_loses_no_others(
     sqlite_gapless: Commands, chain: Chain
 ) -> None:
     path = sqlite_gapless.folder / "chain"
@@ -186,7 +186,7 @@ async def test_a_fetch_of_some_blocks_of_a_damaged_file_loses_no_other(
     assert await contents(str(path)) == truth(chain, Span(0, LAST))
 
 
-async def test_nothing_beyond_the_blocks_in_question_is_touched(
+async def test_nothing_outside_the_given_blocks_is_touched(
     sqlite_gapless: Commands, chain: Chain
 ) -> None:
     path = sqlite_gapless.folder / "chain"
@@ -202,9 +202,7 @@ async def test_nothing_beyond_the_blocks_in_question_is_touched(
         assert "to remove" not in planned.stderr
 
 
-async def test_a_range_that_was_never_finished_is_finished(
-    sqlite_gapless: Commands, chain: Chain
-) -> None:
+async def test_an_unfinished_range_is_finished(sqlite_gapless: Commands, chain: Chain) -> None:
     place = ("--to", "chain.db", "--confirmations", "0", "--chunk-size", "20")
     async with DevNode(chain) as node:
         await run(
@@ -219,9 +217,7 @@ async def test_a_range_that_was_never_finished_is_finished(
     assert await contents(f"{sqlite_gapless.folder}/chain.db") == truth(chain, Span(0, 99))
 
 
-async def test_rows_that_nobody_asked_for_are_removed(
-    sqlite_gapless: Commands, chain: Chain
-) -> None:
+async def test_unrequested_rows_are_removed(sqlite_gapless: Commands, chain: Chain) -> None:
     async with DevNode(chain) as node:
         await fetch(sqlite_gapless, node, "chain.db")
         sql = apsw.Connection(str(sqlite_gapless.folder / "chain.db"))
@@ -234,26 +230,28 @@ async def test_rows_that_nobody_asked_for_are_removed(
     assert await contents(f"{sqlite_gapless.folder}/chain.db") == truth(chain, Span(0, LAST))
 
 
-async def test_a_file_that_nobody_lists_is_left_to_a_person(
+async def test_an_unlisted_file_is_left_for_a_person_to_remove(
     sqlite_gapless: Commands, chain: Chain, tmp_path: Path
 ) -> None:
-    """`verify` and `repair` say the same about it, and none of them removes it."""
+    """`verify` and `repair` report it in the same way, and neither removes it."""
     async with DevNode(chain) as node:
         await fetch(sqlite_gapless, node, "chain/")
         listed = min((tmp_path / "chain/1337/blocks").glob("*.parquet"))
         copy = listed.with_name("copy.parquet")
         copy.write_bytes(listed.read_bytes())
         for command in (("verify", "chain/"), ("repair", "chain/", "--rpc", node.url)):
-            told = await run(sqlite_gapless, *command, code=1)
-            assert "the file `1337/blocks/copy.parquet` is not listed" in told.stdout + told.stderr
-            assert "\nhint: remove it by hand, or move it out of the folder" in told.stderr
+            result = await run(sqlite_gapless, *command, code=1)
+            assert (
+                "the file `1337/blocks/copy.parquet` is not listed" in result.stdout + result.stderr
+            )
+            assert "\nhint: remove it by hand, or move it out of the folder" in result.stderr
         assert copy.exists()
         copy.unlink()
         await run(sqlite_gapless, "verify", "chain/")
 
 
 @pytest.mark.parametrize("sink", ["chain.db", "chain/"])
-async def test_an_abandoned_branch_is_replaced_on_request_only(
+async def test_an_abandoned_branch_is_replaced_only_on_request(
     sqlite_gapless: Commands, chain: Chain, sink: str
 ) -> None:
     path = f"{sqlite_gapless.folder}/{sink}"
@@ -267,16 +265,14 @@ async def test_an_abandoned_branch_is_replaced_on_request_only(
             ("verify", sink, "--against", node.url),
         ):
             rpc = ("--rpc", node.url) if arguments[0] == "fetch" else ()
-            told = await run(sqlite_gapless, *arguments, *rpc, code=1)
-            assert f"gapless repair {sink} --replace-branch" in told.stderr
+            result = await run(sqlite_gapless, *arguments, *rpc, code=1)
+            assert f"gapless repair {sink} --replace-branch" in result.stderr
         assert await contents(path) == before
         await run(sqlite_gapless, "repair", sink, "--rpc", node.url, "--replace-branch")
     assert await contents(path) == truth(chain, Span(0, LAST))
 
 
-async def test_blocks_that_are_no_longer_wanted_are_no_gap(
-    sqlite_gapless: Commands, chain: Chain
-) -> None:
+async def test_withdrawn_blocks_are_not_a_gap(sqlite_gapless: Commands, chain: Chain) -> None:
     async with DevNode(chain) as node:
         await fetch(sqlite_gapless, node, "chain.db", "0:50")
         sql = apsw.Connection(str(sqlite_gapless.folder / "chain.db"))
@@ -299,8 +295,8 @@ async def test_a_repair_needs_a_node_only_if_something_is_wrong(
         await fetch(sqlite_gapless, node, "chain.db", "0:9")
     await run(sqlite_gapless, "repair", "chain.db")
     in_sqlite(sqlite_gapless.folder / "chain.db")
-    told = await run(sqlite_gapless, "repair", "chain.db", code=2)
-    assert "error: no endpoint for `custom`\n\nhint: give one with `--rpc" in told.stderr
+    result = await run(sqlite_gapless, "repair", "chain.db", code=2)
+    assert "error: no endpoint for `custom`\n\nhint: give one with `--rpc" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -311,7 +307,7 @@ async def test_a_repair_needs_a_node_only_if_something_is_wrong(
         "UPDATE _gapless_ranges SET last_hash = zeroblob(32) WHERE last = 150",
     ],
 )
-async def test_records_that_were_forged_are_written_anew(
+async def test_forged_records_are_rewritten(
     sqlite_gapless: Commands, chain: Chain, forgery: str
 ) -> None:
     async with DevNode(chain) as node:
@@ -356,14 +352,14 @@ async def test_an_interrupted_repair_says_so_and_resumes(
     assert await contents(f"{sqlite_gapless.folder}/chain.db") == truth(chain, Span(0, LAST))
 
 
-async def test_json_is_the_report_and_nothing_else(sqlite_gapless: Commands, chain: Chain) -> None:
+async def test_json_output_is_only_the_report(sqlite_gapless: Commands, chain: Chain) -> None:
     async with DevNode(chain) as node:
         await fetch(sqlite_gapless, node, "chain.db")
         in_sqlite(sqlite_gapless.folder / "chain.db")
-        told: Any = (
+        result: Any = (
             await run(sqlite_gapless, "repair", "chain.db", "--rpc", node.url, "--json")
         ).json
-    assert (told["complete"], told["findings"]) == (True, [])
+    assert (result["complete"], result["findings"]) == (True, [])
 
 
 @pytest.mark.parametrize(
@@ -374,7 +370,7 @@ async def test_json_is_the_report_and_nothing_else(sqlite_gapless: Commands, cha
         (["repair", "chain.db", "--anchor", "7"], "does not name a block by height and hash"),
     ],
 )
-async def test_what_makes_no_sense_is_refused(
+async def test_invalid_arguments_are_refused(
     sqlite_gapless: Commands, chain: Chain, arguments: list[str], complaint: str
 ) -> None:
     async with DevNode(chain) as node:

@@ -37,7 +37,7 @@ async def fetch(gapless: Commands, node: DevNode, target: str, *options: str) ->
     await run(gapless, "fetch", "custom", f"0:{LAST}", *place, *options)
 
 
-async def test_what_is_damaged_is_named_and_replaced(
+async def test_damage_is_named_and_replaced(
     sqlite_gapless: Commands, chain: Chain, postgres_target: str, records_database: str
 ) -> None:
     async with DevNode(chain) as node:
@@ -53,7 +53,7 @@ async def test_what_is_damaged_is_named_and_replaced(
     assert await contents(postgres_target) == truth(chain, Span(0, LAST))
 
 
-async def test_a_refetch_replaces_what_is_stored(
+async def test_a_refetch_replaces_stored_rows(
     sqlite_gapless: Commands, chain: Chain, postgres_target: str, records_database: str
 ) -> None:
     async with DevNode(chain) as node:
@@ -72,7 +72,7 @@ async def test_a_repair_that_does_not_help_says_what_to_do(
     await damage(records_database, postgres_target)
     async with DevNode(chain, faults="wrong-block@7*1000") as liar:
         command = ("repair", postgres_target, "--rpc", liar.url)
-        told = await run(sqlite_gapless, *command, code=1)
-    assert "error: " in told.stderr
-    assert told.stderr.splitlines()[-1].startswith("hint: ")
-    assert "gapless repair " in told.stderr.splitlines()[-1]
+        result = await run(sqlite_gapless, *command, code=1)
+    assert "error: " in result.stderr
+    assert result.stderr.splitlines()[-1].startswith("hint: ")
+    assert "gapless repair " in result.stderr.splitlines()[-1]

@@ -1,4 +1,4 @@
-"""A URL in the wrong place: its secrets are shown nowhere, and kept in no file."""
+"""A URL in the wrong place: its secrets are never shown and never stored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DATABASE_SECRETS = ("onepart", "twopart", "threepart", "fourpart", "fivepart")
 DATABASE = f"postgresql://me:{'{}@{}/{}:{}#{}'.format(*DATABASE_SECRETS)}%40x@{NOBODY}/ledger"
 SHORT = f"http://{NOBODY}/q7z"
 
-# What each command needs besides the one thing that is wrong.
+# What each command needs besides the one invalid value.
 NEEDED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("fetch",): ("custom", "0:9", "--rpc", f"http://{NOBODY}", "--to", "chain.db"),
     ("verify",): ("chain.db",),
@@ -51,7 +51,7 @@ NEEDED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("doctor",): ("--rpc", f"http://{NOBODY}"),
     ("devnode",): ("--port", "0"),
 }
-# With these, a node starts and runs; it says nothing but its own address.
+# With these, a node starts and runs; it prints nothing but its own address.
 RUNS = {("devnode", "--cache"), ("devnode", "--missing")}
 
 
@@ -71,7 +71,7 @@ COMMANDS = dict(commands(tree))
 
 
 def positions(path: tuple[str, ...], url: str) -> Iterator[tuple[str, ...]]:
-    """The command with the URL in place of each argument and option, and as one too many."""
+    """The command with the URL in place of each argument and option, and as an extra one."""
     needed = NEEDED[path]
     yield (*path, url)
     yield (*path, *needed, url)
@@ -87,7 +87,7 @@ def positions(path: tuple[str, ...], url: str) -> Iterator[tuple[str, ...]]:
 
 
 def forms(secret: str) -> set[bytes]:
-    """A secret as others may write it, in lower case."""
+    """A secret in every encoding that others may use, in lower case."""
     raw = secret.encode()
     encoded = {b64encode(raw), urlsafe_b64encode(raw), quote(secret, safe="").encode()}
     return {each.rstrip(b"=").lower() for each in {raw, raw.hex().encode(), *encoded}}
@@ -99,7 +99,7 @@ def leaks(text: bytes, secrets: tuple[str, ...]) -> list[str]:
 
 
 def kept(folder: Path) -> bytes:
-    """All that is in files, and how they are called."""
+    """The names and contents of all files."""
     paths = [path for path in folder.rglob("*") if path.name != "jobs.py"]
     return b"".join(
         path.name.encode() + (path.read_bytes() if path.is_file() else b"") for path in paths

@@ -1,4 +1,4 @@
-"""A fetch that is stopped keeps what was fetched, ends soon, and resumes by the same command."""
+"""A stopped fetch keeps what it fetched, ends soon, and resumes with the same command."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def fetch(node: Patient, target: str, *options: str) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("kind", ALL)
-async def test_the_calls_of_stopped_runs_add_up(
+async def test_stopped_runs_repeat_few_calls(
     sqlite_gapless: Commands, chain: Chain, kind: str, request: pytest.FixtureRequest
 ) -> None:
     target = target_of(request, kind)
@@ -60,7 +60,7 @@ async def test_the_calls_of_stopped_runs_add_up(
     assert await contents(target) == truth(chain, Span(0, LAST))
 
 
-async def test_a_stop_is_one_transaction_with_the_ledger_where_they_share_a_database(
+async def test_a_stop_is_one_transaction_with_the_ledger_if_they_share_a_database(
     postgres_gapless: Commands, chain: Chain
 ) -> None:
     target = postgres_gapless.home.url
@@ -100,7 +100,7 @@ async def test_a_signal_stores_what_arrived(
 
 
 @pytest.mark.parametrize("hangs", [True, False])
-async def test_a_signal_ends_it_soon_although_the_only_endpoint_is_ill(
+async def test_a_signal_ends_it_soon_even_if_the_only_endpoint_fails(
     sqlite_gapless: Commands, chain: Chain, hangs: bool
 ) -> None:
     async with Patient(chain, well_for=100) as node:
@@ -121,7 +121,7 @@ async def test_a_signal_ends_it_soon_although_the_only_endpoint_is_ill(
 @pytest.mark.parametrize(
     ("file", "reason"), [("chain.db", "disk I/O error"), ("chain.duckdb", "Could not write file")]
 )
-async def test_a_signal_ends_it_although_the_sink_has_an_error(
+async def test_a_signal_ends_it_even_if_the_sink_fails(
     sqlite_gapless: Commands, chain: Chain, file: str, reason: str
 ) -> None:
     async with Patient(chain) as node:
@@ -137,7 +137,7 @@ async def test_a_signal_ends_it_although_the_sink_has_an_error(
     assert await contents(f"{sqlite_gapless.folder}/{file}") == truth(chain, Span(0, LAST))
 
 
-async def test_a_signal_before_the_first_answer_ends_it_too(
+async def test_a_signal_before_the_first_answer_ends_it(
     sqlite_gapless: Commands, chain: Chain
 ) -> None:
     async with Patient(chain, well_for=0) as node:
@@ -169,7 +169,7 @@ async def test_sigterm_interrupts_a_verification(filled: Commands, chain: Chain)
     assert answer.stderr.endswith("interrupted\n")
 
 
-async def test_sigterm_interrupts_what_a_shell_runs_in_the_background(
+async def test_sigterm_interrupts_a_command_in_the_background_of_a_shell(
     filled: Commands, chain: Chain
 ) -> None:
     """There, Ctrl-C is ignored."""

@@ -1,4 +1,4 @@
-"""A backfill whose rows were damaged: workers go on without it, and every list still shows it."""
+"""A backfill whose rows are damaged: workers continue without it, and every list shows it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ PARTS = {
 
 
 @pytest.mark.parametrize("part", PARTS)
-async def test_it_is_shown_with_the_reason(sqlite_gapless: Commands, part: str) -> None:
+async def test_a_damaged_backfill_is_shown_with_the_reason(
+    sqlite_gapless: Commands, part: str
+) -> None:
     gapless = sqlite_gapless
     gapless.start("picky", "--id", "bad", "--range", "0:99")
     gapless.start("picky", "--id", "poor", "--range", "100:199")

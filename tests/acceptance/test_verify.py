@@ -36,7 +36,7 @@ CLEAN = "proven: link, receipts_root"
 
 
 def fill(gapless: Commands, name: str, *holes: tuple[int, int], branch: int = 0) -> str:
-    """A sink with 5 to 40 of the chain, but for some holes; returns it as the person names it."""
+    """A sink with blocks 5 to 40 of the chain, except for some holes; returns its name."""
 
     async def write() -> None:
         async with await open_sink(f"{gapless.folder}/{name}") as sink:
@@ -53,7 +53,7 @@ def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_a_whole_sink_is_proven(sqlite_gapless: Commands, name: str) -> None:
+def test_a_complete_sink_is_proven(sqlite_gapless: Commands, name: str) -> None:
     sink = fill(sqlite_gapless, name)
     proven = sqlite_gapless("verify", sink, "--deep")
     assert "error" not in proven.stderr
@@ -65,10 +65,10 @@ def test_a_whole_sink_is_proven(sqlite_gapless: Commands, name: str) -> None:
     complete, _, lacking = last.partition("; not proven: ")
     assert complete == "complete: nothing is missing; digests, links, counts and proofs match"
     assert {"prices", "transactions_root"} <= {*lacking.split(", ")}
-    told = sqlite_gapless.json("verify", sink)
-    assert (told["complete"], told["deep"], told["chain_id"]) == (True, False, 1337)
-    assert (told["first"], told["last"], told["findings"]) == (5, 40, [])
-    logs = next(each for each in told["tables"] if each["table"] == "logs")
+    result = sqlite_gapless.json("verify", sink)
+    assert (result["complete"], result["deep"], result["chain_id"]) == (True, False, 1337)
+    assert (result["first"], result["last"], result["findings"]) == (5, 40, [])
+    logs = next(each for each in result["tables"] if each["table"] == "logs")
     assert (logs["stored"], logs["gaps"]) == ([[5, 40]], [])
     assert logs["proven"] == {"link": [[5, 40]], "receipts_root": [[5, 40]]}
 
@@ -109,8 +109,8 @@ def test_damage_is_named(sqlite_gapless: Commands) -> None:
         " findings\n\nhint: run `gapless repair blocks.db --rpc …` to replace what is wrong"
         in damaged.stderr
     )
-    told = sqlite_gapless.json("verify", sink, code=1)
-    assert {(each["check"], each["table"]) for each in told["findings"]} == {
+    result = sqlite_gapless.json("verify", sink, code=1)
+    assert {(each["check"], each["table"]) for each in result["findings"]} == {
         ("count", "transactions")
     }
 
@@ -124,8 +124,8 @@ def test_a_deleted_log_is_named(sqlite_gapless: Commands, name: str) -> None:
     lines = sqlite_gapless("verify", sink, code=1).stdout.splitlines()
     (logs,) = (line.split() for line in lines if line.startswith("  logs "))
     assert logs[-1] == "12-14"
-    told = sqlite_gapless.json("verify", sink, code=1)
-    tables = {each["table"]: each["damaged"] for each in told["tables"]}
+    result = sqlite_gapless.json("verify", sink, code=1)
+    tables = {each["table"]: each["damaged"] for each in result["tables"]}
     assert tables == {"blocks": [], "transactions": [], "logs": [[12, 14]], "withdrawals": []}
     named = sqlite_gapless("gaps", sink, code=1)
     assert named.stdout == "12:14\n"
@@ -138,7 +138,7 @@ def test_a_deleted_log_is_named(sqlite_gapless: Commands, name: str) -> None:
     assert sqlite_gapless("gaps", sink, "--blocks", "17:40").stdout == ""
 
 
-def test_a_node_may_know_better(sqlite_gapless: Commands, tmp_path: Path) -> None:
+def test_stored_blocks_are_compared_with_a_node(sqlite_gapless: Commands, tmp_path: Path) -> None:
     sink = fill(sqlite_gapless, "blocks.db")
     other = fill(sqlite_gapless, "other.db", branch=1)
     simulation = ("--blocks", str(HEAD), "--txs", "0:4", "--seed", "3")
@@ -164,7 +164,7 @@ def test_a_node_may_know_better(sqlite_gapless: Commands, tmp_path: Path) -> Non
         (["gaps", "empty.db"], "`empty.db` holds no blocks"),
     ],
 )
-def test_what_makes_no_sense_is_refused(
+def test_invalid_arguments_are_refused(
     sqlite_gapless: Commands, arguments: list[str], complaint: str
 ) -> None:
     fill(sqlite_gapless, "blocks.db")
@@ -179,7 +179,7 @@ async def _make(target: str) -> None:
     await (await open_sink(target)).close()
 
 
-def test_several_chains_are_told_apart(sqlite_gapless: Commands) -> None:
+def test_several_chains_are_distinguished(sqlite_gapless: Commands) -> None:
     fill(sqlite_gapless, "blocks.db")
     given = batch(0, 3)
     tables = {name: with_column(rows, "chain_id", 1) for name, rows in given.tables.items()}
@@ -192,26 +192,26 @@ def test_several_chains_are_told_apart(sqlite_gapless: Commands) -> None:
     asyncio.run(write())
     said = sqlite_gapless.refused("verify", "blocks.db")
     assert "holds several chains: ethereum, 1337" in said
-    told = sqlite_gapless.json("verify", "blocks.db", "--network", "eth", code=1)
-    assert (told["network"], told["first"], told["last"]) == ("ethereum", 0, 3)
-    assert [it["check"] for it in told["findings"]] == ["anchor"], "it is not Ethereum's genesis"
+    result = sqlite_gapless.json("verify", "blocks.db", "--network", "eth", code=1)
+    assert (result["network"], result["first"], result["last"]) == ("ethereum", 0, 3)
+    assert [it["check"] for it in result["findings"]] == ["anchor"], "it is not Ethereum's genesis"
 
 
 @pytest.mark.parametrize("name", ["blocks.db", "blocks/"])
-def test_a_range_far_beyond_what_is_stored_is_answered_at_once(
+def test_a_range_far_beyond_the_stored_blocks_is_answered_at_once(
     sqlite_gapless: Commands, name: str
 ) -> None:
     sink = fill(sqlite_gapless, name)
-    told = sqlite_gapless.json("verify", sink, "--blocks", "0:999999999999", code=1)
-    assert told["tables"][0]["gaps"] == [[0, 4], [41, 999999999999]]
+    result = sqlite_gapless.json("verify", sink, "--blocks", "0:999999999999", code=1)
+    assert result["tables"][0]["gaps"] == [[0, 4], [41, 999999999999]]
     said = sqlite_gapless.refused("verify", sink, "--blocks", "0:99999999999999999999999")
     assert "is above any block" in said
 
 
-def test_a_private_chain_is_not_measured_by_a_public_one(
+def test_a_private_chain_is_not_compared_with_a_public_one(
     sqlite_gapless: Commands, tmp_path: Path
 ) -> None:
-    """It has the id of Ethereum; the backfill knows that it is another chain."""
+    """It has the id of Ethereum; the backfill records that it is another chain."""
     with devnode("--blocks", "100", "--chain-id", "1", "--cache", tmp_path) as url:
         place = ("--rpc", url, "--to", "chain.db")
         backfill = sqlite_gapless("fetch", "custom", "0:20", *place).line
@@ -222,7 +222,7 @@ def test_a_private_chain_is_not_measured_by_a_public_one(
     )
 
 
-def test_a_request_that_cannot_be_read_is_told_of(sqlite_gapless: Commands) -> None:
+def test_an_unreadable_request_is_reported(sqlite_gapless: Commands) -> None:
     sink = fill(sqlite_gapless, "blocks.db")
     sql = apsw.Connection(str(sqlite_gapless.folder / sink))
     sql.execute("INSERT INTO _gapless_requests VALUES (1337, 5, 9, 'blocks', '', 'zz')")
@@ -231,14 +231,14 @@ def test_a_request_that_cannot_be_read_is_told_of(sqlite_gapless: Commands) -> N
         assert "request for blocks 5-9 cannot be read" in sqlite_gapless.refused(command, sink)
 
 
-def test_a_level_that_was_asked_for_and_not_reached_is_named(sqlite_gapless: Commands) -> None:
+def test_a_level_that_was_requested_and_not_reached_is_named(sqlite_gapless: Commands) -> None:
     sink = fill(sqlite_gapless, "blocks.db")
     sql = apsw.Connection(str(sqlite_gapless.folder / sink))
     sql.execute("INSERT INTO _gapless_requests VALUES (1337, 5, 40, 'blocks', 'senders link', '')")
     sql.close()
-    told = sqlite_gapless.json("verify", sink)
-    assert told["not_proven"]["senders"] == [[5, 40]]
-    assert "link" not in told["not_proven"]
+    result = sqlite_gapless.json("verify", sink)
+    assert result["not_proven"]["senders"] == [[5, 40]]
+    assert "link" not in result["not_proven"]
 
 
 def hash_at(height: int) -> str:
@@ -251,8 +251,8 @@ def test_blocks_below_a_trusted_hash_are_shown(sqlite_gapless: Commands, name: s
     assert "anchored" not in sqlite_gapless("verify", sink).stdout
     trusted = ("--anchor", f"20:0x{hash_at(20)}")
     assert "\n  anchored at 20: blocks 5-20\n" in sqlite_gapless("verify", sink, *trusted).stdout
-    told = sqlite_gapless.json("verify", sink, *trusted)
-    assert told["anchored"] == [{"height": 20, "blocks": [[5, 20]]}]
+    result = sqlite_gapless.json("verify", sink, *trusted)
+    assert result["anchored"] == [{"height": 20, "blocks": [[5, 20]]}]
     wrong = sqlite_gapless("verify", sink, "--anchor", f"21:{hash_at(20)}", code=1)
     assert "\nblocks 21: its hash differs from the known one, 0x" in wrong.stdout
     assert (
@@ -264,13 +264,13 @@ def test_blocks_below_a_trusted_hash_are_shown(sqlite_gapless: Commands, name: s
 def test_a_trusted_hash_that_is_not_checked_is_named(sqlite_gapless: Commands) -> None:
     sink = fill(sqlite_gapless, "blocks.db")
     given = ("--anchor", f"5000:{hash_at(20)}", "--anchor", f"20:{hash_at(20)}")
-    told = sqlite_gapless("verify", sink, *given).stderr
+    result = sqlite_gapless("verify", sink, *given).stderr
     reason = "it is not among the stored blocks"
-    assert told == f"warning: the anchor at 5,000 is not checked: {reason}\n"
+    assert result == f"warning: the anchor at 5,000 is not checked: {reason}\n"
     assert "anchor at 20 " in sqlite_gapless("verify", sink, "--blocks", "30:40", *given).stderr
 
 
-def test_hashes_that_earlier_fetches_trusted_are_remembered(sqlite_gapless: Commands) -> None:
+def test_hashes_trusted_by_earlier_fetches_are_remembered(sqlite_gapless: Commands) -> None:
     sink = fill(sqlite_gapless, "blocks.db")
     sql = apsw.Connection(str(sqlite_gapless.folder / sink))
     asked = f"(1337, 5, 40, 'blocks', '', '20:{hash_at(20)}')"
@@ -280,10 +280,10 @@ def test_hashes_that_earlier_fetches_trusted_are_remembered(sqlite_gapless: Comm
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_a_table_that_stops_early_is_missing_to_every_command(
+def test_every_command_reports_a_table_that_ends_early(
     sqlite_gapless: Commands, request: pytest.FixtureRequest, kind: str
 ) -> None:
-    """Blocks are there to the end, and logs up to 25 of 40."""
+    """Blocks are stored to the end, and logs up to 25 of 40."""
     sink = target_of(request, kind)
 
     async def write() -> None:
@@ -295,9 +295,9 @@ def test_a_table_that_stops_early_is_missing_to_every_command(
 
     asyncio.run(write())
     for deep in ((), ("--deep",)):
-        told = sqlite_gapless.json("verify", sink, *deep, code=1)
-        gaps = {each["table"]: each["gaps"] for each in told["tables"]}
-        assert (told["complete"], gaps) == (False, {"blocks": [], "logs": [[26, HEAD]]})
+        result = sqlite_gapless.json("verify", sink, *deep, code=1)
+        gaps = {each["table"]: each["gaps"] for each in result["tables"]}
+        assert (result["complete"], gaps) == (False, {"blocks": [], "logs": [[26, HEAD]]})
     assert sqlite_gapless("gaps", sink, code=1).stdout == f"26:{HEAD}\n"
     exported = sqlite_gapless("export", sink, "--table", "logs", "--output", "x.csv", code=1)
     assert exported.stderr.startswith(f"error: logs of 15 blocks missing: 26-{HEAD}\n")
@@ -330,8 +330,8 @@ def test_a_damaged_file_is_named(
     harm(folder / file)
     before = snapshot(folder)
     for deep in ((), ("--deep",)):
-        told = sqlite_gapless.json("verify", sink, *deep, code=1)
-        (found,) = (each for each in told["findings"] if each["check"] == "damaged")
+        result = sqlite_gapless.json("verify", sink, *deep, code=1)
+        (found,) = (each for each in result["findings"] if each["check"] == "damaged")
         assert (found["table"], found["first"], found["last"]) == (table, 5, 40)
         assert found["message"].startswith(f"`{file}` ")
     gaps = sqlite_gapless.json("gaps", sink, code=1)
@@ -343,7 +343,7 @@ def test_a_damaged_file_is_named(
     assert snapshot(folder) == before
 
 
-def test_commands_that_look_change_no_file(sqlite_gapless: Commands, name: str) -> None:
+def test_commands_that_only_read_change_no_file(sqlite_gapless: Commands, name: str) -> None:
     sink = fill(sqlite_gapless, name)
     before = snapshot(sqlite_gapless.folder)
     sqlite_gapless("verify", sink, "--deep")
@@ -360,11 +360,11 @@ def test_a_read_only_folder_is_enough(sqlite_gapless: Commands, name: str) -> No
         assert sqlite_gapless("export", sink, "--table", "blocks").stdout.count("\n") == 37
 
 
-def test_a_sink_may_be_named(sqlite_gapless: Commands) -> None:
+def test_a_sink_may_be_given_by_name(sqlite_gapless: Commands) -> None:
     fill(sqlite_gapless, "blocks.db")
     config = '[sinks.warehouse]\nurl = "blocks.db"\n'
     (sqlite_gapless.folder / "gapless.toml").write_text(config)
     assert sqlite_gapless.json("verify", "warehouse")["complete"]
     assert sqlite_gapless("gaps", "warehouse", "--blocks", "0:6", code=1).stdout == "0:4\n"
-    told = sqlite_gapless("verify", "warehouse", "--network", "ethereum", code=1)
-    assert told.stderr.startswith("error: `warehouse` holds no blocks of ethereum\n\nhint: ")
+    result = sqlite_gapless("verify", "warehouse", "--network", "ethereum", code=1)
+    assert result.stderr.startswith("error: `warehouse` holds no blocks of ethereum\n\nhint: ")

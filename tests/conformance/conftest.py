@@ -40,7 +40,7 @@ def ledger_template(postgres: PostgresServer) -> str:
 
 @pytest.fixture
 def fresh_postgres_home(postgres: PostgresServer, ledger_template: str) -> Iterator[PostgresHome]:
-    """A clone, for a test that changes the schema itself or leaves connections behind."""
+    """A clone, for a test that changes the schema or leaves connections open."""
     name = f"ledger_{next(_serials)}"
     postgres.create_database(name, ledger_template)
     yield PostgresHome(postgres.url(name))
@@ -55,7 +55,7 @@ def shared_postgres_home(postgres: PostgresServer, ledger_template: str) -> Post
 
 @pytest.fixture
 def postgres_home(shared_postgres_home: PostgresHome) -> Iterator[PostgresHome]:
-    """One database for all tests, emptied behind each: ten times as fast as cloning."""
+    """One database for all tests, emptied after each: ten times as fast as cloning."""
     yield shared_postgres_home
     asyncio.run(shared_postgres_home.script(_EMPTY))
 
@@ -72,7 +72,7 @@ def fresh_sqlite_home(sqlite_home: SqliteHome) -> SqliteHome:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def home(request: pytest.FixtureRequest) -> Home:
-    """The place of a ledger without a backfill."""
+    """Where a ledger without any backfill is."""
     place: Home = request.getfixturevalue(f"{request.param}_home")
     return place
 
@@ -95,7 +95,7 @@ def chance() -> Chance:
 
 @pytest.fixture
 async def breakable(home: Home, clock: Clock, chance: Chance) -> AsyncIterator[Ledger]:
-    """An open ledger that a test may break."""
+    """An open ledger that a test may corrupt."""
     ledger = await open_at(home, clock, chance)
     yield ledger
     await ledger.close()
@@ -103,14 +103,14 @@ async def breakable(home: Home, clock: Clock, chance: Chance) -> AsyncIterator[L
 
 @pytest.fixture
 async def ledger(breakable: Ledger) -> AsyncIterator[Ledger]:
-    """An open ledger. Whatever a test does with it, its check must find nothing wrong."""
+    """An open ledger. Whatever a test does with it, its check must find no problem."""
     yield breakable
     assert await breakable.check() == []
 
 
 @pytest.fixture
 async def other(ledger: Ledger, home: Home, clock: Clock) -> AsyncIterator[Ledger]:
-    """The same ledger, opened a second time: another process, as far as it can tell."""
+    """The same ledger, opened a second time, as if by another process."""
     second = await open_at(home, clock, actor="other")
     yield second
     await second.close()

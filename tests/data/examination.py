@@ -1,4 +1,4 @@
-"""Checking a real block as it was recorded, or what a test made of it."""
+"""Checks a real block as it was recorded, or as a test changed it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def check(
     block: dict[str, Any] | None = None,
     receipts: list[dict[str, Any]] | None = None,
 ) -> Proof:
-    """Checks a real block, or what became of it."""
+    """Checks a real block, or a changed one."""
     whole = parsed(it.block if block is None else block)
     answered = parsed_receipts(it.receipts if receipts is None else receipts)
     return check_block(whole, answered, network(it), checks_of(level), it.height)

@@ -1,7 +1,7 @@
-"""JSON-RPC objects made again from the tables: the proof that decoding loses nothing.
+"""JSON-RPC objects rebuilt from the tables, to prove that decoding loses nothing.
 
-What a table does not hold because it follows from something else is made here from that, with all
-the variants that nodes know; `differences` then holds what a node said against it.
+Values that a table omits because they follow from others are derived here, in every variant that
+nodes use; `differences` then compares them with a node's answer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.unit.evm.reference import bloom
 
 Json = dict[str, Any]
 
-# What some nodes say and others leave out, and what every row implies.
+# What some nodes send and others omit, and what every row implies.
 OPTIONAL = {"blockTimestamp", "chainId", "yParity", "removed", "from", "to", "type"}
 # Old nodes of Optimism write these in decimal.
 DECIMAL = {"l1Fee", "l1GasPrice", "l1GasUsed"}
@@ -51,11 +51,11 @@ def rebuilt(tables: Tables) -> Iterator[tuple[Json, list[Json]]]:
 
 
 def differences(said: Any, made: Any, path: str = "") -> Iterator[str]:
-    """Where a node's answer and what was made of the tables do not agree; null is like absent."""
+    """Where a node's answer and the rebuilt one differ; null equals absent."""
     if isinstance(said, dict) and isinstance(made, dict):
         for key, value in said.items():
             if value is None and key == "chainId":
-                continue  # a node says so of a signature that binds to no chain
+                continue  # nodes send it for a signature that is not bound to a chain
             yield from differences(_number(key, value), made.get(key), f"{path}.{key}")
         for key in made.keys() - said.keys() - OPTIONAL:
             if made[key] is not None:

@@ -1,4 +1,4 @@
-"""The real blocks and chains beside the project, as raw JSON; absent on other machines."""
+"""The recorded real blocks and chains, as raw JSON; absent on other machines."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ DATA = Path(__file__).parents[3] / "shared" / "data"
 BLOCKS = DATA / "blocks"
 CHAINS = DATA / "chains"
 
-with_blocks = pytest.mark.skipif(not BLOCKS.exists(), reason="no real blocks beside the project")
-with_chains = pytest.mark.skipif(not CHAINS.exists(), reason="no real chains beside the project")
+with_blocks = pytest.mark.skipif(not BLOCKS.exists(), reason="there are no recorded blocks")
+with_chains = pytest.mark.skipif(not CHAINS.exists(), reason="there are no recorded chains")
 
-# Where the index does not say it.
+# Where the index does not name it.
 _CHAIN_IDS = {"stable": 988, "stable-testnet": 2201, "tempo": 4217, "tempo-moderato": 42_431}
 
 
 class RealBlock:
-    """An entry of the index, with its files read when they are needed."""
+    """An entry of the index, whose files are read when needed."""
 
     def __init__(self, entry: dict[str, Any]) -> None:
         self.chain: str = entry["chain"]
@@ -69,7 +69,7 @@ def real_block(chain: str, height: int) -> RealBlock:
 
 
 def real_chain(name: str) -> Iterator[tuple[bytes, bytes]]:
-    """Block and receipts of every height, from 0, as they would be answered."""
+    """Block and receipts of every height, from 0, as a node would return them."""
     folder = CHAINS / name
     with (
         gzip.open(folder / "blocks.jsonl.gz") as blocks,

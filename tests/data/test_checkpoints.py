@@ -1,4 +1,4 @@
-"""The hashes that networks are known by are those of their recorded blocks, computed again."""
+"""The known hashes of networks equal those of their recorded blocks, computed again."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ RECORDED = [it for it in real_blocks() if (it.chain_id, it.height) in KNOWN]
 
 
 @pytest.mark.parametrize("it", RECORDED, ids=str)
-def test_a_known_hash_is_that_of_the_recorded_block(it: RealBlock) -> None:
+def test_a_known_hash_equals_that_of_the_recorded_block(it: RealBlock) -> None:
     assert it.block["hash"] == f"0x{KNOWN[it.chain_id, it.height].hex()}"
     assert Check.HEADER_HASH in check(it, Level.AUTO).proven
 
 
-def test_every_hash_but_that_of_a_genesis_is_held_against_a_recorded_block() -> None:
+def test_every_hash_except_of_a_genesis_is_compared_with_a_recorded_block() -> None:
     recorded = {(it.chain_id, it.height) for it in RECORDED}
     assert [place for place in KNOWN.keys() - recorded if place[1]] == []

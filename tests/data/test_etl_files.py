@@ -1,4 +1,4 @@
-"""What we export is what ethereum-etl wrote for the same blocks.
+"""Our exports equal what ethereum-etl wrote for the same blocks.
 
 Its test files are older than its blob columns. Those come last and are empty for such old blocks,
 so our lines must equal theirs once the empty blob columns are cut off.
@@ -34,11 +34,13 @@ BLOB_COLUMNS = {
     "receipts": ("blob_gas_price", "blob_gas_used"),
 }
 
-pytestmark = pytest.mark.skipif(not ETL.exists(), reason="no files of ethereum-etl here")
+pytestmark = pytest.mark.skipif(
+    not ETL.exists(), reason="there are no recorded files of ethereum-etl"
+)
 
 
 def answers(folder: Path, pattern: str) -> list[Any]:
-    """What nodes answered, as ethereum-etl recorded it for its tests."""
+    """The answers of nodes, as ethereum-etl recorded them for its tests."""
     files = sorted(folder.glob(f"web3_response.{pattern}*.json"))
     return [json.loads(file.read_text())["result"] for file in files]
 
@@ -59,7 +61,7 @@ def exported(tables: Tables, table: str, format_name: str = "csv") -> str:
 
 
 def assert_same(ours: str, theirs: Path) -> None:
-    """The same text, but for the order of receipts and the last line's end, which vary there."""
+    """The same text, except for the order of receipts and the last newline, which vary there."""
     expected = theirs.read_text().splitlines()
     columns = BLOB_COLUMNS.get(theirs.stem.removeprefix("expected_"), ())
     cut = _without_fields if theirs.suffix == ".json" else _without_columns
@@ -122,7 +124,7 @@ def test_transfers_among_other_logs() -> None:
 @pytest.mark.parametrize("wanted", ["csv", "json"])
 @pytest.mark.parametrize("name", ["blocks", "transactions"])
 def test_withdrawals_and_fees(name: str, given: str, wanted: str) -> None:
-    """No answer of a node is there, so the rows come from what ethereum-etl made of it."""
+    """There is no recorded answer, so the rows come from the files of ethereum-etl."""
     folder = BLOCKS_JOB / "blocks_with_transactions_and_withdrawals"
     rows: dict[str, list[dict[str, Any]]] = {}
     for each in ("blocks", "transactions"):
@@ -174,6 +176,6 @@ def test_another_indexer_finds_the_same_transfers() -> None:
     assert found == 1223
 
 
-def test_every_file_of_theirs_is_compared() -> None:
+def test_every_file_of_ethereum_etl_is_compared() -> None:
     names = {it.stem.removeprefix("expected_") for it in ETL.rglob("expected_*")}
     assert names == {*LAYOUTS["ethereum-etl"]}

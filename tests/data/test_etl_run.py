@@ -1,4 +1,4 @@
-"""What we export is, line for line, what ethereum-etl 2.4.2 writes for the same chain.
+"""Our exports equal, line for line, what ethereum-etl 2.4.2 writes for the same chain.
 
 ethereum-etl really runs here, against a node that serves the chain. `make bench-peers` installs it.
 """
@@ -23,13 +23,13 @@ COMMAND = HOME / "etl/bin/ethereumetl"
 TABLES = ("blocks", "transactions", "receipts", "logs")
 
 pytestmark = pytest.mark.skipif(
-    not COMMAND.exists(), reason="ethereum-etl is not installed; `make bench-peers` does it"
+    not COMMAND.exists(), reason="ethereum-etl is not installed; `make bench-peers` installs it"
 )
 
 
 @pytest.fixture(params=["simulated", pytest.param("execution-apis-54", marks=with_chains)])
 def chain(request: pytest.FixtureRequest, tmp_path: Path) -> Chain:
-    """A chain with withdrawals and blob transactions, and older blocks without."""
+    """A chain with withdrawals and blob transactions, and older blocks without them."""
     if request.param == "simulated":
         return simulated(Parameters(blocks=40, txs=6), tmp_path / "cache")
     return replayed(CHAINS / request.param)
@@ -45,7 +45,7 @@ async def test_the_files_are_equal(chain: Chain, format_name: str, tmp_path: Pat
     for table in TABLES:
         ours = exported(tables, table, format_name).splitlines()
         written = (theirs / f"{table}.{format_name}").read_text().splitlines()
-        assert sorted(ours) == sorted(written)  # theirs come as its threads finish
+        assert sorted(ours) == sorted(written)  # its order depends on its threads
         assert format_name == "json" or ours[0] == written[0]
 
 

@@ -1,8 +1,7 @@
-"""At the default level an answer that leaves out, doubles or reorders anything is refused, or is
-stored as if it were whole.
+"""At the default level, omissions, duplicates and changes of order are refused or repaired.
 
 A field that follows from others may be missing: honest old nodes omit some. What is stored then is
-what an honest node would have said. The exceptions are fields that no commitment covers.
+what an honest node would have sent. The exceptions are fields that no commitment covers.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from tests.evm import checks_of, evm_network
 
 pytestmark = with_blocks
 
-# Columns whose value may be lost when a node leaves it out: nothing that is proven implies it.
+# Columns whose value may be lost when a node omits it: nothing that is proven implies it.
 UNCOMMITTED = {
     ("blocks", "size"),
     ("blocks", "total_difficulty"),
@@ -47,9 +46,9 @@ UNCOMMITTED = {
     ("transactions", "extra"),
     ("logs", "extra"),
     ("withdrawals", "extra"),
-    # Before Byzantium. Not every node has kept it; without it, the receipts count as unproven.
+    # Before Byzantium. Not every node kept it; without it, the receipts count as unproven.
     ("transactions", "root"),
-    # Of an Optimism deposit, which nobody signs and whose gas costs nothing.
+    # For an Optimism deposit, which nobody signs and whose gas costs nothing.
     ("transactions", "v"),
     ("transactions", "r"),
     ("transactions", "s"),
@@ -84,7 +83,7 @@ def members(value: Any, path: Path = ()) -> Iterator[Path]:
 
 
 def lists(value: Any, path: Path = ()) -> Iterator[Path]:
-    """Every list that has an element."""
+    """Every list that is not empty."""
     if isinstance(value, list) and value:
         yield path
     children = value.items() if isinstance(value, dict) else enumerate(value)
@@ -119,7 +118,7 @@ def without(value: Any, path: Path) -> Any:
 
 
 def differing(chain: str, height: int, value: dict[str, Any]) -> set[tuple[str, str]]:
-    """The columns that come out differently than from the honest answer; none if it is refused."""
+    """The columns that differ from those of the honest answer; none if it is refused."""
     try:
         tables = stored(chain, height, value)
     except BadAnswer:
@@ -145,7 +144,7 @@ def test_a_field_that_is_null_or_absent_is_refused_or_derived(
 
 @settings(max_examples=250, deadline=None)
 @given(places(of_lists=True), st.sampled_from(["lose", "double", "swap", "clear"]), st.data())
-def test_a_list_that_is_cut_doubled_or_reordered_is_refused(
+def test_a_list_that_is_cut_duplicated_or_reordered_is_refused(
     place: tuple[str, int, Path], how: str, data: st.DataObject
 ) -> None:
     chain, height, path = place

@@ -1,4 +1,4 @@
-"""Every real block proves as much as was recorded of it, and nothing can be taken from it."""
+"""Every real block proves as much as was recorded for it, and any loss is refused."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.evm import checks_of
 pytestmark = with_blocks
 
 DEFECTIVE = [("ethereum", 3_918_649), ("ethereum", 13_367_153)]
-# What is proven here beyond what was recorded: forms of headers, an Arbitrum type, state-sync.
+# What is proven here beyond the records: forms of headers, an Arbitrum type, state-sync.
 BEYOND = {
     "arbitrum-sepolia-185232422": {Check.TRANSACTIONS_ROOT},
     "gnosis-10000000": {Check.HEADER_HASH},
@@ -63,7 +63,7 @@ def rooted() -> list[RealBlock]:
 
 
 @pytest.mark.parametrize("it", honest(), ids=str)
-def test_a_real_block_proves_what_was_recorded_of_it(it: RealBlock) -> None:
+def test_a_real_block_proves_what_was_recorded_for_it(it: RealBlock) -> None:
     proof = check(it, Level.ROOTS)
     recorded = {check for check, key in RECORDED.items() if it.verified.get(key) is True}
     assert proof.proven & RECORDED.keys() == recorded | BEYOND.get(str(it), set())
@@ -71,7 +71,7 @@ def test_a_real_block_proves_what_was_recorded_of_it(it: RealBlock) -> None:
 
 
 @pytest.mark.parametrize("it", honest(), ids=str)
-def test_a_real_block_passes_all_that_its_network_supports(it: RealBlock) -> None:
+def test_a_real_block_passes_every_check_that_its_network_supports(it: RealBlock) -> None:
     for level in Level:
         checks = checks_of(level, receipts=it.receipts is not None)
         wanted = network(it).required(checks, it.height)
@@ -140,7 +140,7 @@ def test_a_loss_among_receipts_is_refused(it: RealBlock, lose: Callable[..., Any
     receipts = it.receipts
     assert receipts is not None
     if len(receipts) < 2 and lose is in_another_order:
-        pytest.skip("one receipt has one order")
+        pytest.skip("a single receipt has only one order")
     if it.tier == "B" and "log" in lose.__name__:
         receipts[-1]["logs"] = []  # outside the roots: see the test of state-sync below
         receipts[-1]["logsBloom"] = "0x" + "00" * 256
@@ -159,7 +159,7 @@ def test_a_loss_of_transactions_with_their_receipts_is_refused(it: RealBlock) ->
 
 
 @pytest.mark.parametrize("level", [Level.LINKS, Level.AUTO])
-def test_another_block_than_asked_for_is_refused(level: Level) -> None:
+def test_a_block_other_than_the_requested_one_is_refused(level: Level) -> None:
     it = real_block("ethereum", 1_000_000)
     with pytest.raises(BadBlock, match="a different block than the one requested"):
         check_block(parsed(it.block), None, network(it), checks_of(level), it.height + 1)
@@ -171,12 +171,12 @@ def test_receipts_of_another_block_are_refused() -> None:
         check(it, Level.LINKS, receipts=other.receipts)
 
 
-def test_nothing_is_asked_at_level_off() -> None:
+def test_level_off_requires_nothing() -> None:
     for chain, height in DEFECTIVE:
         assert check(real_block(chain, height), Level.OFF) == Proof()
 
 
-def test_what_is_outside_polygons_roots_is_never_called_proven() -> None:
+def test_what_polygons_roots_do_not_cover_is_never_called_proven() -> None:
     it = real_block("polygon", 10_000_000)
     receipts = it.receipts
     assert receipts is not None
@@ -200,7 +200,7 @@ def test_a_node_without_old_state_roots_proves_less_and_is_not_refused() -> None
     assert proof.proven >= {Check.HEADER_HASH, Check.TRANSACTIONS_ROOT, Check.BLOOM, Check.GAS}
 
 
-def test_two_blocks_prove_what_both_prove() -> None:
+def test_blocks_together_prove_what_each_of_them_proves() -> None:
     whole = check(real_block("ethereum", 17_034_873), Level.ROOTS)
     bare = check(real_block("ethereum", 16_000_000), Level.ROOTS)
     assert (whole & bare).proven == bare.proven

@@ -1,4 +1,4 @@
-"""Every real block survives: the answer can be made again from the tables, key by key."""
+"""No real block loses anything: the answer can be rebuilt from the tables, key by key."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def fast(it: RealBlock) -> Tables:
 
 @with_blocks
 @pytest.mark.parametrize("it", HONEST, ids=str)
-def test_the_answer_can_be_made_again_from_the_tables(it: RealBlock) -> None:
+def test_the_answer_can_be_rebuilt_from_the_tables(it: RealBlock) -> None:
     [(block, receipts)] = rebuilt(kept(it))
     assert list(differences(it.block, block)) == []
     if it.receipts is not None:
@@ -71,7 +71,7 @@ def test_a_body_cut_to_one_transaction_is_refused(name: str) -> None:
 
 
 @with_blocks
-def test_blocks_decode_together_as_they_do_alone() -> None:
+def test_blocks_decode_the_same_together_and_alone() -> None:
     some = [it for it in PROVEN if it.chain == "ethereum"]
     blocks = [parse_block(raw(it.block)) for it in some]
     together = decode_blocks(blocks, [parse_receipts(raw(it.receipts)) for it in some], 1)
@@ -94,7 +94,7 @@ def test_a_header_decodes_without_its_transactions(it: RealBlock) -> None:
 
 @with_blocks
 @pytest.mark.parametrize("it", [it for it in PROVEN if it.chain != "cronos"], ids=str)
-def test_logs_by_range_are_those_of_the_receipts(it: RealBlock) -> None:
+def test_logs_by_range_equal_those_of_the_receipts(it: RealBlock) -> None:
     logs: list[Json] = [log for receipt in it.receipts or [] for log in receipt["logs"]]
     found: list[RangeLog] = parse_logs(raw(logs))
     table = decode_range_logs([parse_block(raw(it.block))], found, it.chain_id)
@@ -103,7 +103,7 @@ def test_logs_by_range_are_those_of_the_receipts(it: RealBlock) -> None:
 
 @with_chains
 @pytest.mark.parametrize("name", CHAINS)
-def test_a_whole_chain_can_be_made_again_from_its_tables(name: str) -> None:
+def test_a_whole_chain_can_be_rebuilt_from_its_tables(name: str) -> None:
     answers = list(real_chain(name))
     blocks = [keep_block(block) for block, _ in answers]
     receipts = [keep_receipts(raw, block) for (_, raw), block in zip(answers, blocks, strict=True)]

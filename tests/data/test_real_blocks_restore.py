@@ -1,4 +1,4 @@
-"""Stored rows of real blocks give back the answer that they came from, and prove the same."""
+"""Stored rows of real blocks restore the answer that they came from, and prove the same."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_there_are_real_blocks() -> None:
 
 @pytest.mark.parametrize("decoded", [kept, fast], ids=lambda it: it.__name__)
 @pytest.mark.parametrize("it", HONEST, ids=str)
-def test_decoding_what_was_restored_gives_the_same_rows(it: RealBlock, decoded: object) -> None:
+def test_decoding_a_restored_answer_gives_the_same_rows(it: RealBlock, decoded: object) -> None:
     tables = decoded(it)  # type: ignore[operator]
     [found] = restore(tables)
     assert isinstance(found.block, Block)
@@ -57,7 +57,7 @@ def test_a_header_alone_is_restored(it: RealBlock) -> None:
 
 
 def stored(it: RealBlock) -> Tables:
-    """The tables as a fetch stores them: what the node left out is filled in."""
+    """The tables as a fetch stores them: omitted fields are filled in."""
     block = keep_block(raw(it.block))
     receipts = None if it.receipts is None else keep_receipts(raw(it.receipts), block)
     complete(block, receipts, evm_network(it.chain_id), it.height)
@@ -88,8 +88,8 @@ def test_fewer_tables_prove_less_and_contradict_nothing(it: RealBlock, datasets:
 
 
 @pytest.mark.parametrize("it", [it for it in PROVEN if it.chain == "ethereum"], ids=str)
-def test_what_follows_from_others_cannot_be_empty(it: RealBlock) -> None:
-    """A fetch fills it in, so it was taken away."""
+def test_a_derived_field_cannot_be_empty(it: RealBlock) -> None:
+    """A fetch fills it in, so it was removed afterwards."""
     tables = stored(it)
     network = evm_network(it.chain_id)
     for column in ("gas_used", "effective_gas_price", "blob_gas_used", "contract_address"):

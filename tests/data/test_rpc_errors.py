@@ -1,4 +1,4 @@
-"""Every refusal that a real provider was seen to give leads to the right reaction."""
+"""Every recorded refusal of a real provider leads to the right reaction."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EXPECTED = {
     "internal": Reaction.AGAIN,
     "params": Reaction.GIVE_UP,
 }
-NO_REFUSAL = ("{}", "null")  # an answer that holds nothing is found out by what it lacks
+NO_REFUSAL = ("{}", "null")  # an empty answer is recognised by what it lacks
 
 
 def recorded() -> list[dict[str, Any]]:
@@ -51,11 +51,11 @@ def of(error: dict[str, Any]) -> Refusal:
     return classify(f"{error['message']} {data}", code, status)
 
 
-@pytest.mark.skipif(not RECORDED.exists(), reason="no recorded provider errors beside the project")
+@pytest.mark.skipif(not RECORDED.exists(), reason="there are no recorded provider errors")
 @pytest.mark.parametrize(
     "error", recorded(), ids=lambda error: f"{error['provider']}-{error['kind']}"
 )
-def test_a_recorded_refusal_is_understood(error: dict[str, Any]) -> None:
+def test_a_recorded_refusal_is_classified(error: dict[str, Any]) -> None:
     refusal = of(error)
     assert refusal.reaction is EXPECTED[error["kind"]]
     limit = (error["limit"] or {}).get("blocks")
@@ -83,7 +83,7 @@ def test_a_recorded_refusal_is_understood(error: dict[str, Any]) -> None:
         ("Batch of more than 3 requests are not allowed", Refusal(Reaction.SMALLER_BATCH, 3)),
     ],
 )
-def test_numbers_are_read_from_the_words(message: str, refusal: Refusal | None) -> None:
+def test_numbers_are_read_from_the_message(message: str, refusal: Refusal | None) -> None:
     assert classify(message) == (refusal or Refusal(Reaction.SLOW_DOWN, wait_seconds=5.0))
 
 
@@ -115,11 +115,11 @@ def test_a_method_that_is_not_offered(message: str, code: int) -> None:
         ("TAG safe not supported", Reaction.GIVE_UP),
     ],
 )  # fmt: skip
-def test_what_only_looks_like_a_missing_method(message: str, reaction: Reaction) -> None:
+def test_messages_that_only_look_like_a_missing_method(message: str, reaction: Reaction) -> None:
     assert classify(message, -32000).reaction is reaction
 
 
-def test_code_and_status_speak_where_no_word_does() -> None:
+def test_without_a_known_message_code_and_status_decide() -> None:
     assert classify("", -32601).reaction is Reaction.OTHER_METHOD
     assert classify("", 4444).reaction is Reaction.ELSEWHERE
     assert classify("", None, 429).reaction is Reaction.SLOW_DOWN

@@ -1,7 +1,7 @@
-"""At level `roots` no field of an answer can be changed, but for those listed here.
+"""At level `roots`, no field of an answer can be changed except those listed here.
 
-Each is a field that no commitment of the chain covers, or that nobody reads because it follows from
-where it stands.
+Each is a field that no commitment of the chain covers, or one that is ignored because it follows
+from its position.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ UNPROVABLE = {
     ("block", "totalDifficulty"),
     ("block", "uncles"),  # only whether there are any
     ("transaction", "from"),  # follows from the signature, by key recovery
-    ("typed", "gasPrice"),  # of types 2 to 4: what it cost is `effectiveGasPrice`
-    *(("deposit", key) for key in ("nonce", "gasPrice", "v", "r", "s")),  # nobody signed it
+    ("typed", "gasPrice"),  # for types 2 to 4: the price paid is `effectiveGasPrice`
+    *(("deposit", key) for key in ("nonce", "gasPrice", "v", "r", "s")),  # not signed
     ("receipt", "l1Fee"),
     ("receipt", "l1FeeScalar"),
     ("receipt", "l1GasPrice"),
     ("receipt", "l1GasUsed"),
     ("regolith", "depositNonce"),  # covered since Canyon
-    # Nobody reads them: they are those of the block, the transaction or the receipt.
+    # Ignored: they are those of the block, the transaction or the receipt.
     ("receipt", "from"),
     ("receipt", "to"),
     ("log", "blockHash"),
@@ -91,7 +91,7 @@ def field_of(value: dict[str, Any], path: Path) -> tuple[str, str]:
 
 
 def replaced(value: Any, path: Path, leaf: Any) -> Any:
-    """The value with another leaf at a path; what is not on the path is shared."""
+    """The value with another leaf at a path; everything off the path is shared."""
     if not path:
         return leaf
     changed = copy.copy(value)
@@ -104,7 +104,7 @@ def at(value: Any, path: Path) -> Any:
 
 
 def flipped(text: str) -> str:
-    """The text with one digit, the last, changed."""
+    """The text with its last digit changed."""
     if text == "0x":
         return "0x01"
     return text[:-1] + ("1" if text[-1] != "1" else "2")
@@ -118,7 +118,7 @@ def whole(chain: str, height: int) -> dict[str, Any]:
 
 @cache
 def paths(chain: str, height: int) -> dict[tuple[str, str], list[Path]]:
-    """The leaves of a block by the field they are, so that 800 topics do not hide one base fee."""
+    """The leaves of a block by field, so that 800 topics do not hide one base fee."""
     by_field: dict[tuple[str, str], list[Path]] = {}
     value = whole(chain, height)
     for path in leaves(value):
@@ -142,7 +142,7 @@ def examine(chain: str, height: int, path: Path, leaf: str) -> Proof:
 @settings(max_examples=400, deadline=None)
 @given(some_leaf())
 @example(("base-goerli", 12_399_126, ("block", "transactions", 0, "type")))  # to an unknown one
-def test_no_leaf_can_be_changed_but_the_unprovable_ones(place: tuple[str, int, Path]) -> None:
+def test_only_unprovable_leaves_can_be_changed(place: tuple[str, int, Path]) -> None:
     chain, height, path = place
     value = whole(chain, height)
     if field_of(value, path) not in UNPROVABLE:
@@ -152,7 +152,7 @@ def test_no_leaf_can_be_changed_but_the_unprovable_ones(place: tuple[str, int, P
 
 @settings(max_examples=300, deadline=None)
 @given(some_leaf(), st.sampled_from(["", "0x", "0", "0xzz", "0x1", "-0x1", "0x 1", "é", "0x0x"]))
-def test_a_damaged_leaf_is_refused_or_harmless_but_never_an_accident(
+def test_a_damaged_leaf_is_refused_or_harmless_and_never_crashes(
     place: tuple[str, int, Path], damage: str
 ) -> None:
     with suppress(BadAnswer):

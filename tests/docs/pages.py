@@ -1,17 +1,17 @@
-"""The pages of the documentation, and what of them can be run.
+"""The pages of the documentation, and how their examples run.
 
-A fenced block says after its language what a test does with it:
+The words after the language of a fenced block say what a test does with it:
 
     ```python file=jobs.py    written to that file
     ```sh run                 run by bash, with exit code 0 or the one of `exit=1`
-    ```sh background          started like that, ready with its first line, ended with the page
-    ```sh node                the node that all pages call `ETH_RPC`; one is started for all of them
+    ```sh background          started by bash, ready after its first line, ended with the page
+    ```sh node                the node that all pages call `ETH_RPC`; all pages share one
     ```python run             run as a script
-    ```text output            what the block before has printed, ids, times and pids aside
+    ```text output            what the previous block printed, except ids, times and pids
 
-All blocks of a page share one folder, and run in their order. Pages write the port of `ETH_RPC` as
-8545, and those of nodes that they start as 8546 and so on; what runs gets free ports instead, so
-that pages can run side by side.
+All blocks of a page share one folder and run in order. Pages write the port of `ETH_RPC` as 8545,
+and those of nodes that they start as 8546 and so on; free ports replace them, so that pages can run
+in parallel.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ POSTGRES_PAGES = [
 ]
 
 NODE = "gapless devnode"
-"""What a person starts to follow a page."""
+"""What a person starts in order to follow a page."""
 _BLOCK = re.compile(r"^```([^\n`]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _PORT = re.compile(r"\b854\d\b")
 _VARYING = {
-    r"^\S+ +([━╸─]{8,}|[\d.]+%).*\n": "",  # progress, which only a slow run tells of
+    r"^\S+ +([━╸─]{8,}|[\d.]+%).*\n": "",  # progress, which only a slow run prints
     r"^[\d,]+ rows read in .*\n": "",  # likewise
     r"\bbf_[a-z2-7]{10}\b": "ID",
     r"\d{4}-\d\d-\d\d(T|\s)\d\d:\d\d:\d\d(Z|,\d{3})": "TIME",
-    r"^TIME WARNING endpoint_distrusted .*\n": "",  # which answer is refused first is chance
+    r"^TIME WARNING endpoint_distrusted .*\n": "",  # which answer is refused first is random
     r"^endpoint \S+: [\d,]+ answers? refused$": "REFUSED",
     r"^calls: .*$": "CALLS",
     r"^written: .*$": "WRITTEN",
@@ -71,13 +71,13 @@ _VARYING = {
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: its language, the words behind it, its text."""
+    """A fenced block: its language, the words after it, its text."""
 
     language: str
     words: tuple[str, ...]
     text: str
     line: int
-    before: str  # the paragraph that leads to it
+    before: str  # the paragraph before it
 
     def word(self, name: str) -> str | None:
         """The value of `name=value`."""
@@ -110,7 +110,7 @@ def links(page: Path) -> list[str]:
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors that a renderer makes of a page's headings."""
+    """The anchors that a renderer makes from a page's headings."""
     headings = _HEADING.findall(_BLOCK.sub("", page.read_text()))
     plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
     return {heading.replace(" ", "-") for heading in plain}
@@ -131,7 +131,7 @@ def honest_node() -> Iterator[str]:
 
 
 class Runner:
-    """Runs the blocks of one page in a folder of their own; leaving it ends what runs."""
+    """Runs the blocks of one page in a folder; exiting ends everything that runs."""
 
     def __init__(self, folder: Path, node_port: str, **environment: str) -> None:
         self._folder = folder
@@ -171,7 +171,7 @@ class Runner:
             start_new_session=True,
         )
         try:
-            # What runs dies a moment after the shim that stands for it (see `forks`).
+            # The real process dies a moment after the shim that stands for it (see `forks`).
             text = block.text.replace("kill -9 $!\n", "kill -9 $!\nsleep 1\n")
             printed, _ = process.communicate(self._with_real_ports(text), timeout=60)
         finally:
@@ -233,14 +233,14 @@ def _started(command: str, folder: Path, environment: dict[str, str]) -> Iterato
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
-    """Ends a process and all that it started; its group is its own."""
+    """Ends a process and everything it started; it has its own group."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
 @cache
 def _path() -> str:
-    """`gapless` first, then what is beside the Python that runs this."""
+    """`gapless` first, then the folder of the Python that runs this."""
     shims = tempfile.TemporaryDirectory(prefix="gapless-shim-")
     atexit.register(shims.cleanup)
     forks.shim(Path(shims.name))

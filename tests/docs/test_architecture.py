@@ -29,7 +29,7 @@ def test_every_file_that_the_page_names_exists() -> None:
     assert [file for file in files if not (SOURCES / file).is_file()] == []
 
 
-def test_a_block_crosses_few_modules_and_each_once() -> None:
+def test_a_block_passes_few_modules_and_each_once() -> None:
     steps = re.findall(r"^(\d+)\. `([\w/]+\.py)`", part("A block"), re.MULTILINE)
     modules = [module for _, module in steps]
     assert [int(number) for number, _ in steps] == [*range(1, len(steps) + 1)]

@@ -1,4 +1,4 @@
-"""The documentation is true: what it says to type works, what it links to is there."""
+"""The documentation is true: its commands work, and its links lead somewhere."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_commands_of_the_postgresql_pages_run(
 
 
 def assert_true(page: Path, runner: pages.Runner) -> None:
-    """Every block runs, and prints what the page says; if not, `make docs` writes it anew."""
+    """Every block runs and prints what the page says; if not, `make docs` updates the page."""
     for block, printed in runner.results(page):
         assert pages.normal(printed) == pages.normal(block.text), f"line {block.line}"
 
@@ -64,7 +64,7 @@ def test_a_page_shows_how_to_start_the_node_that_it_runs_against(page: Path) -> 
 
 @pytest.mark.parametrize("page", pages.PAGES, ids=pages.name)
 def test_a_page_says_what_to_save_where_and_what_needs_a_terminal(page: Path) -> None:
-    """Whoever reads a rendered page does not see the words after a block's language."""
+    """A reader of a rendered page does not see the words after a block's language."""
     for block in pages.blocks(page):
         if file := block.word("file"):
             assert f"`{file}`" in block.before, f"line {block.line}"
@@ -110,7 +110,7 @@ def test_every_page_is_linked_from_another() -> None:
 
 
 def test_the_command_line_reference_is_current() -> None:
-    """`make docs` writes it anew."""
+    """`make docs` rewrites it."""
     assert (REFERENCE / "cli.md").read_text() == cli_reference.page()
 
 
@@ -130,7 +130,7 @@ def test_every_public_name_is_in_the_reference() -> None:
     assert [name for name in gapless.__all__ if not re.search(rf"`@?{name}\b", text)] == []
 
 
-def test_every_rule_names_a_test_that_is_there() -> None:
+def test_every_rule_names_an_existing_test() -> None:
     page = REFERENCE / "rules.md"
     named = re.findall(r"\[`(test_\w+)`\]\(([^)]+)\)", page.read_text())
     assert len(named) > 50
@@ -138,7 +138,7 @@ def test_every_rule_names_a_test_that_is_there() -> None:
         assert f"def {test}(" in (page.parent / file).read_text(), test
 
 
-def test_the_demo_keeps_its_word() -> None:
+def test_the_demo_does_what_it_says() -> None:
     started = time.monotonic()
     done = subprocess.run(
         [sys.executable, pages.ROOT / "examples/demo.py"],

@@ -1,4 +1,4 @@
-"""Only the CLI names flags and commands: what lies below it serves other interfaces as well."""
+"""Only the CLI names flags and commands: the code below it serves other interfaces as well."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tests.docs import pages
 SOURCES = pages.ROOT / "src/gapless"
 COMMANDS = "|".join(cli._lazy)
 NAMED = re.compile(rf"(?<![\w-])--[a-z]|`gapless (?:{COMMANDS})\b")
-QUOTED = {"devnode/limits.py"}  # it imitates what a node says
+QUOTED = {"devnode/limits.py"}  # it imitates the messages of nodes
 
 
 def texts(tree: ast.Module) -> Iterator[str]:
-    """All strings but docstrings."""
+    """All strings except docstrings."""
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     docstrings = {
         id(node.body[0].value)

@@ -1,4 +1,4 @@
-"""The prose is plain technical English: help is imperative, and no riddle is left in it.
+"""The prose is plain technical English: help is imperative, and no sentence is a riddle.
 
 `PHRASES` are those that a native reader has to read twice.
 """
@@ -45,7 +45,7 @@ PHRASES = {
     r"whatever the ledger has": "the backfills of a ledger",
     r"to begin with, here": "in the current folder",
 }
-"""What must not be written, as regular expressions, and what to write instead."""
+"""Phrases to avoid, as regular expressions, and what to write instead."""
 
 TEXTS = ("*.py", "*.sql", "*.md", "*.toml")
 FOLDERS = ("src", "docs", "examples")
@@ -64,7 +64,7 @@ def files() -> Iterator[Path]:
 
 
 def found_in(text: str) -> set[str]:
-    """The phrases in a text, also where a line ends within one."""
+    """The phrases in a text, even across lines."""
     joined = re.sub(r"\s+(?:#+ |-- )?", " ", text)
     return {phrase for phrase in PHRASES if re.search(phrase, joined, re.IGNORECASE)}
 

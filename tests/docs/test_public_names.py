@@ -12,12 +12,12 @@ block_heights daily epochs fetch fetch_sync hourly job monthly static verify ver
 """
 
 
-def test_these_are_the_public_names() -> None:
+def test_the_public_names() -> None:
     assert gapless.__all__ == NAMES.split()
     assert all(getattr(gapless, name) for name in gapless.__all__)
 
 
-def test_they_are_listed_before_they_are_imported() -> None:
+def test_public_names_are_listed_before_they_are_imported() -> None:
     """`dir`, and so the completion of a shell, does not need to load anything."""
     code = "import gapless, sys; print(*dir(gapless)); assert 'gapless.runtime' not in sys.modules"
     listed = subprocess.run(
@@ -26,6 +26,6 @@ def test_they_are_listed_before_they_are_imported() -> None:
     assert {*gapless.__all__} <= {*listed.stdout.split()}
 
 
-def test_a_function_is_not_hidden_by_a_package_of_its_name() -> None:
+def test_a_function_is_not_hidden_by_a_package_of_the_same_name() -> None:
     code = "import gapless.cli.verify, gapless; assert callable(gapless.verify), gapless.verify"
     subprocess.run([sys.executable, "-c", code], check=True)

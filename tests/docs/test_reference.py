@@ -1,4 +1,4 @@
-"""The reference says what the code says: no key, variable, action, check or field is left out."""
+"""The reference matches the code: no key, variable, action, check or field is missing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SOURCES = pages.ROOT / "src/gapless"
 
 
 def rows(page: Path, heading: str) -> list[list[str]]:
-    """The cells of all tables below a heading, without their heads."""
+    """The cells of all tables below a heading, without the header rows."""
     _, found, section = page.read_text().partition(f"# {heading}\n")
     assert found, heading
     lines = re.split(r"^#", section, maxsplit=1, flags=re.MULTILINE)[0].splitlines()
@@ -68,7 +68,7 @@ def keys_of(struct: type[msgspec.Struct], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def test_every_key_of_the_configuration_and_its_default() -> None:
+def test_every_configuration_key_and_its_default() -> None:
     page, keys = REFERENCE / "configuration.md", keys_of(config.Config)
     assert names(page, "Keys of gapless.toml") == [*keys]
     for row, (key, default) in zip(rows(page, "Keys of gapless.toml"), keys.items(), strict=True):
@@ -77,18 +77,18 @@ def test_every_key_of_the_configuration_and_its_default() -> None:
             assert shown == ("none" if default is None else str(default)), key
 
 
-def test_every_variable_of_the_environment() -> None:
+def test_every_environment_variable() -> None:
     shown = names(REFERENCE / "configuration.md", "Environment variables", 0)
     assert {*shown} == {"GAPLESS_CONFIG", *VARIABLES}
 
 
 def test_the_pages_of_tables_and_networks_are_current() -> None:
-    """`make docs` writes them anew."""
+    """`make docs` rewrites them."""
     assert (REFERENCE / "tables.md").read_text() == data_reference.tables_page()
     assert (REFERENCE / "networks.md").read_text() == data_reference.networks_page()
 
 
-def test_every_action_of_the_log() -> None:
+def test_every_log_action() -> None:
     logged = {
         found for file in SOURCES.rglob("*.py") for found in actions(ast.parse(file.read_text()))
     }
@@ -104,12 +104,12 @@ def test_every_metric_its_type_and_its_labels() -> None:
     assert shown == [(metric.name, metric.kind, metric.labels) for metric in METRICS]
 
 
-def test_every_reaction_that_is_counted() -> None:
+def test_every_counted_reaction() -> None:
     counted = [each.replace(" ", "_") for each in Reaction if each is not Reaction.ABSENT]
     assert {*names(REFERENCE / "telemetry.md", "Reactions")} == {*counted}
 
 
-def test_every_metric_that_a_page_asks_for_is_there() -> None:
+def test_every_metric_that_a_page_queries_exists() -> None:
     samples = {metric.name for metric in METRICS} | {
         f"{metric.name}{part}"
         for metric in METRICS
@@ -130,7 +130,7 @@ def test_every_metric_that_a_page_asks_for_is_there() -> None:
 
 
 def actions(tree: ast.Module) -> set[str]:
-    """What is given to `log` as an action."""
+    """The actions that are passed to `log`."""
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     logged = [it.args[1] for it in calls if isinstance(it.func, ast.Name) and it.func.id == "log"]
     return {str(it.value) for it in logged if isinstance(it, ast.Constant)}
@@ -147,7 +147,7 @@ def test_every_check_and_its_level() -> None:
     assert shown == {str(check): str(level) for check, level in levels.items()}
 
 
-def test_every_check_that_a_verification_may_find() -> None:
+def test_every_check_that_a_verification_may_report() -> None:
     text = (REFERENCE / "json.md").read_text().partition("## Verify")[2].partition("## Gaps")[0]
     found = re.findall(
         r'Finding\(\s*"(\w+)"', "".join(f.read_text() for f in SOURCES.glob("verification/*.py"))

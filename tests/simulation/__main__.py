@@ -16,7 +16,7 @@ from multiprocessing import get_context
 
 from tests.simulation.run import Outcome, run
 
-_PER_PROCESS = 250  # runs, before a process makes room for a fresh one
+_PER_PROCESS = 250  # runs, before a process is replaced by a fresh one
 
 
 def main() -> int:

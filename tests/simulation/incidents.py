@@ -1,4 +1,4 @@
-"""What goes wrong around the processes of a run, while it is not quiet yet."""
+"""What goes wrong around the processes of a run until the quiet phase."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DEEPEST_REORG = 40  # blocks below the head: none of them is final
 
 
 class Incidents:
-    """Brings the incidents of a scenario to whoever is there."""
+    """Applies the incidents of a scenario to whatever is running."""
 
     def __init__(
         self,
@@ -33,13 +33,13 @@ class Incidents:
         self._chain = chain
         self._ledger, self._sink = files
         self._say = say
-        self._offsets: dict[str, float] = {}  # of wall clocks, by host
+        self._offsets: dict[str, float] = {}  # offsets of wall clocks, by host
 
     def offset(self, host: str) -> float:
         return self._offsets.get(host, 0.0)
 
     async def bring(self, incidents: Sequence[Incident]) -> None:
-        """Brings each at its time, counted from now."""
+        """Applies each at its time, counted from now."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         for incident in incidents:
@@ -100,8 +100,8 @@ _OF_PROCESSES = (Kind.CRASH, Kind.PAUSE, Kind.DRAIN, Kind.CUT_OFF, Kind.CLOCK)
 
 
 def _lock(path: Path, seconds: float) -> None:
-    """Holds a transaction open, as a program beside us may."""
-    if not path.is_file():  # it is not there yet, or is a folder that nobody locks for long
+    """Holds a transaction open, as another program may."""
+    if not path.is_file():  # it does not exist yet, or is a folder that nobody locks for long
         return
     holder = apsw.Connection(str(path))
     try:

@@ -3,12 +3,12 @@
 While it runs:
 
 fences      the fence of a height in the sink never falls, and no recorded height vanishes
-durable     what the ledger counts as done is recorded in the sink, for every table
-leases      nobody begins to write under a lease that has ended, unless it slept through the end
+durable     what the ledger records as done is recorded in the sink, for every table
+leases      no write starts under an expired lease, unless its process was paused when it expired
 
 At the end:
 
-rows        the sink holds the rows of the chain, each once, and no others
+rows        the sink contains exactly the rows of the chain, each once
 proof       `verify` finds nothing missing and nothing wrong
 ledger      every backfill has ended, and its tables agree with its events
 """
@@ -44,7 +44,7 @@ class Broken(AssertionError):
 
 
 class Laws(Watch):
-    """Looks at the ledger and the sink after every step of anybody."""
+    """Examines the ledger and the sink after every step of any process."""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ async def require_rows(sink: Sink, chain: Chain, span: Span) -> None:
 
 
 async def require_proof(sink: Sink, chain: Chain, *, deep: bool) -> None:
-    """Has the stored rows prove themselves."""
+    """Verifies the stored rows."""
     facts = network_of_chain(chain.chain_id)
     report = await Verification(sink, chain.chain_id, facts, {}, deep).report()
     if report is None or not report.complete:
@@ -169,7 +169,7 @@ async def require_proof(sink: Sink, chain: Chain, *, deep: bool) -> None:
 
 
 async def require_sound(ledger: Ledger, backfills: list[Backfill]) -> None:
-    """Has the ledger check itself."""
+    """Runs the ledger's own check."""
     for each in backfills:
         if not each.state.ended:
             raise Broken(f"backfill `{each.id}` is still {each.state}")

@@ -1,13 +1,13 @@
-"""An event loop whose time is virtual, and the processes that share it.
+"""An event loop with virtual time, and the processes that share it.
 
 Nothing ever waits: when no callback is ready, time jumps to the next timer. So an hour of backoff
 takes no longer than the callbacks in it, and the order of callbacks follows from the code and the
 seed alone.
 
 Every callback belongs to the process in whose context it was scheduled, or to none. A process that
-has crashed runs no callback any more: not one `finally` of its tasks, which are kept as they are
+has crashed runs no more callbacks: not even a `finally` of its tasks, which are kept as they are
 until the run is over. A process that is paused, as by SIGSTOP or a suspended machine, gets its
-callbacks later, in order, while the time of everybody else moves on.
+callbacks later, in order, while time continues for all others.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from contextvars import Context, ContextVar, copy_context
 from typing import Any
 
 START = 1000.0
-"""The time at which every run begins; no clock is near zero in real life."""
+"""The time at which every run begins; no real clock is near zero."""
 
 _CLOSINGS = 10
 
 
 class Stuck(Exception):
-    """Nothing can happen any more, or too much happens without an end."""
+    """Nothing can happen any more, or too much happens without end."""
 
 
 class Process:
-    """A process of the simulation, seen from its event loop."""
+    """A process of the simulation, as its event loop sees it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.alive = True
         self.paused = False
         self.woke_at = self._wakes_at = float("-inf")  # after its last pause
-        self.tasks: list[asyncio.Task[Any]] = []  # also those that ended: they are few
+        self.tasks: list[asyncio.Task[Any]] = []  # including ended ones: they are few
         self.death = asyncio.Event()
         self.at_death: list[Callable[[], None]] = []
         self._held: list[events.Handle] = []
@@ -47,7 +47,7 @@ class Process:
         return self.name
 
     def admits(self, handle: events.Handle) -> bool:
-        """Whether a callback may run now; one that comes during a pause is held back."""
+        """Whether a callback may run now; during a pause, callbacks are held back."""
         if self.alive and self.paused:
             self._held.append(handle)
         return self.alive and not self.paused
@@ -60,7 +60,7 @@ class Process:
         return loop.create_task(main, name=f"{self.name}-main", context=context)
 
     def crash(self) -> None:
-        """Ends it at once, as `kill -9` does: what it has open is closed, nothing else is done."""
+        """Ends it at once, as `kill -9` does: open files are closed, nothing else happens."""
         self.alive = False
         self.death.set()
         self._held.clear()
@@ -72,7 +72,7 @@ class Process:
         loop = asyncio.get_running_loop()
         self.paused = True
         self._wakes_at = max(self._wakes_at, loop.time() + seconds)
-        loop.call_at(self._wakes_at, self._resume, context=Context())  # as nobody's callback
+        loop.call_at(self._wakes_at, self._resume, context=Context())  # as a callback of no process
 
     def _resume(self) -> None:
         loop = asyncio.get_running_loop()
@@ -83,7 +83,7 @@ class Process:
             self._held = []
 
     def dispose(self) -> None:
-        """Closes the coroutines that a crash has left in the middle of their work."""
+        """Closes the coroutines that a crash interrupted."""
         for task in self.tasks:
             if task.done():
                 continue
@@ -113,7 +113,7 @@ class _TimerHandle(events.TimerHandle):
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """An event loop without input or output; `most_steps` bounds how long it runs."""
+    """An event loop without input or output; `most_steps` limits how long it runs."""
 
     def __init__(self, most_steps: int = 2_000_000) -> None:
         super().__init__()
@@ -157,7 +157,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
-        """Runs a function here, after as long as the simulated executor takes."""
+        """Runs a function here, after the delay of the simulated executor."""
         done = self.create_future()
 
         def call() -> None:
@@ -192,7 +192,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
 
 class _Jump:
-    """Stands in for the selector: instead of waiting, it moves the time."""
+    """Replaces the selector: instead of waiting, it advances the time."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop

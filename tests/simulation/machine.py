@@ -1,11 +1,11 @@
-"""The machine under a simulated process: its clocks, its chance, its threads and its disk.
+"""The machine of a simulated process: its clocks, randomness, threads and disk.
 
 Threads and executors run inline, as callbacks of the virtual loop: each function is one atomic
-step, after a delay that the seed decides. Around that step the disk may fail: the function is not
-run at all (its commit is lost), or it is run and its result never arrives (the reply is lost). The
-process may die just before or just after it, or be stopped for a while with a write to the sink at
-hand. A lock that another process holds is a real one of SQLite; with a busy timeout of zero it is
-met at once, and waited for on the virtual clock.
+step, after a delay that the seed decides. Around that step the disk may fail: the function does not
+run at all (its commit is lost), or it runs and its result never arrives (the reply is lost). The
+process may die just before or just after it, or be paused with a write to the sink pending. A lock
+that another process holds is a real SQLite lock; with a busy timeout of zero it is found at once,
+and waited for on the virtual clock.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from tests.simulation.loop import PROCESS, Process
 T = TypeVar("T")
 
 NOON = 1_700_000_000.0
-_LOCK_PAUSE = 0.05  # seconds between two tries to get a lock
+_LOCK_PAUSE = 0.05  # seconds between two attempts to get a lock
 _PAUSE = (5.0, 200.0)  # seconds: shorter than a lease, or longer
-_CLOSING = ("close", "_close")  # what is not closed would stay open beyond its process
+_CLOSING = ("close", "_close")  # unless closed, they would stay open longer than their process
 _WRITING = "_write"  # to a sink
-_OPENING = "<lambda>"  # of a sink, which tells of its own failures in its own words
+_OPENING = "<lambda>"  # of a sink, which reports its own failures in its own way
 
 
 @dataclass(frozen=True)
 class Disk:
-    """How long a step of a thread takes in seconds, and how often it goes wrong."""
+    """How long a step of a thread takes in seconds, and how often it fails."""
 
     fastest: float = 0.0005
     slowest: float = 0.01
@@ -55,7 +55,7 @@ class Disk:
 
 @dataclass
 class Machine:
-    """One process's machine. `offset` is how far its wall clock is off; disk and offset change."""
+    """One process's machine. `offset` is the error of its wall clock; disk and offset change."""
 
     process: Process
     identity: Identity
@@ -82,7 +82,7 @@ class Machine:
         )
 
     def now(self) -> float:
-        """The time of day, as this machine has it."""
+        """The time of day on this machine."""
         return NOON + self.clock() + self.offset
 
     def delay(self) -> float:
@@ -92,7 +92,7 @@ class Machine:
 
 
 class Watch:
-    """What a run looks at while it goes on; see `laws`."""
+    """Observes a run while it continues; see `laws`."""
 
     def begun(self, machine: Machine, thread: str, call: partial[Any]) -> None:
         """A process has asked a thread to call this."""
@@ -174,7 +174,7 @@ class InlineThread(SerialThread):
             asyncio.get_running_loop().call_later(self._machine.delay(), self._step)
 
     def _fate(self, call: partial[Any]) -> str:
-        """What goes wrong with a step; nothing, if it is an empty text."""
+        """What goes wrong with a step; an empty text means nothing."""
         machine, name = self._machine, unwrapped(call)[0]
         if name in _CLOSING or self._waiting_since is not None:
             return ""
@@ -227,7 +227,7 @@ class InlineExecutor(Executor):
 
 
 def close_with_process(connection: apsw.Connection) -> None:
-    """Has a new SQLite connection closed when its process crashes, without a checkpoint.
+    """Closes a new SQLite connection when its process crashes, without a checkpoint.
 
     What it has not committed is rolled back, by itself or by whoever opens the file next.
     """

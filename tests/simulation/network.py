@@ -1,8 +1,8 @@
 """The network between simulated processes and their providers.
 
-It takes the place of the HTTP transport: requests and answers are the same bytes as on a real
-wire, and between them is a devnode in process, with its faults and its limits on the virtual clock.
-How long the way takes, and whether a provider can be reached at all, the seed decides.
+It replaces the HTTP transport: requests and answers are the same bytes as on a real wire, and
+between them is an in-process devnode, with its faults and limits on the virtual clock. The seed
+decides the latency, and whether a provider can be reached at all.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from gapless.devnode.injector import Injector
 from gapless.devnode.wire import Ending, HttpRequest
 from gapless.providers.http import Http, Response, Timeouts, TransportFailure
 
-_CALLS_PER_READ = 100  # as the real transport has it
+_CALLS_PER_READ = 100  # as in the real transport
 
 
 @dataclass(frozen=True)
 class Provider:
-    """What a provider is like until the faults end."""
+    """The behaviour of a provider until the faults end."""
 
     name: str
-    fastest: float  # seconds on the way, there or back
+    fastest: float  # seconds of latency each way
     slowest: float
     faults: str = ""
     limits: Limits = Limits()  # noqa: RUF009 - frozen
@@ -38,7 +38,7 @@ class Provider:
 
 
 class Node:
-    """A provider at work. `up` tells whether it can be reached."""
+    """A running provider. `up` says whether it can be reached."""
 
     def __init__(
         self, provider: Provider, chain: Chain, chance: Random, clock: Callable[[], float]
@@ -51,13 +51,13 @@ class Node:
         self.up = True
 
     def heal(self) -> None:
-        """From now on, it answers soon and truly."""
+        """From now on, it answers quickly and honestly."""
         self.up = True
         self._node.injector = Injector(Faults())
         self._slowest = min(self._slowest, 0.2)
 
     def way(self) -> float:
-        """How long a request or an answer is on its way."""
+        """The latency of a request or an answer."""
         low = min(self._provider.fastest, self._slowest)
         return low * float((self._slowest / low) ** self._chance.random())
 
@@ -91,7 +91,7 @@ class Network:
         return VirtualHttp(timeouts, self)
 
     async def carry(self, url: str, body: bytes, seconds: float) -> Response:
-        """Brings a request to its provider, and the answer back."""
+        """Carries a request to its provider, and the answer back."""
         try:
             async with asyncio.timeout(seconds):
                 response = await self._nodes[url].answer(body)
@@ -106,7 +106,7 @@ class Network:
 
 
 class VirtualHttp(Http):
-    """The transport's contract, without a socket."""
+    """The interface of the transport, without a socket."""
 
     def __init__(self, timeouts: Timeouts, network: Network) -> None:
         self._timeouts = timeouts

@@ -1,4 +1,4 @@
-"""Ledger and sink as they are on disk, read behind the back of the processes."""
+"""Ledger and sink as they are on disk, read independently of the processes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _RANGES = "SELECT dataset, first, last, fence, kind FROM _gapless_ranges ORDER B
 
 
 class ChunkSeen(NamedTuple):
-    """What the ledger says of a chunk; positions are those of the selection."""
+    """What the ledger says about a chunk; positions are those of the selection."""
 
     selection: str
     first: int
@@ -35,7 +35,7 @@ class ChunkSeen(NamedTuple):
 
 
 class RangeSeen(NamedTuple):
-    """What a sink has recorded of a range."""
+    """What a sink has recorded about a range."""
 
     dataset: str
     first: int
@@ -45,7 +45,7 @@ class RangeSeen(NamedTuple):
 
 
 class _File:
-    """A SQLite file that may not be there yet."""
+    """A SQLite file that may not exist yet."""
 
     def __init__(self, path: Path, table: str) -> None:
         self._path, self._table = path, table

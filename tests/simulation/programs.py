@@ -32,7 +32,7 @@ class Member:
 
     @property
     def is_client(self) -> bool:
-        """Whether it submits work, which it may still do."""
+        """Whether it submits work, and may still do so."""
         return self.process.name.startswith("client")
 
 
@@ -77,7 +77,7 @@ class Programs:
                 await member.stop.wait()
 
     async def fetch(self, member: Member) -> None:
-        """What `gapless fetch` does, again and again until nothing is missing."""
+        """What `gapless fetch` does, repeated until nothing is missing."""
         async with self._providers(member) as providers:
             while not member.stop.is_set():
                 result = await gapless.fetch(

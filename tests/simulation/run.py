@@ -31,7 +31,7 @@ _SHOWN = 40
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a run."""
+    """The result of a run."""
 
     seed: int
     problem: str | None
@@ -39,13 +39,13 @@ class Outcome:
     seconds: float  # of virtual time
 
     def __str__(self) -> str:
-        told = "\n".join(self.trace[-_SHOWN:])
+        lines = "\n".join(self.trace[-_SHOWN:])
         command = f"python -m tests.simulation --seed {self.seed} --runs 1 --trace"
-        return f"seed {self.seed}: {self.problem}\n{told}\nto reproduce it: {command}"
+        return f"seed {self.seed}: {self.problem}\n{lines}\nto reproduce it: {command}"
 
 
 def run(seed: int, scenario: Scenario | None = None) -> Outcome:
-    """Runs the scenario of a seed, or another one with the chance of this seed."""
+    """Runs the scenario of a seed, or another one with the randomness of this seed."""
     loop = VirtualLoop()
     asyncio.set_event_loop(loop)
     folder = Path(tempfile.mkdtemp(prefix="gapless-simulation-", dir=_memory()))
@@ -82,7 +82,7 @@ def _surroundings(folder: Path) -> Iterator[None]:
     os.environ["GAPLESS_CONFIG"] = str(folder / "gapless.toml")
     apsw.connection_hooks.append(close_with_process)
     if not gc.get_freeze_count():
-        gc.freeze()  # modules are not looked at again: a collection after each run is cheap
+        gc.freeze()  # modules are not scanned again: a collection after each run is cheap
     gc.disable()  # it would close abandoned coroutines in the middle of a run
     try:
         yield
@@ -96,7 +96,7 @@ def _surroundings(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _unraisable_ignored() -> Iterator[None]:
-    """For coroutines that a crash has left: closing them may fail, and means nothing."""
+    """For coroutines that a crash interrupted: closing them may fail, which means nothing."""
     before, sys.unraisablehook = sys.unraisablehook, lambda _: None
     try:
         yield

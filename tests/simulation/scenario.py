@@ -1,8 +1,8 @@
 """What happens in a run, drawn from one integer.
 
-A scenario is small, so that ten thousand of them can be run: some dozens of blocks, one to three
-workers, and a handful of incidents in the first minutes. Then all incidents end, and from there on
-everything must come right by itself.
+A scenario is small, so that ten thousand of them can run: some dozens of blocks, one to three
+workers, and a few incidents in the first minutes. Then all incidents end, and from then on
+everything must recover by itself.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class Front(StrEnum):
 class Kind(StrEnum):
     """A way in which something goes wrong."""
 
-    CRASH = "crash"  # a process is killed, and started again a little later
-    PAUSE = "pause"  # a process is stopped for a while, and does not know it
-    DRAIN = "drain"  # a process is asked to stop, and started again
+    CRASH = "crash"  # a process is killed, and restarted a little later
+    PAUSE = "pause"  # a process is paused for a while, and does not know it
+    DRAIN = "drain"  # a process is asked to stop, and restarted
     CLOCK = "clock"  # a machine's wall clock jumps
-    CUT_OFF = "cut-off"  # a process cannot reach the ledger, and others can
-    LEDGER_LOCK = "ledger-lock"  # somebody holds a transaction open on the ledger
+    CUT_OFF = "cut-off"  # a process cannot reach the ledger, but others can
+    LEDGER_LOCK = "ledger-lock"  # another program holds a transaction open on the ledger
     SINK_LOCK = "sink-lock"
     OUTAGE = "outage"  # a provider cannot be reached
     REORG = "reorg"  # the last blocks of the chain are replaced, and it grows
@@ -40,7 +40,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Incident:
-    """Something that goes wrong at a time, for a time, to somebody."""
+    """Something that goes wrong at a time, for a time, for someone."""
 
     at: float
     kind: Kind
@@ -50,7 +50,7 @@ class Incident:
 
 @dataclass(frozen=True)
 class Scenario:
-    """All that a run is made of, except for the seed of what happens on the way."""
+    """Everything in a run, except for the seed of what happens during it."""
 
     seed: int
     front: Front
@@ -70,7 +70,7 @@ class Scenario:
     providers: tuple[Provider, ...]
     disk: Disk
     incidents: tuple[Incident, ...]
-    quiet_at: float  # seconds after the first incident may come
+    quiet_at: float  # seconds during which incidents may begin
 
 
 FINAL = 64
@@ -160,7 +160,7 @@ def _disk(chance: Random) -> Disk:
 
 
 _SECONDS = {
-    Kind.CRASH: (0.1, 20.0),  # until it is started again
+    Kind.CRASH: (0.1, 20.0),  # until it is restarted
     Kind.PAUSE: (1.0, 150.0),
     Kind.DRAIN: (0.1, 5.0),
     Kind.CLOCK: (1.0, 7200.0),

@@ -1,4 +1,4 @@
-"""Seeds that have found a bug. They stay, although a change of the engine changes what they do."""
+"""Seeds that found a bug. They are kept, although changes to the engine change what they do."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ FOUND = {
 
 
 @pytest.mark.parametrize("seed", FOUND)
-def test_a_bug_that_was_found_stays_away(seed: int) -> None:
+def test_a_bug_that_was_found_stays_fixed(seed: int) -> None:
     outcome = run(seed)
     assert outcome.problem is None, str(outcome)

@@ -1,7 +1,7 @@
 """Bugs that are planted on purpose: the simulation must find each of them.
 
-Each is what a careless change could bring: the sink no longer compares fences, a batch counts as
-stored before it is, a lease is trusted beyond its end. The seeds that find one pass without it.
+Each is what a careless change could cause: the sink no longer compares fences, a batch counts as
+stored before it is, a lease is trusted beyond its end. The seeds that find a bug pass without it.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def test_a_seed_repeats_a_run_to_the_byte(seed: int) -> None:
 
 
 def test_a_seed_repeats_a_run_in_another_process() -> None:
-    """Also where Python hashes texts in another way, so that sets have another order."""
+    """Even if Python hashes strings differently, so that sets have another order."""
     command = [sys.executable, "-m", "tests.simulation", "--runs", "1", "--seed", "7", "--trace"]
     traces = [
         subprocess.run(

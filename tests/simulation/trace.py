@@ -1,4 +1,4 @@
-"""Everything that happens in a run, line by line: the same lines for the same seed."""
+"""Everything that happens in a run, line by line: the same seed gives the same lines."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ class Trace:
     def __init__(self, clock: Callable[[], float], folder: str) -> None:
         self.lines: list[str] = []
         self._clock = clock
-        self._folder = folder  # another one in each run
+        self._folder = folder  # differs in each run
 
     def say(self, what: str, process: Process | None = None) -> None:
         who = process or PROCESS.get() or "-"
-        told = what.replace(self._folder, "…")
-        self.lines.append(f"{self._clock() - START:.6f} {who} {told}")
+        text = what.replace(self._folder, "…")
+        self.lines.append(f"{self._clock() - START:.6f} {who} {text}")
 
     @contextmanager
     def of_log(self) -> Iterator[None]:
-        """Has the log of all processes in the trace, and nowhere else."""
+        """Sends the log of all processes to the trace, and nowhere else."""
         logger, handler = logging.getLogger("gapless"), _Handler(self)
         level, propagate = logger.level, logger.propagate
         logger.addHandler(handler)

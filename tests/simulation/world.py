@@ -1,8 +1,8 @@
 """Processes, providers, a ledger and a sink on one virtual clock.
 
-The processes are real engines and fetches; only what `System` and the HTTP transport stand for is
-simulated. Incidents come as the scenario says, until it is quiet; then every process gets as long
-as it needs, and at the end the sink is compared with the chain.
+The processes are real engines and fetches; only `System` and the HTTP transport are simulated.
+Incidents come as the scenario says, until the quiet phase; then every process gets as long as it
+needs, and at the end the sink is compared with the chain.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tests.simulation.scenario import HEAD, Front, Scenario
 from tests.simulation.trace import Trace
 
 LONGEST = 12 * 3600.0
-"""Seconds of virtual time, after the last incident, in which everything must have come right."""
+"""Seconds of virtual time, after the last incident, within which everything must recover."""
 
 HOSTS = 3
 _LOOK_EVERY = 10.0
@@ -50,7 +50,7 @@ Program = Callable[[Member], Coroutine[Any, Any, None]]
 
 
 class Unexpected(Exception):
-    """A process ended by an error that is not one of ours."""
+    """A process ended with an error that is not one of ours."""
 
 
 class World:
@@ -73,7 +73,7 @@ class World:
         }
         self._programs = Programs(scenario, self._url, Network(nodes, trace.say))
         self._members: list[Member] = []
-        self._everyone: list[Process] = []  # also those that are gone
+        self._everyone: list[Process] = []  # including ended ones
         self._supervisors: list[asyncio.Task[None]] = []
         files = self._ledger, Path(self._sink)
         self._incidents = Incidents(
@@ -87,7 +87,7 @@ class World:
         loop.set_exception_handler(self._note_unhandled)
 
     async def run(self) -> None:
-        """Starts everybody, brings the incidents, and waits until all is stored and proven."""
+        """Starts all processes, applies the incidents, and waits until all is stored and proven."""
         front, programs = self.scenario.front, self._programs
         if front is Front.WORKERS:
             self._supervise("client", programs.submit)
@@ -110,7 +110,7 @@ class World:
         await self._compare()
 
     def dispose(self) -> None:
-        """Closes what crashed processes have left."""
+        """Closes what crashed processes left open."""
         self._loop.set_exception_handler(lambda *_: None)
         for supervisor in self._supervisors:
             supervisor._log_destroy_pending = False  # type: ignore[attr-defined]
@@ -123,7 +123,7 @@ class World:
     # The end of a run
 
     async def _until_begun(self) -> None:
-        """Waits for the first backfill: incidents before that would hit nothing but the start."""
+        """Waits for the first backfill: earlier incidents would only hit the start."""
         for _ in range(_STARTING_SECONDS):
             if self._states():
                 return
@@ -145,7 +145,7 @@ class World:
                 self._ask_again()
 
     async def _is_done(self) -> bool:
-        """Whether all is stored, every backfill has ended, and nobody may begin another one."""
+        """Whether all is stored, every backfill has ended, and no process may start another."""
         self._require_expected()
         if any(each.is_client or each.process.paused for each in self._members):
             return False
@@ -158,9 +158,9 @@ class World:
         return not RangeSet.of(self.scenario.span) - held
 
     def _ask_again(self) -> None:
-        """Asks for what was given up, as a person does, or for a worker where one is needed.
+        """Requests abandoned work again, as a person would, or starts a worker if needed.
 
-        A fetch that finds everything stored leaves the ledger alone, even if an earlier process
+        A fetch that finds everything stored does not touch the ledger, even if an earlier process
         died before it could end their backfill: a worker ends it.
         """
         states = self._states()
@@ -204,7 +204,7 @@ class World:
         self._supervisors.append(asyncio.create_task(keeping, name=f"supervisor-{name}"))
 
     async def _keep_running(self, name: str, program: Program) -> None:
-        """Starts a process anew whenever it has died or failed, as a supervisor does."""
+        """Restarts a process whenever it has died or failed, as a supervisor does."""
         attempt, done = 0, False
         while not done:
             member = self._start(f"{name}.{attempt}", program)
@@ -229,7 +229,7 @@ class World:
         return member
 
     def _failed(self, member: Member) -> bool:
-        """Whether it is to be started again: it failed, or was drained before its work was done."""
+        """Whether to restart it: it failed, or was drained before its work was done."""
         assert member.main is not None
         error = None if member.main.cancelled() else member.main.exception()
         if error is None:
@@ -256,7 +256,7 @@ class World:
         return any(each.machine.identity == wanted and each.process.alive for each in self._members)
 
     def _note_unhandled(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Takes an error that nobody awaits as what it is: a bug, here or in the engine."""
+        """Treats an error that nobody awaits as what it is: a bug, here or in the engine."""
         error = context.get("exception") or RuntimeError(context["message"])
         self._say(f"unhandled: {context['message']} {error!r}")
         self._unexpected = self._unexpected or error
@@ -279,7 +279,7 @@ _chains: dict[int, Chain] = {}
 
 
 def _chain(scenario: Scenario) -> Chain:
-    """A chain of its own for every run, over blocks that all runs share."""
+    """A separate chain for every run, over blocks that all runs share."""
     if scenario.chain not in _chains:
         seed = 100 + scenario.chain
         _chains[scenario.chain] = simulated(

@@ -1,10 +1,10 @@
-"""Ledger and sink in one database, while fetches are killed and the server crashes, at random.
+"""Ledger and sink in one database, while fetches are killed and the server crashes at random.
 
     python -m tests.soak.one_transaction --rounds 200 [--seed N]
 
-In each round a fetch goes on where the last one died, until it is killed with -9, or the server is
-stopped with `-m immediate` under it. Then rows, records and progress must agree. A range
-that is done is compared with the chain itself, and a new one begins.
+In each round a fetch resumes where the last one died, until it is killed with -9, or the server is
+stopped with `-m immediate`. Then rows, records and progress must agree. A finished range is
+compared with the chain itself, and a new one starts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tests.waiting import eventually
 LAST = 400
 DATABASE = "one_transaction"
 SCHEMA = "eth"
-MOST = 80  # blocks that are written between two strokes
+MOST = 80  # blocks that are written between two strikes
 SIZES = FetchOptions(chunk_size=60, batch_size=5, confirmations=0, retry="unbounded")
 _context = get_context("forkserver")
 _context.set_forkserver_preload(["gapless.ledger.postgres", "gapless.sinks.postgres", __name__])
@@ -61,7 +61,7 @@ class Storm:
         self._chain: Chain = simulated(Parameters(blocks=LAST, txs=4, fewest=0, seed=11))
 
     async def rage(self, rounds: int) -> list[str]:
-        """What did not agree, at once; nothing, if all rounds went well."""
+        """The first disagreements; none, if all rounds went well."""
         await self._begin()
         async with DevNode(self._chain) as node:
             for _ in range(rounds):
@@ -77,7 +77,7 @@ class Storm:
             await self._some_more(words)
             done = _said_done(words)
             crash = self._chance.random() < 0.5
-            if crash:  # the fetch tries to go on meanwhile
+            if crash:  # the fetch tries to continue meanwhile
                 await asyncio.to_thread(self._server.restart_immediate)
             else:
                 process.kill()
@@ -94,7 +94,7 @@ class Storm:
         return found
 
     async def _some_more(self, words: Connection) -> None:
-        """Lets the fetch write a few blocks more, or come to its end."""
+        """Lets the fetch write a few more blocks, or finish."""
         connection = await asyncpg.connect(self._url)
         try:
             wanted = await _rows(connection) + self._chance.randrange(1, MOST)
@@ -105,7 +105,7 @@ class Storm:
             await eventually(are_there)
         finally:
             await connection.close()
-        await asyncio.sleep(self._chance.random() * 0.03)  # into the midst of a transaction
+        await asyncio.sleep(self._chance.random() * 0.03)  # in the middle of a transaction
 
     def _started(self, node: str) -> tuple[Connection, BaseProcess]:
         ours, theirs = _context.Pipe(duplex=False)
@@ -139,7 +139,7 @@ async def _rows(connection: asyncpg.Connection) -> int:
 
 
 def _said_done(words: Connection) -> bool:
-    """Whether it is; one that has ended in an error has closed its end as well."""
+    """Whether it is done; one that ended with an error has closed its output as well."""
     try:
         return words.poll() and bool(words.recv())
     except EOFError:

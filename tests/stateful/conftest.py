@@ -1,4 +1,4 @@
-"""The laws are asserts outside of test files; pytest explains those only if asked."""
+"""The laws are asserts outside of test files; pytest explains those only on request."""
 
 import pytest
 

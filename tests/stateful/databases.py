@@ -1,4 +1,4 @@
-"""The state machine on real databases: a SQLite file each, or one PostgreSQL database for all."""
+"""The state machine on real databases: one SQLite file per example, or one PostgreSQL database."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
 class SqliteMachine(LedgerMachine):
-    """Every example has a file of its own."""
+    """Every example has its own file."""
 
     async def _connect(self, bound: Callable[[], dict[str, Any]]) -> tuple[Database, Tables]:
         self._folder = tempfile.mkdtemp(prefix="gapless-", dir=MEMORY)
@@ -59,7 +59,7 @@ class PostgresMachine(LedgerMachine):
 
 @contextmanager
 def _bound_randomness() -> Iterator[None]:
-    """Gives connections that are opened meanwhile a `random()` that is none."""
+    """Makes `random()` deterministic on connections that are opened meanwhile."""
     draws = count()
 
     def draw(*_: object) -> int:
@@ -77,7 +77,7 @@ def _bound_randomness() -> Iterator[None]:
 
 @contextmanager
 def postgres_machine(server: PostgresServer) -> Iterator[type[PostgresMachine]]:
-    """The machine on a database of its own, which is gone afterwards."""
+    """The machine on its own database, which is removed afterwards."""
     name = "stateful"
     server.create_database(name)
     url = server.url(name)

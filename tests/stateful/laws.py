@@ -1,4 +1,4 @@
-"""What must hold of a ledger, at every moment and for every change.
+"""What must hold for a ledger, at every moment and for every change.
 
 The laws are written from the design alone: which changes each act may cause, and what the tables
 must look like in between. They share no code with the ledger beyond its vocabulary.
@@ -20,7 +20,7 @@ from tests.stateful.tables import Backfill, Chunk, Key, Snapshot
 
 
 class Deed(StrEnum):
-    """What is being done; everything that is not named may change no chunk."""
+    """What is being done; anything not named may change no chunk."""
 
     CLAIM = "claim"
     PLAN = "plan"
@@ -37,7 +37,7 @@ class Deed(StrEnum):
 
 @dataclass(frozen=True)
 class Act:
-    """The deed at hand, and by which right it may change which chunks."""
+    """The current deed, and which chunks it is allowed to change."""
 
     deed: Deed
     owner: str = ""
@@ -47,7 +47,7 @@ class Act:
     dead: Collection[str] = ()
 
     def names(self, chunk: Chunk) -> bool:
-        """Whether the act is done in the name of the chunk's present lease."""
+        """Whether the act is done under the chunk's current lease."""
         return any(
             (claim.backfill_id, claim.chunk_index) == chunk.key
             and claim.fence == chunk.fence
@@ -75,7 +75,7 @@ STEPS = {
 
 
 def check_tables(tables: Snapshot, keys: Mapping[str, list[str]]) -> None:
-    """The laws of a single moment; `keys` are the partitions asked for, by backfill."""
+    """The laws of a single moment; `keys` are the requested partitions, by backfill."""
     fences = [chunk.fence for chunk in tables.chunks.values() if chunk.fence is not None]
     assert len(fences) == len(set(fences)), f"a fence was given twice: {sorted(fences)}"
     for backfill in tables.backfills.values():
@@ -92,7 +92,7 @@ def check_tables(tables: Snapshot, keys: Mapping[str, list[str]]) -> None:
 
 
 def _check_plan(backfill: Backfill, chunks: list[Chunk], keys: list[str]) -> None:
-    """Planned and unplanned are the whole selection, and nothing is in it twice."""
+    """Planned and unplanned chunks are the whole selection, without duplicates."""
     size, total, planned = backfill.chunk_size, backfill.chunk_total, backfill.planned
     assert backfill.partitions == len(keys), f"{backfill.id} has lost partitions: {keys}"
     assert total == -(-len(keys) // size), f"{backfill.id} has {total} chunks"
@@ -144,7 +144,7 @@ def _check_chunk(chunk: Chunk) -> None:
 
 
 def check_shown(tables: Snapshot, shown: list[records.Backfill]) -> None:
-    """What people see of backfills is what is in the tables, counted row by row."""
+    """What people see of backfills equals the tables, counted row by row."""
     assert {each.id for each in shown} == tables.backfills.keys()
     for each in shown:
         backfill = tables.backfills[each.id]
@@ -167,7 +167,7 @@ def check_shown(tables: Snapshot, shown: list[records.Backfill]) -> None:
 
 
 def check_change(before: Snapshot, after: Snapshot, act: Act, now: float, top_fence: int) -> None:
-    """The laws of one transaction, given the highest fence that was ever seen before it."""
+    """The laws of one transaction, given the highest fence seen before it."""
     for gone in (before.backfills.keys() - after.backfills, before.chunks.keys() - after.chunks):
         assert not gone, f"{gone} vanished by {act}"
     for backfill_id, was in before.backfills.items():
@@ -219,7 +219,7 @@ class _Change:
 
 
 def _check_chunk_change(change: _Change, before: Snapshot) -> None:
-    """A chunk changes only by an act that has the right to it, and only as that act says."""
+    """A chunk changes only by an act that is allowed to change it, and only as that act says."""
     old, new, act = change.old, change.new, change.act
     was = before.backfills.get(new.backfill_id)
     if old is None:
@@ -302,7 +302,7 @@ def _planned(chunk: Chunk) -> Chunk:
 
 
 def _check_taken(change: _Change) -> None:
-    """A claimed chunk carries its new holder and a whole lease."""
+    """A claimed chunk has its new holder and a full lease."""
     new, act = change.new, change.act
     assert act.deed is Deed.CLAIM, str(change)
     assert new.owner == act.owner, f"claimed for someone else: {change}"
@@ -310,7 +310,7 @@ def _check_taken(change: _Change) -> None:
 
 
 def _check_named(change: _Change, old: Chunk) -> None:
-    """Only the present holder changes a chunk that runs, and its progress is what it said."""
+    """Only the current holder changes a running chunk, and its progress is what it reported."""
     assert change.act.names(old), f"done under an old fence: {change}"
     said = change.act.progress[old.key]
     assert change.new.progress == said, f"{said} was said: {change}"
@@ -336,14 +336,14 @@ def _check_failure(change: _Change, old: Chunk) -> None:
 
 
 def _check_recovery(change: _Change, old: Chunk) -> None:
-    """A lease that ended without a word leaves the chunk as it was last told of."""
+    """An expired lease leaves the chunk as it was last reported."""
     assert old.missing, f"lost, although all was done: {change}"
     assert change.new.progress == old.progress, f"progress changed: {change}"
     _check_loss(change, old, progressed=old.last_processed != old.last_failure_position)
 
 
 def _check_loss(change: _Change, old: Chunk, *, progressed: bool) -> None:
-    """A lost worker costs no attempt, but too many in a row are the end."""
+    """A lost worker costs no attempt, but too many in a row abandon the chunk."""
     new, policy = change.new, change.backfill.retry
     tries = (0, 1) if progressed else (old.attempts, old.lost + 1)
     assert (new.attempts, new.lost) == tries, f"miscounted: {change}"
@@ -378,7 +378,7 @@ def delay_bounds(policy: RetryPolicy, attempts: int) -> tuple[float, float]:
 
 
 def _check_order(before: Snapshot, after: Snapshot) -> None:
-    """Pending chunks are taken in the order of their ranks."""
+    """Pending chunks are taken in order of rank."""
     for backfill in after.backfills.values():
         taken = [
             chunk.rank
@@ -395,7 +395,7 @@ def _check_order(before: Snapshot, after: Snapshot) -> None:
 def check_granted(
     before: Snapshot, after: Snapshot, wish: ClaimRequest, granted: list[Claim], now: float
 ) -> None:
-    """A worker gets as much as there is and as it asked for, from the first queue with work."""
+    """A worker gets what is available, up to its request, from the first queue with work."""
     backfills = {claim.backfill_id for claim in granted}
     assert len(granted) <= wish.count, f"{len(granted)} claims for {wish}"
     assert len(backfills) <= 1, f"one claim on {backfills}"
@@ -425,6 +425,6 @@ def check_granted(
     assert touched or not first, f"nothing came of a claim, although {first} have work"
     assert backfills <= first or any(map(lapsed.get, first)), f"{granted} before {first}"
     for backfill_id in backfills:
-        if not lapsed[backfill_id]:  # what becomes of ended leases depends on the retry policy
+        if not lapsed[backfill_id]:  # what happens to expired leases depends on the retry policy
             wanted = min(wish.count, room[backfill_id], ready[backfill_id])
             assert len(granted) == wanted, f"{len(granted)} granted of {wanted}"

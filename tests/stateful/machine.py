@@ -1,6 +1,6 @@
 """A state machine that does to a real ledger whatever people, workers and mishaps do to one.
 
-Each rule knows from the model what must come of it; the laws watch every commit besides.
+Each rule knows the expected result from the model; in addition, the laws check every commit.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ JUMPS = (1.0, 7.0, 7.0, LEASE + 1, HOUR, -1.0, -LEASE - 2, -HOUR)
 
 
 class People(Stage):
-    """Those who create, steer and retry backfills."""
+    """Those who create, control and retry backfills."""
 
     def __init__(self) -> None:
         self.requests: dict[str, BackfillRequest] = {}
@@ -73,7 +73,7 @@ class People(Stage):
     def steer(self, which: int, commands: list[str], reply: Reply = Reply.ARRIVES) -> None:
         """Commands to one backfill: if possible one at work, or one that has not ended.
 
-        To toggle is to pause, or to resume what is paused.
+        To toggle is to pause, or to resume if it is paused.
         """
         every = list(self.tables.backfills.values())
         unended = [each for each in every if not each.state.ended]
@@ -170,7 +170,7 @@ class People(Stage):
         retry: Callable[[str], Work[Any]],
         reply: Reply,
     ) -> None:
-        """A child holds what its parent lacks; asked for again, it is the same child."""
+        """A child contains what its parent lacks; asking again returns the same child."""
         known = self.children.get((parent.id, name))
         child = f"c{next(self.serial)}"
         before = self.tables
@@ -194,7 +194,7 @@ class People(Stage):
     @precondition(lambda self: any(each.state.ended for each in self.tables.backfills.values()))
     @rule(purge=st.booleans(), reply=REPLIES)
     def tidy(self, purge: bool, reply: Reply = Reply.ARRIVES) -> None:
-        """Compacts what has ended, or takes dead letters off the list."""
+        """Compacts ended backfills, or purges dead letters."""
         before = self.tables
         if purge:
             for backfill in self.dead():
@@ -239,15 +239,15 @@ class Workers(Stage):
     def heartbeat(
         self, which: int, steps: int, hole: bool = False, reply: Reply = Reply.ARRIVES
     ) -> None:
-        """One heartbeat for all that a worker believes to hold."""
+        """One heartbeat for all chunks that a worker believes it holds."""
         mine = self._of_one(which)
         current = [held for held in mine if self.is_current(held)]
-        told = {held: held.ahead(steps, hole) for held in reversed(mine)}
-        stored = {held.key: held.joined(told[held]) for held in current}
-        # It tells claims apart, not chunks: a worker may hold one anew that it had lost.
+        reported = {held: held.ahead(steps, hole) for held in reversed(mine)}
+        stored = {held.key: held.joined(reported[held]) for held in current}
+        # It distinguishes claims, not chunks: a worker may hold again a chunk that it had lost.
         expected = {held.claim.fence: Signal.LOST for held in mine}
         expected |= {held.claim.fence: self._signal(held) for held in current}
-        beats = [(held.claim, progress) for held, progress in told.items()]
+        beats = [(held.claim, progress) for held, progress in reported.items()]
         act = Act(Deed.BEAT, claims=tuple(held.claim for held in mine), progress=stored)
         signals = self.do(act, lambda: self.ledger.heartbeat(beats), reply)
         assert reply is Reply.LATE or signals == expected, f"{signals}, not {expected}"
@@ -255,12 +255,12 @@ class Workers(Stage):
             if signals[held.claim.fence] is Signal.LOST:
                 self.part(held)
             elif held in current:
-                held.accepted(told[held])
+                held.accepted(reported[held])
 
     @precondition(lambda self: self.held)
     @rule(which=ANY, steps=STEPS, heard=st.booleans())
     def hold(self, which: int, steps: int, heard: bool = True) -> None:
-        """A job's own transaction, which carries its progress; its end may go unheard."""
+        """A job's own transaction, which carries its progress; its reply may be lost."""
         held = pick(self.held, which)
         ahead = held.ahead(steps)
 
@@ -279,7 +279,7 @@ class Workers(Stage):
     @precondition(lambda self: self.held)
     @rule(which=ANY, most=st.integers(1, 4), reply=REPLIES)
     def complete(self, which: int, most: int = 4, reply: Reply = Reply.ARRIVES) -> None:
-        """A worker completes, in one go, chunks that have no holes."""
+        """A worker completes, in one call, chunks that have no holes."""
         mine = {held.key: held for held in self._of_one(which)}  # the newest claim on each
         whole = [held for held in mine.values() if not held.progress.holes]
         self.complete_all(whole[:most], reply)
@@ -323,7 +323,7 @@ class Workers(Stage):
 
     @rule(worker=WORKER, tries=st.integers(1, 4), crashes=st.booleans())
     def work_in_vain(self, worker: int, tries: int, crashes: bool) -> None:
-        """A bad day: everything that is claimed fails, or kills its worker, again and again."""
+        """A bad day: everything that is claimed fails or kills its worker, again and again."""
         for _ in range(tries):
             for held in self.claim_as(worker, self.claim_request(worker)):
                 if crashes:
@@ -350,7 +350,7 @@ class Workers(Stage):
 
 
 class Mishaps(Workers):
-    """What nobody wants, and what happens all the same."""
+    """What nobody wants, but happens anyway."""
 
     @rule(worker=WORKER, same_host=st.booleans(), reply=REPLIES)
     def crash(self, worker: int, same_host: bool = False, reply: Reply = Reply.ARRIVES) -> None:
@@ -371,21 +371,21 @@ class Mishaps(Workers):
     @precondition(lambda self: self.is_news("jump", by_time=False))
     @rule(seconds=st.sampled_from(JUMPS))
     def jump(self, seconds: float) -> None:
-        """The clock moves: a little, over a lease, by an hour, or back."""
+        """The clock moves: a little, past a lease, by an hour, or back."""
         self.now += seconds
         self.spend("jump")
 
     @precondition(lambda self: self.held)
     @rule(which=ANY)
     def fall_silent(self, which: int) -> None:
-        """All workers but one miss their heartbeats for longer than a lease."""
+        """All workers except one miss their heartbeats for longer than a lease."""
         self.now += LEASE + 1
         self.heartbeat(which, steps=0)
 
     @precondition(lambda self: any(held.past for held in self.held))
     @rule(which=ANY, past=ANY)
     def late_heartbeat(self, which: int, past: int) -> None:
-        """A heartbeat that was sent before others and arrives after them takes nothing back."""
+        """A heartbeat that was sent before others and arrives after them undoes nothing."""
         held = pick([held for held in self.held if held.past], which)
         beat = [(held.claim, pick(held.past, past))]
         act = Act(Deed.BEAT, claims=(held.claim,), progress={held.key: held.stored})
@@ -394,7 +394,7 @@ class Mishaps(Workers):
     @precondition(lambda self: self.zombies())
     @rule(which=ANY, how=st.sampled_from(["beat", "complete", "fail", "release", "hold"]))
     def zombie(self, which: int, how: str) -> None:
-        """Someone whose lease has gone, or has ended, comes back: nothing may change."""
+        """A worker whose lease was lost or has expired comes back: nothing may change."""
         held = pick(self.zombies(), which)
         claim, said = held.claim, held.progress
         chunk = self.tables.chunks[held.key]
@@ -425,4 +425,4 @@ class Mishaps(Workers):
 
 
 class LedgerMachine(People, Mishaps):
-    """All of them at once; a database is still to come."""
+    """All of them together; subclasses add a database."""

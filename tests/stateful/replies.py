@@ -1,7 +1,7 @@
 """A database whose replies get lost, as they do when a connection breaks.
 
-A transaction that breaks may have committed or not; whoever sent it cannot know, and the database
-layer runs its body again. Here both happen on demand, and every commit is witnessed.
+A transaction that breaks may have committed or not; its sender cannot know, and the database layer
+runs its body again. Here both happen on demand, and every commit is observed.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ T = TypeVar("T")
 
 
 class Reply(StrEnum):
-    """What becomes of the answer to a transaction."""
+    """What happens to the reply to a transaction."""
 
     ARRIVES = "arrives"
     LOST = "lost"  # committed, and run again
-    LATE = "late"  # committed, and run again after others have had their turn
+    LATE = "late"  # committed, and run again after others had their turn
     BROKEN = "broken"  # rolled back, and run again
 
 
 class _Broken(Exception):
-    """The connection is gone before the commit."""
+    """The connection breaks before the commit."""
 
 
 class UnreliableDatabase:

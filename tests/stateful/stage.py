@@ -1,11 +1,12 @@
-"""The stage on which the state machine plays: a real ledger, its witness, and the model.
+"""What the state machine works on: a real ledger, an observer of its tables, and the model.
 
-The model is what each worker believes to hold, what each backfill was asked for, and which
+The model is what each worker believes it holds, what was requested of each backfill, and which
 positions were done by writes that the ledger accepted. After every commit the laws
-(`tests.stateful.laws`) compare the tables with the model and with the tables before; after every
+(`tests.stateful.laws`) compare the tables with the model and with the previous tables; after every
 step the ledger checks itself. At the end a simple driver shows that nothing can hang.
 
-Clock, chance and the database's own randomness are bound, so a run is a function of its steps.
+The clock, chance and the database's own randomness are controlled, so a run is a function of its
+steps.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ HOUR = 3600.0
 
 @dataclass(eq=False)
 class Held:
-    """A claim as its worker knows it, and what the ledger knows of it."""
+    """A claim as its worker knows it, and what the ledger knows about it."""
 
     claim: Claim
     worker: int
@@ -59,7 +60,7 @@ class Held:
     def ahead(self, steps: int, hole: bool = False) -> Progress:
         """The progress after some more positions, the last of which may be a hole.
 
-        At the end of the chunk, a run that never gives up tries the holes of others again.
+        At the end of the chunk, a run that never gives up retries the holes of earlier runs.
         """
         now = self.progress
         first, last = self.claim.span
@@ -76,16 +77,16 @@ class Held:
     def heals(self) -> bool:
         return self.claim.backfill.retry.kind is RetryKind.UNBOUNDED
 
-    def joined(self, told: Progress) -> Progress:
-        """What the ledger must know after it was told so: nothing is ever taken back."""
-        return max(told, self.stored, key=lambda each: (_reach(each, -1), -len(each.holes)))
+    def joined(self, reported: Progress) -> Progress:
+        """What the ledger must know after this report: nothing is ever undone."""
+        return max(reported, self.stored, key=lambda each: (_reach(each, -1), -len(each.holes)))
 
-    def accepted(self, told: Progress, *, heard: bool = True) -> None:
-        """The ledger took what it was told; the worker may never hear of it."""
-        self.stored = self.joined(told)
+    def accepted(self, reported: Progress, *, heard: bool = True) -> None:
+        """The ledger accepted the report; the worker may never learn of it."""
+        self.stored = self.joined(reported)
         if heard:
             self.past.append(self.progress)
-            self.progress = told
+            self.progress = reported
 
 
 def _reach(progress: Progress, first: int) -> int:
@@ -101,7 +102,7 @@ class Stage(RuleBasedStateMachine):
         self.tables = Snapshot()
         self.keys: dict[str, list[str]] = {}
         self.done: dict[str, set[int]] = {}
-        self.held: list[Held] = []  # by workers that live
+        self.held: list[Held] = []  # by live workers
         self.past: list[Held] = []  # ended, lost, or their worker is gone
         self.pids = [1 + worker for worker in range(WORKERS)]
         self.serial = count(1)
@@ -134,7 +135,7 @@ class Stage(RuleBasedStateMachine):
     # Doing things, and witnessing them
 
     def do(self, act: Act, operation: Callable[[], Work[T]], reply: Reply = Reply.ARRIVES) -> T:
-        """Does something by the right of an act; every commit of it is witnessed."""
+        """Performs an act; every commit of it is observed."""
 
         async def done() -> T:
             with self._acting(act, reply):
@@ -143,7 +144,7 @@ class Stage(RuleBasedStateMachine):
         return self._run(done())
 
     def refused(self, error: type[BaseException], operation: Callable[[], Work[Any]]) -> None:
-        """FailureCounts something that must be refused, without a trace."""
+        """Tries something that must be refused and leave no trace."""
         before = self.tables
         try:
             self.do(Act(Deed.OTHER), operation)
@@ -181,12 +182,12 @@ class Stage(RuleBasedStateMachine):
         act = Act(Deed.FAIL, claims=(held.claim,), progress=said, failure=failure)
         verdict = self.do(act, lambda: self.ledger.fail(failure), reply)
         if current and reply is not Reply.LATE:
-            assert verdict is not None, "a failure was not taken"
+            assert verdict is not None, "a failure was not accepted"
             assert verdict.status is self.tables.chunks[held.key].status, f"{verdict} is not so"
         self.part(held)
 
     def end_all(self, taken: list[Held]) -> None:
-        """Completes what is held, or, where there are holes for good, gives up on those alone."""
+        """Completes what is held; where holes are permanent, only those are abandoned."""
         self.complete_all([held for held in taken if held.heals or not held.progress.holes])
         for held in [held for held in taken if held in self.held]:
             ahead = Progress(held.claim.span.last, held.progress.holes)
@@ -234,7 +235,7 @@ class Stage(RuleBasedStateMachine):
         self.tables = after if after != before else before
 
     def _note_progress(self, before: Snapshot, after: Snapshot) -> None:
-        """Whatever was accepted from a chunk's holder is done, and stays so."""
+        """Progress that was accepted from a chunk's holder is done, and stays done."""
         for key, chunk in before.chunks.items():
             if chunk.status is Status.RUNNING and chunk != after.chunks[key]:
                 said = self._act.progress.get(key) if self._act.names(chunk) else None
@@ -250,7 +251,7 @@ class Stage(RuleBasedStateMachine):
                 self.ask_for(f"drained-{group}-{epoch}", [str(epoch)])
 
     async def _others(self) -> None:
-        """While a reply is lost, an hour passes and somebody else takes what there is."""
+        """While a reply is lost, an hour passes and another worker takes what there is."""
         self.now += HOUR
         worker = WORKERS - 1
         wish = self.claim_request(worker)
@@ -271,12 +272,12 @@ class Stage(RuleBasedStateMachine):
     # The model
 
     def is_news(self, rule: str, *, by_time: bool = True) -> bool:
-        """Whether anything has changed since the rule was last followed."""
+        """Whether anything has changed since the rule was last applied."""
         tables, now = self._spent.get(rule, (None, 0.0))
         return tables is not self.tables or (by_time and now != self.now)
 
     def spend(self, rule: str) -> None:
-        """Following the rule again would show nothing new."""
+        """Applying the rule again would show nothing new."""
         self._spent[rule] = self.tables, self.now
 
     def ask_for(self, backfill_id: str, keys: list[str]) -> None:
@@ -287,7 +288,7 @@ class Stage(RuleBasedStateMachine):
         return pick(list(self.tables.backfills.values()), which)
 
     def dead(self) -> list[Backfill]:
-        """Backfills with dead letters that nobody has purged or retried."""
+        """Backfills with dead letters that were neither purged nor retried."""
         dead = {
             chunk.backfill_id
             for chunk in self.tables.chunks.values()
@@ -301,19 +302,19 @@ class Stage(RuleBasedStateMachine):
         return chunk.status is Status.RUNNING and chunk.fence == held.claim.fence
 
     def _was_completed(self, held: Held) -> bool:
-        """Whether the chunk was completed for its holder, who had done all of it and vanished."""
+        """Whether the chunk was completed for a holder that had done all of it and vanished."""
         chunk = self.tables.chunks[held.key]
         return chunk.status is Status.COMPLETE and chunk.fence == held.claim.fence
 
     def zombies(self) -> list[Held]:
-        """Claims that are void; first those whose chunks run under another's claim."""
+        """Void claims; first those whose chunks run under another claim."""
         void = [held for held in [*self.held, *self.past] if not self.is_current(held)]
         return sorted(
             void, key=lambda held: self.tables.chunks[held.key].status is not Status.RUNNING
         )
 
     def part(self, held: Held) -> None:
-        """The worker no longer believes to hold the chunk."""
+        """The worker no longer believes it holds the chunk."""
         if held in self.held:
             self.held.remove(held)
             self.past.append(held)
@@ -354,7 +355,7 @@ class Stage(RuleBasedStateMachine):
 
     @invariant()
     def the_ledger_agrees(self) -> None:
-        """Its own check finds nothing, and it shows what is in the tables."""
+        """Its own check finds nothing, and its views equal the tables."""
         if self._checked is not self.tables:
             problems = self._run(self.ledger.check())
             assert problems == [], f"the ledger finds: {problems}"
@@ -413,5 +414,5 @@ class Stage(RuleBasedStateMachine):
 
 
 def pick(items: Sequence[T], which: int) -> T:
-    """One of the items, whatever the number."""
+    """One of the items, for any number."""
     return items[which % len(items)]

@@ -1,7 +1,6 @@
-"""The ledger's tables, read behind its back: what the laws are checked against.
+"""The ledger's tables, read directly: what the laws are checked against.
 
-Nothing here goes through the ledger's own statements, so a statement that is wrong cannot hide
-itself.
+Nothing here uses the ledger's own statements, so a wrong statement cannot hide itself.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Backfill:
-    """A row of `backfills`, without what never matters here."""
+    """A row of `backfills`, without columns that never matter here."""
 
     id: str
     job: str
@@ -93,12 +92,12 @@ class Backfill:
         return self.state in (State.PENDING, State.RUNNING) and self.stopping is None
 
     def lapsed(self, chunk: Chunk, now: float) -> bool:
-        """Whether the lease is over, or is out of reach since the clock jumped back."""
+        """Whether the lease has expired, or is impossibly distant because the clock jumped back."""
         assert chunk.due is not None
         return not now < chunk.due <= now + self.lease_seconds + 1
 
     def is_due(self, chunk: Chunk, now: float) -> bool:
-        """Whether a failed chunk has waited enough."""
+        """Whether a failed chunk has waited long enough."""
         assert chunk.due is not None
         return not now < chunk.due <= now + self.retry.longest + 1
 
@@ -114,7 +113,7 @@ class Snapshot:
     events: tuple[int, int] = (0, 0)
 
     def of(self, backfill_id: str, *statuses: Status) -> list[Chunk]:
-        """The chunks of a backfill by index, of some statuses or of all."""
+        """The chunks of a backfill by index, with some statuses or all."""
         found = [
             chunk
             for chunk in self.chunks.values()
@@ -150,14 +149,14 @@ class Snapshot:
 
 
 def done_of(first: int, progress: Progress) -> set[int]:
-    """The positions of a chunk that this much progress has done."""
+    """The positions of a chunk that are done with this progress."""
     if progress.last_processed is None:
         return set()
     return set(range(first, progress.last_processed + 1)) - set(progress.holes)
 
 
 class Tables(Protocol):
-    """A connection of its own to the ledger's database."""
+    """A separate connection to the ledger's database."""
 
     async def rows(self, query: str) -> list[Sequence[Any]]: ...
     async def close(self) -> None: ...
@@ -188,7 +187,7 @@ class PostgresTables:
         return [tuple(row) for row in await self._connection.fetch(query)]
 
     async def empty(self) -> None:
-        """Empties every table; the sequence of fences goes on."""
+        """Empties every table; the sequence of fences continues."""
         names = await self.rows(
             "SELECT tablename FROM pg_tables"
             " WHERE schemaname = 'gapless' AND tablename <> 'schema_version'"
@@ -200,7 +199,7 @@ class PostgresTables:
 
 
 async def read(tables: Tables) -> Snapshot:
-    """The tables as they are now."""
+    """The current tables."""
     chunks = [_chunk(row) for row in await tables.rows(f"SELECT {CHUNK_COLUMNS} FROM chunks")]
     backfills = [
         _backfill(row) for row in await tables.rows(f"SELECT {BACKFILL_COLUMNS} FROM backfills")

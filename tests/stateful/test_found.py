@@ -1,7 +1,7 @@
-"""What the state machine has found, step by step, so that it stays found.
+"""Bugs that the state machine found, step by step.
 
-Each test is a minimal run of the machine: the laws watch every step, and the fixture's end shows
-that nothing hangs.
+Each test is a minimal run of the machine: the laws check every step, and the end of the fixture
+shows that nothing hangs.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ def test_a_late_heartbeat_loses_no_hole(machine: LedgerMachine) -> None:
     assert machine.tables.chunks["b1", 0].missing == {0}
 
 
-def test_a_resume_whose_reply_is_lost_is_no_error_if_it_ended_the_backfill(
+def test_a_resume_with_a_lost_reply_is_not_an_error_if_it_ended_the_backfill(
     machine: LedgerMachine,
 ) -> None:
-    """Run again, it found a backfill that had SUCCEEDED by the first try, and raised."""
+    """Run again, it found a backfill that had SUCCEEDED by the first attempt, and raised."""
     machine.begin([Wish()])
     machine.claim(worker=0)
     machine.steer(which=0, commands=["pause"])
@@ -60,7 +60,7 @@ def test_a_resume_whose_reply_is_lost_is_no_error_if_it_ended_the_backfill(
     assert machine.tables.backfills["b1"].state is State.SUCCEEDED
 
 
-def test_a_resume_whose_reply_is_lost_is_no_error_if_the_backfill_halts_meanwhile(
+def test_a_resume_with_a_lost_reply_is_not_an_error_if_the_backfill_halts_meanwhile(
     machine: LedgerMachine,
 ) -> None:
     machine.begin([Wish(partitions=2, retry=RetryKind.HALT)])
@@ -72,10 +72,10 @@ def test_a_resume_whose_reply_is_lost_is_no_error_if_the_backfill_halts_meanwhil
     assert machine.tables.chunks["b1", 0].status is Status.ABANDONED
 
 
-def test_a_completion_that_comes_twice_counts_once_even_after_compaction(
+def test_a_repeated_completion_counts_once_even_after_compaction(
     machine: LedgerMachine,
 ) -> None:
-    """SQLite counted by the events that were new to it, and compacting had dropped the first."""
+    """SQLite counted by the events that were new to it, and compacting had removed the first."""
     machine.begin([Wish()])
     machine.claim(worker=0)
     machine.complete(which=0)
@@ -85,7 +85,7 @@ def test_a_completion_that_comes_twice_counts_once_even_after_compaction(
 
 
 def test_a_backfill_that_lacks_nothing_has_no_child(machine: LedgerMachine) -> None:
-    """Cancelled after its last completion, it got a child of no partitions, PENDING for ever."""
+    """Cancelled after its last completion, it got a child without partitions, PENDING forever."""
     machine.begin([Wish()])
     machine.claim(worker=0)
     machine.complete(which=0)

@@ -1,6 +1,6 @@
-"""Whatever happens, the ledger keeps its promises: one state machine, both databases.
+"""Whatever happens, the ledger keeps its guarantees: one state machine, both databases.
 
-`GAPLESS_EXAMPLES=3000 pytest tests/stateful` looks longer.
+`GAPLESS_EXAMPLES=3000 pytest tests/stateful` runs longer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def profile(examples: int) -> settings:
         stateful_step_count=STEPS,
         deadline=None,
         print_blob=True,
-        # A step is a transaction on a real database, and the machine looks at all of it after each.
+        # A step is a transaction on a real database, and the machine reads all tables after each.
         suppress_health_check=[HealthCheck.too_slow],
     )
 

@@ -1,4 +1,4 @@
-"""The backfills that someone may ask for: small ones, of every shape, order and policy."""
+"""The backfills that may be requested: small ones, of every shape, order and policy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HOOK = msgspec.json.encode(Hook("hook", 1, "default", POLICIES[RetryKind.BACKOFF
 
 @dataclass(frozen=True)
 class Wish:
-    """All that a person says."""
+    """Everything that a person specifies."""
 
     shape: str = "range"
     partitions: int = 1
@@ -47,14 +47,14 @@ class Wish:
 
     @property
     def keys(self) -> list[str]:
-        """The partitions asked for, by position."""
+        """The requested partitions, by position."""
         places = range(self.partitions)
         match self.shape:
             case "range":
                 return [str(100 + at) for at in places]
-            case "explicit":  # 7, 11, 13, 17, …: all apart, so that no two make a span
+            case "explicit":  # 7, 11, 13, 17, …: all apart, so that no two form a span
                 return [str(7 + 3 * at + at % 2) for at in places]
-            case _:  # k0, k5, k10, k2, …: in no order but their own
+            case _:  # k0, k5, k10, k2, …: in an order of their own
                 return [f"k{at * 5 % 13}" for at in places]
 
     def request(self, backfill_id: str) -> BackfillRequest:

@@ -1,4 +1,4 @@
-"""A toy block: how a node writes it, what seals it, its checks and its rows."""
+"""A toy block: its JSON, its seal, its checks and its rows."""
 
 from collections.abc import Collection, Iterable, Mapping
 from hashlib import blake2b
@@ -47,7 +47,7 @@ def own_seal(it: Block) -> bytes:
 
 
 def proof_of(block: Block, network: Network, checks: frozenset[str], height: int) -> Proof:
-    """What holds of a block by itself; `BadBlock` if something does not."""
+    """What a block proves by itself; `BadBlock` if a check fails."""
     holds = {HEIGHT: block.block_number == height, "seal": block.seal == own_seal(block)}
     if (moves := block.moves) is not None:
         holds["moves"] = (block.move_count, block.moves_seal) == (len(moves), sealed(moves))
@@ -68,7 +68,7 @@ def rows_of(blocks: Iterable[Block], chain_id: int, datasets: Collection[str]) -
 
 
 def restored(rows: Mapping[str, pa.Table]) -> list[Block]:
-    """The blocks that some rows came from."""
+    """The blocks that these rows came from."""
     moves = rows[MOVES.name].to_pylist() if MOVES.name in rows else None
     by_height = {key: [*group] for key, group in groupby(moves or (), itemgetter("block_number"))}
     return [

@@ -1,4 +1,4 @@
-"""The toy family: what `gapless.chains.family` asks for."""
+"""The toy family: an implementation of `gapless.chains.family`."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A toy chain, and nodes that serve it: honestly, or with a lie."""
+"""A toy chain, and nodes that serve it honestly or with a lie."""
 
 import asyncio
 from collections.abc import Callable
@@ -28,7 +28,7 @@ class ToyChain:
 
 
 class ToyNode:
-    """A node at `url`, from entering to leaving."""
+    """A node at `url` while its context is open."""
 
     def __init__(self, chain: ToyChain, lie: Callable[[Block], Block] = lambda it: it) -> None:
         self.chain, self.lie = chain, lie

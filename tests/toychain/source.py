@@ -1,4 +1,4 @@
-"""How toy nodes are asked: `toy_chain`, `toy_height` and `toy_block`."""
+"""How toy nodes are queried: `toy_chain`, `toy_height` and `toy_block`."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Laws are checked on many examples; how long one takes is no law on a busy machine."""
+"""Hypothesis runs without deadlines: on a busy machine, one example may take long."""
 
 from hypothesis import settings
 

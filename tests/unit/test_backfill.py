@@ -1,4 +1,4 @@
-"""The state machine, whole: what every command does in every state."""
+"""The complete state machine: what every command does in every state."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gapless.core.chunk import Status
 from gapless.core.errors import WrongState
 from gapless.core.events import BackfillStateChanged, BackfillStopRequested, ChunkEnded, Event
 
-# A state: it changes to that. `stop:…`: the stop is requested. `=`: already so. `!`: refused.
+# A state: the new state. `stop:…`: the stop is requested. `=`: already so. `!`: refused.
 TABLE = """
 state      stopping  start    pause   resume   cancel       halt
 PENDING    -         RUNNING  PAUSED  =        stop:cancel  stop:halt
@@ -75,14 +75,14 @@ def test_every_command_in_every_state(backfill: Lifecycle, command: Command, exp
     assert outcome_of(backfill, command) == expected
 
 
-def test_the_table_leaves_out_no_combination() -> None:
+def test_the_table_covers_every_combination() -> None:
     every = {
         (state, stop, command) for state in State for stop in STOPS.values() for command in Command
     }
     assert {(row.state, row.stopping, command) for row, command, _ in rows()} == every
 
 
-# What `settle` makes of a backfill without and with something left of each kind.
+# What `settle` makes of a backfill with nothing left, and with something left of each kind.
 SETTLING = """
 state      stopping  nothing    abandoned  waiting    unplanned  running
 PENDING    -         =          =          =          =          =
@@ -138,7 +138,7 @@ def taken(backfill: Lifecycle, step: Step) -> tuple[Event, ...]:
 
 
 @given(steps)
-def test_the_version_counts_the_changes_of_state(history: list[Step]) -> None:
+def test_the_version_counts_state_changes(history: list[Step]) -> None:
     backfill, changes = Lifecycle("bf"), []
     for step in history:
         for event in taken(backfill, step):
@@ -154,7 +154,7 @@ def test_the_version_counts_the_changes_of_state(history: list[Step]) -> None:
 
 
 @given(steps)
-def test_what_has_ended_stays_as_it_ended(history: list[Step]) -> None:
+def test_an_ended_backfill_never_changes(history: list[Step]) -> None:
     backfill = Lifecycle("bf")
     for step in history:
         events = taken(backfill, step)
@@ -191,7 +191,7 @@ def test_a_command_repeated_causes_no_events(
         ),
     ],
 )
-def test_an_illegal_command_names_the_state_and_what_is_possible(
+def test_an_illegal_command_names_the_state_and_the_possible_commands(
     backfill: Lifecycle, command: Command, message: str, hint: str
 ) -> None:
     with pytest.raises(WrongState, match=message) as error:
@@ -201,7 +201,7 @@ def test_an_illegal_command_names_the_state_and_what_is_possible(
 
 @pytest.mark.parametrize("state", State)
 @pytest.mark.parametrize("stopping", STOPS.values())
-def test_what_is_called_possible_is_not_refused(state: State, stopping: Stop | None) -> None:
+def test_commands_listed_as_possible_are_not_refused(state: State, stopping: Stop | None) -> None:
     backfill = Lifecycle("bf", state, 1, stopping)
     for command in (Command.PAUSE, Command.RESUME, Command.CANCEL):
         try:
@@ -212,13 +212,13 @@ def test_what_is_called_possible_is_not_refused(state: State, stopping: Stop | N
                 decide(backfill, Command(named))
 
 
-def test_a_state_is_described_as_people_read_it() -> None:
+def test_a_state_is_described_for_people() -> None:
     assert describe(Lifecycle("bf", State.RUNNING)) == "RUNNING"
     assert describe(Lifecycle("bf", State.RUNNING, 1, Stop.CANCEL)) == "cancelling"
     assert describe(Lifecycle("bf", State.CANCELLED, 2, Stop.CANCEL)) == "CANCELLED"
     assert describe(Lifecycle("bf", State.FAILED, 2, Stop.HALT)) == "FAILED"
 
 
-def test_events_of_chunks_leave_the_backfill_as_it_is() -> None:
+def test_chunk_events_do_not_change_the_backfill() -> None:
     backfill = Lifecycle("bf", State.RUNNING, 3)
     assert apply(backfill, ChunkEnded("bf", 0, Status.COMPLETE)) == backfill

@@ -1,4 +1,4 @@
-"""A saved backfill of blocks means what it meant when it was saved."""
+"""A saved backfill of blocks keeps the meaning it had when it was saved."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def saved(checks: frozenset[Check], **fields: Any) -> BlocksSpec:
     return msgspec.convert({**SAVED, "checks": sorted(checks), **fields}, BlocksSpec)
 
 
-def test_its_checks_are_those_that_the_level_stood_for() -> None:
+def test_its_checks_are_those_of_its_level_when_it_was_saved() -> None:
     spec = saved(frozenset({Check.HEIGHT, Check.LINK}))
     assert spec.wanted.checks == {Check.HEIGHT, Check.LINK}
     assert suffices(frozenset({"height", "link"}), Span(BEDROCK, BEDROCK), spec)
@@ -49,13 +49,13 @@ def test_its_checks_are_those_that_the_level_stood_for() -> None:
         (OF_ROLLUPS - {Check.RECEIPTS_ROOT}, Span(BEDROCK, BEDROCK), False),
     ],
 )
-def test_no_block_needs_a_proof_that_its_network_does_not_offer(
+def test_no_block_requires_a_proof_that_its_network_does_not_offer(
     made: frozenset[Check], span: Span, enough: bool
 ) -> None:
     assert suffices(frozenset[str](made), span, saved(checks_of(Level.AUTO))) is enough
 
 
-def test_two_hashes_of_one_height_contradict_each_other() -> None:
+def test_two_hashes_for_one_height_are_refused() -> None:
     ethereum = find_network("ethereum")
     genesis = ethereum.anchors[0]
     assert known_hashes(ethereum, [genesis])[0] == genesis.hash

@@ -1,4 +1,4 @@
-"""Chunks tile their selection for any size; failures and losses are counted in a row."""
+"""Chunks tile their selection for any size; consecutive failures and losses are counted."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_planned_and_unplanned_are_disjoint_and_complete(
 
 
 @given(partitions, sizes, orders, st.data())
-def test_planning_more_never_gives_up_what_was_planned(
+def test_planning_more_keeps_what_was_planned(
     count: int, size: int, order: Order, data: st.DataObject
 ) -> None:
     total = chunk_total(count, size)
@@ -68,7 +68,7 @@ def test_planning_more_never_gives_up_what_was_planned(
     assert set(before) <= set(after)
 
 
-def test_the_names_of_a_chunk_are_those_of_the_seed() -> None:
+def test_the_forms_of_chunk_id_and_run_key() -> None:
     assert chunk_id("bf", 7) == "bf:7"
     assert run_key("bf", 7) == "backfill:bf:chunk:7"
 
@@ -77,7 +77,7 @@ spans = st.tuples(st.integers(0, 50), st.integers(0, 20)).map(lambda it: Span(it
 
 
 @given(spans, st.data())
-def test_missing_is_the_holes_and_what_stands_behind_the_last_processed(
+def test_missing_is_the_holes_and_everything_after_the_progress(
     span: Span, data: st.DataObject
 ) -> None:
     last_processed = data.draw(st.none() | st.integers(span.first, span.last))
@@ -105,7 +105,7 @@ def test_missing_by_example(
     assert missing(Span(10, 19), last_processed, holes) == expected
 
 
-def test_the_ended_statuses() -> None:
+def test_the_final_statuses() -> None:
     assert {status for status in Status if status.ended} == ENDED
     assert {Status.COMPLETE, Status.ABANDONED, Status.CANCELLED} == ENDED
 
@@ -114,13 +114,13 @@ tries = st.builds(FailureCounts, st.integers(0, 20), st.integers(0, 20))
 
 
 @given(tries)
-def test_a_failure_counts_on_and_ends_a_row_of_losses(before: FailureCounts) -> None:
+def test_a_failure_is_counted_and_resets_the_losses(before: FailureCounts) -> None:
     assert before.failed(progressed=False) == FailureCounts(before.attempts + 1, 0)
     assert before.failed(progressed=True) == FailureCounts(1, 0)
 
 
 @given(tries)
-def test_a_loss_counts_on_and_is_no_failure(before: FailureCounts) -> None:
+def test_a_loss_is_counted_and_is_not_a_failure(before: FailureCounts) -> None:
     assert before.lost_worker(progressed=False) == FailureCounts(before.attempts, before.lost + 1)
     assert before.lost_worker(progressed=True) == FailureCounts(0, 1)
 
@@ -139,7 +139,7 @@ def test_a_permanent_error_abandons_unless_the_policy_never_does(
     assert verdict.status is Status.FAILED
 
 
-def test_a_transient_error_waits_by_the_policy_until_it_gives_up() -> None:
+def test_a_transient_error_waits_as_the_policy_says_until_it_gives_up() -> None:
     now, verdicts = FailureCounts(), []
     for _ in range(6):
         verdict = after_failure(RetryPolicy(), now, progressed=False, permanent=False, chance=0.0)
@@ -149,7 +149,7 @@ def test_a_transient_error_waits_by_the_policy_until_it_gives_up() -> None:
     assert verdicts[5] == (Status.ABANDONED, None)
 
 
-def test_progress_keeps_a_chunk_alive_for_ever() -> None:
+def test_progress_keeps_a_chunk_alive_forever() -> None:
     now = FailureCounts()
     for _ in range(50):
         verdict = after_failure(RetryPolicy(), now, progressed=True, permanent=False, chance=0.0)

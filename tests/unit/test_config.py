@@ -1,4 +1,4 @@
-"""One configuration from file, environment and flags; what is not known is refused."""
+"""One configuration from file, environment and flags; unknown keys are refused."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_file_is_read(tmp_path: Path) -> None:
     assert found.fetch.batch_size == 100
 
 
-def test_a_file_above_is_found_and_another_can_be_named(tmp_path: Path) -> None:
+def test_a_file_in_a_parent_folder_is_found_and_another_can_be_given(tmp_path: Path) -> None:
     (tmp_path / "gapless.toml").write_text("[fetch]\nworkers = 3\n")
     below = tmp_path / "a" / "b"
     below.mkdir(parents=True)
@@ -50,7 +50,7 @@ def test_a_file_above_is_found_and_another_can_be_named(tmp_path: Path) -> None:
         config.load({"GAPLESS_CONFIG": str(tmp_path / "none")}, below)
 
 
-def test_a_folder_that_is_gone_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deleted_folder_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     tmp_path.rmdir()
     with pytest.raises(UsageError, match="the current folder no longer exists") as gone:
@@ -58,7 +58,7 @@ def test_a_folder_that_is_gone_is_told(tmp_path: Path, monkeypatch: pytest.Monke
     assert gone.value.hint
 
 
-def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
+def test_the_environment_overrides_the_file(tmp_path: Path) -> None:
     (tmp_path / "gapless.toml").write_text(TEXT)
     found = config.load(
         {
@@ -76,7 +76,7 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
     assert found.fetch.verify == "roots"
 
 
-def test_our_own_names_win_over_the_others(tmp_path: Path) -> None:
+def test_variables_of_gapless_override_common_ones(tmp_path: Path) -> None:
     both = {"BACKFILL_WORKERS": "5", "GAPLESS_WORKERS": "6"}
     assert config.load(both, tmp_path).fetch.workers == 6
 
@@ -93,18 +93,18 @@ def test_our_own_names_win_over_the_others(tmp_path: Path) -> None:
         ("=", "gapless.toml"),
     ],
 )
-def test_what_makes_no_sense_is_refused(text: str, words: str) -> None:
+def test_invalid_values_are_refused(text: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         config.parse(text)
 
 
 @pytest.mark.parametrize("value", ["many", "-1", "1.5", "0"])
-def test_a_number_in_the_environment_must_be_one(tmp_path: Path, value: str) -> None:
+def test_a_number_in_the_environment_must_be_a_number(tmp_path: Path, value: str) -> None:
     with pytest.raises(UsageError, match=r"BACKFILL_WORKERS|workers"):
         config.load({"BACKFILL_WORKERS": value}, tmp_path)
 
 
-def test_names_are_resolved_and_unknown_ones_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_are_resolved_and_unknown_names_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     found = config.parse(TEXT)
     monkeypatch.setenv("HIDDEN_RPC", "https://hidden.example/KEY")
     assert found.endpoint("hidden").url == "https://hidden.example/KEY"
@@ -135,7 +135,7 @@ def test_no_secret_is_shown() -> None:
         ("env:TARGET", "env:TARGET"),
     ],
 )
-def test_paths_are_those_of_the_file(tmp_path: Path, target: str, expected: str) -> None:
+def test_paths_are_relative_to_the_file(tmp_path: Path, target: str, expected: str) -> None:
     (tmp_path / "gapless.toml").write_text(f"[sinks.s]\nurl = '{target}'\n")
     found = config.load({}, tmp_path).sinks["s"].url
     assert found == expected.format(folder=tmp_path)
@@ -154,10 +154,12 @@ def test_where_metrics_are_served(tmp_path: Path) -> None:
         config.load({"GAPLESS_METRICS_PORT": "65536"}, tmp_path)
 
 
-def test_what_may_be_a_url_without_its_scheme_is_not_repeated() -> None:
-    with pytest.raises(UsageError, match="neither a URL nor the name of a known endpoint") as told:
+def test_text_that_may_be_a_url_without_its_scheme_is_not_repeated() -> None:
+    with pytest.raises(
+        UsageError, match="neither a URL nor the name of a known endpoint"
+    ) as refused:
         config.Config().endpoint("node.example/v2/S3CRETKEY")
-    assert "S3CRETKEY" not in f"{told.value} {told.value.hint}"
+    assert "S3CRETKEY" not in f"{refused.value} {refused.value.hint}"
 
 
 @pytest.mark.parametrize(
@@ -180,14 +182,14 @@ def test_what_may_be_a_url_without_its_scheme_is_not_repeated() -> None:
         ),
     ],
 )
-def test_a_misspelled_name_comes_with_the_right_one(text: str, error: str, hint: str) -> None:
+def test_a_misspelled_name_comes_with_a_suggestion(text: str, error: str, hint: str) -> None:
     with pytest.raises(UsageError) as refused:
         config.parse(text)
     assert str(refused.value) == f"`gapless.toml`: {error}"
     assert refused.value.hint == f"did you mean {hint}?"
 
 
-def test_a_key_that_resembles_none_comes_with_all_of_them() -> None:
+def test_an_unknown_key_without_a_similar_one_lists_all_keys() -> None:
     with pytest.raises(UsageError, match=r"unknown key `colour` in `\[retry\]`") as refused:
         config.parse("[retry]\ncolour = 1")
     assert refused.value.hint == "known are base, max_delay, jitter, limit, schedule"
@@ -204,7 +206,7 @@ def test_a_file_in_another_folder_is_named_by_its_path(tmp_path: Path) -> None:
         config.load({}, tmp_path)
 
 
-def test_a_misspelled_endpoint_or_sink_comes_with_the_right_one(tmp_path: Path) -> None:
+def test_a_misspelled_endpoint_or_sink_comes_with_a_suggestion(tmp_path: Path) -> None:
     found = config.parse(TEXT)
     with pytest.raises(UsageError, match="no endpoint `archiv`") as refused:
         found.endpoint("archiv")
@@ -243,7 +245,7 @@ class TestRetry:
     ) -> None:
         assert config.parse(self.TEXT).retry.applied(policy) == expected
 
-    def test_the_environment_wins_over_the_file(self, tmp_path: Path) -> None:
+    def test_the_environment_overrides_the_file(self, tmp_path: Path) -> None:
         (tmp_path / "gapless.toml").write_text(self.TEXT)
         variables = {
             "GAPLESS_RETRY_BASE": "1s",
@@ -271,12 +273,12 @@ class TestRetry:
             ("limit = 'many'", "Expected `int | null`, got `str` - at `retry.limit`"),
         ],
     )
-    def test_numbers_that_make_no_sense(self, text: str, error: str) -> None:
+    def test_invalid_numbers(self, text: str, error: str) -> None:
         with pytest.raises(UsageError) as refused:
             config.parse(f"[retry]\n{text}")
         assert error in str(refused.value)
 
-    def test_a_variable_that_makes_no_sense_is_named(self, tmp_path: Path) -> None:
+    def test_an_invalid_variable_is_named(self, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="`GAPLESS_RETRY_BASE`: `soon` is not a duration"):
             config.load({"GAPLESS_RETRY_BASE": "soon"}, tmp_path)
         with pytest.raises(UsageError, match="`GAPLESS_RETRY_JITTER` is `much`"):
@@ -297,7 +299,7 @@ class TestSlotsAndQueue:
     def test_forms_of_slots(self, text: str, slots: str) -> None:
         assert config.parse(text).slots == slots
 
-    def test_the_environment_wins_over_the_file(self, tmp_path: Path) -> None:
+    def test_the_environment_overrides_the_file(self, tmp_path: Path) -> None:
         (tmp_path / "gapless.toml").write_text("queue = 'a'\nworker.slots = {a = 1}\n")
         found = config.load({"GAPLESS_SLOTS": "b=2", "GAPLESS_QUEUE": "b"}, tmp_path)
         assert (found.queue, found.slots) == ("b", "b=2")

@@ -1,4 +1,4 @@
-"""Coroutines run as functions: those that wait are refused, those that raise still do."""
+"""Coroutines run as functions: one that waits is refused, and exceptions pass through."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples in the docstrings of the core hold."""
+"""The examples in the docstrings of the core are right."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MODULES = [module.name for module in pkgutil.iter_modules(core.__path__, "gaples
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_the_examples_hold(name: str) -> None:
+def test_the_examples_are_right(name: str) -> None:
     assert doctest.testmod(importlib.import_module(name)).failed == 0
 
 

@@ -1,4 +1,4 @@
-"""Every error says what happened; the tree says what happens next."""
+"""Every error says what happened; its place in the tree says what happens next."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CLASSES = [
 
 
 @pytest.mark.parametrize("error", [each for each in CLASSES if _needs_no_words(each)])
-def test_an_error_without_words_of_its_own_says_what_its_class_says(
+def test_an_error_without_a_message_uses_that_of_its_class(
     error: type[GaplessError],
 ) -> None:
     assert error.__doc__
@@ -83,12 +83,12 @@ CODES = {
 }
 
 
-def test_codes_are_a_contract() -> None:
+def test_codes_are_stable() -> None:
     classes: list[type[GaplessError]] = [*CLASSES, Refused]
     assert {each.__name__: each.code for each in classes} == CODES
 
 
-def test_an_error_survives_its_way_to_another_process() -> None:
+def test_an_error_can_be_sent_to_another_process() -> None:
     again = pickle.loads(pickle.dumps(UsageError("what happened", hint="what to do")))
     assert (type(again), str(again), again.hint) == (UsageError, "what happened", "what to do")
 
@@ -98,7 +98,7 @@ def test_every_error_belongs_to_one_branch(error: type[GaplessError]) -> None:
     assert sum(issubclass(error, branch) for branch in GaplessError.__subclasses__()) == 1
 
 
-def test_the_tree_in_the_docstring_is_the_tree() -> None:
+def test_the_tree_in_the_docstring_is_right() -> None:
     drawn: dict[str, str] = {}
     path: list[str] = []
     for line in (errors.__doc__ or "").splitlines():
@@ -114,7 +114,7 @@ def test_the_tree_in_the_docstring_is_the_tree() -> None:
     assert drawn == named
 
 
-def test_a_stop_is_nothing_that_a_job_swallows_by_accident() -> None:
+def test_a_job_cannot_swallow_a_stop_by_accident() -> None:
     for stop in (errors.StopRequested, errors.LeaseLost):
         assert issubclass(stop, errors.RunStopped)
         assert not issubclass(stop, Exception)

@@ -1,4 +1,4 @@
-"""Events have the seed's idempotency keys, stay small, and survive storage."""
+"""Events have fixed idempotency keys, stay small, and can be stored."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ EVENTS: list[tuple[AnyEvent, str]] = [
 
 
 @pytest.mark.parametrize(("event", "key"), EVENTS)
-def test_each_event_happens_once_by_its_key(event: AnyEvent, key: str) -> None:
+def test_each_event_has_its_idempotency_key(event: AnyEvent, key: str) -> None:
     assert event.idempotency_key == key
 
 
 @pytest.mark.parametrize(("event", "key"), EVENTS)
-def test_each_event_survives_storage(event: AnyEvent, key: str) -> None:
+def test_each_event_can_be_stored_and_loaded(event: AnyEvent, key: str) -> None:
     payload = Codec.payload(event)
     assert "backfill_id" not in payload
     assert Codec.decode(type(event).__name__, "bf", payload) == event
@@ -54,12 +54,12 @@ def test_every_kind_of_event_is_in_this_file() -> None:
     assert {type(event) for event, _ in EVENTS} == set(Event.__subclasses__())
 
 
-def test_an_event_without_a_key_is_a_mistake() -> None:
+def test_an_event_without_a_key_is_a_programming_error() -> None:
     with pytest.raises(NotImplementedError):
         _ = Event("bf").idempotency_key
 
 
-def test_a_planned_chunk_requests_its_run_in_the_same_breath() -> None:
+def test_a_planned_chunk_comes_with_its_run_request() -> None:
     planned = BackfillChunkPlanned("bf", 7, 70, 79)
     assert planned.chunk_id == "bf:7"
     assert planned.run_requested == RunRequested("bf", "backfill:bf:chunk:7")
@@ -102,12 +102,12 @@ def test_the_created_event_stays_under_a_kilobyte(
     assert len(Codec.payload(event)) < 1024
 
 
-def test_an_event_cannot_be_changed() -> None:
+def test_an_event_is_immutable() -> None:
     with pytest.raises(AttributeError):
         CREATED.job = "move"  # type: ignore[misc]
 
 
-def test_what_was_left_out_is_read_as_none() -> None:
+def test_missing_fields_are_read_as_none() -> None:
     event = Codec.decode("BackfillCreated", "bf", Codec.payload(CREATED))
     assert isinstance(event, BackfillCreated)
     assert (event.parent_backfill_id, event.retry_request_id, event.group) == (None, None, None)

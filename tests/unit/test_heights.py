@@ -1,4 +1,4 @@
-"""Ranges of heights: the grammar, and what they mean below a head."""
+"""Ranges of heights: the grammar, and how they resolve below a head."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_dates_are_days_or_instants_in_utc(text: str, expected: Heights) -> None
         ),
     ],
 )
-def test_what_is_written_otherwise_is_explained(text: str, complaint: str, hint: str) -> None:
+def test_invalid_ranges_are_explained(text: str, complaint: str, hint: str) -> None:
     with pytest.raises(BadSelector) as refused:
         Heights.parse(text)
     assert (str(refused.value), refused.value.hint) == (complaint, hint)
@@ -136,12 +136,12 @@ def test_programs_may_give_a_range_or_a_pair() -> None:
         "2024-01-01T12:00:00+02:00",
     ],
 )
-def test_what_is_no_range(text: str) -> None:
+def test_values_that_are_not_ranges(text: str) -> None:
     with pytest.raises(BadSelector):
         Heights.parse(text)
 
 
-def test_tags_are_pinned_and_ends_clipped_to_what_is_final() -> None:
+def test_tags_are_pinned_and_ends_clipped_to_the_final_block() -> None:
     tip = Tip(head=100, final=90, by_depth=False)
     assert tip.pin(Heights(10, 20)) == Span(10, 20)
     assert tip.pin(Heights(10, 95)) == Span(10, 90)

@@ -1,4 +1,4 @@
-"""The registry: who is known, by which words, and what of them can be proven."""
+"""The registry: the known networks, their names, and what can be proven on each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WANTED = "ethereum sepolia holesky base optimism arbitrum polygon bsc avalanche 
 
 
 @pytest.mark.parametrize("name", WANTED.split())
-def test_a_network_is_found_by_its_name_and_its_chain_id(name: str) -> None:
+def test_a_network_is_found_by_its_name_or_its_chain_id(name: str) -> None:
     network = find_network(name.upper())
     assert network is NETWORKS[name]
     if network.chain_id is not None:
@@ -38,13 +38,13 @@ def test_an_unknown_name_comes_with_a_hint() -> None:
     assert "`custom` takes any EVM chain" in (refused.value.hint or "")
 
 
-def test_an_unknown_chain_is_a_custom_one_with_every_check() -> None:
+def test_an_unlisted_chain_is_custom_with_every_check() -> None:
     network = network_of_chain(1337)
     assert (network.name, network.chain_id) == ("custom", 1337)
     assert network.checks_at(0) == CUSTOM.checks_at(0) == FULL
 
 
-def test_checks_go_by_height() -> None:
+def test_checks_depend_on_the_height() -> None:
     optimism = NETWORKS["optimism"]
     assert optimism.checks_at(105_235_062) == BASIC
     assert Check.RECEIPTS_ROOT in optimism.checks_at(105_235_063)
@@ -52,7 +52,7 @@ def test_checks_go_by_height() -> None:
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_every_network_checks_heights_and_links_and_settles(name: str) -> None:
+def test_every_network_checks_heights_and_links_and_has_a_finality(name: str) -> None:
     network = NETWORKS[name]
     assert {Check.HEIGHT, Check.LINK, Check.PLACES} <= network.checks_at(0)
     assert network.block_time > 0

@@ -1,4 +1,4 @@
-"""Keys and ordinals are two names of one partition, in any year."""
+"""Keys and ordinals both identify a partition, in any year."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_every_moment_lies_in_exactly_one_window(kind: str, moment: datetime) ->
 
 
 @given(st.sampled_from(KINDS), moments)
-def test_keys_sort_as_time_does(kind: str, moment: datetime) -> None:
+def test_keys_sort_like_times(kind: str, moment: datetime) -> None:
     calendar = Windows(kind)
     ordinal = calendar.parse_moment(moment)
     assert calendar.key(ordinal) < calendar.key(ordinal + 1)
@@ -75,7 +75,7 @@ def test_windows_are_counted_from_1970(kind: str, key: str, ordinal: int) -> Non
     assert Windows(kind).key(ordinal) == key
 
 
-def test_a_window_knows_its_bounds() -> None:
+def test_a_window_has_bounds() -> None:
     window = Windows("monthly").partition(Windows("monthly").parse("2024-02"))
     assert isinstance(window, Window)
     assert window.end - window.start == timedelta(days=29)
@@ -90,7 +90,7 @@ def test_a_window_knows_its_bounds() -> None:
         ("monthly", "2024-13", "2024-01"),
     ],
 )
-def test_a_malformed_key_is_answered_with_an_example(kind: str, key: str, example: str) -> None:
+def test_a_malformed_key_is_refused_with_an_example(kind: str, key: str, example: str) -> None:
     with pytest.raises(BadSelector, match=f"`{key}` is not a key of {kind} partitions") as error:
         Windows(kind).parse(key)
     assert error.value.hint == f"write it as `{example}`"
@@ -104,7 +104,7 @@ def test_a_window_that_would_end_after_the_year_9999_does_not_exist(kind: str, k
         Windows(kind).key(10**9)
 
 
-def test_windows_carry_tags_to_filter_by() -> None:
+def test_windows_have_tags_to_filter_by() -> None:
     hour = Windows("hourly")
     assert hour.tags(hour.parse("2024-02-29T05")) == {
         "year": "2024",
@@ -180,7 +180,7 @@ def test_a_catalog_keeps_its_order_and_its_tags() -> None:
         ("a" * 513, "has more than 512 characters"),
     ],
 )
-def test_a_static_key_is_text_that_every_ledger_takes(key: Any, problem: str) -> None:
+def test_a_static_key_is_text_that_every_ledger_can_store(key: Any, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         static(["good", key])
     with pytest.raises(UsageError, match=problem):
@@ -190,5 +190,5 @@ def test_a_static_key_is_text_that_every_ledger_takes(key: Any, problem: str) ->
             static({"good": {"tag": key}})
 
 
-def test_static_keys_of_any_script_are_taken() -> None:
+def test_static_keys_of_any_script_are_accepted() -> None:
     assert list(static(["größe", "東京", "🦀", "a" * 512]).catalog)

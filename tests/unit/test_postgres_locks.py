@@ -1,4 +1,4 @@
-"""Whoever overlaps or touches meets at a lock; whoever is far does not. And what DDL says."""
+"""Writers that overlap or touch share a lock, distant ones do not; and the generated DDL."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ spans = st.builds(
 
 
 def alone(span: Span, chain_id: int = 1) -> set[str]:
-    """The keys that a writer has for itself."""
+    """The keys that a writer locks exclusively."""
     return set(re.findall(r"lock\((-?\d+)\)", locks.to_write("sink", chain_id, span)))
 
 
@@ -30,27 +30,27 @@ def shared(span: Span) -> set[str]:
 
 
 @given(spans, spans)
-def test_two_that_overlap_or_touch_meet_at_a_lock(one: Span, other: Span) -> None:
+def test_overlapping_or_adjacent_writers_share_a_lock(one: Span, other: Span) -> None:
     near = one.first <= other.last + 1 and other.first <= one.last + 1
     meet = alone(one) & alone(other) | alone(one) & shared(other) | shared(one) & alone(other)
     assert meet or not near
 
 
-def test_far_ranges_and_other_chains_share_nothing_that_anyone_has_alone() -> None:
+def test_distant_ranges_and_other_chains_share_no_exclusive_lock() -> None:
     one, far = Span(0, 99), Span(10 * locks.CELL, 10 * locks.CELL + 99)
     assert not alone(one) & alone(far)
     assert not alone(one) & alone(one, chain_id=2)
     assert shared(one) == shared(far) == alone(Span(0, locks.CELL * (locks.MOST_CELLS + 1)))
 
 
-def test_locks_are_taken_in_the_order_of_heights() -> None:
+def test_locks_are_taken_in_order_of_height() -> None:
     cells = [locks.to_write("sink", 1, Span(at, at)) for at in (1, locks.CELL + 1)]
     first, second = (statement.partition("; ")[2] for statement in cells)
     both = locks.to_write("sink", 1, Span(1, locks.CELL + 1))
     assert both.index(first) < both.index(second)
 
 
-def test_partitions_hold_a_range_and_no_more() -> None:
+def test_partitions_cover_exactly_the_range() -> None:
     ddl = PostgresDdl("eth", partition=1000)
     found = ddl.partitions(TRANSACTIONS, 1500, 3000)
     assert [(it.name, it.first, it.end) for it in found] == [
@@ -62,7 +62,7 @@ def test_partitions_hold_a_range_and_no_more() -> None:
     assert PostgresDdl("eth").partitions(TRANSACTIONS, 1500, 3000) == []
 
 
-def test_a_foreign_key_leads_to_the_nearest_parent_that_is_stored() -> None:
+def test_a_foreign_key_refers_to_the_nearest_stored_parent() -> None:
     ddl = PostgresDdl('o"dd')
     assert 'REFERENCES "o""dd"."transactions"' in ddl.create_table(LOGS)
     assert 'REFERENCES "o""dd"."blocks"' in ddl.create_table(LOGS, ["blocks", "logs"])

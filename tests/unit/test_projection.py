@@ -1,4 +1,4 @@
-"""Folding events gives the tables back; whatever the tables say otherwise is named."""
+"""Folding the events reproduces the tables; any difference is named."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def folded(*events: Event) -> Projection:
     return projection
 
 
-def test_folding_gives_the_tables_back() -> None:
+def test_folding_reproduces_the_tables() -> None:
     projection = folded(*HISTORY)
     assert projection.lifecycle == Lifecycle("bf", State.RUNNING, 1, projection.lifecycle.stopping)
     assert list(projection.chunks.values()) == FACTS
@@ -57,7 +57,7 @@ def test_folding_gives_the_tables_back() -> None:
         (1, {"last": 18}),
     ],
 )
-def test_a_chunk_that_differs_in_anything_is_named(index: int, change: dict[str, object]) -> None:
+def test_a_chunk_with_any_difference_is_named(index: int, change: dict[str, object]) -> None:
     tables = list(FACTS)
     tables[index] = replace(FACTS[index], **change)  # type: ignore[arg-type]
     projection = folded(*HISTORY)
@@ -73,7 +73,7 @@ def test_a_missing_or_unknown_chunk_is_named() -> None:
     assert found == "chunk is 2 [20, 29] open, 0 attempts, 0 lost, its events say None"
 
 
-def test_another_state_is_named() -> None:
+def test_a_different_state_is_named() -> None:
     projection = folded(*HISTORY)
     (found,) = projection.differences(Lifecycle("bf", State.SUCCEEDED, 2), FACTS)
     assert "SUCCEEDED" in found
@@ -90,7 +90,7 @@ def test_an_event_of_a_chunk_that_was_never_planned_is_named(stray: Event) -> No
     assert "chunk_index=5" in found
 
 
-def test_a_compacted_backfill_is_held_to_its_digest() -> None:
+def test_a_compacted_backfill_must_match_its_digest() -> None:
     ended = [replace(fact, ended=Status.COMPLETE) for fact in FACTS]
     projection = folded(BackfillCompacted("bf", 5, 2, 0, 0, digest(ended)))
     assert projection.differences(projection.lifecycle, ended) == []
@@ -99,7 +99,7 @@ def test_a_compacted_backfill_is_held_to_its_digest() -> None:
     ]
 
 
-def test_the_digest_depends_on_every_fact_and_on_their_order() -> None:
+def test_the_digest_depends_on_every_fact_and_their_order() -> None:
     variants = [
         FACTS,
         FACTS[::-1],

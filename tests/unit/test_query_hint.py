@@ -1,4 +1,4 @@
-"""The command that a fetch suggests at its end fits the sink."""
+"""The query that a fetch suggests at its end fits the sink."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tests.evm import table
         ("eth/", "duckdb -c \"FROM 'eth/**/blocks/*.parquet'"),
     ],
 )
-def test_it_fits_the_sink(target: str, begins: str) -> None:
-    told = query(target, table("blocks"), Span(7, 9))
-    assert told.startswith(begins)
-    assert "secret" not in told
-    assert ('FROM "x".blocks_hex' in told) == ("schema=x" in target)
+def test_the_query_fits_the_sink(target: str, begins: str) -> None:
+    suggested = query(target, table("blocks"), Span(7, 9))
+    assert suggested.startswith(begins)
+    assert "secret" not in suggested
+    assert ('FROM "x".blocks_hex' in suggested) == ("schema=x" in target)

@@ -1,4 +1,4 @@
-"""A `RangeSet` behaves as the set of its members, however it was put together."""
+"""A `RangeSet` behaves like the set of its members, however it was built."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ positions = st.integers(-5, 150)
 
 
 @given(st.lists(spans, max_size=8))
-def test_it_holds_the_members_of_its_spans(given_spans: list[tuple[int, int]]) -> None:
+def test_it_contains_the_members_of_its_spans(given_spans: list[tuple[int, int]]) -> None:
     members = {n for first, last in given_spans for n in range(first, last + 1)}
     ranges = RangeSet(given_spans)
     assert list(ranges) == sorted(members)
@@ -33,7 +33,7 @@ def test_its_spans_neither_overlap_nor_touch(ranges: RangeSet) -> None:
 
 
 @given(range_sets)
-def test_the_same_members_make_equal_sets(ranges: RangeSet) -> None:
+def test_sets_with_the_same_members_are_equal(ranges: RangeSet) -> None:
     again = RangeSet.from_members(reversed(list(ranges)))
     assert again == ranges
     assert hash(again) == hash(ranges)
@@ -48,7 +48,7 @@ def test_union_difference_and_intersection_are_those_of_sets(a: RangeSet, b: Ran
 
 
 @given(range_sets, range_sets)
-def test_what_is_taken_away_and_what_is_kept_make_the_whole(a: RangeSet, b: RangeSet) -> None:
+def test_difference_and_intersection_add_up_to_the_whole(a: RangeSet, b: RangeSet) -> None:
     assert (a - b) | (a & b) == a
     assert not (a - b) & b
     assert a - a == RangeSet()
@@ -62,7 +62,7 @@ def test_position_is_the_inverse_of_at(ranges: RangeSet) -> None:
 
 
 @given(range_sets, positions, positions)
-def test_a_slice_holds_the_members_at_its_positions(a: RangeSet, first: int, last: int) -> None:
+def test_a_slice_contains_the_members_at_its_positions(a: RangeSet, first: int, last: int) -> None:
     assert list(a.slice(first, last)) == list(a)[max(first, 0) : max(last + 1, 0)]
 
 
@@ -76,7 +76,7 @@ def test_only_members_have_a_position(ranges: RangeSet, member: int) -> None:
 
 
 @given(range_sets)
-def test_there_is_nothing_before_the_first_or_behind_the_last(ranges: RangeSet) -> None:
+def test_there_is_no_position_before_the_first_or_after_the_last(ranges: RangeSet) -> None:
     for position in (-1, len(ranges)):
         with pytest.raises(IndexError):
             ranges.at(position)
@@ -89,12 +89,12 @@ def test_ten_million_members_cost_no_more_than_one() -> None:
     assert ranges.slice(4, 5) == RangeSet.of((4, 4), (6, 6))
 
 
-def test_an_inverted_span_is_a_mistake() -> None:
+def test_an_inverted_span_is_refused() -> None:
     with pytest.raises(ValueError, match="inverted span 3-2"):
         RangeSet.of((3, 2))
 
 
-def test_it_is_written_as_people_read_it() -> None:
+def test_it_is_written_for_people() -> None:
     assert repr(RangeSet.of((1, 3), (9, 9))) == "RangeSet(1-3, 9)"
     assert RangeSet.of((1, 3)) != "RangeSet(1-3)"
     assert (str(Span(4, 4)), str(Span(4, 6)), Span(4, 6).size) == ("4", "4-6", 3)
@@ -113,20 +113,20 @@ def test_it_is_written_as_people_read_it() -> None:
         (" 2 b ", 2 * 10**9),
     ],
 )
-def test_numbers_are_read_as_people_write_them(text: str, number: int) -> None:
+def test_numbers_may_be_written_in_common_notations(text: str, number: int) -> None:
     assert parse_number(text) == number
 
 
 @pytest.mark.parametrize(
     "text", ["", "M", "-1", "1e6", "1.2.3", "0x10", "1.0005k", "ten", "0,10", "1,00", "1,0000"]
 )
-def test_what_is_no_whole_number_is_refused(text: str) -> None:
+def test_anything_but_a_whole_number_is_refused(text: str) -> None:
     with pytest.raises(BadSelector, match=f"`{text}` is not a"):
         parse_number(text)
 
 
 @given(spans.map(lambda it: Span(*it)), st.integers(1, 20))
-def test_windows_are_the_span_cut_at_multiples(span: Span, size: int) -> None:
+def test_windows_cut_the_span_at_multiples(span: Span, size: int) -> None:
     windows = [*span.windows(size)]
     assert (windows[0].first, windows[-1].last) == span
     for before, after in pairwise(windows):

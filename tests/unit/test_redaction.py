@@ -1,4 +1,4 @@
-"""What is secret in a URL is struck out, however it is written, and in linear time."""
+"""Secrets in a URL are redacted, in any notation, and in linear time."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ KEY = "s3cr3t-K3y+0123"
         ("no address: //host/x", "no address: //host/x"),
     ],
 )
-def test_of_a_url_scheme_and_host_remain(text: str, shown: str) -> None:
+def test_only_scheme_and_host_of_a_url_remain(text: str, shown: str) -> None:
     assert redact(text) == shown
     assert redact(shown) == shown
 
@@ -75,12 +75,12 @@ FORMS = {
 
 @pytest.mark.parametrize("url", [f"https://h/v2/{KEY}", f"https://h/?k={quote(KEY, safe='')}"])
 @pytest.mark.parametrize("form", FORMS)
-def test_a_key_is_struck_out_in_any_encoding(url: str, form: str) -> None:
+def test_a_key_is_redacted_in_any_encoding(url: str, form: str) -> None:
     said = Secrets([url]).struck(f"unknown project {FORMS[form]}.")
     assert said in ("unknown project ….", "unknown project …")
 
 
-def test_credentials_are_struck_out_as_a_header_has_them() -> None:
+def test_credentials_are_redacted_in_the_form_of_a_header() -> None:
     secrets = Secrets(["https://user:pass@host/"])
     assert (
         secrets.struck(f"Basic {b64encode(b'user:pass').decode()} is wrong") == "Basic … is wrong"
@@ -89,7 +89,7 @@ def test_credentials_are_struck_out_as_a_header_has_them() -> None:
 
 
 @pytest.mark.parametrize("key", ["k", "ab1", "q7x9z"])
-def test_short_keys_are_struck_out_as_words(key: str) -> None:
+def test_short_keys_are_redacted_as_whole_words(key: str) -> None:
     secrets = Secrets([f"https://host/v2/{key}"])
     encoded = b64encode(key.encode()).decode().rstrip("=")
     assert secrets.struck(f"no key={key}, {key.upper()} or /{key}/") == "no key=…, … or /…/"
@@ -98,14 +98,14 @@ def test_short_keys_are_struck_out_as_words(key: str) -> None:
         assert secrets.struck(f"bad {encoded}") == "bad …"
 
 
-def test_words_that_every_url_has_stay() -> None:
+def test_words_that_every_url_contains_remain() -> None:
     secrets = Secrets(["https://rpc.ankr.com/eth/rpc?apikey=Zz9Zz9Zz9"])
     assert (
         secrets.struck("the answer is not JSON-RPC: Zz9Zz9Zz9") == "the answer is not JSON-RPC: …"
     )
 
 
-def test_of_a_database_credentials_and_options_are_secret() -> None:
+def test_the_credentials_and_options_of_a_database_are_secret() -> None:
     secrets = Secrets(["postgresql://me:hunter22@db:5432/ledger?sslpassword=sesame77"])
     said = secrets.struck("there is no ledger for me at db: hunter22, sesame77")
     assert said == "there is no ledger for me at db: …, …"
@@ -119,7 +119,7 @@ def test_urls_are_found_in_arguments() -> None:
 @pytest.mark.parametrize(
     "piece", ["a.", "a://", "://", "a:/", "https://h/", "u:p@", "x://u:p@", "'", "ab ", "://a@/"]
 )
-def test_time_is_in_proportion_to_the_text(piece: str) -> None:
+def test_redaction_takes_linear_time(piece: str) -> None:
     """Forty times the text takes about forty times as long, not 1,600 times."""
     secrets = Secrets([f"https://host/{KEY}"])
 

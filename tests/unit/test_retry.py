@@ -1,4 +1,4 @@
-"""Delays lie within their bounds, never shrink, and match their documented numbers."""
+"""Delays stay within their bounds, never shrink, and match the documented numbers."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_the_schedule_goes_from_five_seconds_to_an_hour_and_ends_on_the_tenth_fa
     assert certain(RetryPolicy.schedule(1, 2), 3) == [1, 2, None]
 
 
-def test_halt_never_tries_again() -> None:
+def test_halt_never_retries() -> None:
     assert certain(RetryPolicy.halt(), 3) == [None, None, None]
 
 
@@ -73,30 +73,32 @@ def test_the_next_delay_is_never_shorter(policy: RetryPolicy, nth: int, chance: 
 
 
 @given(doubling, failures, chances, chances)
-def test_more_chance_means_more_delay(policy: RetryPolicy, nth: int, a: float, b: float) -> None:
+def test_a_higher_draw_means_a_longer_delay(
+    policy: RetryPolicy, nth: int, a: float, b: float
+) -> None:
     low, high = sorted((a, b))
     assert (policy.delay(nth, low) or 0) <= (policy.delay(nth, high) or 0)
 
 
-def test_the_first_loss_is_taken_up_at_once_then_the_wait_doubles_until_the_tenth() -> None:
+def test_the_first_loss_is_retried_at_once_then_the_delay_doubles_until_the_tenth() -> None:
     policy = RetryPolicy.backoff()
     waits = [policy.delay_after_loss(lost, 0.0) for lost in range(1, 12)]
     assert waits == [0, 1, 2, 4, 8, 16, 32, 64, 128, None, None]
 
 
-def test_unbounded_waits_for_lost_workers_without_end() -> None:
+def test_unbounded_retries_lost_chunks_forever() -> None:
     policy = RetryPolicy.unbounded()
     assert [policy.delay_after_loss(lost, 0.0) for lost in (10, 11, 10_000)] == [256, 300, 300]
 
 
-def test_chunks_that_were_lost_together_come_back_one_by_one() -> None:
+def test_chunks_that_were_lost_together_return_one_by_one() -> None:
     policy = RetryPolicy.unbounded(jitter=0.5)
     assert [policy.delay_after_loss(3, chance) for chance in (0.0, 0.5, 0.9)] == [2, 2.5, 2.9]
-    assert policy.delay_after_loss(1, 0.9) == 0  # the first loss waits for nothing
+    assert policy.delay_after_loss(1, 0.9) == 0  # the first loss has no delay
 
 
 @given(st.integers(1, 10_000), chances)
-def test_no_wait_after_a_loss_is_longer_than_the_longest(lost: int, chance: float) -> None:
+def test_no_delay_after_a_loss_exceeds_the_longest(lost: int, chance: float) -> None:
     for policy in (RetryPolicy.unbounded(base=0, max_delay=1), RetryPolicy.schedule(1)):
         assert (policy.delay_after_loss(lost, chance) or 0) <= policy.longest
 
@@ -120,24 +122,24 @@ def test_the_longest_delay_covers_the_jitter() -> None:
         ({"kind": RetryKind.SCHEDULE, "delays": (1.0, -1.0)}, "none of them negative"),
     ],
 )
-def test_numbers_that_make_no_sense_are_refused(wrong: dict[str, Any], problem: str) -> None:
+def test_invalid_numbers_are_refused(wrong: dict[str, Any], problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         RetryPolicy(**wrong)
 
 
-def test_a_base_above_the_usual_longest_raises_it() -> None:
+def test_a_base_above_the_default_maximum_raises_it() -> None:
     assert RetryPolicy.backoff(base=7200).max_delay == 7200
     assert RetryPolicy.unbounded(base=7200).max_delay == 7200
 
 
 @pytest.mark.parametrize("kind", RetryKind)
-def test_a_policy_is_known_by_its_name(kind: RetryKind) -> None:
+def test_a_policy_is_found_by_its_name(kind: RetryKind) -> None:
     policy = RetryPolicy.named(kind)
     assert policy.kind is kind
     assert msgspec.json.decode(msgspec.json.encode(policy), type=RetryPolicy) == policy
 
 
-def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
+def test_an_unknown_name_is_refused_and_the_known_ones_listed() -> None:
     with pytest.raises(UsageError, match="no retry policy `never`") as error:
         RetryPolicy.named("never")
     assert error.value.hint == "known are backoff, unbounded, schedule, halt"

@@ -1,4 +1,4 @@
-"""A selector means one selection, for good; positions name its partitions."""
+"""A selector always means the same selection; positions identify its partitions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_position_is_the_inverse_of_partition(selection: Selection) -> None:
 
 
 @given(selections, st.data())
-def test_a_slice_holds_the_partitions_at_its_positions(selection: Selection, data: Any) -> None:
+def test_a_slice_contains_the_partitions_at_its_positions(selection: Selection, data: Any) -> None:
     first = data.draw(st.integers(0, len(selection) - 1))
     last = data.draw(st.integers(first, len(selection) - 1))
     expected = [selection.partition(position) for position in range(first, last + 1)]
@@ -54,21 +54,21 @@ def test_a_slice_holds_the_partitions_at_its_positions(selection: Selection, dat
 
 
 @given(selections, st.sets(st.integers(0, 29)))
-def test_picking_positions_selects_just_those(selection: Selection, wanted: set[int]) -> None:
+def test_picking_positions_selects_exactly_those(selection: Selection, wanted: set[int]) -> None:
     positions = RangeSet.from_members(at for at in wanted if at < len(selection))
     picked = selection.pick(positions)
     assert picked.all_keys() == [selection.key(position) for position in positions]
 
 
 @given(selections, st.sets(st.integers(0, 29)))
-def test_taking_a_part_away_leaves_the_rest(selection: Selection, wanted: set[int]) -> None:
+def test_removing_a_part_leaves_the_rest(selection: Selection, wanted: set[int]) -> None:
     positions = RangeSet.from_members(at for at in wanted if at < len(selection))
     part, whole = selection.pick(positions), RangeSet.of((0, len(selection) - 1))
     assert selection.without(part) == selection.pick(whole - positions)
 
 
 @given(selections)
-def test_it_survives_storage_under_the_same_hash(selection: Selection) -> None:
+def test_it_keeps_its_hash_when_stored_and_loaded(selection: Selection) -> None:
     again = Selection.decode(selection.encode())
     assert again == selection
     assert again.digest == selection.digest
@@ -102,7 +102,7 @@ def test_different_selections_have_different_hashes(a: Selection, b: Selection) 
         (Filter({}), CHAINS, ["eth", "base", "arb"]),
     ],
 )
-def test_what_a_selector_means(selector: Selector, scheme: Scheme, keys: list[str]) -> None:
+def test_what_a_selector_selects(selector: Selector, scheme: Scheme, keys: list[str]) -> None:
     assert resolve(selector, scheme).all_keys() == keys
 
 
@@ -122,7 +122,7 @@ def test_what_a_selector_means(selector: Selector, scheme: Scheme, keys: list[st
         (Range("2024-01-01", "+9M"), daily("2024-01-01"), "to the year 9999 only", None),
     ],
 )
-def test_what_selects_nothing_is_refused_with_a_hint(
+def test_an_empty_selection_is_refused_with_a_hint(
     selector: Selector, scheme: Scheme, problem: str, hint: str | None
 ) -> None:
     with pytest.raises(BadSelector, match=problem) as error:
@@ -130,7 +130,7 @@ def test_what_selects_nothing_is_refused_with_a_hint(
     assert (hint or "") in (error.value.hint or "")
 
 
-def test_a_long_catalog_is_not_listed_whole() -> None:
+def test_a_long_catalog_is_not_listed_in_full() -> None:
     with pytest.raises(BadSelector) as error:
         resolve(Explicit(("no",)), static([f"k{n}" for n in range(9)]))
     assert error.value.hint == "the catalog has `k0`, `k1`, `k2`, `k3`, `k4`, …"
@@ -144,12 +144,12 @@ def test_a_long_catalog_is_not_listed_whole() -> None:
         ("2024-01-01T00:2024-01-02T00", Range("2024-01-01T00", "2024-01-02T00")),
     ],
 )
-def test_a_range_is_read_as_people_write_it(text: str, range_: Range) -> None:
+def test_a_range_may_be_written_in_common_notations(text: str, range_: Range) -> None:
     assert Range.parse(text) == range_
 
 
 @pytest.mark.parametrize("text", ["", "5", "5:", ":8", ":"])
-def test_what_is_no_range_is_refused(text: str) -> None:
+def test_anything_but_a_range_is_refused(text: str) -> None:
     with pytest.raises(BadSelector, match="is not a range"):
         Range.parse(text)
 
@@ -158,7 +158,7 @@ def test_explicit_keys_may_be_numbers() -> None:
     assert Explicit.of([7, "8"]) == Explicit(("7", "8"))
 
 
-def test_what_is_not_selected_has_no_position() -> None:
+def test_a_partition_that_is_not_selected_has_no_position() -> None:
     for selection in (
         resolve(Range("5", "8"), block_heights()),
         resolve(Explicit(("eth",)), CHAINS),
@@ -167,7 +167,7 @@ def test_what_is_not_selected_has_no_position() -> None:
             selection.position("9")
 
 
-def test_positions_are_described_as_runs_and_not_without_end() -> None:
+def test_positions_are_described_as_runs_of_limited_length() -> None:
     selection = resolve(Range("100", "199"), block_heights())
     assert selection.describe(RangeSet.of((0, 0), (2, 5))) == ["100", "102 to 105"]
     many = RangeSet.from_members(range(0, 20, 2))
@@ -183,14 +183,14 @@ def test_a_summary_of_many_keys_is_small() -> None:
     assert len(awkward["keys"]) + awkward["more"] == 9
 
 
-def test_a_summary_of_a_range_or_filter_is_the_whole_of_it() -> None:
+def test_a_summary_of_a_range_or_filter_is_complete() -> None:
     assert summary(Range("1", "9")) == {"kind": "range", "start": "1", "end": "9"}
     assert summary(Filter({"a": "b"})) == {"kind": "filter", "tags": {"a": "b"}}
     with pytest.raises(BadSelector, match="text is too long"):
         summary(Filter({"a": "b" * 500}))
 
 
-def test_a_range_of_static_keys_can_be_counted_too() -> None:
+def test_a_range_of_static_keys_can_be_counted() -> None:
     scheme = static(["a", "b", "c"])
     assert resolve(Range("b", "+2"), scheme).keys == ("b", "c")
     for end in ("+0", "+3"):
@@ -202,7 +202,7 @@ def test_a_range_of_static_keys_can_be_counted_too() -> None:
     "selector",
     [Range("a\0", "b"), Explicit.of(["\ud800"]), Filter({"tier": "\0"}), Filter({"\ud800": "x"})],
 )
-def test_texts_that_no_ledger_takes_are_refused(selector: Selector) -> None:
+def test_text_that_a_ledger_cannot_store_is_refused(selector: Selector) -> None:
     for refuse in (summary, lambda it: resolve(it, static(["a", "b"]))):
         with pytest.raises(BadSelector, match="the selector's text"):
             refuse(selector)

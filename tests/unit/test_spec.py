@@ -1,4 +1,4 @@
-"""A spec has one form, comes back as it was given, and is refused before it can do harm."""
+"""A spec has one canonical form, is returned as given, and is checked before it is stored."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ values = st.recursive(
 
 
 @given(st.dictionaries(words, values, max_size=4))
-def test_a_spec_comes_back_and_its_order_does_not_matter(spec: dict[str, Any]) -> None:
+def test_a_spec_is_returned_as_given_and_its_order_does_not_matter(spec: dict[str, Any]) -> None:
     text = encode_spec(spec)
     assert msgspec.json.decode(text) == spec
     assert encode_spec(dict(reversed(spec.items()))) == text
@@ -40,12 +40,12 @@ def test_a_spec_comes_back_and_its_order_does_not_matter(spec: dict[str, Any]) -
     ],
     ids=["list", "text", "object", "number-key", "tuple", "nan", "bytes"],
 )
-def test_what_is_no_json_object_is_refused(wrong: Any) -> None:
+def test_anything_but_a_json_object_is_refused(wrong: Any) -> None:
     with pytest.raises(UsageError, match="not an object that JSON can represent exactly"):
         encode_spec(wrong)
 
 
-def test_a_spec_is_small() -> None:
+def test_a_spec_has_a_maximum_size() -> None:
     fits = {"a": "é" * ((LARGEST_SPEC - len('{"a":""}')) // 2)}
     assert len(encode_spec(fits).encode()) == LARGEST_SPEC
     with pytest.raises(UsageError, match="4,097 bytes; the limit is 4,096") as error:
@@ -56,7 +56,7 @@ def test_a_spec_is_small() -> None:
 @pytest.mark.parametrize(
     "url", ["https://node.example/v2/KEY", "postgresql://me:word@host/db", "wss://x.y/?key=1"]
 )
-def test_a_url_that_may_hold_a_secret_is_refused_without_being_shown(url: str) -> None:
+def test_a_url_that_may_contain_a_secret_is_refused_without_being_shown(url: str) -> None:
     with pytest.raises(UsageError) as error:
         encode_spec({"endpoints": [{"url": url}]})
     assert url not in str(error.value) + str(error.value.hint)

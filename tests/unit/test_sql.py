@@ -1,4 +1,4 @@
-"""Named statements: read from files, shared in parts, with parameters of any dialect."""
+"""Named statements: read from files, with shared parts and parameters for each dialect."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def write(package: str, file: str, text: str) -> None:
     (Path(sys.path[0]) / package / file).write_text(text)
 
 
-def test_parameters_are_numbered_by_their_first_use() -> None:
+def test_parameters_are_numbered_by_first_use() -> None:
     statement = Statement.parse("SELECT :b, :a, :b::text, 'x:y', '12:30' WHERE c = :a")
     assert statement.parameters == ("b", "a")
     assert statement.numbered() == "SELECT $1, $2, $1::text, 'x:y', '12:30' WHERE c = $2"
     assert statement.values({"a": 1, "b": [2, "x"], "c": 3}) == ['[2,"x"]', 1]
 
 
-def test_statements_are_found_by_name_with_the_clock_in_place(package: str) -> None:
+def test_statements_are_found_by_name_and_contain_the_clock(package: str) -> None:
     write(package, "one.sql", "-- about\n\n-- name: first\nSELECT @now, :x\n")
     write(package, "two.sql", "-- name: second\nSELECT 2\n\n-- name: third\nSELECT 3\n")
     statements = sql.load(package, dialect("now()"))
@@ -49,12 +49,12 @@ def test_statements_are_found_by_name_with_the_clock_in_place(package: str) -> N
     }
 
 
-def test_a_part_is_put_wherever_it_is_named(package: str) -> None:
+def test_a_part_is_inserted_wherever_it_is_named(package: str) -> None:
     write(package, "one.sql", "-- part: late\ndue < @now\n\n-- name: it\nSELECT 1 WHERE @late\n")
     assert sql.load(package, dialect(":t"))["it"].text == "SELECT 1 WHERE due < :t"
 
 
-def test_the_columns_of_a_row_are_put_wherever_it_is_named(package: str) -> None:
+def test_the_columns_of_a_row_are_inserted_wherever_it_is_named(package: str) -> None:
     write(
         package,
         "one.sql",
@@ -67,25 +67,25 @@ def test_the_columns_of_a_row_are_put_wherever_it_is_named(package: str) -> None
 
 
 @pytest.mark.parametrize("reference", ["nothing", "Nothing", "b.Nothing", "Nothing(items)"])
-def test_what_nobody_has_defined_is_a_mistake(package: str, reference: str) -> None:
+def test_an_undefined_name_is_an_error(package: str, reference: str) -> None:
     write(package, "one.sql", f"-- name: it\nSELECT @{reference}\n")
     with pytest.raises(KeyError, match="othing"):
         sql.load(package, dialect())
 
 
-def test_two_statements_of_one_name_are_a_mistake(package: str) -> None:
+def test_two_statements_with_one_name_are_an_error(package: str) -> None:
     write(package, "one.sql", "-- name: it\nSELECT 1\n")
     write(package, "two.sql", "-- name: it\nSELECT 2\n")
     with pytest.raises(ValueError, match="two statements are named it"):
         sql.load(package, dialect())
 
 
-def test_migrations_come_in_the_order_of_their_numbers(package: str) -> None:
+def test_migrations_are_in_numerical_order(package: str) -> None:
     for number in (10, 2, 1):
         write(package, f"migrations/{number:04d}_x.sql", f"SELECT {number}")
     write(package, "migrations/README", "not a migration")
     assert [number for number, _ in sql.migrations(package)] == [1, 2, 10]
 
 
-def test_both_dialects_know_the_same_statements() -> None:
+def test_both_dialects_have_the_same_statements() -> None:
     assert STEPS.keys() == STATEMENTS.keys()

@@ -1,4 +1,4 @@
-"""Functions on a thread: nobody who waits for one leaves before it has ended."""
+"""Functions on a thread: a caller never leaves before its function has ended."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def test_it_returns_and_raises_what_the_function_does(thread: SerialThread
         await thread.run(divmod, 7, 0)
 
 
-async def test_functions_run_in_the_order_in_which_they_were_asked_for(
+async def test_functions_run_in_the_order_of_their_calls(
     thread: SerialThread,
 ) -> None:
     seen: list[int] = []
@@ -32,8 +32,10 @@ async def test_functions_run_in_the_order_in_which_they_were_asked_for(
     assert seen == [*range(50)]
 
 
-async def test_one_who_is_cancelled_again_and_again_waits_for_the_end(thread: SerialThread) -> None:
-    """A job that lost its lease is cancelled, and once more when its worker drains."""
+async def test_a_caller_that_is_cancelled_repeatedly_still_waits_for_the_end(
+    thread: SerialThread,
+) -> None:
+    """A job that lost its lease is cancelled, and again when its worker drains."""
     begun, go_on = threading.Event(), threading.Event()
 
     def work() -> None:

@@ -1,4 +1,4 @@
-"""Where moments fall among blocks: the law, and what it costs to find out."""
+"""Which block a moment falls on, and how many calls it takes to find out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PACE = 12.0
 
 
 class Blocks:
-    """A chain that is asked for times, and counts how often."""
+    """A chain that returns block times, and counts how often it is asked."""
 
     def __init__(self, times: Sequence[int], pruned_below: int = 0) -> None:
         self.times = times
@@ -45,7 +45,7 @@ class Blocks:
 def test_the_first_block_at_or_after_a_moment_is_found(
     steps: list[int], moments: list[int], marks: set[int], genesis_without_time: bool
 ) -> None:
-    """Whatever the pace is, equal times included; each block is asked about once."""
+    """At any pace, even with equal times; each block is requested once."""
     times = [*accumulate(steps, initial=1)]
     if genesis_without_time:
         times[0] = UNKNOWN
@@ -58,7 +58,7 @@ def test_the_first_block_at_or_after_a_moment_is_found(
 
 
 def ethereum(blocks: int) -> list[int]:
-    """Times that wander as those before the merge did, then every twelve seconds, or a gap."""
+    """Times that vary as before the merge, then every twelve seconds or with a gap."""
     chance = Random(7)
     merge = blocks * 3 // 4
     steps = [max(1, round(chance.expovariate(1 / 14))) for _ in range(merge)]
@@ -66,7 +66,7 @@ def ethereum(blocks: int) -> list[int]:
     return [UNKNOWN, *accumulate(steps, initial=1_438_269_988)]
 
 
-def test_few_blocks_are_asked_about() -> None:
+def test_few_blocks_are_requested() -> None:
     times = ethereum(400_000)
     chance = Random(1)
     for _ in range(50):
@@ -78,7 +78,7 @@ def test_few_blocks_are_asked_about() -> None:
         assert len(blocks.asked) <= 26  # halving would take 38
 
 
-def test_next_to_a_mark_one_block_is_asked_about() -> None:
+def test_next_to_a_known_block_one_block_is_requested() -> None:
     times = ethereum(10_000)
     blocks = Blocks(times)
     timeline = blocks.timeline(marks=[5000, 6000])
@@ -86,7 +86,7 @@ def test_next_to_a_mark_one_block_is_asked_about() -> None:
     assert set(blocks.asked) - {0, 5000, 6000, len(times) - 1} == {5001}
 
 
-def test_blocks_that_nobody_keeps_are_older() -> None:
+def test_pruned_blocks_count_as_older() -> None:
     times = ethereum(10_000)
     blocks = Blocks(times, pruned_below=7000)
     assert asyncio.run(blocks.timeline().first_since(times[9000])) == 9000
@@ -94,7 +94,7 @@ def test_blocks_that_nobody_keeps_are_older() -> None:
         asyncio.run(blocks.timeline().first_since(times[6500]))
 
 
-def test_times_that_fall_are_refused() -> None:
+def test_decreasing_times_are_refused() -> None:
     times = ethereum(10_000)
     falling = [*times[:5000], *(time - 10**7 for time in times[5000:9999]), times[-1]]
     with pytest.raises(BadAnswer, match="is not between"):

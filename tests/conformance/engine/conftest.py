@@ -1,4 +1,4 @@
-"""An engine on a ledger of the test's own, with everything quick."""
+"""An engine on a ledger for each test, with short intervals."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ QUICK = WorkerOptions(poll_seconds=0.05, heartbeat_seconds=0.05, drain_seconds=0
 
 @pytest.fixture
 async def engine(home: Home) -> AsyncIterator[Engine]:
-    """An engine with four `default` slots that works already."""
+    """A running engine with four `default` slots."""
     async with Engine(home.url, options=QUICK) as engine:
         yield engine
 
 
 @pytest.fixture
 async def remote(home: Home, engine: Engine) -> AsyncIterator[Engine]:
-    """A second engine on the same ledger that only controls."""
+    """A second engine on the same ledger, without a worker."""
     async with Engine(home.url, slots=None, options=QUICK) as remote:
         yield remote
 

@@ -1,4 +1,4 @@
-"""Steering a backfill while it runs: pause, resume, cancel, groups, several engines."""
+"""Controlling a backfill while it runs: pause, resume, cancel, groups, several engines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.waiting import eventually
 
 
 class Gate:
-    """A job that says when it has started and waits to be let go."""
+    """A job that signals when it has started, and waits until it is released."""
 
     def __init__(self) -> None:
         self.started = asyncio.Event()
@@ -78,7 +78,7 @@ async def test_cancel_reaches_a_running_job_through_its_heartbeat(
     assert ended.chunks.running == 0
 
 
-async def test_cancel_by_force_does_not_wait_for_the_job(engine: Engine, remote: Engine) -> None:
+async def test_a_forced_cancel_does_not_wait_for_the_job(engine: Engine, remote: Engine) -> None:
     gate = Gate()
     handle = await engine.backfill(gate.job, gapless.Range("0", "9"))
     await gate.started.wait()
@@ -104,7 +104,7 @@ async def test_a_cancelled_backfill_in_an_hours_backoff_ends_at_once(engine: Eng
     assert (await handle.cancel()).state is State.CANCELLED
 
 
-async def test_two_engines_share_one_backfill_without_a_chunk_twice(
+async def test_two_engines_share_one_backfill_and_run_each_chunk_once(
     engine: Engine, home: Home
 ) -> None:
     seen: list[int] = []
@@ -138,7 +138,7 @@ async def test_newest_first_runs_from_the_end(engine: Engine) -> None:
     assert seen == [40, 30, 20, 10, 0]
 
 
-async def test_the_hook_of_a_drained_group_runs_once_an_epoch(engine: Engine) -> None:
+async def test_the_hook_of_a_drained_group_runs_once_per_epoch(engine: Engine) -> None:
     epochs: list[object] = []
     drained = asyncio.Event()
 
@@ -160,7 +160,7 @@ async def test_the_hook_of_a_drained_group_runs_once_an_epoch(engine: Engine) ->
         assert epochs == list(range(1, nth + 1))
 
 
-async def test_a_retry_request_makes_one_child(engine: Engine) -> None:
+async def test_a_retry_request_creates_one_child(engine: Engine) -> None:
     @gapless.job(partitions=gapless.static(["good", "bad"]), retry="halt")
     async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
         if "bad" in chunk:

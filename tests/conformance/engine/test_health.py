@@ -1,4 +1,4 @@
-"""A worker is well while it reaches its ledger."""
+"""A worker is healthy while it reaches its ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A ledger that cannot serve for a while: the worker says why, waits, and goes on."""
+"""When a ledger is unavailable for a while, the worker says why, waits, and resumes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def home(fresh_postgres_home: PostgresHome) -> PostgresHome:
 
 @pytest.fixture
 async def clerk(home: PostgresHome) -> AsyncIterator[str]:
-    """The URL of a role that only owns the ledger, to be changed at will."""
+    """The URL of a role that owns only the ledger, and that a test may change."""
     await home.script(
         "DROP ROLE IF EXISTS clerk; CREATE ROLE clerk LOGIN;"
         " GRANT USAGE ON SCHEMA gapless TO clerk;"
@@ -49,14 +49,14 @@ async def clerk(home: PostgresHome) -> AsyncIterator[str]:
 
 
 class Outage:
-    """A backfill at work, a trouble in its middle, and what the log says of it."""
+    """A running backfill, an outage in the middle of it, and what the log says about it."""
 
     def __init__(self, url: str, caplog: pytest.LogCaptureFixture) -> None:
         self._url = url
         self._caplog = caplog
         caplog.set_level(logging.INFO, "gapless")
 
-    def told(self, action: str) -> list[str]:
+    def logged(self, action: str) -> list[str]:
         records = self._caplog.records
         return [
             each.getMessage() for each in records if getattr(each, "action", "").startswith(action)
@@ -74,16 +74,16 @@ class Outage:
             handle = await engine.backfill(copy, gapless.Range("0", "199"))
             await eventually(lambda: len(ran) > 3)
             await home.script(f"{trouble}; {BREAK}")
-            await eventually(lambda: bool(self.told("ledger_unreachable")))
-            said = len(self.told("ledger_unreachable"))
+            await eventually(lambda: bool(self.logged("ledger_unreachable")))
+            said = len(self.logged("ledger_unreachable"))
             await asyncio.sleep(1.0)  # twenty polls
-            assert len(self.told("ledger_unreachable")) <= said + 3  # one for each reason
+            assert len(self.logged("ledger_unreachable")) <= said + 3  # one for each reason
             assert not (await self._state(home)).startswith("SUCC")
             await home.script(f"BEGIN READ WRITE; {relief}; COMMIT")
             async with asyncio.timeout(60):
                 assert (await handle.wait()).state is State.SUCCEEDED
         assert set(ran) == set(range(200))
-        assert self.told("ledger_recovered")
+        assert self.logged("ledger_recovered")
 
     @staticmethod
     async def _state(home: PostgresHome) -> str:
@@ -91,7 +91,7 @@ class Outage:
         return str(row[0])
 
 
-async def test_a_database_that_is_read_only_for_a_while(
+async def test_a_database_that_is_temporarily_read_only(
     home: PostgresHome, caplog: pytest.LogCaptureFixture
 ) -> None:
     name = home.url.rpartition("/")[2]
@@ -101,27 +101,27 @@ async def test_a_database_that_is_read_only_for_a_while(
         f"ALTER DATABASE {name} SET default_transaction_read_only = on",
         f"ALTER DATABASE {name} RESET default_transaction_read_only",
     )
-    assert any("ReadOnlySQLTransaction" in line for line in outage.told("ledger_unreachable"))
+    assert any("ReadOnlySQLTransaction" in line for line in outage.logged("ledger_unreachable"))
 
 
-async def test_a_role_that_may_not_log_in_for_a_while(
+async def test_a_role_that_temporarily_may_not_log_in(
     home: PostgresHome, clerk: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     outage = Outage(clerk, caplog)
     await outage.survive(home, "ALTER ROLE clerk NOLOGIN", "ALTER ROLE clerk LOGIN")
-    assert any("not permitted to log in" in line for line in outage.told("ledger_unreachable"))
+    assert any("not permitted to log in" in line for line in outage.logged("ledger_unreachable"))
 
 
-async def test_a_role_that_has_no_connection_left_for_a_while(
+async def test_a_role_that_temporarily_has_no_connection_left(
     home: PostgresHome, clerk: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     outage = Outage(clerk, caplog)
     few, many = "ALTER ROLE clerk CONNECTION LIMIT 0", "ALTER ROLE clerk CONNECTION LIMIT -1"
     await outage.survive(home, few, many)
-    assert any("too many connections" in line for line in outage.told("ledger_unreachable"))
+    assert any("too many connections" in line for line in outage.logged("ledger_unreachable"))
 
 
-async def test_a_password_that_is_wrong_for_a_while(
+async def test_a_password_that_is_temporarily_wrong(
     home: PostgresHome, clerk: str, postgres: PostgresServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     rules = postgres.folder / "data/pg_hba.conf"
@@ -134,15 +134,15 @@ async def test_a_password_that_is_wrong_for_a_while(
         await outage.survive(
             home, "ALTER ROLE clerk PASSWORD 'other'", "ALTER ROLE clerk PASSWORD 'right'"
         )
-        assert any("InvalidPassword" in line for line in outage.told("ledger_unreachable"))
-        assert not any("right" in line for line in outage.told(""))
+        assert any("InvalidPassword" in line for line in outage.logged("ledger_unreachable"))
+        assert not any("right" in line for line in outage.logged(""))
     finally:
         rules.write_text(before)
         await home.script("SELECT pg_reload_conf()")
 
 
 @pytest.mark.parametrize("code", ["53100", "53200", "58030", "XX000"])
-async def test_a_server_that_refuses_to_write_for_a_while(
+async def test_a_server_that_temporarily_refuses_to_write(
     home: PostgresHome, code: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     outage = Outage(home.url, caplog)
@@ -153,7 +153,7 @@ async def test_a_server_that_refuses_to_write_for_a_while(
     )
 
 
-async def test_a_disk_that_is_full_for_a_while(
+async def test_a_disk_that_is_temporarily_full(
     sqlite_home: SqliteHome, caplog: pytest.LogCaptureFixture
 ) -> None:
     outage = Outage(sqlite_home.url, caplog)
@@ -165,15 +165,15 @@ async def test_a_disk_that_is_full_for_a_while(
         disk = cast("SqliteDatabase", database_of(engine.ledger))._connection
         handle = await engine.backfill(copy, gapless.Range("0", "1999"))
         disk.pragma("max_page_count", disk.pragma("page_count"))
-        await eventually(lambda: bool(outage.told("ledger_unreachable")))
-        assert "disk is full" in outage.told("ledger_unreachable")[0]
+        await eventually(lambda: bool(outage.logged("ledger_unreachable")))
+        assert "disk is full" in outage.logged("ledger_unreachable")[0]
         disk.pragma("max_page_count", 1 << 30)
         async with asyncio.timeout(60):
             assert (await handle.wait()).state is State.SUCCEEDED
-    assert outage.told("ledger_recovered")
+    assert outage.logged("ledger_recovered")
 
 
-async def test_a_table_that_is_gone_ends_the_worker_with_an_error_that_says_so(
+async def test_a_missing_table_ends_the_worker_with_a_clear_error(
     home: PostgresHome,
 ) -> None:
     @gapless.job(partitions=gapless.block_heights(), chunk_size=1)

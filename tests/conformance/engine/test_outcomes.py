@@ -1,4 +1,4 @@
-"""Whatever a job raises or returns, its run ends in an outcome, and the worker goes on."""
+"""Whatever a job raises or returns, its run ends with an outcome, and the worker continues."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def ended(engine: Engine, job: gapless.Job, **options: Any) -> Backfill:
 
 
 async def dead(engine: Engine, job: gapless.Job) -> DeadLetter:
-    """The dead letter of a job that fails, on an engine that goes on all the same."""
+    """The dead letter of a failing job, on an engine that continues anyway."""
     backfill = await ended(engine, job)
     assert backfill.state == "FAILED"
 
@@ -131,7 +131,7 @@ RAISED: dict[str, tuple[Callable[[], BaseException], str, str]] = {
 
 @pytest.mark.parametrize("on_thread", [False, True])
 @pytest.mark.parametrize("kind", RAISED)
-async def test_anything_can_be_raised(engine: Engine, kind: str, on_thread: bool) -> None:
+async def test_any_exception_becomes_an_outcome(engine: Engine, kind: str, on_thread: bool) -> None:
     make, name, message = RAISED[kind]
     letter = await dead(engine, raising(make, on_thread=on_thread))
     assert letter.error_class == name
@@ -139,7 +139,7 @@ async def test_anything_can_be_raised(engine: Engine, kind: str, on_thread: bool
     assert len(letter.error_message) <= MESSAGE_LIMIT
 
 
-async def test_the_end_of_an_iterator_fails_a_plain_job(engine: Engine) -> None:
+async def test_stop_iteration_fails_a_plain_job(engine: Engine) -> None:
     letter = await dead(engine, raising(lambda: StopIteration("x"), on_thread=True))
     assert letter.error_class == "StopIteration"
 
@@ -155,7 +155,7 @@ async def test_a_job_that_cancels_itself_fails(engine: Engine) -> None:
     assert (await dead(engine, cancelled)).error_class == "CancelledError"
 
 
-async def test_partition_keys_that_cannot_be_stored_are_the_jobs_error(engine: Engine) -> None:
+async def test_partition_keys_that_cannot_be_stored_are_an_error_of_the_job(engine: Engine) -> None:
     @gapless.job(partitions=gapless.block_heights(), retry=ONCE)
     async def progresses(chunk: gapless.Chunk, context: gapless.Context) -> None:
         context.progress("\0\ud800")
@@ -164,7 +164,9 @@ async def test_partition_keys_that_cannot_be_stored_are_the_jobs_error(engine: E
 
 
 @pytest.mark.parametrize("on_thread", [False, True])
-async def test_one_error_of_a_group_is_told_as_itself(engine: Engine, on_thread: bool) -> None:
+async def test_a_group_with_one_error_is_reported_as_that_error(
+    engine: Engine, on_thread: bool
+) -> None:
     def make() -> BaseException:
         return ExceptionGroup("outer", [ExceptionGroup("inner", [ValueError("bad")])])
 
@@ -191,8 +193,8 @@ async def test_a_group_with_a_permanent_error_is_permanent(engine: Engine) -> No
     assert set(tries) == {1}
 
 
-async def test_a_group_of_stops_gives_the_chunk_back(home: Home) -> None:
-    """As a task group raises it when its tasks report progress while the worker drains."""
+async def test_a_group_of_stop_requests_gives_the_chunk_back(home: Home) -> None:
+    """A task group raises it when its tasks report progress while the worker drains."""
     started = asyncio.Event()
 
     @gapless.job(partitions=gapless.block_heights(), name="grouped")
@@ -258,7 +260,7 @@ def awaitable(*_: object) -> Any:
         (awaitable, "Awaitable"),
     ],
 )
-async def test_a_job_that_only_begins_its_work_fails_for_good(
+async def test_a_job_that_only_starts_its_work_fails_permanently(
     engine: Engine, function: Callable[..., Any], kind: str
 ) -> None:
     calls: list[int] = []
@@ -278,11 +280,11 @@ async def test_a_job_that_only_begins_its_work_fails_for_good(
     (letter,) = await engine.ledger.dead(handle.id)
     assert letter.error_class == "BadJob"
     assert letter.error_message == f"the job returned a `{kind}`, so its work was not done"
-    assert calls == [10]  # no half of it would do better
+    assert calls == [10]  # no half of it would succeed
 
 
 async def test_a_worker_keeps_its_slots_whatever_jobs_raise(home: Home) -> None:
-    """More often than there are slots: each of them would be lost once."""
+    """More runs than slots: each slot would be lost once."""
     kinds = [StopIteration, SystemExit, KeyboardInterrupt, asyncio.CancelledError]
 
     @gapless.job(partitions=gapless.block_heights(), chunk_size=1, retry=ONCE, name="wild")
@@ -298,7 +300,7 @@ async def test_a_worker_keeps_its_slots_whatever_jobs_raise(home: Home) -> None:
 
 @pytest.mark.parametrize("exit_", [SystemExit, KeyboardInterrupt])
 @pytest.mark.parametrize("together", ["group", "gather", "alone"])
-async def test_a_task_of_a_job_that_exits_fails_the_job(
+async def test_a_task_that_calls_exit_fails_its_job(
     engine: Engine, together: str, exit_: type[BaseException]
 ) -> None:
     async def leave() -> None:
@@ -310,7 +312,7 @@ async def test_a_task_of_a_job_that_exits_fails_the_job(
             async with asyncio.TaskGroup() as group:
                 group.create_task(leave())
         elif together == "gather":
-            asyncio.create_task(asyncio.sleep(3600)).cancel()  # before it has begun
+            asyncio.create_task(asyncio.sleep(3600)).cancel()  # before it has started
             await asyncio.gather(leave(), asyncio.sleep(3600))
         else:
             left = asyncio.create_task(leave())
@@ -324,8 +326,8 @@ async def test_a_task_of_a_job_that_exits_fails_the_job(
     )
 
 
-async def test_a_task_of_a_job_tells_how_far_it_is(engine: Engine) -> None:
-    """As anyio asks of every task of a group that it cancels."""
+async def test_the_coroutine_state_of_a_jobs_task_can_be_inspected(engine: Engine) -> None:
+    """anyio does so with every task of a group that it cancels."""
     states: list[str] = []
 
     @gapless.job(partitions=gapless.block_heights(), retry=ONCE)
@@ -339,7 +341,7 @@ async def test_a_task_of_a_job_tells_how_far_it_is(engine: Engine) -> None:
     assert states == [inspect.CORO_CREATED, inspect.CORO_SUSPENDED]
 
 
-async def test_a_permanent_error_of_a_class_that_never_called_its_base(engine: Engine) -> None:
+async def test_a_permanent_error_whose_class_never_calls_its_base(engine: Engine) -> None:
     class Lazy(gapless.PermanentError):
         def __init__(self, why: str) -> None:
             self.why = why

@@ -1,4 +1,4 @@
-"""What a job sees of its chunk, and what becomes of how it ends."""
+"""What a job sees of its chunk, and what happens after it ends."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def test_an_async_job_sees_every_partition_once_and_in_order(engine: Engin
     assert sorted(seen) == [list(range(10, 20)), list(range(20, 30)), list(range(30, 35))]
 
 
-async def test_a_job_sees_the_spec_of_its_backfill_and_so_does_the_retry(engine: Engine) -> None:
+async def test_a_job_and_its_retry_see_the_spec_of_the_backfill(engine: Engine) -> None:
     seen: list[object] = []
 
     @gapless.job(partitions=gapless.block_heights())
@@ -56,7 +56,7 @@ async def test_a_job_sees_the_spec_of_its_backfill_and_so_does_the_retry(engine:
     assert seen == [spec, spec]
 
 
-async def test_a_plain_job_runs_on_a_thread_of_its_own(engine: Engine) -> None:
+async def test_a_plain_job_runs_on_its_own_thread(engine: Engine) -> None:
     threads: set[str] = set()
 
     @gapless.job(partitions=gapless.static(["a", "b"]))
@@ -69,7 +69,7 @@ async def test_a_plain_job_runs_on_a_thread_of_its_own(engine: Engine) -> None:
     assert all(name.startswith("gapless-job") for name in threads)
 
 
-async def test_time_windows_know_their_bounds(engine: Engine) -> None:
+async def test_time_windows_have_bounds(engine: Engine) -> None:
     seen: list[tuple[str, str, str]] = []
 
     @gapless.job(partitions=gapless.monthly("2023-11", "2024-12"))
@@ -84,7 +84,7 @@ async def test_time_windows_know_their_bounds(engine: Engine) -> None:
     assert seen[1] == ("2023-12", "2023-12-01T00:00:00+00:00", "2024-01-01T00:00:00+00:00")
 
 
-async def test_a_failed_run_goes_on_behind_its_progress(engine: Engine) -> None:
+async def test_a_failed_run_resumes_after_its_progress(engine: Engine) -> None:
     seen: list[object] = []
 
     @gapless.job(partitions=gapless.block_heights(), retry=AT_ONCE)
@@ -100,7 +100,7 @@ async def test_a_failed_run_goes_on_behind_its_progress(engine: Engine) -> None:
     assert seen == list(range(10))
 
 
-async def test_the_dead_letter_names_the_culprit_alone(engine: Engine) -> None:
+async def test_the_dead_letter_names_only_the_culprit(engine: Engine) -> None:
     stored: list[object] = []
 
     @gapless.job(partitions=gapless.block_heights())
@@ -118,7 +118,7 @@ async def test_the_dead_letter_names_the_culprit_alone(engine: Engine) -> None:
     assert ended.error == f"PermanentError: {letter.error_message} (chunk 0, partitions 777)"
 
 
-async def test_a_named_culprit_is_left_out_without_a_search(engine: Engine) -> None:
+async def test_a_named_culprit_is_skipped_without_a_search(engine: Engine) -> None:
     calls: list[tuple[object, object]] = []
     stored: set[object] = set()
 
@@ -138,7 +138,7 @@ async def test_a_named_culprit_is_left_out_without_a_search(engine: Engine) -> N
     assert letter.partitions == ("300", "777")
 
 
-async def test_what_lies_before_a_named_culprit_is_run_unless_it_is_done(engine: Engine) -> None:
+async def test_partitions_before_a_named_culprit_run_unless_they_are_done(engine: Engine) -> None:
     """A job that works ahead may meet the culprit first."""
     calls: list[tuple[object, object]] = []
     stored: set[object] = set()
@@ -161,7 +161,7 @@ async def test_what_lies_before_a_named_culprit_is_run_unless_it_is_done(engine:
 
 
 @pytest.mark.parametrize("named", [5, 2, 10, 4711, "no height"])
-async def test_a_culprit_that_is_done_or_not_of_the_chunk_is_searched_for(
+async def test_a_named_culprit_that_is_done_or_outside_the_chunk_is_searched_for(
     engine: Engine, named: int | str
 ) -> None:
     @gapless.job(partitions=gapless.block_heights())
@@ -176,7 +176,7 @@ async def test_a_culprit_that_is_done_or_not_of_the_chunk_is_searched_for(
     assert letter.partitions == ("5",)
 
 
-async def test_a_chunk_full_of_named_culprits_is_given_up_soon(engine: Engine) -> None:
+async def test_a_chunk_full_of_named_culprits_is_soon_abandoned(engine: Engine) -> None:
     calls: list[int] = []
 
     @gapless.job(partitions=gapless.block_heights())
@@ -190,7 +190,7 @@ async def test_a_chunk_full_of_named_culprits_is_given_up_soon(engine: Engine) -
     assert len(calls) < 20
 
 
-async def test_a_named_culprit_that_heals_is_tried_again_alone(engine: Engine) -> None:
+async def test_a_named_culprit_that_recovers_is_retried_alone(engine: Engine) -> None:
     policy = gapless.RetryPolicy.unbounded(base=0.01, max_delay=0.01)
     calls: list[tuple[object, object]] = []
 
@@ -224,7 +224,7 @@ async def test_exhausted_retries_bisect_too(engine: Engine) -> None:
     assert letter.attempts == 3
 
 
-async def test_a_chunk_that_is_bad_throughout_is_given_up_soon(engine: Engine) -> None:
+async def test_a_chunk_whose_every_partition_fails_is_soon_abandoned(engine: Engine) -> None:
     calls: list[int] = []
 
     @gapless.job(partitions=gapless.block_heights())
@@ -238,7 +238,7 @@ async def test_a_chunk_that_is_bad_throughout_is_given_up_soon(engine: Engine) -
     assert len(calls) < 60
 
 
-async def test_a_transient_error_amid_a_bisection_keeps_the_holes(engine: Engine) -> None:
+async def test_a_transient_error_during_a_bisection_keeps_the_holes(engine: Engine) -> None:
     flaky = iter([True])
 
     @gapless.job(partitions=gapless.block_heights(), retry=AT_ONCE)
@@ -258,8 +258,8 @@ async def test_a_transient_error_amid_a_bisection_keeps_the_holes(engine: Engine
     assert (await child.progress()).partitions == 1
 
 
-async def test_what_an_interrupted_run_has_left_out_is_tried_again(home: Home) -> None:
-    """It was bad then; who starts the backfill again hopes that it is no longer."""
+async def test_partitions_that_an_interrupted_run_skipped_are_tried_again(home: Home) -> None:
+    """They failed then; whoever restarts the backfill hopes that they no longer do."""
     bad, reached = [True], asyncio.Event()
 
     @gapless.job(partitions=gapless.block_heights(), chunk_size=10)
@@ -305,7 +305,7 @@ async def test_halt_stops_at_the_first_error_and_a_child_covers_the_rest(engine:
     assert sorted(stored, key=str) == sorted(range(100), key=str)
 
 
-async def test_progress_outside_the_chunk_is_the_jobs_error(engine: Engine) -> None:
+async def test_progress_outside_the_chunk_is_an_error_of_the_job(engine: Engine) -> None:
     @gapless.job(partitions=gapless.block_heights(), retry="halt")
     async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
         context.progress(99)
@@ -314,7 +314,7 @@ async def test_progress_outside_the_chunk_is_the_jobs_error(engine: Engine) -> N
     assert "`99` is not in chunk" in str(ended.error)
 
 
-async def test_a_transaction_commits_effect_and_progress_as_one(engine: Engine) -> None:
+async def test_a_transaction_commits_effects_and_progress_together(engine: Engine) -> None:
     await sql(engine, "DROP TABLE IF EXISTS effects")
     await sql(engine, "CREATE TABLE effects (height BIGINT, fence BIGINT)")
 
@@ -355,7 +355,7 @@ async def test_a_plain_job_has_the_same_transaction(engine: Engine) -> None:
     assert [row[0] for row in rows] == ["2024-02-27", "2024-02-28", "2024-02-29", "2024-03-01"]
 
 
-async def test_wrong_requests_leave_nothing_behind(engine: Engine) -> None:
+async def test_invalid_requests_leave_nothing_behind(engine: Engine) -> None:
     @gapless.job(partitions=gapless.block_heights(0, 100))
     async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None: ...
 
@@ -379,7 +379,9 @@ async def test_wrong_requests_leave_nothing_behind(engine: Engine) -> None:
     assert await engine.ledger.backfills() == []
 
 
-async def test_a_long_transaction_keeps_no_other_run_from_its_heartbeat(engine: Engine) -> None:
+async def test_a_long_transaction_does_not_block_the_heartbeats_of_other_runs(
+    engine: Engine,
+) -> None:
     attempts: Counter[object] = Counter()
     slow = asyncio.Event()
 
@@ -390,7 +392,7 @@ async def test_a_long_transaction_keeps_no_other_run_from_its_heartbeat(engine: 
             async with context.transaction() as tx:
                 await tx.execute("SELECT 1")
                 slow.set()
-                await asyncio.sleep(0.3)  # many heartbeats, and still less than a quarter of it
+                await asyncio.sleep(0.3)  # many heartbeats, but less than a quarter of it
         else:
             await slow.wait()
             await asyncio.sleep(3.5)
@@ -400,7 +402,7 @@ async def test_a_long_transaction_keeps_no_other_run_from_its_heartbeat(engine: 
     assert attempts == {"long": 1, "other": 1}
 
 
-async def test_unbounded_tries_a_permanent_culprit_again_and_never_abandons(
+async def test_unbounded_retries_a_permanent_culprit_and_never_abandons(
     engine: Engine,
 ) -> None:
     policy = gapless.RetryPolicy.unbounded(base=0.01, max_delay=0.01)
@@ -442,7 +444,7 @@ async def test_a_job_cannot_swallow_a_stop_by_accident(engine: Engine) -> None:
     assert (await asyncio.wait_for(handle.wait(), 20)).state == "CANCELLED"
 
 
-async def test_a_transaction_outside_the_chunk_is_the_jobs_error(engine: Engine) -> None:
+async def test_a_transaction_outside_the_chunk_is_an_error_of_the_job(engine: Engine) -> None:
     @gapless.job(partitions=gapless.block_heights(), retry="halt")
     async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
         async with context.transaction(done=99):
@@ -455,7 +457,7 @@ async def test_a_transaction_outside_the_chunk_is_the_jobs_error(engine: Engine)
 
 @pytest.mark.parametrize("retry", ["halt", AT_ONCE])
 @pytest.mark.parametrize("kind", [Unavailable, LedgerUnreachable, LedgerError])
-async def test_nobody_searches_for_a_culprit_when_a_server_is_gone(
+async def test_an_unavailable_server_starts_no_search_for_a_culprit(
     engine: Engine, retry: Any, kind: type[Exception]
 ) -> None:
     calls: list[tuple[object, object]] = []
@@ -472,7 +474,7 @@ async def test_nobody_searches_for_a_culprit_when_a_server_is_gone(
         (letter,) = await engine.ledger.dead(ended.id)
         assert letter.partitions == ("0 to 99",)
         assert len(calls) == (1 if retry == "halt" else 3)
-    else:  # the chunk is not to blame: it is tried again, even by a policy that halts
+    else:  # the chunk is not to blame: it is retried, even by a policy that halts
         (chunk,) = await engine.ledger.chunks(handle.id)
         assert chunk.failures.attempts == 0
         await handle.cancel(force=True)

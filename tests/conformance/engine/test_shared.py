@@ -1,4 +1,4 @@
-"""Runs of one worker share what is dear to open; it is opened once and closed behind the last."""
+"""Runs of one worker share what is expensive to open: it is opened once and closed at the end."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ AT_ONCE = gapless.RetryPolicy.backoff(base=0.0, max_delay=0.0, retries=2)
 
 
 class Things:
-    """Opens things by name, and remembers what happened to them in which order."""
+    """Opens things by name, and records what happens to them in order."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.events: list[str] = []
 
     def __call__(
         self, name: str, ready: asyncio.Event | None = None
     ) -> Callable[[], AbstractAsyncContextManager[str]]:
         @asynccontextmanager
         async def opening() -> AsyncIterator[str]:
-            self.told.append(f"opening {name}")
-            async with asyncio.TaskGroup():  # which must be left in the task that entered it
+            self.events.append(f"opening {name}")
+            async with asyncio.TaskGroup():  # which must be exited in the task that entered it
                 if ready is not None:
                     await ready.wait()
                 yield name
-            self.told.append(f"closed {name}")
+            self.events.append(f"closed {name}")
 
         return opening
 
@@ -50,12 +50,12 @@ async def test_many_runs_open_a_thing_once_and_it_outlives_them_all(home: Home) 
         if waiting == 4:
             ready.set()
         assert await context.shared("pool", things("pool", ready)) == "pool"
-        things.told.append("run ended")
+        things.events.append("run ended")
 
     async with Engine(home.url, options=QUICK) as engine:
         handle = await engine.backfill(copy, gapless.Range("0", "7"), max_concurrent_runs=4)
         assert (await asyncio.wait_for(handle.wait(), 20)).state is State.SUCCEEDED
-    assert things.told == ["opening pool", *["run ended"] * 8, "closed pool"]
+    assert things.events == ["opening pool", *["run ended"] * 8, "closed pool"]
 
 
 async def test_a_plain_job_shares_in_the_same_way(home: Home) -> None:
@@ -68,10 +68,10 @@ async def test_a_plain_job_shares_in_the_same_way(home: Home) -> None:
     async with Engine(home.url, options=QUICK) as engine:
         handle = await engine.backfill(copy, gapless.Range("0", "7"))
         assert (await asyncio.wait_for(handle.wait(), 20)).state is State.SUCCEEDED
-    assert things.told == ["opening pool", "closed pool"]
+    assert things.events == ["opening pool", "closed pool"]
 
 
-async def test_an_opening_that_failed_is_tried_again_by_the_next_run(home: Home) -> None:
+async def test_a_failed_opening_is_retried_by_the_next_run(home: Home) -> None:
     things, failing = Things(), iter([True])
 
     @asynccontextmanager
@@ -88,10 +88,10 @@ async def test_an_opening_that_failed_is_tried_again_by_the_next_run(home: Home)
     async with Engine(home.url, options=QUICK) as engine:
         handle = await engine.backfill(copy, gapless.Range("0", "0"))
         assert (await asyncio.wait_for(handle.wait(), 20)).state is State.SUCCEEDED
-    assert things.told == ["opening pool", "closed pool"]
+    assert things.events == ["opening pool", "closed pool"]
 
 
-async def test_the_last_one_opened_is_the_first_one_closed() -> None:
+async def test_the_last_one_opened_is_closed_first() -> None:
     things = Things()
     async with Shared() as shared:
 
@@ -103,10 +103,10 @@ async def test_the_last_one_opened_is_the_first_one_closed() -> None:
 
         assert await shared.get("sink", sink) == "sink on pool"
         await shared.get("last", things("last"))
-    assert things.told[-3:] == ["closed last", "closed sink on pool", "closed pool"]
+    assert things.events[-3:] == ["closed last", "closed sink on pool", "closed pool"]
 
 
-async def test_whoever_is_stopped_while_waiting_leaves_the_opening_to_the_others() -> None:
+async def test_a_cancelled_caller_leaves_the_opening_to_the_others() -> None:
     things, ready = Things(), asyncio.Event()
     async with Shared() as shared:
         first = asyncio.create_task(shared.get("pool", things("pool", ready)))
@@ -117,10 +117,10 @@ async def test_whoever_is_stopped_while_waiting_leaves_the_opening_to_the_others
             await first
         ready.set()
         assert await second == "pool"
-    assert things.told == ["opening pool", "closed pool"]
+    assert things.events == ["opening pool", "closed pool"]
 
 
-async def test_all_who_wait_hear_why_it_could_not_be_opened() -> None:
+async def test_every_waiting_caller_gets_the_error_of_a_failed_opening() -> None:
     class Broken(AbstractAsyncContextManager[str]):
         async def __aenter__(self) -> str:
             await asyncio.sleep(0)
@@ -134,7 +134,7 @@ async def test_all_who_wait_hear_why_it_could_not_be_opened() -> None:
         assert [str(error) for error in heard] == ["no route to host"] * 3
 
 
-async def test_one_that_cannot_be_closed_keeps_no_other_open() -> None:
+async def test_a_failure_to_close_one_does_not_keep_others_open() -> None:
     things = Things()
 
     @asynccontextmanager
@@ -148,12 +148,12 @@ async def test_one_that_cannot_be_closed_keeps_no_other_open() -> None:
     with pytest.raises(ExceptionGroup) as error:
         await shared.__aexit__()
     assert error.group_contains(OSError, match="disk full")
-    assert things.told == ["opening pool", "closed pool"]
+    assert things.events == ["opening pool", "closed pool"]
     with pytest.raises(StopRequested):
         await shared.get("pool", things("pool"))
 
 
-async def test_an_opening_that_raises_what_no_future_takes_keeps_nobody_waiting() -> None:
+async def test_an_opening_that_raises_stop_iteration_does_not_block_its_callers() -> None:
     def opening() -> AbstractAsyncContextManager[str]:
         raise StopIteration("nothing left")
 

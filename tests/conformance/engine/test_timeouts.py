@@ -1,4 +1,4 @@
-"""A run that hangs ends: when its time is up, or when its backfill is cancelled."""
+"""A hanging run ends: when its time is up, or when its backfill is cancelled."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def short_graces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def released() -> Iterator[threading.Event]:
-    """Lets the threads of a test end, at last."""
+    """Lets the threads of a test end after it."""
     event = threading.Event()
     yield event
     event.set()
@@ -55,7 +55,7 @@ async def test_an_async_run_is_cancelled_when_its_time_is_up(engine: Engine) -> 
     assert engine.worker.orphans == 0
 
 
-async def test_a_timeout_is_an_attempt_like_any_other(engine: Engine) -> None:
+async def test_a_timeout_counts_as_a_failed_attempt(engine: Engine) -> None:
     policy = gapless.RetryPolicy.backoff(base=0.0, max_delay=0.0, retries=2)
     seen: list[int] = []
 
@@ -70,7 +70,7 @@ async def test_a_timeout_is_an_attempt_like_any_other(engine: Engine) -> None:
     assert seen == [1, 2, 3]
 
 
-async def test_a_backfill_may_have_a_timeout_of_its_own(engine: Engine) -> None:
+async def test_a_backfill_may_have_its_own_timeout(engine: Engine) -> None:
     job = gapless.job(partitions=gapless.block_heights(), retry=ONCE, timeout=3600)(hang_async)
     handle = await engine.backfill(job, ONE, timeout=0.2)
     failed = await asyncio.wait_for(handle.wait(), 30)
@@ -81,10 +81,10 @@ async def test_a_backfill_may_have_a_timeout_of_its_own(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("on_thread", [False, True])
-async def test_a_job_that_does_not_end_loses_its_slot_to_others(
+async def test_a_job_that_does_not_end_frees_its_slot(
     home: Home, released: threading.Event, on_thread: bool
 ) -> None:
-    """Its thread cannot be killed, and its task swallows every cancellation: both are orphans."""
+    """Its thread cannot be killed, and its task swallows every cancellation: both are orphaned."""
     stubborn = True
 
     def thread(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
@@ -121,7 +121,7 @@ async def test_a_job_that_does_not_end_loses_its_slot_to_others(
 
 
 @pytest.mark.parametrize("on_thread", [False, True])
-async def test_a_cancelled_backfill_does_not_wait_for_a_hung_run(
+async def test_a_cancelled_backfill_does_not_wait_for_a_hanging_run(
     engine: Engine, released: threading.Event, on_thread: bool
 ) -> None:
     started = threading.Event()
@@ -143,7 +143,7 @@ async def test_a_cancelled_backfill_does_not_wait_for_a_hung_run(
     assert engine.worker.orphans == on_thread
 
 
-async def test_a_worker_drains_though_a_job_swallows_its_cancellation(home: Home) -> None:
+async def test_a_worker_drains_even_if_a_job_swallows_its_cancellation(home: Home) -> None:
     started, stubborn = asyncio.Event(), True
 
     @gapless.job(partitions=gapless.block_heights(), name="stubborn")
@@ -172,10 +172,10 @@ async def test_a_run_within_its_time_is_left_alone(engine: Engine) -> None:
     assert (await asyncio.wait_for(handle.wait(), 30)).state == "SUCCEEDED"
 
 
-async def test_a_job_that_takes_its_cancellation_for_its_end_is_not_complete(
+async def test_a_job_that_returns_after_its_cancellation_is_not_complete(
     engine: Engine,
 ) -> None:
-    """It returns, and nobody knows how much of its work it has done."""
+    """It returns, but how much of its work it has done is unknown."""
 
     @gapless.job(partitions=gapless.block_heights(), retry=ONCE, timeout=0.2)
     async def hasty(chunk: gapless.Chunk, context: gapless.Context) -> None:
@@ -206,7 +206,7 @@ async def test_a_job_that_swallows_a_request_to_stop_is_given_back(home: Home) -
         handle = await engine.backfill(hasty, gapless.Range("0", "9"))
         await reached.wait()
         draining = asyncio.create_task(engine.drain())
-        await asyncio.sleep(0)  # it is told to stop
+        await asyncio.sleep(0)  # it is asked to stop
         stop.set()
         await draining
         (chunk,) = await engine.ledger.chunks(handle.id)

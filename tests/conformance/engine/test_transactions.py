@@ -1,4 +1,4 @@
-"""A run has one transaction at a time; it holds the chunk, and for how long depends on others."""
+"""A run has one transaction at a time, which holds the chunk; how long depends on others."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ async def test_a_transaction_that_has_ended_cannot_be_used(engine: Engine) -> No
 
 
 async def test_a_job_that_ends_before_its_transaction_fails(engine: Engine) -> None:
-    """And the transaction is rolled back, instead of holding the chunk for ever."""
+    """The transaction is rolled back instead of holding the chunk forever."""
     tasks: list[asyncio.Task[None]] = []
 
     @gapless.job(partitions=gapless.block_heights())
@@ -132,10 +132,10 @@ async def test_after_a_refusal_the_run_can_still_have_a_transaction(engine: Engi
 
 
 @pytest.mark.parametrize("on_thread", [False, True])
-async def test_on_postgresql_the_row_is_the_lease(
+async def test_on_postgresql_the_locked_row_holds_the_lease(
     postgres_home: PostgresHome, on_thread: bool
 ) -> None:
-    """A statement takes several leases, and another worker looks for chunks all the while."""
+    """A statement outlasts several leases, while another worker keeps looking for chunks."""
     runs: Counter[str] = Counter()
 
     def thread(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
@@ -167,7 +167,7 @@ async def test_on_postgresql_the_row_is_the_lease(
         assert await first.ledger.check() == []
 
 
-async def test_on_postgresql_the_timeouts_of_the_ledger_are_not_those_of_a_job(
+async def test_on_postgresql_the_timeouts_of_the_ledger_do_not_apply_to_jobs(
     postgres_home: PostgresHome,
 ) -> None:
     await postgres_home.script("ALTER ROLE postgres SET statement_timeout = '300ms'")
@@ -186,7 +186,7 @@ async def test_on_postgresql_the_timeouts_of_the_ledger_are_not_those_of_a_job(
 
 
 @pytest.mark.parametrize("on_thread", [False, True])
-async def test_on_postgresql_a_run_whose_time_is_up_lets_its_row_go(
+async def test_on_postgresql_a_run_whose_time_is_up_releases_its_row(
     postgres_home: PostgresHome, on_thread: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run, "INTERRUPT_GRACE", 0.2)
@@ -222,17 +222,17 @@ async def test_on_postgresql_a_cancel_reaches_a_run_in_its_transaction(
     async with Engine(postgres_home.url, options=QUICK) as engine:
         handle = await engine.backfill(slow, ONE)
         await started.wait()
-        await asyncio.sleep(1)  # its lease is over by now; the row is not anybody's to end
+        await asyncio.sleep(1)  # its lease has expired by now; nobody else may end the row
         assert (await handle.cancel()).state == "RUNNING"
         assert (await asyncio.wait_for(handle.wait(), 30)).state == "CANCELLED"
 
 
 @pytest.mark.parametrize("on_thread", [False, True])
-async def test_on_sqlite_a_long_transaction_makes_way_for_others(
+async def test_on_sqlite_a_long_transaction_is_rolled_back_so_that_others_can_write(
     sqlite_home: SqliteHome, on_thread: bool
 ) -> None:
-    """A quarter of the lease is over, and all that time nobody else could write."""
-    told: list[str] = []
+    """A quarter of the lease has passed, during which nobody else could write."""
+    errors: list[str] = []
 
     def slow_statement(attempt: int) -> str:
         if attempt > 1:
@@ -248,7 +248,7 @@ async def test_on_sqlite_a_long_transaction_makes_way_for_others(
                 tx.execute("INSERT INTO effects VALUES (1)")
                 tx.execute(slow_statement(context.attempt))
         except TransientError as error:
-            told.append(str(error))
+            errors.append(str(error))
             raise
 
     async def task(chunk: gapless.Chunk, context: gapless.Context) -> None:
@@ -257,7 +257,7 @@ async def test_on_sqlite_a_long_transaction_makes_way_for_others(
                 await tx.execute("INSERT INTO effects VALUES (1)")
                 await tx.execute(slow_statement(context.attempt))
         except TransientError as error:
-            told.append(str(error))
+            errors.append(str(error))
             raise
 
     declare = gapless.job(partitions=gapless.block_heights(), lease_seconds=4.0, retry=AT_ONCE)
@@ -265,11 +265,11 @@ async def test_on_sqlite_a_long_transaction_makes_way_for_others(
         await sql(engine, "CREATE TABLE effects (x BIGINT)")
         handle = await engine.backfill(declare(thread if on_thread else task), ONE)
         assert (await asyncio.wait_for(handle.wait(), 60)).state == "SUCCEEDED"
-        assert told == ["the transaction was rolled back: it was still open after 1 s"]
+        assert errors == ["the transaction was rolled back: it was still open after 1 s"]
         assert [tuple(row) for row in await sql(engine, "SELECT x FROM effects")] == [(1,)]
 
 
-async def test_on_sqlite_others_can_write_while_a_job_dawdles_in_its_transaction(
+async def test_on_sqlite_others_can_write_while_a_job_idles_in_its_transaction(
     sqlite_home: SqliteHome,
 ) -> None:
     opened, go_on = asyncio.Event(), asyncio.Event()
@@ -295,7 +295,7 @@ async def test_on_sqlite_others_can_write_while_a_job_dawdles_in_its_transaction
         assert letter.error_class == "TransientError"
 
 
-async def test_a_transaction_may_fail_and_leave_the_lease_as_it_was(home: Home) -> None:
+async def test_a_transaction_may_fail_without_changing_the_lease(home: Home) -> None:
     runs: list[Any] = []
 
     @gapless.job(partitions=gapless.block_heights(), lease_seconds=0.6)
@@ -318,7 +318,7 @@ async def test_a_transaction_may_fail_and_leave_the_lease_as_it_was(home: Home) 
     "statement",
     ["COMMIT", " -- done\n rollback", "/* so */ END;", "BEGIN", "; ABORT", "START TRANSACTION"],
 )
-async def test_a_job_may_not_end_its_transaction_by_sql(engine: Engine, statement: str) -> None:
+async def test_a_job_may_not_end_its_transaction_with_sql(engine: Engine, statement: str) -> None:
     @gapless.job(partitions=gapless.block_heights(), retry=ONCE)
     async def ending(chunk: gapless.Chunk, context: gapless.Context) -> None:
         async with context.transaction(done=chunk.last) as tx:
@@ -332,7 +332,7 @@ async def test_a_job_may_not_end_its_transaction_by_sql(engine: Engine, statemen
     assert letter.error_message == "a job's SQL may not begin or end a transaction"
 
 
-async def test_on_sqlite_a_transaction_that_an_error_has_ended_keeps_no_progress(
+async def test_on_sqlite_a_transaction_that_an_error_ended_keeps_no_progress(
     sqlite_home: SqliteHome,
 ) -> None:
     @gapless.job(partitions=gapless.block_heights(), retry=ONCE)

@@ -1,4 +1,4 @@
-"""One backfill that cannot be handled fails, or waits; the worker runs all others meanwhile."""
+"""A backfill that cannot be handled fails or waits; the worker runs all others meanwhile."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SPOILS = {
 
 
 @pytest.mark.parametrize("part", SPOILS)
-async def test_an_unreadable_backfill_fails_and_the_others_go_on(home: Home, part: str) -> None:
+async def test_an_unreadable_backfill_fails_and_the_others_continue(home: Home, part: str) -> None:
     ran: list[str] = []
 
     @gapless.job(partitions=gapless.static(["a", "b"]), name="copy", retry="unbounded")
@@ -53,7 +53,7 @@ async def test_an_unreadable_backfill_fails_and_the_others_go_on(home: Home, par
         assert (await again.wait()).state is State.SUCCEEDED
 
 
-async def test_ids_of_hooks_are_reserved(engine: Engine) -> None:
+async def test_hook_ids_are_reserved(engine: Engine) -> None:
     @gapless.job(partitions=gapless.static(["x"]))
     async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None: ...
 
@@ -62,10 +62,10 @@ async def test_ids_of_hooks_are_reserved(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("rows", ["backfills WHERE id", "chunks WHERE backfill_id"])
-async def test_a_row_that_somebody_locked_holds_up_no_other_backfill(
+async def test_a_locked_row_delays_no_other_backfill(
     postgres_home: PostgresHome, rows: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither while it waits to be claimed, nor when its outcome is to be written."""
+    """Neither when it is to be claimed, nor when its outcome is to be written."""
     monkeypatch.setattr(outcomes, "ASIDE_SECONDS", 0.5)
     running, may_end = asyncio.Event(), asyncio.Event()
 
@@ -95,7 +95,7 @@ async def test_a_row_that_somebody_locked_holds_up_no_other_backfill(
 
 
 async def test_a_run_that_lost_its_lease_does_not_keep_the_chunk(home: Home) -> None:
-    """Its thread does not end; renewing the lease would keep the chunk from everybody else."""
+    """Its thread does not end; renewing the lease would keep the chunk from everyone else."""
     attempts: list[int] = []
     may_end = threading.Event()
 
@@ -119,7 +119,7 @@ async def test_a_run_that_lost_its_lease_does_not_keep_the_chunk(home: Home) -> 
             may_end.set()
 
 
-async def test_selections_of_backfills_that_have_ended_are_forgotten(
+async def test_selections_of_ended_backfills_are_forgotten(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(selections, "MOST_BACKFILLS", 2)

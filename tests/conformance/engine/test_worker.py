@@ -1,4 +1,4 @@
-"""The worker's loops: slots and queues, leases, draining, sleeping, what it cannot run."""
+"""The worker's loops: slots and queues, leases, draining, sleeping, and jobs that it cannot run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from tests.support import Home
 from tests.waiting import eventually
 
 
-async def test_a_priority_slot_takes_nothing_else_and_others_take_it_first(home: Home) -> None:
+async def test_a_priority_slot_takes_only_priority_work_and_other_slots_take_it_first(
+    home: Home,
+) -> None:
     order: list[str] = []
     busy = asyncio.Event()
 
@@ -39,7 +41,7 @@ async def test_a_priority_slot_takes_nothing_else_and_others_take_it_first(home:
     async with Engine(home.url, slots=slots, options=QUICK) as engine:
         old = await engine.backfill(history, gapless.Range("0", "9"), queue="backlog")
         await eventually(lambda: bool(order))
-        # The backlog slot is taken; the priority slot is not, whatever the backlog holds.
+        # The backlog slot is taken; the priority slot is not, whatever the backlog contains.
         new = await engine.backfill(head, gapless.Range("x", "x"), queue="priority")
         assert (await new.wait()).state is State.SUCCEEDED
         assert order == ["history", "head"]
@@ -48,7 +50,7 @@ async def test_a_priority_slot_takes_nothing_else_and_others_take_it_first(home:
         assert (await old.wait()).state is State.SUCCEEDED
 
 
-async def test_a_lease_is_kept_by_heartbeats_for_as_long_as_the_job_takes(engine: Engine) -> None:
+async def test_heartbeats_keep_a_lease_as_long_as_the_job_takes(engine: Engine) -> None:
     attempts: list[int] = []
 
     @gapless.job(partitions=gapless.block_heights(), chunk_size=1, lease_seconds=0.5)
@@ -61,29 +63,29 @@ async def test_a_lease_is_kept_by_heartbeats_for_as_long_as_the_job_takes(engine
     assert attempts == [1]
 
 
-async def test_a_job_that_blocks_the_loop_past_its_lease_is_told_so(home: Home) -> None:
-    told: list[str] = []
+async def test_a_job_that_blocks_the_loop_past_its_lease_is_reported(home: Home) -> None:
+    errors: list[str] = []
 
     @gapless.job(partitions=gapless.block_heights(), chunk_size=1, lease_seconds=0.2)
     async def hog(chunk: gapless.Chunk, context: gapless.Context) -> None:
-        if not told:
+        if not errors:
             time.sleep(0.3)  # noqa: ASYNC251 - the fault under test
             try:
                 context.check()
             except LeaseLost as error:
-                told.append(type(error).__name__)
+                errors.append(type(error).__name__)
                 raise
 
     async with Engine(home.url, options=QUICK) as engine:
         handle = await engine.backfill(hog, gapless.Range("0", "0"))
         assert (await handle.wait()).state is State.SUCCEEDED
-    assert told == ["LeaseLost"]
+    assert errors == ["LeaseLost"]
 
 
-async def test_a_worker_without_heartbeats_ends(
+async def test_a_worker_without_heartbeats_stops(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Should a bug stop them, what runs must not lose its lease in silence."""
+    """If a bug stops them, running chunks must not lose their leases silently."""
 
     async def broken(*_: object) -> None:
         raise RuntimeError("a bug")
@@ -121,7 +123,7 @@ async def test_draining_gives_a_chunk_back_with_its_progress(home: Home) -> None
     assert chunk.failures.attempts == 0
 
 
-async def test_draining_interrupts_what_does_not_listen(home: Home) -> None:
+async def test_draining_interrupts_a_job_that_does_not_listen(home: Home) -> None:
     started = asyncio.Event()
 
     @gapless.job(partitions=gapless.block_heights(), chunk_size=1, name="deaf")
@@ -157,7 +159,7 @@ async def test_an_idle_worker_sleeps(home: Home, monkeypatch: pytest.MonkeyPatch
         await eventually(lambda: claims > 0)
         before = claims
         await asyncio.sleep(0.3)
-        assert claims == before  # nothing to do: it does not look again and again
+        assert claims == before  # nothing to do: it does not poll again and again
         await engine.backfill(wake, gapless.Range("x", "x"))
         await asyncio.wait_for(woken.wait(), 5)  # but a hint wakes it at once
 
@@ -178,7 +180,7 @@ async def test_a_chunk_in_backoff_is_taken_when_it_is_due(home: Home) -> None:
         await eventually(lambda: has_ended(handle), seconds=10)
 
 
-async def test_drift_of_the_catalog_is_reported_and_not_absorbed(home: Home) -> None:
+async def test_catalog_drift_is_reported_and_not_absorbed(home: Home) -> None:
     tiers = {"a": {"tier": "gold"}, "b": {"tier": "iron"}}
     ran: list[object] = []
 
@@ -198,7 +200,7 @@ async def test_drift_of_the_catalog_is_reported_and_not_absorbed(home: Home) -> 
     assert ended.drift == "the filter would now select 2 more and 0 fewer"
 
 
-async def test_another_version_of_a_job_is_left_alone_and_explained(home: Home) -> None:
+async def test_a_different_version_of_a_job_is_left_alone_and_explained(home: Home) -> None:
     async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None: ...
 
     scheme = gapless.static(["x"])
@@ -215,7 +217,7 @@ async def test_another_version_of_a_job_is_left_alone_and_explained(home: Home) 
         assert (await handle.progress()).state is State.PENDING
 
 
-async def test_a_worker_with_another_library_is_refused(home: Home) -> None:
+async def test_a_worker_with_a_different_library_is_refused(home: Home) -> None:
     async with Engine(home.url, slots=None):
         await home.run(
             "INSERT INTO workers (id, host, pid, process_started, library, slots, unresolved,"
@@ -260,9 +262,7 @@ def test_jobs_are_imported_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "no_such" in catalog.unresolved["no_such:job"]
 
 
-def test_an_import_that_failed_is_tried_again_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_import_is_retried_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was missing may be deployed while the worker runs."""
     monkeypatch.syspath_prepend(tmp_path)
     source = "import gapless\n{}@gapless.job(partitions=gapless.static(['x']))\ndef {}(c, x): ...\n"
@@ -286,7 +286,7 @@ def test_an_import_that_failed_is_tried_again_later(
     assert set(catalog.unresolved) == {"new_jobs:second"}
 
 
-def test_a_module_that_was_imported_in_vain_is_read_anew(
+def test_a_module_whose_import_failed_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)

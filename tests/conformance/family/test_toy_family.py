@@ -1,4 +1,4 @@
-"""A second chain family, in a folder of its own and with one registration, does all that one does.
+"""A second chain family, in one folder and with one registration, has every feature.
 
 Nothing in `src` knows the toy family; see tests/toychain.
 """
@@ -54,7 +54,7 @@ Fetch = Callable[..., Awaitable[gapless.FetchResult]]
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For the time of a test: no other test is to know the family."""
+    """Only during a test: no other test should know the family."""
     monkeypatch.setattr(chains, "_families", dict(chains._families))
     chains.register(TOY)
 
@@ -96,7 +96,7 @@ def fetch(target: str, ledger: str) -> Fetch:
 
 
 async def stored(target: str, chain: ToyChain) -> bool:
-    """Whether the sink holds exactly the rows of the chain."""
+    """Whether the sink contains exactly the rows of the chain."""
     truth = rows_of(chain.blocks[: LAST + 1], chain.chain_id, DATASETS)
     async with await open_sink(target, Access.READ) as sink:
         rows = [await sink.read(it, chain.chain_id, Span(0, 10**6)) for it in TOY.tables]
@@ -104,7 +104,7 @@ async def stored(target: str, chain: ToyChain) -> bool:
 
 
 async def command(*arguments: str, code: int = 0) -> tuple[str, str]:
-    """Runs `gapless` in a process that knows the family; what it writes to stdout and stderr."""
+    """Runs `gapless` in a process that knows the family; returns its stdout and stderr."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", _COMMAND_LINE, *arguments),
         env={**os.environ, "PYTHONPATH": str(Path(toychain.__path__[0]).parents[1])},
@@ -131,7 +131,7 @@ def other_coins(block: Block) -> Block:
 
 
 def test_the_family_is_small() -> None:
-    """All of it, with the node that serves it, in lines that are not blank."""
+    """All of it, including the node that serves it, in lines that are not blank."""
     folder = Path(toychain.__path__[0])
     lines = [line for file in folder.glob("*.py") for line in file.read_text().splitlines()]
     assert len([line for line in lines if line.strip()]) < 300
@@ -202,7 +202,7 @@ async def harm(target: str) -> None:
         _lose_a_file(Path(target))
 
 
-async def test_weaker_proofs_are_made_up_for_from_stored_rows(
+async def test_missing_proofs_are_made_from_stored_rows(
     node: ToyNode, fetch: Fetch, target: str
 ) -> None:
     weak = await fetch(node, verify="links")
@@ -217,7 +217,7 @@ async def test_blocks_without_moves(node: ToyNode, fetch: Fetch, target: str) ->
     assert (await gapless.verify(target, deep=True)).complete
 
 
-async def test_a_reorganisation_is_mended(
+async def test_a_reorganisation_is_repaired(
     node: ToyNode, chain: ToyChain, fetch: Fetch, target: str
 ) -> None:
     await fetch(node, heights=f"0:{LAST - 3}", confirmations=0)
@@ -253,7 +253,7 @@ async def test_dates(node: ToyNode, fetch: Fetch) -> None:
     assert done.span == Span(5, 10)
 
 
-async def test_a_chain_that_is_not_listed_is_known_by_its_tables(fetch: Fetch, target: str) -> None:
+async def test_an_unlisted_chain_is_recognised_by_its_tables(fetch: Fetch, target: str) -> None:
     async with ToyNode(ToyChain(LAST + 4, chain_id=424_242)) as node:
         await fetch(node, network="toy-custom")
         for network in (None, "toy-custom", "424242"):
@@ -266,7 +266,7 @@ async def test_a_chain_that_is_not_listed_is_known_by_its_tables(fetch: Fetch, t
 
 
 @pytest.mark.parametrize("target", ["sqlite"], indirect=True)
-async def test_two_families_do_not_share_a_chain_id_in_a_sink(fetch: Fetch, target: str) -> None:
+async def test_two_families_cannot_share_a_chain_id_in_a_sink(fetch: Fetch, target: str) -> None:
     async with (
         ToyNode(ToyChain(50, chain_id=1337)) as node,
         DevNode(simulated(Parameters(blocks=80, txs=1))) as other,
@@ -295,7 +295,7 @@ async def test_commands(node: ToyNode, target: str, ledger: str) -> None:
     assert exported.startswith("chain_id,block_number,seal,previous,moves_seal,")
 
 
-def test_what_another_family_has_is_not_registered_again() -> None:
+def test_names_that_are_taken_cannot_be_registered_again() -> None:
     with pytest.raises(
         ValueError, match="toy, toy-custom, toy_blocks, toy_moves of `toy` is taken"
     ):

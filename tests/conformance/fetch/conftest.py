@@ -1,4 +1,4 @@
-"""A fetch runs once into each kind of sink, from a real node over HTTP."""
+"""Each test of a fetch runs once per kind of sink, from a real node over HTTP."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def node(chain: Chain) -> AsyncIterator[DevNode]:
 
 @pytest.fixture(params=["sqlite", "parquet"])
 def target(request: pytest.FixtureRequest) -> str:
-    """All tests fetch into these two; those of what a sink may get wrong name others as well."""
+    """All tests fetch into these two; tests of what a sink may get wrong add others."""
     return target_of(request, request.param)
 
 
@@ -45,7 +45,7 @@ def ledger(tmp_path: Path) -> str:
 
 @pytest.fixture
 def fetch(target: str, ledger: str) -> Fetch:
-    """Fetches into the sink, with chunks and batches small enough to have seams."""
+    """Fetches into the sink, in chunks and batches small enough to have several."""
 
     async def run(
         *nodes: DevNode, heights: str = f"0:{HEAD - 64}", to: str = target, **options: Any

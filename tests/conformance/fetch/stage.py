@@ -1,4 +1,4 @@
-"""What a sink holds, and what the chain says it should."""
+"""What a sink contains, and what the chain says it should contain."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gapless.devnode import Chain
 from gapless.sinks import Access
 
 HEAD = 300
-LAST = HEAD - 64  # the last block that is final
+LAST = HEAD - 64  # the last final block
 Contents = dict[str, pa.Table]
 
 
@@ -27,7 +27,7 @@ async def contents(target: str, chain_id: int = 1337) -> Contents:
 
 
 def truth(chain: Chain, span: Span) -> Contents:
-    """The rows of a span by the chain itself, without a node, a pipeline or a sink."""
+    """The rows of a span from the chain itself, without a node, a pipeline or a sink."""
     heights = range(span.first, span.last + 1)
     blocks = [parse_block(chain.block(height)) for height in heights]
     receipts = [parse_receipts(chain.receipts(height)) for height in heights]

@@ -1,4 +1,4 @@
-"""The same fetch again, more of it, elsewhere, or two at once: each block is asked for once."""
+"""A fetch repeated, extended, run twice at once or into another sink requests no block twice."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def remove(target: str) -> None:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-async def test_a_finished_range_is_not_asked_for_again(
+async def test_a_finished_range_is_not_requested_again(
     chain: Chain, node: DevNode, fetch: Fetch, stored: Fetch
 ) -> None:
     assert (await fetch(node)).fetched == LAST + 1
@@ -42,7 +42,7 @@ async def test_a_finished_range_is_not_asked_for_again(
     assert await stored() == truth(chain, Span(0, LAST))
 
 
-async def test_extending_asks_for_the_difference(
+async def test_extending_a_range_requests_only_the_difference(
     chain: Chain, node: DevNode, fetch: Fetch, stored: Fetch
 ) -> None:
     await fetch(node, heights="100:150")
@@ -52,7 +52,7 @@ async def test_extending_asks_for_the_difference(
     assert await stored() == truth(chain, Span(0, 200))
 
 
-async def test_another_or_a_deleted_sink_is_filled_anew(
+async def test_another_or_a_deleted_sink_is_filled_from_scratch(
     chain: Chain, node: DevNode, fetch: Fetch, stored: Fetch, target: str, tmp_path: Path
 ) -> None:
     await fetch(node, heights="0:99")
@@ -64,7 +64,7 @@ async def test_another_or_a_deleted_sink_is_filled_anew(
     assert await stored() == truth(chain, Span(0, 99))
 
 
-async def test_a_deleted_ledger_loses_nothing(
+async def test_deleting_the_ledger_loses_nothing(
     chain: Chain, node: DevNode, fetch: Fetch, stored: Fetch, tmp_path: Path
 ) -> None:
     await fetch(node, heights="0:99")
@@ -84,7 +84,7 @@ async def test_two_overlapping_fetches_at_once_store_each_block_once(
     assert await stored() == truth(chain, Span(0, 220))
 
 
-async def test_an_interrupted_fetch_goes_on_with_what_the_sink_lacks(
+async def test_an_interrupted_fetch_resumes_with_what_the_sink_lacks(
     chain: Chain, fetch: Fetch, stored: Fetch
 ) -> None:
     async with DevNode(chain, pace=Pace(latency=0.02)) as node:
@@ -99,7 +99,7 @@ async def test_an_interrupted_fetch_goes_on_with_what_the_sink_lacks(
 
 
 @pytest.mark.parametrize("level", ["off", "links", "receipts"])
-async def test_stronger_checks_than_before_are_made_on_stored_rows(
+async def test_stronger_checks_run_on_stored_rows(
     chain: Chain, node: DevNode, fetch: Fetch, stored: Fetch, level: str
 ) -> None:
     first = await fetch(node, heights="0:60", verify=level)
@@ -117,7 +117,7 @@ async def test_stronger_checks_than_before_are_made_on_stored_rows(
     assert await stored() == truth(chain, Span(0, 60))
 
 
-async def test_datasets_that_are_not_there_yet_are_added(
+async def test_missing_datasets_are_added(
     chain: Chain, node: DevNode, fetch: Fetch, stored: Fetch
 ) -> None:
     only = await fetch(node, heights="0:60", datasets="blocks")
@@ -129,7 +129,7 @@ async def test_datasets_that_are_not_there_yet_are_added(
     assert await stored() == truth(chain, Span(0, 60))
 
 
-async def test_what_failed_is_all_that_the_next_fetch_asks_for(
+async def test_the_next_fetch_requests_only_what_failed(
     chain: Chain, fetch: Fetch, stored: Fetch
 ) -> None:
     async with DevNode(chain, faults="wrong-block@77*1000") as node:
@@ -149,7 +149,7 @@ async def test_what_failed_is_all_that_the_next_fetch_asks_for(
     ],
     ids=["by-transaction", "batches-of-3", "no-batches", "rate-limited"],
 )
-async def test_what_a_provider_does_not_offer_is_had_in_another_way(
+async def test_a_method_that_the_provider_lacks_is_replaced_by_another(
     chain: Chain, fetch: Fetch, stored: Fetch, limits: Limits
 ) -> None:
     async with DevNode(chain, limits=limits) as node:
@@ -159,7 +159,7 @@ async def test_what_a_provider_does_not_offer_is_had_in_another_way(
 
 
 class Declining(DevNode):
-    """A node that answers some methods with an error in words of its own, and all others."""
+    """A node that refuses some methods with an error message of its own, and answers all others."""
 
     def __init__(self, chain: Chain, methods: set[str], words: str, code: int) -> None:
         super().__init__(chain)
@@ -192,7 +192,7 @@ BY_BLOCK, BY_TRANSACTION = "eth_getBlockReceipts", "eth_getTransactionReceipt"
     ],
 )
 @pytest.mark.parametrize("target", ["sqlite"], indirect=True)
-async def test_a_method_declined_in_any_words_is_replaced_by_another(
+async def test_a_method_declined_with_any_message_is_replaced_by_another(
     chain: Chain, fetch: Fetch, stored: Fetch, methods: set[str], words: str, code: int
 ) -> None:
     """Receipts by transaction; without these too, logs by range."""
@@ -206,7 +206,7 @@ async def test_a_method_declined_in_any_words_is_replaced_by_another(
     assert (await stored())["logs"] == truth(chain, Span(0, 236))["logs"]
 
 
-async def test_pruned_history_is_a_gap_with_its_reason(
+async def test_pruned_history_is_a_gap_with_a_reason(
     chain: Chain, fetch: Fetch, stored: Fetch
 ) -> None:
     async with DevNode(chain, limits=Limits(pruned_below=100)) as node:
@@ -221,7 +221,7 @@ async def test_pruned_history_is_a_gap_with_its_reason(
     assert await stored() == truth(chain, Span(60, 150))
 
 
-async def test_a_node_of_another_chain_is_refused_before_anything_is_made(
+async def test_a_node_of_another_chain_is_refused_before_anything_is_created(
     fetch: Fetch, chain: Chain, target: str, tmp_path: Path
 ) -> None:
     async with DevNode(chain, faults="wrong-chain=1") as other, DevNode(chain) as node:

@@ -1,4 +1,4 @@
-"""A known hash is held against each block, not only against what an endpoint says at first."""
+"""A known hash is compared with each block, not only with an endpoint's first answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEIGHT = 50
 
 
 def two_faced(honest: Chain, parameters: Parameters) -> Outspoken:
-    """A node of another chain, which gives the headers of the honest one if asked for one alone."""
+    """A node of another chain that returns the honest header when asked for a single one."""
     other = simulated(parameters)
     other.reorg(HEIGHT)
 

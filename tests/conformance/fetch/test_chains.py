@@ -1,4 +1,4 @@
-"""Chains that others recorded, chains that change while they are read, and what they hold."""
+"""Recorded chains, chains that change while they are read, and their contents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.conformance.fetch.stage import HEAD, contents, truth
 
 Fetch = Callable[..., Any]
 CHAINS = Path(__file__).parents[4] / "shared/data/chains"
-recorded = pytest.mark.skipif(not CHAINS.exists(), reason="the shared chain data is not here")
+recorded = pytest.mark.skipif(not CHAINS.exists(), reason="there are no recorded chains")
 
 
 @recorded
@@ -56,10 +56,10 @@ async def test_logs_by_range_where_a_node_has_no_receipts(fetch: Fetch, target: 
 ONLY_LOGS = Limits(missing=frozenset({"eth_getBlockReceipts", "eth_getTransactionReceipt"}))
 
 
-async def test_logs_without_receipts_are_agreed_where_two_endpoints_match(
+async def test_logs_without_receipts_are_agreed_if_two_endpoints_match(
     parameters: Parameters, fetch: Fetch, target: str
 ) -> None:
-    """What one endpoint says alone is stored too, and nobody calls that agreed."""
+    """Logs from a single endpoint are stored too, but not marked as agreed."""
     for last, count in ((60, 1), (120, 2)):
         async with AsyncExitStack() as stack:
             nodes = [DevNode(simulated(parameters), limits=ONLY_LOGS) for _ in range(count)]
@@ -82,12 +82,12 @@ async def test_logs_without_receipts_are_agreed_where_two_endpoints_match(
     [("truncated", False), ("empty", False), ("empty", True)],
     ids=["one loses the last log", "one loses all", "both lose all at times"],
 )
-async def test_logs_that_an_endpoint_loses_are_not_lost(
+async def test_logs_that_one_endpoint_loses_are_not_lost(
     parameters: Parameters, chain: Chain, fetch: Fetch, stored: Fetch, fault: str, both: bool
 ) -> None:
-    """Without receipts nothing but the bloom and the other endpoint can tell.
+    """Without receipts, only the bloom and the other endpoint can tell.
 
-    Two that lose the same log at the same time agree: where its bloom does not tell, nobody can.
+    If both lose the same log at the same time and the bloom does not show it, nothing can.
     """
     first, second = (parse_faults(f"{fault}=0.3", seed) for seed in (1, 2))
     honest = DevNode(chain, limits=ONLY_LOGS, faults=first if both else "")
@@ -105,7 +105,7 @@ async def test_logs_that_an_endpoint_loses_are_not_lost(
 async def test_a_reorganisation_during_the_run(
     chain: Chain, fetch: Fetch, stored: Fetch, fork: int
 ) -> None:
-    """Once a block was answered, it and all above are replaced; what counts is the end."""
+    """Once a block was answered, it and all above are replaced; only the final state counts."""
     async with DevNode(chain, faults=f"reorg@{fork}") as node:
         result = await fetch(node, heights="0:200", confirmations=0)
         assert node.injected == {"reorg": 1}
@@ -115,10 +115,10 @@ async def test_a_reorganisation_during_the_run(
         assert result.gaps
 
 
-async def test_reorganisations_of_the_tip_are_mended(
+async def test_reorganisations_of_the_tip_are_repaired(
     chain: Chain, fetch: Fetch, stored: Fetch
 ) -> None:
-    """Blocks that are not final, taken all the same: each change is found and written again."""
+    """Blocks that are fetched although not final: each change is found and written again."""
     async with DevNode(chain) as node:
         for depth in (1, 5, 30):
             last = chain.head
@@ -132,7 +132,7 @@ async def test_reorganisations_of_the_tip_are_mended(
     assert await stored() == truth(chain, Span(150, last))
 
 
-async def test_the_end_is_clipped_to_what_is_final(
+async def test_the_end_is_clipped_to_the_final_block(
     chain: Chain, fetch: Fetch, stored: Fetch
 ) -> None:
     async with DevNode(chain) as node:

@@ -1,4 +1,4 @@
-"""Ranges of dates: the blocks of days and instants, found with few calls, by honest headers."""
+"""Date ranges: the blocks of days and instants, found with few calls and from honest headers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gapless.devnode.blocks import BLOCK_TIME, GENESIS_TIME
 
 Fetch = Callable[..., Any]
 
-# The genesis is of 2023-11-14T22:13:20Z, and the head of 2023-11-15T00:33:20Z.
+# The genesis is from 2023-11-14T22:13:20Z, and the head from 2023-11-15T00:33:20Z.
 MIDNIGHT = 534  # the first block of 2023-11-15
 assert GENESIS_TIME + BLOCK_TIME * MIDNIGHT == 1_700_006_408
 FINAL = 700 - 64
@@ -85,7 +85,7 @@ async def test_both_ends_are_included(
         ("600:2023-11-14", "selects no block"),
     ],
 )
-async def test_what_is_outside_of_the_chain_is_refused(
+async def test_dates_outside_the_chain_are_refused(
     heights: str, complaint: str, node: DevNode, tmp_path: Path
 ) -> None:
     with pytest.raises(BadSelector, match=complaint) as refused:
@@ -95,8 +95,8 @@ async def test_what_is_outside_of_the_chain_is_refused(
 
 
 @pytest.mark.parametrize("target", ["sqlite", "parquet", "duckdb", "postgres"], indirect=True)
-async def test_the_same_dates_again_take_a_few_calls(fetch: Fetch, node: DevNode) -> None:
-    """The stored blocks tell where the dates are."""
+async def test_the_same_dates_again_take_few_calls(fetch: Fetch, node: DevNode) -> None:
+    """The stored blocks show where the dates are."""
     dates = "2023-11-14T23:50:00Z:2023-11-15T00:10:00Z"
 
     async def calls(heights: str) -> int:
@@ -111,9 +111,7 @@ async def test_the_same_dates_again_take_a_few_calls(fetch: Fetch, node: DevNode
     assert await calls(dates) <= by_heights + 4  # both edges, the final block and the genesis
 
 
-async def test_the_resolved_heights_are_what_the_backfill_is_about(
-    fetch: Fetch, node: DevNode
-) -> None:
+async def test_the_backfill_records_the_resolved_heights(fetch: Fetch, node: DevNode) -> None:
     by_dates = await fetch(node, heights="2023-11-15:+60", datasets="blocks")
     assert by_dates.fetched == 60
     assert (await fetch(node, heights=f"{MIDNIGHT}:+60", datasets="blocks")).fetched == 0

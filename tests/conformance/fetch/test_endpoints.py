@@ -1,4 +1,4 @@
-"""Which endpoint is to blame: in the result, in the log and in the metrics."""
+"""Which endpoint is to blame: in the result, the log and the metrics."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Fetch = Callable[..., Any]
 
 
 @pytest.fixture(autouse=True)
-def told(caplog: pytest.LogCaptureFixture) -> Callable[..., list[dict[str, Any]]]:
-    """The fields of lines with these actions."""
+def logged(caplog: pytest.LogCaptureFixture) -> Callable[..., list[dict[str, Any]]]:
+    """The fields of log lines with these actions."""
     caplog.set_level(logging.DEBUG, "gapless")
 
     def read(*actions: str) -> list[dict[str, Any]]:
@@ -40,12 +40,12 @@ def name_of(node: DevNode) -> str:
 
 
 async def test_a_dead_endpoint_beside_a_good_one(
-    chain: Chain, node: DevNode, fetch: Fetch, told: Fetch
+    chain: Chain, node: DevNode, fetch: Fetch, logged: Fetch
 ) -> None:
     async with Outspoken(chain, lambda _: Reply(b"no", 401)) as denying:
         result = await fetch(denying, node)
         dead, good = (result.endpoints[name_of(each)] for each in (denying, node))
-        (line,) = told("endpoint_failed")
+        (line,) = logged("endpoint_failed")
         assert (line["endpoint"], line["level"]) == (name_of(denying), "warning")
         assert "HTTP 401" in line["error"]
     assert result.state is State.SUCCEEDED
@@ -55,7 +55,7 @@ async def test_a_dead_endpoint_beside_a_good_one(
 
 
 async def test_a_lying_endpoint_beside_a_good_one(
-    chain: Chain, node: DevNode, fetch: Fetch, told: Fetch
+    chain: Chain, node: DevNode, fetch: Fetch, logged: Fetch
 ) -> None:
     before = dict(metrics.REFUSED_ANSWERS.values)
     async with DevNode(chain, faults="truncated=1") as lying:
@@ -64,15 +64,15 @@ async def test_a_lying_endpoint_beside_a_good_one(
     assert result.state is State.SUCCEEDED
     assert result.refused == result.endpoints[liar].refused > 3
     assert result.endpoints[good].refused == 0
-    (line,) = told("endpoint_distrusted")
+    (line,) = logged("endpoint_distrusted")
     assert (line["endpoint"], line["level"]) == (liar, "warning")
-    assert {line["endpoint"] for line in told("answer_refused")} == {liar}
+    assert {line["endpoint"] for line in logged("answer_refused")} == {liar}
     counted = metrics.REFUSED_ANSWERS.values[liar,] - before.get((liar,), 0)
     assert counted == result.refused
     assert (good,) not in metrics.REFUSED_ANSWERS.values
 
 
-async def test_an_endpoint_that_recovers_is_told_of_once(chain: Chain, told: Fetch) -> None:
+async def test_a_recovered_endpoint_is_reported_once(chain: Chain, logged: Fetch) -> None:
     refusing = True
 
     def answering(asked: Any) -> Reply | None:
@@ -95,14 +95,14 @@ async def test_an_endpoint_that_recovers_is_told_of_once(chain: Chain, told: Fet
         for _ in range(3):
             await pool.ask([Call("eth_blockNumber")])
         assert metrics.ENDPOINT_UP.values["a",] == 1
-        assert [line["action"] for line in told("endpoint_failed", "endpoint_recovered")] == [
+        assert [line["action"] for line in logged("endpoint_failed", "endpoint_recovered")] == [
             "endpoint_failed",
             "endpoint_recovered",
         ]
     assert ("a",) not in metrics.ENDPOINT_UP.values
 
 
-async def test_a_rate_limit_is_not_a_failure(chain: Chain, told: Fetch) -> None:
+async def test_a_rate_limit_is_not_a_failure(chain: Chain, logged: Fetch) -> None:
     replies = iter([error("too many requests", 0, 429)] * 3)
     async with (
         Outspoken(chain, lambda _: next(replies, None)) as node,
@@ -110,12 +110,12 @@ async def test_a_rate_limit_is_not_a_failure(chain: Chain, told: Fetch) -> None:
         Pool([EndpointSpec("a", node.url)], QUERIES, providers=providers) as pool,
     ):
         await pool.ask([Call("eth_blockNumber")])
-        assert told("endpoint_failed") == []
+        assert logged("endpoint_failed") == []
         served = pool.served()["a"]
         assert (served.down, served.trouble) == (False, "too many requests")
 
 
-def test_what_two_processes_know_is_added_up() -> None:
+def test_the_counts_of_two_processes_are_added() -> None:
     one = Served(calls=3, refused=1, trouble="HTTP 500")
     two = Served(calls=4, refused=2, trouble="HTTP 401", rest=9.0, down=True)
     both = Served(calls=7, refused=3, trouble="HTTP 401", rest=9.0, down=True)
@@ -123,10 +123,10 @@ def test_what_two_processes_know_is_added_up() -> None:
     assert Served() + one == one
 
 
-async def test_an_endpoint_that_dies_on_the_way_is_named(
-    chain: Chain, node: DevNode, fetch: Fetch, told: Fetch
+async def test_an_endpoint_that_fails_during_the_run_is_named(
+    chain: Chain, node: DevNode, fetch: Fetch, logged: Fetch
 ) -> None:
-    """It answers at first, and then denies: the fetch goes on with the other one."""
+    """It answers at first, then denies access: the fetch continues with the other one."""
     alive = asyncio.Event()
 
     def answering(asked: Any) -> Reply | None:
@@ -139,4 +139,4 @@ async def test_an_endpoint_that_dies_on_the_way_is_named(
         name = name_of(dying)
     assert result.state is State.SUCCEEDED
     assert result.endpoints[name].down
-    assert [line["endpoint"] for line in told("endpoint_failed")] == [name]
+    assert [line["endpoint"] for line in logged("endpoint_failed")] == [name]

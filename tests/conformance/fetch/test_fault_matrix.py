@@ -1,6 +1,6 @@
-"""The fault matrix: whatever a node does, the tables are row for row those of an honest one.
+"""The fault matrix: whatever a node does, the tables equal those from an honest node.
 
-A cell that cannot be mended must end with the gap named: never silence.
+If a fault cannot be repaired, the gap must be named: never silence.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ async def test_no_fault_costs_a_row(chain: Chain, fetch: Fetch, stored: Fetch, c
 
 
 @pytest.mark.parametrize("fault", ["truncated", "empty", "wrong-block", "null", "gone"])
-async def test_a_block_that_nobody_can_give_is_named_and_nothing_else_is_lost(
+async def test_a_block_that_no_endpoint_can_serve_is_named_and_nothing_else_is_lost(
     chain: Chain, fetch: Fetch, stored: Fetch, fault: str
 ) -> None:
     async with DevNode(chain, faults=f"{fault}@113*1000") as node:

@@ -1,4 +1,4 @@
-"""First contact: what keeps an endpoint from answering is told at once, and never for slowness."""
+"""First contact: a reason not to use an endpoint is reported at once; slowness is not one."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ VR0TAQH/BAUwAwEB/zAKBggqhkjOPQQDAgNJADBGAiEA6i0WNgeU5mwtKFOPg1+u
 hPs7srdzJkCJxfRxBT2c32UCIQDY67H12X7OK/xop5MyNh5nkQ0UQUdi5cyAByBN
 IOydRQ==
 -----END CERTIFICATE-----
-"""  # of a server that these tests alone talk to
+"""  # for a server that only these tests use
 
 
 @asynccontextmanager
 async def secure_server(folder: Path) -> AsyncIterator[int]:
-    """A server that takes secure connections only; its port."""
+    """A server that only accepts secure connections; its port."""
     (folder / "server.pem").write_text(PEM)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "server.pem")
@@ -104,7 +104,7 @@ async def fetched(folder: Path, *urls: str) -> gapless.FetchResult:
 
 
 @pytest.mark.parametrize(("kind", "trouble", "hint"), BAD)
-async def test_a_definite_answer_ends_it_at_once(
+async def test_a_definite_refusal_ends_it_at_once(
     chain: Chain, tmp_path: Path, kind: str, trouble: str, hint: str
 ) -> None:
     async with AsyncExitStack() as stack:
@@ -141,14 +141,14 @@ async def test_one_good_endpoint_is_enough(chain: Chain, tmp_path: Path, kind: s
 async def test_a_slow_endpoint_is_waited_for(
     chain: Chain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also beyond the patience, as long as no other one answers."""
+    """Even beyond the patience, as long as no other one answers."""
     monkeypatch.setattr("gapless.blocks.session.FIRST_PATIENCE", 0.2)
     async with DevNode(chain, pace=Pace(latency=0.5)) as slow:
         gone = f"http://127.0.0.1:{free_port()}"
         assert (await fetched(tmp_path, gone, slow.url)).state is State.SUCCEEDED
 
 
-async def test_a_hanging_endpoint_does_not_keep_the_others_waiting(
+async def test_a_hanging_endpoint_does_not_delay_the_others(
     chain: Chain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gapless.blocks.session.FIRST_PATIENCE", 0.5)

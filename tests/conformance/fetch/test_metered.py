@@ -1,4 +1,4 @@
-"""A provider's budget of calls is unknown beforehand, and used nearly in full all the same."""
+"""A provider's budget of calls is unknown in advance, and still used nearly in full."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from gapless.devnode import (
 from tests.conformance.fetch.stage import truth
 
 Fetch = Callable[..., Any]
-# Calls that fail with their whole batch: HTTP errors, dropped connections, bodies that are no JSON.
+# Calls that fail their whole batch: HTTP errors, dropped connections, bodies that are not JSON.
 FAULTS = "call-500=0.03,call-drop=0.01,call-malformed=0.01"
 LONG = Parameters(blocks=700, txs=2, fewest=0, empty_every=9, seed=11)
 
 
 @pytest.fixture
 def target(tmp_path: Any) -> str:
-    """One kind of sink will do: it is the provider that is slow."""
+    """One kind of sink is enough: the provider is what is slow."""
     return str(tmp_path / "chain.db")
 
 
@@ -57,7 +57,7 @@ async def test_most_of_an_unknown_budget_is_used(
     """A batch above the budget is refused with a bare 429, or call by call inside HTTP 200."""
     chain = simulated(LONG)
     limits = Limits(rps=budget, metering=metering, retry_after=None)
-    blocks = budget * (seconds + 1) // 2  # two calls each; a second's worth is there at once
+    blocks = budget * (seconds + 1) // 2  # two calls each; one second's budget is available at once
     async with DevNode(chain, limits=limits) as node:
         took = await timed(fetch, node, blocks)
         assert node.refused > 0, "the budget was never met: the test proves nothing"
@@ -85,7 +85,7 @@ async def test_calls_that_fail_their_whole_batch_do_not_stop_a_fetch(
     fetch: Fetch, tmp_path: Any, latency: float
 ) -> None:
     chain, blocks, ratios = simulated(LONG), 500, list[float]()
-    for turn in range(3):  # the best counts: the machine may be busy
+    for turn in range(3):  # the best run counts: the machine may be busy
         async with (
             DevNode(chain, pace=Pace(latency=latency)) as clean,
             DevNode(chain, faults=parse_faults(FAULTS, turn), pace=Pace(latency=latency)) as faulty,

@@ -1,4 +1,4 @@
-"""The metrics of a fetch are its summary, to the last call, also while nodes make trouble."""
+"""The metrics of a fetch match its summary, to the last call, even if nodes make trouble."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def nothing() -> None: ...
 
 
 async def measured(folder: Path, *nodes: DevNode) -> tuple[gapless.FetchResult, Scrape]:
-    """A fetch, and what it has added to the page."""
+    """A fetch, and what it added to the metrics page."""
     async with served("127.0.0.1", 0, nothing) as port:
         page = f"http://127.0.0.1:{port}/metrics"
         before = await scraped(page)
@@ -39,7 +39,7 @@ async def measured(folder: Path, *nodes: DevNode) -> tuple[gapless.FetchResult, 
 
 
 def calls(page: Scrape, *outcomes: str) -> Counter[str]:
-    """Calls by method, of these outcomes or of all."""
+    """Calls by method, with these outcomes or all."""
     found: Counter[str] = Counter()
     for (name, *labels), count in page.items():
         if name == "gapless_calls_total" and count:
@@ -53,7 +53,7 @@ def summed(page: Scrape, wanted: str) -> float:
     return sum(value for (name, *_), value in page.items() if name == wanted)
 
 
-async def test_an_undisturbed_fetch(tmp_path: Path, node: DevNode) -> None:
+async def test_a_fetch_without_trouble(tmp_path: Path, node: DevNode) -> None:
     result, page = await measured(tmp_path, node)
     assert (result.fetched, result.gaps.spans) == (SPAN, ())
     assert page["blocks_backfilled_total",] == result.fetched
@@ -76,7 +76,7 @@ async def test_an_undisturbed_fetch(tmp_path: Path, node: DevNode) -> None:
     assert page["backfill_workers",] == summed(page, "gapless_requests_in_flight") == 0
 
 
-async def test_trouble_is_told_by_endpoint_and_kind(
+async def test_trouble_is_counted_by_endpoint_and_kind(
     tmp_path: Path, chain: Chain, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "gapless")
@@ -94,8 +94,8 @@ async def test_trouble_is_told_by_endpoint_and_kind(
     assert page["gapless_refusals_total", name, "again"] > 0
     endpoints = {key[1] for key in page if key[0] == "gapless_calls_total" and page[key]}
     assert endpoints == {name}
-    told = [vars(each)["fields"] for each in caplog.records if "action" in vars(each)]
-    (started,) = (each["worker"] for each in told if "slots" in each)
-    refused = [each for each in told if "height" in each]
+    logged = [vars(each)["fields"] for each in caplog.records if "action" in vars(each)]
+    (started,) = (each["worker"] for each in logged if "slots" in each)
+    refused = [each for each in logged if "height" in each]
     assert {each["worker"] for each in refused} == {started}
     assert {(each["chunk"], each["height"]) for each in refused} == {(f"{result.id}:2", 113)}

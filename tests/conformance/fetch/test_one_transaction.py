@@ -1,4 +1,4 @@
-"""Where ledger and sink are one database, rows and progress are never apart."""
+"""If ledger and sink are one database, rows and progress never disagree."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def fetch(url: str, target: str, node: DevNode, **options: Any) -> gapless
     )
 
 
-async def test_whoever_looks_sees_them_agree(
+async def test_rows_and_progress_agree_at_every_moment(
     chain: Chain,
     node: DevNode,
     postgres_url: str,
@@ -68,7 +68,7 @@ async def test_whoever_looks_sees_them_agree(
     assert await disagreements(watching, "eth") == []
 
 
-async def test_a_changing_chain_is_mended_in_such_transactions_too(
+async def test_a_reorganisation_is_repaired_in_such_transactions_too(
     chain: Chain, node: DevNode, postgres_url: str, target: str, ledger: Ledger
 ) -> None:
     await fetch(postgres_url, target, node, confirmations=0)
@@ -81,7 +81,7 @@ async def test_a_changing_chain_is_mended_in_such_transactions_too(
     assert await contents(target) == truth(chain, Span(0, last))
 
 
-async def test_only_one_database_and_user_is_joined(
+async def test_only_the_same_database_and_user_are_joined(
     postgres: PostgresServer,
     postgres_url: str,
     target: str,
@@ -90,7 +90,7 @@ async def test_only_one_database_and_user_is_joined(
 ) -> None:
     async with await open_sink(target) as sink:
         assert await same_database(sink, ledger) is sink
-        postgres.create_database("elsewhere")  # its server has the same locks, but not of this one
+        postgres.create_database("elsewhere")  # the same server, but other locks
         async with await open_sink(target.replace(postgres_url, postgres.url("elsewhere"))) as far:
             assert await same_database(far, ledger) is None
         postgres.drop_database("elsewhere")

@@ -32,7 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-async def test_one_url_is_enough_and_paths_are_taken(
+async def test_a_single_url_and_paths_are_accepted(
     chain: Chain, node: DevNode, folder: Path
 ) -> None:
     file = await gapless.fetch("custom", (10, 19), rpc=node.url, to=folder / "chain.db")
@@ -65,12 +65,12 @@ async def test_a_fetch_opens_its_ledger_once(
 
     async def counting(*arguments: Any, **named: Any) -> Ledger:
         ledger = await open_ledger(*arguments, **named)
-        opened.append(True)  # one that is not there yet is not opened
+        opened.append(True)  # a missing ledger is not opened
         return ledger
 
     for module in ("gapless.blocks.session", "gapless.runtime.engine"):
         monkeypatch.setattr(f"{module}.open_ledger", counting)
-    for nth, heights in enumerate(("0:9", "0:19", "0:19"), 1):  # new, with work, without any
+    for nth, heights in enumerate(("0:9", "0:19", "0:19"), 1):  # new, with work, without work
         await gapless.fetch("custom", heights, rpc=node.url, to="chain.db")
         assert len(opened) == nth
 
@@ -87,18 +87,18 @@ async def test_a_job_gets_the_configuration_that_its_engine_was_given(folder: Pa
     assert seen == [given]
 
 
-async def test_progress_is_told_to_the_end(node: DevNode, fetch: Fetch) -> None:
+async def test_progress_is_reported_to_the_end(node: DevNode, fetch: Fetch) -> None:
     await fetch(node, heights="0:49")
-    told: list[gapless.FetchProgress] = []
-    await fetch(node, heights="0:149", progress=told.append)
-    assert [it.total for it in told] == [150] * len(told)
-    assert (told[0].stored, told[0].fetched) == (50, 0)
-    assert (told[-1].stored, told[-1].fetched) == (150, 100)
-    assert [it.stored for it in told] == sorted(it.stored for it in told)
-    assert told[-1].blocks_per_second > 0
+    reports: list[gapless.FetchProgress] = []
+    await fetch(node, heights="0:149", progress=reports.append)
+    assert [it.total for it in reports] == [150] * len(reports)
+    assert (reports[0].stored, reports[0].fetched) == (50, 0)
+    assert (reports[-1].stored, reports[-1].fetched) == (150, 100)
+    assert [it.stored for it in reports] == sorted(it.stored for it in reports)
+    assert reports[-1].blocks_per_second > 0
 
 
-async def test_an_error_of_the_callback_loses_nothing(
+async def test_an_error_in_the_callback_loses_nothing(
     chain: Chain, node: DevNode, fetch: Fetch, stored: Fetch, caplog: pytest.LogCaptureFixture
 ) -> None:
     calls = 0
@@ -153,7 +153,7 @@ async def test_within_an_event_loop_they_say_what_to_write(node: DevNode) -> Non
 async def test_a_blocking_fetch_can_be_interrupted_and_resumed(chain: Chain, folder: Path) -> None:
     async with DevNode(chain, pace=Pace(latency=0.02)) as node:
         wanted = f'"custom", "0:200", rpc="{node.url}", to="chain.db", batch_size=10'
-        # Whoever started the tests may ignore Ctrl-C.
+        # The process that started the tests may ignore Ctrl-C.
         heed = "signal.signal(signal.SIGINT, signal.default_int_handler)"
         program = f"import gapless, signal; {heed}; print(gapless.fetch_sync({wanted}).fetched)"
         running = await create_subprocess_exec(sys.executable, "-c", program, stderr=PIPE)
@@ -175,7 +175,7 @@ async def test_a_blocking_fetch_can_be_interrupted_and_resumed(chain: Chain, fol
 @pytest.mark.parametrize(
     ("option", "meant"), [("anchor", "`anchors`"), ("verfy", "`verify`"), ("dataset", "`datasets`")]
 )
-async def test_an_option_that_does_not_exist_is_refused(
+async def test_an_unknown_option_is_refused(
     node: DevNode, folder: Path, option: str, meant: str
 ) -> None:
     options: dict[str, Any] = {option: "x"}

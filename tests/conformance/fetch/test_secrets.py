@@ -1,4 +1,4 @@
-"""A provider that repeats our key, in whatever encoding: nobody else gets to see it."""
+"""A provider may repeat our key, in any encoding: nobody else gets to see it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def forms(key: str) -> list[str]:
 
 
 def repeated(key: str) -> str:
-    """What a provider may say that repeats a key; the end of it is cut off within the key."""
+    """What a provider may say that repeats a key; the text is cut off within the key."""
     said = f"{' '.join(forms(key))} {key.lower()} {key.upper()} {b64encode(key.encode()).decode()}"
     return f"{said} {'x ' * 500}"[: 1000 - len(key) // 2] + key
 
@@ -66,7 +66,7 @@ async def test_a_provider_that_repeats_the_key(
     key: str,
     reply: Callable[[str], Reply],
 ) -> None:
-    """For receipts only, so that the fetch begins, and its chunks fail."""
+    """Only for receipts, so that the fetch starts and its chunks fail."""
     monkeypatch.setattr("gapless.blocks.session.PATIENCE", 0.2)
     caplog.set_level(logging.DEBUG, "gapless")
 
@@ -93,13 +93,13 @@ async def test_a_provider_that_repeats_the_key(
         msgspec.json.encode(metrics.snapshot()).decode(),
     ]
     kept = in_files(tmp_path)
-    halves = [key[: len(key) // 2]] if key is KEYS[1] else []  # half a short one is in any text
+    halves = [key[: len(key) // 2]] if key is KEYS[1] else []  # half a short key is in any text
     for form in [*forms(key), *halves]:
         assert [text for text in shown if form.lower() in text.lower()] == []
         assert form.lower().encode() not in kept.lower()
 
 
-async def test_two_keys_on_one_host_do_not_share_what_was_learned(
+async def test_two_keys_on_one_host_do_not_share_learned_limits(
     chain: Chain, tmp_path: Path
 ) -> None:
     ledger = f"sqlite:///{tmp_path}/ledger.db"
@@ -121,7 +121,7 @@ async def test_two_keys_on_one_host_do_not_share_what_was_learned(
         assert not [name for name in known if "127.0.0.1" in name]
 
 
-async def test_what_was_learned_of_a_name_is_kept_by_name(
+async def test_learned_limits_are_kept_by_endpoint_name(
     chain: Chain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = f"sqlite:///{tmp_path}/ledger.db"

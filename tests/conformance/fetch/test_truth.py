@@ -1,4 +1,4 @@
-"""No lie is stored at the default level, and no other chain than the one that is meant."""
+"""No lie is stored at the default level, and no chain other than the intended one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LIED_ABOUT = 33
 
 
 class Liar(Chain):
-    """A chain whose node tells a lie about one block, however often it is asked."""
+    """A chain whose node lies about one block, however often it is asked."""
 
     def __init__(self, honest: Chain, lie: Lie) -> None:
         self.__dict__.update(vars(honest))
@@ -89,7 +89,7 @@ async def test_a_lie_is_refused_and_its_block_named(
 
 
 class Forgetful(Chain):
-    """A chain whose node leaves out what follows from other fields, as old ones do."""
+    """A chain whose node omits fields that follow from others, as old nodes do."""
 
     def __init__(self, honest: Chain) -> None:
         self.__dict__.update(vars(honest))
@@ -103,7 +103,7 @@ class Forgetful(Chain):
 
 
 @pytest.mark.parametrize("verify", ["auto", "roots"])
-async def test_what_a_node_leaves_out_is_stored_as_if_it_were_there(
+async def test_omitted_fields_are_stored_as_if_they_were_sent(
     chain: Chain, fetch: Fetch, stored: Fetch, verify: str
 ) -> None:
     async with DevNode(Forgetful(chain)) as node:
@@ -125,7 +125,7 @@ def every_target(request: pytest.FixtureRequest) -> str:
     return target_of(request, request.param)
 
 
-async def test_fewer_proofs_are_made_up_for_from_rows_in_every_sink(
+async def test_missing_proofs_are_made_from_rows_in_every_sink(
     chain: Chain, node: DevNode, fetch: Fetch, every_target: str
 ) -> None:
     await fetch(node, heights="0:120", to=every_target, verify="receipts")
@@ -152,7 +152,7 @@ async def test_rows_that_prove_nothing_are_fetched_again(
     assert await contents(target) == truth(chain, Span(0, 60))
 
 
-async def test_refetching_replaces_what_is_stored(
+async def test_refetching_replaces_stored_rows(
     chain: Chain, node: DevNode, fetch: Fetch, tmp_path: Path
 ) -> None:
     target = f"{tmp_path}/again.db"
@@ -161,12 +161,12 @@ async def test_refetching_replaces_what_is_stored(
     sql.execute("DELETE FROM logs WHERE block_number BETWEEN 10 AND 20")
     sql.close()
     assert (await fetch(node, heights="0:60", to=target)).fetched == 0
-    for _ in range(2):  # each time anew
+    for _ in range(2):  # each time from scratch
         assert (await fetch(node, heights="10:20", to=target, refetch=True)).fetched == 11
     assert await contents(target) == truth(chain, Span(0, 60))
 
 
-async def test_what_was_asked_for_is_in_the_sink_before_any_row(
+async def test_the_request_is_in_the_sink_before_any_row(
     chain: Chain, fetch: Fetch, target: str
 ) -> None:
     async with DevNode(Liar(chain, cut_withdrawals)) as liar:
@@ -176,10 +176,10 @@ async def test_what_was_asked_for_is_in_the_sink_before_any_row(
     assert (await report_of(target)).gaps == RangeSet.of((LIED_ABOUT, LIED_ABOUT))
 
 
-async def test_a_table_that_stops_early_is_not_whole(
+async def test_a_table_that_ends_early_is_not_complete(
     chain: Chain, node: DevNode, fetch: Fetch, every_target: str
 ) -> None:
-    """Its last block is missing, so nothing but the request tells that it should go on."""
+    """Its last block is missing, so only the request shows that it should continue."""
     heights = f"0:{LIED_ABOUT}"
     await fetch(node, heights=heights, datasets="blocks", to=every_target)
     async with DevNode(Liar(chain, another_value)) as liar:
@@ -200,7 +200,7 @@ async def test_a_table_that_stops_early_is_not_whole(
         *("blocks,transactions,logs", "blocks,logs,withdrawals", "blocks,transactions,withdrawals"),
     ],
 )
-async def test_some_of_the_tables_are_whole_by_themselves(
+async def test_a_subset_of_the_tables_can_be_complete(
     node: DevNode, fetch: Fetch, target: str, datasets: str
 ) -> None:
     for verify in ("auto", "roots"):
@@ -209,7 +209,7 @@ async def test_some_of_the_tables_are_whole_by_themselves(
         assert (report.findings, report.gaps) == ((), RangeSet())
 
 
-async def test_requests_of_different_tables_stand_side_by_side(
+async def test_requests_for_different_tables_coexist(
     node: DevNode, fetch: Fetch, target: str
 ) -> None:
     await fetch(node, heights="0:20", datasets="blocks,logs")
@@ -231,7 +231,7 @@ def anchor(chain: Chain, height: int) -> str:
     return f"{height}:{chain.hash(height)}"
 
 
-async def test_blocks_below_an_anchor_are_shown_as_of_its_chain(
+async def test_blocks_below_an_anchor_are_shown_as_part_of_its_chain(
     chain: Chain, node: DevNode, fetch: Fetch, target: str
 ) -> None:
     await fetch(node, heights="10:60", anchors=[anchor(chain, 50)])
@@ -255,12 +255,12 @@ def unrelated(_: Parameters) -> Chain:
 
 
 def shorter(_: Parameters) -> Chain:
-    """It has no block where the others are final."""
+    """It is too short for the final blocks of the others."""
     return simulated(Parameters(blocks=150, txs=4, seed=12))
 
 
 def forked(parameters: Parameters) -> Chain:
-    """It begins like the others."""
+    """It starts like the others."""
     chain = simulated(parameters)
     chain.reorg(200)
     return chain
@@ -279,7 +279,7 @@ async def test_endpoints_of_different_chains_are_refused_before_anything_is_stor
     made: Callable[[Parameters], Chain],
     height: int,
 ) -> None:
-    """They share a chain id, and not the chain."""
+    """They share a chain id, but not the chain."""
     async with DevNode(made(parameters)) as stranger:
         with pytest.raises(UsageError, match=f"are on different chains: block {height} is 0x"):
             await fetch(node, stranger, heights="10:60")
@@ -288,7 +288,7 @@ async def test_endpoints_of_different_chains_are_refused_before_anything_is_stor
 
 
 def whimsical(chain: Chain, height: int, times: int) -> Outspoken:
-    """A node that gives another hash for one header, so many times."""
+    """A node that returns a wrong hash for one header, a given number of times."""
     left = times
 
     def answering(asked: Any) -> Reply | None:
@@ -322,7 +322,7 @@ async def test_one_wrong_answer_does_not_condemn_a_stored_branch(
 async def test_another_chain_never_replaces_a_stored_one(
     chain: Chain, node: DevNode, fetch: Fetch, stored: Fetch
 ) -> None:
-    """However few blocks are stored: a reorganisation leaves something in common."""
+    """However few blocks are stored: a reorganisation leaves common blocks."""
     await fetch(node, heights="0:9")
     other = simulated(Parameters(blocks=300, txs=4, seed=12))
     async with DevNode(other) as stranger:
@@ -335,7 +335,7 @@ async def test_another_chain_never_replaces_a_stored_one(
 async def test_every_trusted_hash_is_compared_before_anything_is_stored(
     chain: Chain, node: DevNode, fetch: Fetch, target: str
 ) -> None:
-    """That a higher one is right says nothing about a lower one that somebody mistyped."""
+    """A correct higher one says nothing about a lower one that was mistyped."""
     with pytest.raises(UsageError, match="its block 30 is 0x"):
         await fetch(node, heights="40:60", anchors=[f"30:{chain.hash(31)}", anchor(chain, 50)])
     assert not exists(target)
@@ -352,7 +352,7 @@ async def test_an_anchor_binds_later_fetches_into_the_same_sink(
     assert (await stored())["blocks"].num_rows == 21
 
 
-async def test_a_branch_that_was_abandoned_deeper_than_the_limit_is_told_apart(
+async def test_a_branch_abandoned_deeper_than_the_limit_is_reported(
     chain: Chain, fetch: Fetch, stored: Fetch
 ) -> None:
     async with DevNode(chain) as node:
@@ -364,10 +364,10 @@ async def test_a_branch_that_was_abandoned_deeper_than_the_limit_is_told_apart(
                 await fetch(node, heights=heights, confirmations=0)
             assert refused.value.stale == RangeSet.of((100, 200))
             assert "repair" in str(refused.value.hint)
-    assert (await stored())["blocks"].num_rows == 201, "nothing is lost before somebody decides"
+    assert (await stored())["blocks"].num_rows == 201, "nothing is lost before a person decides"
 
 
-async def test_a_shallow_reorganisation_is_mended_even_if_all_is_stored(
+async def test_a_shallow_reorganisation_is_repaired_even_if_all_is_stored(
     chain: Chain, fetch: Fetch, stored: Fetch
 ) -> None:
     async with DevNode(chain) as node:

@@ -1,4 +1,4 @@
-"""A failed run is remembered with its words and its traceback, and only so many of them are."""
+"""Failed runs are recorded with message and traceback, up to a limit."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tests.support import NOON, Clock, Home, claim_one, create, fail, finish
 async def fail_with(
     ledger: Ledger, claim: Claim, message: str, *, traceback: str | None = None
 ) -> None:
-    told = Failure(claim, Progress(claim.last_processed), "Boom", message, traceback=traceback)
-    assert await ledger.fail(told) is not None
+    failure = Failure(claim, Progress(claim.last_processed), "Boom", message, traceback=traceback)
+    assert await ledger.fail(failure) is not None
 
 
 async def kept(home: Home) -> int:
@@ -29,7 +29,7 @@ async def kept(home: Home) -> int:
     return rows[0][0]
 
 
-async def test_each_attempt_with_its_time_worker_error_and_traceback(
+async def test_an_attempt_has_its_time_worker_error_and_traceback(
     ledger: Ledger, clock: Clock
 ) -> None:
     await create(ledger, partitions=1, retry=RetryPolicy.backoff(jitter=0))
@@ -43,7 +43,7 @@ async def test_each_attempt_with_its_time_worker_error_and_traceback(
     assert await ledger.attempts("bf", 1) == await ledger.attempts("other", 0) == []
 
 
-async def test_a_lost_worker_is_an_attempt_too(ledger: Ledger, clock: Clock) -> None:
+async def test_a_lost_worker_counts_as_an_attempt(ledger: Ledger, clock: Clock) -> None:
     await create(ledger, partitions=1)
     await claim_one(ledger, owner="lost")
     clock.now += 61
@@ -52,7 +52,7 @@ async def test_a_lost_worker_is_an_attempt_too(ledger: Ledger, clock: Clock) -> 
     assert (attempt.worker, attempt.error_class, attempt.traceback) == ("lost", "worker_lost", None)
 
 
-async def test_words_that_no_database_takes_are_escaped_and_cut(ledger: Ledger) -> None:
+async def test_text_that_no_database_stores_is_escaped_and_cut(ledger: Ledger) -> None:
     await create(ledger, partitions=1)
     mine = await claim_one(ledger)
     odd = "\0\ud800"
@@ -88,7 +88,7 @@ async def test_only_the_latest_are_kept(ledger: Ledger, clock: Clock, home: Home
     assert await kept(home) == 2 * KEPT_ATTEMPTS
 
 
-async def test_compaction_keeps_those_of_dead_letters(
+async def test_compaction_keeps_the_attempts_of_dead_letters(
     ledger: Ledger, clock: Clock, home: Home
 ) -> None:
     await create(ledger, partitions=2)
@@ -103,7 +103,7 @@ async def test_compaction_keeps_those_of_dead_letters(
     assert len(await ledger.attempts("bf", letter.chunk_index)) == 1
 
 
-async def test_the_same_failure_told_twice_is_one_attempt(ledger: Ledger) -> None:
+async def test_the_same_failure_reported_twice_is_one_attempt(ledger: Ledger) -> None:
     await create(ledger, partitions=1)
     mine = await claim_one(ledger)
     await fail(ledger, mine)
@@ -111,7 +111,7 @@ async def test_the_same_failure_told_twice_is_one_attempt(ledger: Ledger) -> Non
     assert len(await ledger.attempts("bf", 0)) == 1
 
 
-async def test_a_retry_begins_with_a_history_of_its_own(ledger: Ledger) -> None:
+async def test_a_retry_starts_with_its_own_history(ledger: Ledger) -> None:
     await create(ledger, partitions=1)
     await fail(ledger, await claim_one(ledger), permanent=True)
     await finish(ledger)

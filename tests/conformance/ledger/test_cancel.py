@@ -1,4 +1,4 @@
-"""Cancel ends unstarted chunks at once and lets active ones end; then, and only then, CANCELLED."""
+"""Cancel ends unstarted chunks at once, and is CANCELLED once the active ones have ended."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def test_a_running_backfill_without_active_chunks_is_cancelled_at_once(
     assert await statuses(ledger) == [Status.COMPLETE, Status.CANCELLED, Status.CANCELLED]
 
 
-async def test_chunks_in_an_hours_backoff_do_not_hold_up_a_cancel(ledger: Ledger) -> None:
+async def test_chunks_in_an_hours_backoff_do_not_delay_a_cancel(ledger: Ledger) -> None:
     await create(ledger, partitions=2)
     for each in await claim(ledger, 2):
         await fail(ledger, each)

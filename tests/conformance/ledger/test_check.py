@@ -1,4 +1,4 @@
-"""`check` is silent about a ledger that is right, and names whatever was tampered with."""
+"""`check` finds nothing in a correct ledger, and names whatever was tampered with."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def eventful(ledger: Ledger, clock: Clock) -> None:
     await claim_one(ledger)
 
 
-async def test_a_ledger_that_is_right_has_no_problems(ledger: Ledger, clock: Clock) -> None:
+async def test_a_correct_ledger_has_no_problems(ledger: Ledger, clock: Clock) -> None:
     assert await ledger.check() == []
     await eventful(ledger, clock)
     assert await ledger.check() == []
@@ -85,7 +85,7 @@ async def test_a_changed_selection_is_found(breakable: Ledger, home: Home) -> No
     assert await breakable.check() == ["bf: the selection does not match its hash"]
 
 
-async def test_a_selection_that_cannot_be_read_is_found(breakable: Ledger, home: Home) -> None:
+async def test_an_unreadable_selection_is_found(breakable: Ledger, home: Home) -> None:
     await create(breakable)
     value = r"'\x00'" if isinstance(home, PostgresHome) else "x'00'"
     await home.run(f"UPDATE selections SET data = {value}")
@@ -100,7 +100,7 @@ async def test_every_backfill_is_checked(breakable: Ledger, home: Home) -> None:
     assert {problem.partition(":")[0] for problem in await breakable.check()} == {"a", "c"}
 
 
-async def test_folding_the_events_gives_the_tables_back(ledger: Ledger, clock: Clock) -> None:
+async def test_folding_the_events_reproduces_the_tables(ledger: Ledger, clock: Clock) -> None:
     await eventful(ledger, clock)
     projection = Projection(Lifecycle("bf"))
     for event, _ in await ledger.events("bf"):

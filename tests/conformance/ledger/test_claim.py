@@ -1,4 +1,4 @@
-"""What a claim takes, in which order, and how much of it."""
+"""What a claim takes, in which order, and how much."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def test_newest_first_takes_the_highest_index_first(ledger: Ledger) -> Non
     assert claims[0].span == Span(4, 4)
 
 
-async def test_a_claim_tells_all_that_a_run_needs(ledger: Ledger) -> None:
+async def test_a_claim_contains_all_that_a_run_needs(ledger: Ledger) -> None:
     backfill = await create(ledger, partitions=10, chunk_size=4, group="wallets", lease_seconds=30)
     mine = await claim_one(ledger, owner="me", claim_id="c1")
     assert (mine.chunk_id, mine.span, mine.claim_id) == ("bf:0", Span(0, 3), "c1")
@@ -74,12 +74,12 @@ async def test_no_more_than_max_concurrent_runs_at_once(ledger: Ledger) -> None:
     assert indices(await claim(ledger, 9)) == [3]
 
 
-async def test_no_more_than_the_slots_that_ask(ledger: Ledger) -> None:
+async def test_no_more_than_the_requested_slots(ledger: Ledger) -> None:
     await create(ledger, max_concurrent_runs=100)
     assert len(await claim(ledger, 4)) == 4
 
 
-async def test_a_chunk_in_backoff_holds_no_room(ledger: Ledger) -> None:
+async def test_a_chunk_in_backoff_takes_no_room(ledger: Ledger) -> None:
     await create(ledger, max_concurrent_runs=1)
     await fail(ledger, await claim_one(ledger))
     assert indices(await claim(ledger, 9)) == [1]
@@ -97,7 +97,7 @@ async def test_a_failed_chunk_waits_and_then_goes_before_pending_ones(
     assert indices([second, *await claim(ledger)]) == [1, 0]
 
 
-async def test_due_and_pending_chunks_come_in_one_claim_in_the_order_of_the_run(
+async def test_due_and_pending_chunks_are_claimed_together_in_run_order(
     ledger: Ledger, clock: Clock
 ) -> None:
     await create(ledger, max_concurrent_runs=9)
@@ -108,7 +108,7 @@ async def test_due_and_pending_chunks_come_in_one_claim_in_the_order_of_the_run(
     assert indices(await claim(ledger, 3)) == [2, 3, 4]
 
 
-async def test_nothing_is_claimed_of_an_ended_backfill(ledger: Ledger) -> None:
+async def test_nothing_is_claimed_from_an_ended_backfill(ledger: Ledger) -> None:
     await create(ledger, partitions=2)
     await finish(ledger)
     assert await claim(ledger, 9) == []
@@ -123,7 +123,7 @@ async def test_only_the_named_backfill_is_claimed(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("jobs", [(), (("move", 1),), (("copy", 2),), (("copy", 10),)])
-async def test_a_job_that_the_worker_does_not_know_is_left_alone(
+async def test_a_job_unknown_to_the_worker_is_left_alone(
     ledger: Ledger, jobs: tuple[tuple[str, int], ...]
 ) -> None:
     await create(ledger)

@@ -24,16 +24,14 @@ from tests.support import (
 DAY = 86_400.0
 
 
-async def test_a_lease_further_ahead_than_possible_counts_as_past(
-    ledger: Ledger, clock: Clock
-) -> None:
+async def test_an_impossibly_distant_lease_counts_as_expired(ledger: Ledger, clock: Clock) -> None:
     await create(ledger, partitions=1)
     await claim_one(ledger)
     clock.now -= DAY
     assert indices(await claim(ledger)) == [0]
 
 
-async def test_a_small_step_back_leaves_a_lease_alone(ledger: Ledger, clock: Clock) -> None:
+async def test_a_small_step_back_does_not_affect_a_lease(ledger: Ledger, clock: Clock) -> None:
     await create(ledger, partitions=1)
     mine = await claim_one(ledger)
     clock.now -= 1
@@ -49,19 +47,17 @@ async def test_a_heartbeat_after_a_jump_back_keeps_the_lease(ledger: Ledger, clo
     assert await claim(ledger) == []
 
 
-async def test_a_retry_further_ahead_than_possible_counts_as_due(
-    ledger: Ledger, clock: Clock
-) -> None:
+async def test_an_impossibly_distant_retry_counts_as_due(ledger: Ledger, clock: Clock) -> None:
     await create(ledger, partitions=1)
     await fail(ledger, await claim_one(ledger))
     clock.now -= DAY
     assert indices(await claim(ledger)) == [0]
 
 
-async def test_a_retry_that_is_possible_is_waited_for_after_a_jump_back(
+async def test_a_possible_retry_is_waited_for_after_a_jump_back(
     ledger: Ledger, clock: Clock
 ) -> None:
-    """The longest delay of the default policy is an hour and a quarter of jitter."""
+    """The longest delay of the default policy is an hour plus a quarter of jitter."""
     await create(ledger, partitions=1)
     await fail(ledger, await claim_one(ledger))
     clock.now -= 4500 - 120
@@ -70,7 +66,7 @@ async def test_a_retry_that_is_possible_is_waited_for_after_a_jump_back(
     assert indices(await claim(ledger)) == [0]
 
 
-async def test_a_cancel_is_not_held_up_by_a_lease_out_of_reach(
+async def test_an_impossibly_distant_lease_does_not_delay_a_cancel(
     ledger: Ledger, clock: Clock
 ) -> None:
     await create(ledger, partitions=1)
@@ -91,7 +87,9 @@ async def test_a_jump_forward_only_ends_leases_early(ledger: Ledger, clock: Cloc
 
 
 @pytest.mark.parametrize("actor", ["someone"])
-async def test_without_a_clock_of_its_own_the_databases_counts(home: Home, actor: str) -> None:
+async def test_without_its_own_clock_the_ledger_uses_that_of_the_database(
+    home: Home, actor: str
+) -> None:
     ledger = await open_at(home, actor=actor)
     try:
         backfill = await create(ledger, partitions=2)

@@ -1,4 +1,4 @@
-"""Compacting an ended backfill makes its events few and keeps them provable."""
+"""Compacting an ended backfill reduces its events and keeps them verifiable."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def ended(ledger: Ledger, backfill_id: str = "bf") -> None:
     await finish(ledger, only=backfill_id)
 
 
-async def test_chunk_events_go_and_the_check_stays_green(ledger: Ledger) -> None:
+async def test_chunk_events_are_removed_and_the_check_still_passes(ledger: Ledger) -> None:
     await ended(ledger)
     before = await ledger.backfill("bf")
     assert await ledger.compact() == 50 + 1 + 50
@@ -45,7 +45,7 @@ async def test_chunk_events_go_and_the_check_stays_green(ledger: Ledger) -> None
     assert len(await ledger.dead()) == 1
 
 
-async def test_a_second_time_finds_nothing_to_do(ledger: Ledger) -> None:
+async def test_a_second_compaction_finds_nothing_to_do(ledger: Ledger) -> None:
     await ended(ledger)
     await ledger.compact()
     assert await ledger.compact() == 0
@@ -61,7 +61,7 @@ async def test_a_running_backfill_is_left_alone(ledger: Ledger) -> None:
     assert await ledger.events("new") == before
 
 
-async def test_what_was_compacted_can_still_be_retried(ledger: Ledger) -> None:
+async def test_a_compacted_backfill_can_still_be_retried(ledger: Ledger) -> None:
     await ended(ledger)
     await ledger.compact()
     child = await ledger.retry_failed("bf", "child")
@@ -76,7 +76,7 @@ async def test_tampering_with_a_compacted_backfill_is_found(breakable: Ledger, h
     assert await breakable.check() == ["bf: chunks differ from the compacted snapshot"]
 
 
-async def test_a_backfill_that_does_not_check_is_not_compacted(
+async def test_a_backfill_that_fails_the_check_is_not_compacted(
     breakable: Ledger, home: Home
 ) -> None:
     await ended(breakable)

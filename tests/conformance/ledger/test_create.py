@@ -1,4 +1,4 @@
-"""Creating is idempotent by id, keeps what was asked for, and says it in one event."""
+"""Creating a backfill is idempotent by id, stores the request, and writes one event."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def test_a_new_backfill_is_pending_with_nothing_planned(ledger: Ledger) ->
     assert await ledger.chunks("bf") == []
 
 
-async def test_everything_that_was_asked_for_is_kept(ledger: Ledger) -> None:
+async def test_the_whole_request_is_stored(ledger: Ledger) -> None:
     wanted = request(
         max_concurrent_runs=7,
         queue="backlog",
@@ -49,13 +49,13 @@ async def test_everything_that_was_asked_for_is_kept(ledger: Ledger) -> None:
     assert created.spec == wanted.spec
 
 
-async def test_a_spec_is_the_same_in_any_order(ledger: Ledger) -> None:
+async def test_the_order_of_a_spec_does_not_matter(ledger: Ledger) -> None:
     await create(ledger, spec={"a": 1, "b": 2})
     await create(ledger, spec={"b": 2, "a": 1})
     assert len(await ledger.backfills()) == 1
 
 
-async def test_the_same_request_again_returns_the_backfill_that_is_there(ledger: Ledger) -> None:
+async def test_the_same_request_again_returns_the_existing_backfill(ledger: Ledger) -> None:
     first = await create(ledger)
     await ledger.pause("bf")
     again = await create(ledger)
@@ -78,7 +78,7 @@ async def test_an_id_taken_by_another_request_is_a_conflict(
     assert await ledger.backfill("bf") == before
 
 
-async def test_the_event_tells_the_request(ledger: Ledger) -> None:
+async def test_the_event_contains_the_request(ledger: Ledger) -> None:
     backfill = await create(ledger, partitions=10, chunk_size=4)
     ((event, row),) = await ledger.events("bf")
     assert event == BackfillCreated(
@@ -109,7 +109,7 @@ async def test_many_keys_are_stored_once_and_the_event_stays_small(ledger: Ledge
     assert (await ledger.selection(selection.digest)) == selection
 
 
-async def test_a_retry_policy_survives_the_ledger_to_the_letter(ledger: Ledger) -> None:
+async def test_a_retry_policy_is_stored_exactly(ledger: Ledger) -> None:
     policies = [
         RetryPolicy.backoff(base=1, max_delay=8, jitter=0.5, retries=2),
         RetryPolicy.unbounded(base=3),

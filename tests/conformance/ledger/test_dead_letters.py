@@ -1,4 +1,4 @@
-"""Dead letters name what is missing; they can be retried or purged, each once."""
+"""Dead letters name what is missing; each can be retried or purged once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support import Home, claim, complete, create, done, fail, finish, pla
 
 
 async def kill(ledger: Ledger, backfill_id: str = "bf", dead: int = 2) -> None:
-    """Of three chunks of four blocks each, the first `dead` ones die after one block."""
+    """Of three chunks of four blocks each, the first `dead` ones fail after one block."""
     await create(ledger, backfill_id, partitions=12, chunk_size=4)
     claims = await claim(ledger, 3)
     for each in claims[:dead]:
@@ -21,7 +21,7 @@ async def kill(ledger: Ledger, backfill_id: str = "bf", dead: int = 2) -> None:
     await complete(ledger, *claims[dead:])
 
 
-async def test_a_dead_letter_names_the_partitions_that_are_missing(ledger: Ledger) -> None:
+async def test_a_dead_letter_names_the_missing_partitions(ledger: Ledger) -> None:
     await kill(ledger, dead=1)
     (letter,) = await ledger.dead()
     assert (letter.chunk_id, letter.job, letter.attempts) == ("bf:0", "copy", 1)
@@ -39,7 +39,7 @@ async def test_dead_letters_are_listed_by_backfill_or_all_together(ledger: Ledge
     assert await ledger.dead("no such") == []
 
 
-async def test_retrying_some_makes_a_child_and_takes_them_off_the_list(ledger: Ledger) -> None:
+async def test_retrying_some_creates_a_child_and_removes_them_from_the_list(ledger: Ledger) -> None:
     await kill(ledger)
     child = await ledger.retry_dead("bf", "child", [1])
     assert (await ledger.selection(child.selection)).all_keys() == ["105", "106", "107"]
@@ -48,7 +48,7 @@ async def test_retrying_some_makes_a_child_and_takes_them_off_the_list(ledger: L
     assert await state(ledger, "child") == "SUCCEEDED"
 
 
-async def test_a_retried_dead_letter_starts_its_count_anew(ledger: Ledger) -> None:
+async def test_a_retried_dead_letter_starts_a_new_count(ledger: Ledger) -> None:
     await kill(ledger)
     assert [letter.attempts for letter in await ledger.dead()] == [1, 1]
     await ledger.retry_dead("bf", "child", [0])
@@ -74,7 +74,7 @@ async def test_a_dead_letter_can_be_retried_while_its_backfill_runs(ledger: Ledg
 
 
 @pytest.mark.parametrize("indices", [[2], [0, 99]])
-async def test_what_is_no_dead_letter_cannot_be_retried(ledger: Ledger, indices: list[int]) -> None:
+async def test_only_a_dead_letter_can_be_retried(ledger: Ledger, indices: list[int]) -> None:
     await kill(ledger)
     with pytest.raises(UsageError, match=f"chunk {indices[-1]} of `bf` is not a dead letter"):
         await ledger.retry_dead("bf", "child", indices)
@@ -86,7 +86,7 @@ async def test_retrying_no_chunk_at_all_is_refused(ledger: Ledger) -> None:
         await ledger.retry_dead("bf", "child", [])
 
 
-async def test_purging_takes_them_off_the_list_but_not_out_of_the_count(ledger: Ledger) -> None:
+async def test_purging_removes_them_from_the_list_but_not_from_the_count(ledger: Ledger) -> None:
     await kill(ledger)
     assert await ledger.purge("bf", [0, 2, 99]) == 1
     assert [letter.chunk_id for letter in await ledger.dead()] == ["bf:1"]
@@ -97,7 +97,7 @@ async def test_purging_takes_them_off_the_list_but_not_out_of_the_count(ledger: 
     assert await state(ledger) == "FAILED"
 
 
-async def test_retry_failed_covers_dead_letters_that_were_purged(ledger: Ledger) -> None:
+async def test_retry_failed_covers_purged_dead_letters(ledger: Ledger) -> None:
     await kill(ledger)
     await ledger.settle()
     await ledger.purge("bf")
@@ -114,7 +114,7 @@ async def test_a_dead_letter_that_lacks_nothing_cannot_be_retried(ledger: Ledger
 
 
 async def test_any_number_of_dead_letters_is_retried_at_once(breakable: Ledger, home: Home) -> None:
-    """Every other of 40,000 chunks has died."""
+    """Every other of 40,000 chunks has failed."""
     await create(breakable, partitions=80_000, chunk_size=2)
     await plan(breakable, "bf", 40_000)
     table = "chunks" if home.url.startswith("sqlite") else "gapless.chunks"

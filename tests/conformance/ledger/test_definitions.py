@@ -1,7 +1,7 @@
-"""Chunks and events in the database are what the core defines, byte for byte, in both dialects.
+"""Chunks and events in the database are exactly what the core defines, in both dialects.
 
-The SQL that plans and completes chunks is generated. These tests compare what it writes with what
-the core's own functions give.
+The SQL that plans and completes chunks is generated. These tests compare what it writes with the
+results of the core's own functions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ID = 'it\'s {a} "test": 100% é'
 
 
 async def stored(home: Home, kind: type[Event]) -> list[tuple[Any, ...]]:
-    """The events of a type, as the table has them."""
+    """The events of a type, as stored in the table."""
     columns = ", ".join(fragments.columns(NewEvent))
     return await home.run(
         f"SELECT {columns} FROM events WHERE type = '{kind.__name__}' ORDER BY seq"

@@ -1,4 +1,4 @@
-"""What was learned of endpoints is kept by network and name; the last one who tells is believed."""
+"""What was learned about endpoints is kept by network and name; the latest report wins."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support import Clock, Home
 PROFILE = {"batch_calls": 100, "earliest_block": None, "methods": {"eth_getLogs": {"range": 2000}}}
 
 
-async def test_profiles_come_back_by_name(ledger: Ledger, other: Ledger) -> None:
+async def test_profiles_are_returned_by_name(ledger: Ledger, other: Ledger) -> None:
     assert await ledger.profiles("ethereum") == {}
     await ledger.keep_profiles("ethereum", {"alchemy": PROFILE, "own node": {}})
     await ledger.keep_profiles("base", {"alchemy": {"batch_calls": 7}})
@@ -18,7 +18,7 @@ async def test_profiles_come_back_by_name(ledger: Ledger, other: Ledger) -> None
     assert await other.profiles("base") == {"alchemy": {"batch_calls": 7}}
 
 
-async def test_a_profile_is_replaced_and_others_stay(
+async def test_a_profile_is_replaced_and_the_others_stay(
     ledger: Ledger, home: Home, clock: Clock
 ) -> None:
     await ledger.keep_profiles("ethereum", {"a": {"n": 1}, "b": {"n": 1}})
@@ -29,7 +29,7 @@ async def test_a_profile_is_replaced_and_others_stay(
     assert rows == [("a", clock.now - 5), ("b", clock.now)]
 
 
-async def test_nothing_learned_is_nothing_kept(ledger: Ledger) -> None:
+async def test_nothing_learned_means_nothing_stored(ledger: Ledger) -> None:
     await ledger.keep_profiles("ethereum", {})
     assert await ledger.profiles("ethereum") == {}
 

@@ -1,4 +1,4 @@
-"""What a failure costs: a delay by the policy, an attempt, or the end."""
+"""What a failure costs: a delay by the policy, an attempt, or the end of the chunk."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support import (
 
 
 async def delays(ledger: Ledger, clock: Clock, limit: int) -> list[float]:
-    """How long the only chunk waits after each failure, until it is given up."""
+    """How long the only chunk waits after each failure, until it is abandoned."""
     waits: list[float] = []
     while len(waits) < limit and (claims := await claim(ledger)):
         verdict = await fail(ledger, claims[0])
@@ -59,7 +59,7 @@ async def test_jitter_adds_up_to_a_quarter(ledger: Ledger, chance: Chance) -> No
     assert verdict.delay == pytest.approx(144)
 
 
-async def test_unbounded_keeps_trying_every_hour(ledger: Ledger, clock: Clock) -> None:
+async def test_unbounded_retries_every_hour_forever(ledger: Ledger, clock: Clock) -> None:
     await create(ledger, partitions=1, retry=RetryPolicy.unbounded())
     waits = await delays(ledger, clock, 12)
     assert waits[4:] == [1920] + [3600] * 7
@@ -72,7 +72,7 @@ async def test_a_schedule_is_followed_to_its_end(ledger: Ledger, clock: Clock) -
     assert await statuses(ledger) == [Status.ABANDONED]
 
 
-async def test_a_permanent_error_is_not_tried_again(ledger: Ledger) -> None:
+async def test_a_permanent_error_is_not_retried(ledger: Ledger) -> None:
     await create(ledger, partitions=1)
     verdict = await fail(ledger, await claim_one(ledger), permanent=True)
     assert verdict is not None
@@ -106,7 +106,7 @@ async def test_progress_before_a_release_counts_at_the_next_failure(
     assert verdict.failures == FailureCounts(attempts=1)
 
 
-async def test_a_failure_keeps_what_is_done_and_says_what_broke(ledger: Ledger) -> None:
+async def test_a_failure_keeps_the_progress_and_says_what_broke(ledger: Ledger) -> None:
     await create(ledger, partitions=10, chunk_size=10)
     await fail(ledger, await claim_one(ledger), done(6, (2, 3)))
     (row,) = await ledger.chunks("bf")
@@ -128,13 +128,13 @@ async def test_a_success_clears_the_error_but_not_the_history(ledger: Ledger, cl
     assert kinds.count(ChunkFailed) == kinds.count(ChunkEnded) == 1
 
 
-async def test_losing_the_ledger_counts_as_a_loss_and_not_as_the_jobs_failure(
+async def test_losing_the_ledger_counts_as_a_loss_and_not_as_a_failure_of_the_job(
     ledger: Ledger,
 ) -> None:
     await create(ledger, partitions=1)
     mine = await claim_one(ledger)
-    told = Failure(mine, Progress(), "LedgerUnreachable", "gone", ledger_lost=True)
-    verdict = await ledger.fail(told)
+    failure = Failure(mine, Progress(), "LedgerUnreachable", "gone", ledger_lost=True)
+    verdict = await ledger.fail(failure)
     assert verdict is not None
     assert (verdict.failures, verdict.delay) == (FailureCounts(attempts=0, lost=1), 0)
 
@@ -175,7 +175,7 @@ async def test_the_next_due_time_is_known(ledger: Ledger, clock: Clock) -> None:
 
 
 async def test_a_failure_names_the_worker_that_had_the_chunk(ledger: Ledger, clock: Clock) -> None:
-    """Also one that was lost, and could not say so itself."""
+    """Even one that was lost and could not report it."""
     await create(ledger, partitions=1)
     await fail(ledger, await claim_one(ledger, owner="failed"))
     clock.now += 3600

@@ -1,4 +1,4 @@
-"""Fences only rise, and rise above those that a sink has seen of an earlier ledger."""
+"""Fences only rise, and rise above those that a sink has seen from an earlier ledger."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gapless.ledger import Ledger
 from tests.support import claim, claim_one, create
 
 
-async def test_the_next_fence_is_above_what_was_asked_for(ledger: Ledger) -> None:
+async def test_the_next_fence_is_above_the_requested_one(ledger: Ledger) -> None:
     await create(ledger, partitions=3, max_concurrent_runs=9)
     before = await claim_one(ledger)
     await ledger.raise_fence(1_000_000)
@@ -17,7 +17,7 @@ async def test_the_next_fence_is_above_what_was_asked_for(ledger: Ledger) -> Non
     assert (await claim_one(ledger)).fence == 2**53 + 1
 
 
-async def test_a_fresh_ledger_can_begin_high(ledger: Ledger) -> None:
+async def test_a_fresh_ledger_can_start_high(ledger: Ledger) -> None:
     await ledger.raise_fence(41)
     await create(ledger)
     assert (await claim_one(ledger)).fence == 42
@@ -34,7 +34,7 @@ async def test_a_fence_never_falls(ledger: Ledger) -> None:
 
 
 async def test_no_fence_is_drawn_twice_while_it_rises(ledger: Ledger, other: Ledger) -> None:
-    """Each step is barely above what is drawn meanwhile: a careless rise would set it back."""
+    """Each step is barely above those drawn meanwhile: a careless rise would set it back."""
     await create(ledger, partitions=2000, max_concurrent_runs=2000)
     fences: list[int] = []
     done = asyncio.Event()

@@ -1,4 +1,4 @@
-"""A drained group runs its hook once an epoch, durably, and never because it looked empty."""
+"""A drained group runs its hook once per epoch, durably, and never just because it looked empty."""
 
 from __future__ import annotations
 
@@ -53,20 +53,20 @@ async def test_more_work_makes_one_more_epoch(ledger: Ledger) -> None:
         assert await epochs(ledger) == [f"drained-wallets-{number}"]
 
 
-async def test_an_unplanned_chunk_holds_it_up(ledger: Ledger) -> None:
+async def test_an_unplanned_chunk_delays_the_hook(ledger: Ledger) -> None:
     await join(ledger, "a")
     await finish(ledger)
     await join(ledger, "b")
     assert await epochs(ledger) == []
 
 
-async def test_a_pending_chunk_holds_it_up(ledger: Ledger) -> None:
+async def test_a_pending_chunk_delays_the_hook(ledger: Ledger) -> None:
     await join(ledger, "a")
     await complete(ledger, await claim_one(ledger))
     assert await epochs(ledger) == []
 
 
-async def test_a_running_chunk_holds_it_up_even_past_its_lease(
+async def test_a_running_chunk_delays_the_hook_even_past_its_lease(
     ledger: Ledger, clock: Clock
 ) -> None:
     await join(ledger, "a")
@@ -77,7 +77,7 @@ async def test_a_running_chunk_holds_it_up_even_past_its_lease(
     assert await epochs(ledger) == []
 
 
-async def test_a_chunk_in_backoff_does_not_hold_it_up(ledger: Ledger, clock: Clock) -> None:
+async def test_a_chunk_in_backoff_does_not_delay_the_hook(ledger: Ledger, clock: Clock) -> None:
     await join(ledger, "a")
     first, second = await claim(ledger, 2)
     await complete(ledger, first)
@@ -95,21 +95,23 @@ async def test_nothing_completed_means_no_epoch(ledger: Ledger) -> None:
     assert await epochs(ledger) == []
 
 
-async def test_a_paused_backfill_with_work_holds_it_up(ledger: Ledger) -> None:
+async def test_a_paused_backfill_with_work_delays_the_hook(ledger: Ledger) -> None:
     await join(ledger, "a")
     await complete(ledger, await claim_one(ledger))
     await ledger.pause("a")
     assert await epochs(ledger) == []
 
 
-async def test_a_cancelled_backfill_does_not_hold_it_up(ledger: Ledger) -> None:
+async def test_a_cancelled_backfill_does_not_delay_the_hook(ledger: Ledger) -> None:
     await join(ledger, "a", partitions=1000)
     await complete(ledger, await claim_one(ledger))
     await ledger.cancel("a")
     assert await epochs(ledger) == ["drained-wallets-1"]
 
 
-async def test_a_cancelling_backfill_waits_for_its_active_chunk_only(ledger: Ledger) -> None:
+async def test_a_cancelling_backfill_delays_the_hook_only_for_its_active_chunk(
+    ledger: Ledger,
+) -> None:
     await join(ledger, "a", partitions=1000)
     first, second = await claim(ledger, 2)
     await complete(ledger, first)
@@ -134,7 +136,7 @@ async def test_a_group_without_a_hook_has_no_epochs(ledger: Ledger) -> None:
     assert await ledger.close_epochs(["quiet"]) == []
 
 
-async def test_many_callers_at_once_make_one_epoch(ledger: Ledger, other: Ledger) -> None:
+async def test_concurrent_callers_make_one_epoch(ledger: Ledger, other: Ledger) -> None:
     await join(ledger, "a")
     await finish(ledger)
     hooks = await asyncio.gather(*(each.close_epochs() for each in [ledger, other] * 4))

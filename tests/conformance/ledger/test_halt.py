@@ -1,4 +1,4 @@
-"""The policy `halt`: the first permanent error stops what is new, lets active chunks end, fails."""
+"""The policy `halt`: after the first permanent error, active chunks end and nothing new starts."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_failing_again_after_a_lost_reply_halts_once(ledger: Ledger) -> No
     assert (await event_types(ledger)).count("BackfillStopRequested") == 1
 
 
-async def test_a_zombies_error_does_not_halt(ledger: Ledger, clock: Clock) -> None:
+async def test_an_error_from_a_zombie_does_not_halt(ledger: Ledger, clock: Clock) -> None:
     await create(ledger, partitions=1, retry=RetryPolicy.halt())
     zombie = await claim_one(ledger)
     clock.now += 60
@@ -108,7 +108,7 @@ async def test_a_paused_backfill_that_halts_fails_when_resumed(ledger: Ledger) -
     assert (await ledger.resume("bf")).state is State.FAILED
 
 
-async def test_resuming_it_twice_while_a_chunk_is_active_is_no_error(ledger: Ledger) -> None:
+async def test_resuming_twice_while_a_chunk_is_active_is_not_an_error(ledger: Ledger) -> None:
     await create(ledger, partitions=5, retry=RetryPolicy.halt())
     first, active = await claim(ledger, 2)
     await ledger.pause("bf")
@@ -119,7 +119,7 @@ async def test_resuming_it_twice_while_a_chunk_is_active_is_no_error(ledger: Led
 
 
 @pytest.mark.parametrize("order", Order)
-async def test_the_retry_holds_exactly_what_the_halted_parent_did_not_complete(
+async def test_the_retry_contains_exactly_what_the_halted_parent_did_not_complete(
     ledger: Ledger, order: Order
 ) -> None:
     await create(

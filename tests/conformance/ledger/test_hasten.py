@@ -1,4 +1,4 @@
-"""Somebody asks again: what waits after a failure is due now."""
+"""Requesting a backfill again makes chunks due that wait after a failure."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ async def test_chunks_in_backoff_are_due_at_once(ledger: Ledger) -> None:
     assert await ledger.check() == []
 
 
-async def test_a_backfill_that_is_not_there_is_an_error(ledger: Ledger) -> None:
+async def test_an_unknown_backfill_is_an_error(ledger: Ledger) -> None:
     with pytest.raises(NotFound):
         await ledger.hasten("none")

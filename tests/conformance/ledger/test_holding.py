@@ -14,7 +14,7 @@ from tests.support import Clock, Home, claim_one, complete, create, done
 
 @pytest.fixture
 def home(fresh_home: Home) -> Home:
-    """A database of the test's own, because the test adds a table."""
+    """A separate database, because the test adds a table."""
     return fresh_home
 
 
@@ -39,7 +39,7 @@ async def test_effects_and_progress_commit_together(ledger: Ledger, home: Home) 
     assert row.progress.last_processed == 1
 
 
-async def test_an_error_takes_both_back(ledger: Ledger, home: Home) -> None:
+async def test_an_error_rolls_back_both(ledger: Ledger, home: Home) -> None:
     await create(ledger, partitions=10, chunk_size=10)
     mine = await claim_one(ledger)
     async with ledger.holding(mine, lambda: done(0)) as tx:
@@ -58,7 +58,7 @@ async def test_an_error_takes_both_back(ledger: Ledger, home: Home) -> None:
     await complete(ledger, mine)
 
 
-async def test_an_error_while_telling_the_progress_takes_both_back(
+async def test_an_error_while_reporting_the_progress_rolls_back_both(
     ledger: Ledger, home: Home
 ) -> None:
     await create(ledger, partitions=10, chunk_size=10)
@@ -71,7 +71,9 @@ async def test_an_error_while_telling_the_progress_takes_both_back(
     assert await stored(home) == [100]
 
 
-async def test_it_is_refused_once_the_lease_is_someone_elses(ledger: Ledger, clock: Clock) -> None:
+async def test_a_transaction_is_refused_once_the_lease_has_another_holder(
+    ledger: Ledger, clock: Clock
+) -> None:
     await create(ledger, partitions=10, chunk_size=10)
     zombie = await claim_one(ledger)
     clock.now += 60
@@ -83,7 +85,7 @@ async def test_it_is_refused_once_the_lease_is_someone_elses(ledger: Ledger, clo
         await tx.execute("SELECT 1")
 
 
-async def test_it_extends_the_lease(ledger: Ledger, clock: Clock) -> None:
+async def test_a_transaction_extends_the_lease(ledger: Ledger, clock: Clock) -> None:
     await create(ledger, partitions=10, chunk_size=10)
     mine = await claim_one(ledger)
     clock.now += 59
@@ -93,7 +95,7 @@ async def test_it_extends_the_lease(ledger: Ledger, clock: Clock) -> None:
     assert row.due == clock.now + 60
 
 
-async def test_named_statements_work_in_it_too(ledger: Ledger) -> None:
+async def test_named_statements_work_in_a_transaction(ledger: Ledger) -> None:
     await create(ledger)
     mine = await claim_one(ledger)
     async with ledger.holding(mine, done) as tx:

@@ -1,4 +1,4 @@
-"""What the holder of a lease may do, and that nobody else may do it."""
+"""What the holder of a lease may do, and nobody else."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_fences_rise_over_the_whole_ledger_and_never_repeat(
         clock.now += 31
 
 
-async def test_a_heartbeat_extends_the_lease_and_keeps_progress(
+async def test_a_heartbeat_extends_the_lease_and_stores_progress(
     ledger: Ledger, clock: Clock
 ) -> None:
     await create(ledger, partitions=10, chunk_size=10)
@@ -66,22 +66,22 @@ async def test_progress_never_goes_backwards(ledger: Ledger) -> None:
     assert row.progress.last_processed == 5
 
 
-@pytest.mark.parametrize("told", [None, 2, 5])
-async def test_an_end_that_knows_of_less_progress_than_the_ledger_keeps_what_is_known(
-    ledger: Ledger, told: int | None
+@pytest.mark.parametrize("reported", [None, 2, 5])
+async def test_an_outcome_with_less_progress_than_stored_keeps_the_stored_progress(
+    ledger: Ledger, reported: int | None
 ) -> None:
-    """A job's transaction may have committed more than its run ever heard of."""
+    """A job's transaction may have committed more than its run knows of."""
     await create(ledger, partitions=20, chunk_size=10)
     failed, released = await claim(ledger, 2)
     await ledger.heartbeat([(failed, done(5, (1, 1))), (released, done(15))])
-    await fail(ledger, failed, done(told, (1, 1)))
-    assert await ledger.release(released, done(told and told + 10))
+    await fail(ledger, failed, done(reported, (1, 1)))
+    assert await ledger.release(released, done(reported and reported + 10))
     rows = await ledger.chunks("bf")
     assert [row.progress.last_processed for row in rows] == [5, 15]
     assert list(rows[0].progress.holes) == [1]
 
 
-async def test_the_first_position_is_progress_too(ledger: Ledger) -> None:
+async def test_the_first_position_counts_as_progress(ledger: Ledger) -> None:
     await create(ledger, partitions=10, chunk_size=10)
     mine = await claim_one(ledger)
     await beat(ledger, mine, done(0))
@@ -109,7 +109,7 @@ async def test_one_heartbeat_carries_the_chunks_of_many_backfills(ledger: Ledger
     assert await ledger.heartbeat([]) == {}
 
 
-async def test_who_claims_a_chunk_again_hears_that_the_former_claim_is_lost(
+async def test_a_worker_that_claims_a_chunk_again_learns_that_its_former_claim_is_lost(
     ledger: Ledger, clock: Clock
 ) -> None:
     """Found by the simulation: the answer to the new claim renewed the former run as well."""
@@ -149,7 +149,7 @@ def forged(mine: Claim) -> list[Claim]:
     ]
 
 
-async def test_fence_and_claim_id_must_both_be_right(ledger: Ledger) -> None:
+async def test_fence_and_claim_id_must_both_match(ledger: Ledger) -> None:
     await create(ledger, partitions=3)
     mine = await claim_one(ledger)
     for forgery in forged(mine):
@@ -161,7 +161,7 @@ async def test_fence_and_claim_id_must_both_be_right(ledger: Ledger) -> None:
     await complete(ledger, mine)
 
 
-async def test_a_late_completion_is_refused_among_good_ones(ledger: Ledger, clock: Clock) -> None:
+async def test_a_late_completion_is_refused_among_valid_ones(ledger: Ledger, clock: Clock) -> None:
     await create(ledger, partitions=2)
     late = await claim_one(ledger)
     clock.now += 60
@@ -172,7 +172,7 @@ async def test_a_late_completion_is_refused_among_good_ones(ledger: Ledger, cloc
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
-async def test_completing_again_with_the_same_claim_is_success_and_counts_once(
+async def test_completing_again_with_the_same_claim_succeeds_and_counts_once(
     ledger: Ledger, times: int
 ) -> None:
     await create(ledger, partitions=2)
@@ -182,7 +182,7 @@ async def test_completing_again_with_the_same_claim_is_success_and_counts_once(
     assert (await ledger.backfill("bf")).chunks.complete == 2
 
 
-async def test_failing_again_with_the_same_claim_is_success_and_counts_once(
+async def test_failing_again_with_the_same_claim_succeeds_and_counts_once(
     ledger: Ledger,
 ) -> None:
     await create(ledger, partitions=1)
@@ -202,7 +202,7 @@ async def test_abandoning_again_with_the_same_claim_counts_once(ledger: Ledger) 
     assert (await ledger.backfill("bf")).chunks.abandoned == 1
 
 
-async def test_releasing_again_with_the_same_claim_is_success(ledger: Ledger) -> None:
+async def test_releasing_again_with_the_same_claim_succeeds(ledger: Ledger) -> None:
     await create(ledger, partitions=1)
     mine = await claim_one(ledger)
     assert await ledger.release(mine, done())

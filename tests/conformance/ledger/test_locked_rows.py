@@ -1,7 +1,7 @@
-"""A row that somebody keeps locked holds up nothing else.
+"""A locked row delays nothing else.
 
-Only PostgreSQL locks rows. Whoever holds them here is a stranger to Gapless: a session that was
-left open, say, after a look at the tables.
+Only PostgreSQL locks rows. Here another session holds them, one that was left open after a look at
+the tables, for example.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def home(postgres_home: PostgresHome) -> PostgresHome:
 
 @asynccontextmanager
 async def locked(home: PostgresHome, rows: str) -> AsyncIterator[None]:
-    """Some rows are locked by a stranger meanwhile."""
+    """Some rows are locked by another session meanwhile."""
     stranger = await asyncpg.connect(home.url)
     try:
         async with stranger.transaction():
@@ -61,7 +61,7 @@ async def test_a_locked_backfill_does_not_stop_other_queues(
     assert (await claim_one(ledger, queues=BOTH)).backfill_id == "head"
 
 
-async def test_a_locked_backfill_does_not_stop_others_of_its_queue(
+async def test_a_locked_backfill_does_not_stop_others_in_its_queue(
     ledger: Ledger, home: PostgresHome
 ) -> None:
     await create(ledger, "locked", partitions=3)
@@ -81,7 +81,7 @@ async def test_locked_chunks_do_not_stop_other_backfills(
         await home.script("UPDATE gapless.chunks SET status = 'FAILED', due = 0")
     await create(ledger, "free", partitions=5)
     async with locked(home, "chunks WHERE backfill_id = 'locked'"):
-        for _ in range(5):  # whichever backfill chance looks into first
+        for _ in range(5):  # whichever backfill chance selects first
             (mine,) = await claim(ledger)
             assert mine.backfill_id == "free"
             await complete(ledger, mine)
@@ -89,14 +89,16 @@ async def test_locked_chunks_do_not_stop_other_backfills(
     assert len(await finish(ledger)) == 3
 
 
-async def test_other_chunks_of_the_same_backfill_go_on(ledger: Ledger, home: PostgresHome) -> None:
+async def test_other_chunks_of_the_same_backfill_continue(
+    ledger: Ledger, home: PostgresHome
+) -> None:
     await create(ledger, partitions=3)
     await plan(ledger, "bf", 3)
     async with locked(home, "chunks WHERE chunk_index = 0"):
         assert [each.chunk_index for each in await claim(ledger, 3)] == [1, 2]
 
 
-async def test_a_heartbeat_leaves_a_locked_chunk_out(ledger: Ledger, home: PostgresHome) -> None:
+async def test_a_heartbeat_skips_a_locked_chunk(ledger: Ledger, home: PostgresHome) -> None:
     await create(ledger, partitions=2)
     first, second = await claim(ledger, 2)
     async with locked(home, "chunks WHERE chunk_index = 0"):
@@ -127,7 +129,7 @@ async def test_a_starting_worker_does_not_wait_for_a_locked_chunk(
         assert await ledger.free_dead(gone, lambda _: False) == 1
 
 
-async def test_an_outcome_that_cannot_be_written_for_a_lock_says_so_soon(
+async def test_an_outcome_that_meets_a_lock_soon_says_so(
     ledger: Ledger, home: PostgresHome
 ) -> None:
     await create(ledger, partitions=1)
@@ -140,7 +142,7 @@ async def test_an_outcome_that_cannot_be_written_for_a_lock_says_so_soon(
     await complete(ledger, mine)
 
 
-async def test_a_claim_that_meets_only_locked_work_comes_back_soon(
+async def test_a_claim_that_finds_only_locked_work_soon_returns(
     ledger: Ledger, home: PostgresHome
 ) -> None:
     await create(ledger, partitions=1)

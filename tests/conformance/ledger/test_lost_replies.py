@@ -1,4 +1,4 @@
-"""Every transaction may be run again after its reply was lost: what it did, it did once."""
+"""Every transaction may run again after its reply was lost, and still takes effect once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class LosesReplies:
-    """Commits, loses the reply, and runs the body again, as a broken connection makes it do."""
+    """Commits, loses the reply, and runs the body again, as after a broken connection."""
 
     def __init__(self, inner: Database) -> None:
         self._inner = inner
@@ -57,7 +57,7 @@ def flaky(ledger: Ledger) -> Ledger:
     )
 
 
-async def test_a_claim_run_again_returns_what_the_first_try_took(
+async def test_a_repeated_claim_returns_what_the_first_try_took(
     ledger: Ledger, flaky: Ledger
 ) -> None:
     await create(ledger, partitions=10, max_concurrent_runs=5)
@@ -67,7 +67,7 @@ async def test_a_claim_run_again_returns_what_the_first_try_took(
     await complete(ledger, *claims)
 
 
-async def test_a_claim_run_again_is_whole(ledger: Ledger, flaky: Ledger) -> None:
+async def test_a_repeated_claim_is_complete(ledger: Ledger, flaky: Ledger) -> None:
     await create(ledger, partitions=10, chunk_size=10, group="g")
     await ledger.release(await claim_one(ledger), done(4, (2, 3)))
     mine = await claim_one(flaky)
@@ -103,7 +103,7 @@ async def test_the_life_of_a_backfill_is_the_same(ledger: Ledger, flaky: Ledger)
     assert types.count("BackfillStopRequested") == 1
 
 
-async def test_a_resume_that_ended_the_backfill_is_no_error_the_second_time(
+async def test_a_repeated_resume_that_ended_the_backfill_is_not_an_error(
     ledger: Ledger, flaky: Ledger
 ) -> None:
     await create(ledger, partitions=1)

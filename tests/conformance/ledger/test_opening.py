@@ -1,4 +1,4 @@
-"""Opening a ledger: where it may live, who may use it, and what is never shown."""
+"""Opening a ledger: where it may be, who may use it, and what is never shown."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def names(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("form", ["{path}", "sqlite:///{path}"])
-async def test_a_path_is_a_sqlite_ledger_made_at_need(tmp_path: Path, form: str) -> None:
+async def test_a_path_is_a_sqlite_ledger_created_on_demand(tmp_path: Path, form: str) -> None:
     path = tmp_path / "new" / "folder" / "ledger.db"
     ledger = await open_ledger(form.format(path=path))
     await create(ledger)
@@ -33,7 +33,7 @@ async def test_a_path_is_a_sqlite_ledger_made_at_need(tmp_path: Path, form: str)
     await again.close()
 
 
-async def test_a_missing_file_is_not_made_unless_asked_for(tmp_path: Path) -> None:
+async def test_a_missing_file_is_not_created_unless_requested(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "ledger.db"
     with pytest.raises(LedgerUnreachable, match="there is no ledger at") as error:
         await open_ledger(str(path), create=False)
@@ -41,7 +41,7 @@ async def test_a_missing_file_is_not_made_unless_asked_for(tmp_path: Path) -> No
     assert names(tmp_path) == []
 
 
-async def test_an_empty_database_is_no_ledger_unless_asked_for(postgres_url: str) -> None:
+async def test_an_empty_database_is_not_a_ledger_unless_requested(postgres_url: str) -> None:
     with pytest.raises(LedgerUnreachable, match="there is no ledger at"):
         await open_ledger(postgres_url, create=False)
     ledger = await open_ledger(postgres_url)
@@ -51,7 +51,7 @@ async def test_an_empty_database_is_no_ledger_unless_asked_for(postgres_url: str
     await ledger.close()
 
 
-async def test_someone_elses_sqlite_file_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+async def test_a_foreign_sqlite_file_is_refused_and_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "theirs.db"
     theirs = apsw.Connection(str(path))
     theirs.execute("CREATE TABLE precious (x)")
@@ -64,7 +64,7 @@ async def test_someone_elses_sqlite_file_is_refused_and_left_as_it_is(tmp_path: 
 
 
 @pytest.mark.parametrize("place", ["text.db", "folder"])
-async def test_what_is_no_database_is_refused(tmp_path: Path, place: str) -> None:
+async def test_a_file_that_is_not_a_database_is_refused(tmp_path: Path, place: str) -> None:
     (tmp_path / "text.db").write_text("not a database, but long enough to look like one " * 99)
     (tmp_path / "folder").mkdir()
     with pytest.raises(LedgerUnreachable, match="cannot open the ledger"):
@@ -93,7 +93,7 @@ async def test_a_sqlite_that_can_corrupt_a_shared_ledger_is_refused(
     assert not sqlite_home.path.exists()
 
 
-async def test_many_at_once_make_one_sqlite_ledger(sqlite_home: SqliteHome) -> None:
+async def test_concurrent_processes_create_one_sqlite_ledger(sqlite_home: SqliteHome) -> None:
     ledgers = await asyncio.gather(*(open_ledger(sqlite_home.url) for _ in range(8)))
     await asyncio.gather(*(create(ledger) for ledger in ledgers))
     assert len(await ledgers[0].backfills()) == 1
@@ -101,7 +101,7 @@ async def test_many_at_once_make_one_sqlite_ledger(sqlite_home: SqliteHome) -> N
         await ledger.close()
 
 
-async def test_many_at_once_make_one_postgres_ledger(postgres_url: str) -> None:
+async def test_concurrent_processes_create_one_postgres_ledger(postgres_url: str) -> None:
     ledgers = await asyncio.gather(*(open_ledger(postgres_url) for _ in range(4)))
     await asyncio.gather(*(create(ledger) for ledger in ledgers))
     assert len(await ledgers[0].backfills()) == 1
@@ -138,7 +138,7 @@ async def test_a_password_is_never_shown(url: str) -> None:
     assert SECRET not in redacted(url)
 
 
-def test_what_is_not_secret_of_a_url_is_shown() -> None:
+def test_the_public_parts_of_a_url_are_shown() -> None:
     assert redacted("postgresql://me:pw@db:5432/ledger?x=1") == "postgresql://me@db:5432/ledger"
     assert redacted("postgres://db/ledger#x") == "postgres://db/ledger"
     assert redacted("sqlite:///here/it.db") == "sqlite:///here/it.db"

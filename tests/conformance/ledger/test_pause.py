@@ -1,4 +1,4 @@
-"""Pause stops what is new and nothing else; resume goes on where planning stood."""
+"""Pause only stops new chunks; resume continues where planning stopped."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def test_active_chunks_finish_while_paused(ledger: Ledger) -> None:
     assert (backfill.state, backfill.chunks.complete) == (State.PAUSED, 1)
 
 
-async def test_resume_goes_on_at_the_next_unplanned_chunk(ledger: Ledger) -> None:
+async def test_resume_continues_at_the_next_unplanned_chunk(ledger: Ledger) -> None:
     await create(ledger, partitions=PLAN_AHEAD + 5, max_concurrent_runs=1000)
     await complete(ledger, *await claim(ledger, PLAN_AHEAD))
     await ledger.pause("bf")
@@ -74,7 +74,7 @@ async def test_pausing_during_the_last_chunk_then_resuming_ends_it(ledger: Ledge
     assert (await ledger.resume("bf")).state is State.SUCCEEDED
 
 
-async def test_pausing_during_the_last_chunk_that_dies_then_resuming_fails(
+async def test_resuming_after_the_last_chunk_failed_ends_the_backfill_as_failed(
     ledger: Ledger,
 ) -> None:
     await create(ledger, partitions=1)

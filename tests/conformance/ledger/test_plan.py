@@ -1,4 +1,4 @@
-"""Chunks are planned lazily, in the order of the run, each index once."""
+"""Chunks are planned lazily, in run order, each index once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def planned(ledger: Ledger) -> int:
     return (await ledger.backfill("bf")).chunks.planned
 
 
-async def test_a_claim_plans_a_few_hundred_ahead_and_no_more(ledger: Ledger) -> None:
+async def test_a_claim_plans_at_most_a_few_hundred_ahead(ledger: Ledger) -> None:
     await create(ledger, partitions=1_000_000)
     await claim_one(ledger)
     assert await planned(ledger) == PLAN_AHEAD
@@ -51,14 +51,16 @@ async def test_the_chunks_tile_the_selection(ledger: Ledger, order: Order, size:
     assert spans == sorted(spans, reverse=order is Order.NEWEST)
 
 
-async def test_planning_ahead_of_any_claim_starts_the_backfill(ledger: Ledger) -> None:
+async def test_planning_before_any_claim_starts_the_backfill(ledger: Ledger) -> None:
     await create(ledger)
     assert await plan(ledger, "bf", 4) == 4
     assert await statuses(ledger) == [Status.PENDING] * 4
     assert (await ledger.backfill("bf")).state == "RUNNING"
 
 
-async def test_planning_goes_on_behind_what_is_planned_and_ends_at_the_end(ledger: Ledger) -> None:
+async def test_planning_continues_after_what_is_planned_and_stops_at_the_end(
+    ledger: Ledger,
+) -> None:
     await create(ledger, partitions=10)
     assert [await plan(ledger, "bf", 4) for _ in range(4)] == [4, 4, 2, 0]
     assert [chunk.chunk_index for chunk in await ledger.chunks("bf")] == list(range(10))
@@ -72,7 +74,7 @@ async def test_newest_first_plans_from_the_end(ledger: Ledger) -> None:
 
 
 async def test_planning_an_index_twice_changes_nothing(ledger: Ledger, home: Home) -> None:
-    """A second controller that has not seen the first one's work plans the same again."""
+    """A second controller that has not seen the first one's work plans the same chunks again."""
     await create(ledger, partitions=10)
     await plan(ledger, "bf", 4)
     first = await claim_one(ledger)
@@ -84,17 +86,17 @@ async def test_planning_an_index_twice_changes_nothing(ledger: Ledger, home: Hom
     await complete(ledger, first)
 
 
-async def test_each_planned_chunk_is_told_with_its_run(ledger: Ledger) -> None:
+async def test_each_planned_chunk_is_recorded_with_its_run(ledger: Ledger) -> None:
     await create(ledger, partitions=5, chunk_size=2)
     await plan(ledger, "bf", 9)
     events = [event for event, _ in await ledger.events("bf")]
-    told = [event for event in events if isinstance(event, BackfillChunkPlanned)]
-    assert [(event.chunk_index, event.first, event.last) for event in told] == [
+    chunk_events = [event for event in events if isinstance(event, BackfillChunkPlanned)]
+    assert [(event.chunk_index, event.first, event.last) for event in chunk_events] == [
         (0, 0, 1),
         (1, 2, 3),
         (2, 4, 4),
     ]
-    assert [event.run_requested.run_key for event in told] == [
+    assert [event.run_requested.run_key for event in chunk_events] == [
         f"backfill:bf:chunk:{index}" for index in range(3)
     ]
 

@@ -1,4 +1,4 @@
-"""A proxy that pools transactions may stand between a ledger and PostgreSQL."""
+"""A transaction-pooling proxy may be between a ledger and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def prepares(ledger: Ledger) -> bool:
     return bool(vars(database_of(ledger))["_prepared"])
 
 
-async def test_prepared_statements_are_used_without_one(postgres_home: PostgresHome) -> None:
+async def test_prepared_statements_are_used_without_a_pooler(postgres_home: PostgresHome) -> None:
     ledger = await open_ledger(postgres_home.url)
     await create(ledger, partitions=20)
     await finish(ledger)
@@ -24,7 +24,7 @@ async def test_prepared_statements_are_used_without_one(postgres_home: PostgresH
     await ledger.close()
 
 
-async def test_an_option_of_the_url_turns_them_off(postgres_home: PostgresHome) -> None:
+async def test_a_url_option_turns_them_off(postgres_home: PostgresHome) -> None:
     ledger = await open_ledger(f"{postgres_home.url}?prepared_statements=off&application_name=me")
     assert not prepares(ledger)
     await create(ledger, partitions=20)
@@ -33,13 +33,13 @@ async def test_an_option_of_the_url_turns_them_off(postgres_home: PostgresHome) 
     await ledger.close()
 
 
-async def test_the_option_takes_no_other_value(postgres_home: PostgresHome) -> None:
+async def test_the_option_accepts_no_other_value(postgres_home: PostgresHome) -> None:
     with pytest.raises(UsageError, match="`prepared_statements` is `on` or `off`, not `0`"):
         await open_ledger(f"{postgres_home.url}?prepared_statements=0")
 
 
 @pytest.mark.parametrize("option", ["", "?prepared_statements=off"])
-async def test_a_pooler_may_stand_in_between(postgres_home: PostgresHome, option: str) -> None:
+async def test_a_ledger_works_through_a_pooler(postgres_home: PostgresHome, option: str) -> None:
     async with pooler(postgres_home.url) as url:
         first, second = [await open_ledger(url + option) for _ in range(2)]
         await create(first, partitions=600, max_concurrent_runs=100)

@@ -1,4 +1,4 @@
-"""What is PostgreSQL's own: connections that break, servers that crash, readers of one moment."""
+"""Specific to PostgreSQL: broken connections, server crashes, consistent reads."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ WHERE datname = current_database() AND pid <> pg_backend_pid()
 """
 
 
-async def test_a_body_is_run_again_after_a_broken_connection(
+async def test_a_transaction_runs_again_after_a_broken_connection(
     ledger: Ledger, home: PostgresHome
 ) -> None:
     tries: list[bool] = []
@@ -70,13 +70,13 @@ async def test_a_body_is_run_again_after_a_broken_connection(
     assert tries == [False, True]
 
 
-async def test_a_statement_that_a_proxy_forgot_is_run_again_unprepared(ledger: Ledger) -> None:
+async def test_a_statement_that_a_proxy_forgot_runs_again_unprepared(ledger: Ledger) -> None:
     tries: list[bool] = []
 
     async def body(tx: LedgerTransaction) -> Backfill:
         tries.append(tx.again)
         await views.backfill(tx, "bf")
-        await tx.execute("DEALLOCATE ALL")  # as a proxy does that gives us another connection
+        await tx.execute("DEALLOCATE ALL")  # as if a proxy gave us another connection
         return await views.backfill(tx, "bf")
 
     await create(ledger)
@@ -95,7 +95,7 @@ async def test_prepared_statements_can_be_turned_off(home: PostgresHome) -> None
     await ledger.close()
 
 
-async def test_patience_has_an_end(home: PostgresHome) -> None:
+async def test_retries_are_limited_by_patience(home: PostgresHome) -> None:
     database = PostgresDatabase(home.url, "shown", dict, patience=0.1)
     await database.open()
 
@@ -107,7 +107,7 @@ async def test_patience_has_an_end(home: PostgresHome) -> None:
     await database.close()
 
 
-async def test_an_error_of_the_bodys_own_is_not_tried_again(ledger: Ledger) -> None:
+async def test_an_error_raised_by_the_body_is_not_retried(ledger: Ledger) -> None:
     tries = []
 
     async def body(tx: LedgerTransaction) -> None:
@@ -119,7 +119,7 @@ async def test_an_error_of_the_bodys_own_is_not_tried_again(ledger: Ledger) -> N
     assert tries == [False]
 
 
-async def test_the_ledger_goes_on_after_the_server_crashed(
+async def test_the_ledger_works_again_after_a_server_crash(
     ledger: Ledger, postgres: PostgresServer
 ) -> None:
     await create(ledger, partitions=3)
@@ -130,7 +130,7 @@ async def test_the_ledger_goes_on_after_the_server_crashed(
     assert await state(ledger) == "SUCCEEDED"
 
 
-async def test_a_reader_sees_one_moment(ledger: Ledger, other: Ledger) -> None:
+async def test_a_reader_sees_a_consistent_snapshot(ledger: Ledger, other: Ledger) -> None:
     await create(ledger, partitions=3)
     mine = await claim_one(ledger)
 
@@ -144,7 +144,7 @@ async def test_a_reader_sees_one_moment(ledger: Ledger, other: Ledger) -> None:
     assert (await ledger.backfill("bf")).chunks.complete == 1
 
 
-async def test_a_job_in_its_transaction_keeps_others_from_taking_the_chunk(
+async def test_an_open_job_transaction_keeps_others_from_taking_the_chunk(
     ledger: Ledger, other: Ledger, clock: Clock
 ) -> None:
     await create(ledger, partitions=1)
@@ -156,7 +156,7 @@ async def test_a_job_in_its_transaction_keeps_others_from_taking_the_chunk(
     await complete(ledger, mine)
 
 
-async def test_a_connection_that_breaks_in_a_jobs_transaction_is_the_ledgers_trouble(
+async def test_a_connection_that_breaks_in_a_jobs_transaction_is_a_ledger_error(
     ledger: Ledger, home: PostgresHome
 ) -> None:
     await create(ledger, partitions=1)
@@ -173,7 +173,7 @@ async def test_a_connection_that_breaks_in_a_jobs_transaction_is_the_ledgers_tro
     await complete(ledger, mine)
 
 
-async def test_what_a_job_raises_in_its_transaction_is_its_own(ledger: Ledger) -> None:
+async def test_an_exception_in_a_jobs_transaction_is_not_translated(ledger: Ledger) -> None:
     await create(ledger, partitions=1)
     mine = await claim_one(ledger)
 
@@ -202,14 +202,14 @@ async def test_closing_after_the_connection_broke_is_quiet(home: PostgresHome) -
     await ledger.close()
 
 
-async def test_a_user_without_rights_is_told_so(home: PostgresHome) -> None:
+async def test_a_user_without_privileges_gets_a_clear_error(home: PostgresHome) -> None:
     await home.script("DROP ROLE IF EXISTS stranger; CREATE ROLE stranger LOGIN")
     url = home.url.replace("postgres@", "stranger@", 1)
     with pytest.raises(LedgerUnreachable, match="permission denied"):
         await open_ledger(url)
 
 
-async def test_commits_are_durable_whatever_the_role_is_set_to(home: PostgresHome) -> None:
+async def test_commits_are_durable_whatever_the_roles_settings_are(home: PostgresHome) -> None:
     """Otherwise a fence that a claim has drawn could be drawn again after a crash."""
 
     async def setting(tx: LedgerTransaction) -> str:

@@ -1,8 +1,8 @@
-"""No statement that workers run again and again may read more, the more chunks have ended.
+"""Statements that workers run repeatedly must not read more as more chunks have ended.
 
-Every chunk of a backfill is found by the first column of the key alone, or by reading the table: a
-plan that does so is right, and too slow beside a million chunks. PostgreSQL must not choose it
-even where its statistics are missing or old.
+A plan that reads the table, or finds chunks by the first column of the key alone, is correct but
+too slow next to a million chunks. PostgreSQL must not choose it even if its statistics are missing
+or old.
 """
 
 from __future__ import annotations

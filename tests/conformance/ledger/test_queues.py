@@ -36,7 +36,7 @@ async def test_a_full_queue_lets_the_next_one_through(ledger: Ledger) -> None:
     assert names == ["live", "history"]
 
 
-async def test_a_queue_whose_only_chunk_is_recovered_into_a_wait_lets_the_next_one_through(
+async def test_a_queue_whose_recovered_chunk_must_wait_lets_the_next_one_through(
     ledger: Ledger, clock: Clock
 ) -> None:
     await create(ledger, "live", queue="priority", partitions=1)

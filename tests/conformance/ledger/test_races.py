@@ -1,4 +1,4 @@
-"""Many at once: no chunk twice, no limit crossed, no stop overrun, one of whatever is one."""
+"""Concurrency: no chunk twice, no limit exceeded, no claim after a stop, nothing created twice."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def test_planning_at_once_plans_every_chunk_once(
     assert await statuses(ledger) == [Status.PENDING] * 100
 
 
-async def test_the_limit_holds_however_many_ask(ledger: Ledger, other: Ledger) -> None:
+async def test_the_limit_holds_however_many_workers_claim(ledger: Ledger, other: Ledger) -> None:
     await create(ledger, partitions=PLAN_AHEAD * 2, max_concurrent_runs=5)
     for _ in range(3):
         claims = await claim_at_once([ledger, other] * 6, 2)
@@ -89,13 +89,15 @@ async def test_the_old_and_the_new_holder_cannot_both_complete(
         await ledger.settle()
 
 
-async def test_many_who_create_the_same_get_the_same(ledger: Ledger, other: Ledger) -> None:
+async def test_concurrent_identical_requests_create_one_backfill(
+    ledger: Ledger, other: Ledger
+) -> None:
     made = await asyncio.gather(*(create(each) for each in [ledger, other] * 5))
     assert len({backfill.id for backfill in made}) == len(await ledger.backfills()) == 1
     assert await event_types(ledger) == ["BackfillCreated"]
 
 
-async def test_of_two_requests_for_one_id_one_wins(ledger: Ledger, other: Ledger) -> None:
+async def test_one_of_two_requests_for_one_id_wins(ledger: Ledger, other: Ledger) -> None:
     results = await asyncio.gather(
         *(create(each, partitions=n) for each, n in ((ledger, 5), (other, 6))),
         return_exceptions=True,
@@ -103,7 +105,7 @@ async def test_of_two_requests_for_one_id_one_wins(ledger: Ledger, other: Ledger
     assert sorted(type(result).__name__ for result in results) == ["Backfill", "Conflict"]
 
 
-async def test_a_pause_is_never_overrun_by_a_claim(ledger: Ledger, other: Ledger) -> None:
+async def test_no_claim_succeeds_after_a_pause(ledger: Ledger, other: Ledger) -> None:
     await create(ledger, partitions=1000, max_concurrent_runs=500)
     for _ in range(5):
         claims, _ = await asyncio.gather(claim_at_once([other] * 4, 2), ledger.pause("bf"))
@@ -113,7 +115,7 @@ async def test_a_pause_is_never_overrun_by_a_claim(ledger: Ledger, other: Ledger
         await ledger.resume("bf")
 
 
-async def test_a_cancel_is_never_overrun_by_a_claim(ledger: Ledger, other: Ledger) -> None:
+async def test_no_claim_succeeds_after_a_cancel(ledger: Ledger, other: Ledger) -> None:
     await create(ledger, partitions=20)
     claims, _ = await asyncio.gather(claim_at_once([other] * 4, 1), ledger.cancel("bf"))
     assert (await statuses(ledger)).count(Status.RUNNING) == len(claims)
@@ -124,7 +126,7 @@ async def test_a_cancel_is_never_overrun_by_a_claim(ledger: Ledger, other: Ledge
     assert await state(ledger) == "CANCELLED"
 
 
-async def test_many_who_settle_end_it_once(ledger: Ledger, other: Ledger) -> None:
+async def test_concurrent_settling_ends_a_backfill_once(ledger: Ledger, other: Ledger) -> None:
     await create(ledger, partitions=1)
     await complete(ledger, await claim_one(ledger))
     await asyncio.gather(*(each.settle() for each in [ledger, other] * 4))
@@ -132,7 +134,7 @@ async def test_many_who_settle_end_it_once(ledger: Ledger, other: Ledger) -> Non
     assert (await event_types(ledger)).count("BackfillStateChanged") == 2
 
 
-async def test_a_whole_backfill_by_many_workers_is_done_once(ledger: Ledger, other: Ledger) -> None:
+async def test_many_workers_run_a_whole_backfill_once(ledger: Ledger, other: Ledger) -> None:
     await create(ledger, partitions=200, chunk_size=3, max_concurrent_runs=6)
     done_by: Counter[int] = Counter()
 

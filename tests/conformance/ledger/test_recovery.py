@@ -1,4 +1,4 @@
-"""A lease that ended without a word: the claim itself takes the chunk up again, with care."""
+"""An expired lease: the claim itself takes the chunk over, with care."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LEASE = 60.0
 
 
 async def lose(ledger: Ledger, clock: Clock) -> float:
-    """Claims the only chunk as soon as it may be, then vanishes; returns how long that took."""
+    """Claims the only chunk as soon as possible, then vanishes; returns how long it waited."""
     waited = 0.0
     if not await claim(ledger):
         waited = await ledger.seconds_until_due(("default",)) or 0.0
@@ -41,7 +41,7 @@ async def lose(ledger: Ledger, clock: Clock) -> float:
     return waited
 
 
-async def test_a_lease_is_safe_until_its_last_moment(ledger: Ledger, clock: Clock) -> None:
+async def test_a_lease_holds_until_its_last_moment(ledger: Ledger, clock: Clock) -> None:
     await create(ledger, partitions=1)
     await claim_one(ledger)
     clock.now = NOON + LEASE - 0.001
@@ -50,9 +50,7 @@ async def test_a_lease_is_safe_until_its_last_moment(ledger: Ledger, clock: Cloc
     assert indices(await claim(ledger)) == [0]
 
 
-async def test_segments_are_stale_after_their_own_three_minutes(
-    ledger: Ledger, clock: Clock
-) -> None:
+async def test_segments_expire_after_their_own_three_minutes(ledger: Ledger, clock: Clock) -> None:
     await create(ledger, partitions=1, lease_seconds=180)
     await claim_one(ledger)
     clock.now += 179
@@ -70,7 +68,7 @@ async def test_a_heartbeat_keeps_the_lease(ledger: Ledger, clock: Clock) -> None
         assert await claim(ledger) == []
 
 
-async def test_a_lost_chunk_goes_on_behind_its_progress_under_a_higher_fence(
+async def test_a_lost_chunk_resumes_after_its_progress_under_a_higher_fence(
     ledger: Ledger, clock: Clock
 ) -> None:
     await create(ledger, partitions=10, chunk_size=10)
@@ -90,7 +88,7 @@ async def test_an_expired_lease_frees_its_room(ledger: Ledger, clock: Clock) -> 
     assert await claim(ledger, 9) == []
 
 
-async def test_the_first_loss_is_taken_up_at_once_and_then_ever_later(
+async def test_the_first_loss_is_retried_at_once_and_the_next_ones_later_and_later(
     ledger: Ledger, clock: Clock
 ) -> None:
     await create(ledger, partitions=1)
@@ -98,7 +96,7 @@ async def test_the_first_loss_is_taken_up_at_once_and_then_ever_later(
     assert [await lose(ledger, clock) for _ in range(5)] == pytest.approx([0, 1, 2, 4, 8])
 
 
-async def test_what_one_worker_lost_together_comes_back_one_by_one(
+async def test_chunks_that_one_worker_lost_together_return_one_by_one(
     ledger: Ledger, clock: Clock, chance: Chance
 ) -> None:
     await create(ledger, partitions=3, max_concurrent_runs=3)
@@ -112,10 +110,10 @@ async def test_what_one_worker_lost_together_comes_back_one_by_one(
     assert sorted(waits) == pytest.approx([1.0, 1.125, 1.225])
 
 
-async def test_a_chunk_of_which_all_was_done_is_completed_not_lost(
+async def test_a_lost_chunk_whose_work_was_all_done_is_completed(
     ledger: Ledger, clock: Clock
 ) -> None:
-    """Its worker died behind the last progress and before the last word, as often as you like."""
+    """Its worker died between the last progress and its final report, however often."""
     await create(ledger, partitions=20, chunk_size=10, retry=RetryPolicy(lost_limit=1))
     whole, part = await claim(ledger, 2)
     await beat(ledger, whole, done(9))
@@ -128,12 +126,10 @@ async def test_a_chunk_of_which_all_was_done_is_completed_not_lost(
     assert [type(event).__name__ for event, _ in (await ledger.events("bf"))[-3:]] == [
         "ChunkEnded", "ChunkFailed", "ChunkEnded",
     ]  # fmt: skip
-    assert await ledger.complete([whole]) == set()  # it was only stopped, and agrees
+    assert await ledger.complete([whole]) == set()  # it was only suspended, and agrees
 
 
-async def test_a_chunk_that_came_to_its_end_with_holes_is_not_complete(
-    ledger: Ledger, clock: Clock
-) -> None:
+async def test_a_lost_chunk_with_holes_is_not_completed(ledger: Ledger, clock: Clock) -> None:
     await create(ledger, partitions=10, chunk_size=10)
     await beat(ledger, await claim_one(ledger), done(9, (4, 4)))
     clock.now += LEASE
@@ -153,7 +149,7 @@ async def test_ten_losses_without_progress_make_a_dead_letter(ledger: Ledger, cl
     assert await state(ledger) == "FAILED"
 
 
-async def test_the_limit_of_losses_is_the_policys(ledger: Ledger, clock: Clock) -> None:
+async def test_the_policy_sets_the_limit_of_losses(ledger: Ledger, clock: Clock) -> None:
     await create(ledger, partitions=1, retry=RetryPolicy(lost_limit=2))
     await lose(ledger, clock)
     await lose(ledger, clock)
@@ -168,7 +164,7 @@ async def test_unbounded_never_gives_up_on_a_lost_chunk(ledger: Ledger, clock: C
     assert not await ledger.dead()
 
 
-async def test_progress_makes_the_next_loss_the_first_again(ledger: Ledger, clock: Clock) -> None:
+async def test_progress_resets_the_count_of_losses(ledger: Ledger, clock: Clock) -> None:
     await create(ledger, partitions=10, chunk_size=10)
     for _ in range(9):
         await lose(ledger, clock)
@@ -181,7 +177,7 @@ async def test_progress_makes_the_next_loss_the_first_again(ledger: Ledger, cloc
     assert again.failures == FailureCounts(attempts=0, lost=1)
 
 
-async def test_the_same_progress_is_no_progress_since_the_last_loss(
+async def test_unchanged_progress_does_not_reset_the_count_of_losses(
     ledger: Ledger, clock: Clock
 ) -> None:
     await create(ledger, partitions=10, chunk_size=10)
@@ -196,7 +192,9 @@ async def test_the_same_progress_is_no_progress_since_the_last_loss(
         await ledger.release(claims[0], done(3))
 
 
-async def test_a_failure_of_its_own_ends_a_row_of_losses(ledger: Ledger, clock: Clock) -> None:
+async def test_a_failure_of_the_job_resets_the_count_of_losses(
+    ledger: Ledger, clock: Clock
+) -> None:
     await create(ledger, partitions=1)
     await lose(ledger, clock)
     mine = await claim_one(ledger)
@@ -206,7 +204,7 @@ async def test_a_failure_of_its_own_ends_a_row_of_losses(ledger: Ledger, clock: 
     assert verdict.failures == FailureCounts(attempts=1, lost=0)
 
 
-async def test_a_loss_is_told_in_an_event(ledger: Ledger, clock: Clock) -> None:
+async def test_a_loss_is_recorded_as_an_event(ledger: Ledger, clock: Clock) -> None:
     await create(ledger, partitions=1)
     lost = await claim_one(ledger)
     clock.now += LEASE
@@ -216,7 +214,7 @@ async def test_a_loss_is_told_in_an_event(ledger: Ledger, clock: Clock) -> None:
     assert (event.fence, event.lost, event.error_class) == (lost.fence, 1, "worker_lost")
 
 
-async def test_the_old_holder_can_write_nothing_any_more(ledger: Ledger, clock: Clock) -> None:
+async def test_the_old_holder_can_no_longer_write_anything(ledger: Ledger, clock: Clock) -> None:
     await create(ledger, partitions=10, chunk_size=10)
     zombie = await claim_one(ledger)
     clock.now += LEASE

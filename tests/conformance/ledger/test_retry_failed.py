@@ -1,4 +1,4 @@
-"""Retrying makes one new backfill with what is missing; the old one stays as it ended."""
+"""A retry creates one new backfill with what is missing; the old one does not change."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support import (
 
 
 async def failed_backfill(ledger: Ledger) -> None:
-    """Ten blocks by two: chunk 1 lacks 102, chunk 3 lacks 107, the rest is complete."""
+    """Ten blocks in chunks of two: chunk 1 lacks 102, chunk 3 lacks 107, the rest is complete."""
     await create(ledger, chunk_size=2, max_concurrent_runs=9)
     claims = await claim(ledger, 5)
     await fail(ledger, claims[1], done(3, (2, 2)), permanent=True)
@@ -35,7 +35,7 @@ async def failed_backfill(ledger: Ledger) -> None:
     await ledger.settle()
 
 
-async def test_the_child_holds_what_failed_and_nothing_else(ledger: Ledger) -> None:
+async def test_the_child_contains_exactly_what_failed(ledger: Ledger) -> None:
     await failed_backfill(ledger)
     child = await ledger.retry_failed("bf", "child")
     assert (child.parent_backfill_id, child.state) == ("bf", State.PENDING)
@@ -55,7 +55,7 @@ async def test_what_was_retried_as_a_dead_letter_is_not_retried_twice(ledger: Le
     assert await ledger.dead() == []
 
 
-async def test_the_parent_stays_as_it_ended(ledger: Ledger) -> None:
+async def test_the_parent_does_not_change(ledger: Ledger) -> None:
     await failed_backfill(ledger)
     before = await ledger.backfill("bf"), await ledger.chunks("bf"), await ledger.events("bf")
     await ledger.retry_failed("bf", "child")
@@ -85,7 +85,7 @@ async def test_the_child_inherits_everything_else(ledger: Ledger) -> None:
         assert getattr(child, name) == getattr(parent, name)
 
 
-async def test_asking_twice_makes_one_child(ledger: Ledger) -> None:
+async def test_asking_twice_creates_one_child(ledger: Ledger) -> None:
     await failed_backfill(ledger)
     child = await ledger.retry_failed("bf", "child")
     assert child.retry_request_id == "bf:2"
@@ -93,7 +93,7 @@ async def test_asking_twice_makes_one_child(ledger: Ledger) -> None:
     assert await ledger.retry_failed("bf", "another id", "bf:2") == child
 
 
-async def test_each_request_id_makes_one_child(ledger: Ledger) -> None:
+async def test_each_request_id_creates_one_child(ledger: Ledger) -> None:
     await failed_backfill(ledger)
     first = await ledger.retry_failed("bf", "child-1", "monday")
     assert await ledger.retry_failed("bf", "child-2", "monday") == first
@@ -101,7 +101,7 @@ async def test_each_request_id_makes_one_child(ledger: Ledger) -> None:
     assert len(await ledger.backfills()) == 3
 
 
-async def test_two_requests_at_once_make_one_child(ledger: Ledger, other: Ledger) -> None:
+async def test_two_concurrent_requests_create_one_child(ledger: Ledger, other: Ledger) -> None:
     await failed_backfill(ledger)
     children = await asyncio.gather(
         *(each.retry_failed("bf", f"child-{n}") for n, each in enumerate([ledger, other] * 4))
@@ -109,7 +109,7 @@ async def test_two_requests_at_once_make_one_child(ledger: Ledger, other: Ledger
     assert len({child.id for child in children}) == 1
 
 
-async def test_the_child_of_a_child_holds_what_is_still_missing(ledger: Ledger) -> None:
+async def test_the_child_of_a_child_contains_what_is_still_missing(ledger: Ledger) -> None:
     await failed_backfill(ledger)
     await ledger.retry_failed("bf", "child")
     (mine,) = await claim(ledger)
@@ -120,7 +120,7 @@ async def test_the_child_of_a_child_holds_what_is_still_missing(ledger: Ledger) 
     assert grandchild.parent_backfill_id == "child"
 
 
-async def test_what_succeeded_or_has_not_ended_cannot_be_retried(ledger: Ledger) -> None:
+async def test_a_backfill_that_succeeded_or_has_not_ended_cannot_be_retried(ledger: Ledger) -> None:
     await create(ledger, partitions=1)
     with pytest.raises(WrongState, match="`bf` is PENDING: only an ended one") as error:
         await ledger.retry_failed("bf", "child")
@@ -172,7 +172,7 @@ async def test_a_cancelled_backfill_that_completed_everything_has_nothing_to_ret
     assert len(await ledger.backfills()) == 1
 
 
-async def test_a_childs_id_that_is_taken_is_a_conflict(ledger: Ledger) -> None:
+async def test_a_child_id_that_is_taken_is_a_conflict(ledger: Ledger) -> None:
     await failed_backfill(ledger)
     await create(ledger, "child", partitions=3)
     with pytest.raises(Conflict):

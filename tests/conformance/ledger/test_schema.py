@@ -1,4 +1,4 @@
-"""A ledger's schema is neither older nor newer than the library, and moves forward as a whole."""
+"""A ledger's schema must match the library, and migrates completely or not at all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def home(fresh_home: Home) -> Home:
 
 
 def with_migration(monkeypatch: pytest.MonkeyPatch, home: Home, *more: str) -> None:
-    """Pretends that the library knows one more migration."""
+    """Pretends that the library has one more migration."""
     place = "gapless." if isinstance(home, PostgresHome) else ""
     script = "; ".join([f"CREATE TABLE {place}extra (x BIGINT)", *more])
     monkeypatch.setattr(sql, "migrations", lambda package: [*KNOWN(package), (NEXT, script)])
@@ -71,9 +71,7 @@ async def test_an_older_schema_is_refused_until_it_is_migrated(
     await ledger.close()
 
 
-async def test_many_who_migrate_at_once_do_it_once(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_concurrent_migrations_run_once(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     await (await open_at(home)).close()
     with_migration(monkeypatch, home)
     ledgers = await asyncio.gather(*(open_ledger(home.url, migrating=True) for _ in range(3)))
@@ -96,7 +94,7 @@ async def test_a_migration_that_fails_leaves_nothing_behind(
     await ledger.close()
 
 
-async def test_a_backfill_of_before_has_an_empty_spec(home: Home) -> None:
+async def test_a_backfill_from_before_specs_has_an_empty_spec(home: Home) -> None:
     ledger = await open_at(home)
     await create(ledger)
     await ledger.close()

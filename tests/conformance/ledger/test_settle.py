@@ -1,4 +1,4 @@
-"""A backfill ends when nothing of it is left, whoever looks first, and not a moment sooner."""
+"""A backfill ends when nothing of it is left, whoever looks first, and no earlier."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from gapless.ledger import Ledger
 from tests.support import Clock, claim, claim_one, complete, create, done, fail, finish, plan, state
 
 
-async def test_all_complete_is_succeeded(ledger: Ledger, clock: Clock) -> None:
+async def test_all_complete_means_succeeded(ledger: Ledger, clock: Clock) -> None:
     await create(ledger, partitions=3)
     claims = await claim(ledger, 3)
     await complete(ledger, *claims[:2])
@@ -20,7 +20,7 @@ async def test_all_complete_is_succeeded(ledger: Ledger, clock: Clock) -> None:
     assert (backfill.progress_pct, backfill.error) == (100, None)
 
 
-async def test_a_crash_between_completing_and_settling_does_no_harm(
+async def test_a_crash_between_completing_and_settling_is_harmless(
     ledger: Ledger, other: Ledger
 ) -> None:
     await create(ledger, partitions=1)
@@ -30,7 +30,7 @@ async def test_a_crash_between_completing_and_settling_does_no_harm(
     assert await ledger.settle() == []
 
 
-async def test_some_abandoned_is_failed_and_tells_the_first_error(ledger: Ledger) -> None:
+async def test_some_abandoned_means_failed_with_the_first_error(ledger: Ledger) -> None:
     await create(ledger, partitions=6, chunk_size=2)
     claims = await claim(ledger, 3)
     await fail(ledger, claims[2], permanent=True)
@@ -56,7 +56,7 @@ async def test_a_chunk_that_waits_for_its_retry_keeps_the_backfill_running(
     assert await state(ledger) == State.SUCCEEDED
 
 
-async def test_an_unplanned_rest_keeps_the_backfill_running(ledger: Ledger) -> None:
+async def test_unplanned_chunks_keep_the_backfill_running(ledger: Ledger) -> None:
     await create(ledger, partitions=10)
     await plan(ledger, "bf", 2)
     await complete(ledger, *await claim(ledger, 2))
@@ -80,7 +80,7 @@ async def test_an_expired_lease_does_not_end_a_backfill(ledger: Ledger, clock: C
     assert await state(ledger) == State.RUNNING
 
 
-async def test_drift_is_noted_and_taken_back(ledger: Ledger) -> None:
+async def test_drift_is_recorded_and_withdrawn(ledger: Ledger) -> None:
     await create(ledger)
     await ledger.note_drift("bf", "2 new keys")
     assert (await ledger.backfill("bf")).drift == "2 new keys"

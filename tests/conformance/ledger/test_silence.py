@@ -1,4 +1,4 @@
-"""A PostgreSQL server that falls silent costs seconds, and never a lease."""
+"""A PostgreSQL server that stops answering costs seconds, and never a lease."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gapless.ledger.postgres import PostgresDatabase
 from tests.silencer import Silencer, silencer
 from tests.support import PostgresHome, claim_one, complete, create, database_of, done
 
-LEASE = 60.0  # of the requests that tests make
+LEASE = 60.0  # for the requests of these tests
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ async def ledger(proxy: Silencer) -> AsyncIterator[Ledger]:
     await ledger.close()
 
 
-async def test_a_heartbeat_over_a_connection_that_fell_silent_comes_in_time(
+async def test_a_heartbeat_over_a_silent_connection_arrives_in_time(
     ledger: Ledger, proxy: Silencer
 ) -> None:
     await create(ledger, partitions=1)
@@ -42,7 +42,7 @@ async def test_a_heartbeat_over_a_connection_that_fell_silent_comes_in_time(
     await complete(ledger, mine)
 
 
-async def test_a_server_that_never_answers_is_given_up_within_a_part_of_a_lease(
+async def test_a_server_that_never_answers_is_given_up_within_part_of_a_lease(
     ledger: Ledger, proxy: Silencer
 ) -> None:
     await create(ledger, partitions=1)
@@ -60,7 +60,7 @@ async def test_a_server_that_never_answers_is_given_up_within_a_part_of_a_lease(
 async def test_silence_in_a_transaction_is_not_waited_for_twice(
     ledger: Ledger, proxy: Silencer
 ) -> None:
-    """Not for the statement, and then for its rollback as well."""
+    """Not for the statement and then again for its rollback."""
 
     async def body(tx: LedgerTransaction) -> list[bool]:
         if not tx.again:
@@ -82,7 +82,7 @@ async def test_the_server_itself_ends_a_statement_that_takes_too_long(ledger: Le
     assert await database_of(ledger).transact(body, within=0.2)
 
 
-async def test_a_jobs_own_statement_may_take_longer(postgres_home: PostgresHome) -> None:
+async def test_a_statement_of_a_job_may_take_longer(postgres_home: PostgresHome) -> None:
     database = PostgresDatabase(postgres_home.url, "shown", dict)
     await database.open()
     async with database.session() as tx:

@@ -1,4 +1,4 @@
-"""What is SQLite's own: one file, one thread, a write lock that everybody shares."""
+"""Specific to SQLite: one file, one thread, one shared write lock."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def ledger(sqlite_home: SqliteHome, clock: Clock) -> AsyncIterator[Ledger]
     await ledger.close()
 
 
-async def test_a_commit_is_on_disk_before_it_is_answered(
+async def test_a_commit_is_on_disk_before_it_is_confirmed(
     ledger: Ledger, sqlite_home: SqliteHome
 ) -> None:
     async def pragmas(tx: LedgerTransaction) -> list[object]:
@@ -49,10 +49,10 @@ async def test_a_commit_is_on_disk_before_it_is_answered(
 
 
 @pytest.mark.parametrize("times", [1, 2])
-async def test_a_run_cancelled_while_it_waits_for_the_lock_leaves_no_transaction_open(
+async def test_a_run_cancelled_while_waiting_for_the_lock_leaves_no_transaction_open(
     ledger: Ledger, sqlite_home: SqliteHome, times: int
 ) -> None:
-    """Cancelled twice if it lost its lease and its worker drains."""
+    """It is cancelled twice if it lost its lease and its worker drains."""
     await create(ledger, partitions=1)
     mine = await claim_one(ledger)
     blocker = apsw.Connection(str(sqlite_home.path))
@@ -75,7 +75,7 @@ async def test_a_run_cancelled_while_it_waits_for_the_lock_leaves_no_transaction
     blocker.close()
 
 
-async def test_a_run_cancelled_in_its_transaction_takes_it_back(ledger: Ledger) -> None:
+async def test_a_run_cancelled_in_its_transaction_rolls_it_back(ledger: Ledger) -> None:
     await create(ledger, partitions=10, chunk_size=10)
     mine = await claim_one(ledger)
     entered = asyncio.Event()
@@ -96,12 +96,12 @@ async def test_a_run_cancelled_in_its_transaction_takes_it_back(ledger: Ledger) 
     await complete(ledger, mine)
 
 
-async def test_a_write_that_was_cancelled_is_whole(ledger: Ledger) -> None:
+async def test_a_cancelled_write_is_complete_or_absent(ledger: Ledger) -> None:
     creating = asyncio.create_task(create(ledger))
     for _ in range(10):
         await asyncio.sleep(0)
     creating.cancel()
-    await asyncio.wait([creating])  # on a busy machine it may have ended before
+    await asyncio.wait([creating])  # on a busy machine it may already have ended
     assert len(await ledger.backfills()) in (0, 1)
     await finish(ledger)
     assert not await ledger.backfills(state="RUNNING")
@@ -136,7 +136,7 @@ async def test_a_transaction_must_not_wait_for_anything(ledger: Ledger) -> None:
 
 
 def damage(home: SqliteHome) -> None:
-    """Overwrites the second half of the file, where the chunks and their events are."""
+    """Overwrites the second half of the file, which contains the chunks and their events."""
     size = home.path.stat().st_size
     with home.path.open("r+b") as file:
         file.seek(size // 2)
@@ -156,15 +156,15 @@ async def test_damage_to_the_file_is_found(sqlite_home: SqliteHome) -> None:
     await ledger.close()
 
 
-async def test_looking_at_an_empty_file_leaves_it_empty(sqlite_home: SqliteHome) -> None:
+async def test_reading_an_empty_file_leaves_it_empty(sqlite_home: SqliteHome) -> None:
     sqlite_home.path.touch()
     with pytest.raises(LedgerUnreachable, match="there is no ledger"):
         await open_ledger(sqlite_home.url, create=False)
     assert sqlite_home.path.stat().st_size == 0
 
 
-async def test_a_file_that_was_removed_is_noticed(sqlite_home: SqliteHome, clock: Clock) -> None:
-    """What is written to it from then on, nobody would ever find."""
+async def test_a_deleted_file_is_detected(sqlite_home: SqliteHome, clock: Clock) -> None:
+    """Nobody would ever find what is written to it from then on."""
     ledger = await open_at(sqlite_home, clock)
     await ledger.backfills()
     os.unlink(sqlite_home.path)  # noqa: PTH108
@@ -176,7 +176,7 @@ async def test_a_file_that_was_removed_is_noticed(sqlite_home: SqliteHome, clock
     await ledger.close()
 
 
-async def test_a_job_may_change_the_folder_of_its_process(
+async def test_a_job_may_change_the_working_directory(
     sqlite_home: SqliteHome, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(sqlite_home.path.parent)
@@ -188,7 +188,7 @@ async def test_a_job_may_change_the_folder_of_its_process(
     await ledger.close()
 
 
-async def test_a_folder_that_cannot_be_entered_for_a_while_is_waited_for(
+async def test_the_ledger_recovers_when_its_folder_is_accessible_again(
     sqlite_home: SqliteHome, clock: Clock
 ) -> None:
     folder = sqlite_home.path.parent

@@ -1,4 +1,4 @@
-"""What the ledger holds of one backfill cannot be understood: that backfill fails, and is shown."""
+"""If what the ledger stores for one backfill is unreadable, that backfill fails, and is shown."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def test_a_condemned_backfill_fails_with_its_reason(ledger: Ledger) -> Non
     assert (await ledger.backfill("bf")).error == "its spec cannot be read"
 
 
-async def test_what_runs_of_a_condemned_backfill_may_end(ledger: Ledger) -> None:
+async def test_running_chunks_of_a_condemned_backfill_may_end(ledger: Ledger) -> None:
     await create(ledger, partitions=5)
     first, second = await claim(ledger, 2)
     await complete(ledger, first)
@@ -65,7 +65,9 @@ async def test_what_runs_of_a_condemned_backfill_may_end(ledger: Ledger) -> None
 
 
 @pytest.mark.parametrize("column", ["spec", "selector", "retry"])
-async def test_it_is_shown_beside_the_others(breakable: Ledger, home: Home, column: str) -> None:
+async def test_an_unreadable_backfill_is_listed_with_the_others(
+    breakable: Ledger, home: Home, column: str
+) -> None:
     await create(breakable, "bad")
     await create(breakable, "good")
     await spoil(home, f"{column} = 'no JSON'")
@@ -74,7 +76,9 @@ async def test_it_is_shown_beside_the_others(breakable: Ledger, home: Home, colu
     assert any("bad: the " in problem for problem in await breakable.check())
 
 
-async def test_it_cannot_be_retried_nor_taken_for_another(breakable: Ledger, home: Home) -> None:
+async def test_an_unreadable_backfill_can_be_neither_retried_nor_recreated(
+    breakable: Ledger, home: Home
+) -> None:
     await create(breakable, "bad", partitions=1)
     await fail(breakable, await claim_one(breakable), permanent=True)
     await breakable.settle()
@@ -90,9 +94,7 @@ async def test_a_missing_selection_is_unreadable(breakable: Ledger) -> None:
         await breakable.selection("0123")
 
 
-async def test_holes_that_make_no_sense_are_those_of_their_backfill(
-    breakable: Ledger, home: Home
-) -> None:
+async def test_invalid_holes_name_their_backfill(breakable: Ledger, home: Home) -> None:
     await create(breakable, "bad")
     await plan(breakable, "bad", 1)
     table = "chunks" if home.url.startswith("sqlite") else "gapless.chunks"
@@ -102,7 +104,7 @@ async def test_holes_that_make_no_sense_are_those_of_their_backfill(
     assert error.value.backfill_id == "bad"
 
 
-async def test_holes_that_make_no_sense_keep_no_backfill_from_ending(
+async def test_invalid_holes_do_not_keep_a_backfill_from_ending(
     breakable: Ledger, home: Home
 ) -> None:
     await create(breakable, partitions=2, chunk_size=2)
@@ -123,9 +125,7 @@ async def test_a_hook_whose_id_is_taken_runs_in_the_next_epoch(ledger: Ledger) -
     assert await ledger.close_epochs() == []
 
 
-async def test_a_hook_that_cannot_be_read_fails_where_it_is_seen(
-    ledger: Ledger, home: Home
-) -> None:
+async def test_an_unreadable_hook_fails_visibly(ledger: Ledger, home: Home) -> None:
     await join(ledger, "a")
     await finish(ledger)
     table = "groups" if home.url.startswith("sqlite") else "gapless.groups"
@@ -137,9 +137,7 @@ async def test_a_hook_that_cannot_be_read_fails_where_it_is_seen(
     assert await ledger.close_epochs() == []
 
 
-async def test_a_hook_whose_spec_cannot_be_kept_fails_where_it_is_seen(
-    ledger: Ledger, home: Home
-) -> None:
+async def test_a_hook_whose_spec_cannot_be_stored_fails_visibly(ledger: Ledger, home: Home) -> None:
     await join(ledger, "a")
     await finish(ledger)
     table = "groups" if home.url.startswith("sqlite") else "gapless.groups"
@@ -149,8 +147,8 @@ async def test_a_hook_whose_spec_cannot_be_kept_fails_where_it_is_seen(
     assert await state(ledger, "drained-wallets-1") == "FAILED"
 
 
-async def test_a_key_with_a_nul_is_named_all_the_same(ledger: Ledger) -> None:
-    """No scheme has such keys any more, but a ledger may hold some."""
+async def test_a_key_with_a_nul_is_still_named(ledger: Ledger) -> None:
+    """No scheme has such keys any more, but a ledger may contain some."""
     keys = Selection("static", keys=("a\0b",))
     await create(ledger, selection=keys)
     await fail(ledger, await claim_one(ledger), permanent=True)

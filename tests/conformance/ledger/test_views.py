@@ -1,4 +1,4 @@
-"""Lists show the newest first, pages are bounded, and counts agree with the rows."""
+"""Lists show the newest first, pages are limited, and counts agree with the rows."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def test_chunks_are_shown_by_index_within_a_window(ledger: Ledger) -> None
     assert await ledger.chunks("no such") == []
 
 
-async def test_open_chunks_come_running_first_then_failed_by_due_then_pending(
+async def test_open_chunks_are_sorted_as_running_then_failed_by_due_time_then_pending(
     ledger: Ledger, clock: Clock
 ) -> None:
     await create(ledger, partitions=8, max_concurrent_runs=9)
@@ -112,7 +112,9 @@ async def test_the_counts_add_up_in_every_state(ledger: Ledger) -> None:
     assert counts.total == counts.planned == 10
 
 
-async def test_progress_is_chunks_of_the_backfill_and_blocks_of_the_chunk(ledger: Ledger) -> None:
+async def test_progress_counts_chunks_of_the_backfill_and_blocks_of_the_chunk(
+    ledger: Ledger,
+) -> None:
     await create(ledger, partitions=12, chunk_size=4)
     first, second, _ = await claim(ledger, 3)
     await complete(ledger, first)
@@ -121,7 +123,7 @@ async def test_progress_is_chunks_of_the_backfill_and_blocks_of_the_chunk(ledger
     assert [chunk.progress_pct for chunk in await ledger.chunks("bf")] == [100, 25, 0]
 
 
-async def test_events_are_read_in_order_past_the_size_of_a_page(
+async def test_events_are_read_in_order_beyond_one_page(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(views, "PAGE", 50)

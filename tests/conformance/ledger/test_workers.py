@@ -1,4 +1,4 @@
-"""Who works on a ledger, and whose leases a starting worker may free."""
+"""Which workers are live, and whose leases a starting worker may free."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support import NOON, Clock, Home, claim, claim_one, complete, create,
 ME = Process("here", 42, "boot-1")
 
 
-async def test_a_worker_is_live_while_it_is_seen(ledger: Ledger, clock: Clock) -> None:
+async def test_a_worker_is_live_while_it_sends_heartbeats(ledger: Ledger, clock: Clock) -> None:
     await ledger.register("w1", ME, {"default": 4})
     (worker,) = await ledger.live_workers()
     assert (worker.id, worker.host, worker.pid) == ("w1", "here", 42)
@@ -35,7 +35,7 @@ async def test_a_worker_that_ends_is_gone_at_once(ledger: Ledger) -> None:
     assert await ledger.live_workers() == []
 
 
-async def test_another_library_is_refused_while_one_is_at_work(
+async def test_a_different_library_is_refused_while_one_is_at_work(
     ledger: Ledger, home: Home, clock: Clock
 ) -> None:
     await ledger.register("w1", ME, {})
@@ -72,7 +72,7 @@ async def test_chunks_that_a_dead_worker_completed_stay_complete(ledger: Ledger)
     assert await claim(ledger) == []
 
 
-async def test_a_worker_thought_dead_is_live_again_once_seen(ledger: Ledger) -> None:
+async def test_a_worker_presumed_dead_is_live_again_after_a_heartbeat(ledger: Ledger) -> None:
     await ledger.register("w1", ME, {})
     await ledger.free_dead(ME, lambda _: False)
     assert await ledger.live_workers() == []
@@ -80,7 +80,7 @@ async def test_a_worker_thought_dead_is_live_again_once_seen(ledger: Ledger) -> 
     assert len(await ledger.live_workers()) == 1
 
 
-async def test_the_jobs_that_unfinished_backfills_want_are_known(ledger: Ledger) -> None:
+async def test_the_jobs_that_unfinished_backfills_need_are_known(ledger: Ledger) -> None:
     await create(ledger, "a", partitions=1)
     await create(ledger, "b", job="move", job_version=2)
     await create(ledger, "c", job="move", job_version=3, queue="backlog")

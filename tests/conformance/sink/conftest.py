@@ -17,7 +17,7 @@ SHARED = [kind for kind in ALL if kind != "duckdb"]  # by several processes
 
 
 def target_of(request: pytest.FixtureRequest, kind: str) -> str:
-    """Where a sink of the kind may be made."""
+    """Where a sink of the kind may be created."""
     if kind in SERVED:
         return str(request.getfixturevalue(f"{kind}_target"))
     return f"{request.getfixturevalue('tmp_path')}/{KINDS[kind]}"
@@ -25,13 +25,13 @@ def target_of(request: pytest.FixtureRequest, kind: str) -> str:
 
 @pytest.fixture(params=ALL)
 def target(request: pytest.FixtureRequest) -> str:
-    """Where a sink may be made."""
+    """Where a sink may be created."""
     return target_of(request, request.param)
 
 
 @pytest.fixture(params=SHARED)
 def shared_target(request: pytest.FixtureRequest) -> str:
-    """Where a sink may be made that several processes write to."""
+    """Where a sink may be created that several processes write to."""
     return target_of(request, request.param)
 
 

@@ -1,7 +1,7 @@
-"""A sink beside a model of it: whatever is asked of both, they hold the same.
+"""A sink and a model of it: after the same operations, both contain the same.
 
-The model is a dictionary of heights. It knows nothing of ranges, digests or files, which is why it
-can tell when a sink gets them wrong.
+The model is a dictionary of heights. It knows nothing of ranges, digests or files, so it can tell
+when a sink gets them wrong.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ some_tables = st.sampled_from(
 
 
 class Nature(NamedTuple):
-    """All of a request but its span."""
+    """Everything in a request except its span."""
 
     datasets: frozenset[str]
     checks: frozenset[str]
@@ -57,7 +57,7 @@ class Nature(NamedTuple):
 
 
 class Held(NamedTuple):
-    """What a table has of a height."""
+    """What a table contains at a height."""
 
     branch: int
     fence: int
@@ -65,7 +65,7 @@ class Held(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """Records that somebody looked at, and what the model held then."""
+    """Records that a reader saw, and what the model contained then."""
 
     records: list[Stored]
     span: Span
@@ -95,7 +95,7 @@ def datasets(records: list[Stored]) -> tuple[str, ...]:
 
 
 def on(branch: int, height: int) -> int:
-    """The branch that a height is really of: below the fork there is only one."""
+    """The branch that a height really belongs to: below the fork there is only one."""
     return branch if height >= FORK else 0
 
 
@@ -107,7 +107,7 @@ def rows_at(name: str, height: int, branch: int) -> pa.Table:
 class Model:
     def __init__(self) -> None:
         self.tables: dict[str, dict[int, Held]] = {each.name: {} for each in TABLES}
-        self.touched: dict[int, int] = {}  # the fence of whoever wrote or retracted a height last
+        self.touched: dict[int, int] = {}  # fence of the last write or retraction
         self.counted: set[int] = set()  # heights whose number of logs is known
         self.wanted: dict[Nature, set[int]] = {}
 
@@ -148,7 +148,7 @@ class Model:
             self.touched[height] = fence
 
     def held(self, span: Span, names: tuple[str, ...]) -> object:
-        """All that is held of a span, but for its proofs."""
+        """Everything in a span except its proofs."""
         heights = range(span.first, span.last + 1)
         counted = self.counted.intersection(heights) if "blocks" in names else None
         tables = {name: self.tables[name] for name in names}
@@ -205,7 +205,7 @@ class Model:
 
 
 class SinkMachine(RuleBasedStateMachine):
-    """Subclasses say where the sink is: the name of a file or folder, or all of its target."""
+    """Subclasses say where the sink is: the name of a file or folder, or the whole target."""
 
     name: ClassVar[str]
     looks = Bundle("looks")
@@ -337,7 +337,7 @@ class SinkMachine(RuleBasedStateMachine):
         return None
 
     def _said(self, stored: list[Stored]) -> dict[str, dict[int, tuple[object, ...]]]:
-        """Fence and proofs of each height, as the records tell them."""
+        """Fence and proofs of each height, according to the records."""
         found: dict[str, dict[int, tuple[object, ...]]] = {each.name: {} for each in TABLES}
         for it in stored:
             for height in range(it.span.first, it.span.last + 1):

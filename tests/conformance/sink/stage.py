@@ -49,7 +49,7 @@ def branches() -> tuple[Tables, Tables]:
 
 
 def rows_of(name: str, span: Span, branch: int = 0) -> pa.Table:
-    """The rows of a table as the chain has them."""
+    """The rows of a table in the chain."""
     return within(branches()[branch][name], span)
 
 
@@ -67,7 +67,7 @@ def batch(
     tables: Collection[str] = EVERYTHING,
     proven: frozenset[str] = PROVEN,
 ) -> Batch:
-    """Blocks of the chain. Without logs, it is not known how many there are."""
+    """Blocks of the chain. Without logs, their number is unknown."""
     span = Span(first, last)
     found = {name: rows_of(name, span, branch) for name in tables}
     if "logs" not in tables:
@@ -76,14 +76,14 @@ def batch(
 
 
 def with_column(rows: pa.Table, name: str, value: object) -> pa.Table:
-    """The rows with one value all over a column."""
+    """The rows with one value throughout a column."""
     at = rows.schema.get_field_index(name)
     array = pa.array([value] * rows.num_rows, rows.schema.field(at).type)
     return rows.set_column(at, rows.schema.field(at), array)
 
 
 def snapshot(folder: Path) -> dict[str, tuple[int, ...]]:
-    """All that a change to any file or folder below would change."""
+    """Changes whenever a file or folder below the path changes."""
     looks = {str(it.relative_to(folder)): it.stat() for it in [folder, *folder.rglob("*")]}
     return {
         name: (it.st_ino, it.st_mode, it.st_size, it.st_mtime_ns, it.st_ctime_ns)
@@ -93,7 +93,7 @@ def snapshot(folder: Path) -> dict[str, tuple[int, ...]]:
 
 @contextmanager
 def read_only(folder: Path) -> Iterator[None]:
-    """Mounts a folder over itself, read-only: root may write whatever the permissions say."""
+    """Mounts a folder over itself, read-only: permissions do not stop root from writing."""
     bind = ["mount", "--bind", str(folder), str(folder)]
     if subprocess.run(bind, capture_output=True, check=False).returncode:
         pytest.skip("only root can mount a folder read-only")
@@ -113,12 +113,12 @@ async def held(sink: Sink, name: str, span: Span = ALL) -> pa.Table:
 
 
 async def ranges(sink: Sink, name: str = "blocks") -> list[tuple[int, int, int]]:
-    """First, last and fence of what is stored of a table."""
+    """First, last and fence of the stored ranges of a table."""
     return [(*it.span, it.fence) for it in await sink.stored(CHAIN_ID) if it.dataset == name]
 
 
 async def examine(sink: Sink) -> None:
-    """Rows and records agree, blocks are linked, and no row is without its record."""
+    """Rows and records agree, blocks are linked, and every row has a record."""
     there = {each.name: await held(sink, each.name) for each in TABLES}
     covered = {each.name: RangeSet() for each in TABLES}
     for record in await sink.stored(CHAIN_ID):

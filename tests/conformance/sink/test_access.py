@@ -1,4 +1,4 @@
-"""Whoever opens a sink to read it changes nothing, and needs no right to change anything."""
+"""Opening a sink to read it changes nothing, and needs no permission to change anything."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def test_a_reader_may_not_write(target: str) -> None:
         assert await sink.stored(CHAIN_ID) == before
 
 
-async def test_a_writer_need_not_create(target: str) -> None:
+async def test_an_existing_sink_can_be_opened_for_writing(target: str) -> None:
     await filled(target)
     async with await open_sink(target, Access.WRITE) as sink:
         await read_all(sink)
@@ -74,12 +74,12 @@ async def test_a_writer_need_not_create(target: str) -> None:
 
 @pytest.fixture(params=KINDS)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where a sink may be made that is a file or a folder."""
+    """Where a sink that is a file or a folder may be created."""
     (tmp_path / "home").mkdir()
     return f"{tmp_path}/home/{KINDS[request.param]}"
 
 
-async def test_a_reader_leaves_all_files_as_they_are(place: str) -> None:
+async def test_a_reader_changes_no_file(place: str) -> None:
     await filled(place)
     home = Path(place).parent
     before = snapshot(home)
@@ -102,7 +102,7 @@ async def test_a_read_only_file_system_is_enough(place: str) -> None:
         assert refused.value.hint
 
 
-async def test_a_read_only_sqlite_file_is_not_called_useless(tmp_path: Path) -> None:
+async def test_a_read_only_sqlite_file_gets_a_clear_error(tmp_path: Path) -> None:
     path = tmp_path / "home/blocks.db"
     await filled(str(path))
     with read_only(path.parent), pytest.raises(SinkUnusable, match="cannot be written") as refused:
@@ -111,7 +111,7 @@ async def test_a_read_only_sqlite_file_is_not_called_useless(tmp_path: Path) -> 
 
 
 async def test_a_read_only_copy_of_a_crashed_sink_can_be_read(tmp_path: Path) -> None:
-    """Killed in the midst of changes, then looked at where nothing can be put in order."""
+    """Killed during changes, then read where nothing can be cleaned up."""
     target = f"{tmp_path}/home/blocks/"
     for death in range(4):
         with writer(target, 40 + death) as killed:
@@ -133,8 +133,8 @@ async def test_a_folder_without_a_lock_can_be_read(tmp_path: Path) -> None:
     assert snapshot(tmp_path) == before
 
 
-async def test_changes_that_sqlite_cannot_reach_are_not_left_out(tmp_path: Path) -> None:
-    """A log without its index, on a read-only disk: the file alone is older than it says."""
+async def test_changes_that_sqlite_cannot_read_are_not_ignored(tmp_path: Path) -> None:
+    """A WAL without its index, on a read-only disk: the file alone is outdated."""
     path = tmp_path / "home/blocks.db"
     async with await SqliteSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 9), 5)
@@ -161,12 +161,12 @@ async def test_a_reader_of_sqlite_sees_what_a_writer_commits(tmp_path: Path) -> 
             await sink.write(batch(5, 9), 5)
             await examine(reader)
             assert {it.span for it in await reader.stored(CHAIN_ID)} == {(0, 9)}
-        async with await SqliteSink.open(path, SCHEMA) as sink:  # the one before has tidied up
+        async with await SqliteSink.open(path, SCHEMA) as sink:  # the previous one has cleaned up
             read = await reader.read(BLOCKS, CHAIN_ID, Span(0, 9))
             assert read.equals(rows_of("blocks", Span(0, 9)))
 
 
-async def test_a_reader_of_sqlite_notices_a_writer_who_came_and_went(tmp_path: Path) -> None:
+async def test_a_reader_of_sqlite_notices_a_writer_that_came_and_went(tmp_path: Path) -> None:
     path = tmp_path / "blocks.db"
     async with await SqliteSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 4), 5)

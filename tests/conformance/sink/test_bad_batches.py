@@ -1,4 +1,4 @@
-"""A batch that is not what it says is refused, and nothing of it is stored."""
+"""A batch whose contents do not match its description is refused, and none of it is stored."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-async def test_it_is_refused(sink: Sink, case: str) -> None:
+async def test_a_bad_batch_is_refused(sink: Sink, case: str) -> None:
     await sink.write(batch(0, 9), 1)
     before = await sink.stored(CHAIN_ID)
     given, complaint = BAD[case]

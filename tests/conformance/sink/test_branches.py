@@ -1,4 +1,4 @@
-"""Stored blocks are of one branch, and rows of other tables belong to them."""
+"""Stored blocks belong to one branch, and rows of other tables belong to them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tests.conformance.sink.stage import (
 @pytest.mark.parametrize(
     ("stored", "given", "height"),
     [
-        ((20, 24), (25, 26), 24),  # behind
+        ((20, 24), (25, 26), 24),  # after
         ((25, 30), (22, 24), 25),  # before
         ((20, 30), (22, 24), 21),  # in the middle
     ],
 )
-async def test_a_neighbour_of_another_branch_is_no_neighbour(
+async def test_blocks_next_to_another_branch_are_refused(
     sink: Sink, stored: tuple[int, int], given: tuple[int, int], height: int
 ) -> None:
     await sink.write(batch(*stored), 5)
@@ -47,7 +47,7 @@ async def test_a_branch_is_replaced_as_a_whole(sink: Sink) -> None:
     await sink.write(batch(FORK, 25), 8)
 
 
-async def test_blocks_alone_leave_the_other_tables_of_the_same_blocks(sink: Sink) -> None:
+async def test_blocks_alone_keep_the_other_tables_of_the_same_blocks(sink: Sink) -> None:
     await sink.write(batch(0, 9), 5)
     await sink.write(batch(5, 12, tables=HEADERS), 6)
     assert await ranges(sink, "blocks") == [(0, 4, 5), (5, 12, 6)]
@@ -56,7 +56,7 @@ async def test_blocks_alone_leave_the_other_tables_of_the_same_blocks(sink: Sink
         assert (await held(sink, name)).equals(rows_of(name, Span(0, 9)))
 
 
-async def test_a_number_of_logs_once_known_stays_known(sink: Sink) -> None:
+async def test_a_known_number_of_logs_stays_known(sink: Sink) -> None:
     await sink.write(batch(0, 9), 5)
     await sink.write(batch(5, 12, tables=HEADERS), 6)
     known = rows_of("blocks", Span(0, 9))["log_count"].to_pylist()
@@ -64,7 +64,7 @@ async def test_a_number_of_logs_once_known_stays_known(sink: Sink) -> None:
     assert (await held(sink, "blocks"))["log_count"].to_pylist() == [*known, None, None, None]
 
 
-async def test_blocks_of_another_branch_take_all_tables_with_them(sink: Sink) -> None:
+async def test_blocks_of_another_branch_remove_the_rows_of_all_tables(sink: Sink) -> None:
     await sink.write(batch(18, 24), 5)
     await sink.write(batch(18, 24, branch=1, tables=["blocks", "withdrawals"]), 6)
     assert await ranges(sink, "blocks") == [(18, 24, 6)]
@@ -76,7 +76,7 @@ async def test_blocks_of_another_branch_take_all_tables_with_them(sink: Sink) ->
     assert counts[2:] == [None] * 5
 
 
-async def test_tables_may_come_later(sink: Sink) -> None:
+async def test_tables_may_be_added_later(sink: Sink) -> None:
     await sink.write(batch(0, 9, tables=HEADERS), 5)
     await sink.write(batch(3, 6), 6)
     assert await ranges(sink, "blocks") == [(0, 2, 5), (3, 6, 6), (7, 9, 5)]

@@ -1,4 +1,4 @@
-"""Whatever a value is, PostgreSQL reads from the COPY what was in the column."""
+"""PostgreSQL reads from COPY exactly what was in the column, whatever the value."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def value(chance: random.Random, kind: Kind) -> Any:
 
 
 def some_rows(chance: random.Random, table: Table) -> pa.Table:
-    """Rows with any values; a column may be null now and then, always or never."""
+    """Rows with any values; a column may be null sometimes, always or never."""
     columns: dict[str, list[Any]] = {}
     for column in table.columns:
         nulls = chance.choice([0.0, 0.3, 1.0]) if column.nullable else 0.0
@@ -70,7 +70,7 @@ async def _pieces(columns: list[Column], rows: pa.Table) -> AsyncIterator[bytes]
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("table", TABLES, ids=lambda it: it.name)
-async def test_any_row_comes_back_as_it_went(
+async def test_every_row_is_read_back_unchanged(
     connection: asyncpg.Connection, table: Table, seed: int
 ) -> None:
     rows = some_rows(random.Random(f"{table.name} {seed}"), table)

@@ -1,4 +1,4 @@
-"""A damaged file is named, does not stop the rest, and can be replaced."""
+"""A damaged file is named, does not affect the rest, and can be replaced."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.conformance.sink.stage import (
 from tests.evm import SCHEMA
 
 
-async def test_a_sound_sink_reports_no_damage(sink: Sink) -> None:
+async def test_an_intact_sink_reports_no_damage(sink: Sink) -> None:
     await sink.write(batch(0, 9), 5)
     await sink.retract(CHAIN_ID, Span(3, 4), 6)
     assert await sink.damage(CHAIN_ID) == []
@@ -72,7 +72,7 @@ def retype_a_column(file: Path) -> None:
 
 
 def scramble(file: Path) -> None:
-    """Leaves the footer as it is: only reading the pages shows the damage."""
+    """Leaves the footer intact: only reading the pages shows the damage."""
     content = bytearray(file.read_bytes())
     content[4 : len(content) // 3] = os.urandom(len(content) // 3 - 4)
     file.write_bytes(content)
@@ -98,7 +98,9 @@ SEEN = [remove, cut, empty, rename_a_column, retype_a_column]
         (drop_a_row, "rows instead of"),
     ],
 )
-async def test_damage_is_found_without_reading_all(path: Path, harm: Harm, words: str) -> None:
+async def test_damage_is_found_without_reading_everything(
+    path: Path, harm: Harm, words: str
+) -> None:
     async with await ParquetSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 9), 5)
         await sink.write(batch(10, 19), 6)
@@ -116,7 +118,7 @@ async def test_damage_is_found_without_reading_all(path: Path, harm: Harm, words
 
 
 @pytest.mark.parametrize("harm", [*SEEN, scramble])
-async def test_reading_damage_says_where_it_is(path: Path, harm: Harm) -> None:
+async def test_reading_damaged_rows_says_where_they_are(path: Path, harm: Harm) -> None:
     async with await ParquetSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 9), 5)
         await sink.write(batch(10, 19), 6)
@@ -168,7 +170,7 @@ async def test_writing_a_damaged_range_replaces_it(path: Path, table: str, harm:
 
 
 @pytest.mark.parametrize("table", EVERYTHING)
-async def test_writing_beside_damage_needs_no_more_than_the_records(path: Path, table: str) -> None:
+async def test_writing_next_to_damage_needs_only_the_records(path: Path, table: str) -> None:
     async with await ParquetSink.open(path, SCHEMA) as sink:
         await sink.write(batch(20, 24), 5)
         remove(file_of(path, table, "20-24.5.parquet"))
@@ -181,10 +183,10 @@ async def test_writing_beside_damage_needs_no_more_than_the_records(path: Path, 
 
 
 @pytest.mark.parametrize("branch", [0, 1])
-async def test_headers_that_replace_damaged_ones_keep_what_belongs_to_them(
+async def test_headers_that_replace_damaged_ones_keep_the_rows_that_belong_to_them(
     path: Path, branch: int
 ) -> None:
-    """The record's last hash tells whether they are the same blocks, although none can be read."""
+    """The record's last hash shows whether they are the same blocks, even if none can be read."""
     async with await ParquetSink.open(path, SCHEMA) as sink:
         await sink.write(batch(20, 29), 5)
         remove(file_of(path, "blocks", "20-29.5.parquet"))
@@ -207,7 +209,7 @@ async def test_a_part_of_a_damaged_file_cannot_be_replaced(path: Path) -> None:
         assert await sink.strays() == []
 
 
-async def test_a_folder_that_may_not_be_read_is_not_called_damaged(
+async def test_a_folder_without_read_permission_is_not_called_damaged(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with await ParquetSink.open(path, SCHEMA) as sink:

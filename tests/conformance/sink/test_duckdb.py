@@ -1,4 +1,4 @@
-"""What only a DuckDB sink has: one process that writes, readers, and a library that may lack."""
+"""Specific to DuckDB sinks: one writing process, readers, and an optional library."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def asked(path: Path, *statements: str) -> list[Any]:
-    """What others get who open the file."""
+    """What others see who open the file."""
     with duckdb.connect(str(path)) as connection:
         return [connection.execute(each).fetchall() for each in statements][-1]
 
@@ -57,7 +57,7 @@ async def test_people_can_read_it(path: Path) -> None:
         asked(path, f"SELECT * FROM {each.name}_hex")
 
 
-async def test_all_is_in_the_file_when_it_is_finished(path: Path) -> None:
+async def test_everything_is_in_the_file_when_it_is_finished(path: Path) -> None:
     async with await DuckdbSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 5), 1)
         assert listed(path.parent) == ["blocks.duckdb", "blocks.duckdb.wal"]
@@ -68,7 +68,7 @@ async def test_all_is_in_the_file_when_it_is_finished(path: Path) -> None:
         await examine(sink)
 
 
-async def test_one_process_writes(path: Path) -> None:
+async def test_only_one_process_writes(path: Path) -> None:
     with writer(str(path), 1) as other:
         assert other.said() == "open"
         for access in Access:
@@ -93,7 +93,7 @@ async def test_several_processes_read(path: Path) -> None:
         await examine(sink)
 
 
-async def test_writers_of_one_process_take_turns(path: Path) -> None:
+async def test_writers_in_one_process_take_turns(path: Path) -> None:
     """Without a key, DuckDB itself would let two of them insert the same rows."""
     sinks = await asyncio.gather(*(DuckdbSink.open(path, SCHEMA) for _ in range(3)))
     assert len({sink.id for sink in sinks}) == 1
@@ -105,7 +105,7 @@ async def test_writers_of_one_process_take_turns(path: Path) -> None:
         await sink.close()
 
 
-async def test_without_the_library_it_is_said_how_to_get_it(
+async def test_without_the_library_the_error_says_how_to_get_it(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "duckdb", None)
@@ -115,7 +115,7 @@ async def test_without_the_library_it_is_said_how_to_get_it(
     assert listed(path.parent) == []
 
 
-async def test_another_file_is_no_sink(path: Path) -> None:
+async def test_a_file_of_another_program_is_refused(path: Path) -> None:
     asked(path, "CREATE TABLE blocks (height INTEGER)")
     with pytest.raises(SinkUnusable, match="has a table `blocks` that Gapless did not create"):
         await open_sink(str(path))
@@ -126,14 +126,14 @@ async def test_another_file_is_no_sink(path: Path) -> None:
         await open_sink(str(path))
 
 
-async def test_it_may_live_beside_other_tables(path: Path) -> None:
+async def test_it_may_share_the_file_with_other_tables(path: Path) -> None:
     asked(path, "CREATE TABLE mine (height INTEGER)")
     async with await DuckdbSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 5), 1)
         await examine(sink)
 
 
-async def test_a_file_made_anew_is_another_sink(path: Path) -> None:
+async def test_a_recreated_file_is_a_new_sink(path: Path) -> None:
     async with await DuckdbSink.open(path, SCHEMA) as sink:
         before = sink.id
     Path.unlink(path)
@@ -182,7 +182,7 @@ async def test_a_file_of_an_older_version_has_no_requests(path: Path) -> None:
 @pytest.mark.parametrize(
     "change", ["RENAME COLUMN hash TO name", "ADD COLUMN of_the_future INTEGER"]
 )
-async def test_a_table_of_another_kind_is_not_touched(path: Path, change: str) -> None:
+async def test_a_table_with_other_columns_is_not_touched(path: Path, change: str) -> None:
     await (await DuckdbSink.open(path, SCHEMA)).close()
     asked(path, "DROP VIEW blocks_hex", f"ALTER TABLE blocks {change}")
     for access in Access:
@@ -190,7 +190,7 @@ async def test_a_table_of_another_kind_is_not_touched(path: Path, change: str) -
             await DuckdbSink.open(path, SCHEMA, access)
 
 
-async def test_a_reader_takes_a_file_that_is_older_than_a_chain_family(path: Path) -> None:
+async def test_a_reader_accepts_a_file_older_than_a_chain_family(path: Path) -> None:
     async with await DuckdbSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 9), 1)
     newer = Table("newer_blocks", "Of another family.", BLOCKS.key, BLOCKS.columns[:3])

@@ -1,4 +1,4 @@
-"""Ranges that were proven again get a better record; their rows and fences stay."""
+"""Ranges that were proven again get a better record; their rows and fences do not change."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def test_an_endorsed_range_has_more_proofs(sink: Sink) -> None:
     assert (await held(sink, "logs")).equals(rows_of("logs", Span(0, 9)))
 
 
-async def test_what_was_proven_once_does_not_become_unproven(sink: Sink) -> None:
+async def test_what_was_proven_once_stays_proven(sink: Sink) -> None:
     await sink.write(batch(0, 9), 5)
     await sink.endorse(CHAIN_ID, await seen(sink, Span(0, 9)), NOTHING, PROVEN | {"hash"}, 6)
     for record in await sink.stored(CHAIN_ID):
@@ -81,7 +81,7 @@ async def test_endorsed_neighbours_become_one_record(sink: Sink) -> None:
     for span in (Span(0, 4), Span(10, 14)):
         await sink.endorse(CHAIN_ID, await seen(sink, span), MORE, NOTHING, 5)
     whole = await sink.stored(CHAIN_ID, Span(5, 9))
-    assert {it.unproven for it in whole} == {PRICES}  # as the batch said of itself
+    assert {it.unproven for it in whole} == {PRICES}  # as the batch claimed
     await sink.endorse(CHAIN_ID, whole, MORE, NOTHING, 5)
     assert await proofs(sink) == [(Span(0, 14), 5, PROVEN | MORE)]
 
@@ -95,7 +95,7 @@ async def test_gaps_in_what_was_seen_stay_gaps(sink: Sink) -> None:
     await sink.endorse(CHAIN_ID, [], MORE, NOTHING, 5)
 
 
-async def test_the_same_endorsement_again_changes_nothing(sink: Sink) -> None:
+async def test_repeating_an_endorsement_changes_nothing(sink: Sink) -> None:
     await sink.write(batch(0, 9), 5)
     before = await seen(sink, Span(2, 6))
     await sink.endorse(CHAIN_ID, before, MORE, NOTHING, 5)
@@ -104,7 +104,7 @@ async def test_the_same_endorsement_again_changes_nothing(sink: Sink) -> None:
     assert await sink.stored(CHAIN_ID) == stored
 
 
-async def test_another_fence_may_not_be_overtaken(sink: Sink) -> None:
+async def test_an_older_fence_cannot_endorse(sink: Sink) -> None:
     await sink.write(batch(0, 9), 5)
     before = await sink.stored(CHAIN_ID)
     with pytest.raises(FencedOff, match="changed under fence 5"):
@@ -116,7 +116,7 @@ async def test_another_fence_may_not_be_overtaken(sink: Sink) -> None:
 
 
 @pytest.mark.parametrize("change", ["rewritten", "retracted", "added", "another branch"])
-async def test_what_has_changed_meanwhile_is_not_endorsed(sink: Sink, change: str) -> None:
+async def test_ranges_that_changed_meanwhile_are_not_endorsed(sink: Sink, change: str) -> None:
     await sink.write(batch(20, 24, tables=HEADERS), 5)
     await sink.write(batch(27, 29), 5)
     before = await seen(sink, Span(20, 29))
@@ -134,7 +134,7 @@ async def test_what_has_changed_meanwhile_is_not_endorsed(sink: Sink, change: st
     assert await sink.stored(CHAIN_ID) == after
 
 
-async def test_what_happens_elsewhere_does_not_matter(sink: Sink) -> None:
+async def test_changes_elsewhere_do_not_matter(sink: Sink) -> None:
     await sink.write(batch(0, 19), 5)
     before = await seen(sink, Span(4, 8))
     await sink.write(batch(9, 12), 7)
@@ -149,7 +149,7 @@ async def test_what_happens_elsewhere_does_not_matter(sink: Sink) -> None:
     await sink.write(batch(4, 8), 6)
 
 
-async def test_records_are_listed_whole(sink: Sink) -> None:
+async def test_records_are_listed_in_full(sink: Sink) -> None:
     await sink.write(batch(0, 9), 5)
     await sink.write(batch(10, 19, tables=HEADERS), 6)
     whole = await sink.stored(CHAIN_ID)

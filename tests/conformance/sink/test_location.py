@@ -34,7 +34,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("parquet:odd.name", ParquetSink, "odd.name/_gapless"),
     ],
 )
-async def test_a_place_has_a_kind(
+async def test_a_location_has_a_kind(
     tmp_path: Path, target: str, kind: type[object], place: str
 ) -> None:
     async with await open_sink(target) as sink:
@@ -60,7 +60,7 @@ async def test_a_place_has_a_kind(
         ("eth/?fk=off", "a parquet sink has no option `fk`"),
     ],
 )
-async def test_what_is_no_sink_is_refused(tmp_path: Path, target: str, complaint: str) -> None:
+async def test_invalid_locations_are_refused(tmp_path: Path, target: str, complaint: str) -> None:
     with pytest.raises(SinkUnusable) as refused:
         await open_sink(target)
     assert str(refused.value).startswith(complaint)
@@ -71,7 +71,9 @@ async def test_what_is_no_sink_is_refused(tmp_path: Path, target: str, complaint
 
 @pytest.mark.parametrize("access", [Access.READ, Access.WRITE])
 @pytest.mark.parametrize("target", ["eth.db", "eth.duckdb", "deep/eth.db", "eth/", "folder"])
-async def test_what_must_be_there_is_not_made(tmp_path: Path, target: str, access: Access) -> None:
+async def test_a_sink_that_must_exist_is_not_created(
+    tmp_path: Path, target: str, access: Access
+) -> None:
     with pytest.raises(SinkUnusable, match="there is no sink at"):
         await open_sink(target, access)
     assert listed(tmp_path) == ["folder"]

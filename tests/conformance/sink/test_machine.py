@@ -1,6 +1,6 @@
-"""Any order of writes, retractions and restarts: each sink holds what its model holds.
+"""After any order of writes, retractions and restarts, each sink equals its model.
 
-`GAPLESS_EXAMPLES=1000 pytest tests/conformance/sink/test_machine.py` looks longer.
+`GAPLESS_EXAMPLES=1000 pytest tests/conformance/sink/test_machine.py` runs longer.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ParquetMachine(SinkMachine):
 
 
 class PostgresMachine(SinkMachine):
-    """All examples share a database; each has a schema of its own."""
+    """All examples share a database; each has its own schema."""
 
     url: ClassVar[str]
     options: ClassVar[str] = ""
@@ -60,13 +60,13 @@ class PartitionedMachine(PostgresMachine):
     ("machine", "examples"),
     [(SqliteMachine, 12), (UnboundSqliteMachine, 4), (DuckdbMachine, 3), (ParquetMachine, 6)],
 )
-def test_it_holds_what_the_model_holds(machine: type[SinkMachine], examples: int) -> None:
+def test_a_sink_equals_its_model(machine: type[SinkMachine], examples: int) -> None:
     look(machine, examples)
 
 
 @pytest.mark.timeout(600 + 5 * EXAMPLES)
 @pytest.mark.parametrize(("machine", "examples"), [(PostgresMachine, 6), (PartitionedMachine, 2)])
-def test_a_server_holds_what_the_model_holds(
+def test_a_sink_on_a_server_equals_its_model(
     machine: type[PostgresMachine], examples: int, records_database: str
 ) -> None:
     machine.url = records_database

@@ -1,4 +1,4 @@
-"""What only a Parquet sink has: files that people list, and a folder that a crash left behind."""
+"""Specific to Parquet sinks: files that people list, and a folder that a crash left behind."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def moved(given: Batch, up: int) -> Batch:
     return replace(given, span=span, tables=Tables(tables))
 
 
-async def test_no_file_leaves_its_cell(path: Path) -> None:
+async def test_no_file_crosses_its_cell(path: Path) -> None:
     async with await ParquetSink.open(path, SCHEMA) as sink:
         assert (sink.batch_blocks, sink.grid) == (1000, 1000)
         await sink.write(moved(batch(0, 40), 980), 5)
@@ -77,7 +77,7 @@ async def test_no_file_leaves_its_cell(path: Path) -> None:
         assert found.num_rows == rows_of("logs", Span(10, 30)).num_rows
 
 
-async def test_a_known_network_has_its_name(path: Path) -> None:
+async def test_files_of_a_known_network_use_its_name(path: Path) -> None:
     given = batch(0, 3)
     tables = {name: with_column(rows, "chain_id", 1) for name, rows in given.tables.items()}
     async with await ParquetSink.open(path, SCHEMA) as sink:
@@ -86,12 +86,12 @@ async def test_a_known_network_has_its_name(path: Path) -> None:
 
 
 def restored(path: Path, manifest: bytes) -> None:
-    """Puts an older manifest in the place of the one that is there."""
+    """Replaces the manifest with an older one."""
     (path / "_gapless/manifest.json").write_bytes(manifest)
 
 
 @pytest.mark.parametrize("access", Access)
-async def test_files_that_an_older_manifest_does_not_know_are_kept(
+async def test_files_that_an_older_manifest_does_not_list_are_kept(
     path: Path, access: Access
 ) -> None:
     async with await ParquetSink.open(path, SCHEMA) as sink:
@@ -134,8 +134,8 @@ def staged(file: Path, generation: int) -> Path:
     return file.with_name(f"{file.name}.{generation}.staged")
 
 
-async def test_a_commit_is_completed(path: Path) -> None:
-    """Killed behind the commit: the manifest names files that are not yet where they belong."""
+async def test_an_interrupted_commit_is_completed(path: Path) -> None:
+    """Killed after the commit: the manifest lists files that are not yet in place."""
     async with await ParquetSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 9), 5)
         before = (path / str(CHAIN_ID) / "blocks/0-9.5.parquet").read_bytes()
@@ -155,8 +155,8 @@ async def test_a_commit_is_completed(path: Path) -> None:
         await examine(sink)
 
 
-async def test_a_change_that_was_not_committed_is_swept(path: Path) -> None:
-    """Killed before the commit: staged files of a generation that never came."""
+async def test_an_uncommitted_change_is_cleaned_up(path: Path) -> None:
+    """Killed before the commit: staged files of a generation that was never written."""
     async with await ParquetSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 9), 5)
         file = path / str(CHAIN_ID) / "blocks/0-9.5.parquet"
@@ -164,12 +164,12 @@ async def test_a_change_that_was_not_committed_is_swept(path: Path) -> None:
             stale.write_bytes(b"half a file")
         (file.parent / "notes.txt").write_text("a person's own")
         (path / "_gapless/lock").write_bytes(b"unsettled")
-        await examine(sink)  # who is still there puts it in order as well
+        await examine(sink)  # a writer that is still open cleans up as well
         assert names(path) == ["0-9.5.parquet", "notes.txt"]
         assert (path / "_gapless/lock").read_bytes() == b""
 
 
-async def test_a_change_that_fails_leaves_nothing(path: Path) -> None:
+async def test_a_failed_change_leaves_nothing(path: Path) -> None:
     async with await ParquetSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 9), 5)
         broken = path / str(CHAIN_ID) / "withdrawals"
@@ -185,7 +185,7 @@ async def test_a_change_that_fails_leaves_nothing(path: Path) -> None:
         await examine(sink)
 
 
-async def test_a_folder_with_other_things_is_no_sink(path: Path) -> None:
+async def test_a_folder_with_other_files_is_not_a_sink(path: Path) -> None:
     file = path / "thesis.txt"
     file.parent.mkdir()
     file.write_text("years of work")
@@ -194,7 +194,7 @@ async def test_a_folder_with_other_things_is_no_sink(path: Path) -> None:
     assert listed(path) == ["thesis.txt"]
 
 
-async def test_files_of_an_older_version_lack_what_is_null(path: Path) -> None:
+async def test_files_of_an_older_version_may_lack_nullable_columns(path: Path) -> None:
     async with await ParquetSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 9), 5)
         file = path / str(CHAIN_ID) / "blocks/0-9.5.parquet"
@@ -219,7 +219,7 @@ async def test_a_damaged_manifest_is_not_used(path: Path) -> None:
         await ParquetSink.open(path, SCHEMA)
 
 
-async def test_a_superseded_file_that_cannot_be_removed_costs_no_row(tmp_path: Path) -> None:
+async def test_a_superseded_file_that_cannot_be_removed_loses_no_row(tmp_path: Path) -> None:
     async with await ParquetSink.open(tmp_path / "sink", SCHEMA) as sink:
         await sink.write(batch(0, 9), 5)
         old = tmp_path / "sink" / str(CHAIN_ID) / "logs" / "0-9.5.parquet"
@@ -231,7 +231,7 @@ async def test_a_superseded_file_that_cannot_be_removed_costs_no_row(tmp_path: P
         assert [it.fence for it in await sink.stored(CHAIN_ID)] == [6, 6, 6, 6]
 
 
-async def test_a_job_may_change_the_folder_of_its_process(
+async def test_a_job_may_change_the_working_directory(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(path.parent)

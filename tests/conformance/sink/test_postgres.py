@@ -1,4 +1,4 @@
-"""What only a PostgreSQL sink has: its types, options that last, partitions, hosts, restarts."""
+"""Specific to PostgreSQL sinks: types, fixed options, partitions, hosts, restarts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def indexes(connection: asyncpg.Connection, schema: str) -> int:
     return int(await connection.fetchval(query, schema))
 
 
-async def test_numbers_are_exact_and_ready_to_calculate_with(
+async def test_numbers_are_exact_and_ready_for_arithmetic(
     postgres_target: str, connection: asyncpg.Connection
 ) -> None:
     async with await open_sink(postgres_target) as sink:
@@ -56,7 +56,7 @@ async def test_numbers_are_exact_and_ready_to_calculate_with(
     values = rows_of("transactions", Span(0, 9))["value"].to_pylist()
     assert int(total) == sum(int.from_bytes(value, "big") for value in values)
     names = {row["column_name"] for row in await _columns(connection, "transactions")}
-    assert names == {column.name for column in TRANSACTIONS.columns}, "no rounded twins"
+    assert names == {column.name for column in TRANSACTIONS.columns}, "no rounded copies"
 
 
 async def _columns(connection: asyncpg.Connection, table: str) -> list[asyncpg.Record]:
@@ -101,12 +101,12 @@ async def test_rows_need_their_parents(postgres_target: str) -> None:
         with pytest.raises(SinkUnusable, match="foreign key") as refused:
             await sink.write(batch(6, 12, tables=["blocks", "logs"]), 1)
         assert "fk=off" in str(refused.value.hint)
-        await sink.write(batch(3, 5, tables=["blocks", "logs"]), 1)  # whose transactions are there
+        await sink.write(batch(3, 5, tables=["blocks", "logs"]), 1)  # whose transactions exist
         await examine(sink)
 
 
 @pytest.mark.parametrize("options", ["", "&fk=off"])
-async def test_logs_need_no_transactions_where_there_are_none(
+async def test_logs_need_no_transactions_if_there_are_none(
     postgres_target: str, connection: asyncpg.Connection, options: str
 ) -> None:
     async with await open_sink(f"{postgres_target}{options}") as sink:
@@ -119,7 +119,7 @@ async def test_logs_need_no_transactions_where_there_are_none(
 
 
 @pytest.mark.parametrize("options", ["&partition=1000", "&partition=1000&fk=off"])
-async def test_big_tables_may_be_partitioned(
+async def test_large_tables_may_be_partitioned(
     postgres_target: str, connection: asyncpg.Connection, options: str
 ) -> None:
     async with await open_sink(f"{postgres_target}{options}") as sink:
@@ -140,7 +140,7 @@ async def test_big_tables_may_be_partitioned(
 
 
 @pytest.mark.parametrize(
-    ("made", "later", "told"),
+    ("made", "later", "complaint"),
     [
         ("", "&fk=off", "was created with `fk=on`"),
         ("&fk=off", "&fk=on", "was created with `fk=off`"),
@@ -148,17 +148,17 @@ async def test_big_tables_may_be_partitioned(
         ("&partition=5000", "&partition=6000", "was created with `partition=5000`"),
     ],
 )
-async def test_how_tables_are_made_is_decided_once(
-    postgres_target: str, made: str, later: str, told: str
+async def test_the_layout_of_tables_cannot_be_changed_later(
+    postgres_target: str, made: str, later: str, complaint: str
 ) -> None:
     await (await open_sink(f"{postgres_target}{made}")).close()
-    with pytest.raises(SinkUnusable, match=told) as refused:
+    with pytest.raises(SinkUnusable, match=complaint) as refused:
         await open_sink(f"{postgres_target}{later}")
     assert refused.value.hint
-    await (await open_sink(postgres_target)).close()  # whoever says nothing gets what is there
+    await (await open_sink(postgres_target)).close()  # without options, the existing layout is used
 
 
-async def test_what_is_not_ours_is_not_touched(
+async def test_tables_of_others_are_not_touched(
     postgres_target: str, connection: asyncpg.Connection, schema: str, records_database: str
 ) -> None:
     with pytest.raises(SinkUnusable, match="has no sink in its schema"):
@@ -175,13 +175,13 @@ async def _tables(connection: asyncpg.Connection, schema: str) -> list[asyncpg.R
     return await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = $1", schema)
 
 
-async def test_one_who_joins_a_transaction_begins_anew_within_it(
+async def test_a_write_within_a_transaction_retries_within_it(
     postgres_target: str,
     connection: asyncpg.Connection,
     records_database: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With cells of one height, two that are far from each other meet at a record they both cut."""
+    """With cells of one height, two distant writers meet at a record that both cut."""
     monkeypatch.setattr(locks, "CELL", 1)
     other = await asyncpg.connect(records_database)
     async with await PostgresSink.open(postgres_target, SCHEMA) as sink:
@@ -203,7 +203,7 @@ async def test_one_who_joins_a_transaction_begins_anew_within_it(
     await other.close()
 
 
-async def test_a_reader_needs_no_more_than_to_read(
+async def test_a_reader_needs_only_read_privileges(
     postgres_target: str, connection: asyncpg.Connection, schema: str
 ) -> None:
     async with await open_sink(postgres_target) as sink:
@@ -270,7 +270,7 @@ async def test_a_schema_of_an_older_version_has_no_requests(
 
 
 @pytest.mark.parametrize("option", ["", "&default_transaction_isolation=serializable"])
-async def test_many_may_create_it_at_once(postgres_target: str, option: str) -> None:
+async def test_concurrent_processes_create_one_sink(postgres_target: str, option: str) -> None:
     sinks = await asyncio.gather(*(open_sink(postgres_target + option) for _ in range(6)))
     assert len({sink.id for sink in sinks}) == 1
     await asyncio.gather(*(sink.write(batch(5 * n, 5 * n + 4), 1) for n, sink in enumerate(sinks)))
@@ -280,13 +280,13 @@ async def test_many_may_create_it_at_once(postgres_target: str, option: str) -> 
         await sink.close()
 
 
-async def test_far_writers_do_not_wait_and_near_ones_do(
+async def test_distant_writers_do_not_wait_and_near_ones_do(
     postgres_target: str, connection: asyncpg.Connection
 ) -> None:
     async with await open_sink(postgres_target) as sink:
         await sink.write(batch(0, 4), 1)
         far, near = Span(10 * locks.CELL, 10 * locks.CELL), Span(10, 20)
-        async with connection.transaction():  # somebody is in the midst of a far write
+        async with connection.transaction():  # another write, far away, is in progress
             await connection.execute(locks.to_write(sink.id, CHAIN_ID, far))
             await sink.write(batch(5, 9), 1)
         async with connection.transaction():
@@ -298,10 +298,10 @@ async def test_far_writers_do_not_wait_and_near_ones_do(
         await examine(sink)
 
 
-async def test_two_that_cut_one_range_at_far_places_both_succeed(
+async def test_two_writers_that_cut_one_range_far_apart_both_succeed(
     postgres_target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With cells of one height, they meet at nothing but the record."""
+    """With cells of one height, they share nothing but the record."""
     monkeypatch.setattr(locks, "CELL", 1)
     async with await open_sink(postgres_target) as one, await open_sink(postgres_target) as two:
         await one.write(batch(0, 39), 1)
@@ -314,7 +314,7 @@ async def test_two_that_cut_one_range_at_far_places_both_succeed(
 
 
 @pytest.mark.parametrize("option", ["", "&prepared_statements=off"])
-async def test_a_pooler_may_stand_in_between(
+async def test_a_sink_works_through_a_pooler(
     records_database: str, schema: str, option: str
 ) -> None:
     async with pooler(records_database) as url:
@@ -328,7 +328,7 @@ async def test_a_pooler_may_stand_in_between(
             assert await ranges(one) == [(0, 35, 1)]
 
 
-async def test_a_restarted_server_is_waited_for(
+async def test_a_restarting_server_is_waited_for(
     postgres: PostgresServer, postgres_target: str
 ) -> None:
     async with await open_sink(postgres_target) as sink:
@@ -344,7 +344,7 @@ async def test_a_restarted_server_is_waited_for(
             await sink.write(batch(0, 4), 0)
 
 
-async def test_a_server_that_stays_away_is_an_error_without_secrets(
+async def test_a_server_that_stays_down_is_an_error_without_secrets(
     postgres_target: str, monkeypatch: pytest.MonkeyPatch, postgres: PostgresServer
 ) -> None:
     monkeypatch.setattr(database, "PATIENCE", 0.2)

@@ -17,19 +17,19 @@ DEATHS = 12
 FEWER = 6  # where a process takes long to open the sink
 
 
-async def test_a_killed_writer_leaves_whole_changes(target: str) -> None:
+async def test_a_killed_writer_leaves_only_complete_changes(target: str) -> None:
     chance, highest = random.Random(7), 0
     for death in range(FEWER if target.endswith(".duckdb") else DEATHS):
         with writer(target, death) as killed:
             assert killed.said() == "open"
             for _ in range(chance.randrange(1, 4)):
                 highest = int(killed.said())
-            killed.die(within=chance.random() * 0.03)  # in the midst of a change, mostly
+            killed.die(within=chance.random() * 0.03)  # usually in the middle of a change
         if target.endswith("/"):
             _look_at_the_folder(Path(target), settled=False)
         async with await open_sink(target, Access.READ) as sink:
             await examine(sink)
-            assert await sink.highest_fence() >= highest, "what was confirmed is there"
+            assert await sink.highest_fence() >= highest, "confirmed changes are stored"
             stored = await sink.stored(CHAIN_ID)
         async with await open_sink(target, Access.WRITE) as sink:
             await examine(sink)
@@ -39,7 +39,7 @@ async def test_a_killed_writer_leaves_whole_changes(target: str) -> None:
             _look_at_the_folder(Path(target), settled=True)
 
 
-async def test_a_survivor_goes_on_beside_the_dead(shared_target: str) -> None:
+async def test_a_surviving_writer_continues(shared_target: str) -> None:
     async with await open_sink(shared_target) as survivor:
         for death in range(3):
             with writer(shared_target, 100 + death) as killed:
@@ -51,7 +51,7 @@ async def test_a_survivor_goes_on_beside_the_dead(shared_target: str) -> None:
         assert await ranges(survivor) == [(0, 40, 2**62)]
 
 
-async def test_processes_that_write_at_once_do_not_harm_each_other(shared_target: str) -> None:
+async def test_concurrent_writers_do_not_harm_each_other(shared_target: str) -> None:
     answers = []
     with (
         writer(shared_target, 1) as one,
@@ -68,7 +68,7 @@ async def test_processes_that_write_at_once_do_not_harm_each_other(shared_target
 
 
 def _look_at_the_folder(folder: Path, *, settled: bool) -> None:
-    """A person who lists the files sees those of the manifest, and none that is half there."""
+    """A person who lists the files sees those of the manifest, and no partial ones."""
     manifest = msgspec.json.decode((folder / "_gapless/manifest.json").read_bytes(), type=Manifest)
     found = {str(path.relative_to(folder)) for path in folder.rglob("*.parquet")}
     if settled:

@@ -1,4 +1,4 @@
-"""Real blocks of many chains come back from every sink as they went in."""
+"""Real blocks of many chains are read back from every sink unchanged."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def assert_kept(sink: Sink, given: Batch) -> None:
 
 @cache
 def _single_blocks() -> list[Batch]:
-    """All but tier D: some of it lacks receipts, or has a body that was trimmed."""
+    """All except tier D: some of its blocks lack receipts or have a trimmed body."""
     found = []
     for real in (it for it in real_blocks() if it.tier != "D"):
         receipts = real.receipts
@@ -63,7 +63,7 @@ def _chain(name: str, most: int) -> Tables:
 
 @with_chains
 async def test_whole_chains(sink: Sink) -> None:
-    """One with 600 short blocks; one with a block whose receipts are twenty megabytes."""
+    """One with 600 short blocks; one with a block whose receipts have twenty megabytes."""
     for name, size in (("geth-ethtest-600", 601), ("execution-apis-54", 5)):
         tables = _chain(name, size)
         await sink.retract(1, Span(0, 1000), 1)

@@ -1,4 +1,4 @@
-"""A sink remembers which blocks somebody asked it to hold."""
+"""A sink remembers which blocks were requested of it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def test_requests_outlive_the_process_that_made_them(target: str) -> None:
         assert await sink.requests(CHAIN_ID) == before
 
 
-async def test_overlapping_and_touching_requests_of_one_nature_are_one(sink: Sink) -> None:
+async def test_overlapping_and_touching_requests_of_one_nature_are_merged(sink: Sink) -> None:
     for first, last in ((20, 29), (0, 9), (40, 49), (5, 14), (15, 19)):
         await sink.request(CHAIN_ID, wanted(first, last))
     assert await spans(sink) == [(0, 29), (40, 49)]
@@ -63,14 +63,14 @@ async def test_a_withdrawn_request_is_forgotten(sink: Sink) -> None:
     await sink.withdraw(CHAIN_ID, Span(0, 100))
 
 
-async def test_anchors_of_withdrawn_blocks_go_with_them(sink: Sink) -> None:
+async def test_anchors_of_withdrawn_blocks_are_removed_too(sink: Sink) -> None:
     await sink.request(CHAIN_ID, Request(Span(0, 19), HEADERS, LINKED, ANCHORS))
     await sink.withdraw(CHAIN_ID, Span(10, 19))
     (left,) = await sink.requests(CHAIN_ID)
     assert left == Request(Span(0, 9), HEADERS, LINKED, frozenset({Anchor(5, b"\x05" * 32)}))
 
 
-async def test_a_chain_that_was_only_asked_for_is_listed(sink: Sink) -> None:
+async def test_a_chain_that_was_only_requested_is_listed(sink: Sink) -> None:
     await sink.request(5, wanted(0, 9))
     assert await sink.chains() == [5]
     await sink.write(batch(0, 9), 1)
@@ -81,7 +81,7 @@ async def test_a_chain_that_was_only_asked_for_is_listed(sink: Sink) -> None:
     assert await sink.chains() == [CHAIN_ID]
 
 
-async def test_requests_and_blocks_leave_each_other_alone(sink: Sink) -> None:
+async def test_requests_and_blocks_do_not_affect_each_other(sink: Sink) -> None:
     await sink.write(batch(0, 9), 1)
     before = await sink.stored(CHAIN_ID)
     await sink.request(CHAIN_ID, wanted(0, 19))
@@ -97,7 +97,7 @@ async def test_requests_and_blocks_leave_each_other_alone(sink: Sink) -> None:
     await examine(sink)
 
 
-async def test_requests_made_at_once_are_all_remembered(sink: Sink, other: Sink) -> None:
+async def test_concurrent_requests_are_all_remembered(sink: Sink, other: Sink) -> None:
     await asyncio.gather(
         *((sink, other)[at % 2].request(CHAIN_ID, wanted(10 * at, 10 * at + 4)) for at in range(8))
     )

@@ -1,4 +1,4 @@
-"""What only a SQLite sink has: foreign keys, views, indexes, and a file that may be another's."""
+"""Specific to SQLite sinks: foreign keys, views, indexes, and files of other programs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def indexes(path: Path) -> int:
     return int(apsw.Connection(str(path)).execute(query).get)
 
 
-async def test_a_fresh_file_has_no_indexes_until_it_is_finished(path: Path) -> None:
+async def test_a_new_file_has_no_indexes_until_it_is_finished(path: Path) -> None:
     async with await SqliteSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 5), 1)
         assert indexes(path) == 0
@@ -63,12 +63,12 @@ async def test_rows_need_their_parents(path: Path) -> None:
         with pytest.raises(SinkUnusable, match="FOREIGN KEY") as refused:
             await sink.write(batch(6, 12, tables=["blocks", "logs"]), 1)
         assert "fk=off" in str(refused.value.hint)
-        await sink.write(batch(3, 5, tables=["blocks", "logs"]), 1)  # whose transactions are there
+        await sink.write(batch(3, 5, tables=["blocks", "logs"]), 1)  # whose transactions exist
         await examine(sink)
 
 
 @pytest.mark.parametrize("options", ["", "?fk=off"])
-async def test_logs_need_no_transactions_where_there_are_none(path: Path, options: str) -> None:
+async def test_logs_need_no_transactions_if_there_are_none(path: Path, options: str) -> None:
     async with await open_sink(f"{path}{options}") as sink:
         await sink.write(batch(0, 12, tables=["blocks", "logs"]), 1)
         await examine(sink)
@@ -81,7 +81,7 @@ async def test_logs_need_no_transactions_where_there_are_none(path: Path, option
     assert ("REFERENCES blocks" in definition.get) == (options == "")
 
 
-async def test_the_ledger_is_no_sink(path: Path) -> None:
+async def test_a_ledger_is_not_a_sink(path: Path) -> None:
     await (await open_ledger(str(path))).close()
     for access in Access:
         made = access is Access.CREATE
@@ -89,7 +89,7 @@ async def test_the_ledger_is_no_sink(path: Path) -> None:
             await open_sink(str(path), access)
 
 
-async def test_another_file_is_no_sink(path: Path) -> None:
+async def test_a_file_of_another_program_is_refused(path: Path) -> None:
     apsw.Connection(str(path)).execute("CREATE TABLE blocks (height INTEGER)")
     with pytest.raises(SinkUnusable, match="has a table `blocks` that Gapless did not create"):
         await open_sink(str(path))
@@ -98,14 +98,14 @@ async def test_another_file_is_no_sink(path: Path) -> None:
         await open_sink(str(path.with_suffix(".sqlite")))
 
 
-async def test_it_may_live_beside_other_tables(path: Path) -> None:
+async def test_it_may_share_the_file_with_other_tables(path: Path) -> None:
     apsw.Connection(str(path)).execute("CREATE TABLE mine (height INTEGER)")
     async with await SqliteSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 5), 1)
         await examine(sink)
 
 
-async def test_a_file_made_anew_is_another_sink(path: Path) -> None:
+async def test_a_recreated_file_is_a_new_sink(path: Path) -> None:
     async with await SqliteSink.open(path, SCHEMA) as sink:
         before = sink.id
     Path.unlink(path)
@@ -126,7 +126,7 @@ async def test_a_table_of_an_older_version_gets_the_new_columns(path: Path) -> N
     async with await SqliteSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 9), 1)
     old = apsw.Connection(str(path))
-    old.pragma("journal_mode", "DELETE")  # so that the file is all there is
+    old.pragma("journal_mode", "DELETE")  # so that everything is in the file
     for table, column in (("blocks", "send_root"), ("transactions", "source_hash")):
         old.execute(f"DROP VIEW {table}_hex; ALTER TABLE {table} DROP COLUMN {column}")
     before = snapshot(path.parent)[path.name]
@@ -157,7 +157,7 @@ async def test_a_file_of_an_older_version_has_no_requests(path: Path) -> None:
 @pytest.mark.parametrize(
     "change", ["RENAME COLUMN hash TO name", "ADD COLUMN of_the_future INTEGER"]
 )
-async def test_a_table_of_another_kind_is_not_touched(path: Path, change: str) -> None:
+async def test_a_table_with_other_columns_is_not_touched(path: Path, change: str) -> None:
     async with await SqliteSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 9), 1)
     apsw.Connection(str(path)).execute(f"DROP VIEW blocks_hex; ALTER TABLE blocks {change}")
@@ -165,14 +165,14 @@ async def test_a_table_of_another_kind_is_not_touched(path: Path, change: str) -
         await SqliteSink.open(path, SCHEMA)
 
 
-async def test_many_may_create_it_at_once(path: Path) -> None:
+async def test_concurrent_processes_create_one_sink(path: Path) -> None:
     sinks = await asyncio.gather(*(SqliteSink.open(path, SCHEMA) for _ in range(8)))
     assert len({sink.id for sink in sinks}) == 1
     for sink in sinks:
         await sink.close()
 
 
-async def test_a_lock_that_lasts_is_an_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lasting_lock_is_an_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file, "BUSY_SECONDS", 0.02)
     async with await SqliteSink.open(path, SCHEMA) as sink:
         holder = apsw.Connection(str(path))
@@ -183,7 +183,7 @@ async def test_a_lock_that_lasts_is_an_error(path: Path, monkeypatch: pytest.Mon
         await sink.write(batch(0, 5), 1)
 
 
-async def test_rows_that_vanish_are_seen_when_a_range_is_cut(path: Path) -> None:
+async def test_a_cut_range_counts_the_rows_that_are_stored(path: Path) -> None:
     async with await SqliteSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 9), 1)
         apsw.Connection(str(path)).execute("DELETE FROM logs WHERE block_number < 9")

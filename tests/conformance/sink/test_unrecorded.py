@@ -1,4 +1,4 @@
-"""Rows that no record knows of: somebody wrote them, or lost their records."""
+"""Rows without a record: another program wrote them, or their records were lost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FORGET = "DELETE FROM _gapless_ranges"
 
 
 async def forget(target: str) -> None:
-    """Loses all records of a sink; its rows stay."""
+    """Deletes all records of a sink; its rows stay."""
     if target.startswith("postgresql"):
         url, _, schema = target.partition("?schema=")
         connection = await asyncpg.connect(url, server_settings={"search_path": schema})
@@ -31,7 +31,7 @@ async def forget(target: str) -> None:
 
 
 @pytest.mark.parametrize("names", [EVERYTHING, ("blocks", "transactions")])
-async def test_a_retraction_removes_them(target: str, names: tuple[str, ...]) -> None:
+async def test_a_retraction_removes_unrecorded_rows(target: str, names: tuple[str, ...]) -> None:
     if target.endswith("/"):
         pytest.skip("a folder does not read files that its manifest does not list")
     async with await open_sink(target) as sink:
@@ -51,7 +51,7 @@ async def test_a_retraction_removes_them(target: str, names: tuple[str, ...]) ->
             assert (await held(sink, name)).equals(rows_of(name, Span(0, 25)))
 
 
-async def test_files_that_no_manifest_lists_do_not_get_in_the_way(tmp_path: Path) -> None:
+async def test_files_that_no_manifest_lists_do_not_interfere(tmp_path: Path) -> None:
     target = f"{tmp_path}/blocks/"
     async with await open_sink(target) as sink:
         empty = (tmp_path / "blocks/_gapless/manifest.json").read_bytes()

@@ -1,4 +1,4 @@
-"""Writing a range replaces it, and `stored` tells of it."""
+"""Writing a range replaces it, and `stored` reports it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.evm import table
 
 
 @pytest.mark.parametrize("name", EVERYTHING)
-async def test_what_is_read_is_what_was_written(sink: Sink, name: str) -> None:
+async def test_rows_are_read_as_they_were_written(sink: Sink, name: str) -> None:
     await sink.write(batch(3, 20), 1)
     assert (await held(sink, name)).equals(rows_of(name, Span(3, 20)))
     assert (await held(sink, name, Span(7, 9))).equals(rows_of(name, Span(7, 9)))
@@ -40,7 +40,7 @@ async def test_what_is_read_is_what_was_written(sink: Sink, name: str) -> None:
     assert some.equals(rows_of(name, Span(3, 20)).select(["block_number", "extra"]))
 
 
-async def test_numbers_beyond_2_to_63_come_back(sink: Sink) -> None:
+async def test_numbers_above_2_to_63_are_read_back(sink: Sink) -> None:
     given = batch(5, 6)
     blocks = with_column(given.tables["blocks"], "gas_limit", 2**64 - 1)
     transactions = with_column(given.tables["transactions"], "nonce", 2**63)
@@ -51,7 +51,7 @@ async def test_numbers_beyond_2_to_63_come_back(sink: Sink) -> None:
     assert (await held(sink, "transactions")).equals(transactions)
 
 
-async def test_a_record_says_what_is_stored(sink: Sink) -> None:
+async def test_a_record_describes_what_is_stored(sink: Sink) -> None:
     await sink.write(batch(3, 9, tables=["blocks", "transactions"]), 7)
     blocks, transactions = await sink.stored(CHAIN_ID)
     assert (blocks.dataset, transactions.dataset) == ("blocks", "transactions")
@@ -68,7 +68,7 @@ async def test_a_record_says_what_is_stored(sink: Sink) -> None:
     assert await sink.highest_fence() == 7
 
 
-async def test_an_empty_sink_says_so(sink: Sink) -> None:
+async def test_an_empty_sink_has_no_records(sink: Sink) -> None:
     assert await sink.stored(CHAIN_ID) == []
     assert await sink.chains() == []
     assert await sink.highest_fence() == 0
@@ -76,7 +76,7 @@ async def test_an_empty_sink_says_so(sink: Sink) -> None:
     assert (await sink.counts(LOGS, CHAIN_ID, Span(0, 99))).num_rows == 0
 
 
-async def test_neighbours_of_one_fence_are_one_record(sink: Sink) -> None:
+async def test_neighbours_with_one_fence_are_one_record(sink: Sink) -> None:
     for first in (0, 8, 4, 12):
         await sink.write(batch(first, first + 3), 5)
     stored = await sink.stored(CHAIN_ID)
@@ -110,10 +110,10 @@ async def test_a_lower_fence_is_refused(sink: Sink) -> None:
         await sink.write(batch(5, 11, tables=HEADERS), 8)
     assert refused.value.stored == RangeSet.of((5, 6), (10, 11))
     assert await sink.stored(CHAIN_ID) == before
-    await sink.write(batch(7, 9), 8)  # beside it, nobody has been
+    await sink.write(batch(7, 9), 8)  # between them, nothing was written
 
 
-async def test_what_was_retracted_is_gone(sink: Sink) -> None:
+async def test_retracted_blocks_are_gone(sink: Sink) -> None:
     await sink.write(batch(0, 19), 5)
     await sink.retract(CHAIN_ID, Span(10, 15), 7)
     assert await ranges(sink) == [(0, 9, 5), (16, 19, 5)]
@@ -132,7 +132,7 @@ async def test_what_was_retracted_is_gone(sink: Sink) -> None:
     assert await ranges(sink) == [(0, 9, 5), (12, 13, 7)]
 
 
-async def test_nothing_is_there_and_still_it_can_be_retracted(sink: Sink) -> None:
+async def test_an_empty_range_can_be_retracted(sink: Sink) -> None:
     await sink.retract(CHAIN_ID, Span(0, 9), 3)
     assert await sink.chains() == []
     assert await sink.stored(CHAIN_ID) == []
@@ -166,7 +166,7 @@ async def test_rows_are_counted_by_block(sink: Sink) -> None:
         assert counts.column_names == ["block_number", "rows"]
 
 
-async def test_chains_do_not_mix(sink: Sink) -> None:
+async def test_chains_are_kept_apart(sink: Sink) -> None:
     given = batch(0, 3)
     tables = {name: with_column(rows, "chain_id", 5) for name, rows in given.tables.items()}
     await sink.write(given, 9)
@@ -179,7 +179,7 @@ async def test_chains_do_not_mix(sink: Sink) -> None:
     assert [it.fence for it in await sink.stored(5)] == [3, 3, 3, 3]
 
 
-async def test_it_is_all_there_after_opening_again(sink: Sink, target: str) -> None:
+async def test_everything_is_there_after_reopening(sink: Sink, target: str) -> None:
     await sink.write(batch(0, 9), 5)
     await sink.retract(CHAIN_ID, Span(8, 9), 6)
     before = await sink.stored(CHAIN_ID)
@@ -195,13 +195,13 @@ async def test_it_is_all_there_after_opening_again(sink: Sink, target: str) -> N
     assert await ranges(sink) == [(0, 7, 5), (8, 12, 6)]
 
 
-async def test_a_cancelled_write_is_whole_or_not_there(sink: Sink) -> None:
+async def test_a_cancelled_write_is_complete_or_absent(sink: Sink) -> None:
     writing = asyncio.create_task(sink.write(batch(0, 30), 5))
-    await asyncio.sleep(0)  # it has begun
+    await asyncio.sleep(0)  # it has started
     writing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await writing
     found = await ranges(sink)
-    if isinstance(sink, ThreadedSink) or found:  # a server takes back what it has not committed
+    if isinstance(sink, ThreadedSink) or found:  # a server rolls back what is not committed
         assert found == [(0, 30, 5)]
     await examine(sink)

@@ -1,7 +1,7 @@
 """A process that writes to a sink until it is killed.
 
-It is forked from one that has all modules and blocks ready, since most of such a process's life
-would otherwise be its start. Fences ascend with the clock: what comes later has the higher one.
+It is forked from a process that has all modules and blocks loaded, because starting would otherwise
+take most of its life. Fences rise with the clock: a later write has a higher one.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class Writer:
     words: Connection
 
     def said(self) -> str:
-        """The next thing that it says: `open`, the fence of a confirmed change, or a refusal."""
+        """The next thing it reports: `open`, the fence of a confirmed change, or a refusal."""
         assert self.words.poll(PATIENCE)
         answer: str = self.words.recv()
         return answer
 
     def die(self, within: float = 0.0) -> None:
-        """Kills it, a bit later if wanted."""
+        """Kills it, after a delay if requested."""
         self.process.join(within)
         self.process.kill()
         self.process.join()

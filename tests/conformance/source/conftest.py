@@ -1,4 +1,4 @@
-"""A chain that several nodes may have, built once per test process."""
+"""A chain that several nodes may serve, built once per test process."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ def chain(cache: Path) -> Chain:
 
 @pytest.fixture
 def other(cache: Path) -> Chain:
-    """The same chain as another node has it."""
+    """The same chain on another node."""
     return simulated(PARAMETERS, cache)

@@ -1,4 +1,4 @@
-"""A source on nodes, and what its blocks are held against."""
+"""A source on nodes, and what its blocks are compared with."""
 
 from __future__ import annotations
 

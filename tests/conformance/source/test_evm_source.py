@@ -1,4 +1,4 @@
-"""An EVM source gives every block that was asked for, from whatever kind of node."""
+"""An EVM source returns every requested block, from any kind of node."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def test_light_blocks(chain: Chain) -> None:
             assert parse_light_block(each.block).hash == chain.hash(height)
 
 
-async def test_a_better_way_elsewhere_is_preferred(chain: Chain, other: Chain) -> None:
+async def test_an_endpoint_with_a_better_method_is_preferred(chain: Chain, other: Chain) -> None:
     poor, rich = DevNode(chain, limits=Limits(missing=NO_BLOCK_RECEIPTS)), DevNode(other)
     async with source_of(poor, rich) as source:
         for _ in range(3):
@@ -68,8 +68,8 @@ async def test_a_better_way_elsewhere_is_preferred(chain: Chain, other: Chain) -
         assert "eth_getTransactionReceipt" not in poor.calls + rich.calls
 
 
-async def test_a_pruned_endpoint_does_not_hide_a_poor_one(chain: Chain, other: Chain) -> None:
-    """Nobody has the receipts by block this far back; by transaction, somebody does."""
+async def test_a_pruned_endpoint_does_not_hide_a_limited_one(chain: Chain, other: Chain) -> None:
+    """No endpoint has the receipts by block this far back; by transaction, one does."""
     poor = DevNode(chain, limits=Limits(missing=NO_BLOCK_RECEIPTS))
     pruned = DevNode(other, limits=Limits(pruned_below=100))
     async with source_of(poor, pruned) as source:
@@ -83,7 +83,9 @@ async def test_a_pruned_endpoint_does_not_hide_a_poor_one(chain: Chain, other: C
 @pytest.mark.parametrize(
     "limit", [{}, {"max_range": 7}, {"max_results": 40}], ids=["", "range", "results"]
 )
-async def test_only_logs_can_be_had(chain: Chain, words: str, limit: dict[str, int]) -> None:
+async def test_logs_by_range_if_there_are_no_receipts(
+    chain: Chain, words: str, limit: dict[str, int]
+) -> None:
     limits = Limits(missing=ONLY_LOGS, words=words, **limit)  # type: ignore[arg-type]
     node = DevNode(chain, limits=limits)
     async with source_of(node) as source:
@@ -98,8 +100,8 @@ async def test_only_logs_can_be_had(chain: Chain, words: str, limit: dict[str, i
         assert asked <= 61 if limit else asked == 1
 
 
-async def test_a_suggestion_that_is_no_help_is_ignored(chain: Chain) -> None:
-    """A provider that suggests the very range that failed: halving goes on all the same."""
+async def test_a_suggestion_that_does_not_help_is_ignored(chain: Chain) -> None:
+    """A provider suggests the very range that failed: halving continues anyway."""
     limits = Limits(missing=ONLY_LOGS, words="alchemy", max_results=30)
     async with source_of(DevNode(chain, limits=limits)) as source:
         assert len(await source.fetch(Span(1, 40))) == 40
@@ -113,7 +115,7 @@ async def test_one_block_with_more_logs_than_allowed(chain: Chain) -> None:
         assert refused.value.refusal.reaction is Reaction.SMALLER_RANGE
 
 
-async def test_logs_have_a_second_opinion_where_there_is_a_second_endpoint(
+async def test_logs_get_a_second_opinion_if_there_is_a_second_endpoint(
     chain: Chain, other: Chain
 ) -> None:
     limits = Limits(missing=ONLY_LOGS)
@@ -130,7 +132,7 @@ async def test_logs_have_a_second_opinion_where_there_is_a_second_endpoint(
     [Limits(missing=ONLY_LOGS | {"eth_getLogs"}), Limits(missing=ONLY_LOGS, pruned_below=100)],
     ids=["no method", "no history"],
 )
-async def test_no_second_opinion_where_nobody_else_can_have_one(
+async def test_no_second_opinion_if_no_other_endpoint_can_give_one(
     chain: Chain, other: Chain, limits: Limits
 ) -> None:
     alone, unable = DevNode(chain, limits=Limits(missing=ONLY_LOGS)), DevNode(other, limits=limits)
@@ -142,12 +144,12 @@ async def test_no_second_opinion_where_nobody_else_can_have_one(
 # Nulls
 
 
-async def test_null_below_the_head_is_asked_again(chain: Chain) -> None:
+async def test_null_below_the_head_is_requested_again(chain: Chain) -> None:
     async with source_of(DevNode(chain, faults="null@17*3")) as source:
         assert_true(chain, SPAN, await source.fetch(SPAN))
 
 
-async def test_null_is_asked_elsewhere(chain: Chain, other: Chain) -> None:
+async def test_null_is_requested_from_another_endpoint(chain: Chain, other: Chain) -> None:
     liar = DevNode(chain, limits=Limits(pruned_below=100, pruned_null=True))
     async with source_of(liar, DevNode(other)) as source:
         await source.head()
@@ -157,7 +159,7 @@ async def test_null_is_asked_elsewhere(chain: Chain, other: Chain) -> None:
             assert {each.endpoint for each in blocks} == {"b"}
         for _ in range(4):
             await source.fetch(SPAN)
-        assert liar.calls["eth_getBlockReceipts"] <= 61 * 4, "it is asked last by now"
+        assert liar.calls["eth_getBlockReceipts"] <= 61 * 4, "it is now asked last"
 
 
 @pytest.mark.parametrize(
@@ -166,7 +168,7 @@ async def test_null_is_asked_elsewhere(chain: Chain, other: Chain) -> None:
     ids=["by block", "by transaction"],
 )
 async def test_null_for_a_third_of_all_calls(chain: Chain, limits: Limits) -> None:
-    """As from a balancer, one of whose three nodes has no history."""
+    """As from a balancer with three nodes, one of which has no history."""
     node = DevNode(chain, limits=limits, faults="null=0.33")
     async with source_of(node) as source:
         await source.head()
@@ -194,7 +196,7 @@ async def test_no_answer_for_a_third_of_all_calls(chain: Chain) -> None:
         assert node.calls.total() < 4 * 122
 
 
-async def test_a_block_that_is_always_null_among_others_is_not_called_pruned(chain: Chain) -> None:
+async def test_one_block_that_is_always_null_is_not_called_pruned(chain: Chain) -> None:
     node = DevNode(chain, faults="null@17*1000")
     async with source_of(node) as source:
         await source.head()
@@ -209,7 +211,7 @@ async def test_a_block_that_is_always_null_among_others_is_not_called_pruned(cha
         assert node.calls.total() < 150
 
 
-async def test_pruned_without_a_word(chain: Chain) -> None:
+async def test_pruned_history_answered_with_null(chain: Chain) -> None:
     limits = Limits(pruned_below=30, pruned_null=True)
     async with source_of(DevNode(chain, limits=limits)) as source:
         with pytest.raises(MissingHistory, match="null at `a`") as missing:
@@ -219,14 +221,14 @@ async def test_pruned_without_a_word(chain: Chain) -> None:
         assert_true(chain, Span(30, 33), await source.fetch(Span(30, 33)))
 
 
-async def test_pruned_in_words(chain: Chain) -> None:
+async def test_pruned_history_answered_with_an_error(chain: Chain) -> None:
     async with source_of(DevNode(chain, limits=Limits(pruned_below=30))) as source:
         with pytest.raises(MissingHistory) as missing:
             await source.fetch(Span(25, 33))
         assert missing.value.height == 25
 
 
-async def test_a_block_that_is_not_there_yet(chain: Chain) -> None:
+async def test_a_block_above_the_head(chain: Chain) -> None:
     async with source_of(DevNode(chain)) as source:
         with pytest.raises(Refused, match="block 205 is above the head, 200") as refused:
             await source.fetch(Span(199, 205))
@@ -235,7 +237,7 @@ async def test_a_block_that_is_not_there_yet(chain: Chain) -> None:
 
 async def test_a_node_that_lags_behind_its_own_head(chain: Chain) -> None:
     async with source_of(DevNode(chain, faults="stale-head@200*99")) as source:
-        source._head = 200  # as another endpoint has shown
+        source._head = 200  # as another endpoint has reported
         with pytest.raises(Unavailable, match="block 200 is below the head, but null at `a`"):
             await source.fetch(Span(199, 200))
 
@@ -243,7 +245,7 @@ async def test_a_node_that_lags_behind_its_own_head(chain: Chain) -> None:
 # The head
 
 
-async def test_a_lower_head_is_no_news(chain: Chain, other: Chain) -> None:
+async def test_a_lower_head_is_ignored(chain: Chain, other: Chain) -> None:
     other.start_at(150)
     async with source_of(DevNode(chain), DevNode(other)) as source:
         assert max([await source.head() for _ in range(4)]) == 200
@@ -284,7 +286,7 @@ async def test_the_hash_of_a_block(chain: Chain) -> None:
 # How much at once
 
 
-async def test_the_unit_follows_what_the_endpoint_takes(chain: Chain) -> None:
+async def test_the_unit_adapts_to_what_the_endpoint_accepts(chain: Chain) -> None:
     async with source_of(DevNode(chain)) as source:
         assert source.unit == 10
         units = []
@@ -317,7 +319,7 @@ async def test_a_second_opinion(chain: Chain, other: Chain) -> None:
 @needs_data
 @pytest.mark.parametrize("missing", [frozenset[str](), NO_BLOCK_RECEIPTS])
 async def test_a_recorded_chain_with_a_giant_block(missing: frozenset[str]) -> None:
-    """Block 2 of it has some 21 MB of receipts: more than one answer should hold."""
+    """Its block 2 has about 21 MB of receipts: more than one answer should contain."""
     chain = replayed(DATA / "chains/execution-apis-54")
     async with source_of(DevNode(chain, limits=Limits(missing=missing)), seconds=20) as source:
         blocks = await source.fetch(Span(0, chain.head))

@@ -1,8 +1,8 @@
-"""Everything that a forger may do to a column or to a row, each to a block of its own.
+"""Everything that a forger may do to a column or a row, each in a block of its own.
 
-The chain has the same shape in every block, so one block says which forgeries there are. The n-th
-of them happens in the n-th pair of blocks. In this way one sink, looked through once, tells of
-hundreds of forgeries which of them are noticed.
+All blocks of the chain have the same shape, so one block shows which forgeries are possible. The
+n-th forgery happens in the n-th pair of blocks. Verifying one sink once therefore shows which of
+hundreds of forgeries are detected.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gapless.schema.arrow import arrow_schema
 from tests.conformance.verify.signed import FIRST
 
 Row = dict[str, Any]
-_ELSEWHERE = 1_000_003  # added to a number, so that no key is there twice by accident
+_ELSEWHERE = 1_000_003  # added to a number, so that no key is duplicated by accident
 _COUNTS = {
     TRANSACTIONS.name: "transaction_count",
     LOGS.name: "log_count",
@@ -37,7 +37,7 @@ class Forgery:
 
     table: str
     deed: str  # change | null | invent | swap | garbage | delete | double | repeat
-    column: str  # or nothing, where it is done to rows
+    column: str  # or nothing, if it is done to rows
     row: int = 0  # of the block
     other: int = 0  # what it is swapped with
 
@@ -46,13 +46,13 @@ class Forgery:
         return f"{self.deed} {where} of row {self.row}"
 
     def places(self, at: int) -> RangeSet:
-        """Where it can be noticed: in its own blocks, or where a block was taken to."""
+        """Where it can be detected: in its own blocks, or where a block was moved to."""
         span = pair(at)
         return RangeSet.of(span, (span.first + _ELSEWHERE, span.first + _ELSEWHERE))
 
     @property
     def moves_rows(self) -> bool:
-        """Whether a block has another number of rows afterwards."""
+        """Whether a block has a different number of rows afterwards."""
         return not self.column or (
             self.column in ("chain_id", "block_number") and self.deed == "change"
         )
@@ -93,7 +93,7 @@ def pair(place: int) -> Span:
 
 
 class Forged:
-    """Rows of a chain, and what becomes of them."""
+    """Rows of a chain, and what was done to them."""
 
     def __init__(self, tables: Mapping[str, pa.Table]) -> None:
         self._by_height: dict[str, dict[int, list[Row]]] = {}
@@ -109,7 +109,7 @@ class Forged:
         return {name: found[height] for name, found in self._by_height.items()}
 
     def forge(self, deed: Forgery, place: int, *, recount: bool) -> None:
-        """Does it to the first block of the pair; `recount` has the counts tell of it, too."""
+        """Forges the first block of the pair; `recount` adjusts the counts, too."""
         span = pair(place)
         rows = self._by_height[deed.table][span.first]
         if deed.column:
@@ -124,7 +124,7 @@ class Forged:
             self._recount(span.first, deed)
 
     def tables(self) -> dict[str, pa.Table]:
-        """The rows in the order of their keys, whatever chain they are of."""
+        """The rows in key order, whatever chain they belong to."""
         return {
             table.name: pa.Table.from_pylist(
                 [row for _, row in self._ordered(table)], arrow_schema(table)
@@ -156,7 +156,7 @@ class Forged:
         elif deed.deed != "null":
             value = other_value(column, row[deed.column])
         row[names[0]] = value
-        if len(names) > 1:  # a careful forger changes the rounded twin, too
+        if len(names) > 1:  # a careful forger changes the rounded copy, too
             row[names[1]] = None if value is None else float(int.from_bytes(value, "big"))
 
     def _recount(self, height: int, deed: Forgery) -> None:
@@ -202,7 +202,7 @@ def _other_json(name: str, value: str | None) -> str:
 
 
 def _renumber(table: str, rows: list[Row]) -> None:
-    """Gives a repeated last row the place after it."""
+    """Gives a repeated last row the next position."""
     names = {
         TRANSACTIONS.name: ("transaction_index",),
         LOGS.name: ("log_position", "log_index"),

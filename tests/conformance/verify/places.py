@@ -1,7 +1,7 @@
-"""Each kind of sink from behind: rows and records laid down as whoever owns the storage may do it.
+"""The storage of each kind of sink, written directly, as anyone with access to it can.
 
-Nothing here goes through the sink's own methods for writing. What is laid down need not be honest:
-keys may repeat where the storage lets them, and records may claim anything.
+Nothing here uses the sink's own methods for writing. What is written need not be honest: keys may
+repeat where the storage allows it, and records may claim anything.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ EditRequests = Callable[[list[Request]], Iterable[Request]]
 class Place(ABC):
     """Where a sink of one chain is, while nobody has it open."""
 
-    repeats_keys = False  # whether a key can be there twice
-    rounded = True  # whether 256-bit numbers have their rounded twins
+    repeats_keys = False  # whether a key can be duplicated
+    rounded = True  # whether 256-bit numbers have rounded copies
 
     def __init__(self, target: str, chain_id: int) -> None:
         self.target = target
         self.chain_id = chain_id
 
     def allows(self, it: Forgery) -> bool:
-        """Whether the storage lets it happen."""
+        """Whether the storage allows it."""
         if it.deed == "double":
             return self.repeats_keys
         return self.rounded or not it.column.endswith(F64)
 
     @abstractmethod
     async def lay(self, rows: Rows, homes: Mapping[str, Sequence[int]]) -> None:
-        """Replaces all rows. A row's home is the height whose file it goes to, if files matter."""
+        """Replaces all rows. A row's home is the height whose file it goes to, if any."""
 
     @abstractmethod
     async def records(self, edit: Edit) -> None:
@@ -183,7 +183,7 @@ class PostgresPlace(SqlPlace):
         return self.target.partition("schema=")[2]
 
     async def _connect(self) -> asyncpg.Connection:
-        """A connection that no foreign key keeps from anything."""
+        """A connection without foreign key checks."""
         settings = {"search_path": self._schema, "session_replication_role": "replica"}
         return await asyncpg.connect(self.target.partition("?")[0], server_settings=settings)
 
@@ -192,7 +192,7 @@ class ParquetPlace(Place):
     repeats_keys = True
 
     def allows(self, it: Forgery) -> bool:
-        """A row of a height beyond its file would make the whole file damaged."""
+        """A row of a height outside its file would make the whole file damaged."""
         moved = (it.column, it.deed) == ("block_number", "change")
         return super().allows(it) and not moved and (it.table, it.deed) != (BLOCKS.name, "repeat")
 
@@ -246,7 +246,7 @@ class ParquetPlace(Place):
         beside.replace(self.manifest)
 
     def files(self) -> dict[Entry, Path]:
-        """What the manifest lists."""
+        """The files that the manifest lists."""
         chain = self.chain
         return {it: self.folder / chain.folder / it.name for it in chain.entries()}
 

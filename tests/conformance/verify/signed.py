@@ -1,8 +1,8 @@
-"""A chain of identical shape in every block, with real signatures: nothing about it is unprovable
-because the simulation left it out.
+"""A chain with real signatures, whose blocks all have the same shape.
 
-Every block holds a transaction of each type, logs with every number of topics, withdrawals and an
-uncle. So each column that Ethereum has is filled somewhere, and empty somewhere if it may be empty.
+So nothing is unprovable just because the simulation left it out. Every block has a transaction of
+each type, logs with every number of topics, withdrawals and an uncle. Each column that Ethereum has
+is therefore filled somewhere, and empty somewhere if it may be empty.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from gapless.chains.evm.decode.tables import decode_blocks
 from gapless.schema.arrow import Tables
 
 CHAIN_ID = 1
-FIRST = 22_000_000  # every fork is behind it
-TYPES = 5  # of transactions, one of each in every block
+FIRST = 22_000_000  # after every fork
+TYPES = 5  # types of transactions, one of each in every block
 _BASE_FEE, _TIP, _LIMIT, _GAS, _GAS_PER_BLOB = 1000, 7, 9000, 21_000, 1 << 17
 _ACCESS = Raw(b'[{"address":"0x%b","storageKeys":["0x%b"]}]' % (b"ac" * 20, b"5e" * 32))
 _AUTHORIZATION = Raw(
@@ -69,7 +69,7 @@ def _transaction(height: int, kind: int) -> Transaction:
         chain_id=hex(CHAIN_ID) if kind else None,
         access_list=_ACCESS if kind else Raw(),
         authorization_list=_AUTHORIZATION if kind == 4 else Raw(),
-        v=hex(encoding.PROTECTED + 2 * CHAIN_ID),  # what a legacy transaction signs for
+        v=hex(encoding.PROTECTED + 2 * CHAIN_ID),  # what a legacy transaction signs
         **fees,
     )
     signed = _KEYS[kind].sign_recoverable(keccak(encoding.signing_payload(made)), hasher=None)
@@ -165,7 +165,7 @@ def _block(height: int, parent: str) -> tuple[Block, list[Receipt]]:
 
 @cache
 def signed_chain(blocks: int) -> Tables:
-    """Every table of this many blocks, from `FIRST` on."""
+    """Every table of this many blocks, starting at `FIRST`."""
     parent, found = _filler("parent"), []
     for height in range(FIRST, FIRST + blocks):
         found.append(_block(height, parent))

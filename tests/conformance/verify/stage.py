@@ -1,4 +1,4 @@
-"""Sinks with an honest chain, and a forger who sees to it that the records fit."""
+"""Sinks with an honest chain, and a forger who makes the records fit."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def fill(
     level: Level = Level.AUTO,
     chain_id: int = CHAIN_ID,
 ) -> None:
-    """Has a sink made there, by its own methods, which holds the chain."""
+    """Creates a sink there, with its own methods, that contains the chain."""
     heights = chain[BLOCKS.name]["block_number"]
     span = Span(heights[0].as_py(), heights[-1].as_py())
     async with await open_sink(place.target) as sink:
@@ -47,7 +47,7 @@ async def look(place: Place, chain_id: int = CHAIN_ID) -> Report:
 
 
 def cut(records: Sequence[Stored], rows: Mapping[str, pa.Table], size: int) -> Iterator[Stored]:
-    """Records of a few blocks each; neighbours differ in their fence, so that they stay apart."""
+    """Records of a few blocks each; neighbours differ in their fence, so they stay separate."""
     for record in records:
         for part in record.span.windows(size):
             fence = FENCE + (part.first - record.span.first) // size % 2
@@ -55,7 +55,7 @@ def cut(records: Sequence[Stored], rows: Mapping[str, pa.Table], size: int) -> I
 
 
 def refitted(record: Stored, rows: Mapping[str, pa.Table]) -> Stored:
-    """The record, as it would be if these rows had been written."""
+    """The record as it would be if these rows had been written."""
     found, blocks = (within(rows[name], record.span) for name in (record.dataset, BLOCKS.name))
     if blocks.num_rows:
         parent, last = blocks["parent_hash"][0].as_py(), blocks["hash"][-1].as_py()
@@ -65,7 +65,7 @@ def refitted(record: Stored, rows: Mapping[str, pa.Table]) -> Stored:
 
 
 async def refit(place: Place) -> None:
-    """Recomputes the records of a sink from the rows that it has now."""
+    """Recomputes the records of a sink from its current rows."""
     async with await open_sink(place.target, Access.READ) as sink:
         records = await sink.stored(CHAIN_ID)
         rows = await _read(sink, {it.dataset for it in records})

@@ -1,4 +1,4 @@
-"""The files of a Parquet sink, and the manifest that lists them, tell when either was changed."""
+"""Changes to the files of a Parquet sink, or to the manifest that lists them, are detected."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def emptied(place: ParquetPlace, name: str) -> None:
 
 
 def flipped(place: ParquetPlace, name: str) -> None:
-    """One bit among the rows, where no footer tells of it."""
+    """One bit among the rows, where the footer does not show it."""
     path = path_of(place, name)
     data = bytearray(path.read_bytes())
     data[len(data) // 4] ^= 1
@@ -89,7 +89,7 @@ def with_a_column(place: ParquetPlace, name: str) -> None:
 
 
 def without_a_column(place: ParquetPlace, name: str) -> None:
-    """One that may be null, as in a file of an older version."""
+    """A nullable one, as missing in a file of an older version."""
     path = path_of(place, name)
     lacking = {BLOCKS.name: "withdrawals_root", TRANSACTIONS.name: "value", LOGS.name: "topic1"}
     rows = pq.read_table(path)
@@ -103,7 +103,7 @@ def reversed_rows(place: ParquetPlace, name: str) -> None:
 
 
 def beyond_its_range(place: ParquetPlace, name: str) -> None:
-    """A row of a far block, which a look at the range of the file does not show."""
+    """A row of a distant block, which the file's own range does not show."""
     path = path_of(place, name)
     rows = pq.read_table(path)
     pq.write_table(
@@ -159,7 +159,7 @@ CHANGES: list[Callable[[ParquetPlace, str], None]] = [
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda it: it.__name__)
-async def test_a_changed_file_is_noticed(
+async def test_a_changed_file_is_detected(
     whole: ParquetPlace, tmp_path: Path, change: Callable[[ParquetPlace, str], None]
 ) -> None:
     copied = tmp_path / "honest"
@@ -173,8 +173,8 @@ async def test_a_changed_file_is_noticed(
         shutil.copytree(copied, whole.folder)
 
 
-async def test_a_restored_manifest_is_noticed(folder: ParquetPlace) -> None:
-    """It does not list the files that came after it."""
+async def test_a_restored_manifest_is_detected(folder: ParquetPlace) -> None:
+    """It does not list the files that were written after it."""
     await fill(folder, {name: within(CHAIN[name], LOWER) for name in NAMES})
     before = folder.manifest.read_bytes()
     await _append(folder)

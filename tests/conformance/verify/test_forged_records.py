@@ -1,4 +1,4 @@
-"""The records of a sink are not believed: rows and requests tell when they were changed."""
+"""The records of a sink are not trusted: rows and requests show when they were changed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def cut_below(it: Stored) -> Iterator[Stored]:
 
 
 def refitted_above(it: Stored) -> Iterator[Stored]:
-    """As if less had been written: only the rows that are there tell of more."""
+    """As if less had been written: only the rows show that there is more."""
     yield from (refitted(each, CHAIN) for each in cut_above(it))
 
 
@@ -83,8 +83,8 @@ CHANGES: list[Change] = [
 ]
 
 
-async def test_a_changed_record_is_noticed(place: Place) -> None:
-    """Even where no request says what there should be."""
+async def test_a_changed_record_is_detected(place: Place) -> None:
+    """Even if no request says what should be stored."""
     await fill(place, CHAIN)
     await place.requests(lambda _: [])
     missed = []
@@ -114,7 +114,7 @@ def _honest(_: Iterable[Stored]) -> list[Stored]:
 
 
 async def test_a_fence_is_only_a_record(place: Place) -> None:
-    """No row tells under which fence it was written; a file's name does."""
+    """No row shows under which fence it was written; a file's name does."""
     await fill(place, CHAIN)
     await place.records(lambda found: [replace(it, fence=it.fence + 1) for it in found])
     assert (await look(place)).complete is not isinstance(place, ParquetPlace)
@@ -137,7 +137,7 @@ async def test_claims_that_rows_cannot_prove_are_named(place: Place) -> None:
     assert {*not_again.values()} == {RangeSet.of(WHOLE)}
 
 
-async def test_a_claim_that_the_rows_contradict_is_noticed(place: Place) -> None:
+async def test_a_claim_that_the_rows_contradict_is_detected(place: Place) -> None:
     """The signatures of a simulated chain are random."""
     place.chain_id = SIMULATED
     await fill(place, branches()[0], Level.OFF, SIMULATED)
@@ -149,8 +149,8 @@ async def test_a_claim_that_the_rows_contradict_is_noticed(place: Place) -> None
     assert "fails the check `senders`" in report.findings[0].message
 
 
-async def test_a_claim_that_the_rows_could_prove_and_do_not_is_noticed(place: Place) -> None:
-    """Rows as those of a node without receipts, and a record that claims more."""
+async def test_a_claim_that_the_rows_could_prove_but_do_not_is_detected(place: Place) -> None:
+    """Rows as from a node without receipts, and a record that claims more."""
     forged = Forged(CHAIN)
     block = forged.block(FIRST + 5)
     block["blocks"][0]["log_count"] = None
@@ -171,8 +171,8 @@ async def test_a_widened_request_is_a_gap(place: Place) -> None:
     assert (await look(place)).gaps == RangeSet.of((FIRST + 12, FIRST + 20))
 
 
-async def test_what_nobody_asks_for_is_not_missed(place: Place) -> None:
-    """The one way to take blocks away: rows, records and the request that names them."""
+async def test_blocks_that_nobody_requests_are_not_missing(place: Place) -> None:
+    """The only way to remove blocks: rows, records and the request that names them."""
     await fill(place, CHAIN)
     left = Span(FIRST, FIRST + 8)
     rows = {name: within(CHAIN[name], left) for name in NAMES}

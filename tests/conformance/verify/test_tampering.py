@@ -1,6 +1,6 @@
-"""Whatever is changed in a sink behind its back is noticed, but for what is listed here.
+"""Everything that is changed in a sink from outside is detected, except what is listed here.
 
-A forger has every way to the rows, and may recompute the sink's own records afterwards: digests,
+A forger has full access to the rows, and may recompute the sink's own records afterwards: digests,
 numbers of rows, and the counts that blocks have of their rows.
 """
 
@@ -22,7 +22,7 @@ from tests.conformance.verify.signed import FIRST, signed_chain
 from tests.conformance.verify.stage import cut, fill, look, refit
 from tests.evm import SCHEMA
 
-# What `verify --deep` cannot notice once records are recomputed, and why. `docs/concepts/proof.md`
+# What `verify --deep` cannot detect once records are recomputed, and why. `docs/concepts/proof.md`
 # lists the same columns.
 UNCOMMITTED = {
     "blocks.total_difficulty": "not in the header",
@@ -57,13 +57,13 @@ FOREIGN = {
     "blocks.send_count": "Arbitrum",
     "blocks.send_root": "Arbitrum",
 }
-"""Columns that only these have: the encoding of anything else leaves them out, so that a value can
-be put where none was. Nodes of some networks really send such values."""
+"""Columns that only these have. The encoding of any other type omits them, so a value can be added
+where there was none. Nodes of some networks really send such values."""
 DYNAMIC_PRICE = "transactions.gas_price"  # from type 2 on, the chain commits to limits instead
 SENDER = "transactions.from_address"  # follows from the signature, which takes the level `senders`
 
 
-def goes_unnoticed(it: Forgery, level: Level) -> bool:
+def is_undetected(it: Forgery, level: Level) -> bool:
     column = f"{it.table}.{it.column}"
     if column in UNCOMMITTED:
         return it.deed != "garbage"
@@ -76,13 +76,13 @@ def goes_unnoticed(it: Forgery, level: Level) -> bool:
 
 
 def chosen(place: Place, *, every_row: bool = False) -> list[Forgery]:
-    """The forgeries that a kind of sink lets happen."""
+    """The forgeries that a kind of sink allows."""
     honest = Forged(signed_chain(2))
     found = forgeries(honest.block(FIRST), honest.block(FIRST + 1), every_row=every_row)
     return [it for it in found if place.allows(it)]
 
 
-async def test_an_honest_chain_is_whole(place: Place) -> None:
+async def test_an_honest_chain_is_complete(place: Place) -> None:
     await fill(place, signed_chain(6), Level.SENDERS)
     report = await look(place)
     assert report.complete
@@ -90,8 +90,8 @@ async def test_an_honest_chain_is_whole(place: Place) -> None:
     assert not report.reproven.not_again
 
 
-async def test_nothing_goes_unnoticed_as_long_as_records_stay(place: Place) -> None:
-    """Every record is of two blocks; in each, at most one forgery is done to each table."""
+async def test_every_forgery_is_detected_while_the_records_are_unchanged(place: Place) -> None:
+    """Every record covers two blocks; in each, at most one forgery is done to each table."""
     by_table: dict[str, list[Forgery]] = defaultdict(list)
     for it in chosen(place):
         by_table[it.table].append(it)
@@ -112,13 +112,13 @@ async def test_nothing_goes_unnoticed_as_long_as_records_stay(place: Place) -> N
 @pytest.mark.parametrize("level", [Level.AUTO, Level.SENDERS])
 async def test_recomputed_records_hide_only_what_is_listed(place: Place, level: Level) -> None:
     deeds = chosen(place, every_row=isinstance(place, SqlitePlace) and level is Level.AUTO)
-    assert await unnoticed(place, deeds, level) == [
-        str(it) for it in deeds if goes_unnoticed(it, level)
+    assert await undetected(place, deeds, level) == [
+        str(it) for it in deeds if is_undetected(it, level)
     ]
 
 
-async def unnoticed(place: Place, deeds: Sequence[Forgery], level: Level) -> list[str]:
-    """Which of these forgeries a report does not name the block of."""
+async def undetected(place: Place, deeds: Sequence[Forgery], level: Level) -> list[str]:
+    """The forgeries whose block a report does not name."""
     chain = signed_chain(2 * len(deeds) + 4)
     await fill(place, chain, level)
     forged = Forged(chain)
@@ -137,7 +137,7 @@ DOCS = Path(__file__).parents[3] / "docs" / "concepts" / "proof.md"
 OTHER_NETWORKS = ("Optimism", "Arbitrum")  # rows of the table that no block here has
 
 
-def test_the_documentation_lists_what_goes_unnoticed() -> None:
+def test_the_documentation_lists_what_is_undetected() -> None:
     section = DOCS.read_text().partition("## What no level proves")[2].partition("\n## ")[0]
     fields = [line.split("|")[1] for line in section.splitlines() if line.startswith("| ")]
     listed = {

@@ -1,4 +1,4 @@
-"""The node for benchmarks answers as the devnode does, only with less work; and keeps its pace."""
+"""The benchmark node gives the same answers as the devnode at less cost, and keeps its limits."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ CALLS = [
 ]
 
 
-async def test_it_answers_as_the_devnode_does_alone_and_in_a_batch(cache: Path) -> None:
+async def test_answers_are_those_of_the_devnode_alone_and_in_a_batch(cache: Path) -> None:
     async with (
         DevNode(simulated(PARAMETERS, cache)) as devnode,
         serving(node_of(PARAMETERS, Pace(), cache)) as url,
@@ -80,7 +80,7 @@ async def test_it_answers_as_the_devnode_does_alone_and_in_a_batch(cache: Path) 
             assert await ask(url, each) == await ask(devnode.url, each)
 
 
-async def test_it_knows_every_receipt_by_the_hash_of_its_transaction(cache: Path) -> None:
+async def test_every_receipt_is_found_by_transaction_hash(cache: Path) -> None:
     node = node_of(PARAMETERS, Pace(), cache)
     node.answers.prepare()
     async with serving(node) as url:
@@ -103,7 +103,7 @@ BLOCK = call(1, "eth_getBlockReceipts", "0x7")
         ("empty", (200, [])),
     ],
 )
-async def test_what_goes_wrong_is_what_was_asked_for_and_counted(
+async def test_injected_faults_match_the_request_and_are_counted(
     cache: Path, fault: str, outcome: tuple[int, Any]
 ) -> None:
     node = node_of(PARAMETERS, Pace(), cache, parse_faults(f"{fault}=1"))
@@ -113,17 +113,17 @@ async def test_what_goes_wrong_is_what_was_asked_for_and_counted(
     assert node.injected == 1
 
 
-async def test_a_broken_answer_is_no_json_or_the_connection_ends(cache: Path) -> None:
+async def test_a_broken_answer_is_invalid_json_or_a_closed_connection(cache: Path) -> None:
     for fault, error in (("malformed", ValueError), ("drop", aiohttp.ClientError)):
         node = node_of(PARAMETERS, Pace(), cache, parse_faults(f"{fault}=1"))
         async with serving(node) as url:
-            for _ in range(6):  # by chance, nothing at all or a part of it
+            for _ in range(6):  # by chance: nothing at all, or part of the answer
                 with pytest.raises(error):
                     await ask(url, BLOCK)
         assert node.injected == 6
 
 
-async def test_requests_may_come_in_pieces_or_several_at_once(cache: Path) -> None:
+async def test_requests_may_arrive_in_pieces_or_several_at_once(cache: Path) -> None:
     async with serving(node_of(PARAMETERS, Pace(), cache)) as url:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
         body = b'{"jsonrpc":"2.0","id":7,"method":"eth_chainId","params":[]}'
@@ -132,7 +132,7 @@ async def test_requests_may_come_in_pieces_or_several_at_once(cache: Path) -> No
         for piece in (request[:9], request[9:70], request[70:] + request + request[:5]):
             writer.write(piece)
             await writer.drain()
-            await asyncio.sleep(0)  # the node may see each piece by itself
+            await asyncio.sleep(0)  # so that the node receives each piece separately
         writer.write(request[5:])
         for _ in range(3):
             head = await reader.readuntil(b"\r\n\r\n")
@@ -141,7 +141,7 @@ async def test_requests_may_come_in_pieces_or_several_at_once(cache: Path) -> No
         writer.close()
 
 
-async def test_latency_counts_for_a_request_not_for_its_calls(cache: Path) -> None:
+async def test_latency_applies_per_request_not_per_call(cache: Path) -> None:
     async with serving(node_of(PARAMETERS, Pace(latency=0.05), cache)) as url:
         loop = asyncio.get_running_loop()
         started = loop.time()
@@ -165,12 +165,12 @@ async def test_a_metered_node_refuses_a_whole_batch_that_exceeds_the_budget(cach
         async with session.post(url, json=CALLS[:11]) as response:
             assert (response.status, await response.read()) == (429, b"")
             assert "Retry-After" not in response.headers
-        status, answers = await ask(url, CALLS[:10])  # the refused batch has cost nothing
+        status, answers = await ask(url, CALLS[:10])  # the refused batch cost nothing
         assert (status, len(answers)) == (200, 10)
     assert (node.requests, node.calls, node.refused) == (1, 10, 1)
 
 
-def test_a_budget_refills_with_time_and_holds_one_second_at_most() -> None:
+def test_a_budget_refills_over_time_and_holds_at_most_one_second() -> None:
     now = 100.0
     meter = Meter(10, clock=lambda: now)
     assert [meter.take(6), meter.take(6), meter.take(4)] == [True, False, True]
@@ -181,7 +181,7 @@ def test_a_budget_refills_with_time_and_holds_one_second_at_most() -> None:
 
 
 async def test_one_faulty_call_fails_its_whole_batch(cache: Path) -> None:
-    """Of 200 calls, 5 % go wrong: together they fail nearly always, alone they mostly succeed."""
+    """5 % of the calls fail, so a batch of 200 nearly always fails and a single call rarely."""
     blocks = [call(n, "eth_getBlockByNumber", hex(n % HEAD), True) for n in range(200)]
     statuses = {}
     for size in (200, 1):
@@ -194,7 +194,7 @@ async def test_one_faulty_call_fails_its_whole_batch(cache: Path) -> None:
     assert 1 <= statuses[1].count(500) <= 30
 
 
-async def test_as_a_process_it_tells_its_url_first_and_its_cost_last() -> None:
+async def test_the_process_prints_its_url_first_and_its_cost_last() -> None:
     node = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "bench.node", "--workload", "small"), stdout=PIPE
     )
@@ -205,9 +205,9 @@ async def test_as_a_process_it_tells_its_url_first_and_its_cost_last() -> None:
         {"jsonrpc": "2.0", "id": 1, "result": hex(WORKLOADS["small"].parameters.blocks)},
     )
     node.send_signal(signal.SIGTERM)
-    told = (await node.stdout.read()).decode()
+    printed = (await node.stdout.read()).decode()
     assert re.fullmatch(
-        r"cpu_seconds=\d+\.\d+ requests=1 calls=1 bytes=\d+ injected=0 refused=0\n", told
+        r"cpu_seconds=\d+\.\d+ requests=1 calls=1 bytes=\d+ injected=0 refused=0\n", printed
     )
     assert await node.wait() == 0
 

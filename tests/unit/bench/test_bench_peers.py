@@ -1,4 +1,4 @@
-"""The comparison with other tools counts what it says it counts, and its page tells it."""
+"""The comparison with other tools counts what it claims to count, and its page reports it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ KEYS = {
 }
 
 
-def test_the_truth_is_in_the_chain() -> None:
+def test_expected_rows_come_from_the_chain() -> None:
     assert truth(CHAIN, range(1, 3)) == KEYS
 
 
@@ -58,16 +58,16 @@ def test_the_truth_is_in_the_chain() -> None:
         ([], Count(lost=2)),
     ],
 )
-def test_rows_are_lost_or_too_many(rows: list[tuple[int]], count: Count) -> None:
+def test_lost_and_extra_rows_are_counted(rows: list[tuple[int]], count: Count) -> None:
     assert compared(rows, KEYS["blocks"]) == count
 
 
-def test_all_files_of_a_table_count_whatever_their_format(tmp_path: Path) -> None:
+def test_all_files_of_a_table_are_counted_in_any_format(tmp_path: Path) -> None:
     pq.write_table(pa.table({"block_number": [1], "other": ["x"]}), tmp_path / "blocks-1.parquet")
     pq.write_table(pa.table({"block_number": [1], "other": ["y"]}), tmp_path / "blocks-2.parquet")
     rows = pa.table({"text": ['a,"b"', "c"], "block": [1, 2], "at": [0, 0]})
     csv.write_csv(rows, tmp_path / "transactions.csv")
-    (tmp_path / "logs.csv").touch()  # by a tool that failed before its first row
+    (tmp_path / "logs.csv").touch()  # from a tool that failed before its first row
     outputs = {
         "blocks": Output("blocks-*.parquet", ("block_number",)),
         "transactions": Output("transactions.csv", ("block", "at")),
@@ -80,7 +80,7 @@ def test_all_files_of_a_table_count_whatever_their_format(tmp_path: Path) -> Non
     }
 
 
-async def test_gapless_is_complete_in_the_harness_in_spite_of_faults() -> None:
+async def test_gapless_is_complete_in_the_harness_despite_faults() -> None:
     conditions = Conditions(faults="null=0.05,wrong-block=0.1")
     ran = await run(GAPLESS, task_of(SMALL, 20), conditions)
     assert ran.complete
@@ -88,21 +88,21 @@ async def test_gapless_is_complete_in_the_harness_in_spite_of_faults() -> None:
     assert ran.requests > 2
 
 
-async def test_a_tool_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+async def test_a_tool_that_takes_too_long_is_stopped(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     commands = [("touch", str(mark)), ("sleep", "60"), ("rm", str(mark))]
     assert await finished(commands, {}, tmp_path, 0.5) is None
     assert mark.exists()
 
 
-async def test_the_first_command_that_fails_is_the_last(tmp_path: Path) -> None:
+async def test_no_command_runs_after_one_that_failed(tmp_path: Path) -> None:
     commands = [("sh", "-c", "exit $WANTED"), ("touch", str(tmp_path / "mark"))]
     assert await finished(commands, {"WANTED": "3"}, tmp_path, 30) == 3
     assert not (tmp_path / "mark").exists()
     assert await finished(commands, {"WANTED": "0"}, tmp_path, 30) == 0
 
 
-async def test_a_run_tells_how_many_calls_were_answered_and_requests_refused() -> None:
+async def test_a_run_reports_answered_calls_and_refused_requests() -> None:
     ran = await run(GAPLESS, task_of(SMALL, 20), Conditions(rps=20, metered=True))
     assert ran.complete
     assert ran.refused > 0
@@ -139,7 +139,7 @@ def trial(provider: Provider, **rans: Ran) -> Trial:
 
 
 def results(*trials: Trial, start: float = START, **wrong: Ran) -> Results:
-    """Gapless takes 2.5 s, cryo 4.5 s, ethereum-etl 12.5 s; the named cells of cryo went wrong."""
+    """Gapless takes 2.5 s, cryo 4.5 s, ethereum-etl 12.5 s; the named cells of cryo failed."""
     right = {fault: Cell([ran(4.0)]) for fault in FAULTS}
     cells = {
         GAPLESS.name: right,
@@ -152,7 +152,7 @@ def results(*trials: Trial, start: float = START, **wrong: Ran) -> Results:
     return Results(parts, trials, missing, True, date(2024, 2, 29), "2 cores")
 
 
-def test_the_page_tells_losses_silence_limits_and_who_was_not_there() -> None:
+def test_the_page_reports_losses_silence_limits_and_missing_tools() -> None:
     text = page(
         results(
             null=ran(6.0, Count(lost=1200), code=1),
@@ -163,20 +163,20 @@ def test_the_page_tells_losses_silence_limits_and_who_was_not_there() -> None:
     )
     for words in (
         "| **1,200 lost**, exit code 1; 7 faults, 6.0 s (1.3x) |",
-        "| **3 lost and 2 doubled, in silence**; 7 faults, 4.5 s (1.0x) |",
-        "| **ended after the limit**, 9 lost; 7 faults, 60.0 s (13.3x) |",
+        "| **3 lost and 2 duplicated, silently**; 7 faults, 4.5 s (1.0x) |",
+        "| **stopped at the time limit**, 9 lost; 7 faults, 60.0 s (13.3x) |",
         "| not met; 0 faults, 4.5 s (1.0x) |",
         "| complete; 7 faults, 4.0 s (1.6x) |",
         "| cryo 0.3.2 | 4.50 | 0.50 | 4.00 | 125 | 1.50 | 1.80 | 2.00 | 2% |",
         "- **squid 1.27.3** was not run: there is no npm.",
-        "with `--quick`: a tenth of the blocks",
+        "with `--quick` (a tenth of the blocks",
         "on 2 cores, on 2024-02-29",
     ):
         assert words in text
 
 
-def test_a_run_that_is_mostly_start_up_is_not_compared() -> None:
-    """Net of 1.2 s of start, Gapless has 1.3 s, cryo 3.3 s and ethereum-etl 11.3 s."""
+def test_a_run_that_is_mostly_startup_is_not_compared() -> None:
+    """Without 1.2 s of startup, Gapless has 1.3 s, cryo 3.3 s and ethereum-etl 11.3 s."""
     short = results(start=1.2)
     text = page(short)
     speeds = [line for line in text.splitlines() if line.endswith(" 4% |") or "| 2% |" in line]
@@ -187,7 +187,7 @@ def test_a_run_that_is_mostly_start_up_is_not_compared() -> None:
     assert "| complete; 7 faults, 4.0 s |" in text
     assert "| complete; 7 faults, 4.0 s (0.9x) |" in text
     measured = {row.name: row for row in bounds(short)}
-    for name in ("its slowest fault by its clean run", "of the node's ceiling"):
+    for name in ("slowest fault relative to the clean run", "share of the node's maximum rate"):
         assert measured[f"large: {name}"].figure == "too short to compare"
     assert measured["large: times as fast as cryo"].figure == "too short to compare"
     assert all(row.ok for row in measured.values())
@@ -215,8 +215,8 @@ def test_the_page_shows_each_provider() -> None:
         assert words in text
 
 
-def test_a_provider_that_held_nobody_back_for_long_is_not_compared() -> None:
-    """A tenth of the job is over before the budget of the first second is used up."""
+def test_a_provider_that_barely_limited_anyone_is_not_compared() -> None:
+    """A tenth of the job is done before the budget of the first second is used up."""
     short = results(trial(RATE_LIMIT, Gapless=ran(0.9, injected=0), cryo=ran(9.0, injected=0)))
     text = page(short)
     short_row = "| Gapless 0.1.0 | complete | 0.90 | too short to compare | - | 1,000 | 0 | - |  |"
@@ -227,12 +227,12 @@ def test_a_provider_that_held_nobody_back_for_long_is_not_compared() -> None:
     assert all(row.ok for row in bounds(short))
 
 
-def test_every_provider_has_its_conditions() -> None:
+def test_every_provider_has_conditions() -> None:
     assert len({provider.name for provider in PROVIDERS}) == len(PROVIDERS)
     assert all(provider.blocks <= SMALL.blocks for provider in PROVIDERS)
 
 
-def test_bounds_are_of_gapless_alone_and_can_be_missed() -> None:
+def test_bounds_apply_to_gapless_alone_and_can_be_missed() -> None:
     wrong = ran(6.0, Count(lost=1200), code=1)
     fine = results(trial(METERED, Gapless=ran(9.5, calls=900), cryo=wrong), null=wrong)
     assert [row.name for row in bounds(fine) if not row.ok] == []
@@ -246,12 +246,12 @@ def test_bounds_are_of_gapless_alone_and_can_be_missed() -> None:
     poor = Results([part(cells, seconds)], trials, {}, False, date(2024, 2, 29), "2 cores")
     missed = [row.name for row in bounds(poor) if not row.ok]
     assert missed == [
-        "large: rows that Gapless lost or doubled",
+        "large: rows that Gapless lost or duplicated",
         "large: runs of Gapless that were not complete",
-        "large: its slowest fault by its clean run",
+        "large: slowest fault relative to the clean run",
         "large: times as fast as cryo",
         "large: times as fast as ethereum-etl",
         "Latency of 80 ms: times as fast as cryo",
-        "Metered, 100 calls a second: share of the budget used",
+        "Metered, 100 calls per second: share of the budget used",
         "Faulty calls: runs of Gapless that were not complete",
     ]

@@ -1,4 +1,4 @@
-"""A small block with everything that can be checked, made to hold together."""
+"""A small, consistent block with everything that can be checked."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def log(index: int) -> Log:
 
 
 def transaction(index: int) -> Transaction:
-    """A transfer with dynamic fees, or, as the first, the creation of a contract."""
+    """A transfer with dynamic fees; the first one creates a contract."""
     made = Transaction(
         block_hash="",
         block_number=hex(HEIGHT),
@@ -76,7 +76,7 @@ def receipt(index: int, it: Transaction) -> Receipt:
 
 
 def block(count: int = 2, **fields: Any) -> tuple[Block, list[Receipt]]:
-    """A block of some transactions, sealed over whatever `fields` say of its header."""
+    """A block with some transactions, sealed over the header that results from `fields`."""
     transactions = [transaction(index) for index in range(count)]
     receipts = [receipt(index, it) for index, it in enumerate(transactions)]
     withdrawals = [Withdrawal(index="0x1", validator_index="0x2", address=ALICE, amount="0x3")]

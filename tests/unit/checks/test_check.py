@@ -1,4 +1,4 @@
-"""Each check refuses what it is there to refuse, by its own name, from its level on."""
+"""Each check refuses what it should, under its own name, starting at its level."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ DAMAGES: list[tuple[Check, Level, Damage]] = [
 ]
 
 
-def test_a_sound_block_passes_every_check() -> None:
+def test_a_valid_block_passes_every_check() -> None:
     it, receipts = block()
     for level in Level:
         proof = check(it, receipts, level)
@@ -94,7 +94,9 @@ def test_a_sound_block_passes_every_check() -> None:
 
 
 @pytest.mark.parametrize(("broken", "level", "damage"), DAMAGES)
-def test_damage_is_refused_from_its_level_on(broken: Check, level: Level, damage: Damage) -> None:
+def test_damage_is_refused_starting_at_its_level(
+    broken: Check, level: Level, damage: Damage
+) -> None:
     it, receipts = block()
     damage(it, receipts)
     levels = list(Level)
@@ -108,21 +110,21 @@ def test_damage_is_refused_from_its_level_on(broken: Check, level: Level, damage
         assert f"block 7 of `custom` fails the check `{broken}`" in str(refused.value)
 
 
-def test_a_header_with_another_bloom_is_refused_even_when_it_is_sealed() -> None:
+def test_a_header_with_a_wrong_bloom_is_refused_even_if_its_hash_is_right() -> None:
     it, receipts = block(logs_bloom="0x" + "ff" * 256)
     with pytest.raises(BadBlock, match="do not match the bloom in its header"):
         check(it, receipts, Level.LINKS)
 
 
-def test_a_hash_that_is_not_its_transactions_is_refused() -> None:
+def test_a_wrong_transaction_hash_is_refused() -> None:
     it, receipts = block()
     it.transactions[0].hash = receipts[0].transaction_hash = it.parent_hash
     with pytest.raises(BadBlock, match="transaction 0 hashes to"):
         check(it, receipts)
 
 
-def test_a_false_transaction_with_a_true_hash_is_refused_by_the_root() -> None:
-    """A careful liar computes the hash of what it says, so that only the root tells."""
+def test_a_false_transaction_with_a_matching_hash_is_refused_by_the_root() -> None:
+    """A careful liar hashes what it sends, so only the root exposes it."""
     it, receipts = block()
     false = it.transactions[1]
     false.value = "0x2"
@@ -132,21 +134,21 @@ def test_a_false_transaction_with_a_true_hash_is_refused_by_the_root() -> None:
         check(it, receipts, COMMITTED)
 
 
-def test_withdrawals_that_a_sealed_header_does_not_know_are_refused() -> None:
+def test_withdrawals_that_the_sealed_header_does_not_cover_are_refused() -> None:
     it, receipts = block(withdrawals_root=None)
     check(it, receipts, RECEIPTS)
     with pytest.raises(BadBlock, match="it has withdrawals or their root, but not both"):
         check(it, receipts, COMMITTED)
 
 
-def test_receipts_that_were_not_asked_for_are_not_missed() -> None:
+def test_receipts_that_were_not_requested_are_not_missing() -> None:
     it, _ = block()
     proof = check(it, None)
     assert proof.proven == checks_of(SIGNED, receipts=False) - {Check.LINK} | {Check.SENDERS}
     assert Check.RECEIPTS_ROOT in proof.unproven
 
 
-def test_an_empty_block_is_sound_and_one_answered_empty_is_not() -> None:
+def test_an_empty_block_is_valid_but_an_emptied_one_is_not() -> None:
     it, receipts = block(count=0)
     assert check(it, receipts).unproven == frozenset()
     whole, _ = block()
@@ -165,15 +167,15 @@ def test_a_transaction_of_an_unknown_type_leaves_only_the_transactions_unproven(
     assert check(it, receipts).unproven == {Check.TRANSACTIONS_ROOT, Check.SENDERS}
 
 
-def test_a_receipt_is_of_the_type_of_its_transaction() -> None:
-    """Else a node could name an unknown type, and its transactions could not be proven."""
+def test_a_receipt_must_have_the_type_of_its_transaction() -> None:
+    """Otherwise a node could claim an unknown type, and its transactions could not be proven."""
     it, receipts = block()
     it.transactions[0].type = "0x76"
     with pytest.raises(BadBlock, match="has type 0x76, but its receipt has type 0x"):
         check(it, receipts, COMMITTED)
 
 
-def test_a_network_is_asked_for_no_more_than_it_supports() -> None:
+def test_a_network_is_only_held_to_the_checks_that_it_supports() -> None:
     it, receipts = block()
     it.state_root = it.parent_hash
     proof = check(it, receipts, RECEIPTS, evm_network("stable"))
@@ -181,7 +183,7 @@ def test_a_network_is_asked_for_no_more_than_it_supports() -> None:
     assert proof.proven >= {Check.RECEIPTS_ROOT, Check.BLOOM, Check.GAS}
 
 
-def test_where_transactions_may_lack_receipts_the_others_are_still_placed() -> None:
+def test_where_transactions_may_lack_receipts_the_other_receipts_are_still_matched() -> None:
     it, receipts = block(count=3)
     cronos = evm_network("cronos")
     proof = check(it, [receipts[0], receipts[2]], ROOTED, cronos)
@@ -191,7 +193,7 @@ def test_where_transactions_may_lack_receipts_the_others_are_still_placed() -> N
             check(it, wrong, LINKED, cronos)
 
 
-def test_a_refusal_survives_its_way_to_another_process() -> None:
+def test_a_refusal_can_be_sent_to_another_process() -> None:
     error = BadBlock("what happened", height=7, check=Check.GAS, remedy=LowerLevel())
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.height, again.check) == ("what happened", 7, "gas")

@@ -1,4 +1,4 @@
-"""A field that follows from others may be left out, and is stored as if it were there."""
+"""A node may omit a field that follows from others; it is stored as if it had been sent."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def owners(it: Block, receipts: list[Receipt], kind: str) -> list[object]:
 
 
 @pytest.mark.parametrize(("kind", "field"), OMISSIBLE)
-def test_what_was_left_out_is_filled_in_and_proven(kind: str, field: str) -> None:
+def test_omitted_fields_are_filled_in_and_proven(kind: str, field: str) -> None:
     it, receipts = block()
     expected = [getattr(each, field) for each in owners(it, receipts, kind)]
     for each in owners(it, receipts, kind):
@@ -57,21 +57,21 @@ def test_blob_gas_follows_from_the_number_of_blobs() -> None:
     assert [each.blob_gas_used for each in receipts] == [None, hex(2 << 17)]
 
 
-def test_no_withdrawals_are_an_empty_list_where_the_root_says_so() -> None:
+def test_missing_withdrawals_are_an_empty_list_if_the_root_says_so() -> None:
     empty = block(count=0)[0].transactions_root
     it, receipts = block(withdrawals=None, withdrawals_root=empty)
     complete(it, receipts, CUSTOM, HEIGHT)
     assert it.withdrawals == []
 
 
-def test_what_the_node_says_is_left_for_the_checks_to_judge() -> None:
+def test_values_that_the_node_sent_are_left_for_the_checks() -> None:
     it, receipts = block()
     receipts[0].effective_gas_price = "0x7"
     complete(it, receipts, CUSTOM, HEIGHT)
     assert receipts[0].effective_gas_price == "0x7"
 
 
-def test_nothing_is_computed_by_rules_that_a_network_does_not_have() -> None:
+def test_nothing_is_computed_by_rules_that_the_network_does_not_have() -> None:
     cronos = evm_network("cronos")
     assert Check.PRICES not in cronos.checks_at(HEIGHT)
     it, receipts = block()
@@ -80,7 +80,7 @@ def test_nothing_is_computed_by_rules_that_a_network_does_not_have() -> None:
     assert (receipts[0].effective_gas_price, receipts[0].contract_address) == (None, None)
 
 
-def test_fields_that_cannot_be_read_are_no_accident_here() -> None:
+def test_unreadable_fields_do_not_raise_here() -> None:
     it, receipts = block()
     receipts[0].cumulative_gas_used = "0xzz"
     receipts[0].effective_gas_price = None

@@ -1,4 +1,4 @@
-"""How far a fetch is: blocks fetched and stored, a current pace, a steady time left, the reason."""
+"""The progress of a fetch: blocks fetched and stored, rate, time left, and why it waits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def pipeline_with(counts: Counts) -> Any:
 
 
 def run_with(pipeline: Any) -> Any:
-    """A fetch that runs in this process alone."""
+    """A fetch that runs only in this process."""
 
     class Run:
         session = SimpleNamespace(**vars(FETCH), pool=pipeline.pool)
@@ -46,7 +46,7 @@ def run_with(pipeline: Any) -> Any:
     return run
 
 
-def test_blocks_fetched_and_stored_pace_and_time_left() -> None:
+def test_blocks_fetched_and_stored_rate_and_time_left() -> None:
     assert AT.text(80) == (
         "custom  42.0%  4.2k/10.0k stored  4.9k fetched  812/s  eta 7.1s  1.6k calls/s"
     )
@@ -54,13 +54,13 @@ def test_blocks_fetched_and_stored_pace_and_time_left() -> None:
 
 
 @pytest.mark.parametrize("width", [20, 40, 79, 80, 120])
-def test_it_fits(width: int) -> None:
+def test_the_line_fits_the_terminal(width: int) -> None:
     troubled = replace(AT, retries=3, refused=4, waiting=Waiting("x" * 200, 90))
     assert len(AT.text(width)) <= width
     assert len(troubled.text(width)) <= width
 
 
-def test_what_it_waits_for_comes_before_its_pace() -> None:
+def test_the_reason_for_waiting_replaces_the_rate() -> None:
     waiting = replace(AT, waiting=Waiting("disk full on chain.db", 12.3), chunks_waiting=4)
     assert waiting.text(120).endswith(
         "4.9k fetched  waiting 12s: disk full on chain.db  4 chunks waiting"
@@ -78,13 +78,13 @@ def test_an_endpoint_that_is_down_is_named() -> None:
     )
 
 
-def test_the_live_line_has_what_is_known_of_the_endpoints() -> None:
+def test_the_live_line_shows_what_is_known_about_the_endpoints() -> None:
     counts = Counts(blocks=5, endpoints={"a": Served(calls=9), "rpc2": Served(refused=3)})
     snapshot = FetchLine(run_with(pipeline_with(counts))).at(BACKFILL, 1.0, None)
     assert snapshot.text(120).endswith("5/10 stored  rpc2: 3 answers refused")
 
 
-def test_the_pace_is_that_of_the_last_ten_seconds() -> None:
+def test_the_rate_covers_the_last_ten_seconds() -> None:
     rate = RecentRate()
     slow = [rate.after(float(second), 10 * second) for second in range(101)]
     fast = [rate.after(100.0 + second, 1_000 + 500 * second) for second in range(1, 12)]
@@ -100,7 +100,7 @@ def test_the_time_left_does_not_jump() -> None:
     assert all(abs(after - before) < 0.15 * before for before, after in pairwise(left))
 
 
-def test_what_a_failed_run_had_at_hand_is_not_fetched() -> None:
+def test_blocks_that_a_failed_run_had_in_memory_do_not_count_as_fetched() -> None:
     pipeline = pipeline_with(Counts(fetched=8, at_hand=6, blocks=2))
     line = FetchLine(run_with(pipeline))
     line.at(BACKFILL, 100.0, None)
@@ -113,7 +113,7 @@ def test_what_a_failed_run_had_at_hand_is_not_fetched() -> None:
     assert failed.seconds_left > 8
 
 
-def test_endpoints_that_fall_silent_are_what_it_waits_for() -> None:
+def test_silent_endpoints_are_the_reason_for_waiting() -> None:
     pipeline = pipeline_with(Counts(fetched=5))
     line = FetchLine(run_with(pipeline))
     assert [line.at(BACKFILL, now, None).waiting for now in (100.0, 104.9)] == [None, None]
@@ -121,11 +121,11 @@ def test_endpoints_that_fall_silent_are_what_it_waits_for() -> None:
     assert str(silent) == "waiting: no answer to 2 requests for 12s"
     pipeline.counts = Counts(fetched=6)
     assert line.at(BACKFILL, 113.0, None).waiting is None
-    pipeline.writing = RangeSet.of((0, 5))  # it is the sink that takes so long
+    pipeline.writing = RangeSet.of((0, 5))  # the sink is what takes so long
     assert line.at(BACKFILL, 130.0, None).waiting is None
 
 
-def test_an_interrupted_fetch_says_what_it_waits_for() -> None:
+def test_an_interrupted_fetch_says_what_it_is_waiting_for() -> None:
     pipeline = pipeline_with(Counts())
     line = FetchLine(run_with(pipeline))
     assert line.finishing() == "finishing: 2 requests in flight"
@@ -135,7 +135,7 @@ def test_an_interrupted_fetch_says_what_it_waits_for() -> None:
     assert line.finishing() == "finishing: recording what is stored"
 
 
-def test_the_reason_is_said_once() -> None:
+def test_the_reason_is_given_once() -> None:
     endpoints = {"rpc": Served(trouble="HTTP 500", rest=9.0)}
     waiting = Waiting("rpc: HTTP 500", 9.0)
     text = FetchSnapshot("custom", 10, 5, 5, endpoints=endpoints, waiting=waiting).text(120)

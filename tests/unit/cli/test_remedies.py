@@ -1,4 +1,4 @@
-"""What the CLI says about each remedy; and what is said where there is no CLI."""
+"""The hint that the CLI prints for each remedy, and the hint without a CLI."""
 
 from __future__ import annotations
 
@@ -79,11 +79,11 @@ def test_only_the_cli_names_flags_and_commands(remedy: AnyRemedy) -> None:
         ),
     ],
 )
-def test_a_hint_can_be_typed_as_it_is(remedy: AnyRemedy, hint: str) -> None:
+def test_a_hint_can_be_typed_as_printed(remedy: AnyRemedy, hint: str) -> None:
     error = UsageError("what happened", remedy=remedy)
     assert hint_of(error, Commands("x.db"), "my sink.db") == hint
 
 
-def test_without_a_remedy_the_hint_is_that_of_the_error() -> None:
+def test_without_a_remedy_the_error_supplies_the_hint() -> None:
     assert hint_of(UsageError("what happened", hint="what to do"), Commands()) == "what to do"
     assert hint_of(UsageError("what happened"), Commands()) is None

@@ -1,4 +1,4 @@
-"""Text and figures of the command line: pure functions of values."""
+"""Text and figures on the command line: pure functions of values."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class TestFigures:
     def test_short_numbers(self, number: float, text: str) -> None:
         assert short(number) == text
 
-    def test_moments_are_in_utc(self) -> None:
+    def test_times_are_in_utc(self) -> None:
         assert moment(NOON) == "2023-11-14T22:13:20Z"
         assert moment(1e300) == "9999-12-31T23:59:59Z"
 
@@ -188,7 +188,7 @@ class TestProgressLine:
             "bf_7k2  ╸───────────────────────  0.0%  0/10 chunks  PENDING  no worker"
         )
 
-    def test_the_end(self) -> None:
+    def test_a_complete_backfill(self) -> None:
         line = render.progress_line(backfill(chunks=counts(complete=10)), 2.0)
         assert line == f"bf_7k2  {'━' * 24}  100.0%  10/10 chunks  2.0k partitions/s"
 
@@ -207,24 +207,26 @@ class TestProgressLine:
         st.text(max_size=200),
         st.integers(1, 200),
     )
-    def test_it_always_fits(self, chunks: ChunkCounts, rate: float, why: str, width: int) -> None:
+    def test_it_always_fits_the_width(
+        self, chunks: ChunkCounts, rate: float, why: str, width: int
+    ) -> None:
         line = render.progress_line(backfill(chunks=chunks), rate, why, width)
         assert len(line) <= width
         assert line.isprintable()
 
-    def test_a_narrow_one_gives_up_the_bar_first(self) -> None:
+    def test_a_narrow_line_drops_the_bar_first(self) -> None:
         line = render.progress_line(backfill(chunks=counts(complete=5)), 0.0, width=35)
         assert line == "bf_7k2  50.0%  5/10 chunks"
 
 
 class TestPage:
-    def test_facts_that_are_there_and_no_others(self) -> None:
+    def test_only_known_facts_are_shown(self) -> None:
         text = page(backfill(chunks=counts(planned=4, pending=3, running=1)))
         names = [line.split()[0] for line in text.splitlines()[2:]]
         assert names == ["job", "selection", "chunks", "done", "retry", "created"]
         assert "done        0 complete, 1 running, 3 pending, 6 unplanned" in text
 
-    def test_an_ended_one(self) -> None:
+    def test_an_ended_backfill(self) -> None:
         ended = backfill(
             State.FAILED,
             chunks=counts(planned=4, complete=3, abandoned=1),
@@ -310,11 +312,11 @@ class TestOutcome:
             " `gapless backfill retry-failed bf_7k2` retries it"
         )
 
-    def test_a_halt_leaves_some_undone(self) -> None:
+    def test_a_halt_leaves_some_chunks_undone(self) -> None:
         halted = shown(State.FAILED, chunks=counts(planned=5, complete=4, abandoned=1))
         assert render.failure(halted) == "1 chunk failed, 5 never completed"
 
-    def test_what_to_do_with_one_that_has_not_ended(self) -> None:
+    def test_what_to_do_with_an_unfinished_backfill(self) -> None:
         assert render.next_step(shown(), (), Commands()) is None
         assert render.outcome(backfill()).startswith("bf_7k2 RUNNING after 3m19s: ")
         paused = render.next_step(shown(State.PAUSED), (), Commands())
@@ -327,7 +329,7 @@ class TestOutcome:
             "`gapless backfill retry-failed bf_7k2` runs what is left"
         )
 
-    def test_a_worker_is_asked_for_where_none_is(self) -> None:
+    def test_a_worker_is_suggested_if_none_is_running(self) -> None:
         lonely = [explanation_view(Explanation(None, "10 UNPLANNED", "no_worker", ""))]
         assert render.next_step(shown(), lonely, Commands()) == "`gapless worker` runs it"
         assert render.next_step(shown(queue="backlog"), lonely, Commands()) == (
@@ -336,7 +338,7 @@ class TestOutcome:
 
 
 class Screen(io.StringIO):
-    """A stream that says whether it is a terminal; it has no size, so 80 columns count."""
+    """A stream that says whether it is a terminal. It has no size, so 80 columns are assumed."""
 
     def __init__(self, *, live: bool) -> None:
         super().__init__()
@@ -347,7 +349,7 @@ class Screen(io.StringIO):
 
 
 class TestDisplay:
-    def test_without_a_terminal_a_line_every_ten_seconds(self) -> None:
+    def test_without_a_terminal_a_line_is_printed_every_ten_seconds(self) -> None:
         screen, now = Screen(live=False), [0.0]
         with ProgressDisplay(stream=screen, clock=lambda: now[0]) as display:
             for second in range(36):
@@ -358,7 +360,7 @@ class TestDisplay:
         assert "\r" not in screen.getvalue()
         assert "\x1b" not in screen.getvalue()
 
-    def test_on_a_terminal_the_line_is_rewritten_and_gone_at_the_end(self) -> None:
+    def test_on_a_terminal_the_line_is_rewritten_and_finally_cleared(self) -> None:
         screen = Screen(live=True)
         with ProgressDisplay(stream=screen, clock=lambda: 0.0) as display:
             display.show(backfill())
@@ -371,7 +373,7 @@ class TestDisplay:
         assert second == "something happened\n"
         assert end == ""
 
-    def test_the_pace_of_chunks_is_that_of_the_last_half_minute(self) -> None:
+    def test_the_rate_of_chunks_covers_the_last_half_minute(self) -> None:
         screen, now = Screen(live=True), [0.0]
         display = ProgressDisplay(stream=screen, clock=lambda: now[0])
         for second, complete in ((0, 5), (10, 6), (100, 6), (110, 7)):
@@ -393,9 +395,9 @@ class TestJson:
         waiting = explanation_view(Explanation(1, "PENDING", "paused", ""))
         assert '"until": null' in to_json(waiting)
 
-    def test_failed_runs_are_there_only_for_one_chunk(self) -> None:
+    def test_failed_runs_are_included_only_for_a_single_chunk(self) -> None:
         assert '"attempts"' not in to_json(backfill_details(backfill(), []))
         assert '"attempts": []' in to_json(backfill_details(backfill(), [], []))
 
-    def test_numbers_of_a_policy_are_there_even_if_they_are_the_defaults(self) -> None:
+    def test_the_numbers_of_a_policy_are_included_even_if_they_are_defaults(self) -> None:
         assert '"lost_limit": 10' in to_json(retry_view(RetryPolicy()))

@@ -1,4 +1,4 @@
-"""What a fetch says of its endpoints: nothing, as long as they are well."""
+"""What a fetch says about its endpoints: nothing, as long as they work."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gapless.cli.render_fetch import endpoint_troubles
 from gapless.providers import Served
 from gapless.views.fetch import endpoint_views
 
-WELL = Served(calls=9, trouble="HTTP 500")  # it had some trouble, and has recovered
+WELL = Served(calls=9, trouble="HTTP 500")  # it had trouble and recovered
 
 
 @pytest.mark.parametrize(

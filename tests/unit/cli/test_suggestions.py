@@ -1,4 +1,4 @@
-"""Commands that are suggested work as printed, and hold no secret."""
+"""Suggested commands work as printed and contain no secret."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_same_command(typed: list[str], shown: str, monkeypatch: pytest.Monk
     assert suggestions.same_command() == f"gapless fetch custom 0:9 {shown}"
 
 
-def test_an_endpoint_is_asked_for_unless_the_configuration_has_one() -> None:
+def test_an_endpoint_is_required_unless_the_configuration_has_one() -> None:
     network = find_network("ethereum")
     assert not has_endpoint(Config(), network)
     known = Config(endpoints={"mine": EndpointSettings("https://node.example", network="ethereum")})
@@ -39,7 +39,7 @@ def test_an_endpoint_is_asked_for_unless_the_configuration_has_one() -> None:
     )
 
 
-def test_a_command_names_the_ledger_that_was_given_without_its_password() -> None:
+def test_a_command_names_the_given_ledger_without_its_password() -> None:
     assert suggestions.Commands()("backfill", "ls") == "`gapless backfill ls`"
     given = suggestions.Commands("postgresql://me:pw@host/my db")
     assert given("worker") == "`gapless worker --ledger 'postgresql://me@host/my db'`"

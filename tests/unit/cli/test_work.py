@@ -1,4 +1,4 @@
-"""What the processes of a command have done, in words and as JSON."""
+"""What the processes of a command did, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NUMBERS: Snapshot = {
 WORK = Work(12, 1200, 1300, 13)
 
 
-def test_it_is_counted_from_outcomes_and_metrics() -> None:
+def test_work_is_counted_from_outcomes_and_metrics() -> None:
     assert Work.of({"completed": 12, "failure": 1}, NUMBERS) == WORK
     assert Work.of({}, {}) == Work()
     assert Work.total([WORK, WORK]) == Work(24, 2400, 2600, 26)
@@ -45,7 +45,7 @@ def test_each_process_has_a_line_if_there_are_several() -> None:
     ]
 
 
-def test_all_kinds_of_outcomes_are_in_the_json() -> None:
+def test_the_json_contains_every_kind_of_outcome() -> None:
     shown = worker_view({"completed": 12, "givenback": 1}, 1200, 1300, 13, 10.0)
     assert msgspec.to_builtins(shown) == {
         "completed": 12,

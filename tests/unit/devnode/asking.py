@@ -1,4 +1,4 @@
-"""Asking a node as a client does, and what the answers are held against."""
+"""A client for a node, and what its answers are compared with."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.evm import checks_of, evm_network
 DATA = Path(__file__).parents[4] / "shared/data"
 CHAINS = ("execution-apis-54", "geth-ethtest-600")
 
-needs_data = pytest.mark.skipif(not DATA.exists(), reason="the shared chain data is not here")
+needs_data = pytest.mark.skipif(not DATA.exists(), reason="there are no recorded chains")
 
 
 def call(method: str, *params: Any, id: int = 1) -> dict[str, Any]:  # noqa: A002 - JSON-RPC's name
@@ -33,7 +33,7 @@ class Client:
         self.node, self.session = node, session
 
     async def post(self, body: Any) -> tuple[aiohttp.ClientResponse, Any]:
-        """The response, and its JSON."""
+        """The response and its JSON."""
         async with self.session.post(self.node.url, json=body) as response:
             return response, await response.json()
 
@@ -44,7 +44,7 @@ class Client:
         return answer
 
     async def ask(self, method: str, *params: Any) -> Any:
-        """The result; there must be one."""
+        """The result, which must exist."""
         return (await self.envelope(method, *params))["result"]
 
     async def error(self, method: str, *params: Any) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def decoded(chain: Chain, height: int) -> tuple[Block, list[Receipt]]:
 
 
 def assert_valid(chain: Chain, first: int = 0) -> None:
-    """Every block up to the head is proven at the highest level, and linked to the one before."""
+    """Every block up to the head is proven at the highest level and linked to the one before it."""
     network = evm_network(chain.chain_id)
     before = chain.hash(first - 1) if first else f"0x{0:064x}"
     for height in range(first, chain.head + 1):

@@ -18,5 +18,5 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def chain(cache: Path) -> Chain:
-    """A fresh view of the same chain: a test may grow or reorganise its own."""
+    """A fresh view of the same chain: a test may extend or reorganise its own."""
     return simulated(PARAMETERS, cache)

@@ -1,4 +1,4 @@
-"""The simulated chain is valid, always the same, and holds what real chains hold."""
+"""The simulated chain is valid and deterministic, and contains what real chains contain."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_any_number_of_transactions_is_valid(tmp_path: Path, txs: int) -> None:
     assert_valid(chain)
 
 
-def test_it_holds_what_real_chains_hold(chain: Chain) -> None:
+def test_it_contains_what_real_chains_contain(chain: Chain) -> None:
     types: Counter[str | None] = Counter()
     outcomes: Counter[str | None] = Counter()
     events: Counter[tuple[str, int]] = Counter()
@@ -64,8 +64,8 @@ def test_equal_parameters_make_equal_chains(tmp_path: Path) -> None:
     assert longer.block(12) == simulated(SMALL, tmp_path / "a").block(12)
 
 
-def test_the_chain_is_the_one_of_this_version(tmp_path: Path) -> None:
-    """Whoever changes the simulation raises its version, or caches would hold old blocks."""
+def test_the_chain_is_that_of_this_version(tmp_path: Path) -> None:
+    """Changing the simulation requires a new version; otherwise caches would keep old blocks."""
     head = simulated(SMALL, tmp_path).hash(12)
     assert head == "0x8d59488c5ff73ae990606a60e6fea79196dd0a16f1097a14a16b2b8034a2da2a"
 
@@ -80,7 +80,7 @@ def test_a_chain_is_built_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["flipped", "cut", "gone", "nonsense"])
-def test_a_damaged_chain_is_built_anew(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_chain_is_rebuilt(tmp_path: Path, damage: str) -> None:
     whole = stored(SMALL, tmp_path)
     blocks = list(whole.blocks)
     (folder,) = (tmp_path / "devnode").iterdir()
@@ -99,7 +99,7 @@ def test_a_damaged_chain_is_built_anew(tmp_path: Path, damage: str) -> None:
     assert len(list((tmp_path / "devnode").iterdir())) == 1
 
 
-def test_a_cache_that_cannot_be_written_is_explained(tmp_path: Path) -> None:
+def test_an_unwritable_cache_is_explained(tmp_path: Path) -> None:
     (tmp_path / "devnode").write_text("in the way")
     with pytest.raises(UsageError, match="cannot store the chain") as raised:
         stored(SMALL, tmp_path)
@@ -113,7 +113,7 @@ def test_many_processes_may_build_the_same_chain(tmp_path: Path) -> None:
     assert len(list((tmp_path / "devnode").iterdir())) == 1
 
 
-def test_a_growing_head_goes_on_as_a_longer_chain_would(tmp_path: Path) -> None:
+def test_a_growing_chain_equals_a_longer_one(tmp_path: Path) -> None:
     chain = simulated(SMALL, tmp_path)
     chain.grow(5)
     longer = simulated(Parameters(blocks=17, txs=3), tmp_path)
@@ -121,7 +121,7 @@ def test_a_growing_head_goes_on_as_a_longer_chain_would(tmp_path: Path) -> None:
     assert [chain.block(at) for at in range(18)] == [longer.block(at) for at in range(18)]
 
 
-def test_a_chain_may_begin_below_its_end(tmp_path: Path) -> None:
+def test_a_chain_may_start_with_a_lower_head(tmp_path: Path) -> None:
     chain = simulated(SMALL, tmp_path)
     tip = chain.hash(12)
     chain.start_at(4)
@@ -130,7 +130,7 @@ def test_a_chain_may_begin_below_its_end(tmp_path: Path) -> None:
     assert (chain.head, chain.height_of(tip)) == (12, 12)
 
 
-def test_a_reorganised_chain_is_another_valid_one(chain: Chain) -> None:
+def test_a_reorganised_chain_is_a_different_valid_chain(chain: Chain) -> None:
     before = [chain.hash(height) for height in range(chain.head + 1)]
     gone = decoded(chain, 103)[0].transactions
     chain.reorg(100)
@@ -148,7 +148,7 @@ def test_a_reorganised_chain_is_another_valid_one(chain: Chain) -> None:
     assert_valid(chain, 80)
 
 
-def test_only_blocks_that_are_there_can_be_replaced(chain: Chain) -> None:
+def test_only_existing_blocks_can_be_replaced(chain: Chain) -> None:
     for height in (0, 121):
         with pytest.raises(ValueError, match="no block"):
             chain.reorg(height)

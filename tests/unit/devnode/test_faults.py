@@ -1,4 +1,4 @@
-"""The grammar of faults, and that chance is the same again for the same seed."""
+"""The grammar of faults; the same seed draws the same faults."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_chances_and_plans() -> None:
         ("null=0.6,empty=0.6", "the faults of calls add up to 1.2", "at most 1"),
     ],
 )
-def test_what_makes_no_sense_is_explained(text: str, error: str, hint: str) -> None:
+def test_invalid_faults_are_explained(text: str, error: str, hint: str) -> None:
     with pytest.raises(UsageError) as raised:
         parse_faults(text)
     assert str(raised.value).startswith(error)
@@ -52,14 +52,14 @@ def drawn(chain: Chain, seed: int, heights: list[int]) -> dict[int, Fault | None
     return lots
 
 
-def test_chance_depends_on_the_seed_and_not_on_the_order(chain: Chain) -> None:
+def test_chance_depends_on_the_seed_not_on_the_order(chain: Chain) -> None:
     heights = list(range(100))
     first = drawn(chain, 1, heights)
     assert drawn(chain, 1, heights[::-1]) == first
     assert drawn(chain, 2, heights) != first
 
 
-def test_chance_keeps_its_share_and_lets_repetitions_through(chain: Chain) -> None:
+def test_chance_keeps_its_share_and_lets_retries_through(chain: Chain) -> None:
     injector = Injector(parse_faults("null=0.2,429=0.9"))
     view = View(chain, chain.head, Limits())
     call = MethodCall("eth_getBlockReceipts", Raw(b'["0x5"]'))
@@ -67,7 +67,7 @@ def test_chance_keeps_its_share_and_lets_repetitions_through(chain: Chain) -> No
     assert 900 < hits < 1100
 
 
-def test_a_fault_befalls_only_where_it_makes_sense(chain: Chain) -> None:
+def test_a_fault_applies_only_where_it_makes_sense(chain: Chain) -> None:
     injector = Injector(parse_faults("wrong-chain=1"))
     view = View(chain, chain.head, Limits())
     assert injector.of_call(view, MethodCall("eth_blockNumber")) is None

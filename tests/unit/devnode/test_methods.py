@@ -116,7 +116,7 @@ async def test_logs(chain: Chain) -> None:
         ("eth_getLogs", [{"fromBlock": "0x1", "address": [1]}], -32602, "not text"),
     ],
 )
-async def test_wrong_questions(
+async def test_invalid_requests(
     chain: Chain, method: str, params: list[Any], code: int, words: str
 ) -> None:
     async with client_of(DevNode(chain)) as client:
@@ -141,7 +141,7 @@ async def test_missing_methods_and_pruned_history(chain: Chain) -> None:
         assert await client.ask("eth_getBlockByNumber", "0x31", True) is None
 
 
-async def test_tags_that_a_node_does_not_know(chain: Chain) -> None:
+async def test_unsupported_tags(chain: Chain) -> None:
     async def finalized(finality: FinalityTags) -> Any:
         async with client_of(DevNode(chain, limits=Limits(finality=finality))) as client:
             return await client.envelope("eth_getBlockByNumber", "finalized", False)
@@ -158,7 +158,7 @@ async def test_a_strict_head(chain: Chain) -> None:
 
 
 def keys(chain: Chain) -> dict[str, set[str]]:
-    """Which members the objects of each kind have."""
+    """The keys that the objects of each kind have."""
     blocks = [json.loads(chain.block(height)) for height in range(chain.head + 1)]
     receipts = [each for at in range(chain.head + 1) for each in json.loads(chain.receipts(at))]
     found = {"block": set(blocks[-1])}
@@ -179,8 +179,8 @@ def keys(chain: Chain) -> dict[str, set[str]]:
 
 
 @needs_data
-def test_the_shapes_are_those_of_real_nodes(chain: Chain) -> None:
-    """Of geth, as recorded: the same members in every kind of object."""
+def test_objects_have_the_shape_of_a_real_nodes(chain: Chain) -> None:
+    """Each kind of object has the same keys as in recorded answers of geth."""
     simulated = keys(chain)
     recorded = replayed(DATA / "chains/geth-ethtest-600")
     real = {kind: names for kind, names in keys(recorded).items() if kind in simulated}
@@ -189,7 +189,7 @@ def test_the_shapes_are_those_of_real_nodes(chain: Chain) -> None:
 
 
 @needs_data
-def test_a_block_has_the_members_of_one_of_ethereum(chain: Chain) -> None:
+def test_a_block_has_the_keys_of_an_ethereum_block(chain: Chain) -> None:
     folder = DATA / "blocks/ethereum"
     block = json.loads(gzip.decompress((folder / "22162263.block.json.gz").read_bytes()))
     simulated = keys(chain)

@@ -36,7 +36,7 @@ async def test_every_block_is_answered_as_recorded(name: str) -> None:
 
 
 @needs_data
-async def test_the_large_block_comes_byte_for_byte() -> None:
+async def test_the_large_block_is_served_byte_for_byte() -> None:
     text = gzip.decompress((DATA / "chains" / CHAINS[0] / "receipts.jsonl.gz").read_bytes())
     large = text.splitlines()[2]
     assert len(large) > 20_000_000
@@ -48,7 +48,7 @@ async def test_the_large_block_comes_byte_for_byte() -> None:
 
 
 @needs_data
-async def test_a_recorded_chain_reorganises_and_grows_too() -> None:
+async def test_a_recorded_chain_can_reorganise_and_grow() -> None:
     chain = replayed(DATA / "chains" / CHAINS[1])
     chain.reorg(598)
     chain.grow(2)
@@ -56,7 +56,7 @@ async def test_a_recorded_chain_reorganises_and_grows_too() -> None:
     assert_valid(chain, 590)
 
 
-def test_what_is_no_recorded_chain(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_recorded_chain(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="holds no recorded chain"):
         replayed(tmp_path)
     (tmp_path / "info.json").write_text('{"chainId": 1}')

@@ -1,4 +1,4 @@
-"""The node over HTTP: batches, compression, pace, limits, and every fault."""
+"""The node over HTTP: batches, compression, pace, limits and every fault."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ async def test_batches(chain: Chain) -> None:
         assert (await client.post([]))[1]["error"]["message"] == "empty batch"
 
 
-async def test_ids_come_back_as_they_were(chain: Chain) -> None:
+async def test_ids_are_returned_unchanged(chain: Chain) -> None:
     async with client_of(DevNode(chain)) as client:
         for given in ("abc", 0, None, 2**60):
             _, answer = await client.post({**call("eth_chainId"), "id": given})
             assert answer == {"jsonrpc": "2.0", "id": given, "result": "0x539"}
 
 
-async def test_what_is_no_json(chain: Chain) -> None:
+async def test_invalid_json(chain: Chain) -> None:
     async with client_of(DevNode(chain)) as client:
         for body in (b"{", b"", b"[1,", b"\xff"):
             async with client.session.post(client.node.url, data=body) as response:
@@ -51,7 +51,7 @@ async def test_what_is_no_json(chain: Chain) -> None:
             assert response.status == 405
 
 
-async def test_gzip_when_asked(chain: Chain) -> None:
+async def test_gzip_on_request(chain: Chain) -> None:
     body = call("eth_getBlockByNumber", "0x11", True)
     async with client_of(DevNode(chain)) as client:
         response, packed = await client.post(body)
@@ -82,7 +82,7 @@ async def test_bodies_in_pieces_and_pipelined_requests(chain: Chain) -> None:
         await writer.wait_closed()
 
 
-async def test_latency_is_paid_per_request_and_at_the_same_time(chain: Chain) -> None:
+async def test_latency_applies_per_request_and_requests_wait_in_parallel(chain: Chain) -> None:
     async with client_of(DevNode(chain, pace=Pace(latency=0.2))) as client:
         started = monotonic()
         await asyncio.gather(*(client.post(BATCH) for _ in range(8)))
@@ -109,11 +109,11 @@ async def test_the_rate_limit_holds(chain: Chain) -> None:
         assert classify(message).reaction is Reaction.SLOW_DOWN
 
 
-async def test_a_batch_counts_by_its_calls(chain: Chain) -> None:
+async def test_a_batch_counts_its_calls(chain: Chain) -> None:
     limits = Limits(rps=10, retry_after=None)
     async with client_of(DevNode(chain, limits=limits)) as client:
         assert (await client.post(BATCH))[0].status == 200
-        assert (await client.post(BATCH))[0].status == 200, "the last of the bucket, and a debt"
+        assert (await client.post(BATCH))[0].status == 200, "the rest of the budget, and a debt"
         response, _ = await client.post(call("eth_chainId"))
         assert response.status == 429
         assert "Retry-After" not in response.headers
@@ -130,7 +130,7 @@ async def test_a_batch_above_the_budget_is_refused_as_a_whole(chain: Chain) -> N
         assert client.node.refused == 1
 
 
-async def test_calls_above_the_budget_are_refused_one_by_one(chain: Chain) -> None:
+async def test_calls_above_the_budget_are_refused_individually(chain: Chain) -> None:
     limits = Limits(rps=10, metering=Metering.EACH)
     async with client_of(DevNode(chain, limits=limits)) as client:
         assert (await client.post(BATCH))[0].status == 200
@@ -142,7 +142,7 @@ async def test_calls_above_the_budget_are_refused_one_by_one(chain: Chain) -> No
 
 
 @pytest.mark.parametrize("words", ["geth", "alchemy", "infura", "quicknode", "erigon", "ankr"])
-async def test_limits_speak_as_providers_do(chain: Chain, words: str) -> None:
+async def test_limits_use_the_error_messages_of_providers(chain: Chain, words: str) -> None:
     limits = Limits(words=words, max_range=10, max_results=20, max_batch=4)
     async with client_of(DevNode(chain, limits=limits)) as client:
         wide = call("eth_getLogs", {"fromBlock": "0x1", "toBlock": "0x64"})
@@ -231,7 +231,7 @@ async def test_fault_timeout(chain: Chain) -> None:
         assert node.injected == {"timeout": 1}
 
 
-async def test_a_node_stops_while_a_client_waits(chain: Chain) -> None:
+async def test_a_node_can_stop_while_a_client_waits(chain: Chain) -> None:
     async with client_of(DevNode(chain, faults="timeout=1")) as client:
         waiting = asyncio.create_task(client.post(call("eth_chainId")))
         await eventually(lambda: bool(client.node.injected))
@@ -365,7 +365,7 @@ async def test_fault_stale_head(chain: Chain) -> None:
         assert await client.ask("eth_getLogs", {"fromBlock": "0x78", "toBlock": "0x78"}) == []
         before = client.node.injected["stale-head"]
         assert (await client.ask("eth_getBlockByNumber", "0x11", True))["number"] == "0x11"
-        assert client.node.injected["stale-head"] == before, "an old block is the same there"
+        assert client.node.injected["stale-head"] == before, "an old block has not changed"
 
 
 async def test_fault_wrong_chain_and_limit_inside(chain: Chain) -> None:
@@ -391,7 +391,7 @@ async def test_fault_reorg(chain: Chain) -> None:
     assert_valid(chain, 105)
 
 
-async def test_what_was_injected_can_be_read(chain: Chain) -> None:
+async def test_injected_faults_can_be_read(chain: Chain) -> None:
     async with client_of(DevNode(chain, faults="null=0.3,429-bare=0.1")) as client:
         nulls = limited = 0
         for height in range(100):

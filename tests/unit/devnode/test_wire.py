@@ -1,4 +1,4 @@
-"""As much HTTP as clients of JSON-RPC speak."""
+"""The part of HTTP that JSON-RPC clients use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CHUNKED = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2;x=y\r\nab\r\n
 
 
 @pytest.mark.parametrize("text", [PLAIN, CHUNKED])
-def test_a_request_is_known_once_it_is_whole(text: bytes) -> None:
+def test_a_request_is_returned_once_it_is_complete(text: bytes) -> None:
     for size in range(len(text)):
         assert parsed(bytearray(text[:size])) == (None, 0)
     request, size = parsed(bytearray(text + b"POST"))
@@ -37,6 +37,6 @@ def test_a_client_may_wait_before_it_sends_the_body() -> None:
         b"x" * 70_000,
     ],
 )
-def test_what_is_no_http(text: bytes) -> None:
+def test_invalid_http(text: bytes) -> None:
     with pytest.raises(BadRequest):
         parsed(bytearray(text))

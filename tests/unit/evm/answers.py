@@ -1,4 +1,4 @@
-"""A small block with everything in it, as a node answers it; tests change what they are about."""
+"""A small block with everything in it, as a node returns it; each test changes what it needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slow and obvious versions of what the core does fast: the law that its laws are tested by."""
+"""Slow, obvious versions of what the core does fast, to test the core against."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def unrlp(data: bytes) -> object:
 
 
 def trie_root(pairs: Mapping[bytes, bytes]) -> bytes:
-    """The root of a Merkle-Patricia trie with any keys, one of which may begin another."""
+    """The root of a Merkle-Patricia trie. One key may be a prefix of another."""
     if not pairs:
         return keccak(rlp(b""))
     return keccak(rlp(_node([(key.hex(), value) for key, value in pairs.items()])))
@@ -69,7 +69,7 @@ def _take(data: bytes) -> tuple[object, bytes]:
 
 
 def _node(pairs: list[tuple[str, bytes]]) -> object:
-    """A node above keys in hex, as a tree of byte strings."""
+    """A node above hex keys, as a tree of byte strings."""
     if len(pairs) == 1:
         key, value = pairs[0]
         return [_hex_prefix(key, leaf=True), value]

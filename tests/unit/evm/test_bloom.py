@@ -1,4 +1,4 @@
-"""A bloom announces every item that it was made of, and is the union of its parts."""
+"""A bloom contains every item it was built from, and is the union of its parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A column decoded at once is what its values are one by one, or the first bad one is named."""
+"""Decoding a column gives the same values as decoding each value, or names the first bad one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BYTES = re.compile("0x(?:[0-9a-fA-F]{2})*")
 
 
 def quantities(bits: int) -> st.SearchStrategy[str]:
-    """Numbers of all sizes as nodes write them, also with capitals or zeros in front."""
+    """Numbers of all sizes as nodes write them, including capitals and leading zeros."""
     sizes = st.integers(0, bits).flatmap(lambda size: st.integers(0, 2**size - 1))
     plain = sizes.map(hex)
     return (
@@ -33,7 +33,7 @@ def hexed(data: bytes) -> str:
     return f"0x{data.hex()}"
 
 
-# Near misses of a quantity: what stands around a number in other notations.
+# Near misses of a quantity: what surrounds a number in other notations.
 near = st.text("0x19aFgX-+_.\u0660", max_size=8)
 
 
@@ -104,7 +104,7 @@ def test_one_bad_quantity_is_named(
 
 
 @given(st.lists(quantities(256)), st.integers(1, 20), st.lists(quantities(256)))
-def test_a_wide_number_behind_spaces_is_not_cut(
+def test_a_wide_number_after_spaces_is_not_cut(
     before: list[str], spaces: int, behind: list[str]
 ) -> None:
     spaced = f"{' ' * spaces}0x1234567890abcdef99"
@@ -135,18 +135,18 @@ def test_one_bad_value_among_bytes_is_named(
     "bad",
     ["", "0x", "x1", "1", "0X1", "-0x1", "0x-1", "0x1 ", "1 0x1", "0x1_0", "00x1", "0x0x1", "0xg"],
 )
-def test_what_is_not_quite_a_number(bad: str) -> None:
+def test_near_misses_of_a_number_are_refused(bad: str) -> None:
     with pytest.raises(BadValue, match="is not a quantity below 2\\^64"):
         columns.numbers(["0x5208", bad, "0x1"])
 
 
-def test_a_number_may_have_64_bits_and_no_more() -> None:
+def test_a_number_has_at_most_64_bits() -> None:
     assert columns.numbers(["0xffffffffffffffff", "0x0"]).tolist() == [2**64 - 1, 0]
     with pytest.raises(BadValue):
         columns.numbers(["0x10000000000000000"])
 
 
-def test_a_long_value_is_shown_in_part() -> None:
+def test_a_long_value_is_shown_abbreviated() -> None:
     with pytest.raises(BadValue) as caught:
         columns.fixed(["0x" + "ab" * 5000], 32)
     assert len(str(caught.value)) < 150

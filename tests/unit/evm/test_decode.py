@@ -1,4 +1,4 @@
-"""What a node may answer becomes rows; what it must not becomes an error that says where."""
+"""A valid answer becomes rows; an invalid one raises an error that says where."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def with_first(changes: Json) -> Json:
     return block(transactions=[transaction(0, **changes), transaction(1)])
 
 
-def test_rows_know_their_place() -> None:
+def test_rows_contain_their_position() -> None:
     tables = decoded(block(), receipts())
     assert list(tables) == ["blocks", "transactions", "logs", "withdrawals"]
     for table in tables.values():
@@ -77,7 +77,7 @@ def test_256_bit_numbers_are_exact_and_rounded() -> None:
     assert column(tables, "transactions.effective_gas_price_f64") == [1e9] * 2
 
 
-def test_topics_are_dealt_out_by_position() -> None:
+def test_topics_are_assigned_by_position() -> None:
     logs = [log(at, 0, topics=list(map(word, range(1, at + 1)))) for at in range(5)]
     tables = decoded(block(), [receipt(0, *logs), receipt(1)])
     for place in range(4):
@@ -85,7 +85,7 @@ def test_topics_are_dealt_out_by_position() -> None:
         assert column(tables, f"logs.topic{place}") == expected
 
 
-def test_without_receipts_there_are_no_logs_and_nothing_is_claimed_of_them() -> None:
+def test_without_receipts_there_are_no_logs_and_no_log_counts() -> None:
     tables = decoded(block())
     assert "logs" not in tables
     assert column(tables, "blocks.log_count") == [None]
@@ -94,7 +94,7 @@ def test_without_receipts_there_are_no_logs_and_nothing_is_claimed_of_them() -> 
 
 
 def test_a_receipt_may_be_missing() -> None:
-    """Cronos answers none for a transaction that never ran."""
+    """Cronos returns none for a transaction that never ran."""
     tables = decoded(block(), receipts()[1:])
     assert column(tables, "transactions.gas_used") == [None, 21000]
     assert column(tables, "transactions.log_count") == [None, 1]
@@ -107,17 +107,17 @@ def test_a_receipt_may_be_missing() -> None:
     [receipts()[::-1], [*receipts(), receipt(2)], [receipt(7), *receipts()[1:]]],
     ids=["another order", "too many", "another transaction"],
 )
-def test_receipts_that_are_not_those_of_the_transactions_are_refused(given: list[Json]) -> None:
+def test_receipts_of_other_transactions_are_refused(given: list[Json]) -> None:
     with pytest.raises(BadAnswer, match="receipts of block 1000: one belongs to no transaction"):
         decoded(block(), given)
 
 
-def test_no_blocks_make_empty_tables() -> None:
+def test_no_blocks_give_empty_tables() -> None:
     tables = decode_blocks([], [], CHAIN)
     assert [table.num_rows for table in tables.values()] == [0, 0, 0, 0]
 
 
-def test_withdrawals_that_are_none_are_not_withdrawals_that_are_absent() -> None:
+def test_no_withdrawals_differ_from_unknown_withdrawals() -> None:
     assert column(decoded(block(withdrawals=[])), "blocks.withdrawal_count") == [0]
     before = block()
     del before["withdrawals"]
@@ -135,7 +135,7 @@ def test_withdrawals_that_are_none_are_not_withdrawals_that_are_absent() -> None
         ({"type": None, "maxFeePerGas": None, "accessList": None}, 0),
     ],
 )
-def test_an_old_node_does_not_say_the_type(changes: Json, expected: int) -> None:
+def test_the_type_is_inferred_if_an_old_node_omits_it(changes: Json, expected: int) -> None:
     assert column(decoded(with_first(changes)), "transactions.type") == [expected, 2]
 
 
@@ -150,16 +150,16 @@ def test_an_old_node_does_not_say_the_type(changes: Json, expected: int) -> None
         ({"v": "0x1b", "yParity": "0x1"}, {"yParity": "0x1"}),
     ],
 )
-def test_what_contradicts_the_row_is_kept(changes: Json, extra: Json | None) -> None:
+def test_values_that_contradict_the_row_are_kept(changes: Json, extra: Json | None) -> None:
     [found, _] = column(decoded(with_first(changes)), "transactions.extra")
     assert (found and json.loads(found)) == extra
 
 
-def test_a_signature_may_be_told_by_its_parity_alone() -> None:
+def test_a_signature_may_have_only_its_parity() -> None:
     assert column(decoded(with_first({"v": None})), "transactions.v") == [1, 1]
 
 
-def test_fees_of_optimism_may_be_decimal() -> None:
+def test_optimism_fees_may_be_decimal() -> None:
     fees = {"l1Fee": "69024", "l1GasPrice": "0xc", "l1GasUsed": "5752", "l1FeeScalar": "0.684"}
     tables = decoded(block(), [receipt(0, **fees), receipt(1)])
     assert column(tables, "transactions.l1_fee_f64") == [69024.0, None]
@@ -168,7 +168,7 @@ def test_fees_of_optimism_may_be_decimal() -> None:
     assert column(tables, "transactions.extra") == ['{"receipt":{"l1FeeScalar":"0.684"}}', None]
 
 
-def test_a_list_is_written_in_one_way() -> None:
+def test_equal_lists_have_one_notation() -> None:
     keys = [word(1)]
     entry = [{"storageKeys": keys, "address": address(2)}]
     tables = decoded(with_first({"accessList": entry, "blobVersionedHashes": keys}))
@@ -177,12 +177,12 @@ def test_a_list_is_written_in_one_way() -> None:
     assert column(tables, "transactions.blob_versioned_hashes") == [f'["{word(1)}"]', None]
 
 
-def test_a_key_that_only_the_keeping_decoder_sets_does_no_harm() -> None:
+def test_a_key_named_like_the_decoders_own_is_harmless() -> None:
     tables = decoded(block(**{"(extra)": 5}))
     assert column(tables, "blocks.extra") == ['{"(extra)":5}']
 
 
-def test_a_gas_limit_may_fill_64_bits() -> None:
+def test_a_gas_limit_may_use_all_64_bits() -> None:
     assert column(decoded(block(gasLimit=hex(2**64 - 1))), "blocks.gas_limit") == [2**64 - 1]
 
 
@@ -251,7 +251,7 @@ def test_a_block_without_a_required_key_is_refused(key: str) -> None:
 @pytest.mark.parametrize(
     "junk", [b"", b"null", b"[]", b'{"hash":', b'{"hash":"\xff"}', b"[" * 10**6]
 )
-def test_junk_is_refused(junk: bytes) -> None:
+def test_garbage_is_refused(junk: bytes) -> None:
     for parse in (parse_block, parse_light_block):
         with pytest.raises(BadAnswer, match="the returned block cannot be read"):
             parse(junk)
@@ -259,7 +259,7 @@ def test_junk_is_refused(junk: bytes) -> None:
         parse_receipts(junk.replace(b"[]", b"{}"))
 
 
-def test_a_column_that_may_not_be_null_comes_from_a_required_field() -> None:
+def test_a_column_that_is_never_null_comes_from_a_required_field() -> None:
     kinds: dict[str, list[type[Answer]]] = {
         "blocks": [Block],
         "transactions": [Transaction, Receipt],
@@ -279,7 +279,7 @@ def test_a_column_that_may_not_be_null_comes_from_a_required_field() -> None:
                 assert fields.get(others.get(each.name, each.name), True), each
 
 
-def test_logs_by_range_are_held_against_the_headers() -> None:
+def test_logs_by_range_are_compared_with_the_headers() -> None:
     header = parse_block(raw(block()))
     own = [each for it in receipts() for each in it["logs"]]
     table = decode_range_logs([header], parse_logs(raw(own)), CHAIN)

@@ -1,6 +1,6 @@
-"""Envelopes that the recorded blocks do not show, and answers that must not be encoded.
+"""Envelopes that the recorded blocks lack, and answers that must not be encoded.
 
-What they do show is checked on real blocks, in `tests/data`.
+All other envelopes are checked on real blocks, in `tests/data`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def test_a_set_code_transaction_carries_its_authorizations() -> None:
     ]
 
 
-def test_a_creation_has_no_recipient_and_an_old_one_no_type() -> None:
+def test_a_contract_creation_has_no_recipient_and_a_legacy_transaction_no_type() -> None:
     created = transaction(a_transaction(gasPrice="0x1", to=None))
     assert created == transaction(a_transaction(gasPrice="0x1", to="0x", type="0x0"))
     fields = reference.unrlp(created)
@@ -79,7 +79,7 @@ def test_a_creation_has_no_recipient_and_an_old_one_no_type() -> None:
     assert fields[3] == b""
 
 
-def test_the_parity_stands_in_for_a_missing_v() -> None:
+def test_the_parity_replaces_a_missing_v() -> None:
     fields: dict[str, Any] = {"type": "0x1", "chainId": "0x1", "gasPrice": "0x1", "to": BOB}
     with_v = a_transaction(**fields)
     with_parity = a_transaction(**fields, yParity="0x1")
@@ -95,7 +95,7 @@ def test_a_deposit_receipt_has_nonce_and_version_since_canyon() -> None:
     assert more == [*fields, b"\x05", b"\x01"]
 
 
-def test_a_receipt_without_a_bloom_gets_that_of_its_logs() -> None:
+def test_a_receipt_without_a_bloom_gets_the_bloom_of_its_logs() -> None:
     bare = receipt(a_receipt(a_log(), logsBloom=None))
     fields = reference.unrlp(bare)
     assert isinstance(fields, list)
@@ -112,18 +112,18 @@ def test_a_log_of_any_size_is_encoded(topics: int, size: int) -> None:
     assert fields[3] == [[bob, [key] * topics, byte * size] for byte in (b"\x07", b"\x87")]
 
 
-def test_a_withdrawal_is_four_fields() -> None:
+def test_a_withdrawal_has_four_fields() -> None:
     it = Withdrawal(index="0x1", validator_index="0x0", address=BOB, amount="0x80")
     assert reference.unrlp(withdrawal(it)) == [b"\x01", b"", b"\xbb" * 20, b"\x80"]
 
 
-def test_a_type_that_nobody_published_has_no_encoding() -> None:
+def test_an_unknown_type_has_no_encoding() -> None:
     with pytest.raises(NoEncoding, match="0x76"):
         transaction(a_transaction(type="0x76"))
 
 
 @pytest.mark.parametrize("type_", ["", "0x", "0x100", "2", "0xzz"])
-def test_a_type_is_one_byte(type_: str) -> None:
+def test_a_type_is_a_single_byte(type_: str) -> None:
     with pytest.raises(ValueError, match="not an envelope type"):
         kind_of(type_)
 
@@ -142,7 +142,7 @@ def test_a_type_is_one_byte(type_: str) -> None:
         {"type": "0x1", "accessList": "0x"},
     ],
 )
-def test_a_damaged_transaction_is_a_value_error(damage: dict[str, Any]) -> None:
+def test_a_damaged_transaction_raises_value_error(damage: dict[str, Any]) -> None:
     fields = {"chainId": "0x1", "gasPrice": "0x1", "to": BOB, **damage}
     with pytest.raises(ValueError, match=r"."):
         transaction(a_transaction(**fields))
@@ -160,12 +160,12 @@ def test_a_damaged_transaction_is_a_value_error(damage: dict[str, Any]) -> None:
         a_receipt(a_log(topics=0, data="0xzz" * 2)),
     ],
 )
-def test_a_damaged_receipt_is_a_value_error(damaged: Receipt) -> None:
+def test_a_damaged_receipt_raises_value_error(damaged: Receipt) -> None:
     with pytest.raises(ValueError, match=r"."):
         receipt(damaged)
 
 
-def test_fields_cannot_make_up_for_each_others_length() -> None:
+def test_fields_cannot_compensate_for_each_others_length() -> None:
     honest = a_log()
     honest.topics = ["0x" + "a0" * 32, "0x" + "a0" * 32]
     shifted = a_log()

@@ -1,4 +1,4 @@
-"""Headers of every form hash as their chains do; the blocks here are real."""
+"""Every form of header hashes as on its chain; the blocks here are real."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_a_header_of_gnosis_from_before_the_merge_has_its_hash(more: dict[str, o
     assert hash_of(GNOSIS, HeaderForm.AURA, more) == GNOSIS_HASH
 
 
-def test_a_header_of_gnosis_since_the_merge_is_ethereums() -> None:
+def test_a_header_of_gnosis_since_the_merge_has_the_form_of_ethereum() -> None:
     merged = replace(GNOSIS, difficulty="0x0")
     assert header(merged, HeaderForm.AURA) == header(merged)
 
@@ -161,14 +161,14 @@ def test_a_header_of_tempo_has_its_hash() -> None:
         (HeaderForm.TEMPO, TEMPO, {**TEMPO_MORE, "consensusContext": {"epoch": 1}}),
     ],
 )
-def test_without_its_own_fields_a_header_cannot_be_encoded(
+def test_a_header_cannot_be_encoded_without_the_fields_of_its_form(
     form: HeaderForm, block: Header, more: dict[str, object]
 ) -> None:
     with pytest.raises(NoEncoding):
         header(block, form, more)
 
 
-def test_what_newer_forks_append_stands_at_the_end() -> None:
+def test_fields_of_newer_forks_are_appended() -> None:
     newer = replace(TEMPO, block_access_list_hash="0x" + "ab" * 32, slot_number="0x1")
     fields = reference.unrlp(header(newer, more={"unrelated": "0x2"}))
     assert isinstance(fields, list)
@@ -176,10 +176,10 @@ def test_what_newer_forks_append_stands_at_the_end() -> None:
     assert fields[:-2] == reference.unrlp(header(TEMPO))
 
 
-def test_the_decoder_declares_every_field_that_is_hashed_and_a_column_holds_it() -> None:
+def test_every_hashed_field_is_decoded_and_has_a_column() -> None:
     hashed = {name for name in vars(HeaderFields) if not name.startswith("_")}
     assert hashed <= set(structs.Header.__struct_fields__)
-    columns = {column.name for column in BLOCKS.columns} | {"number", "timestamp"}  # on every table
+    columns = {column.name for column in BLOCKS.columns} | {"number", "timestamp"}  # in every table
     assert hashed <= columns
 
 
@@ -200,6 +200,6 @@ def test_a_gap_before_the_last_appended_field_is_an_empty_string() -> None:
         {"number": "0xzz"},
     ],
 )
-def test_a_damaged_header_is_a_value_error(damage: dict[str, str | None]) -> None:
+def test_a_damaged_header_raises_value_error(damage: dict[str, str | None]) -> None:
     with pytest.raises(ValueError, match=r"."):
         header(replace(GENESIS, **damage))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The hash is Ethereum's Keccak-256, not the SHA3-256 of the standard."""
+"""The hash is Ethereum's Keccak-256, not the standardised SHA3-256."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ from gapless.chains.evm.codec.keccak import keccak
         ),
     ],
 )
-def test_it_gives_the_known_digests(data: bytes, digest: str) -> None:
+def test_known_digests(data: bytes, digest: str) -> None:
     assert keccak(data).hex() == digest

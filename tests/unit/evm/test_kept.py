@@ -1,4 +1,4 @@
-"""The decoder that keeps everything keeps what has no column, and nothing that has one."""
+"""The decoder that keeps everything keeps what has no column, and nothing else."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def kept(block: Json, receipts: list[Json], name: str) -> list[Json | None]:
     return [text and json.loads(text) for text in column(tables, f"{name}.extra")]
 
 
-def test_of_an_ordinary_block_nothing_has_to_be_kept() -> None:
+def test_nothing_is_kept_of_an_ordinary_block() -> None:
     timed = [
         it | {"logs": [each | {"blockTimestamp": "0x64"} for each in it["logs"]]}
         for it in receipts()
@@ -43,7 +43,7 @@ def test_of_an_ordinary_block_nothing_has_to_be_kept() -> None:
     )
 
 
-def test_an_unknown_key_is_kept_where_it_stood() -> None:
+def test_an_unknown_key_is_kept_at_its_place() -> None:
     given = block(
         sendRoots=[1, 2.50],
         transactions=[transaction(0), transaction(1, feeToken=None)],
@@ -70,19 +70,19 @@ def test_a_copy_that_differs_is_kept() -> None:
     ]
 
 
-def test_a_bloom_that_is_not_of_the_logs_is_kept() -> None:
-    """TRON answers zeros, whatever was logged."""
+def test_a_bloom_that_does_not_match_the_logs_is_kept() -> None:
+    """TRON returns zeros, whatever was logged."""
     zeros = f"0x{0:0512x}"
     own = [receipt(0, log(0, 0), logsBloom=zeros), receipt(1)]
     assert kept(block(), own, "transactions") == [{"receipt": {"logsBloom": zeros}}, None]
 
 
-def test_a_copy_may_be_written_with_capitals() -> None:
+def test_a_copy_may_use_capitals() -> None:
     own = [receipt(0, **{"from": address(0xF0).upper().replace("X", "x")}), receipt(1)]
     assert kept(block(), own, "transactions") == [None, None]
 
 
-def test_numbers_that_no_float_holds_are_kept_as_they_are() -> None:
+def test_numbers_that_no_float_can_hold_are_kept_unchanged() -> None:
     text = raw(block()).replace(b'"size"', b'"odd": 1.000000000000000000001, "size"')
     tables = decode_blocks([keep_block(text)], None, CHAIN)
     assert column(tables, "blocks.extra") == ['{"odd":1.000000000000000000001}']

@@ -1,4 +1,4 @@
-"""RLP is canonical: every item has one encoding, and every encoding one item."""
+"""RLP is canonical: every item has exactly one encoding, and the reverse."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ numbers = st.one_of(st.integers(0, 300), st.integers(0, 2**256 - 1))
         ([integer(0), integer(15), integer(1024)], "c5800f820400"),
     ],
 )
-def test_it_encodes_the_known_examples(item: Item, encoded: str) -> None:
+def test_known_examples(item: Item, encoded: str) -> None:
     assert encode(item).hex() == encoded
 
 
-def test_the_example_in_its_docstring_holds() -> None:
+def test_the_docstrings_example_is_right() -> None:
     assert doctest.testmod(rlp) == (0, 1)
 
 
 @given(items)
-def test_it_encodes_as_the_reference_does_and_can_be_read_back(item: Item) -> None:
+def test_encodings_equal_the_reference_and_can_be_decoded(item: Item) -> None:
     encoded = encode(item)
     assert encoded == reference.rlp(item)
     assert reference.unrlp(encoded) == item
 
 
 @given(st.lists(items, max_size=5))
-def test_encoded_members_make_the_list(members: list[Item]) -> None:
+def test_encoded_members_form_the_list(members: list[Item]) -> None:
     assert concatenated(map(encode, members)) == encode(members)
 
 
@@ -62,7 +62,7 @@ def test_a_number_has_no_leading_zero(number: int) -> None:
 
 
 @given(numbers, st.integers(0, 3))
-def test_hex_numbers_encode_however_they_are_padded(number: int, zeros: int) -> None:
+def test_hex_numbers_encode_equally_with_or_without_padding(number: int, zeros: int) -> None:
     written = f"0x{'0' * zeros}{number:x}"
     assert hexrlp.number(written) == string(integer(number)).hex()
 
@@ -87,6 +87,6 @@ def test_hex_fields_of_fixed_width_have_that_width() -> None:
 
 
 @pytest.mark.parametrize("field", ["0x1", "0x123", "0xzz"])
-def test_what_is_not_bytes_is_not_encoded(field: str) -> None:
+def test_only_bytes_can_be_encoded(field: str) -> None:
     with pytest.raises(ValueError, match=r"odd number|[Nn]on-hexadecimal"):
         hexrlp.packed(hexrlp.data(field))

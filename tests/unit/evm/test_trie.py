@@ -1,4 +1,4 @@
-"""The root of a list is that of the trie with its indices as keys, whatever the values."""
+"""The root of a list is the root of the trie whose keys are its indices, whatever the values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.unit.evm import reference
 
 values = st.one_of(st.binary(min_size=1, max_size=40), st.integers(1, 700).map(bytes))
 lists = st.lists(values, max_size=40)
-# Where the shape of the trie changes: one more nibble, one more byte in the key.
+# Where the shape of the trie changes: one more nibble or byte in the key.
 counts = st.sampled_from([1, 2, 16, 17, 18, 127, 128, 129, 130, 255, 256, 257, 258, 272, 273, 530])
 
 
@@ -34,7 +34,7 @@ def indexed(members: list[bytes]) -> dict[bytes, bytes]:
         ),
     ],
 )
-def test_the_reference_knows_the_published_roots(pairs: dict[bytes, bytes], root: str) -> None:
+def test_the_reference_computes_the_published_roots(pairs: dict[bytes, bytes], root: str) -> None:
     assert reference.trie_root(pairs).hex() == root
 
 
@@ -45,23 +45,23 @@ def test_the_root_of_nothing_is_known() -> None:
 @given(lists)
 @example([b"\x00"])
 @example([b"\x7f"] * 20)
-def test_the_root_is_that_of_the_reference(members: list[bytes]) -> None:
+def test_the_root_equals_the_reference(members: list[bytes]) -> None:
     assert ordered_root(members) == reference.trie_root(indexed(members))
 
 
 @given(counts, st.integers(1, 45))
-def test_every_shape_of_the_trie_is_right(count: int, size: int) -> None:
+def test_every_shape_of_the_trie_has_the_right_root(count: int, size: int) -> None:
     members = [index.to_bytes(2, "big") * size for index in range(count)]
     assert ordered_root(members) == reference.trie_root(indexed(members))
 
 
-def test_a_list_longer_than_most_blocks_is_right() -> None:
+def test_a_list_longer_than_most_blocks_has_the_right_root() -> None:
     members = [encode(integer(index)) for index in range(1, 5_000)]
     assert ordered_root(members) == reference.trie_root(indexed(members))
 
 
 @given(lists.filter(len), st.data())
-def test_no_change_goes_unnoticed(members: list[bytes], data: st.DataObject) -> None:
+def test_every_change_changes_the_root(members: list[bytes], data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(members) - 1))
     changed = [*members[:at], members[at] + b"\x01", *members[at + 1 :]]
     roots = {ordered_root(each) for each in (members, changed, members[:-1], [*members, b"\x01"])}

@@ -1,4 +1,4 @@
-"""Rows of a table from texts, as a CSV or JSON of ethereum-etl has them."""
+"""Rows of a table from text, as in the CSV or JSON of ethereum-etl."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RENAMED = {"block_number": "number", "block_timestamp": "timestamp", "type": "t
 
 
 def as_stored(name: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-    """The rows as a sink would give them out; what is not said is zero or null."""
+    """The rows as a sink would return them; missing values are zero or null."""
     found = [{column.name: _value(column, row) for column in table(name)} for row in rows]
     return pa.Table.from_pylist(found, arrow_schema(table(name)))
 

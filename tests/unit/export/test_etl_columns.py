@@ -55,7 +55,7 @@ def test_columns_and_their_order() -> None:
     assert found == EXPORTED
 
 
-def test_the_schema_has_the_version_of_the_tool_that_it_copies() -> None:
+def test_the_schema_names_the_version_of_the_tool_that_it_copies() -> None:
     versions = {schema: each.version for schema, each in layout_sets().items()}
     assert versions == {"native": None, "ethereum-etl": "2.4.2"}
 
@@ -69,7 +69,7 @@ def test_the_schema_has_the_version_of_the_tool_that_it_copies() -> None:
         (HASHES, ",".join(HASHES), HASHES),
     ],
 )
-def test_hashes_of_blobs(stored: list[str] | None, in_csv: str, in_json: list[str]) -> None:
+def test_blob_hashes(stored: list[str] | None, in_csv: str, in_json: list[str]) -> None:
     text = None if stored is None else json.dumps(stored)
     rows = as_stored("transactions", [{"block_number": 1, "blob_versioned_hashes": text}])
     window = {"blocks": as_stored("blocks", [{"block_number": 1}]), "transactions": rows}

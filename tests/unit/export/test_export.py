@@ -1,4 +1,4 @@
-"""An export has all rows of a range in every schema and format, or it fails."""
+"""An export contains all rows of a range in every schema and format, or it fails."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def exported(sink: Sink, layout: Layout, format_name: str, span: Span = WH
 
 
 def read(format_name: str, data: bytes) -> list[dict[str, Any]]:
-    """A file as whoever gets it reads it."""
+    """Reads a file as its recipient would."""
     if format_name == "csv":
         return [*csv.DictReader(io.StringIO(data.decode(), newline=""))]
     if format_name == "json":
@@ -106,7 +106,7 @@ def _text(value: Any) -> str:
 
 @pytest.mark.parametrize(("schema", "table"), EVERY)
 async def test_formats_agree(fragile: Sink, schema: str, table: str) -> None:
-    """What ethereum-etl writes itself is compared with its files elsewhere."""
+    """What ethereum-etl itself writes is compared with its files elsewhere."""
     layout = LAYOUTS[schema][table]
     files = {name: read(name, await exported(fragile, layout, name)) for name in FORMATS}
     assert files["json"]
@@ -130,15 +130,15 @@ async def test_formats_agree(fragile: Sink, schema: str, table: str) -> None:
                 assert line[name] == _text(stored[name]) == _text(row[name])
 
 
-async def test_a_block_hash_is_that_of_the_block(fragile: Sink) -> None:
+async def test_a_block_hash_is_the_hash_of_the_block(fragile: Sink) -> None:
     hashes = {it["block_number"]: it["hash"] for it in native("blocks", WHOLE)}
     rows = read("json", await exported(fragile, LAYOUTS["ethereum-etl"]["logs"], "json"))
     assert {it["block_hash"] for it in rows} <= set(hashes.values())
     assert all(it["block_hash"] == hashes[it["block_number"]] for it in rows)
 
 
-async def test_a_file_of_nothing(fragile: Sink) -> None:
-    """ethereum-etl names columns with the first row; we always do."""
+async def test_an_empty_file(fragile: Sink) -> None:
+    """ethereum-etl writes the column names with the first row; we always write them."""
     empty = next(it for it in range(5, HEAD) if not rows_of("logs", Span(it, it)).num_rows)
     nothing = Span(empty, empty)
     assert await exported(fragile, LAYOUTS["ethereum-etl"]["logs"], "csv", nothing) == b""
@@ -153,7 +153,7 @@ async def test_a_file_of_nothing(fragile: Sink) -> None:
 
 
 class Watched(io.BytesIO):
-    """A file that notes how much it got at once."""
+    """A file that records how much it received at once."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -167,7 +167,7 @@ class Watched(io.BytesIO):
 async def test_memory_does_not_grow_with_the_range(
     fragile: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No read is longer than a window, and no write longer than a piece of it."""
+    """No read is longer than a window, and no write is longer than a piece of it."""
     asked: list[int] = []
     real = fragile.read
 
@@ -183,7 +183,9 @@ async def test_memory_does_not_grow_with_the_range(
     assert file.most <= 9 * longest
 
 
-async def test_row_groups_are_written_when_they_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_row_groups_are_written_when_they_are_large_enough(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("gapless.export.writers._GROUP_ROWS", 10)
     layout, file = LAYOUTS["native"]["blocks"], io.BytesIO()
     writer = ParquetWriter(layout, file)
@@ -196,7 +198,7 @@ async def test_row_groups_are_written_when_they_are_large(monkeypatch: pytest.Mo
     assert pq.read_table(file).num_rows == 28
 
 
-async def test_the_range_is_what_the_table_spans(sink: Sink) -> None:
+async def test_the_default_range_is_that_of_the_table(sink: Sink) -> None:
     layout = LAYOUTS["native"]["logs"]
     assert await range_of(sink, CHAIN_ID, layout) == WHOLE
     assert await range_of(sink, 99, layout) is None
@@ -205,7 +207,7 @@ async def test_the_range_is_what_the_table_spans(sink: Sink) -> None:
     assert await range_of(sink, CHAIN_ID, LAYOUTS["native"]["blocks"]) == (0, HEAD)
 
 
-async def test_what_is_lacking_is_known_before(sink: Sink) -> None:
+async def test_gaps_are_known_before_anything_is_written(sink: Sink) -> None:
     await sink.write(batch(0, 4, tables=HEADERS), 6)
     await sink.retract(CHAIN_ID, Span(10, 12), 7)
     etl, whole = LAYOUTS["ethereum-etl"], Span(0, 20)
@@ -240,7 +242,7 @@ def sql(fragile: Sink, tmp_path: Path) -> Iterator[apsw.Connection]:
         ("DELETE FROM blocks WHERE block_number = 25", "logs", "blocks 21-27: 7 are recorded, 6"),
     ],
 )
-async def test_lost_rows_are_noticed(
+async def test_lost_rows_are_detected(
     fragile: Sink, sql: apsw.Connection, damage: str, table: str, complaint: str
 ) -> None:
     assert rows_of("logs", Span(25, 25)).num_rows
@@ -259,10 +261,10 @@ async def test_receipts_must_have_been_fetched(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("first", "noticed"), [(31, False), (30, True)])
-async def test_a_change_meanwhile_is_noticed(
+async def test_a_concurrent_change_is_detected(
     fragile: Sink, monkeypatch: pytest.MonkeyPatch, first: int, noticed: bool
 ) -> None:
-    """Otherwise some rows could be of one branch, and some of the other."""
+    """Otherwise some rows could belong to one branch and some to another."""
     real = fragile.read
 
     async def overtaken(*asked: Any) -> pa.Table:
@@ -279,8 +281,8 @@ async def test_a_change_meanwhile_is_noticed(
         await exported(fragile, layout, "csv", span)
 
 
-async def test_the_range_is_also_what_was_asked_for(sink: Sink) -> None:
-    """A table that stops early is not exported as if it were whole."""
+async def test_the_default_range_includes_what_was_requested(sink: Sink) -> None:
+    """A table that ends early is not exported as if it were complete."""
     layout, asked = LAYOUTS["native"]["logs"], Span(0, HEAD + 10)
     await sink.request(CHAIN_ID, Request(asked, frozenset({"blocks", "logs"})))
     assert await range_of(sink, CHAIN_ID, layout) == asked

@@ -1,4 +1,4 @@
-"""Which logs are transfers, by the rule of ethereum-etl."""
+"""Which logs are transfers, by the rules of ethereum-etl."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VALUE = (7).to_bytes(32, "big")
 
 
 @pytest.mark.parametrize("indexed", range(4))
-def test_whatever_is_indexed(indexed: int) -> None:
+def test_any_words_may_be_indexed(indexed: int) -> None:
     words = [FROM, TO, VALUE]
     topics = [TRANSFER, *words[:indexed], *[None] * (3 - indexed)]
     assert decode(topics, b"".join(words[indexed:])) == (b"f" * 20, b"t" * 20, VALUE)
@@ -32,7 +32,9 @@ def test_whatever_is_indexed(indexed: int) -> None:
         ([TRANSFER, None, None, None], b""),
     ],
 )
-def test_other_numbers_of_words_are_no_transfer(topics: list[bytes | None], data: bytes) -> None:
+def test_logs_with_other_numbers_of_words_are_not_transfers(
+    topics: list[bytes | None], data: bytes
+) -> None:
     assert decode(topics, data) is None
 
 
@@ -44,9 +46,9 @@ def test_a_short_word_is_a_small_number() -> None:
     )
 
 
-@pytest.mark.skipif(not VECTORS.exists(), reason="no recorded transfers beside the project")
+@pytest.mark.skipif(not VECTORS.exists(), reason="there are no recorded transfers")
 def test_known_logs() -> None:
-    """ethereum-etl finds fewer kinds than others do, but whatever is indexed."""
+    """ethereum-etl finds fewer kinds than others do, but whichever words are indexed."""
     found = {}
     for vector in json.loads(VECTORS.read_text())["vectors"]:
         topics = (topic.removeprefix("0x").zfill(64) for topic in vector["log"]["topics"])

@@ -1,4 +1,4 @@
-"""Columns in other shapes are what one would get value by value."""
+"""Converting a column gives the same result as converting each value."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_bytes_of_one_length_as_hex(values: list[bytes | None], skipped: int) ->
 
 
 @given(st.lists(_NUMBERS), st.integers(0, 3))
-def test_numbers_by_their_digits(values: list[int | None], skipped: int) -> None:
+def test_numbers_as_digits(values: list[int | None], skipped: int) -> None:
     stored = [None if it is None else it.to_bytes(32, "big") for it in values]
     array = pa.array(stored, pa.binary(32)).slice(skipped)
     expected = [None if it is None else str(it) for it in values[skipped:]]

@@ -1,4 +1,4 @@
-"""What `gapless export` says of gaps."""
+"""What `gapless export` says about gaps."""
 
 from __future__ import annotations
 

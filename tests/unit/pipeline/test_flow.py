@@ -1,4 +1,4 @@
-"""The stream of one run, over a chain that may change and a sink that may refuse."""
+"""The flow of one run, over a chain that may change and a sink that may refuse."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def hash_of(branch: int, height: int) -> bytes:
 
 @dataclass
 class Chain:
-    """Blocks of a branch number each; a fork changes those from a height on."""
+    """Each block has the number of its branch; a fork changes those from a height on."""
 
     forks: list[tuple[int, int]] = field(default_factory=lambda: [(-1, 0)])
     unit: int = 10
@@ -88,7 +88,7 @@ class Chain:
 
 
 class MemorySink:
-    """What the flow needs of a sink; the real ones have a suite of their own."""
+    """What the flow needs of a sink; the real sinks have their own tests."""
 
     id = "memory"
 
@@ -140,7 +140,7 @@ def never() -> StopSignal:
 
 
 def stored(sink: MemorySink, chain: Chain) -> bool:
-    """Whether what is stored is the chain as it is now."""
+    """Whether the stored blocks are the current chain."""
     return all(value[0] == chain.hash(height) for height, value in sink.rows.items())
 
 
@@ -168,7 +168,7 @@ async def test_fetched_blocks_are_unwritten_until_stored() -> None:
     assert seen[-1] == run.unwritten == 0
 
 
-async def test_a_grid_cuts_the_batches() -> None:
+async def test_batches_end_at_the_grid() -> None:
     chain = Chain()
     sink = MemorySink(grid=64)
     run, reported = flow(chain, sink)
@@ -176,7 +176,7 @@ async def test_a_grid_cuts_the_batches() -> None:
     assert reported == [(10, 63), (64, 127), (128, 150)]
 
 
-async def test_large_rows_cut_a_batch_earlier() -> None:
+async def test_large_rows_end_a_batch_earlier() -> None:
     chain = Chain()
     sink = MemorySink()
     run, reported = flow(chain, sink, Sizes(batch_blocks=50, batch_bytes=1))
@@ -184,7 +184,7 @@ async def test_large_rows_cut_a_batch_earlier() -> None:
     assert [span.size for span in reported] == [10] * 5
 
 
-async def test_what_comes_before_an_error_is_stored_and_reported() -> None:
+async def test_blocks_before_an_error_are_stored_and_reported() -> None:
     chain = Chain(fails_at=77)
     sink = MemorySink()
     run, reported = flow(chain, sink)
@@ -195,7 +195,7 @@ async def test_what_comes_before_an_error_is_stored_and_reported() -> None:
 
 
 class Hanging(Chain):
-    """Answers nothing from a height on, and requests a stop as soon as it is asked for that."""
+    """Answers nothing from a height on, and requests a stop when asked for that height."""
 
     def __init__(self, height: int, request: asyncio.Future[None]) -> None:
         super().__init__()
@@ -211,7 +211,7 @@ class Hanging(Chain):
 
 
 @pytest.mark.parametrize("grid", [None, 1000])
-async def test_a_stop_stores_what_arrived_although_it_fills_no_batch(grid: int | None) -> None:
+async def test_a_stop_stores_what_arrived_even_if_the_batch_is_not_full(grid: int | None) -> None:
     request = asyncio.get_running_loop().create_future()
     sink, reported = MemorySink(grid), list[Span]()
 
@@ -227,7 +227,7 @@ async def test_a_stop_stores_what_arrived_although_it_fills_no_batch(grid: int |
     assert len(asyncio.all_tasks()) == 1
 
 
-async def test_a_run_that_is_to_stop_asks_for_nothing() -> None:
+async def test_a_run_that_must_stop_requests_nothing() -> None:
     request = asyncio.get_running_loop().create_future()
     request.set_result(None)
     chain = Chain()
@@ -237,7 +237,7 @@ async def test_a_run_that_is_to_stop_asks_for_nothing() -> None:
     assert chain.fetched == []
 
 
-async def test_a_stop_ends_the_run_behind_a_durable_batch() -> None:
+async def test_a_stop_ends_the_run_after_a_durable_batch() -> None:
     chain = Chain()
     sink = MemorySink()
 
@@ -250,9 +250,9 @@ async def test_a_stop_ends_the_run_behind_a_durable_batch() -> None:
     assert len(asyncio.all_tasks()) == 1
 
 
-async def test_a_block_that_does_not_link_is_asked_for_again() -> None:
+async def test_a_block_that_does_not_link_is_requested_again() -> None:
     class Flickering(Chain):
-        """One unit is of another branch, the first time."""
+        """One unit belongs to another branch the first time."""
 
         async def fetch(self, span: Span, edges: Collection[int] = ()) -> Unit:
             unit = await super().fetch(span, edges)
@@ -268,7 +268,7 @@ async def test_a_block_that_does_not_link_is_asked_for_again() -> None:
     assert run.unwritten == 0
 
 
-async def test_a_chain_that_never_links_is_given_up() -> None:
+async def test_a_chain_that_never_links_is_abandoned() -> None:
     class Torn(Chain):
         async def fetch(self, span: Span, edges: Collection[int] = ()) -> Unit:
             unit = await super().fetch(span, edges)
@@ -300,7 +300,7 @@ async def test_a_reorganisation_above_rewrites_what_is_stored() -> None:
     assert stored(sink, chain)
 
 
-async def test_a_reorganisation_too_deep_to_mend_is_told() -> None:
+async def test_a_reorganisation_that_is_too_deep_is_reported() -> None:
     chain = Chain()
     sink = MemorySink()
     await flow(chain, sink)[0].run(Span(0, 99))
@@ -309,7 +309,7 @@ async def test_a_reorganisation_too_deep_to_mend_is_told() -> None:
         await flow(chain, sink)[0].run(Span(100, 199))
 
 
-async def test_what_a_newer_run_has_stored_is_done() -> None:
+async def test_blocks_stored_by_a_newer_run_are_done() -> None:
     chain = Chain()
     sink = MemorySink()
     sink.newer = RangeSet.of((20, 29), (60, 99))
@@ -319,7 +319,7 @@ async def test_what_a_newer_run_has_stored_is_done() -> None:
     assert reported == [(0, 49), (50, 99)]
 
 
-async def test_what_a_newer_run_has_retracted_is_taken_up_again_later() -> None:
+async def test_blocks_retracted_by_a_newer_run_are_retried_later() -> None:
     class Retracted(MemorySink):
         async def write(self, batch: Batch, fence: int) -> None:
             raise FencedOff("a newer run retracted it", stored=RangeSet())
@@ -331,7 +331,7 @@ async def test_what_a_newer_run_has_retracted_is_taken_up_again_later() -> None:
     assert reported == []
 
 
-async def test_going_back_leaves_nothing_out_that_is_not_written_yet() -> None:
+async def test_going_back_skips_nothing_that_is_not_written_yet() -> None:
     chain = Chain(keys_from=20)
     sink = MemorySink()
     run, reported = flow(chain, sink)

@@ -1,4 +1,4 @@
-"""A second opinion: on every block that does not hold together, and on all of them at once."""
+"""Inconsistent blocks are all requested again, together, from another endpoint."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LIES = (3, 4, 9, 15)
 
 
 class Doubtful:
-    """A source that gives a neighbour's receipts for some blocks, so many times."""
+    """A source that returns a neighbour's receipts for some blocks, a given number of times."""
 
     unit = 100
 
@@ -71,7 +71,7 @@ class Doubtful:
 
 
 class Unwilling(Doubtful):
-    """One that does not answer a second time about a block, while the others wait."""
+    """A source that does not answer a second time about a block, while the others wait."""
 
     async def fetch(self, span: Span, *, avoid: Collection[str] = ()) -> list[EvmRawBlock]:
         if avoid and span.first == 9:
@@ -106,7 +106,7 @@ def intake_of(
     return BlockReader(EVM, source, wanted, threads)
 
 
-async def test_all_that_does_not_hold_is_asked_for_again_at_once(
+async def test_all_inconsistent_blocks_are_requested_again_together(
     chain: Chain, threads: ThreadPoolExecutor
 ) -> None:
     source = Doubtful(chain, LIES)
@@ -119,7 +119,7 @@ async def test_all_that_does_not_hold_is_asked_for_again_at_once(
     assert intake.refused == {"a": len(LIES)}
 
 
-async def test_if_one_is_not_answered_none_is_left_behind(
+async def test_if_one_request_fails_no_other_is_left_running(
     chain: Chain, threads: ThreadPoolExecutor
 ) -> None:
     source = Unwilling(chain, LIES)
@@ -128,7 +128,7 @@ async def test_if_one_is_not_answered_none_is_left_behind(
     assert source.at_once == 0
 
 
-async def test_opinions_come_to_an_end(
+async def test_second_opinions_are_limited(
     chain: Chain, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gapless.pipeline.block_reader.delay", waits := Waits())
@@ -140,10 +140,10 @@ async def test_opinions_come_to_an_end(
     assert waits.asked_for == [1, 2, 3, 4], "the second opinion does not wait"
 
 
-async def test_another_block_than_the_known_one_is_refused(
+async def test_a_block_other_than_the_known_one_is_refused(
     chain: Chain, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However well it holds together: the node may have changed its chain since it was asked."""
+    """Even if it is consistent: the node may have changed its chain since it was asked."""
     monkeypatch.setattr("gapless.pipeline.block_reader.delay", Waits())
     source = Doubtful(chain, ())
     known = {5: await source.block_hash(5), 7: await source.block_hash(8)}
@@ -153,7 +153,7 @@ async def test_another_block_than_the_known_one_is_refused(
 
 
 class Waits:
-    """Takes no time, and remembers."""
+    """Waits no time, and records the delays."""
 
     def __init__(self) -> None:
         self.asked_for: list[int] = []

@@ -1,4 +1,4 @@
-"""Fetching in parallel, consuming in order: no result lost, none twice, no task left."""
+"""Fetching in parallel, consuming in order: no result lost or duplicated, no task left running."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def tasks() -> int:
 
 
 def request() -> asyncio.Future[None]:
-    """A stop is requested by setting it."""
+    """Setting the event requests a stop."""
     return asyncio.get_running_loop().create_future()
 
 
@@ -45,7 +45,7 @@ async def test_results_come_in_order_however_long_each_takes(turns: list[int], m
     assert peak <= most
 
 
-async def test_an_error_comes_after_everything_before_it_and_leaves_no_task() -> None:
+async def test_an_error_comes_after_all_earlier_results_and_leaves_no_task() -> None:
     async def fetch(span: Span) -> Span:
         if span.first == 7:
             raise OSError("seven")
@@ -88,7 +88,7 @@ async def test_cancelling_leaves_no_task() -> None:
     assert tasks() == before
 
 
-async def test_a_stop_begins_nothing_new_and_waits_for_what_is_under_way() -> None:
+async def test_a_stop_starts_nothing_new_and_waits_for_what_is_in_flight() -> None:
     stop, begun, answer = request(), list[int](), asyncio.Event()
 
     async def fetch(span: Span) -> Span:
@@ -106,7 +106,7 @@ async def test_a_stop_begins_nothing_new_and_waits_for_what_is_under_way() -> No
     assert 3 < len(seen) <= 9
 
 
-async def test_what_does_not_arrive_within_the_grace_ends_the_results() -> None:
+async def test_results_end_where_an_answer_misses_the_grace_period() -> None:
     stop = request()
     stop.set_result(None)
     hangs = asyncio.Event()
@@ -126,7 +126,7 @@ async def test_what_does_not_arrive_within_the_grace_ends_the_results() -> None:
     assert tasks() == before
 
 
-async def test_an_answer_that_outlasts_the_grace_is_cut_off() -> None:
+async def test_an_answer_that_exceeds_the_grace_period_is_cut_off() -> None:
     stop = request()
     stop.set_result(None)
     before = tasks()
@@ -160,6 +160,6 @@ def test_cells_cover_the_span_and_cross_no_boundary(
         assert len(starts) == -(-size // batch)
 
 
-def test_no_crumb_is_left_before_the_end_of_a_batch() -> None:
+def test_units_of_a_batch_have_equal_sizes() -> None:
     sizes = [cell.size for cell in cells(Span(0, 99), 100, None, lambda: 33)]
     assert sizes == [25, 25, 25, 25]

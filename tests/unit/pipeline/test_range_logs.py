@@ -1,4 +1,4 @@
-"""Logs that came without receipts: what their block, its bloom and another endpoint say of them."""
+"""Logs without receipts: what their block, its bloom and another endpoint say about them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def it() -> Block:
 
 @pytest.fixture
 def logs() -> list[RangeLog]:
-    """The logs of the block, and one more that its bloom announces already."""
+    """The logs of the block, and one more that its bloom already contains."""
     _, receipts = block(3)
     found = [
         RangeLog(
@@ -54,13 +54,11 @@ def check(
     return check_range_logs(it, logs, others, network, checks_of(level), HEIGHT)
 
 
-def test_what_one_endpoint_says_is_not_agreed(it: Block, logs: list[RangeLog]) -> None:
+def test_one_endpoint_alone_is_not_agreement(it: Block, logs: list[RangeLog]) -> None:
     assert check(it, logs, None) == Proof(frozenset({Check.PLACES, Check.BLOOM}))
 
 
-def test_what_two_endpoints_say_is_agreed_however_it_is_written(
-    it: Block, logs: list[RangeLog]
-) -> None:
+def test_two_endpoints_agree_in_any_notation(it: Block, logs: list[RangeLog]) -> None:
     others = deepcopy(logs)
     others[0].address = "0x" + others[0].address[2:].upper()
     others[0].log_index = "0x77"
@@ -68,7 +66,7 @@ def test_what_two_endpoints_say_is_agreed_however_it_is_written(
     assert check(it, logs, others).proven == {Check.PLACES, Check.BLOOM, Check.AGREED}
 
 
-def test_an_agreement_is_added_to_what_the_block_proves(it: Block, logs: list[RangeLog]) -> None:
+def test_agreement_is_added_to_what_the_block_proves(it: Block, logs: list[RangeLog]) -> None:
     alone = check_block(it, None, CUSTOM, checks_of(Level.AUTO), HEIGHT)
     both = alone | check(it, logs, deepcopy(logs))
     assert both.proven == alone.proven | {Check.BLOOM, Check.AGREED}
@@ -91,7 +89,7 @@ DAMAGES: dict[str, tuple[Check, Damage]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damage_is_refused_by_its_name(it: Block, logs: list[RangeLog], damage: str) -> None:
+def test_damage_is_refused_by_name(it: Block, logs: list[RangeLog], damage: str) -> None:
     check_name, harm = DAMAGES[damage]
     others = deepcopy(logs)
     harm(logs)
@@ -100,12 +98,16 @@ def test_damage_is_refused_by_its_name(it: Block, logs: list[RangeLog], damage: 
     assert check(it, logs, others, Level.OFF) == Proof()
 
 
-def test_another_endpoint_that_is_surely_wrong_has_no_say(it: Block, logs: list[RangeLog]) -> None:
-    """Pruned nodes like to answer with an empty list."""
+def test_another_endpoint_that_is_certainly_wrong_is_ignored(
+    it: Block, logs: list[RangeLog]
+) -> None:
+    """Pruned nodes tend to return an empty list."""
     assert check(it, logs, []).proven == {Check.PLACES, Check.BLOOM}
 
 
-def test_without_a_bloom_to_ask_any_difference_is_refused(it: Block, logs: list[RangeLog]) -> None:
+def test_without_a_bloom_to_decide_any_difference_is_refused(
+    it: Block, logs: list[RangeLog]
+) -> None:
     network = evm_network("cronos")
     assert Check.BLOOM not in network.checks_at(HEIGHT)
     with pytest.raises(BadBlock, match="agreed"):

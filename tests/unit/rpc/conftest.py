@@ -23,5 +23,5 @@ def chain(cache: Path) -> Chain:
 
 @pytest.fixture
 def other(cache: Path) -> Chain:
-    """The same chain as another node has it."""
+    """The same chain on another node."""
     return simulated(PARAMETERS, cache)

@@ -1,4 +1,4 @@
-"""Nodes with words of their own, and pools on them that lose patience soon."""
+"""Nodes with scripted answers, and pools on them that soon lose patience."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from gapless.providers import Call, EndpointSpec, Pool, Timeouts
 
 KEY = "s3cr3t-k3y-0123456789"
 NAMES = ("a", "b", "c")
-Answering = Callable[[Any], Reply | None]  # the JSON asked, to a reply; None: the usual one
+Answering = Callable[[Any], Reply | None]  # from a request's JSON; None: the usual reply
 
 
 class Outspoken(DevNode):
-    """A node that may answer in its own way, and notes what it was asked."""
+    """A node that may answer in its own way, and records its requests."""
 
     def __init__(self, chain: Chain, answering: Answering, *, latency: float = 0.0) -> None:
         super().__init__(chain, pace=Pace(latency=latency))
@@ -35,14 +35,14 @@ class Outspoken(DevNode):
 
 
 def error(words: str, code: int = -32000, status: int = 200, **headers: str) -> Reply:
-    """One error object, for whatever was asked."""
+    """One error object, for any request."""
     body = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": words}}
     named = tuple((name.replace("_", "-"), value) for name, value in headers.items())
     return Reply(json.dumps(body).encode(), status, named)
 
 
 def first(times: int, reply: Reply, *, batch: bool | None = None) -> Answering:
-    """Answers like this the first times, but lets itself be introduced."""
+    """Answers like this the first times, but answers the calls of the first contact as usual."""
     left = times
 
     def answering(asked: Any) -> Reply | None:
@@ -69,7 +69,7 @@ def pool_of(*nodes: DevNode, patience: float = 5.0, **options: Any) -> Pool:
 
 
 def block_calls(heights: Sequence[int]) -> list[Call]:
-    """Each block with its receipts."""
+    """The calls for each block and its receipts."""
     return [
         call
         for height in heights
@@ -81,5 +81,5 @@ def block_calls(heights: Sequence[int]) -> list[Call]:
 
 
 def truth(chain: Chain, heights: Sequence[int]) -> list[bytes]:
-    """What the answers to `block_calls` must be."""
+    """The expected answers to `block_calls`."""
     return [part for at in heights for part in (chain.block(at), chain.receipts(at))]

@@ -1,4 +1,4 @@
-"""What is learned of an endpoint, for how long it is believed, and when it rests."""
+"""What is learned about an endpoint, how long it stays valid, and when the endpoint rests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def complaint(reaction: Reaction, wait: float | None = None, *, denied: bool = F
     return CallError(Refusal(reaction, wait_seconds=wait), "words", denied=denied)
 
 
-def test_everything_learned_is_forgotten_and_so_tried_again() -> None:
+def test_everything_learned_expires_and_is_tried_again() -> None:
     it = endpoint()
     it.offer.without(RECEIPTS, 0.0)
     it.offer.begins_at(RECEIPTS, 100, 0.0)
@@ -57,10 +57,10 @@ def learned_at(at: float) -> Profile:
     )
 
 
-def test_a_profile_resumes_where_it_was_and_keeps_its_age() -> None:
+def test_a_profile_is_restored_and_keeps_its_age() -> None:
     at = round(time()) - 100.0
     again = endpoint(learned_at(at)).profile(1.0)
-    for _ in range(3):  # however often it is passed on
+    for _ in range(3):  # however often it is saved and restored
         again = endpoint(again).profile(1.0)
     assert [again.batch_calls, again.batch_bytes] == [approx(10, at), approx(2 << 20, at)]
     assert [again.concurrency, again.rate] == [approx(3, at), approx(50.0, at)]
@@ -73,13 +73,13 @@ def approx(value: float, at: float) -> object:
 
 
 @pytest.mark.parametrize("age", [PROBE_AFTER + 1, 1e9, -1e9, float("nan"), float("inf")])
-def test_a_profile_that_is_too_old_or_from_the_future_is_not_believed(age: float) -> None:
+def test_a_profile_that_is_too_old_or_from_the_future_is_ignored(age: float) -> None:
     it = endpoint(learned_at(time() - age))
     assert it.profile(1.0) == Profile()
     assert (it.calls.value, it.concurrency.allowed, it.pacer.rate) == (20, 8, inf)
 
 
-def test_a_senseless_profile_does_no_harm() -> None:
+def test_an_invalid_profile_is_harmless() -> None:
     now = time()
     senseless = Profile(
         batch_calls=Learned(-1, now),
@@ -122,7 +122,7 @@ def test_one_request_at_a_time_stays_one() -> None:
     assert it.slots() == 1
 
 
-def test_a_head_is_old_news_soon() -> None:
+def test_a_head_soon_becomes_outdated() -> None:
     it = endpoint()
     assert not it.is_below(5, 0.0), "nothing is known yet"
     it.record_head(4, 0.0)
@@ -146,14 +146,14 @@ def test_a_head_is_old_news_soon() -> None:
         (complaint(Reaction.AGAIN, 4.0), 4.0),
     ],
 )
-def test_how_long_it_rests(refused: CallError, rests: float) -> None:
+def test_the_length_of_a_rest(refused: CallError, rests: float) -> None:
     it = endpoint()
     it.refused(refused, sent_at=0.0, now=1.0)
     assert it.ready_at() == pytest.approx(1.0 + rests)
     assert it.trouble == "words"
 
 
-def test_failures_in_a_row_speak_against_it() -> None:
+def test_consecutive_failures_make_it_rest() -> None:
     it = endpoint()
     for at in range(2):
         it.failed("trouble", sent_at=at, now=at + 0.5)
@@ -161,21 +161,21 @@ def test_failures_in_a_row_speak_against_it() -> None:
     it.answered(limited=False)
     for at in range(2, 4):
         it.failed("trouble", sent_at=at, now=at + 0.5)
-    assert it.ready_at() < 4, "a success stood in between"
+    assert it.ready_at() < 4, "a success came in between"
     it.failed("trouble", sent_at=4, now=4.5)
     assert it.ready_at() == pytest.approx(4.7)
     it.failed("trouble", sent_at=5, now=5.5)
     assert it.ready_at() == pytest.approx(5.9)
 
 
-def test_a_volley_of_failures_is_one() -> None:
+def test_simultaneous_failures_count_as_one() -> None:
     it = endpoint()
     for _ in range(8):
         it.failed("trouble", sent_at=0.0, now=1.0)
     assert it.ready_at() < 1
 
 
-def test_a_key_is_in_no_trouble_however_it_came_about() -> None:
+def test_no_reported_trouble_contains_the_key() -> None:
     url = "https://node.example/v2/S3CRETKEY"
     system = System(clock=lambda: 0.0, chance=lambda: 0.5)
     endpoint = Endpoint(EndpointSpec("a", url), 8, Profile(), system)

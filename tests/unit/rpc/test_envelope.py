@@ -1,4 +1,4 @@
-"""Requests as bytes, and what can be read from answers, however odd."""
+"""Requests as bytes, and what can be read from answers, however odd they are."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def test_answers_are_matched_by_id_in_any_order() -> None:
     assert not found.errors
 
 
-def test_what_is_not_for_us_is_missing() -> None:
+def test_answers_to_other_requests_are_ignored() -> None:
     odd = [{"id": 9, "result": 1}, {"id": None, "result": 1}, {"id": "x", "result": 1}, {"id": 1}]
     assert heard(odd) == BatchReply()
     assert heard([]) == BatchReply()
     assert heard({"id": 5, "result": 1}, ids=(4,)) == BatchReply()
 
 
-def test_an_error_may_stand_beside_a_null_result() -> None:
+def test_an_error_may_come_with_a_null_result() -> None:
     error = {"code": -32601, "message": "the method x does not exist/is not available"}
     found = heard(
         [{"id": 0, "result": None, "error": error}, {"id": 1, "result": 1, "error": None}]
@@ -78,19 +78,21 @@ def test_an_error_may_stand_beside_a_null_result() -> None:
         ({}, 404, "SWITCH"),
     ],
 )  # fmt: skip
-def test_one_object_speaks_for_the_whole_batch(answer: Any, status: int, reaction: str) -> None:
+def test_one_error_object_applies_to_the_whole_batch(
+    answer: Any, status: int, reaction: str
+) -> None:
     found = heard(answer, status)
     assert not found.results
     assert [each.refusal.reaction for each in found.errors] == [Reaction[reaction]]
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[{]", b"<html>", b"7", b'"x"', b"\xff", b"[" * 5000])
-def test_what_is_no_answer_is_unreadable(body: bytes) -> None:
+def test_anything_but_an_answer_is_unreadable(body: bytes) -> None:
     with pytest.raises(MalformedReply):
         heard(body)
 
 
-def test_an_odd_error_is_still_an_error() -> None:
+def test_an_oddly_shaped_error_is_still_an_error() -> None:
     for error in ("words", ["words"], {"code": "x", "message": "words"}, {"message": 5}):
         found = heard([{"id": 1, "error": error}])
         assert reactions(found) == [(1, Reaction.AGAIN)]

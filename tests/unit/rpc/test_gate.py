@@ -1,4 +1,4 @@
-"""Nobody overtakes, nobody is one too many, and a cancelled one leaves no trace."""
+"""First come, first served; the limit holds; a cancelled caller leaves no trace."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from gapless.providers.gate import Gate
 
 
-async def test_first_come_first_served_and_never_too_many() -> None:
+async def test_callers_are_served_in_order_and_within_the_limit() -> None:
     gate, entered, most = Gate(lambda: 3), [], 0
 
     async def visit(number: int) -> None:
@@ -27,7 +27,7 @@ async def test_first_come_first_served_and_never_too_many() -> None:
     assert (gate.inside, gate.waiting) == (0, 0)
 
 
-async def test_a_moving_limit() -> None:
+async def test_a_changing_limit() -> None:
     limit = 1
     gate, leave = Gate(lambda: limit), asyncio.Event()
 
@@ -48,7 +48,7 @@ async def test_a_moving_limit() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_cancelled_at_any_moment(seed: int) -> None:
+async def test_cancellation_at_any_moment(seed: int) -> None:
     chance, gate = Random(seed), Gate(lambda: 2)
 
     async def visit() -> None:

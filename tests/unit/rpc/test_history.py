@@ -1,4 +1,4 @@
-"""Where an endpoint's history begins: nothing is concluded from a single refusal."""
+"""Where an endpoint's history begins. A single refusal proves nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WORDS = "missing trie node 5ab1 (path 0a) state is not available"
 
 
 def gone(chain: Chain, is_gone: Any) -> Answering:
-    """Refuses single calls about some blocks, as a node does that has lost them."""
+    """Refuses single calls about some blocks, as a node that has lost them."""
 
     def answering(asked: Any) -> Reply | None:
         calls = asked if isinstance(asked, list) else [asked]
@@ -41,7 +41,7 @@ def gone(chain: Chain, is_gone: Any) -> Answering:
 _ANSWERS = {"eth_getBlockByNumber": Chain.block, "eth_getBlockReceipts": Chain.receipts}
 
 
-async def test_a_stray_refusal_costs_nothing(chain: Chain) -> None:
+async def test_a_single_stray_refusal_has_no_effect(chain: Chain) -> None:
     left = 1
 
     def once(method: str, height: int) -> bool:
@@ -57,7 +57,7 @@ async def test_a_stray_refusal_costs_nothing(chain: Chain) -> None:
         assert pool.profiles()["a"].earliest == {}
 
 
-async def test_strays_now_and_then_cost_nothing(chain: Chain) -> None:
+async def test_occasional_stray_refusals_have_no_effect(chain: Chain) -> None:
     chance = Random(5)
 
     def now_and_then(method: str, height: int) -> bool:
@@ -70,8 +70,8 @@ async def test_strays_now_and_then_cost_nothing(chain: Chain) -> None:
         assert pool.profiles()["a"].earliest == {}
 
 
-async def test_a_pruned_node_behind_a_balancer_does_not_speak_for_the_others(chain: Chain) -> None:
-    """Every second request goes to it, so that one look finds all lower blocks gone."""
+async def test_a_pruned_node_behind_a_balancer_does_not_hide_the_others(chain: Chain) -> None:
+    """Every second request goes to it, so one probe finds all lower blocks missing."""
     requests = 0
     pruned = gone(chain, lambda _, height: requests % 2 == 0 and height < 100)
 
@@ -86,7 +86,7 @@ async def test_a_pruned_node_behind_a_balancer_does_not_speak_for_the_others(cha
         assert pool.profiles()["a"].earliest == {}
 
 
-async def test_one_lost_block_is_missing_and_no_other(chain: Chain) -> None:
+async def test_one_lost_block_makes_no_other_missing(chain: Chain) -> None:
     def lost(method: str, height: int) -> bool:
         return height == 100
 
@@ -97,7 +97,7 @@ async def test_one_lost_block_is_missing_and_no_other(chain: Chain) -> None:
         assert len((await pool.ask(block_calls(range(10)))).results) == 20
 
 
-async def test_what_is_really_pruned_is_learned_and_not_asked_for_again(chain: Chain) -> None:
+async def test_pruned_history_is_learned_and_not_requested_again(chain: Chain) -> None:
     async with DevNode(chain, limits=Limits(pruned_below=50)) as node, pool_of(node) as pool:
         with pytest.raises(MissingHistory, match="`a` has no blocks below") as missing:
             await pool.ask(block_calls([20, 21]))
@@ -122,7 +122,7 @@ async def test_receipts_may_be_pruned_where_blocks_are_not(chain: Chain) -> None
         assert len((await pool.ask(only)).results) == 1
 
 
-async def test_what_another_process_learned_is_not_believed_for_ever(chain: Chain) -> None:
+async def test_what_another_process_learned_expires(chain: Chain) -> None:
     async with DevNode(chain, limits=Limits(pruned_below=50)) as node, pool_of(node) as pool:
         with pytest.raises(MissingHistory):
             await pool.ask(block_calls([20]))

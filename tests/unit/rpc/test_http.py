@@ -1,4 +1,4 @@
-"""Bytes that come back packed, damaged or with a word about when to come again."""
+"""Response bodies that are compressed or damaged, and the `Retry-After` header."""
 
 from __future__ import annotations
 
@@ -64,29 +64,29 @@ async def test_retry_after_as_a_date(chain: Chain, ahead: int, seconds: float) -
         "\N{SUPERSCRIPT TWO}",
     ],
 )
-def test_an_absurd_retry_after_is_no_exception(value: str) -> None:
+def test_an_absurd_retry_after_does_not_raise(value: str) -> None:
     found = _retry_after({"Retry-After": value})
     assert found is None or found >= 0
 
 
 @given(st.text(max_size=60) | st.from_regex(r"\w{3}, \d{1,3} \w{3} \d{1,6} [\d:]{5,8} [+-]\d{1,9}"))
-def test_whatever_retry_after_says_it_is_no_exception(value: str) -> None:
+def test_no_retry_after_raises(value: str) -> None:
     found = _retry_after({"Retry-After": value})
     assert found is None or found >= 0
 
 
 @pytest.mark.parametrize("encoding", ["", "identity", "gzip"])
-def test_a_body_is_unpacked(encoding: str) -> None:
+def test_a_body_is_decompressed(encoding: str) -> None:
     body = PACKED if encoding == "gzip" else BODY
     assert decompressed(Response(200, body, encoding, None)) == BODY
 
 
-def test_a_body_may_be_packed_in_several_pieces() -> None:
+def test_a_body_may_be_compressed_in_several_pieces() -> None:
     packed = b"".join(gzip.compress(BODY[at : at + 700]) for at in range(0, len(BODY), 700))
     assert decompressed(Response(200, packed, "gzip", None)) == BODY
 
 
-def test_a_body_that_unpacks_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decompressing_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "MOST_BYTES", len(BODY))
     assert decompressed(Response(200, PACKED, "gzip", None)) == BODY
     for bomb in (gzip.compress(BODY + b" "), gzip.compress(BODY) + gzip.compress(b" ")):
@@ -94,9 +94,7 @@ def test_a_body_that_unpacks_without_end_is_given_up(monkeypatch: pytest.MonkeyP
             decompressed(Response(200, bomb, "gzip", None))
 
 
-async def test_a_body_without_end_is_given_up(
-    chain: Chain, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_body_without_end_is_cut_off(chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
     async with Outspoken(chain, lambda _: Reply(BODY)) as node, Http(Timeouts()) as client:
         size = len((await client.post(node.url, b"{}", calls=1, fresh=False)).body)
         monkeypatch.setattr(http, "MOST_BYTES", size)
@@ -107,13 +105,13 @@ async def test_a_body_without_end_is_given_up(
 
 
 @given(st.integers(1, len(PACKED) - 1))
-def test_half_a_packed_body_is_trouble(size: int) -> None:
+def test_half_a_compressed_body_is_an_error(size: int) -> None:
     with pytest.raises(TransportFailure, match="damaged"):
         decompressed(Response(200, PACKED[:size], "gzip", None))
 
 
 @given(st.binary(min_size=1))
-def test_what_is_not_packed_at_all_is_trouble(body: bytes) -> None:
+def test_a_body_that_is_not_compressed_at_all_is_an_error(body: bytes) -> None:
     for encoding in ("gzip", "br"):
         with pytest.raises(TransportFailure):
             decompressed(Response(200, body, encoding, None))

@@ -1,4 +1,4 @@
-"""The laws of learned limits, on a clock that only moves when told to."""
+"""The laws of learned limits, on a clock that moves only when told to."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_concurrency_stays_within_its_bounds(most: int, events: list[tuple[bool,
 
 
 @given(st.integers(2, 64), st.integers(1, 64))
-def test_a_volley_of_refusals_halves_once(most: int, refusals: int) -> None:
+def test_simultaneous_refusals_halve_once(most: int, refusals: int) -> None:
     concurrency = Concurrency(most)
     cuts = [concurrency.limited(sent_at=0.0, now=1.0 + at) for at in range(refusals)]
     assert cuts == [True] + [False] * (refusals - 1)
@@ -51,8 +51,8 @@ def test_concurrency_grows_by_one_per_window(most: int) -> None:
 
 
 @given(st.integers(1, 150), st.booleans())
-def test_a_cap_finds_what_is_allowed(allowed: int, words: bool) -> None:
-    """Whatever the true limit, full batches settle within it, at half of it or more."""
+def test_a_cap_finds_the_allowed_size(allowed: int, words: bool) -> None:
+    """Whatever the true limit is, full batches settle within it, at no less than half of it."""
     cap, refused = Cap(20, 100), 0
     for now in range(50):
         if cap.value > allowed:
@@ -84,13 +84,13 @@ def test_a_cap_stays_within_its_bounds(events: list[tuple[str, int, float]]) -> 
         assert 2 <= cap.value <= 100
 
 
-def test_a_word_that_is_no_help_is_ignored() -> None:
+def test_a_stated_limit_that_does_not_help_is_ignored() -> None:
     cap = Cap(80, 100)
     cap.refused(80, 0.0, stated=80)
     assert cap.value == 40
 
 
-def test_a_refusal_of_what_was_answered_before_is_an_exception_once() -> None:
+def test_one_refusal_of_a_size_that_was_answered_before_is_an_exception() -> None:
     cap = Cap(20, 100)
     cap.confirm(20, 0.0)
     cap.confirm(40, 1.0)
@@ -109,7 +109,7 @@ def test_a_limit_is_probed_again_later() -> None:
     assert (cap.value, cap.learned(PROBE_AFTER)) == (20, None)
 
 
-def test_a_small_success_proves_no_room_for_more() -> None:
+def test_a_small_success_does_not_raise_the_cap() -> None:
     cap = Cap(20, 100)
     cap.confirm(3, 0.0)
     assert cap.value == 20
@@ -119,7 +119,7 @@ def test_a_small_success_proves_no_room_for_more() -> None:
 
 
 def failing(cap: Cap, takes: int, requests: int) -> list[int]:
-    """The sizes asked of a provider that answers so many calls at once, and says nothing else."""
+    """Sizes tried with a provider that takes at most this many calls and gives no reason."""
     sizes = []
     for now in range(requests):
         sizes.append(cap.value)
@@ -138,8 +138,8 @@ def test_a_single_failure_says_nothing_about_the_size() -> None:
     assert cap.value == 20
 
 
-def test_a_size_that_was_answered_before_is_given_up_later() -> None:
-    """Chance may be the reason; but not of a refusal by rate, where every attempt costs."""
+def test_a_size_that_was_answered_before_is_abandoned_later() -> None:
+    """Its failures may be chance. Not so for a refusal by rate, where every attempt costs."""
     cap = Cap(20, 100)
     for now in range(5):
         cap.confirm(20, now)
@@ -150,7 +150,7 @@ def test_a_size_that_was_answered_before_is_given_up_later() -> None:
     assert [cap.failed(10, limited=True) for _ in range(2)] == [False, True]
 
 
-def test_an_answer_in_part_is_no_failure_of_the_whole() -> None:
+def test_a_partial_answer_does_not_fail_the_whole() -> None:
     cap = Cap(20, 100)
     for _ in range(9):
         assert not cap.failed(20)
@@ -159,23 +159,23 @@ def test_an_answer_in_part_is_no_failure_of_the_whole() -> None:
 
 
 @given(st.integers(1, 60))
-def test_failures_in_a_row_halve_down_to_what_is_answered(takes: int) -> None:
+def test_consecutive_failures_halve_down_to_what_is_answered(takes: int) -> None:
     cap = Cap(80, 100)
     first = failing(cap, takes, 9)
     assert min(first) <= takes, "nine requests find a size that is answered"
     sizes = failing(cap, takes, 200)
     answered = sum(size for size in sizes if size <= takes)
     assert answered >= 0.5 * takes * len(sizes), "most requests are answered, and nearly full"
-    assert cap.learned(300) in (None, takes), "a limit that is concluded is the true one"
+    assert cap.learned(300) in (None, takes), "a learned limit is the true one"
 
 
-def test_failures_in_flight_at_the_same_time_halve_once() -> None:
+def test_simultaneous_failures_halve_once() -> None:
     cap = Cap(20, 100)
     assert [cap.failed(20) for _ in range(8)] == [False, True] + [False] * 6
     assert cap.value == 10
 
 
-def test_a_rate_limit_is_no_limit_of_the_size() -> None:
+def test_a_rate_limit_does_not_limit_the_size() -> None:
     cap = Cap(20, 100)
     for now in range(10):
         for _ in range(2):
@@ -197,7 +197,7 @@ def test_an_outage_teaches_nothing_about_the_size() -> None:
 
 
 @given(st.floats(0.01, 0.1), st.integers(0, 99))
-def test_where_each_call_may_fail_its_batch_most_batches_are_answered(
+def test_if_each_call_may_fail_its_batch_most_batches_are_still_answered(
     share: float, seed: int
 ) -> None:
     cap, chance, sent, answered = Cap(20, 100), Random(seed), 0, 0
@@ -209,31 +209,31 @@ def test_where_each_call_may_fail_its_batch_most_batches_are_answered(
         else:
             cap.failed(used)
     assert answered >= 0.45 * sent
-    assert answered >= 600 * 0.04 / share, "batches are no smaller than they have to be"
+    assert answered >= 600 * 0.04 / share, "batches are no smaller than necessary"
 
 
 @given(st.integers(1, 10_000), st.floats(0, 1))
-def test_delays_grow_to_a_bound(failures: int, chance: float) -> None:
+def test_delays_grow_up_to_a_bound(failures: int, chance: float) -> None:
     assert 0.05 <= delay(failures, chance) <= 3.0
     assert delay(failures + 1, chance) >= delay(failures, chance)
     assert delay(1, 0.0) == 0.1
 
 
-def test_a_refusal_now_and_then_costs_little_each_time() -> None:
+def test_occasional_refusals_cost_little_each() -> None:
     rest = Rest()
     for _ in range(50):
         assert rest.after_refusal(chance=0.0) == rest.least
         rest.succeeded()
 
 
-def test_a_provider_that_refuses_after_a_rest_is_left_alone_for_longer() -> None:
+def test_a_provider_that_refuses_after_a_rest_gets_a_longer_one() -> None:
     rest = Rest(least=0.05, most=0.25, longest=10.0)
     assert [rest.after_refusal(0.0) for _ in range(7)] == [0.05, 0.2, 0.8, 2.0, 4.0, 8.0, 10.0]
     rest.succeeded()
     assert rest.after_refusal(0.0) == 0.25, "one success is not yet calm"
 
 
-def test_a_provider_that_always_refuses_some_calls_is_not_hurried() -> None:
+def test_a_provider_that_always_refuses_some_calls_is_not_rushed() -> None:
     rest = Rest(least=0.05, most=0.25)
     rests = []
     for _ in range(5):
@@ -242,7 +242,7 @@ def test_a_provider_that_always_refuses_some_calls_is_not_hurried() -> None:
     assert rests == [0.05, 0.1, 0.2, 0.25, 0.25]
 
 
-def test_calm_is_believed_little_by_little() -> None:
+def test_rests_shorten_gradually_after_calm() -> None:
     rest = Rest(least=0.05, most=0.25)
     for _ in range(9):
         rest.after_refusal(0.0)

@@ -1,4 +1,4 @@
-"""What takes a method away, and what does not."""
+"""When a method counts as missing, and when it does not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def declining(offer: Offer, times: int, start: float = 0.0) -> None:
         offer.declined(RECEIPTS, start + at, start + at + 0.5)
 
 
-def test_a_method_that_is_declined_again_and_again_is_missing() -> None:
+def test_a_method_that_is_declined_repeatedly_is_missing() -> None:
     offer = Offer()
     offer.answered([BLOCK], 0.0)
     declining(offer, 2)
@@ -25,7 +25,7 @@ def test_a_method_that_is_declined_again_and_again_is_missing() -> None:
     assert not offer.lacks([RECEIPTS], 2.5 + PROBE_AFTER)
 
 
-def test_a_method_that_was_answered_is_there() -> None:
+def test_a_method_that_was_answered_is_not_missing() -> None:
     offer = Offer()
     offer.answered([BLOCK, RECEIPTS], 0.0)
     declining(offer, 9)
@@ -38,7 +38,7 @@ def test_an_endpoint_that_answers_nothing_lacks_no_method() -> None:
     assert not offer.lacks([RECEIPTS], 9.0)
 
 
-def test_refusals_in_flight_at_the_same_time_are_one() -> None:
+def test_simultaneous_refusals_count_as_one() -> None:
     offer = Offer()
     offer.answered([BLOCK], 0.0)
     for _ in range(9):
@@ -51,4 +51,4 @@ def test_an_inconclusive_survey_is_not_repeated_at_once() -> None:
     wanted = [offer.wants_survey(RECEIPTS, now) for now in (0.0, 0.1, 4.0, 5.0)]
     assert wanted == [True, False, False, True]
     offer.begins_at(RECEIPTS, 50, 6.0)
-    assert offer.wants_survey(RECEIPTS, 6.0), "a higher one may be gone, too"
+    assert offer.wants_survey(RECEIPTS, 6.0), "a higher one may be missing, too"

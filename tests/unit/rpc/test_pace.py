@@ -1,4 +1,4 @@
-"""The laws of a learned rate, against providers with budgets that it does not know."""
+"""The laws of a learned rate, against providers whose budgets are unknown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Meter = Callable[[int, float], bool]
 
 
 def bucket(budget: float, *, costly: bool = False) -> Meter:
-    """A second's worth at once, then so much a second; a refused batch may cost as well."""
+    """One second's budget at once, then a fixed rate; a refused batch may cost as well."""
     left, at = budget, 0.0
 
     def grants(calls: int, now: float) -> bool:
@@ -33,7 +33,7 @@ def bucket(budget: float, *, costly: bool = False) -> Meter:
 
 
 def window(budget: float) -> Meter:
-    """So much in each second by the clock."""
+    """A fixed budget for each second of the clock."""
     second, used = -1, 0
 
     def grants(calls: int, now: float) -> bool:
@@ -48,7 +48,7 @@ def window(budget: float) -> Meter:
 
 
 def run(pacer: Pacer, grants: Meter, start: float, end: float) -> tuple[float, float]:
-    """Calls answered and refused per second, by somebody who always has more to ask."""
+    """Calls answered and refused per second, for a client that always has more to ask."""
     now, answered, refused = start, 0, 0
     while now < end:
         now += max(pacer.wait(now), 0.002)
@@ -71,7 +71,7 @@ def run(pacer: Pacer, grants: Meter, start: float, end: float) -> tuple[float, f
 )
 @settings(deadline=None, max_examples=30)
 @given(budget=st.integers(10, 2000))
-@example(budget=11)  # was taken for refusals by chance, and then not paced at all
+@example(budget=11)  # was once mistaken for chance refusals, and then not paced at all
 def test_the_rate_settles_near_the_budget(
     meter: Callable[[float], Meter], share: float, budget: int
 ) -> None:
@@ -95,7 +95,7 @@ def test_the_rate_follows_a_budget_that_changes(budget: int, factor: float) -> N
 
 
 @pytest.mark.parametrize("nth", [5, 20, 30])
-def test_a_provider_that_refuses_by_chance_is_not_throttled_for_it(nth: int) -> None:
+def test_a_provider_that_refuses_by_chance_is_not_throttled(nth: int) -> None:
     """Every n-th request is refused, however few there are."""
 
     class Unpaced(Pacer):
@@ -110,7 +110,7 @@ def test_a_provider_that_refuses_by_chance_is_not_throttled_for_it(nth: int) -> 
     assert answered > 0.7 * at_best
 
 
-def test_one_refused_request_in_a_slow_second_paces_nothing() -> None:
+def test_one_refused_request_in_a_slow_second_does_not_set_a_rate() -> None:
     """A large batch that is refused while little else is answered looks like a tiny budget."""
     pacer = Pacer()
     for at in (0.0, 0.5):
@@ -121,7 +121,7 @@ def test_one_refused_request_in_a_slow_second_paces_nothing() -> None:
     assert pacer.rate == inf
 
 
-def test_nothing_is_paced_that_is_not_refused() -> None:
+def test_without_refusals_there_is_no_pacing() -> None:
     pacer = Pacer()
     run(pacer, bucket(1e9), 0, 5)
     assert (pacer.rate, pacer.largest, pacer.wait(6.0)) == (inf, None, 0.0)
@@ -140,7 +140,7 @@ def test_no_window_holds_more_calls_than_the_rate_and_one_batch(
     for at, (start, _) in enumerate(sent):
         total = 0
         for end, calls in sent[at:]:
-            assert total <= rate * (end - start) + 1e-6 * rate + 1e-6, "what came before is paid"
+            assert total <= rate * (end - start) + 1e-6 * rate + 1e-6, "earlier calls are paid for"
             total += calls
 
 
@@ -153,7 +153,7 @@ def test_the_configured_rate_stays_an_upper_bound(most: int, budget: int) -> Non
     assert answered >= 0.6 * min(most, budget)
 
 
-def test_an_idle_time_says_nothing_about_the_provider() -> None:
+def test_idle_time_says_nothing_about_the_provider() -> None:
     pacer = Pacer()
     run(pacer, bucket(100), 0, 20)
     learned = pacer.rate
@@ -164,7 +164,7 @@ def test_an_idle_time_says_nothing_about_the_provider() -> None:
     assert pacer.rate >= 0.5 * learned
 
 
-def test_a_learned_rate_ages() -> None:
+def test_a_learned_rate_expires() -> None:
     pacer = Pacer()
     pacer.restore(50.0, 100.0)
     assert (pacer.rate, pacer.learned(100.0)) == (50.0, 50.0)

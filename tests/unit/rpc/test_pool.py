@@ -23,7 +23,7 @@ HEAD = Call("eth_blockNumber")
 
 
 async def asked_all(pool: Pool, chain: Chain, *, step: int = 10) -> None:
-    """Asks for all blocks at once, in parts; every answer must be the truth."""
+    """Asks for all blocks at once, in parts; every answer must be right."""
     parts = [range(at, min(at + step, 121)) for at in range(0, 121, step)]
     answers = await asyncio.gather(*(pool.ask(block_calls(part)) for part in parts))
     for part, answer in zip(parts, answers, strict=True):
@@ -35,7 +35,7 @@ async def asked_all(pool: Pool, chain: Chain, *, step: int = 10) -> None:
     ["429-bare=0.2", "429=0.1", "limited=0.01", "500=0.3", "drop=0.3", "malformed=0.3",
      "lone-error=0.3", "omit=0.5", "shuffle=1", "timeout=0.05"],
 )  # fmt: skip
-async def test_every_fault_is_dealt_with(chain: Chain, faults: str) -> None:
+async def test_every_fault_is_handled(chain: Chain, faults: str) -> None:
     limits = Limits(retry_after=0)
     async with DevNode(chain, faults=faults, limits=limits) as node, pool_of(node) as pool:
         await asked_all(pool, chain)
@@ -46,7 +46,7 @@ async def test_every_fault_is_dealt_with(chain: Chain, faults: str) -> None:
 
 
 @pytest.mark.parametrize("gzip", [True, False])
-async def test_large_answers_packed_or_not(chain: Chain, gzip: bool) -> None:
+async def test_large_answers_compressed_or_not(chain: Chain, gzip: bool) -> None:
     async with DevNode(chain, pace=Pace(gzip=gzip)) as node, pool_of(node) as pool:
         await asked_all(pool, chain, step=60)
         assert pool.requests == node.requests
@@ -59,7 +59,7 @@ async def test_null_is_a_result(chain: Chain) -> None:
         assert answers.endpoint == "a"
 
 
-async def test_only_what_is_missing_is_asked_again(chain: Chain) -> None:
+async def test_only_missing_answers_are_requested_again(chain: Chain) -> None:
     async with DevNode(chain, faults="omit@5*2,limited@7") as node, pool_of(node) as pool:
         answers = await pool.ask(block_calls(range(3, 9)))
         assert [*map(bytes, answers.results)] == truth(chain, range(3, 9))
@@ -77,7 +77,7 @@ async def test_calls_are_counted_by_method(chain: Chain) -> None:
         assert (pool.requests, pool.retries) == (2, 0)
 
 
-async def test_the_calls_allowed_are_never_exceeded(chain: Chain) -> None:
+async def test_the_call_limit_is_never_exceeded(chain: Chain) -> None:
     async with DevNode(chain) as node, pool_of(node, max_calls=25) as pool:
         with pytest.raises(Unavailable, match="25 calls"):
             await asked_all(pool, chain, step=3)
@@ -92,7 +92,7 @@ async def test_the_largest_batch_is_learned_and_kept(chain: Chain, words: str) -
     limits = Limits(max_batch=7, words=words)
     async with DevNode(chain, limits=limits) as node:
         async with pool_of(node) as pool:
-            await pool.ask(block_calls(range(10)))  # by itself: what is learned has one order
+            await pool.ask(block_calls(range(10)))  # alone, so that what is learned has one order
             await asked_all(pool, chain)
             learned = pool.profiles()
             known = learned["a"].batch_calls
@@ -128,7 +128,7 @@ async def test_a_node_without_batches(chain: Chain) -> None:
         assert [*map(bytes, answers.results)] == truth(chain, range(4))
 
 
-async def test_an_answer_too_large_makes_batches_smaller_but_a_call_is_told(chain: Chain) -> None:
+async def test_an_oversized_answer_shrinks_batches_and_fails_a_single_call(chain: Chain) -> None:
     def small(asked: Any) -> Reply | None:
         if isinstance(asked, list) and len(asked) > 3:
             return error("response too large", -32003)
@@ -143,7 +143,7 @@ async def test_an_answer_too_large_makes_batches_smaller_but_a_call_is_told(chai
         assert refused.value.refusal.reaction is Reaction.SMALLER_RANGE
 
 
-async def test_one_giant_block_is_no_limit_for_all(chain: Chain) -> None:
+async def test_one_giant_block_does_not_limit_all_batches(chain: Chain) -> None:
     def giant(asked: Any) -> Reply | None:
         if isinstance(asked, list) and any(each["params"][0] == hex(77) for each in asked):
             return error("response too large", -32003)
@@ -151,7 +151,7 @@ async def test_one_giant_block_is_no_limit_for_all(chain: Chain) -> None:
 
     async with Outspoken(chain, giant) as node, pool_of(node) as pool:
         await asked_all(pool, chain)
-        for at in range(8):  # each doubles what one request holds
+        for at in range(8):  # each one doubles the size of a request
             await pool.ask(block_calls(range(at, at + 50)))
         assert pool.profiles()["a"] == Profile()
         asked = pool.requests
@@ -163,7 +163,7 @@ async def test_one_giant_block_is_no_limit_for_all(chain: Chain) -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-async def test_never_more_in_flight_than_workers(chain: Chain, workers: int) -> None:
+async def test_no_more_requests_in_flight_than_workers(chain: Chain, workers: int) -> None:
     most = 0
 
     def watch(asked: Any) -> None:
@@ -182,24 +182,24 @@ async def test_rps_counts_calls(chain: Chain) -> None:
     async with DevNode(chain) as node, pool_of(node, rps=100) as pool:
         start = monotonic()
         await asyncio.gather(*(pool.ask(block_calls(range(at, at + 5))) for at in range(8)))
-        # 81 calls; the last batch of 10 goes out once the 71 before it are paid for.
+        # 81 calls; the last batch of 10 is sent once the 71 before it are paid for.
         assert monotonic() - start >= 0.71
 
 
-async def test_a_rate_limit_is_lived_with(chain: Chain) -> None:
+async def test_a_rate_limit_is_respected(chain: Chain) -> None:
     limits = Limits(rps=200, retry_after=None)
     async with DevNode(chain, limits=limits) as node, pool_of(node) as pool:
         await asked_all(pool, chain)
         assert node.refused > 0
-        assert node.refused < 25, "it was hammered"
+        assert node.refused < 25, "it got too many requests"
 
 
-async def test_retry_after_is_obeyed_while_others_go_on(chain: Chain) -> None:
+async def test_retry_after_is_respected_while_others_continue(chain: Chain) -> None:
     limited = first(1, error("too many requests", -32005, 429, Retry_After="60"))
     async with Outspoken(chain, limited) as bad, DevNode(chain) as good:
         async with pool_of(bad, good) as pool:
             await asked_all(pool, chain)
-        assert len(bad.asked) <= 1 + 8, "only what was on its way already"
+        assert len(bad.asked) <= 1 + 8, "only requests already in flight"
     once = first(1, error("", 0, 429, Retry_After="0.5"))
     async with Outspoken(chain, once) as only, pool_of(only) as pool:
         start = monotonic()
@@ -207,7 +207,7 @@ async def test_retry_after_is_obeyed_while_others_go_on(chain: Chain) -> None:
         assert monotonic() - start >= 0.5
 
 
-async def test_suspended_for_seconds_is_obeyed(chain: Chain) -> None:
+async def test_suspended_for_seconds_is_respected(chain: Chain) -> None:
     words = "request rate exceeded the allowed_rps(10), and the query server is suspended for 0.5 s"
     async with Outspoken(chain, first(1, error(words, 0, 403))) as node, pool_of(node) as pool:
         start = monotonic()
@@ -218,15 +218,17 @@ async def test_suspended_for_seconds_is_obeyed(chain: Chain) -> None:
 # Several endpoints
 
 
-async def test_one_bad_endpoint_does_no_harm(chain: Chain) -> None:
+async def test_one_bad_endpoint_is_harmless(chain: Chain) -> None:
     spoilt, fine = DevNode(chain, faults="500=1"), DevNode(chain)
     async with spoilt as bad, fine as good, pool_of(bad, good) as pool:
-        pool._endpoints[0].chain_id = chain.chain_id  # it was good when it was introduced
+        pool._endpoints[0].chain_id = chain.chain_id  # it was good at first contact
         await asked_all(pool, chain)
-        assert bad.requests < 30, "it was asked again and again"
+        assert bad.requests < 30, "it was asked repeatedly"
 
 
-async def test_all_answers_of_one_ask_are_from_one_endpoint(chain: Chain, other: Chain) -> None:
+async def test_all_answers_to_one_request_come_from_one_endpoint(
+    chain: Chain, other: Chain
+) -> None:
     other.reorg(3)
     faulty = DevNode(chain, faults="500=0.05,omit=0.4")
     async with faulty as a, DevNode(other) as b, pool_of(a, b) as pool:
@@ -239,13 +241,15 @@ async def test_all_answers_of_one_ask_are_from_one_endpoint(chain: Chain, other:
             assert [*map(bytes, each.results)] == truth(branch, heights)
 
 
-async def test_a_second_opinion_is_another_endpoints(chain: Chain) -> None:
+async def test_a_second_opinion_comes_from_another_endpoint(chain: Chain) -> None:
     async with DevNode(chain) as a, DevNode(chain) as b, pool_of(a, b) as pool:
         for name, other in (("a", "b"), ("b", "a")):
             assert (await pool.ask([HEAD], avoid={name})).endpoint == other
 
 
-async def test_a_second_opinion_of_the_only_one_is_over_a_fresh_connection(chain: Chain) -> None:
+async def test_a_second_opinion_from_the_only_endpoint_uses_a_fresh_connection(
+    chain: Chain,
+) -> None:
     async with DevNode(chain) as node, pool_of(node) as pool:
         await pool.ask([HEAD])
         (kept,) = node._connections
@@ -257,7 +261,7 @@ async def test_a_second_opinion_of_the_only_one_is_over_a_fresh_connection(chain
         assert node._connections == {kept}
 
 
-async def test_history_is_sought_where_it_is(chain: Chain) -> None:
+async def test_history_is_requested_from_endpoints_that_have_it(chain: Chain) -> None:
     async with DevNode(chain, limits=Limits(pruned_below=50)) as pruned, DevNode(chain) as full:
         async with pool_of(pruned, full) as pool:
             for at in (5, 30, 60, 5, 30):
@@ -275,7 +279,7 @@ async def test_history_is_sought_where_it_is(chain: Chain) -> None:
             assert missing.value.hint is not None
 
 
-async def test_a_head_too_low_is_passed_over(chain: Chain, other: Chain) -> None:
+async def test_an_endpoint_whose_head_is_too_low_is_skipped(chain: Chain, other: Chain) -> None:
     other.start_at(50)
     async with DevNode(other) as a, DevNode(chain) as b, pool_of(a, b) as pool:
         assert bytes((await pool.ask([HEAD], avoid={"b"})).results[0]) == b'"0x32"'
@@ -294,7 +298,7 @@ async def test_another_chain_is_refused_by_name(chain: Chain) -> None:
                 await pool.ask([HEAD])
 
 
-def test_endpoints_are_told_apart() -> None:
+def test_endpoints_need_unique_names_and_valid_urls() -> None:
     spec = EndpointSpec("a", "http://host/key")
     for specs in ([], [spec, spec]):
         with pytest.raises(UsageError, match="must be unique"):
@@ -326,7 +330,7 @@ async def test_one_timeout_is_not_the_end_of_patience(chain: Chain) -> None:
         assert node.injected == {"timeout": 2}
 
 
-async def test_nobody_there(chain: Chain) -> None:
+async def test_no_server(chain: Chain) -> None:
     async with DevNode(chain) as node:
         gone = pool_of(node, patience=0.3)
     async with gone as pool:
@@ -334,7 +338,7 @@ async def test_nobody_there(chain: Chain) -> None:
             await pool.ask([HEAD])
 
 
-async def test_cancelling_leaves_nothing_behind(chain: Chain) -> None:
+async def test_cancelling_leaves_nothing_running(chain: Chain) -> None:
     before = asyncio.all_tasks()
     async with DevNode(chain, faults="timeout=1", pace=Pace(latency=0.01)) as node:
         async with pool_of(node, workers=2) as pool:
@@ -351,7 +355,7 @@ async def test_cancelling_leaves_nothing_behind(chain: Chain) -> None:
     await eventually(lambda: not any("gapless-rpc" in each.name for each in threading.enumerate()))
 
 
-def test_a_profile_survives_as_json() -> None:
+def test_a_profile_can_be_stored_as_json() -> None:
     receipts = "eth_getBlockReceipts"
     profile = Profile(
         batch_calls=Learned(10, 1.0), earliest={receipts: Learned(5, 2.0)}, lacks={receipts: 3.0}

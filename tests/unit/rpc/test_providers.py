@@ -1,4 +1,4 @@
-"""All pools of a process share what they know about a URL, and processes share their rests."""
+"""All pools of a process share what they know about a URL, and processes share rests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def test_pools_on_one_url_share_its_endpoint(chain: Chain) -> None:
         await other.ask(HEAD)
         assert one._endpoints == two._endpoints != other._endpoints
         assert (one.calls.total(), one.used_up) == (2, False)
-        assert two.calls == {"eth_blockNumber": 1}  # which chain it is was known
+        assert two.calls == {"eth_blockNumber": 1}  # the chain was already known
         assert metrics.WORKERS.values[()] == 6
     assert metrics.WORKERS.values[()] == 0
 
@@ -57,14 +57,14 @@ async def test_two_names_of_one_url_are_one_endpoint_at_the_lower_rate(chain: Ch
 
 
 @pytest.mark.parametrize(("parts", "places"), [(1, [8]), (3, [3, 3, 2]), (10, [1] * 10)])
-def test_processes_share_places_and_rate(parts: int, places: list[int]) -> None:
+def test_processes_divide_requests_and_rate(parts: int, places: list[int]) -> None:
     shares = [Share(0, parts), *Share(0, parts).others()]
     assert [each.of_slots(8) for each in shares] == places
     assert sum(each.of_rate(12) or 0 for each in shares) == pytest.approx(12)
     assert Share(0, parts).of_rate(None) is None
 
 
-async def test_a_rest_reaches_another_process_and_does_not_grow_on_the_way(chain: Chain) -> None:
+async def test_a_rest_reaches_another_process_without_growing(chain: Chain) -> None:
     refusing = first(1, error("monthly capacity exceeded", 0, 403))
     async with (
         Outspoken(chain, refusing) as node,
@@ -75,17 +75,17 @@ async def test_a_rest_reaches_another_process_and_does_not_grow_on_the_way(chain
         specs = [spec(node, "a"), spec(good, "b")]
         async with Pool(specs, QUERIES, providers=here) as pool:
             await pool.ask(HEAD, avoid=["b"])
-        told = here.rests()
-        assert [*told] == [fingerprint(specs[0].url)]
-        there.rest(told)  # before anybody there has asked that provider
+        shared = here.rests()
+        assert [*shared] == [fingerprint(specs[0].url)]
+        there.rest(shared)  # before anyone there has asked that provider
         endpoint = there.endpoint(specs[0], Profile())
-        assert endpoint.ready_at() == told[fingerprint(specs[0].url)].until
+        assert endpoint.ready_at() == shared[fingerprint(specs[0].url)].until
         assert "monthly capacity" in endpoint.trouble
         here.rest(there.rests())
-        assert here.rests() == told
+        assert here.rests() == shared
 
 
-async def test_short_and_past_rests_are_not_passed_on() -> None:
+async def test_short_and_past_rests_are_not_shared() -> None:
     now = 100.0
     providers = Providers(system=System(clock=lambda: now))
     endpoint = providers.endpoint(EndpointSpec("a", "https://host/key"), Profile())

@@ -1,4 +1,4 @@
-"""For every refusal that a real provider was seen to give, the pool does what it asks for."""
+"""For every refusal seen from a real provider, the pool reacts as it should."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.data.test_rpc_errors import RECORDED, of, recorded
 from tests.unit.rpc.nodes import Outspoken, block_calls, error, first, pool_of, truth
 
 HEIGHTS = range(5, 9)
-TOLD = {Reaction.SMALLER_RANGE, Reaction.GIVE_UP}  # the caller has to react
+RAISED = {Reaction.SMALLER_RANGE, Reaction.GIVE_UP}  # the caller has to react
 
 
 def refusing(found: dict[str, Any]) -> Reply:
-    """The provider's answer as it was seen, put into one error object."""
+    """The provider's recorded answer, as one error object."""
     code = found["code"] if isinstance(found["code"], int) else -32000
     status = found["http_status"] if isinstance(found["http_status"], int) else 200
     data = found["suggested_range_rule"] if found["message"] == "invalid params" else ""
@@ -29,12 +29,12 @@ def refusing(found: dict[str, Any]) -> Reply:
     return Reply(json.dumps(body).encode(), status)
 
 
-@pytest.mark.skipif(not RECORDED.exists(), reason="no recorded provider errors beside the project")
+@pytest.mark.skipif(not RECORDED.exists(), reason="there are no recorded provider errors")
 @pytest.mark.parametrize("found", recorded(), ids=lambda each: f"{each['provider']}-{each['kind']}")
-async def test_another_endpoint_helps_or_the_caller_is_told(
+async def test_another_endpoint_answers_or_the_caller_gets_the_error(
     chain: Chain, found: dict[str, Any]
 ) -> None:
-    """A call to an endpoint that refuses once, with another one that does not."""
+    """A call to an endpoint that refuses once, beside one that does not."""
     reaction = of(found).reaction
     call = Call("eth_getBlockByNumber", (hex(5), True), 5)
     async with (
@@ -43,7 +43,7 @@ async def test_another_endpoint_helps_or_the_caller_is_told(
         pool_of(bad, good, patience=1) as pool,
     ):
         asking = pool.ask([call])  # both are idle: the first one is asked first
-        if reaction in TOLD:
+        if reaction in RAISED:
             with pytest.raises(Refused) as refused:
                 await asking
             assert refused.value.refusal.reaction is reaction
@@ -54,7 +54,7 @@ async def test_another_endpoint_helps_or_the_caller_is_told(
             assert bytes(answers.results[0]) == b"null"
             return
         assert bytes(answers.results[0]) == chain.block(5)
-        assert len(bad.asked) >= 2, "it was asked, beside its introduction"
+        assert len(bad.asked) >= 2, "it was asked, in addition to first contact"
         assert answers.endpoint == ("b" if _leaves(reaction) else answers.endpoint)
 
 
@@ -74,7 +74,7 @@ def _leaves(reaction: Reaction) -> bool:
         ("too many requests", 429),
     ],
 )
-async def test_what_passes_is_asked_again(chain: Chain, words: str, status: int) -> None:
+async def test_recoverable_refusals_are_retried(chain: Chain, words: str, status: int) -> None:
     """A refusal of a whole batch, from the only endpoint."""
     once = first(1, error(words, -32005, status))
     async with Outspoken(chain, once) as node, pool_of(node) as pool:
@@ -88,7 +88,7 @@ async def raised(pool: Pool, call: Call | None = None) -> Exception:
     return found.value
 
 
-async def test_a_used_up_quota_ends_at_once_and_spends_nothing(chain: Chain) -> None:
+async def test_an_exhausted_quota_fails_at_once_and_sends_no_more_requests(chain: Chain) -> None:
     words = "Monthly capacity limit exceeded. Visit https://dashboard.example/settings/billing"
     spent = first(9, error(words, -32600, 403))
     async with Outspoken(chain, spent) as node, pool_of(node, patience=30) as pool:
@@ -119,7 +119,7 @@ async def test_a_key_that_is_revoked_later_ends_soon(chain: Chain) -> None:
         assert len(node.asked) - asked < 40
 
 
-async def test_a_missing_method_is_not_asked_for_again(chain: Chain) -> None:
+async def test_a_missing_method_is_not_requested_again(chain: Chain) -> None:
     missing = error("the method eth_getBlockByNumber does not exist/is not available", -32601)
     async with Outspoken(chain, first(9, missing)) as node, pool_of(node) as pool:
         for _ in range(3):
@@ -129,10 +129,10 @@ async def test_a_missing_method_is_not_asked_for_again(chain: Chain) -> None:
         assert len(node.asked) == 2
         assert pool.profiles()["a"].lacks.keys() == {"eth_getBlockByNumber"}
         node.answering = lambda _: None
-        await pool.ask([Call("eth_blockNumber")])  # others are still there
+        await pool.ask([Call("eth_blockNumber")])  # others are still offered
 
 
-async def test_later_is_asked_again_and_then_told(chain: Chain) -> None:
+async def test_a_temporary_refusal_is_retried_and_then_reported(chain: Chain) -> None:
     beyond = error("block range extends beyond current head block", -32602)
     async with Outspoken(chain, first(2, beyond)) as node, pool_of(node) as pool:
         call = Call("eth_getLogs", ({"fromBlock": "0x5", "toBlock": "0x5"},), 5)

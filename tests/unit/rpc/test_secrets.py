@@ -1,4 +1,4 @@
-"""An endpoint's URL is in no error, no representation and no profile, whatever the node says."""
+"""No error, representation or profile contains an endpoint's URL, whatever the node says."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ECHO = f"project {KEY} at https://user:{KEY}@node.example/v2/{KEY}?k={KEY}"
 
 
 def shown(problem: GaplessError) -> str:
-    """All that a log could hold of an error."""
+    """All that a log could contain of an error."""
     lines = traceback.format_exception(problem)
     return f"{problem!r} {problem} {problem.hint} {vars(problem)} {''.join(lines)}"
 
@@ -49,7 +49,7 @@ async def test_a_node_that_repeats_our_key(chain: Chain, reply: Reply, introduce
         assert KEY not in repr(msgspec.json.encode(pool.profiles()))
 
 
-async def test_a_host_that_is_not_there(chain: Chain) -> None:
+async def test_a_host_that_does_not_exist(chain: Chain) -> None:
     async with DevNode(chain) as node:
         gone = pool_of(node, patience=0.1)
     with pytest.raises(GaplessError) as problem:

@@ -1,4 +1,4 @@
-"""Batches that are refused as a whole, in words that nobody has listed."""
+"""Batches that are refused as a whole, with messages that are not in the list."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ async def test_smaller_batches_are_tried(chain: Chain, name: str, most: int) -> 
             assert [*map(bytes, answers.results)] == truth(chain, HEIGHTS)
         sizes = [len(each) if isinstance(each, list) else 1 for each in node.asked]
         refused = [size for size in sizes if size > most]
-        assert len(refused) < 60, "it was not sent again and again"
+        assert len(refused) < 60, "it was not sent repeatedly"
         assert len(refused) < 0.4 * len(sizes)
 
 
-async def test_batches_grow_back_when_it_goes_well(chain: Chain) -> None:
+async def test_batches_grow_again_after_successes(chain: Chain) -> None:
     left = 15
 
     def answering(asked: Any) -> Reply | None:
@@ -96,7 +96,7 @@ async def test_batches_grow_back_when_it_goes_well(chain: Chain) -> None:
         ("Bitte wenden Sie sich an den Vertrieb", -32099),
     ],
 )
-async def test_a_method_refused_beside_others_that_are_answered(
+async def test_a_method_that_is_refused_while_others_are_answered(
     chain: Chain, words: str, code: int
 ) -> None:
     def answering(asked: Any) -> Reply | None:
@@ -122,8 +122,8 @@ async def test_a_method_refused_beside_others_that_are_answered(
         assert len(node.asked) < 8
 
 
-async def test_a_node_in_trouble_lacks_no_method(chain: Chain) -> None:
-    """Every call about a block is refused in strange words, for a while."""
+async def test_a_node_in_trouble_does_not_lose_methods(chain: Chain) -> None:
+    """Every call about a block is refused with an unknown message, for a while."""
     left = 12
 
     def answering(asked: Any) -> Reply | None:
@@ -144,7 +144,7 @@ async def test_a_node_in_trouble_lacks_no_method(chain: Chain) -> None:
 # Budgets
 
 
-async def test_a_batch_larger_than_the_budget_is_not_sent_for_ever(chain: Chain) -> None:
+async def test_a_batch_larger_than_the_budget_is_not_sent_forever(chain: Chain) -> None:
     limits = Limits(rps=15, metering=Metering.WHOLE, retry_after=None)
     async with DevNode(chain, limits=limits) as node, pool_of(node) as pool:
         answers = await pool.ask(block_calls(range(10)))

@@ -1,4 +1,4 @@
-"""A module that cannot be imported is no trouble of the worker's, whatever it raises."""
+"""A module that cannot be imported does no harm to the worker, whatever it raises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every exception becomes words that are short, storable and without secrets."""
+"""Every exception becomes text that is short, storable and free of secrets."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Nameless(Exception, metaclass=OddNames):
 
 
 def raised(error: BaseException) -> ErrorText:
-    """The words of an error that was really raised."""
+    """The text of an error that was really raised."""
     try:
         raise error
     except BaseException as caught:  # noqa: BLE001
@@ -74,14 +74,14 @@ def test_the_class_the_message_and_where_it_was_raised() -> None:
         (type("N" * 1000, (Exception,), {})("x"), "N" * (CLASS_LIMIT - 1) + "…", "x"),
     ],
 )
-def test_whatever_is_raised_has_words(error: Exception, name: str, message: str) -> None:
+def test_every_exception_has_a_text(error: Exception, name: str, message: str) -> None:
     words = raised(error)
     assert (words.name, words.message) == (name, message)
     assert "\0" not in str(words)
     assert "KEY" not in str(words)
 
 
-def test_odd_names_in_a_traceback_do_no_harm() -> None:
+def test_odd_names_in_a_traceback_are_harmless() -> None:
     odd = type("Odd", (Exception,), {})
     odd.__qualname__, odd.__module__ = "a\0b", "\ud800"
     words = raised(odd(URL))
@@ -89,7 +89,7 @@ def test_odd_names_in_a_traceback_do_no_harm() -> None:
     assert words.traceback.encode().endswith(rf"\ud800.a\x00b: {SHOWN}".encode() + b"\n")
 
 
-def test_a_text_of_megabytes_is_cut_before_anything_is_done_with_it() -> None:
+def test_a_message_of_megabytes_is_cut_before_it_is_processed() -> None:
     began = perf_counter()
     words = raised(ValueError("x://y@z/" * 1_000_000))
     assert perf_counter() - began < 5
@@ -99,8 +99,8 @@ def test_a_text_of_megabytes_is_cut_before_anything_is_done_with_it() -> None:
     assert "raise error" in words.traceback
 
 
-def test_a_group_of_very_many_is_told_by_its_first() -> None:
-    """Each member has a traceback of its own, and making them all would hold up the event loop."""
+def test_a_huge_group_is_described_by_its_first_errors() -> None:
+    """Each member has its own traceback; formatting them all would block the event loop."""
     group = ExceptionGroup("", [_caught(ValueError(f"bad {nth}")) for nth in range(50_000)])
     began = perf_counter()
     words = raised(group)
@@ -117,7 +117,7 @@ def _caught(error: Exception) -> Exception:
         return caught
 
 
-def test_of_a_deep_recursion_the_end_is_kept() -> None:
+def test_the_end_of_a_deep_recursion_is_kept() -> None:
     def down(depth: int) -> None:
         if depth == 0:
             raise ValueError("the bottom")

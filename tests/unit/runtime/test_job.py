@@ -1,4 +1,4 @@
-"""What cannot be a job is refused when it is declared."""
+"""Anything that cannot be a job is refused when it is declared."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Callers:
         (Callers, "a job must be a function, and `Callers` is not"),
     ],
 )
-def test_what_is_no_function_is_refused(
+def test_anything_but_a_function_is_refused(
     wrong: Callable[..., Any], reason: str, name: str | None
 ) -> None:
     with pytest.raises(UsageError, match=reason) as refused:
@@ -61,6 +61,6 @@ def test_functions_and_methods_are_jobs() -> None:
 
 
 @pytest.mark.parametrize("timeout", [0, -1, 0.01])
-def test_a_timeout_has_a_least(timeout: float) -> None:
+def test_a_timeout_has_a_minimum(timeout: float) -> None:
     with pytest.raises(UsageError, match="timeout is"):
         gapless.job(partitions=gapless.block_heights(), timeout=timeout)(function)

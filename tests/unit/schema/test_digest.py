@@ -1,4 +1,4 @@
-"""A digest is a sum over blocks, and says of rows whether they are the same."""
+"""A digest is a sum over blocks, and shows whether rows are the same."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def values(column: Column) -> st.SearchStrategy[Any]:
 
 @st.composite
 def some_rows(draw: st.DrawFn, table: Table, most: int = 6) -> list[Row]:
-    """Rows of one chain in the order of their key."""
+    """Rows of one chain in key order."""
     positions = st.tuples(*(st.integers(0, 3) for _ in table.key[1:]))
     keys = sorted(draw(st.sets(positions, min_size=1, max_size=most)))
     others = st.fixed_dictionaries(
@@ -57,7 +57,9 @@ def arrow(table: Table, rows: list[Row]) -> pa.Table:
 
 @few
 @given(tables_with_rows, st.data())
-def test_ranges_add_up_however_they_are_cut(drawn: tuple[Table, list[Row]], data: Any) -> None:
+def test_digests_of_ranges_add_up_however_they_are_cut(
+    drawn: tuple[Table, list[Row]], data: Any
+) -> None:
     table, rows = drawn
     height = data.draw(st.integers(0, 4))
     whole = arrow(table, rows)
@@ -70,7 +72,7 @@ def test_ranges_add_up_however_they_are_cut(drawn: tuple[Table, list[Row]], data
 
 @few
 @given(tables_with_rows, st.data())
-def test_any_other_value_is_another_digest(drawn: tuple[Table, list[Row]], data: Any) -> None:
+def test_a_changed_value_changes_the_digest(drawn: tuple[Table, list[Row]], data: Any) -> None:
     table, rows = drawn
     before = digest(table, arrow(table, rows))
     at = data.draw(st.integers(0, len(rows) - 1))
@@ -83,7 +85,7 @@ def test_any_other_value_is_another_digest(drawn: tuple[Table, list[Row]], data:
 
 @few
 @given(tables_with_rows, st.data())
-def test_a_lost_row_is_another_digest(drawn: tuple[Table, list[Row]], data: Any) -> None:
+def test_a_lost_row_changes_the_digest(drawn: tuple[Table, list[Row]], data: Any) -> None:
     table, rows = drawn
     lost = data.draw(st.integers(0, len(rows) - 1))
     fewer = [*rows[:lost], *rows[lost + 1 :]]
@@ -92,7 +94,7 @@ def test_a_lost_row_is_another_digest(drawn: tuple[Table, list[Row]], data: Any)
 
 @few
 @given(some_rows(LOGS, most=4).filter(lambda rows: len(rows) > 1))
-def test_swapped_values_are_another_digest(rows: list[Row]) -> None:
+def test_swapped_values_change_the_digest(rows: list[Row]) -> None:
     first, second = ({**row, "data": data} for row, data in zip(rows, (b"ab", b"c"), strict=False))
     swapped = [{**first, "data": b"a"}, {**second, "data": b"bc"}, *rows[2:]]
     assert digest(LOGS, arrow(LOGS, [first, second, *rows[2:]])) != digest(
@@ -102,7 +104,7 @@ def test_swapped_values_are_another_digest(rows: list[Row]) -> None:
 
 @few
 @given(some_rows(TRANSACTIONS, most=1), st.sampled_from(["input", "value", "is_system_tx"]))
-def test_null_is_neither_zero_nor_empty(rows: list[Row], name: str) -> None:
+def test_null_differs_from_zero_and_empty(rows: list[Row], name: str) -> None:
     kind = TRANSACTIONS[name].kind
     zero = {Kind.BYTES: b"", Kind.BOOL: False}.get(kind, bytes(kind.width or 0))
     seen = {
@@ -112,11 +114,11 @@ def test_null_is_neither_zero_nor_empty(rows: list[Row], name: str) -> None:
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda it: it.name)
-def test_nothing_adds_nothing(table: Table) -> None:
+def test_no_rows_add_nothing(table: Table) -> None:
     assert digest(table, arrow_schema(table).empty_table()) == 0
 
 
-def test_what_lies_under_a_null_does_not_count() -> None:
+def test_bytes_under_a_null_do_not_count() -> None:
     row: Row = {column.name: None for column in LOGS} | {"chain_id": 7, "block_number": 1}
     row |= {"transaction_index": 0, "log_position": 0, "block_timestamp": 0, "log_index": 0}
     row |= {"transaction_hash": bytes(32), "address": bytes(20), "data": b"x"}
@@ -138,7 +140,7 @@ def test_what_lies_under_a_null_does_not_count() -> None:
 
 
 def _fixed_table(*names: str) -> Table:
-    """A table that never changes, whatever becomes of those of the schema."""
+    """A table that never changes, even if the tables of the schema do."""
     every = {kind.name.lower(): Column(kind.name.lower(), kind, True, "") for kind in Kind}
     must = [
         Column("chain_id", Kind.INT, False, ""),
@@ -177,13 +179,13 @@ def _golden_rows(table: Table) -> pa.Table:
     return pa.Table.from_pylist(rows, schema)
 
 
-def test_it_is_the_same_number_for_ever() -> None:
-    """Digests are stored: another way to compute them would make old sinks look damaged."""
+def test_the_digest_never_changes() -> None:
+    """Digests are stored: computing them in another way would make old sinks look damaged."""
     table = _fixed_table(*_ALL_KINDS)
     assert f"{digest(table, _golden_rows(table)):064x}" == _GOLDEN
 
 
-def test_a_new_column_leaves_old_digests_as_they_are() -> None:
+def test_a_new_column_does_not_change_old_digests() -> None:
     old, new = _fixed_table("hash", "json"), _fixed_table("int", "hash", "bytes", "json", "bool")
     rows = _golden_rows(old)
     widened = _golden_rows(new)

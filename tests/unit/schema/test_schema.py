@@ -1,4 +1,4 @@
-"""The tables are one definition: whatever derives from it agrees with it."""
+"""There is one definition of the tables, and everything derived from it agrees with it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_key_is_a_position_that_starts_with_the_block(each: Table) -> None:
 
 
 @pytest.mark.parametrize("each", TABLES, ids=lambda it: it.name)
-def test_every_table_has_a_time_and_an_extra(each: Table) -> None:
+def test_every_table_has_a_timestamp_and_an_extra_column(each: Table) -> None:
     assert not each["block_timestamp"].nullable
     assert each["extra"].kind is Kind.JSON
     names = [column.name for column in each]
@@ -65,7 +65,7 @@ def test_parents_come_first_and_count_their_children() -> None:
 
 
 @pytest.mark.parametrize("each", TABLES, ids=lambda it: it.name)
-def test_a_256_bit_number_has_a_double_beside_it(each: Table) -> None:
+def test_a_256_bit_number_comes_with_a_double(each: Table) -> None:
     schema = arrow_schema(each)
     assert schema.names == [column.name for column in each]
     for column in each.columns:
@@ -76,7 +76,7 @@ def test_a_256_bit_number_has_a_double_beside_it(each: Table) -> None:
             assert schema.field(column.name + F64).nullable is column.nullable
 
 
-def test_a_schema_knows_families_by_their_anchors() -> None:
+def test_a_family_is_recognised_by_its_anchor() -> None:
     other = Table("others", "Of another family.", BLOCKS.key, BLOCKS.columns[:3])
     schema = Schema([TABLES, [other]])
     assert [*schema] == [*(each.name for each in TABLES), "others"]
@@ -96,7 +96,7 @@ def test_sqlite_has_the_same_columns(database: apsw.Connection) -> None:
         ]
 
 
-def test_sqlite_keeps_keys_and_parents(database: apsw.Connection) -> None:
+def test_sqlite_enforces_keys_and_parents(database: apsw.Connection) -> None:
     insert(database, BLOCKS)
     insert(database, TRANSACTIONS)
     insert(database, LOGS)
@@ -110,14 +110,14 @@ def test_sqlite_keeps_keys_and_parents(database: apsw.Connection) -> None:
         insert(database, BLOCKS, block_number=11, hash=None)
 
 
-def test_a_foreign_key_leads_to_the_nearest_parent_that_is_stored() -> None:
+def test_a_foreign_key_refers_to_the_nearest_stored_parent() -> None:
     assert "REFERENCES transactions" in create_table(LOGS)
     assert "REFERENCES blocks" in create_table(LOGS, stored=["blocks", "logs"])
     assert "REFERENCES" not in create_table(LOGS, stored=["logs"])
     assert "REFERENCES" not in create_table(LOGS, foreign_keys=False)
 
 
-def test_views_show_bytes_as_people_write_them(database: apsw.Connection) -> None:
+def test_views_show_bytes_as_hex(database: apsw.Connection) -> None:
     insert(database, BLOCKS)
     insert(database, TRANSACTIONS, to_address=None, value=bytes(32), block_timestamp=1_438_269_988)
     query = 'SELECT hash, to_address, value, gas_price, input, "gas", block_time FROM'
@@ -148,9 +148,7 @@ def test_indexes_are_built_once(database: apsw.Connection) -> None:
         ("withdrawals WHERE address = x'00'", "withdrawals_address"),
     ],
 )
-def test_the_usual_questions_find_an_index(
-    database: apsw.Connection, query: str, index: str
-) -> None:
+def test_common_queries_use_an_index(database: apsw.Connection, query: str, index: str) -> None:
     [row] = database.execute(f"EXPLAIN QUERY PLAN SELECT * FROM {query}").fetchall()
     assert f"INDEX {index} " in str(row[-1])
 
@@ -163,7 +161,7 @@ def test_the_reference_names_every_column() -> None:
             assert f"| `{column.name}` | {column.kind.meaning} |" in section
 
 
-def test_a_table_knows_its_columns_by_name() -> None:
+def test_a_table_finds_its_columns_by_name() -> None:
     assert BLOCKS["hash"].kind is Kind.HASH
     with pytest.raises(StopIteration):
         BLOCKS["no_such_column"]

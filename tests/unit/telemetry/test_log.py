@@ -1,4 +1,4 @@
-"""Lines of the log: an action with its fields, whoever reads them, and never a secret."""
+"""Log lines: an action with its fields, for people and programs, and never a secret."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ URL = "https://user:S3CRET@node.example:8545/v2/S3CRET?key=S3CRET"
 
 
 class Lines(logging.Handler):
-    """Every record, as lines of one kind."""
+    """Every record, as lines in one format."""
 
     def __init__(self, *, as_json: bool) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ def lines(request: pytest.FixtureRequest) -> Iterator[list[str]]:
     root.removeHandler(handler)
 
 
-def told(lines: list[str]) -> dict[str, Any]:
+def parsed(lines: list[str]) -> dict[str, Any]:
     (line,) = lines
     found: dict[str, Any] = json.loads(line)
     return found
@@ -52,7 +52,7 @@ def told(lines: list[str]) -> dict[str, Any]:
 
 def test_a_line_has_action_level_time_and_fields(lines: list[str]) -> None:
     log(logging.WARNING, "chunk_failed", chunk="bf:1", fence=7, retry_in=0.5, slots={"a": 1})
-    line = told(lines)
+    line = parsed(lines)
     when = datetime.fromisoformat(line.pop("timestamp"))
     assert timedelta(0) <= datetime.now(UTC) - when < timedelta(minutes=1)
     assert line == {
@@ -66,7 +66,7 @@ def test_a_line_has_action_level_time_and_fields(lines: list[str]) -> None:
 
 
 @pytest.mark.parametrize("lines", [True, False], indirect=True)
-def test_no_url_gets_through(lines: list[str]) -> None:
+def test_no_url_is_logged(lines: list[str]) -> None:
     try:
         raise ValueError(URL)
     except ValueError as error:
@@ -78,15 +78,15 @@ def test_no_url_gets_through(lines: list[str]) -> None:
     assert "ValueError" in lines[1]
 
 
-def test_a_stranger_is_named(lines: list[str]) -> None:
+def test_a_line_of_another_library_names_its_logger(lines: list[str]) -> None:
     logging.getLogger("stranger").warning("%d and\n%s", 1, "two")
-    line = told(lines)
+    line = parsed(lines)
     assert (line["logger"], line["message"]) == ("stranger", "1 and\ntwo")
     assert "action" not in line
 
 
 @pytest.mark.parametrize("lines", [False], indirect=True)
-def test_for_people_it_is_one_line_that_a_terminal_obeys_nothing_of(lines: list[str]) -> None:
+def test_for_people_it_is_one_line_without_control_characters(lines: list[str]) -> None:
     log(logging.INFO, "job_unresolved", job="a:b", reason="it\nhas \x1b[2K")
     (line,) = lines
     when, rest = line.split(" ", 1)
@@ -94,7 +94,7 @@ def test_for_people_it_is_one_line_that_a_terminal_obeys_nothing_of(lines: list[
     assert rest == "INFO job_unresolved job=a:b reason=it has \\x1b[2K"
 
 
-async def test_what_it_is_about_is_said_once_for_all_that_is_started_within(
+async def test_fields_of_a_context_apply_to_everything_started_within(
     lines: list[str],
 ) -> None:
     async def work() -> None:
@@ -115,15 +115,15 @@ async def test_what_it_is_about_is_said_once_for_all_that_is_started_within(
     ]
 
 
-def test_a_line_is_counted_even_if_nobody_reads_it(lines: list[str]) -> None:
+def test_a_line_is_counted_even_if_it_is_not_printed(lines: list[str]) -> None:
     before = metrics.ACTIONS.values.get(("chunk_completed",), 0)
     log(logging.DEBUG, "chunk_completed")
     assert metrics.ACTIONS.values[("chunk_completed",)] == before + 1
     assert lines == []
 
 
-def test_a_library_sets_up_nothing_and_imports_nothing_heavy() -> None:
-    """What a program gets that imports all that it needs to fetch, and to run jobs."""
+def test_importing_the_library_configures_nothing_and_imports_nothing_heavy() -> None:
+    """What a program gets that imports everything needed to fetch and to run jobs."""
     program = (
         "import logging, sys, gapless; gapless.fetch, gapless.Engine;"
         "assert not logging.getLogger().handlers and not logging.getLogger('gapless').handlers;"

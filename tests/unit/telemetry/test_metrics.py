@@ -1,4 +1,4 @@
-"""Numbers: how they are counted, and the page that Prometheus reads."""
+"""Metrics: how they are counted, and the page that Prometheus reads."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_series_counts_by_label_and_starts_at_zero() -> None:
     assert (plain.values, by_label.values) == ({(): 0}, {("one",): 5})
 
 
-def test_a_gauge_falls_however_it_ends() -> None:
+def test_a_gauge_decreases_even_after_an_error() -> None:
     gauge, seconds = Series("a", MetricKind.GAUGE, ""), Histogram("b", "", (60.0,))
     with pytest.raises(KeyError), gauge.raised(1), seconds.timed():
         raise KeyError
@@ -46,7 +46,7 @@ def test_a_gauge_falls_however_it_ends() -> None:
     assert seconds.counts == {(): [1, 0]}
 
 
-def test_a_histogram_counts_what_is_at_most_a_limit() -> None:
+def test_a_histogram_counts_values_up_to_each_limit() -> None:
     histogram = Histogram("a", "", (1.0, 5.0))
     for value in (0.5, 1.0, 1.1, 5.0, 5.1):
         histogram.observe(value)
@@ -54,9 +54,9 @@ def test_a_histogram_counts_what_is_at_most_a_limit() -> None:
     assert histogram.sums[()] == pytest.approx(12.7)
 
 
-def test_what_another_process_counted_is_added_once() -> None:
-    """It tells what it has counted since its start, again and again."""
-    endpoint = "told-by-another"
+def test_counts_of_another_process_are_added_once() -> None:
+    """It repeatedly reports everything it has counted since it started."""
+    endpoint = "another-process"
     metrics.REFUSALS.add(2, endpoint, "slow_down")
     metrics.REQUEST_SECONDS.observe(0.5, endpoint)
     first = metrics.snapshot()
@@ -75,8 +75,8 @@ def test_what_another_process_counted_is_added_once() -> None:
     assert metrics.REQUEST_SECONDS.sums[endpoint,] == 1.0
 
 
-def test_the_highest_value_is_that_of_all_processes() -> None:
-    labels = ("1", "told-by-another")
+def test_the_maximum_covers_all_processes() -> None:
+    labels = ("1", "another-process")
     metrics.STORED_HEIGHT.raise_to(7, *labels)
     metrics.STORED_HEIGHT.raise_to(5, *labels)
     assert metrics.STORED_HEIGHT.values[labels] == 7
@@ -99,7 +99,7 @@ def test_names_follow_the_rules() -> None:
     assert {*constants} == {*METRICS}
 
 
-async def test_the_page_tells_of_every_metric_and_its_type(page: str) -> None:
+async def test_the_page_contains_every_metric_and_its_type(page: str) -> None:
     async with ClientSession() as session, session.get(page) as answer:
         text = await answer.text()
         assert answer.content_type == "text/plain"
@@ -111,7 +111,7 @@ async def test_the_page_tells_of_every_metric_and_its_type(page: str) -> None:
     assert families["backfill_workers"].type == "gauge"
 
 
-async def test_labels_and_buckets_are_as_they_were_counted(page: str) -> None:
+async def test_labels_and_buckets_are_those_that_were_counted(page: str) -> None:
     before = await scraped(page)
     endpoint = 'a"b\\c'
     metrics.REFUSALS.add(2, endpoint, "slow_down")
@@ -123,19 +123,19 @@ async def test_labels_and_buckets_are_as_they_were_counted(page: str) -> None:
     assert now["gapless_request_seconds_count", endpoint] == 1
 
 
-async def test_open_metrics_are_spoken_too(page: str) -> None:
+async def test_open_metrics_is_supported(page: str) -> None:
     wanted = {"Accept": "application/openmetrics-text; version=1.0.0"}
     async with ClientSession() as session, session.get(page, headers=wanted) as answer:
         assert answer.content_type == "application/openmetrics-text"
         assert (await answer.text()).endswith("# EOF\n")
 
 
-async def test_it_tells_which_build_runs(page: str) -> None:
-    here = (platform.python_version(), version("gapless"))  # labels come by name
+async def test_the_build_is_exported(page: str) -> None:
+    here = (platform.python_version(), version("gapless"))  # labels are sorted by name
     assert (await scraped(page))["gapless_build_info", *here] == 1
 
 
-async def test_health_is_told_beside_it() -> None:
+async def test_health_is_served_next_to_it() -> None:
     trouble: list[str | None] = [None, "the ledger was last reached 45 s ago"]
     async with served("127.0.0.1", 0, nothing, lambda: trouble.pop(0)) as port:
         page = f"http://127.0.0.1:{port}/healthz"
@@ -143,23 +143,23 @@ async def test_health_is_told_beside_it() -> None:
             async with session.get(page) as well:
                 assert (well.status, await well.text()) == (200, "ok\n")
             async with session.get(page) as ill:
-                told = "the ledger was last reached 45 s ago\n"
-                assert (ill.status, await ill.text()) == (503, told)
+                words = "the ledger was last reached 45 s ago\n"
+                assert (ill.status, await ill.text()) == (503, words)
 
 
-async def test_there_is_nothing_else(page: str) -> None:
+async def test_other_paths_are_not_found(page: str) -> None:
     async with ClientSession() as session, session.get(page.removesuffix("/metrics")) as answer:
         assert answer.status == 404
 
 
-async def test_it_ends_and_leaves_the_port() -> None:
+async def test_closing_it_frees_the_port() -> None:
     async with served("127.0.0.1", 0, nothing) as port:
         await scraped(f"http://127.0.0.1:{port}/metrics")
     async with served("127.0.0.1", port, nothing) as again:
         assert again == port
 
 
-async def test_a_port_that_cannot_be_had_is_refused() -> None:
+async def test_an_unavailable_port_is_refused() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -1,4 +1,4 @@
-"""Sinks to be looked through, of each kind or of the one that is easily damaged."""
+"""Sinks to verify: one of each kind, and one that is easy to damage."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def sink(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
 
 @pytest.fixture
 async def fragile(tmp_path: Path) -> AsyncIterator[Sink]:
-    """A SQLite sink, which `sql` can damage behind its back."""
+    """A SQLite sink, which `sql` can damage from outside."""
     async with await open_sink(f"{tmp_path}/fragile.db") as opened:
         yield opened
 

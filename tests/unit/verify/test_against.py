@@ -1,4 +1,4 @@
-"""Stored hashes beside a node's."""
+"""Stored hashes compared with those of a node."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gapless.verification.against import sampled
 from tests.conformance.sink.stage import CHAIN_ID, FORK, batch, rows_of
 
 
-async def test_another_branch_is_found(sink: Sink) -> None:
+async def test_a_different_branch_is_found(sink: Sink) -> None:
     await sink.write(batch(10, 30), 5)
 
     async def hash_of(height: int) -> bytes:
@@ -31,7 +31,7 @@ async def test_another_branch_is_found(sink: Sink) -> None:
 
 
 @given(st.sets(st.integers(0, 200)), st.integers(2, 20), st.randoms())
-def test_a_sample_has_both_ends(members: set[int], count: int, chance: Random) -> None:
+def test_a_sample_includes_both_ends(members: set[int], count: int, chance: Random) -> None:
     found = sampled(RangeSet.from_members(members), count, chance)
     assert set(found) <= members
     assert found == sorted(set(found))

@@ -1,4 +1,4 @@
-"""How far a deep look is while it lasts, and how fast it was."""
+"""The progress of a deep verification, and its final speed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Watched = Callable[..., str]
 
 @pytest.fixture
 def watched(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Watched:
-    """What is said while a fourth of the rows is read by each of these moments."""
+    """What is printed if each of these moments sees another quarter of the rows read."""
 
     def run(*moments: float) -> str:
         now = iter([0.0, *moments, moments[-1]])
@@ -37,7 +37,7 @@ def watched(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     return run
 
 
-def test_a_long_look_tells_how_far_it_is_and_how_fast_it_was(watched: Watched) -> None:
+def test_a_long_verification_reports_progress_and_speed(watched: Watched) -> None:
     assert watched(5.0, 10.0, 15.0, 20.0).splitlines() == [
         "verifying  50%  500k/1.0M rows  50.0k rows/s",
         "verifying  100%  1.0M/1.0M rows  50.0k rows/s",
@@ -45,11 +45,11 @@ def test_a_long_look_tells_how_far_it_is_and_how_fast_it_was(watched: Watched) -
     ]
 
 
-def test_a_short_look_says_nothing(watched: Watched) -> None:
+def test_a_short_verification_reports_nothing(watched: Watched) -> None:
     assert watched(0.1, 0.2, 0.3, 0.4) == ""
 
 
-def test_the_command_tells_of_every_row(
+def test_the_command_counts_every_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def fill() -> None:

@@ -1,4 +1,4 @@
-"""Whatever is wrong with stored rows is found, and nothing else is."""
+"""Everything that is wrong with stored rows is found, and nothing else is."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.evm import table
 
 @pytest.fixture(autouse=True)
 def _small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that blocks meet across windows, as in a long chain."""
+    """Makes blocks meet at window boundaries, as in a long chain."""
     monkeypatch.setattr(check, "_WINDOW", 7)
     monkeypatch.setattr(deep_look, "_WINDOW", 4)
     monkeypatch.setattr(deep_look, "_PROOF_WINDOW", 3)
@@ -44,7 +44,7 @@ async def report_of(sink: Sink, span: Span | None = None, *, deep: bool = False)
 
 
 @pytest.mark.parametrize("deep", [False, True])
-async def test_what_was_written_is_whole(sink: Sink, deep: bool) -> None:
+async def test_stored_rows_are_complete(sink: Sink, deep: bool) -> None:
     await sink.write(batch(3, 12), 5)
     await sink.write(batch(13, 30), 6)
     await sink.write(batch(10, 15), 7)
@@ -64,7 +64,7 @@ async def test_what_was_written_is_whole(sink: Sink, deep: bool) -> None:
     ]
 
 
-async def test_a_deep_look_tells_of_every_row_that_it_reads(sink: Sink) -> None:
+async def test_a_deep_verification_reports_every_row_that_it_reads(sink: Sink) -> None:
     await sink.write(batch(3, 30), 5)
     read: list[int] = []
     network = network_of_chain(CHAIN_ID)
@@ -87,7 +87,7 @@ async def test_gaps_are_named(sink: Sink) -> None:
     assert part.gaps == RangeSet.of((11, 12), (20, 20))
 
 
-async def test_headers_may_go_further_than_the_rest(sink: Sink) -> None:
+async def test_headers_may_extend_further_than_other_tables(sink: Sink) -> None:
     await sink.write(batch(0, 30, tables=HEADERS), 5)
     await sink.write(batch(10, 12), 6)
     await sink.write(batch(16, 20), 6)
@@ -96,12 +96,12 @@ async def test_headers_may_go_further_than_the_rest(sink: Sink) -> None:
         "blocks": RangeSet(),
         **dict.fromkeys(("transactions", "logs", "withdrawals"), RangeSet.of((13, 15))),
     }
-    asked = await report_of(sink, Span(8, 12))  # by name, all of it
+    asked = await report_of(sink, Span(8, 12))  # an explicit range must be complete
     assert asked.gaps == RangeSet.of((8, 9))
 
 
 @pytest.mark.parametrize("span", [None, Span(5, 25)])
-async def test_headers_beyond_what_was_asked_of_the_rest_are_no_gap(
+async def test_headers_beyond_the_requests_of_other_tables_are_not_a_gap(
     sink: Sink, span: Span | None
 ) -> None:
     await sink.request(CHAIN_ID, Request(Span(0, 30), frozenset(HEADERS)))
@@ -111,7 +111,7 @@ async def test_headers_beyond_what_was_asked_of_the_rest_are_no_gap(
     assert (await report_of(sink, span)).complete
 
 
-async def test_nothing_is_not_whole(sink: Sink) -> None:
+async def test_an_empty_sink_is_not_complete(sink: Sink) -> None:
     assert await looking(sink).report() is None
     assert (await report_of(sink, Span(3, 9))).gaps == RangeSet.of((3, 9))
 
@@ -174,7 +174,7 @@ async def test_a_changed_value_is_found_by_its_digest_and_by_its_root(
     assert "transactions_root" in report.findings[1].message
 
 
-async def test_lost_logs_are_found_where_blocks_promise_none(
+async def test_lost_logs_are_found_even_if_no_block_counts_them(
     fragile: Sink, sql: apsw.Connection
 ) -> None:
     await fragile.write(batch(0, 30), 5)
@@ -199,7 +199,7 @@ async def test_rows_without_a_record_are_found(
 
 
 class Busy:
-    """A sink to which somebody else writes each time that its blocks are read."""
+    """A sink that another writer changes each time its blocks are read."""
 
     def __init__(self, sink: Sink, *changes: Callable[[], Awaitable[None]]) -> None:
         self._sink, self._changes = sink, [*changes]
@@ -214,23 +214,23 @@ class Busy:
         return found
 
 
-async def test_a_writer_meanwhile_is_no_finding(sink: Sink) -> None:
+async def test_a_concurrent_writer_is_not_a_finding(sink: Sink) -> None:
     await sink.write(batch(5, 30), 5)
     await sink.retract(CHAIN_ID, Span(11, 13), 5)
     busy = Busy(
         sink,
         lambda: sink.write(batch(31, 40), 6),  # above what was recorded at first
         lambda: sink.write(batch(FORK, 40, branch=1), 7),  # not linked to what was read
-        lambda: sink.write(batch(11, 13), 8),  # behind our back
+        lambda: sink.write(batch(11, 13), 8),  # from outside
         lambda: sink.retract(CHAIN_ID, Span(0, 7), 9),
     )
     report = await looking(busy, deep=True).report()
     assert report is not None
     assert report.findings == ()
-    assert report.gaps == RangeSet.of((11, 13)), "as it was when we began"
+    assert report.gaps == RangeSet.of((11, 13)), "as it was at the start"
 
 
-async def test_damage_is_found_although_others_write(fragile: Sink, sql: apsw.Connection) -> None:
+async def test_damage_is_found_while_others_write(fragile: Sink, sql: apsw.Connection) -> None:
     await fragile.write(batch(0, 30), 5)
     sql.execute("UPDATE blocks SET parent_hash = zeroblob(32) WHERE block_number = 12")
     busy = Busy(fragile, lambda: fragile.write(batch(15, 40), 6))
@@ -239,7 +239,7 @@ async def test_damage_is_found_although_others_write(fragile: Sink, sql: apsw.Co
     assert [(it.check, it.span) for it in report.findings] == [("link", (12, 12))]
 
 
-async def test_rows_that_are_there_twice_are_found(tmp_path: Path) -> None:
+async def test_duplicate_rows_are_found(tmp_path: Path) -> None:
     async with await open_sink(f"{tmp_path}/twice/") as sink:
         await sink.write(batch(0, 9), 5)
         for name in ("blocks", "logs"):
@@ -253,7 +253,7 @@ async def test_rows_that_are_there_twice_are_found(tmp_path: Path) -> None:
     assert {it.check for it in report.findings} == {"damaged", "duplicate", "digest"}
 
 
-async def test_a_block_that_is_there_twice_is_found_at_first_sight(tmp_path: Path) -> None:
+async def test_a_duplicate_block_is_found_without_a_deep_verification(tmp_path: Path) -> None:
     target = f"{tmp_path}/twice.duckdb"
     async with await open_sink(target) as sink:
         await sink.write(batch(0, 9), 5)
@@ -265,7 +265,9 @@ async def test_a_block_that_is_there_twice_is_found_at_first_sight(tmp_path: Pat
     assert twice in report.findings
 
 
-async def test_a_page_that_nothing_else_reads_is_found_by_a_deep_look(tmp_path: Path) -> None:
+async def test_a_page_that_nothing_else_reads_is_found_by_a_deep_verification(
+    tmp_path: Path,
+) -> None:
     async with await open_sink(f"{tmp_path}/rotten/") as sink:
         await sink.write(batch(0, 30), 5)
         file = tmp_path / "rotten" / str(CHAIN_ID) / "logs/0-30.5.parquet"
@@ -282,8 +284,8 @@ async def test_a_page_that_nothing_else_reads_is_found_by_a_deep_look(tmp_path: 
     assert report.damaged == RangeSet.of((0, 30))
 
 
-async def test_a_table_that_stops_early_is_not_whole(sink: Sink) -> None:
-    """It is measured against what was asked for, not against what it happens to span."""
+async def test_a_table_that_ends_early_is_not_complete(sink: Sink) -> None:
+    """It is compared with what was requested, not with what it happens to span."""
     everything = frozenset({"blocks", "transactions", "logs", "withdrawals"})
     await sink.request(CHAIN_ID, Request(Span(0, 30), everything))
     await sink.write(batch(0, 30, tables=HEADERS), 5)
@@ -296,7 +298,7 @@ async def test_a_table_that_stops_early_is_not_whole(sink: Sink) -> None:
     }
 
 
-async def test_what_was_never_asked_for_is_not_missing(sink: Sink) -> None:
+async def test_what_was_never_requested_is_not_missing(sink: Sink) -> None:
     everything = frozenset({"blocks", "transactions", "logs", "withdrawals"})
     for span in (Span(0, 9), Span(20, 30)):
         await sink.request(CHAIN_ID, Request(span, everything))
@@ -305,7 +307,7 @@ async def test_what_was_never_asked_for_is_not_missing(sink: Sink) -> None:
     assert (await report_of(sink, Span(0, 30))).gaps == RangeSet.of((10, 19))
 
 
-async def test_what_was_asked_for_and_never_written_is_missing(sink: Sink) -> None:
+async def test_what_was_requested_and_never_written_is_missing(sink: Sink) -> None:
     await sink.request(CHAIN_ID, Request(Span(3, 9), frozenset({"blocks", "logs"})))
     report = await report_of(sink)
     assert report.gaps == RangeSet.of((3, 9))
@@ -313,12 +315,12 @@ async def test_what_was_asked_for_and_never_written_is_missing(sink: Sink) -> No
 
 
 def forged(sql: apsw.Connection, dataset: str, fragile_rows: pa.Table) -> None:
-    """Makes the record of a table say that its rows, whatever they are, are those written."""
+    """Makes the record of a table match its current rows, whatever they are."""
     total = digest(table(dataset), fragile_rows).to_bytes(32, "big")
     sql.execute("UPDATE _gapless_ranges SET digest = ? WHERE dataset = ?", (total, dataset))
 
 
-async def test_a_forged_digest_hides_no_change_that_the_chain_commits_to(
+async def test_a_forged_digest_hides_no_change_to_proven_columns(
     fragile: Sink, sql: apsw.Connection
 ) -> None:
     await fragile.write(batch(0, 30), 5)
@@ -330,7 +332,7 @@ async def test_a_forged_digest_hides_no_change_that_the_chain_commits_to(
     assert "digest" not in {it.check for it in report.findings}
 
 
-async def test_what_rows_alone_cannot_show_again_is_listed(sink: Sink) -> None:
+async def test_proofs_that_rows_alone_cannot_repeat_are_listed(sink: Sink) -> None:
     claims = frozenset({"link", "receipts_root", "agreed"})
     await sink.write(batch(0, 30, proven=claims), 5)
     report = await report_of(sink, deep=True)
@@ -340,7 +342,7 @@ async def test_what_rows_alone_cannot_show_again_is_listed(sink: Sink) -> None:
     assert report.reproven.proven["transactions_root"] == RangeSet.of((0, 30))
 
 
-async def test_blocks_below_an_anchor_are_of_its_chain(sink: Sink) -> None:
+async def test_blocks_below_an_anchor_belong_to_its_chain(sink: Sink) -> None:
     await sink.write(batch(3, 30), 5)
     known = {
         height: rows_of("blocks", Span(height, height))["hash"][0].as_py() for height in (9, 25)

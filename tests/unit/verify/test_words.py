@@ -1,4 +1,4 @@
-"""What a verification says to people."""
+"""What a verification tells people."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ WHOLE = RangeSet.of((0, 1999))
 GAPS = RangeSet.of(*((at, at + 1) for at in range(0, 100, 10)))
 
 
-def test_many_ranges_are_cut_short() -> None:
+def test_a_long_list_of_ranges_is_shortened() -> None:
     assert spans_text([Span(1, 1), Span(5, 1200)]) == "1, 5-1,200"
     assert spans_text(GAPS.spans) == "0-1, 10-11, 20-21, 30-31 and 6 more"
 
 
-def test_checks_that_held_in_part_are_named() -> None:
+def test_checks_that_passed_in_part_are_named() -> None:
     part = RangeSet.of((0, 999))
     proven = {"link": WHOLE, "receipts_root": part}
     blocks = Coverage("blocks", WHOLE, WHOLE, 2000, proven, {"prices": WHOLE})
@@ -32,21 +32,21 @@ def test_checks_that_held_in_part_are_named() -> None:
     assert text.endswith("; not proven: prices, receipts_root at 1,000-1,999")
 
 
-def test_what_is_not_proven_is_told_also_where_something_is_missing() -> None:
+def test_what_is_not_proven_is_reported_even_if_something_is_missing() -> None:
     blocks = Coverage("blocks", WHOLE - GAPS, WHOLE, 1980)
     report = Report(1, Span(0, 1999), (blocks,), (), {"transactions_root": WHOLE - GAPS})
     text = report_text(report_view(report, "ethereum"))
     assert text.splitlines()[-1] == "not proven: transactions_root"
 
 
-def test_blocks_that_are_linked_to_a_known_one_are_named() -> None:
+def test_blocks_linked_to_a_known_one_are_named() -> None:
     blocks = Coverage("blocks", WHOLE, WHOLE, 2000)
     anchored = (Anchored(1500, RangeSet.of((0, 1500))),)
     report = Report(1, Span(0, 1999), (blocks,), (), anchored=anchored)
     assert "\n  anchored at 1,500: blocks 0-1,500\n" in report_text(report_view(report, "ethereum"))
 
 
-def test_claims_that_rows_alone_cannot_show_again_are_named() -> None:
+def test_claims_that_rows_alone_cannot_repeat_are_named() -> None:
     blocks = Coverage("blocks", WHOLE, WHOLE, 2000)
     reproven = Reproven({}, {"agreed": WHOLE, "senders": RangeSet.of((5, 9))})
     report = Report(1, Span(0, 1999), (blocks,), (), reproven=reproven)
@@ -54,7 +54,7 @@ def test_claims_that_rows_alone_cannot_show_again_are_named() -> None:
     assert f"\n  {words}\n" in report_text(report_view(report, "ethereum"))
 
 
-def test_long_lists_are_cut_short() -> None:
+def test_long_lists_are_shortened() -> None:
     findings = tuple(Finding("link", "blocks", Span(at, at), "bad") for at in range(0, 60, 2))
     report = Report(1, Span(0, 1999), (Coverage("blocks", WHOLE, WHOLE, 2000),), findings)
     assert report_text(report_view(report, "ethereum")).splitlines()[-2:] == [
@@ -64,7 +64,7 @@ def test_long_lists_are_cut_short() -> None:
     assert verdict(report) == "30 findings"
 
 
-def test_the_hint_brings_the_tables_that_are_stored() -> None:
+def test_the_hint_fetches_the_stored_tables() -> None:
     coverage = tuple(Coverage(name, WHOLE - GAPS, WHOLE) for name in ("blocks", "logs"))
     report = Report(1, Span(0, 1999), coverage, ())
     command = "gapless fetch ethereum 0:91 --rpc … --to 'my sink.db' --datasets blocks,logs"
@@ -73,13 +73,13 @@ def test_the_hint_brings_the_tables_that_are_stored() -> None:
 
 
 @pytest.mark.parametrize(("stored", "option"), [(WHOLE, " --datasets blocks"), (RangeSet(), "")])
-def test_headers_alone_stay_alone(stored: RangeSet, option: str) -> None:
+def test_the_hint_for_headers_alone_fetches_headers_alone(stored: RangeSet, option: str) -> None:
     report = Report(1, Span(0, 1999), (Coverage("blocks", stored - GAPS, stored | GAPS),), ())
     command = f"run `gapless fetch ethereum 0:91 --to x.db{option}` to fill the gaps"
     assert repair(report, "ethereum", "x.db", has_endpoint=True) == command
 
 
-def test_a_file_that_nobody_lists_is_for_a_person_to_remove() -> None:
+def test_an_unlisted_file_must_be_removed_by_hand() -> None:
     stray = Finding("stray", "blocks", Span(0, 9), "the file `x` is not listed", file="x")
     whole = (Coverage("blocks", WHOLE, WHOLE),)
     alone = Report(1, Span(0, 1999), whole, (stray,))
@@ -93,7 +93,7 @@ def test_a_file_that_nobody_lists_is_for_a_person_to_remove() -> None:
     )
 
 
-def test_a_range_has_two_ends() -> None:
+def test_a_range_needs_two_ends() -> None:
     assert span_of(None) is None
     assert span_of("1k:+10") == (1000, 1009)
     with pytest.raises(BadSelector, match="`5:latest` has no end"):
