@@ -17,14 +17,14 @@ import secrets
 import socket
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
 import msgspec
 
-from gapless.threads import SerialThread
+from gapless.threads import LaneExecutor, SerialThread
 
 
 class Process(msgspec.Struct, frozen=True):
@@ -96,7 +96,7 @@ class System:
     chance: Callable[[], float] = random.random
     random_bytes: Callable[[int], bytes] = secrets.token_bytes
     serial_thread: Callable[[str], SerialThread] = SerialThread
-    executor: Callable[[int, str], Executor] = ThreadPoolExecutor
+    executor: Callable[[int, str], Executor] = LaneExecutor
     process: Callable[[], Process] = this_process
     is_alive: Callable[[Process], bool] = is_alive
 

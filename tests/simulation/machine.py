@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from contextlib import suppress
@@ -23,6 +22,7 @@ from typing import Any, TypeVar
 
 import apsw
 
+from gapless.lanes import LaneQueue, current_lane
 from gapless.sinks.parquet import ParquetSink
 from gapless.sinks.sqlite import SqliteSink
 from gapless.system import Process as Identity
@@ -107,7 +107,8 @@ class InlineThread(SerialThread):
     def __init__(self, name: str, machine: Machine) -> None:
         self._name = name.removeprefix("gapless-")
         self._machine = machine
-        self._queued: deque[tuple[asyncio.Future[Any], partial[Any]]] = deque()
+        self._running: tuple[asyncio.Future[Any], partial[Any]] | None = None
+        self._waiting: LaneQueue[tuple[asyncio.Future[Any], partial[Any]]] = LaneQueue()
         self._patience = 0.0
         self._waiting_since: float | None = None
 
@@ -116,9 +117,9 @@ class InlineThread(SerialThread):
         done: asyncio.Future[T] = loop.create_future()
         call = partial(function, *arguments, **named)
         self._machine.watch.begun(self._machine, self._name, call)
-        self._queued.append((done, call))
-        if len(self._queued) == 1:
-            loop.call_later(self._machine.delay(), self._step)
+        self._waiting.append((done, call), current_lane())
+        if self._running is None:
+            self._take_next()
         return await outlasting(done)
 
     def wait_for_locks(self, connection: LockWaiting, seconds: float) -> None:
@@ -126,13 +127,18 @@ class InlineThread(SerialThread):
         self._patience = seconds
 
     def end(self) -> None:
-        assert not (self._queued and self._machine.process.alive), (
+        assert self._running is None or not self._machine.process.alive, (
             "a thread that ends has nothing left to do"
         )
 
+    def _take_next(self) -> None:
+        self._running = self._waiting.popleft()
+        asyncio.get_running_loop().call_later(self._machine.delay(), self._step)
+
     def _step(self) -> None:
         loop, machine = asyncio.get_running_loop(), self._machine
-        done, call = self._queued[0]
+        assert self._running is not None
+        done, call = self._running
         fate = self._fate(call)
         if fate == "crash before":
             self._die(call, fate)
@@ -165,13 +171,13 @@ class InlineThread(SerialThread):
         loop.call_later(machine.delay() / 4, self._answer, done, result, error)
 
     def _answer(self, done: asyncio.Future[Any], result: object, error: Exception | None) -> None:
-        self._queued.popleft()
+        self._running = None
         if error is not None:
             done.set_exception(error)
         else:
             done.set_result(result)
-        if self._queued:
-            asyncio.get_running_loop().call_later(self._machine.delay(), self._step)
+        if self._waiting:
+            self._take_next()
 
     def _fate(self, call: partial[Any]) -> str:
         """What goes wrong with a step; an empty text means nothing."""

@@ -85,6 +85,7 @@ class ClaimedBackfill:
     lease_seconds: float
     group: str | None
     timeout: float | None  # seconds that a run may take
+    queue: str
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from typing import Any
 import asyncpg
 from asyncpg.prepared_stmt import PreparedStatement
 
+from gapless.lanes import Lane, LaneSemaphore, in_lane
 from gapless.postgres.failures import FAILURES, UNABLE
 
 IDLE_SECONDS = 300.0  # proxies and firewalls tend to drop connections that are idle for longer
@@ -103,6 +104,8 @@ class Connection:
 class Connections:
     """At most `limit` connections, opened on demand; the most recently used is lent first.
 
+    When all are lent, borrowers of the priority lane get the next one.
+
     A command waits `seconds` for its answer, unless its transaction sets another limit; None means
     no limit.
     """
@@ -110,7 +113,7 @@ class Connections:
     def __init__(self, url: str, limit: int, *, seconds: float | None = 60.0) -> None:
         self._url = url
         self._seconds = seconds
-        self._free = asyncio.Semaphore(limit)
+        self._free = LaneSemaphore(limit)
         self._limit = limit
         self._idle: list[Connection] = []
         self._open: set[Connection] = set()
@@ -135,8 +138,9 @@ class Connections:
         """Closes all connections, after those that are lent have been returned."""
         try:
             async with asyncio.timeout(CLOSING_SECONDS):
-                for _ in range(self._limit):
-                    await self._free.acquire()
+                with in_lane(Lane.ORDINARY):  # after all that wait
+                    for _ in range(self._limit):
+                        await self._free.acquire()
                 while self._idle:
                     await self._idle[-1].raw.close()
                     self._open.discard(self._idle.pop())

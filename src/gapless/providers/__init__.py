@@ -8,7 +8,8 @@ choice           which endpoint to ask next, how long to wait for it, or why non
 pending          one `ask` in progress: its results, failures and remaining patience
 exchange         one request, and what its answer teaches about limits
 endpoint         one provider: its secret URL, and everything learned about it
-limits           how much to send at once, learned by trying (pure); `gate` enforces it
+request_queue    which request is sent next, and when: enforces the limits and the pace
+limits           how much to send at once, learned by trying (pure)
 pace             how many calls per second, learned by trying (pure)
 offer            which methods and which history (pure); `survey` finds out about the history
 envelope         requests and answers as bytes

@@ -17,12 +17,12 @@ from urllib.parse import urlsplit
 from gapless.core.errors import UsageError
 from gapless.core.redaction import Secrets
 from gapless.providers.envelope import CallError
-from gapless.providers.gate import Gate
 from gapless.providers.limits import PROBE_AFTER, Cap, Concurrency, Rest, delay
 from gapless.providers.offer import Offer
 from gapless.providers.pace import Pacer
 from gapless.providers.profile import Learned, Profile
 from gapless.providers.provider_errors import Reaction
+from gapless.providers.request_queue import RequestQueue
 from gapless.system import SYSTEM, System
 
 FIRST_BATCH, LARGEST_BATCH = 20, 100  # calls
@@ -86,11 +86,10 @@ class Endpoint:
         now = system.clock()
         self.spec = spec
         self.concurrency = Concurrency(workers)
-        self.gate = Gate(self.slots)
+        self.requests = RequestQueue(self, system.clock)
         self.calls = Cap(FIRST_BATCH, LARGEST_BATCH)
         self.bytes = Cap(MOST_BYTES, MOST_BYTES, LEAST_BYTES)
         self.pacer = Pacer(spec.rps)
-        self.turn = Gate(lambda: 1)  # the request inside is the next to be sent
         self.offer = Offer()
         self.chain_id: int | None = None
         self.answers = 0  # requests that brought results
@@ -120,7 +119,7 @@ class Endpoint:
     @property
     def load(self) -> float:
         """The share of its request slots that would be in use with one more request."""
-        return (self.gate.inside + self.gate.waiting + 1) / self.slots()
+        return (self.requests.in_flight + self.requests.waiting + 1) / self.slots()
 
     def slots(self) -> int:
         """How many requests may be in flight now.
@@ -136,6 +135,18 @@ class Endpoint:
         if self.concurrency.most == 1 or paced or not self.calls.is_proven:
             return allowed
         return allowed * min(_MOST_WIDENING, max(1, FIRST_BATCH // self.calls.value))
+
+    def wait(self, now: float) -> float:
+        """How many seconds the pace requires until the next request."""
+        return self.pacer.wait(now)
+
+    def accepts(self, calls: int, now: float) -> bool:
+        """Whether it does not rest, and takes this many calls at once."""
+        return self.ready_at() <= now and calls <= self.largest_batch()
+
+    def take(self, calls: int, now: float) -> None:
+        """Count calls that are sent now."""
+        self.pacer.take(calls, now)
 
     def ready_at(self) -> float:
         """When it may be asked again; a time in the past if it may be asked now."""
@@ -159,7 +170,7 @@ class Endpoint:
         self._limited.succeeded(partly=limited)
         if not limited:
             self.concurrency.succeeded()
-            self.gate.admit()
+            self.requests.grant()
 
     def refused(self, error: CallError, sent_at: float, now: float) -> None:
         """Learn from a refusal what applies to the endpoint as a whole."""

@@ -70,8 +70,7 @@ class Exchange:
         self, endpoint: Endpoint, batch: Mapping[int, Call], sent: set[int], *, fresh: bool
     ) -> BatchReply:
         """Send a batch; the reply is empty if the endpoint now rests or takes only less."""
-        async with endpoint.gate:
-            sent_at = await self._wait_for_turn(endpoint, len(batch))
+        async with endpoint.requests.turn(len(batch)) as sent_at:
             if sent_at is None:
                 return BatchReply()
             self.call_counts.count(endpoint.name, batch, sent)
@@ -79,18 +78,6 @@ class Exchange:
                 reply = request.reply = await self._post(endpoint, batch, sent_at, fresh=fresh)
             reply.seconds = self._clock() - sent_at
             return reply
-
-    async def _wait_for_turn(self, endpoint: Endpoint, calls: int) -> float | None:
-        """Wait until the calls may be sent and return the time; None if they no longer may."""
-        async with endpoint.turn:
-            wait = endpoint.pacer.wait(self._clock())
-            if wait > 0:
-                await asyncio.sleep(wait)
-            now = self._clock()
-            if endpoint.ready_at() > now or calls > endpoint.largest_batch():
-                return None
-            endpoint.pacer.take(calls, now)
-            return now
 
     async def _post(
         self, endpoint: Endpoint, batch: Mapping[int, Call], sent_at: float, *, fresh: bool

@@ -128,12 +128,12 @@ class Pool:
 
     @property
     def in_flight(self) -> int:
-        return sum(each.gate.inside for each in self._endpoints)
+        return sum(each.requests.in_flight for each in self._endpoints)
 
     @property
     def waiting(self) -> int:
-        """Requests that wait for a slot, or for an endpoint to recover."""
-        return self._resting + sum(each.gate.waiting for each in self._endpoints)
+        """Requests that wait for their turn, or for an endpoint to recover."""
+        return self._resting + sum(each.requests.waiting for each in self._endpoints)
 
     def served(self) -> dict[str, Served]:
         """Return what each endpoint has done for this pool, and its current state."""

@@ -22,7 +22,7 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from itertools import count
 from queue import SimpleQueue
 from typing import Any
@@ -153,7 +153,8 @@ class _ThreadCall(JobCall):
         super().__init__(calls)
         self._loop = asyncio.get_running_loop()
         self._thread = calls.thread()
-        self._thread.work.put(lambda: self._run(function, *arguments))
+        context = copy_context()  # so that what it awaits on the loop is in the lane of the run
+        self._thread.work.put(lambda: context.run(self._run, function, *arguments))
 
     def where(self) -> str | None:
         frame = sys._current_frames().get(self._thread.ident)

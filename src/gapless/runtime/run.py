@@ -39,6 +39,7 @@ from gapless.core.errors import (
 from gapless.core.partitions import Partition
 from gapless.core.ranges import Span
 from gapless.core.selector import Selection
+from gapless.lanes import in_lane
 from gapless.ledger import Ledger
 from gapless.ledger.database import LedgerTransaction
 from gapless.ledger.records import Claim, Failure, Progress
@@ -49,6 +50,7 @@ from gapless.runtime.error_text import describe
 from gapless.runtime.job import Chunk, Job
 from gapless.runtime.reached import Reached
 from gapless.runtime.shared import Opening, Shared
+from gapless.runtime.slots import lane_of
 from gapless.system import SYSTEM, System
 from gapless.telemetry import about, log
 
@@ -286,7 +288,10 @@ class Run:
     async def _outcome(self) -> Outcome:
         error: BaseException | None = None
         try:
-            with about(chunk=self.claim.chunk_id, fence=self.fence):
+            with (
+                about(chunk=self.claim.chunk_id, fence=self.fence),
+                in_lane(lane_of(self.claim.backfill.queue)),
+            ):
                 await self._bisection.go()
         except JobFailed as failed:
             error = failed.error

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 
 from gapless.core.errors import UsageError
+from gapless.lanes import Lane
 
 PRIORITY = "priority"
 DEFAULT_SLOTS = 4
@@ -39,6 +40,11 @@ def checked(slots: Mapping[str, int]) -> dict[str, int]:
 def queues_of(slot: str) -> tuple[str, ...]:
     """The queues a slot takes from, in order."""
     return (PRIORITY,) if slot == PRIORITY else (PRIORITY, slot)
+
+
+def lane_of(queue: str) -> Lane:
+    """The lane of the runs of a queue."""
+    return Lane.PRIORITY if queue == PRIORITY else Lane.ORDINARY
 
 
 def announced(slots: Mapping[str, int], only: str | None) -> dict[str, int]:

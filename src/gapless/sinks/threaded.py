@@ -11,6 +11,7 @@ from typing import ParamSpec, Self, TypeVar
 import pyarrow as pa
 
 from gapless.core.ranges import Span
+from gapless.lanes import Lane, in_lane
 from gapless.schema import Table
 from gapless.sinks.sink import Access, Batch, Damage, Request, Stored
 from gapless.system import System
@@ -98,7 +99,7 @@ class ThreadedSink(ABC):
         await self._change(self._finish)
 
     async def close(self) -> None:
-        with self._translate_errors():
+        with self._translate_errors(), in_lane(Lane.ORDINARY):  # after all pending calls
             await self._thread.run(self._close)
         self._thread.end()
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 import gapless
 from gapless.core.backfill import State
 from gapless.core.errors import LeaseLost, LibraryMismatch, UnknownJob, UsageError
+from gapless.lanes import Lane, current_lane
 from gapless.ledger import Ledger
 from gapless.ledger.records import Claim, ClaimRequest
 from gapless.runtime.catalog import RETRY_SECONDS, Catalog, import_job
@@ -48,6 +51,41 @@ async def test_a_priority_slot_takes_only_priority_work_and_other_slots_take_it_
         assert (await old.progress()).chunks.running == 1
         busy.set()
         assert (await old.wait()).state is State.SUCCEEDED
+
+
+async def test_runs_of_the_queue_priority_are_in_the_priority_lane(home: Home) -> None:
+    seen: dict[str, Lane] = {}
+
+    @gapless.job(partitions=gapless.static(["x"]), name="of_loop")
+    async def of_loop(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        async def look() -> None:
+            seen[chunk.backfill_id] = current_lane()
+
+        await asyncio.create_task(look())
+
+    @gapless.job(partitions=gapless.static(["x"]), name="of_thread")
+    def of_thread(chunk: gapless.Chunk, context: gapless.BlockingContext) -> None:
+        async def look() -> Lane:
+            return current_lane()
+
+        @asynccontextmanager
+        async def opened() -> AsyncIterator[Lane]:
+            yield await look()
+
+        seen[chunk.backfill_id] = context.shared(chunk.backfill_id, opened)
+
+    async with Engine(home.url, slots={"priority": 1, "backlog": 1}, options=QUICK) as engine:
+        for job in (of_loop, of_thread):
+            for queue in ("priority", "backlog"):
+                id_ = f"{queue}-{job.name}"
+                handle = await engine.backfill(job, gapless.Range("x", "x"), id=id_, queue=queue)
+                assert (await handle.wait()).state is State.SUCCEEDED
+    assert seen == {
+        "priority-of_loop": Lane.PRIORITY,
+        "backlog-of_loop": Lane.ORDINARY,
+        "priority-of_thread": Lane.PRIORITY,
+        "backlog-of_thread": Lane.ORDINARY,
+    }
 
 
 async def test_heartbeats_keep_a_lease_as_long_as_the_job_takes(engine: Engine) -> None:

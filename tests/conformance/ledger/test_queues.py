@@ -10,7 +10,7 @@ async def test_a_slot_takes_only_its_own_queues(ledger: Ledger) -> None:
     await create(ledger, "live", queue="priority")
     await create(ledger, "history", queue="backlog")
     claims = await finish(ledger, queues=("priority",))
-    assert {each.backfill_id for each in claims} == {"live"}
+    assert {(each.backfill_id, each.backfill.queue) for each in claims} == {("live", "priority")}
     assert (await state(ledger, "live"), await state(ledger, "history")) == ("SUCCEEDED", "PENDING")
     assert await claim(ledger, queues=("default",)) == []
     assert await claim(ledger, queues=()) == []

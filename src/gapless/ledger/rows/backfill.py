@@ -151,6 +151,7 @@ class Candidate(msgspec.Struct, frozen=True):
     lease_seconds: float
     group_name: str | None
     timeout: float | None
+    queue: str
 
     def claimed(self) -> ClaimedBackfill:
         return ClaimedBackfill(
@@ -163,6 +164,7 @@ class Candidate(msgspec.Struct, frozen=True):
             lease_seconds=self.lease_seconds,
             group=self.group_name,
             timeout=self.timeout,
+            queue=self.queue,
         )
 
 

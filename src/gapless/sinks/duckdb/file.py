@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING
 
 from gapless.core.errors import SinkError, SinkUnusable
@@ -19,6 +18,7 @@ from gapless.schema import Column, Schema, Table
 from gapless.schema.duckdb import add_column, create_table, create_view
 from gapless.sinks import requests
 from gapless.sinks.sink import Access
+from gapless.sinks.write_turns import turn_to_write
 from gapless.system import System
 
 if TYPE_CHECKING:
@@ -52,8 +52,6 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
 }
-_turns: defaultdict[Path, Lock] = defaultdict(Lock)
-"""One lock per open file: DuckDB alone would accept two inserts of the same range."""
 
 
 def connect(
@@ -104,7 +102,7 @@ def identity(connection: duckdb.DuckDBPyConnection) -> str:
 @contextmanager
 def transaction(connection: duckdb.DuckDBPyConnection, path: Path) -> Iterator[None]:
     """Run an exclusive, atomic transaction: what it reads is still true when it commits."""
-    with _turns[path.resolve()], snapshot(connection):
+    with turn_to_write(path), snapshot(connection):
         yield
 
 

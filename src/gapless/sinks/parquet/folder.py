@@ -26,7 +26,7 @@ import fcntl
 import os
 import re
 from collections.abc import Collection, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -36,6 +36,7 @@ from gapless.core.errors import SinkUnusable
 from gapless.schema import Schema
 from gapless.sinks.parquet.manifest import ChainFiles, Manifest, decoded
 from gapless.sinks.sink import Access
+from gapless.sinks.write_turns import turn_to_write
 from gapless.system import SYSTEM, System, sync_folder
 
 _STAGED = re.compile(r"(\d+-\d+\.\d+\.parquet)\.(\d+)\.staged")
@@ -82,13 +83,16 @@ class Folder:
         if lock is None:
             yield self.manifest()
             return
-        fcntl.flock(lock, fcntl.LOCK_EX if self._access.writes else fcntl.LOCK_SH)
-        try:
-            if self._access.writes and os.pread(lock, 1, 0):
-                self._settle()
-            yield self.manifest()
-        finally:
-            fcntl.flock(lock, fcntl.LOCK_UN)
+        writes = self._access.writes
+        turn: AbstractContextManager[None] = turn_to_write(self.path) if writes else nullcontext()
+        with turn:
+            fcntl.flock(lock, fcntl.LOCK_EX if writes else fcntl.LOCK_SH)
+            try:
+                if writes and os.pread(lock, 1, 0):
+                    self._settle()
+                yield self.manifest()
+            finally:
+                fcntl.flock(lock, fcntl.LOCK_UN)
 
     def manifest(self) -> Manifest:
         """Return the current manifest, or create one.

@@ -6,8 +6,8 @@ it ends, so the fence is still high enough when the rows are written.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import ParamSpec, Self, TypeVar
@@ -20,6 +20,7 @@ from gapless.sinks.database_file import DatabaseFileSink
 from gapless.sinks.sink import Access
 from gapless.sinks.sqlite import file
 from gapless.sinks.sqlite.tables import SqliteTables
+from gapless.sinks.write_turns import turn_to_write
 from gapless.system import SYSTEM, System
 from gapless.threads import SerialThread
 
@@ -41,6 +42,7 @@ class SqliteSink(DatabaseFileSink):
         system: System = SYSTEM,
     ) -> None:
         self._schema = schema
+        self._turn_to_write = turn_to_write(path)
         self._idle_state = None if access.writes else file.idle_state(path)
         self._connect = partial(file.connect, path, schema, access, thread, system)
         self._connection = self._connect(
@@ -94,8 +96,10 @@ class SqliteSink(DatabaseFileSink):
     def _translate_errors(self) -> AbstractContextManager[None]:
         return file.translate_errors(self._path)
 
-    def _write_transaction(self) -> AbstractContextManager[None]:
-        return file.transaction(self._connection)
+    @contextmanager
+    def _write_transaction(self) -> Iterator[None]:
+        with self._turn_to_write, file.transaction(self._connection):
+            yield
 
     def _read_transaction(self) -> AbstractContextManager[None]:
         return file.transaction(self._connection, "BEGIN")
