@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from gapless.devnode import Parameters
-from gapless.devnode.methods import FINALITY_DEPTH, SAFE_DEPTH
+from gapless.devnode.limits import FINALITY_DEPTH, SAFE_DEPTH
 from gapless.devnode.store import StoredChain, stored
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from pathlib import Path
 
 import msgspec
@@ -12,11 +13,15 @@ import pytest
 import gapless
 from gapless.chains.evm.decode.lossless import keep_block, keep_receipts
 from gapless.chains.evm.decode.tables import decode_blocks
+from gapless.chains.evm.queries import QUERIES
 from gapless.core.backfill import State
 from gapless.core.ranges import RangeSet, Span
+from gapless.providers import EndpointSpec, Timeouts, heads
+from gapless.providers.http import Http
 from tests.anvil import ANVIL, Anvil, anvil
 from tests.conformance.fetch.stage import Contents, contents
 from tests.conformance.sink.conftest import KINDS
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.skipif(
     not ANVIL.exists(), reason="anvil is not installed; `make test` installs it if npm is available"
@@ -104,3 +109,32 @@ async def test_a_reorganisation_between_two_fetches(node: Anvil, target: str) ->
     result = await fetched(node, "0:60", target, confirmations=0)
     assert (result.state, result.gaps) == (State.SUCCEEDED, RangeSet())
     assert await contents(target, CHAIN_ID) == await truth(node, Span(0, 60))
+
+
+async def test_a_subscription_to_new_heads(node: Anvil) -> None:
+    spec = EndpointSpec("anvil", node.url, ws=node.url.replace("http", "ws", 1))
+    async with (
+        Http(Timeouts()) as http,
+        aclosing(heads(spec, QUERIES, http, silence=5)) as found,
+    ):
+        first = asyncio.ensure_future(anext(found))
+
+        async def mined() -> bool:
+            await node.call("anvil_mine", 1)
+            return first.done()
+
+        await eventually(mined)
+        await node.call("anvil_mine", 5)
+        head, seen = await node.head(), [await first]
+        while seen[-1].height < head:
+            seen.append(await anext(found))
+        assert [each.height for each in seen] == list(range(seen[0].height, head + 1))
+        before = len(seen)
+        await node.call("anvil_reorg", 3, [])
+        await node.call("anvil_mine", 1)
+        while seen[-1].height <= head:
+            seen.append(await anext(found))
+    assert [each.height for each in seen[before:]] == list(range(head - 2, head + 2))
+    for height, found_hash in {each.height: each.hash for each in seen}.items():
+        block = await node.call("eth_getBlockByNumber", hex(height), False)
+        assert block["hash"] == f"0x{found_hash.hex()}"

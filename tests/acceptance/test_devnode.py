@@ -74,6 +74,35 @@ def test_limits(tmp_path: Path) -> None:
             assert ask(url, method, "0x5")["error"]["code"] == -32601
 
 
+def test_a_live_chain_with_several_views(tmp_path: Path) -> None:
+    live = ("--head-every", "10ms", "--reorg-every", "4:3", "--finality-depth", "9")
+    views = ("--view", "lag=5,cache=1s", "--view", "flap=1m,null=1s")
+    command = [GAPLESS, "devnode", "--port", "0", "--blocks", "50", "--cache", tmp_path]
+    process = subprocess.Popen(
+        [*map(str, command), *live, *views], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        main, lagging, flapping = (process.stdout.readline().strip() for _ in range(3))
+        assert len({main, lagging, flapping}) == 3
+        finalized: list[int] = []
+        hashes: dict[str, set[str]] = {}
+        while max(map(len, hashes.values()), default=0) < 2:  # until a block was replaced
+            block = ask(main, "eth_getBlockByNumber", "latest", False)["result"]
+            hashes.setdefault(block["number"], set()).add(block["hash"])
+            tagged = ask(main, "eth_getBlockByNumber", "finalized", False)["result"]
+            finalized.append(int(tagged["number"], 16))
+        assert finalized == sorted(finalized)
+        behind = int(ask(lagging, "eth_blockNumber")["result"], 16)
+        assert behind < int(ask(main, "eth_blockNumber")["result"], 16)
+        head = ask(flapping, "eth_blockNumber")["result"]
+        assert ask(flapping, "eth_getBlockByNumber", head, False)["result"] is None
+    finally:
+        process.terminate()
+        process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+
+
 @pytest.mark.skipif(not CHAINS.exists(), reason="there are no recorded chains")
 def test_a_recorded_chain() -> None:
     with devnode("--replay", CHAINS / "geth-ethtest-600", "--head", "400") as url:
@@ -90,6 +119,10 @@ def test_a_recorded_chain() -> None:
         (["--replay", "/"], "`/` holds no recorded chain"),
         (["--words", "nobody"], "`nobody` is not one of"),
         (["--host", "192.0.2.1"], "cannot listen there"),
+        (["--port", "65535", "--view", "lag=1"], "cannot listen there"),
+        (["--view", "lagg=1"], "error: a view has no `lagg`\n\nhint: did you mean `lag`?"),
+        (["--reorg-every", "0"], "`0` is not a number of blocks: write `50` or `50:6`"),
+        (["--reorg-every", "9"], "`--reorg-every` needs new blocks\n\nhint: add `--head-every 2s`"),
     ],
 )
 def test_invalid_options_are_refused(tmp_path: Path, arguments: list[str], error: str) -> None:

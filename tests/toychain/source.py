@@ -17,7 +17,7 @@ def _number(_: object, answer: msgspec.Raw) -> int | None:
 
 
 class ToyQueries:
-    chain, head = Call("toy_chain"), Call("toy_height")
+    chain, head, subscription = Call("toy_chain"), Call("toy_height"), None
     chain_id = height = _number
 
     def about(self, call: Call, height: int) -> Call | None:

@@ -38,7 +38,20 @@ def test_a_file_is_read(tmp_path: Path) -> None:
     assert found.fetch.batch_size == 100
 
 
-def test_a_file_in_a_parent_folder_is_found_and_another_can_be_given(tmp_path: Path) -> None:
+def test_an_endpoint_may_have_a_websocket(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = config.parse(
+        "[endpoints.a]\nurl = 'https://x/KEY'\nws = 'env:A_WS'\n[endpoints.b]\nurl = 'http://y'"
+    )
+    assert found.endpoint("b").ws is None
+    with pytest.raises(UsageError, match="`A_WS` is not set"):
+        found.endpoint("a")
+    monkeypatch.setenv("A_WS", "wss://x/SECRET")
+    assert found.endpoint("a").ws == "wss://x/SECRET"
+    assert "wss://x/SECRET" in found.urls()
+    assert "SECRET" not in repr(found.endpoint("a"))
+
+
+def test_a_file_above_is_found_and_another_can_be_named(tmp_path: Path) -> None:
     (tmp_path / "gapless.toml").write_text("[fetch]\nworkers = 3\n")
     below = tmp_path / "a" / "b"
     below.mkdir(parents=True)

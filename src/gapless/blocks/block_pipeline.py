@@ -254,7 +254,13 @@ def endpoints_of(config: Config, names: Iterable[str]) -> list[EndpointSpec]:
     """
     found = [(name, config.endpoint(name)) for name in names]
     return [
-        EndpointSpec(name, it.url, it.rps, profile="" if _named(name) else fingerprint(it.url))
+        EndpointSpec(
+            name,
+            it.url,
+            it.rps,
+            profile="" if _named(name) else fingerprint(it.url),
+            ws=it.ws or "",
+        )
         for name, it in found
     ]
 

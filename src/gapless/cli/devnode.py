@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 import signal
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +15,20 @@ import click
 
 from gapless.cli.options import Duration, note
 from gapless.core.errors import UsageError
-from gapless.devnode import Chain, DevNode, Limits, Pace, Parameters, replayed, simulated
-from gapless.devnode.faults import parse_faults
-from gapless.devnode.limits import PROVIDERS, FinalityTags, Metering
+from gapless.devnode import (
+    Chain,
+    DevNode,
+    Limits,
+    Pace,
+    Parameters,
+    ReorgSchedule,
+    parse_faults,
+    parse_visibility,
+    replayed,
+    simulated,
+)
+from gapless.devnode.growth import DEFAULT_DEPTH
+from gapless.devnode.limits import FINALITY_DEPTH, PROVIDERS, SAFE_DEPTH, FinalityTags, Metering
 
 _MOST_TRANSACTIONS = 500
 
@@ -36,6 +50,20 @@ class Transactions(click.ParamType[tuple[int | None, int]]):
         if most > _MOST_TRANSACTIONS or (fewest or 0) > most:
             self.fail(f"`{value}` is not between 0 and {_MOST_TRANSACTIONS}", param, ctx)
         return fewest, most
+
+
+class Reorgs(click.ParamType[tuple[int, int]]):
+    """One in every N blocks, and the most blocks it replaces: `50`, or `50:6`."""
+
+    name = "number"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, int]:
+        match = re.fullmatch(r"([1-9]\d{0,8})(?::([1-9]\d{0,8}))?", str(value))
+        if match is None:
+            self.fail(f"`{value}` is not a number of blocks: write `50` or `50:6`", param, ctx)
+        return int(match[1]), int(match[2] or DEFAULT_DEPTH)
 
 
 @click.command()
@@ -88,6 +116,22 @@ class Transactions(click.ParamType[tuple[int | None, int]]):
 @click.option("--head", type=click.IntRange(0), help="Start with this head; later blocks follow.")
 @click.option("--head-every", type=Duration(at_least=0.001), help="Interval between new blocks.")
 @click.option(
+    "--reorg-every",
+    type=Reorgs(),
+    metavar="N[:DEPTH]",
+    help="Replace up to DEPTH of the last blocks once in N blocks, as the seed decides. DEPTH is 3"
+    " if omitted.",
+)
+@click.option(
+    "--view",
+    "views",
+    multiple=True,
+    metavar="KEY=VALUE,…",
+    help="Serve the same chain at one more URL, as a node that sees it differently: `lag=3` blocks"
+    " behind, `cache=5s` for the latest block, `flap=30s` between branches after a reorg, `null=2s`"
+    " for new blocks. Repeatable.",
+)
+@click.option(
     "--faults",
     default="",
     metavar="KIND=CHANCE,…",
@@ -137,32 +181,67 @@ class Transactions(click.ParamType[tuple[int | None, int]]):
     show_default=True,
     help="How to answer the tags `safe` and `finalized`.",
 )
+@click.option(
+    "--finality-depth",
+    type=click.IntRange(0),
+    default=FINALITY_DEPTH,
+    show_default=True,
+    help="Blocks from `finalized` to the highest head so far.",
+)
+@click.option(
+    "--safe-depth",
+    type=click.IntRange(0),
+    default=SAFE_DEPTH,
+    show_default=True,
+    help="Blocks from `safe` to the highest head so far.",
+)
 @click.option("--strict-head", is_flag=True, help="Refuse eth_getLogs beyond the head.")
 def devnode(host: str, port: int, latency_ms: float, **given: Any) -> int:
     """Run a test node with a simulated or recorded chain.
 
-    Prints its URL as the first line on stdout and serves until SIGINT or SIGTERM. GET /_faults
-    reports the calls and the injected faults. The method devnode_grow [blocks] moves the head, and
-    devnode_reorg [height] replaces the blocks from a height on.
+    Prints its URL as the first line on stdout, then the URL of each --view, and serves until SIGINT
+    or SIGTERM. GET /_faults reports the calls and the injected faults. The method devnode_grow
+    [blocks] moves the head, and devnode_reorg [height] replaces the blocks from a height on. With
+    ws:// instead of http://, a client can subscribe to new heads.
 
     The hashes, links, roots and blooms of a simulated chain are valid; its signatures are not. A
     chain is built once and cached.
     """
-    faults = parse_faults(given["faults"], given["seed"])
+    faults, limits = parse_faults(given["faults"], given["seed"]), _limits(given)
+    pace = _pace(given, latency_ms / 1000)
+    visibilities = [parse_visibility(each) for each in given["views"]]
     chain = _chain(given)
     if given["head"] is not None:
         chain.start_at(given["head"])
-    node = DevNode(
-        chain,
-        faults=faults,
-        limits=_limits(given),
-        pace=Pace(
-            latency=latency_ms / 1000, head_every=given["head_every"], shuffle=given["shuffle"]
-        ),
-        address=(host, port),
-    )
-    asyncio.run(_serve(node))
+    nodes = [DevNode(chain, faults=faults, limits=limits, pace=pace, address=(host, port))]
+    for at, visibility in enumerate(visibilities, 1):
+        nodes.append(
+            DevNode(
+                chain,
+                faults=replace(faults, seed=faults.seed + at),
+                limits=limits,
+                pace=replace(pace, head_every=None),  # the first node moves the chain of all
+                visibility=visibility,
+                address=(host, port and port + at),
+            )
+        )
+    asyncio.run(_serve(nodes))
     return 0
+
+
+def _pace(given: dict[str, Any], latency: float) -> Pace:
+    reorgs = None
+    if given["reorg_every"] is not None:
+        if given["head_every"] is None:
+            raise UsageError("`--reorg-every` needs new blocks", hint="add `--head-every 2s`")
+        every, depth = given["reorg_every"]
+        reorgs = ReorgSchedule(every, depth, given["seed"])
+    return Pace(
+        latency=latency,
+        head_every=given["head_every"],
+        reorgs=reorgs,
+        shuffle=given["shuffle"],
+    )
 
 
 def _chain(given: dict[str, Any]) -> Chain:
@@ -182,8 +261,9 @@ def _chain(given: dict[str, Any]) -> Chain:
 def _limits(given: dict[str, Any]) -> Limits:
     names = ("words", "max_range", "max_results", "max_batch", "rps")
     flags = ("pruned_below", "pruned_null", "strict_head")
+    depths = ("finality_depth", "safe_depth")
     return Limits(
-        **{name: given[name] for name in (*names, *flags)},
+        **{name: given[name] for name in (*names, *flags, *depths)},
         retry_after=None if given["no_retry_after"] else given["retry_after"],
         missing=frozenset(given["missing"]),
         finality=FinalityTags(given["finality"]),
@@ -191,20 +271,21 @@ def _limits(given: dict[str, Any]) -> Limits:
     )
 
 
-async def _serve(node: DevNode) -> None:
+async def _serve(nodes: Sequence[DevNode]) -> None:
     stopped, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
-    try:
-        await node.__aenter__()
-    except OSError as error:
-        raise UsageError(
-            f"cannot listen there: {error.strerror}", hint="`--port 0` picks a free port"
-        ) from error
-    try:
-        click.echo(node.url)
-        chain = node.chain
+    async with AsyncExitStack() as running:
+        try:
+            for node in nodes:
+                await running.enter_async_context(node)
+        except (OSError, OverflowError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "no such port"
+            raise UsageError(
+                f"cannot listen there: {reason}", hint="`--port 0` picks a free port"
+            ) from error
+        for node in nodes:
+            click.echo(node.url)
+        chain = nodes[0].chain
         note(f"chain id {chain.chain_id}, head {chain.head:,}; press Ctrl-C to stop")
         await stopped.wait()
-    finally:
-        await node.__aexit__()

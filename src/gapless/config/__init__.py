@@ -4,6 +4,7 @@
 
     [endpoints.archive]
     url = "env:ETH_RPC"          # or the URL itself, if the file is kept secret
+    ws = "env:ETH_WS"            # optional: its WebSocket
     network = "ethereum"
     rps = 25
 

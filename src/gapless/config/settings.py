@@ -27,6 +27,7 @@ class EndpointSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     url: str
     network: str | None = None
     rps: float | None = None
+    ws: str | None = None  # for notices of new heads
 
     def __repr__(self) -> str:
         return f"EndpointSettings(network={self.network!r}, rps={self.rps})"
@@ -114,11 +115,13 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             found = EndpointSettings(name)
         if found is None:
             raise _unknown("endpoint", name, self.endpoints)
-        return msgspec.structs.replace(found, url=resolved(found.url))
+        ws = None if found.ws is None else resolved(found.ws)
+        return msgspec.structs.replace(found, url=resolved(found.url), ws=ws)
 
     def urls(self) -> list[str]:
         """All URLs of this configuration whose variables are set."""
         known = [each.url for each in self.endpoints.values()]
+        known += [each.ws for each in self.endpoints.values() if each.ws is not None]
         known += [each.url for each in self.sinks.values()]
         found = []
         for url in known if self.ledger is None else [*known, self.ledger]:

@@ -1,10 +1,11 @@
 """Injected faults, by chance or by plan; the same seed gives the same faults.
 
-    429=0.05,null=0.01      by chance: the share of requests or calls that are affected
+    429=0.05,null=0.01      by chance: the share of requests, calls or notices that are affected
     call-500=0.03           by chance of each call, and then its whole batch fails
     truncated@17            by plan: the first call about block 17
     drop@17*3               the first three of them
     reorg@120               once block 120 was answered, it and all above are replaced
+    ws-drop@120             when subscribers are told of block 120
 
 Chance does not depend on the order in which calls arrive: a call's fault is drawn from the seed,
 the call itself and how often it was made. So a run with many workers has reproducible faults.
@@ -50,6 +51,9 @@ class Fault(StrEnum):
     STALE_HEAD = "stale-head"  # from a node that lags behind
     WRONG_CHAIN = "wrong-chain"
     REORG = "reorg"  # the last blocks are replaced
+    # A notice to a subscriber.
+    WS_DROP = "ws-drop"  # the WebSocket connection is closed instead
+    WS_SILENT = "ws-silent"  # it stays open, but no notice comes any more
 
 
 # Drawn for each call; what then happens to the whole request.
@@ -64,7 +68,8 @@ OF_REQUESTS = OF_BATCHES | {
     *(Fault.LIMITED, Fault.LIMITED_BARE, Fault.BROKEN),
     *(Fault.TIMEOUT, Fault.DROP, Fault.MALFORMED),
 }
-OF_CALLS = frozenset(Fault) - OF_REQUESTS - SPREADING.keys()
+OF_NOTICES = frozenset({Fault.WS_DROP, Fault.WS_SILENT})
+OF_CALLS = frozenset(Fault) - OF_REQUESTS - OF_NOTICES - SPREADING.keys()
 _LISTS = frozenset({"eth_getBlockReceipts", "eth_getLogs"})
 _BLOCKS = frozenset({"eth_getBlockByNumber", "eth_getBlockByHash"})
 _METHODS: Mapping[Fault, frozenset[str]] = {
@@ -102,7 +107,11 @@ class Faults:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        scopes = (("requests", OF_REQUESTS), ("calls", frozenset(Fault) - OF_REQUESTS))
+        scopes = (
+            ("requests", OF_REQUESTS),
+            ("notices", OF_NOTICES),
+            ("calls", OF_CALLS | SPREADING.keys()),
+        )
         for what, scope in scopes:
             total = sum(chance for fault, chance in self.chances.items() if fault in scope)
             if total > 1:

@@ -18,6 +18,7 @@ from gapless.devnode.chain import Chain
 from gapless.devnode.faults import (
     OF_BATCHES,
     OF_CALLS,
+    OF_NOTICES,
     OF_REQUESTS,
     SPREADING,
     Fault,
@@ -74,6 +75,13 @@ class Injector:
         drawn = self._drawn(_key(call), [fault for fault in self._chances if fault in fitting])
         return self._planned(view, call, fitting) or drawn
 
+    def of_notice(self, height: int, block_hash: str) -> Lot | None:
+        """The fault of a notice to one subscriber, if any."""
+        drawn = self._drawn(
+            b"notice" + block_hash.encode(), [each for each in self._chances if each in OF_NOTICES]
+        )
+        return self._planned_for((height, height), OF_NOTICES) or drawn
+
     def count(self, lot: Lot) -> None:
         """Counts a fault that was injected."""
         self.injected[lot.cause] += 1
@@ -94,6 +102,9 @@ class Injector:
     def _planned(self, view: View, call: MethodCall, scope: frozenset[Fault]) -> Lot | None:
         if not self._plan or (heights := heights_in(view, call.method, call.params)) is None:
             return None
+        return self._planned_for(heights, scope)
+
+    def _planned_for(self, heights: tuple[int, int], scope: frozenset[Fault]) -> Lot | None:
         for (fault, height), times in self._plan.items():
             if times > 0 and fault in scope and heights[0] <= height <= heights[1]:
                 return Lot(fault, height, (fault, height))
@@ -136,7 +147,7 @@ def _spoiled(lot: Lot, view: View, call: MethodCall, honest: bytes) -> bytes:
         case Fault.WRONG_BLOCK:
             return _neighbour(view, call, honest)
         case Fault.STALE_HEAD:
-            lagging = view._replace(head=max(0, _stale_head(lot, view)))
+            lagging = view._replace(head=max(0, _stale_head(lot, view)), highest=None)
             return answer(lagging, call.method, call.params)
         case Fault.WRONG_CHAIN:
             other = view.chain.chain_id + 1

@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 from gapless.core.errors import UsageError
 
+FINALITY_DEPTH, SAFE_DEPTH = 64, 32
+
 
 class FinalityTags(StrEnum):
     """How the node answers the tags `safe` and `finalized`."""
@@ -149,6 +151,8 @@ class Limits:
     pruned_below: int = 0  # blocks below are not kept
     pruned_null: bool = False  # and answered with null, instead of an error
     finality: FinalityTags = FinalityTags.DEPTH
+    finality_depth: int = FINALITY_DEPTH  # blocks from `finalized` to the highest head so far
+    safe_depth: int = SAFE_DEPTH  # the same for `safe`
     strict_head: bool = False  # logs beyond the head are refused, instead of left out
 
     def __post_init__(self) -> None:

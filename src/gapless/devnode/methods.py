@@ -1,27 +1,30 @@
 """The JSON-RPC methods, each returning its result as JSON.
 
-A method sees the chain up to a given head, which may be below the chain's own head, as with a node
-behind a load balancer that has not caught up.
+A method sees a view of the chain, whose head may be below the chain's own head, and whose last
+blocks may be those of a replaced branch, as with a node behind a load balancer that has not caught
+up.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Raw, Struct
 
-from gapless.devnode.chain import Chain
+from gapless.devnode.blocks import Built
+from gapless.devnode.chain import Chain, transaction_hashes
 from gapless.devnode.filters import matching
 from gapless.devnode.limits import CallRefused, FinalityTags, Limits
 
 NULL = b"null"
-FINALITY_DEPTH, SAFE_DEPTH = 64, 32
 
 _QUANTITY = re.compile(r"0x[0-9a-fA-F]{1,16}")
 _INVALID = -32602
+_BODY = frozenset({"size", "totalDifficulty", "transactions", "uncles", "withdrawals"})
 
 
 class MethodCall(Struct):
@@ -38,12 +41,42 @@ class View(NamedTuple):
     chain: Chain
     head: int
     limits: Limits
+    highest: int | None = None  # the highest head so far, if it was above this one
+    unready_from: int | None = None  # blocks from here to the head are announced, but not served
+    replaced: Mapping[int, Built] = MappingProxyType({})  # served instead of the chain's, by height
+
+    def has(self, height: int) -> bool:
+        return height <= self.head and (self.unready_from is None or height < self.unready_from)
+
+    def block(self, height: int) -> bytes:
+        other = self.replaced.get(height)
+        return self.chain.block(height) if other is None else other.block
+
+    def receipts(self, height: int) -> bytes:
+        other = self.replaced.get(height)
+        return self.chain.receipts(height) if other is None else other.receipts
+
+    def height_of(self, block_hash: str) -> int | None:
+        """The height of the block with this hash, if this view has it."""
+        for height, other in self.replaced.items():
+            if other.hash == block_hash:
+                return height
+        found = self.chain.height_of(block_hash)
+        return None if found in self.replaced else found
+
+    def transaction(self, transaction_hash: str) -> tuple[int, int] | None:
+        """The height of the transaction's block, and its index in the block."""
+        for height, other in self.replaced.items():
+            hashes = transaction_hashes(other.block)
+            if transaction_hash in hashes:
+                return height, hashes.index(transaction_hash)
+        found = self.chain.transaction(transaction_hash)
+        return None if found is None or found[0] in self.replaced else found
 
 
 _raws = msgspec.json.Decoder(list[Raw]).decode
 _members = msgspec.json.Decoder(dict[str, Raw]).decode
 _parameters = msgspec.json.Decoder().decode
-_hashes = msgspec.json.Decoder(list[dict[str, Any]])
 
 
 def answer(view: View, method: str, params: Raw) -> bytes:
@@ -70,11 +103,18 @@ def heights_in(view: View, method: str, params: Raw) -> tuple[int, int] | None:
         if method == "eth_getLogs":
             return _range(view, given[0])
         if method == "eth_getBlockByHash" and isinstance(given[0], str):
-            found = view.chain.height_of(given[0])
+            found = view.height_of(given[0])
             return None if found is None else (found, found)
     except (CallRefused, IndexError, KeyError, TypeError, msgspec.MsgspecError):
         return None
     return None
+
+
+def header(block: bytes) -> bytes:
+    """The header of a block, as it is announced to subscribers."""
+    members = _members(block)
+    kept = {name: value for name, value in members.items() if name not in _BODY}
+    return msgspec.json.encode(kept)
 
 
 def _block_by_number(view: View, params: list[Any]) -> bytes:
@@ -83,7 +123,7 @@ def _block_by_number(view: View, params: list[Any]) -> bytes:
 
 
 def _block_by_hash(view: View, params: list[Any]) -> bytes:
-    height, full = view.chain.height_of(_hash(_argument(params, 0))), _flag(params, 1)
+    height, full = view.height_of(_hash(_argument(params, 0))), _flag(params, 1)
     return NULL if height is None or not _is_there(view, height) else _block(view, height, full)
 
 
@@ -92,17 +132,17 @@ def _block_receipts(view: View, params: list[Any]) -> bytes:
     if isinstance(which, dict):
         which = which.get("blockHash") or which.get("blockNumber")
     if isinstance(which, str) and len(which) == 66:
-        height = view.chain.height_of(_hash(which))
+        height = view.height_of(_hash(which))
     else:
         height = _height(view, which)
-    return NULL if height is None or not _is_there(view, height) else view.chain.receipts(height)
+    return NULL if height is None or not _is_there(view, height) else view.receipts(height)
 
 
 def _transaction_receipt(view: View, params: list[Any]) -> bytes:
-    place = view.chain.transaction(_hash(_argument(params, 0)))
+    place = view.transaction(_hash(_argument(params, 0)))
     if place is None or not _is_there(view, place[0]):
         return NULL
-    receipts = _raws(view.chain.receipts(place[0]))
+    receipts = _raws(view.receipts(place[0]))
     return bytes(receipts[place[1]]) if place[1] < len(receipts) else NULL
 
 
@@ -120,7 +160,7 @@ def _logs(view: View, params: list[Any]) -> bytes:
         if not _is_there(view, height):
             continue
         before = len(found)
-        found += matching(view.chain.receipts(height), wanted)
+        found += matching(view.receipts(height), wanted)
         most = view.limits.max_results
         if most is not None and len(found) > most:
             fits = max(first, height - 1) if before else first
@@ -151,7 +191,7 @@ def _range(view: View, wanted: dict[str, Any]) -> tuple[int, int]:
                 "invalid argument 0: cannot specify both BlockHash and FromBlock/ToBlock,"
                 " choose one or the other",
             )
-        height = view.chain.height_of(_hash(block_hash))
+        height = view.height_of(_hash(block_hash))
         if height is None or height > view.head:
             raise CallRefused(-32000, "unknown block")
         return height, height
@@ -175,10 +215,10 @@ def _height(view: View, which: object) -> int:
 
 _TAGS: dict[str, Callable[[View], int]] = {
     "earliest": lambda view: view.limits.pruned_below,
-    "finalized": lambda view: _settled(view, FINALITY_DEPTH),
+    "finalized": lambda view: _settled(view, view.limits.finality_depth),
     "latest": lambda view: view.head,
     "pending": lambda view: view.head,
-    "safe": lambda view: _settled(view, SAFE_DEPTH),
+    "safe": lambda view: _settled(view, view.limits.safe_depth),
 }
 
 
@@ -190,7 +230,8 @@ def _settled(view: View, depth: int) -> int:
             return view.head + 1
         case FinalityTags.ZERO:
             return 0
-    return max(0, view.head - depth)
+    highest = view.head if view.highest is None else view.highest
+    return max(0, highest - depth)  # so the tag does not move back with the head
 
 
 def _is_there(view: View, height: int) -> bool:
@@ -198,16 +239,15 @@ def _is_there(view: View, height: int) -> bool:
         if view.limits.pruned_null:
             return False
         raise CallRefused(4444, "pruned history unavailable")
-    return height <= view.head
+    return view.has(height)
 
 
 def _block(view: View, height: int, full: bool) -> bytes:
-    block = view.chain.block(height)
+    block = view.block(height)
     if full:
         return block
     members = _members(block)
-    hashes = [each["hash"] for each in _hashes.decode(members["transactions"])]
-    members["transactions"] = Raw(msgspec.json.encode(hashes))
+    members["transactions"] = Raw(msgspec.json.encode(transaction_hashes(block)))
     return msgspec.json.encode(members)
 
 

@@ -6,7 +6,11 @@
 A request passes these stages, each of which may end it: batch limit, rate limit, a fault of the
 whole request; then each call is answered separately, and a fault may alter its answer.
 
-`GET /_faults` reports the calls and the injected faults.
+`GET /_faults` reports the calls and the injected faults. At `ws_url`, a client can subscribe to new
+heads.
+
+Several nodes may share a chain, and each sees it in its own way (`observer`). A test commands the
+chain with `advance` and `reorg`, and compares with `canonical`.
 """
 
 from __future__ import annotations
@@ -22,11 +26,15 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from gapless.devnode.chain import Chain
+from gapless.devnode.chain import Chain, Move
 from gapless.devnode.faults import Fault, Faults, parse_faults
+from gapless.devnode.growth import Growth, ReorgSchedule, replace_last
 from gapless.devnode.injector import Injector, Lot
 from gapless.devnode.limits import Bucket, CallRefused, Limits, Metering
-from gapless.devnode.methods import NULL, MethodCall, View, answer
+from gapless.devnode.methods import NULL, MethodCall, View, answer, header
+from gapless.devnode.observer import Observer, Visibility
+from gapless.devnode.subscriptions import METHODS as SUBSCRIPTION_METHODS
+from gapless.devnode.subscriptions import Subscriber, SubscriberSession, Subscriptions
 from gapless.devnode.wire import ClientConnection, Ending, HttpRequest, Reply
 
 _call = msgspec.json.Decoder(MethodCall).decode
@@ -41,6 +49,7 @@ class Pace:
 
     latency: float = 0.0  # seconds before every answer
     head_every: float | None = None  # seconds between new blocks; None: none come
+    reorgs: ReorgSchedule | None = None  # in place of some of these blocks
     shuffle: bool = False  # batches are answered in another order
     gzip: bool = True  # if the client accepts it
 
@@ -55,6 +64,7 @@ class DevNode:
         faults: Faults | str = "",
         limits: Limits | None = None,
         pace: Pace | None = None,
+        visibility: Visibility | None = None,
         address: tuple[str, int] = ("127.0.0.1", 0),
         clock: Callable[[], float] = monotonic,
     ) -> None:
@@ -64,19 +74,27 @@ class DevNode:
         self.calls: Counter[str] = Counter()  # that were answered, by method
         self.requests = 0
         self.refused = 0  # requests above the rate limit, as a whole or in part
+        self.subscriptions = Subscriptions()
+        self._observer = Observer(chain, self.limits, visibility or Visibility(), clock)
+        chain.listeners.append(self._moved)
+        self._growth = Growth(chain, self.pace.reorgs)
         self._address = address
         self._bucket: Bucket | None = None
         if self.limits.rps:
             self._bucket = Bucket(self.limits.rps, self.limits.metering, clock)
         self._server: asyncio.Server | None = None
         self._connections: set[ClientConnection] = set()
-        self._growth: asyncio.TimerHandle | None = None
+        self._next_step: asyncio.TimerHandle | None = None
 
     @property
     def url(self) -> str:
         assert self._server is not None, "the node is not running"
         host, port = self._server.sockets[0].getsockname()[:2]
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    @property
+    def ws_url(self) -> str:
+        return self.url.replace("http", "ws", 1)
 
     @property
     def injected(self) -> dict[str, int]:
@@ -86,20 +104,34 @@ class DevNode:
     async def __aenter__(self) -> DevNode:
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
-            lambda: ClientConnection(self.respond, self._connections, packing=self.pace.gzip),
+            lambda: ClientConnection(
+                self.respond, self._connections, packing=self.pace.gzip, opened=self._opened
+            ),
             *self._address,
         )
-        self._grow_later(loop)
+        self._step_later(loop)
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        if self._growth is not None:
-            self._growth.cancel()
+        if self._next_step is not None:
+            self._next_step.cancel()
         if self._server is not None:
             self._server.close()
             for connection in tuple(self._connections):
                 connection.close()
             await self._server.wait_closed()
+
+    def advance(self, blocks: int = 1) -> None:
+        """Adds blocks to the chain."""
+        self.chain.grow(blocks)
+
+    def reorg(self, depth: int, length: int | None = None) -> None:
+        """Replaces the last `depth` blocks with `length` others; by default, with one more."""
+        replace_last(self.chain, depth, length)
+
+    def canonical(self, height: int) -> str:
+        """The hash of the chain's block at a height, whatever this node sees of it."""
+        return self.chain.hash(height)
 
     def respond(self, request: HttpRequest) -> Reply:
         """The answer to an HTTP request."""
@@ -107,8 +139,7 @@ class DevNode:
             return Reply(msgspec.json.encode(self.report()))
         if request.method != "POST":
             return Reply(b'"JSON-RPC is asked with POST"', 405)
-        self.requests += 1
-        return self._answered(request.body)._replace(delay=self.pace.latency)
+        return self._answered(request.body)
 
     def report(self) -> dict[str, Any]:
         """The calls and the injected faults."""
@@ -121,7 +152,11 @@ class DevNode:
             "injected": self.injected,
         }
 
-    def _answered(self, body: bytes) -> Reply:
+    def _answered(self, body: bytes, subscriber: Subscriber | None = None) -> Reply:
+        self.requests += 1
+        return self._reply(body, subscriber)._replace(delay=self.pace.latency)
+
+    def _reply(self, body: bytes, subscriber: Subscriber | None) -> Reply:
         batch = body.lstrip()[:1] == b"["
         try:
             items = _items(body) if batch else [Raw(body)]
@@ -143,12 +178,13 @@ class DevNode:
                 return self._too_many()
         lot = None
         if self.injector.active:
-            lot = self.injector.of_request(self._view(), good, batch=batch)
+            view = self._observer.view(self.requests)
+            lot = self.injector.of_request(view, good, batch=batch)
             if lot is not None:
                 self.injector.count(lot)
                 if (instead := self._instead(lot)) is not None:
                     return instead
-        answers = [self._one(call) for call in calls[:granted]]
+        answers = [self._one(call, subscriber) for call in calls[:granted]]
         answers += [self._one_too_many(call) for call in calls[granted:]]
         if not batch:
             return _after(lot, *answers[0])
@@ -156,24 +192,29 @@ class DevNode:
             Random(self.requests).shuffle(answers)
         return _after(lot, _joined([text for text, _ in answers], lot))
 
-    def _view(self) -> View:
-        return View(self.chain, self.chain.head, self.limits)
-
-    def _one(self, call: MethodCall | None) -> tuple[bytes, int]:
+    def _one(self, call: MethodCall | None, subscriber: Subscriber | None) -> tuple[bytes, int]:
         """The envelope with the answer to one call, and the HTTP status if it comes alone."""
         if call is None:
             return _error(Raw(NULL), CallRefused(-32600, "invalid request")), 200
         try:
             if call.method in _CONTROLS:
                 return _result(call.id, self._controlled(call)), 200
-            view = self._view()
-            result = answer(view, call.method, call.params)
+            view = self._observer.view(self.requests)
+            result = self._observer.repeated(call)
+            if result is None:
+                result = self._result_of(view, call, subscriber)
+                self._observer.remember(call, result)
             self.calls[call.method] += 1
             if self.injector.active and (lot := self.injector.of_call(view, call)) is not None:
                 result = self.injector.spoiled(lot, view, call, result)
         except CallRefused as refused:
             return _error(call.id, refused), refused.status
         return _result(call.id, result), 200
+
+    def _result_of(self, view: View, call: MethodCall, subscriber: Subscriber | None) -> bytes:
+        if call.method in SUBSCRIPTION_METHODS - self.limits.missing:
+            return self.subscriptions.answer(call, subscriber)
+        return answer(view, call.method, call.params)
 
     def _one_too_many(self, call: MethodCall | None) -> tuple[bytes, int]:
         rate = self.limits.provider.rate.refusal()
@@ -206,13 +247,27 @@ class DevNode:
                 return _lone(CallRefused(-32000, "internal error"))
         return None
 
-    def _grow_later(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self.pace.head_every:
-            self._growth = loop.call_later(self.pace.head_every, self._grow, loop)
+    def _opened(self, subscriber: Subscriber) -> SubscriberSession:
+        return SubscriberSession(subscriber, self.subscriptions, self._answered)
 
-    def _grow(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.chain.grow()
-        self._grow_later(loop)
+    def _moved(self, move: Move) -> None:
+        """Tells the subscribers of the blocks that this node sees now."""
+        for height in self._observer.moved(move):
+            if self.subscriptions:
+                self.subscriptions.announce(
+                    height,
+                    self.chain.hash(height),
+                    header(self.chain.block(height)),
+                    self.injector,
+                )
+
+    def _step_later(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self.pace.head_every:
+            self._next_step = loop.call_later(self.pace.head_every, self._step, loop)
+
+    def _step(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._growth.step()
+        self._step_later(loop)
 
 
 _CONTROLS: dict[str, Callable[[Chain, int], None]] = {

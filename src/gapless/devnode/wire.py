@@ -1,7 +1,8 @@
 """A minimal HTTP/1.1 server for JSON-RPC clients that can fail in every way.
 
 A connection answers its requests in order, without a task: a delayed answer is a timer, and a
-hanging connection sends nothing. So no task is left behind when a client disconnects.
+hanging connection sends nothing. So no task is left behind when a client disconnects. A client may
+turn its connection into a WebSocket.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from http import HTTPStatus
 from typing import NamedTuple, cast
 
 from isal import isal_zlib
+
+from gapless.devnode.websocket import Session, WebSocket, handshake, is_upgrade
 
 _HEAD_END = b"\r\n\r\n"
 _MOST_HEAD, _MOST_BODY = 1 << 16, 1 << 26
@@ -62,8 +65,11 @@ class ClientConnection(asyncio.Protocol):
         everyone: set[ClientConnection],
         *,
         packing: bool,
+        opened: Callable[[WebSocket], Session] | None = None,
     ) -> None:
         self._respond, self._everyone, self._packing = respond, everyone, packing
+        self._opened = opened
+        self._socket: WebSocket | None = None
         self._buffer = bytearray()
         self._timer: asyncio.TimerHandle | None = None
         self._busy = False
@@ -78,6 +84,8 @@ class ClientConnection(asyncio.Protocol):
         self._transport = None
         if self._timer is not None:
             self._timer.cancel()
+        if self._socket is not None:
+            self._socket.lost()
 
     def close(self) -> None:
         if self._transport is not None:
@@ -89,7 +97,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _advance(self) -> None:
         """Answers complete requests in order."""
-        while not self._busy and self._transport is not None:
+        while self._socket is None and not self._busy and self._transport is not None:
             try:
                 request, size = parsed(self._buffer)
             except BadRequest as error:
@@ -100,6 +108,10 @@ class ClientConnection(asyncio.Protocol):
                     self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
                 return
             del self._buffer[:size]
+            if self._opened is not None and is_upgrade(request.headers):
+                self._transport.write(handshake(request.headers))
+                self._socket = WebSocket(self._transport, self._opened)
+                break
             reply = self._respond(request)
             if reply.delay > 0:
                 self._busy = True
@@ -107,6 +119,8 @@ class ClientConnection(asyncio.Protocol):
                 self._timer = loop.call_later(reply.delay, self._finish_late, request, reply)
             else:
                 self._finish(request, reply)
+        if self._socket is not None:
+            self._socket.advance(self._buffer)
 
     def _finish_late(self, request: HttpRequest, reply: Reply) -> None:
         self._busy = False

@@ -1,4 +1,4 @@
-"""JSON-RPC over HTTP, from one or more providers, none of which is reliable.
+"""JSON-RPC over HTTP and WebSocket, from one or more providers, none of which is reliable.
 
 pool             the interface for callers: `ask`, and the counts
 registry         the endpoints of a process by URL, shared by all its pools
@@ -14,6 +14,7 @@ pace             how many calls per second, learned by trying (pure)
 offer            which methods and which history (pure); `survey` finds out about the history
 envelope         requests and answers as bytes
 http             bytes to a provider and back
+subscription     notices of a provider's new heads, over a WebSocket
 profile          what was learned, saved for the next start
 queries          what a pool asks on its own, as one kind of node expects it
 provider_errors  what an error message of a provider means
@@ -22,20 +23,23 @@ provider_errors  what an error message of a provider means
 from gapless.providers.contact import Absent
 from gapless.providers.endpoint import EndpointSpec
 from gapless.providers.envelope import Call
-from gapless.providers.http import Timeouts
+from gapless.providers.http import Timeouts, TransportFailure
 from gapless.providers.pending import Answers
 from gapless.providers.pool import Pool
 from gapless.providers.profile import Learned, Profile
-from gapless.providers.queries import NodeQueries
+from gapless.providers.queries import HeadNotice, HeadSubscription, NodeQueries
 from gapless.providers.refused import Refused
 from gapless.providers.registry import Providers, Share
 from gapless.providers.standing import Served
+from gapless.providers.subscription import heads
 
 __all__ = [
     "Absent",
     "Answers",
     "Call",
     "EndpointSpec",
+    "HeadNotice",
+    "HeadSubscription",
     "Learned",
     "NodeQueries",
     "Pool",
@@ -45,4 +49,6 @@ __all__ = [
     "Served",
     "Share",
     "Timeouts",
+    "TransportFailure",
+    "heads",
 ]

@@ -39,12 +39,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class EndpointSpec:
-    """A provider's name, its URL, and the most calls per second to send to it."""
+    """A provider's name, its URLs, and the most calls per second to send to it."""
 
     name: str
     url: str = field(repr=False)
     rps: float | None = None
     profile: str = field(default="", repr=False)  # the key of its profile, if not its name
+    ws: str = field(default="", repr=False)  # the URL of its WebSocket, if it has one
 
     @property
     def key(self) -> str:
@@ -52,25 +53,36 @@ class EndpointSpec:
         return self.profile or self.name
 
     def __post_init__(self) -> None:
-        try:
-            parts = urlsplit(self.url)
-            usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        except ValueError:
-            usable = False
-        if not usable:
+        if not _is_usable(self.url, "http", "https"):
+            only_ws = _is_usable(self.url, "ws", "wss")
             raise UsageError(
-                f"endpoint `{self.name}` has no usable URL", hint="write `https://host/path`"
+                f"endpoint `{self.name}` has no usable URL",
+                hint="give the HTTP URL as `url`, and this one as `ws`"
+                if only_ws
+                else "write `https://host/path`",
+            )
+        if self.ws and not _is_usable(self.ws, "ws", "wss"):
+            raise UsageError(
+                f"endpoint `{self.name}`: `ws` is not a usable URL", hint="write `wss://host/path`"
             )
         if self.rps is not None and not 0 < self.rps < inf:
             raise UsageError(f"endpoint `{self.name}`: `rps` must be above 0")
 
     @cached_property
     def _secrets(self) -> Secrets:
-        return Secrets([self.url])
+        return Secrets([self.url, self.ws])
 
     def redacted(self, text: str) -> str:
-        """Return the text without the secret parts of the URL."""
+        """Return the text without the secret parts of the URLs."""
         return self._secrets.struck(text)
+
+
+def _is_usable(url: str, *schemes: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 class Endpoint:

@@ -1,4 +1,4 @@
-"""Send bytes to a provider and receive its answer, over persistent connections.
+"""Send bytes to a provider and receive its answer, over persistent connections or a WebSocket.
 
 Every failure is a `TransportFailure` whose message does not contain the URL. Bodies are
 decompressed by isal, off the event loop and twice as fast as by the HTTP client. An endless body,
@@ -11,12 +11,13 @@ import asyncio
 import errno
 import os
 import ssl
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple, Protocol, Self
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -31,6 +32,7 @@ MOST_BYTES = 512 << 20  # of a body; the largest known block has 21 MB of receip
 _GZIP = 31  # window bits that select gzip
 _CALLS_PER_READ = 100  # a batch of this size gets twice the time
 _TLS_PATIENCE = 1.0  # seconds
+_CLOSE_PATIENCE = 1.0  # seconds that a WebSocket waits for the provider's consent to close it
 _TOO_LARGE = f"the answer is larger than {MOST_BYTES >> 20} MiB"
 
 
@@ -61,6 +63,16 @@ class Response(NamedTuple):
     body: bytes
     encoding: str
     retry_after: float | None
+
+
+class Socket(Protocol):
+    """An open WebSocket."""
+
+    async def send(self, message: bytes) -> None:
+        """Send a message; raise `TransportFailure` if the connection is lost."""
+
+    async def receive(self) -> bytes:
+        """Return the next message; raise `TransportFailure` if the connection is lost."""
 
 
 class Http:
@@ -103,6 +115,31 @@ class Http:
         encoding = headers.get("Content-Encoding", "").lower()
         return Response(response.status, packed, encoding, _retry_after(headers))
 
+    @asynccontextmanager
+    async def socket(self, url: str) -> AsyncIterator[Socket]:
+        """Open a WebSocket, and close it on exit."""
+        socket = await self._connected(url)
+        try:
+            yield _ClientSocket(socket)
+        finally:
+            await socket.close()
+
+    async def _connected(self, url: str) -> aiohttp.ClientWebSocketResponse:
+        patience = aiohttp.ClientWSTimeout(ws_close=_CLOSE_PATIENCE)
+        try:
+            async with asyncio.timeout(self._timeouts.connect + self._timeouts.read):
+                return await self._fresh.ws_connect(url, timeout=patience)
+        except TimeoutError:
+            failure = TransportFailure("no answer in time", slow=True)
+        except aiohttp.WSServerHandshakeError as error:
+            failure = TransportFailure(
+                f"no WebSocket at this URL (HTTP {error.status})",
+                hint="Is this the WebSocket URL of the endpoint, and its API key still valid?",
+            )
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            failure = _trouble(error)
+        raise failure  # not in a handler: its context would be the client's error, with the URL
+
     async def speaks_tls(self, url: str) -> bool:
         """Whether the port of an `http://` URL accepts TLS; no request is sent over it."""
         parts = urlsplit(url)
@@ -122,6 +159,27 @@ class Http:
     def _session(self, *, force_close: bool) -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(limit=0, force_close=force_close)
         return aiohttp.ClientSession(connector=connector, auto_decompress=False, headers=_HEADERS)
+
+
+class _ClientSocket:
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self._socket = socket
+
+    async def send(self, message: bytes) -> None:
+        try:
+            return await self._socket.send_str(message.decode())
+        except (aiohttp.ClientError, OSError):
+            failure = TransportFailure("the connection was lost")
+        raise failure
+
+    async def receive(self) -> bytes:
+        message = await self._socket.receive()
+        match message.type:
+            case aiohttp.WSMsgType.TEXT:
+                return str(message.data).encode()
+            case aiohttp.WSMsgType.BINARY:
+                return bytes(message.data)
+        raise TransportFailure("the connection was lost")
 
 
 def decompressed(response: Response) -> bytes:

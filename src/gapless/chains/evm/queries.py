@@ -5,14 +5,40 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
-from gapless.providers import Call
+from gapless.providers import Call, HeadNotice, HeadSubscription
+
+
+class _Header(Struct, gc=False):
+    number: str
+    hash: str
+
+
+class _Params(Struct, gc=False):
+    result: _Header
+
+
+class _Notice(Struct, gc=False):
+    params: _Params
+
+
+_notice = msgspec.json.Decoder(_Notice).decode
+
+
+def read_notice(message: bytes) -> HeadNotice | None:
+    """Return the head that a message announces; None if it is of another kind."""
+    try:
+        header = _notice(message).params.result
+        return HeadNotice(int(header.number, 16), bytes.fromhex(header.hash.removeprefix("0x")))
+    except (msgspec.MsgspecError, ValueError):
+        return None
 
 
 class EvmQueries:
     chain = Call("eth_chainId")
     head = Call("eth_blockNumber")
+    subscription = HeadSubscription(Call("eth_subscribe", ("newHeads",)), read_notice)
 
     def chain_id(self, answer: Raw) -> int | None:
         return _number(answer)
