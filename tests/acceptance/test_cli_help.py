@@ -13,7 +13,8 @@ from tests.acceptance.commands import Commands
 COMMANDS = {  # those that work on a ledger
     "backfill start", "backfill ls", "backfill show", "backfill chunks", "backfill wait",
     "backfill pause", "backfill resume", "backfill cancel", "backfill retry-failed", "worker",
-    "dead ls", "dead retry", "dead purge", "ledger check", "ledger migrate", "ledger compact",
+    "dead ls", "dead retry", "dead purge", "queues ls", "queues pause", "queues resume",
+    "ledger check", "ledger migrate", "ledger compact",
 }  # fmt: skip
 
 

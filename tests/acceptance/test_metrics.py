@@ -81,6 +81,14 @@ async def test_a_worker_exports_what_it_did_and_what_is_left(
     assert found["gapless_chunks_running", "default"] == 0
     assert found["gapless_ledger_backfills", "pending"] == 1
     assert found["gapless_ledger_chunks", "waiting"] == 5
+    assert found["gapless_ledger_queue_chunks", "others", "pending"] == 5
+    assert found["gapless_ledger_queue_chunks", "default", "active"] == 0
+    assert found["gapless_ledger_queue_runs_total", "completed", "default"] == 3 + 1
+    assert ("gapless_ledger_queue_runs_total", "failed", "default") in found
+    assert found["gapless_ledger_queue_wait_seconds", "others"] > 0
+    assert found["gapless_ledger_queue_wait_seconds", "default"] == 0
+    assert found["gapless_ledger_queue_slots", "default"] == 4
+    assert found["gapless_ledger_queue_paused", "others"] == 0
     assert not any(KEY in part for key in found for part in key)
     lines = [json.loads(line) for line in gapless.stderr().splitlines()]
     log = [line for line in lines if "action" in line]

@@ -20,13 +20,13 @@ FIELDS = {
     "AttemptView": "attempt at worker error_class error_message traceback",
     "BackfillDetails": (
         "id state state_version stopping job job_version spec parent_backfill_id retry_request_id"
-        " group selector partitions chunk_size max_concurrent_runs queue order retry timeout chunks"
-        " progress_pct error drift created_at started_at ended_at waiting attempts"
+        " group selector partitions chunk_size max_concurrent_runs queue queue_paused order retry"
+        " timeout chunks progress_pct error drift created_at started_at ended_at waiting attempts"
     ),
     "BackfillView": (
         "id state state_version stopping job job_version spec parent_backfill_id retry_request_id"
-        " group selector partitions chunk_size max_concurrent_runs queue order retry timeout chunks"
-        " progress_pct error drift created_at started_at ended_at"
+        " group selector partitions chunk_size max_concurrent_runs queue queue_paused order retry"
+        " timeout chunks progress_pct error drift created_at started_at ended_at"
     ),
     "ChunkView": (
         "chunk_id chunk_index partitions count done progress_pct status attempts lost fence owner"
@@ -61,6 +61,10 @@ FIELDS = {
     "MigrationView": "from to",
     "NetworkView": "name chain_id aliases block_time finality checks known_blocks",
     "PurgeView": "purged",
+    "QueueView": (
+        "name paused paused_at active slots pending retry next_retry_at processed failed dead"
+        " completed_per_minute oldest_wait_seconds"
+    ),
     "RateView": "calls_per_second blocks_per_second limited",
     "ReportView": (
         "network chain_id first last complete deep not_proven anchored reproven not_reproven tables"
@@ -88,6 +92,7 @@ SECTIONS = {
     "Backfills": ("BackfillView", "BackfillDetails", "ExplanationView", "RetryView"),
     "Chunks": ("ChunkView",),
     "Dead letters": ("DeadLetterView", "DeadLetterDetails", "PurgeView"),
+    "Queues": ("QueueView",),
     "Worker": ("WorkerView",),
     "Networks": ("NetworkView", "FinalityView", "EraView", "KnownBlockView"),
     "Endpoints": ("UsableEndpoint", "UnusableEndpoint", "RateView"),

@@ -34,7 +34,7 @@ EVENTS: list[tuple[AnyEvent, str]] = [
     (RunRequested("bf", "backfill:bf:chunk:7"), "run_requested:backfill:bf:chunk:7"),
     (ChunkFailed("bf", 7, 99, 1, 0, "Boom", "it broke", "w"), "chunk_failed:bf:7:99"),
     (ChunkEnded("bf", 7, Status.COMPLETE), "chunk_ended:bf:7"),
-    (BackfillCompacted("bf", 9, 4, 0, 0, "digest"), "backfill_compacted:bf"),
+    (BackfillCompacted("bf", 9, 4, 0, 0, "digest", 2), "backfill_compacted:bf"),
 ]
 
 

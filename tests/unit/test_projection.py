@@ -99,6 +99,13 @@ def test_a_compacted_backfill_must_match_its_digest() -> None:
     ]
 
 
+def test_failed_runs_are_counted_until_a_compaction_says_their_number() -> None:
+    assert folded(*HISTORY).failed_runs == 2
+    assert folded(BackfillCompacted("bf", 5, 2, 0, 0, "digest", 2)).failed_runs == 2
+    older = BackfillCompacted("bf", 5, 2, 0, 0, "digest")
+    assert folded(older).failed_runs is None
+
+
 def test_the_digest_depends_on_every_fact_and_their_order() -> None:
     variants = [
         FACTS,

@@ -62,6 +62,7 @@ class LazyGroup(click.Group):
         "backfill": ("gapless.cli.backfill", "Start, inspect and control backfills."),
         "worker": ("gapless.cli.worker", "Run the backfills of a ledger."),
         "dead": ("gapless.cli.dead", "List, show, retry and purge dead letters."),
+        "queues": ("gapless.cli.queues", "List, pause and resume queues."),
         "ledger": ("gapless.cli.ledger", "Check, migrate and compact the ledger."),
         "networks": ("gapless.cli.networks", "List the known networks."),
         "init": ("gapless.cli.init", "Create a gapless.toml."),

@@ -31,6 +31,8 @@ def in_words(remedy: to.AnyRemedy, commands: Commands, sink: str = "") -> str:
             return f"wait with {commands('backfill', 'wait', backfill_id)}, or cancel it first"
         case to.ListDeadLetters(backfill_id):
             return f"{commands('dead', 'ls', backfill_id)} lists them"
+        case to.ChooseQueue():
+            return f"{remedy}; {commands('queues')} shows them"
         case to.ChooseCommand(names):
             return f"possible now: {', '.join(_COMMANDS.get(each, each) for each in names)}"
         case to.CreateLedger():

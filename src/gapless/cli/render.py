@@ -178,7 +178,8 @@ def _plan_text(backfill: BackfillView) -> str:
     up_to = "up to " if backfill.chunk_size > 1 else ""
     size = f"{backfill.chunks.total:,} of {up_to}{counted(backfill.chunk_size, 'partition')}"
     at_once = f"{backfill.max_concurrent_runs} at once"
-    return f"{size}, {backfill.order} first, {at_once}, queue `{backfill.queue}`"
+    paused = " (paused)" if backfill.queue_paused else ""
+    return f"{size}, {backfill.order} first, {at_once}, queue `{backfill.queue}`{paused}"
 
 
 def _counts_text(backfill: BackfillView) -> str:
@@ -271,6 +272,8 @@ def next_step(
     if backfill.phase == "cancelling":
         forced = commands("backfill", "cancel", "--force", its)
         return f"running chunks may finish; {forced} ends them now"
+    if backfill.queue_paused and not backfill.state.ended:
+        return f"{commands('queues', 'resume', backfill.queue)} resumes its queue"
     if any(each.reason == "no_worker" for each in explanations):
         return worker_needed(backfill, commands)
     return None

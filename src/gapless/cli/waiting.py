@@ -33,6 +33,9 @@ async def standstill(ledger: Ledger, backfill: Backfill) -> Waiting | None:
         return None
     if backfill.state is State.PAUSED:
         return Waiting(f"paused; {commands()('backfill', 'resume', backfill.id)} resumes it")
+    if backfill.queue_paused:
+        resume = commands()("queues", "resume", backfill.queue)
+        return Waiting(f"queue `{backfill.queue}` is paused; {resume} resumes it")
     if not backfill.chunks.failed:
         return None
     for chunk in await ledger.open_chunks(backfill.id, 1):

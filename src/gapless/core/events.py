@@ -127,6 +127,7 @@ class BackfillCompacted(Event, frozen=True):
     abandoned: int
     cancelled: int
     digest: str
+    failed_runs: int | None = None  # missing in events that are older than this field
 
     @property
     def idempotency_key(self) -> str:

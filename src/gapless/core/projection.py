@@ -47,7 +47,13 @@ class Projection:
     lifecycle: Lifecycle
     chunks: dict[int, ChunkFacts] = field(default_factory=dict)
     strays: list[Event] = field(default_factory=list)
+    failures: int = 0
     compacted: BackfillCompacted | None = None
+
+    @property
+    def failed_runs(self) -> int | None:
+        """The number of failed runs; None if an old compaction deleted their events uncounted."""
+        return self.failures if self.compacted is None else self.compacted.failed_runs
 
     def apply(self, event: Event) -> None:
         self.lifecycle = backfill.apply(self.lifecycle, event)
@@ -61,6 +67,7 @@ class Projection:
             case ChunkFailed():
                 chunk = self.chunks[event.chunk_index]
                 chunk.attempts, chunk.lost = event.attempts, event.lost
+                self.failures += 1
             case ChunkEnded():
                 self.chunks[event.chunk_index].ended = event.status
             case BackfillCompacted():

@@ -49,6 +49,16 @@ class ListDeadLetters(Remedy, frozen=True):
     backfill_id: str
 
 
+class ChooseQueue(Remedy, frozen=True):
+    sentence = "the queues are: {queues}"
+    queues: tuple[str, ...]
+
+    def __str__(self) -> str:
+        if not self.queues:
+            return "there are no queues yet: backfills and workers create them"
+        return self.sentence.format(queues=", ".join(f"`{name}`" for name in self.queues))
+
+
 class ChooseCommand(Remedy, frozen=True):
     """`commands` are those that the backfill's state allows: `show`, `retry_failed`, …"""
 
@@ -189,6 +199,7 @@ AnyRemedy = (
     | ShowBackfill
     | EndBackfill
     | ListDeadLetters
+    | ChooseQueue
     | ChooseCommand
     | CreateLedger
     | ChooseLedger

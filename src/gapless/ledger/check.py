@@ -17,6 +17,7 @@ from gapless.core.remedies import CheckLedger
 from gapless.ledger import control, views
 from gapless.ledger.database import LedgerTransaction
 from gapless.ledger.rows.chunk import EndedCounts
+from gapless.ledger.rows.queue import FailureCounters
 
 
 async def check(tx: LedgerTransaction, backfill_id: str) -> list[str]:
@@ -32,6 +33,17 @@ async def check(tx: LedgerTransaction, backfill_id: str) -> list[str]:
     (counted,) = await tx.fetch_as(EndedCounts, "counted", id=backfill_id)
     if counters != counted:
         problems.append(f"counters say {counters}, the rows are {counted}")
+    failures = await _failure_counters(tx, backfill_id)
+    if projection.failed_runs not in (None, failures.failed_runs):
+        problems.append(
+            f"the counter of failed runs says {failures.failed_runs}, the events say"
+            f" {projection.failed_runs}"
+        )
+    if failures.purged != failures.purged_rows:
+        problems.append(
+            f"the counter of purged dead letters says {failures.purged}, the rows are"
+            f" {failures.purged_rows}"
+        )
     planned = planned_indices(backfill.order, counts.total, counts.planned)
     if [chunk.chunk_index for chunk in facts] != list(planned):
         problems.append(f"{len(facts)} chunks stand for {counts.planned} planned ones")
@@ -40,6 +52,11 @@ async def check(tx: LedgerTransaction, backfill_id: str) -> list[str]:
     if not await _selection_holds(tx, backfill.selection):
         problems.append("the selection does not match its hash")
     return [f"{backfill_id}: {problem}" for problem in problems]
+
+
+async def _failure_counters(tx: LedgerTransaction, backfill_id: str) -> FailureCounters:
+    (found,) = await tx.fetch_as(FailureCounters, "failure_counters", id=backfill_id)
+    return found
 
 
 async def _selection_holds(tx: LedgerTransaction, digest: str) -> bool:
@@ -64,7 +81,13 @@ async def compact(tx: LedgerTransaction, backfill_id: str) -> int:
         tx,
         [
             BackfillCompacted(
-                backfill_id, deleted, counts.complete, counts.abandoned, counts.cancelled, snapshot
+                backfill_id,
+                deleted,
+                counts.complete,
+                counts.abandoned,
+                counts.cancelled,
+                snapshot,
+                (await _failure_counters(tx, backfill_id)).failed_runs,
             )
         ],
     )

@@ -147,8 +147,12 @@ async def append(tx: LedgerTransaction, events: Iterable[Event]) -> None:
 async def purge(tx: LedgerTransaction, backfill_id: str, indices: Sequence[int] | None) -> int:
     """Removes dead letters from the list and returns how many; their chunks stay abandoned."""
     if indices is None:
-        return len(await tx.fetch("purge_all_dead", id=backfill_id))
-    return len(await tx.fetch("purge_dead", id=backfill_id, indices=sorted(set(indices))))
+        purged = await tx.fetch("purge_all_dead", id=backfill_id)
+    else:
+        purged = await tx.fetch("purge_dead", id=backfill_id, indices=sorted(set(indices)))
+    if purged:
+        await tx.fetch("count_purged", id=backfill_id, purged=len(purged))
+    return len(purged)
 
 
 async def hasten(tx: LedgerTransaction, backfill_id: str) -> int:
@@ -179,7 +183,7 @@ async def _sweep(tx: LedgerTransaction, backfill_id: str, *, force: bool = False
     ]
     if rows:
         await append(tx, [ChunkEnded(backfill_id, row[0], Status.CANCELLED) for row in rows])
-        await tx.fetch("count_ended", id=backfill_id, abandoned=0, cancelled=len(rows))
+        await tx.fetch("count_cancelled", id=backfill_id, cancelled=len(rows))
 
 
 async def _first_error(tx: LedgerTransaction, backfill_id: str) -> str | None:

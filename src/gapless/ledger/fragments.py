@@ -32,7 +32,7 @@ import msgspec
 from gapless.core.chunk import Status, bounds, rank
 from gapless.core.events import BackfillChunkPlanned, BackfillCompacted, ChunkEnded, Codec, Event
 from gapless.ledger.records import Attempt
-from gapless.ledger.rows import backfill, chunk, event, worker
+from gapless.ledger.rows import backfill, chunk, event, queue, worker
 from gapless.ledger.rows.event import NewEvent
 
 _REFERENCE = re.compile(r"(:|\w+\.)?([A-Z]\w+)(?:\((\w+)\))?")
@@ -41,7 +41,7 @@ _FIRST_MARKER = 10**15
 
 ROWS: Mapping[str, type] = {
     name: kind
-    for module in (backfill, chunk, event, worker)
+    for module in (backfill, chunk, event, queue, worker)
     for name, kind in vars(module).items()
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 } | {"Attempt": Attempt}

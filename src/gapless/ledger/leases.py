@@ -155,6 +155,7 @@ async def end_run(
         error_message=error_message,
         traceback=None if traceback is None else tail(storable(traceback), TRACEBACK_LIMIT),
         kept=KEPT_ATTEMPTS,
+        abandoned=int(verdict.status is Status.ABANDONED),
     )
     events: list[Any] = [
         ChunkFailed(
@@ -170,7 +171,6 @@ async def end_run(
     ]
     if verdict.status is Status.ABANDONED:
         events.append(ChunkEnded(claim.backfill_id, claim.chunk_index, Status.ABANDONED))
-        await tx.fetch("count_ended", id=claim.backfill_id, abandoned=1, cancelled=0)
     await control.append(tx, events)
     return True
 

@@ -18,6 +18,7 @@ from gapless.ledger import (
     endpoints,
     groups,
     leases,
+    queues,
     retries,
     views,
     workers,
@@ -39,6 +40,7 @@ from gapless.ledger.records import (
     DeadLetter,
     Failure,
     Progress,
+    Queue,
     Signal,
     WorkerRow,
 )
@@ -164,6 +166,21 @@ class Ledger:
     async def raise_fence(self, above: int) -> None:
         """Makes every later fence higher than this one, which a sink has seen."""
         await self._command(claims.raise_fence, above)
+
+    # Queues
+
+    async def queues(self) -> list[Queue]:
+        return await self._look(queues.queues)
+
+    async def pause_queue(self, name: str) -> bool:
+        """Lets nothing more of a queue be claimed; False if it was paused already."""
+        return await self._command(queues.pause, name)
+
+    async def resume_queue(self, name: str) -> bool:
+        """Lets chunks of a queue be claimed again; False if it was not paused."""
+        resumed = await self._command(queues.resume, name)
+        await self._database.notify()
+        return resumed
 
     # Endpoints
 

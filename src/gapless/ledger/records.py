@@ -200,6 +200,7 @@ class Backfill(Terms):
     ended_at: float | None
     chunks: ChunkCounts
     now: float
+    queue_paused: bool = False
     unreadable: str | None = None  # which columns cannot be read; they are shown as empty
 
     @property
@@ -279,3 +280,30 @@ class WorkerRow:
     unresolved: dict[str, str]
     started_at: float
     seen_at: float
+
+    @property
+    def slots_by_queue(self) -> dict[str, int]:
+        """Its slots by their own queue, including those for one backfill: `queue@backfill`."""
+        found: dict[str, int] = {}
+        for slot, count in self.slots.items():
+            queue = slot.partition("@")[0]
+            found[queue] = found.get(queue, 0) + count
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Queue:
+    """A queue with the chunks of all its backfills, and the slots of live workers for it."""
+
+    name: str
+    paused_at: float | None = None
+    active: int = 0  # running chunks
+    pending: int = 0  # chunks that wait for a run, those that are not planned yet included
+    retry: int = 0  # failed chunks that wait for their retry
+    next_retry_at: float | None = None
+    processed: int = 0  # completed chunks
+    failed: int = 0  # failed runs
+    dead: int = 0  # dead letters
+    completed_per_minute: float = 0.0  # over the last minute
+    oldest_wait: float | None = None  # seconds that the oldest chunk a slot could take has waited
+    slots: int = 0

@@ -17,7 +17,7 @@ from gapless.config import Config, load
 from gapless.core.backfill import State
 from gapless.core.selector import Selector
 from gapless.ledger import Ledger, open_ledger
-from gapless.ledger.records import Backfill, BackfillRequest
+from gapless.ledger.records import Backfill, BackfillRequest, Queue
 from gapless.ledger.views import EVERYTHING
 from gapless.runtime.catalog import Catalog
 from gapless.runtime.controller import BackfillOptions, Controller, request_for
@@ -182,6 +182,20 @@ class Engine:
         """The handle of an existing backfill."""
         return BackfillHandle(self, (await self.ledger.backfill(backfill_id)).id)
 
+    async def queues(self) -> list[Queue]:
+        """All queues of the ledger, with their chunks and the slots of live workers."""
+        return await self.ledger.queues()
+
+    async def pause_queue(self, name: str) -> bool:
+        """Starts no new chunks of a queue in any worker; False if it was paused already."""
+        return await self.ledger.pause_queue(name)
+
+    async def resume_queue(self, name: str) -> bool:
+        """Resumes a paused queue; False if it was not paused."""
+        resumed = await self.ledger.resume_queue(name)
+        self.wake()
+        return resumed
+
     async def _has_started(self) -> None:
         """Waits until the worker runs; raises if it cannot start."""
         assert self.worker is not None
@@ -213,8 +227,8 @@ class Engine:
     async def is_idle(self) -> bool:
         """Whether no backfill is left that this engine could finish by itself.
 
-        Paused backfills wait for a person once their running chunks have finished, and backfills of
-        unavailable jobs wait for another worker.
+        Paused backfills and those of paused queues wait for a person once their running chunks have
+        finished, and backfills of unavailable jobs wait for another worker.
         """
         assert self.worker is not None
         if self.worker.running:
@@ -224,7 +238,7 @@ class Engine:
         for state in (State.PENDING, State.RUNNING):
             for each in await self.ledger.backfills(state=state, limit=EVERYTHING):
                 known = self._catalog.reason_against(each.job, each.job_version) is None
-                if known and each.queue in self.worker.queues:
+                if known and each.queue in self.worker.queues and not each.queue_paused:
                     return False
         return True
 

@@ -85,6 +85,8 @@ def _held_back(backfill: Backfill, workers: Sequence[WorkerRow]) -> tuple[str, s
         return "halting", "the backfill is stopping after its first failure"
     if backfill.state is State.PAUSED:
         return "paused", "the backfill is paused"
+    if backfill.queue_paused:
+        return "queue_paused", f"queue `{backfill.queue}` is paused"
     serving = [
         worker
         for worker in workers

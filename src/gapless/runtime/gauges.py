@@ -12,6 +12,10 @@ from gapless.ledger.views import EVERYTHING
 from gapless.runtime.engine import Engine
 from gapless.telemetry import metrics
 
+_OF_LEDGER = (
+    *(metrics.BACKFILLS, metrics.CHUNKS, metrics.QUEUE_CHUNKS, metrics.QUEUE_RUNS),
+    *(metrics.QUEUE_WAIT, metrics.QUEUE_SLOTS, metrics.QUEUE_PAUSED),
+)
 _OPEN = [state for state in State if not state.ended]
 
 
@@ -21,10 +25,11 @@ async def read_gauges(engine: Engine) -> None:
         slots, running = engine.worker.slots, engine.worker.running
         metrics.SLOTS.replace({(queue,): count for queue, count in slots.items()})
         metrics.RUNNING.replace({(queue,): running[queue] for queue in slots})
-    metrics.BACKFILLS.replace({})
-    metrics.CHUNKS.replace({})
+    for series in _OF_LEDGER:
+        series.replace({})
     with suppress(LedgerError):
         await _read_backlog(engine.ledger)
+        await _read_queues(engine.ledger)
     metrics.LAG_BLOCKS.replace(_lags())
 
 
@@ -55,8 +60,18 @@ async def _read_backlog(ledger: Ledger) -> None:
     metrics.CHUNKS.replace({(status,): chunks[status] for status in statuses})
 
 
+async def _read_queues(ledger: Ledger) -> None:
+    for queue in await ledger.queues():
+        for status in ("active", "pending", "retry", "dead"):
+            metrics.QUEUE_CHUNKS.set(getattr(queue, status), queue.name, status)
+        metrics.QUEUE_RUNS.set(queue.processed, queue.name, "completed")
+        metrics.QUEUE_RUNS.set(queue.failed, queue.name, "failed")
+        metrics.QUEUE_WAIT.set(queue.oldest_wait or 0.0, queue.name)
+        metrics.QUEUE_SLOTS.set(queue.slots, queue.name)
+        metrics.QUEUE_PAUSED.set(queue.paused_at is not None, queue.name)
+
+
 def forget_gauges() -> None:
     """Removes the gauges when the worker has stopped."""
-    lag, backlog = metrics.LAG_BLOCKS, (metrics.BACKFILLS, metrics.CHUNKS)
-    for gauge in (metrics.SLOTS, metrics.RUNNING, lag, *backlog):
-        gauge.replace({})
+    for series in (metrics.SLOTS, metrics.RUNNING, metrics.LAG_BLOCKS, *_OF_LEDGER):
+        series.replace({})

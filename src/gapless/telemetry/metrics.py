@@ -54,7 +54,7 @@ class Series:
         self.values[labels] = self.values.get(labels, 0) + amount
 
     def set(self, value: float, *labels: str) -> None:
-        """Sets a gauge."""
+        """Sets a gauge, or a counter that the ledger keeps."""
         self.values[labels] = value
 
     def forget(self, *labels: str) -> None:
@@ -79,7 +79,7 @@ class Series:
         self.values[labels] = max(value, self.values.get(labels, value))
 
     def replace(self, values: Mapping[tuple[str, ...], float]) -> None:
-        """Replaces all values of a gauge."""
+        """Replaces all values, as `set` does for one."""
         self.values.clear()
         self.values.update(values)
 
@@ -238,6 +238,30 @@ CHUNKS = Series(
     "Chunks of backfills that have not ended, of all workers.",
     ("status",),
 )
+QUEUE_CHUNKS = Series(
+    "gapless_ledger_queue_chunks",
+    MetricKind.GAUGE,
+    "Chunks of a queue that have not ended, and its dead letters, of all workers.",
+    ("queue", "status"),
+)
+QUEUE_RUNS = Series(
+    "gapless_ledger_queue_runs_total",
+    MetricKind.COUNTER,
+    "Runs of a queue that have ended, of all workers; the outcome is completed or failed.",
+    ("queue", "outcome"),
+)
+QUEUE_WAIT = Series(
+    "gapless_ledger_queue_wait_seconds",
+    MetricKind.GAUGE,
+    "How long the oldest chunk has waited that a free slot could take; 0 if there is none.",
+    ("queue",),
+)
+QUEUE_SLOTS = Series(
+    "gapless_ledger_queue_slots", MetricKind.GAUGE, "Slots of live workers.", ("queue",)
+)
+QUEUE_PAUSED = Series(
+    "gapless_ledger_queue_paused", MetricKind.GAUGE, "1 if a queue is paused.", ("queue",)
+)
 
 BUILD = Series(
     "gapless_build_info",
@@ -269,6 +293,11 @@ METRICS: tuple[Metric, ...] = (
     RUNNING,
     BACKFILLS,
     CHUNKS,
+    QUEUE_CHUNKS,
+    QUEUE_RUNS,
+    QUEUE_WAIT,
+    QUEUE_SLOTS,
+    QUEUE_PAUSED,
     BUILD,
 )
 

@@ -46,6 +46,7 @@ class BackfillView(Struct, frozen=True, kw_only=True):
     chunk_size: int
     max_concurrent_runs: int
     queue: str
+    queue_paused: bool
     order: str
     retry: RetryView
     timeout: float | None
@@ -152,6 +153,7 @@ def _fields(backfill: Backfill) -> dict[str, Any]:
         "chunk_size": backfill.chunk_size,
         "max_concurrent_runs": backfill.max_concurrent_runs,
         "queue": backfill.queue,
+        "queue_paused": backfill.queue_paused,
         "order": backfill.order,
         "retry": retry_view(backfill.retry),
         "timeout": backfill.timeout,

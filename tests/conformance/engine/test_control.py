@@ -64,6 +64,30 @@ async def test_a_paused_backfill_starts_nothing_new(engine: Engine) -> None:
     assert (await handle.wait()).chunks.complete == 10
 
 
+async def test_a_paused_queue_starts_nothing_new_and_says_so(
+    engine: Engine, remote: Engine
+) -> None:
+    gate = Gate()
+    handle = await engine.backfill(gate.job, gapless.Range("0", "9"), max_concurrent_runs=1)
+    await gate.started.wait()
+    assert await remote.pause_queue("default")
+    assert not await engine.is_idle()  # its running chunk may finish
+    gate.open.set()
+    await eventually(lambda: has_completed(handle))
+    await eventually(engine.is_idle)
+    for _ in range(5):
+        await asyncio.sleep(QUICK.poll_seconds)
+    assert gate.runs == 1
+    why = await handle.explain()
+    assert {(each.reason, each.detail) for each in why} == {
+        ("queue_paused", "queue `default` is paused")
+    }
+    (queue,) = await remote.queues()
+    assert (queue.processed, queue.pending, queue.slots) == (1, 9, 4)
+    assert await engine.resume_queue("default")
+    assert (await handle.wait()).chunks.complete == 10
+
+
 async def test_cancel_reaches_a_running_job_through_its_heartbeat(
     engine: Engine, remote: Engine
 ) -> None:

@@ -40,6 +40,7 @@ async def test_chunk_events_are_removed_and_the_check_still_passes(ledger: Ledge
     event = (await ledger.events("bf"))[-1][0]
     assert isinstance(event, BackfillCompacted)
     assert (event.events, event.complete, event.abandoned, event.cancelled) == (101, 49, 1, 0)
+    assert event.failed_runs == 1
     assert await ledger.check() == []
     assert await ledger.backfill("bf") == before
     assert len(await ledger.dead()) == 1
@@ -74,6 +75,14 @@ async def test_tampering_with_a_compacted_backfill_is_found(breakable: Ledger, h
     await breakable.compact()
     await home.run("UPDATE chunks SET attempts = 7 WHERE chunk_index = 3")
     assert await breakable.check() == ["bf: chunks differ from the compacted snapshot"]
+
+
+async def test_failed_runs_are_checked_after_a_compaction(breakable: Ledger, home: Home) -> None:
+    await ended(breakable)
+    await breakable.compact()
+    await home.run("UPDATE counts SET failed_runs = 0")
+    (problem,) = await breakable.check()
+    assert problem == "bf: the counter of failed runs says 0, the events say 1"
 
 
 async def test_a_backfill_that_fails_the_check_is_not_compacted(

@@ -81,6 +81,25 @@ async def test_a_claim_that_took_nothing_looks_again(ledger: Ledger, flaky: Ledg
     assert indices(await claim(flaky)) == [0]
 
 
+async def test_a_queue_is_paused_and_resumed_once(ledger: Ledger, flaky: Ledger) -> None:
+    await ledger.register("worker", Process("host", 1, "then"), {"backlog": 1})
+    assert await flaky.pause_queue("backlog")
+    await ledger.end_worker("worker")
+    assert await flaky.resume_queue("backlog")
+    assert await ledger.queues() == []
+
+
+async def test_failed_runs_and_purged_dead_letters_are_counted_once(
+    ledger: Ledger, flaky: Ledger
+) -> None:
+    await create(ledger, partitions=3)
+    for each in await claim(flaky, 3):
+        await fail(flaky, each, permanent=True)
+    await flaky.purge("bf", [0])
+    (queue,) = await ledger.queues()
+    assert (queue.failed, queue.dead) == (3, 2)
+
+
 async def test_the_life_of_a_backfill_is_the_same(ledger: Ledger, flaky: Ledger) -> None:
     await create(flaky, partitions=4)
     first, second, third, fourth = await claim(flaky, 4)

@@ -56,6 +56,7 @@ HOT = [
     "purge_dead",
     "purge_all_dead",
     "first_error",
+    "queue_backlog",
 ]
 FILL = """
 INSERT INTO gapless.chunks (backfill_id, chunk_index, rank, first, last, status, planned_at, due)

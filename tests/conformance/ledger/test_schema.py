@@ -9,11 +9,18 @@ import pytest
 from gapless.core.errors import SchemaMismatch
 from gapless.core.remedies import MigrateLedger
 from gapless.ledger import open_ledger, sql
-from tests.support import Home, PostgresHome, claim_one, create, open_at
+from tests.support import Home, PostgresHome, claim, claim_one, create, fail, open_at
 
 KNOWN = sql.migrations
 NEWEST = KNOWN("gapless.ledger.sqlite")[-1][0]
 NEXT = NEWEST + 1
+WITHOUT_QUEUES = [
+    "DROP TABLE paused_queues",
+    *(
+        f"ALTER TABLE counts DROP COLUMN {name}"
+        for name in ("failed_runs", "purged", "minute", "in_minute", "in_previous_minute")
+    ),
+]
 
 
 @pytest.fixture
@@ -110,15 +117,42 @@ async def test_a_backfill_from_before_specs_has_an_empty_spec(home: Home) -> Non
     await ledger.close()
 
 
+async def test_failures_of_before_are_counted(home: Home) -> None:
+    ledger = await open_at(home)
+    await create(ledger)
+    dead, purged, _ = await claim(ledger, 3)
+    for each in (dead, purged):
+        await fail(ledger, each, permanent=True)
+    await ledger.purge("bf", [purged.chunk_index])
+    await ledger.close()
+    await _back_to_the_schema_without_queues(home)
+    migrating = await open_ledger(home.url, migrating=True)
+    await migrating.migrate()
+    await migrating.close()
+    ledger = await open_at(home)
+    (queue,) = await ledger.queues()
+    assert (queue.failed, queue.dead, queue.active) == (2, 1, 1)
+    assert await ledger.check() == []
+    await ledger.close()
+
+
+async def _back_to_the_schema_without_queues(home: Home) -> None:
+    for statement in (*WITHOUT_QUEUES, _version(home, 4)):
+        await home.run(statement)
+
+
 async def _back_to_the_first_schema(home: Home) -> None:
     back = [
+        *WITHOUT_QUEUES,
         *(f"ALTER TABLE backfills DROP COLUMN {name}" for name in ("spec", "timeout")),
         *(f"DROP TABLE {name}" for name in ("endpoints", "attempts")),
         "ALTER TABLE chunks RENAME COLUMN last_failure_position TO failed_behind",
     ]
-    version = "UPDATE schema_version SET version = 1"
-    for statement in [
-        *back,
-        version if isinstance(home, PostgresHome) else "PRAGMA user_version = 1",
-    ]:
+    for statement in (*back, _version(home, 1)):
         await home.run(statement)
+
+
+def _version(home: Home, number: int) -> str:
+    if isinstance(home, PostgresHome):
+        return f"UPDATE schema_version SET version = {number}"
+    return f"PRAGMA user_version = {number}"

@@ -329,6 +329,13 @@ class TestOutcome:
             "`gapless backfill retry-failed bf_7k2` runs what is left"
         )
 
+    def test_a_paused_queue_is_named(self) -> None:
+        paused = shown(queue="backlog", queue_paused=True)
+        resume = "`gapless queues resume backlog` resumes its queue"
+        assert render.next_step(paused, (), Commands()) == resume
+        ended = shown(State.SUCCEEDED, queue="backlog", queue_paused=True)
+        assert render.next_step(ended, (), Commands()) is None
+
     def test_a_worker_is_suggested_if_none_is_running(self) -> None:
         lonely = [explanation_view(Explanation(None, "10 UNPLANNED", "no_worker", ""))]
         assert render.next_step(shown(), lonely, Commands()) == "`gapless worker` runs it"

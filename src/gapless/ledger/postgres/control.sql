@@ -86,11 +86,9 @@ UPDATE gapless.chunks SET due = @now
 WHERE backfill_id = :id AND status = 'FAILED' AND due > @now
 RETURNING chunk_index
 
--- name: count_ended
-INSERT INTO gapless.counts AS n (backfill_id, shard, abandoned, cancelled)
-VALUES (:id, :shard, :abandoned, :cancelled)
-ON CONFLICT (backfill_id, shard) DO UPDATE
-SET abandoned = n.abandoned + excluded.abandoned, cancelled = n.cancelled + excluded.cancelled
+-- name: count_cancelled
+INSERT INTO gapless.counts AS n (backfill_id, shard, cancelled) VALUES (:id, :shard, :cancelled)
+ON CONFLICT (backfill_id, shard) DO UPDATE SET cancelled = n.cancelled + excluded.cancelled
 
 -- name: unsettled
 -- Backfills with nothing left to do that have not ended.

@@ -45,9 +45,15 @@ WITH ended AS (
     INSERT INTO gapless.events (@NewEvent, actor, at)
     SELECT @completed_event, :actor, @now FROM ended
 ), counted AS (
-    INSERT INTO gapless.counts AS n (backfill_id, shard, complete)
-    SELECT :id, :shard, count(*) FROM ended HAVING count(*) > 0
-    ON CONFLICT (backfill_id, shard) DO UPDATE SET complete = n.complete + excluded.complete
+    INSERT INTO gapless.counts AS n (backfill_id, shard, complete, minute, in_minute)
+    SELECT :id, :shard, count(*), @minute, count(*) FROM ended HAVING count(*) > 0
+    ON CONFLICT (backfill_id, shard) DO UPDATE
+    SET complete = n.complete + excluded.complete,
+        in_previous_minute = CASE excluded.minute - n.minute
+            WHEN 0 THEN n.in_previous_minute WHEN 1 THEN n.in_minute ELSE 0 END,
+        in_minute = excluded.in_minute
+            + CASE excluded.minute WHEN n.minute THEN n.in_minute ELSE 0 END,
+        minute = excluded.minute
 )
 SELECT chunk_index FROM ended
 
@@ -63,12 +69,19 @@ WHERE backfill_id = :id AND chunk_index = :chunk_index AND status || '' = 'RUNNI
 RETURNING chunk_index
 
 -- name: add_attempt
--- Records a failed run, and deletes the oldest of its chunk. The DELETE does not see the new one.
+-- Records and counts a failed run, and deletes the oldest of its chunk. The DELETE does not see the
+-- new one.
 WITH added AS (
     INSERT INTO gapless.attempts (backfill_id, chunk_index, fence, attempt, at, worker,
                                   error_class, error_message, traceback)
     VALUES (:id, :chunk_index, :fence, :attempt, @now, :worker, :error_class, :error_message,
-            :traceback))
+            :traceback)
+), counted AS (
+    INSERT INTO gapless.counts AS n (backfill_id, shard, failed_runs, abandoned)
+    VALUES (:id, :shard, 1, :abandoned)
+    ON CONFLICT (backfill_id, shard) DO UPDATE
+    SET failed_runs = n.failed_runs + 1, abandoned = n.abandoned + excluded.abandoned
+)
 DELETE FROM gapless.attempts
 WHERE backfill_id = :id AND chunk_index = :chunk_index
   AND fence <= (SELECT a.fence FROM gapless.attempts a

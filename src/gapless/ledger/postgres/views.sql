@@ -15,6 +15,7 @@
          AS abandoned,
        coalesce((SELECT sum(n.cancelled) FROM gapless.counts n WHERE n.backfill_id = b.id), 0)::bigint
          AS cancelled,
+       @queue_paused AS queue_paused,
        @now AS now
 
 -- name: backfill

@@ -87,6 +87,7 @@ class CountedBackfill(StoredBackfill, frozen=True):
     complete: int
     abandoned: int
     cancelled: int
+    queue_paused: bool
     now: float
 
     def backfill(self) -> Backfill:
@@ -123,6 +124,7 @@ class CountedBackfill(StoredBackfill, frozen=True):
             "group": self.group_name,
             "lifecycle": lifecycle(self.id, self.state, self.state_version, self.stopping),
             "chunks": counts,
+            "queue_paused": bool(self.queue_paused),
         }
         return Backfill(**(same | other), unreadable="; ".join(problems) or None)
 

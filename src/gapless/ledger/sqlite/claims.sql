@@ -4,11 +4,13 @@
 -- the number of ended chunks.
 
 -- name: lock_candidate
--- A random backfill of the queue that may run more and has work. The whole ledger is locked.
+-- A random backfill of the queue that may run more and has work; none if the queue is paused. The
+-- whole ledger is locked.
 SELECT @b.Candidate
 FROM backfills b
 WHERE b.queue = :queue
   AND b.state IN ('PENDING', 'RUNNING', 'PAUSED') AND b.state <> 'PAUSED' AND b.stopping IS NULL
+  AND NOT EXISTS (SELECT 1 FROM paused_queues p WHERE p.name = :queue)
   AND (:only IS NULL OR b.id = :only)
   AND b.id NOT IN (SELECT value FROM json_each(:tried))
   AND EXISTS (SELECT 1 FROM (@JobVersion(jobs)) AS j

@@ -86,11 +86,9 @@ WHERE (backfill_id, chunk_index) IN (
     WHERE backfill_id = :id AND status = 'FAILED' AND due > @now)
 RETURNING chunk_index
 
--- name: count_ended
-INSERT INTO counts (backfill_id, shard, abandoned, cancelled)
-VALUES (:id, :shard, :abandoned, :cancelled)
-ON CONFLICT DO UPDATE SET abandoned = abandoned + excluded.abandoned,
-                          cancelled = cancelled + excluded.cancelled
+-- name: count_cancelled
+INSERT INTO counts (backfill_id, shard, cancelled) VALUES (:id, :shard, :cancelled)
+ON CONFLICT DO UPDATE SET cancelled = cancelled + excluded.cancelled
 
 -- name: unsettled
 -- Backfills with nothing left to do that have not ended.

@@ -37,8 +37,14 @@ RETURNING chunk_index;
 INSERT INTO events (@NewEvent, actor, at)
 SELECT @completed_event, :actor, @now
 FROM (SELECT :id AS backfill_id, value AS chunk_index FROM json_each(:returned));
-INSERT INTO counts (backfill_id, shard, complete) SELECT :id, :shard, changes() WHERE changes() > 0
-ON CONFLICT DO UPDATE SET complete = complete + excluded.complete
+INSERT INTO counts (backfill_id, shard, complete, minute, in_minute)
+SELECT :id, :shard, changes(), @minute, changes() WHERE changes() > 0
+ON CONFLICT DO UPDATE
+SET complete = complete + excluded.complete,
+    in_previous_minute = CASE excluded.minute - minute
+        WHEN 0 THEN in_previous_minute WHEN 1 THEN in_minute ELSE 0 END,
+    in_minute = excluded.in_minute + CASE excluded.minute WHEN minute THEN in_minute ELSE 0 END,
+    minute = excluded.minute
 
 -- name: fail
 -- Ends a run with an error: FAILED until `delay` is over, or ABANDONED.
@@ -52,7 +58,7 @@ WHERE backfill_id = :id AND chunk_index = :chunk_index AND status = 'RUNNING'
 RETURNING chunk_index
 
 -- name: add_attempt
--- Records a failed run, and deletes the oldest of its chunk.
+-- Records and counts a failed run, and deletes the oldest of its chunk.
 INSERT INTO attempts (backfill_id, chunk_index, fence, attempt, at, worker, error_class,
                       error_message, traceback)
 VALUES (:id, :chunk_index, :fence, :attempt, @now, :worker, :error_class, :error_message,
@@ -61,7 +67,9 @@ DELETE FROM attempts
 WHERE backfill_id = :id AND chunk_index = :chunk_index
   AND fence <= (SELECT fence FROM attempts
                 WHERE backfill_id = :id AND chunk_index = :chunk_index
-                ORDER BY fence DESC LIMIT 1 OFFSET :kept)
+                ORDER BY fence DESC LIMIT 1 OFFSET :kept);
+INSERT INTO counts (backfill_id, shard, failed_runs, abandoned) VALUES (:id, :shard, 1, :abandoned)
+ON CONFLICT DO UPDATE SET failed_runs = failed_runs + 1, abandoned = abandoned + excluded.abandoned
 
 -- name: release
 -- Gives a chunk back; the next run resumes after its progress.

@@ -9,6 +9,7 @@
        coalesce((SELECT sum(n.complete) FROM counts n WHERE n.backfill_id = b.id), 0) AS complete,
        coalesce((SELECT sum(n.abandoned) FROM counts n WHERE n.backfill_id = b.id), 0) AS abandoned,
        coalesce((SELECT sum(n.cancelled) FROM counts n WHERE n.backfill_id = b.id), 0) AS cancelled,
+       @queue_paused AS queue_paused,
        @now AS now
 
 -- name: backfill
