@@ -3,5 +3,8 @@
 import pytest
 
 pytest.register_assert_rewrite(
-    "tests.stateful.laws", "tests.stateful.machine", "tests.stateful.stage"
+    "tests.stateful.followers",
+    "tests.stateful.laws",
+    "tests.stateful.machine",
+    "tests.stateful.stage",
 )

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from gapless.core.backfill import State, Stop
 from gapless.core.chunk import ENDED, Order, Status, unplanned_positions
-from gapless.core.ranges import RangeSet
+from gapless.core.ranges import RangeSet, Span
 from gapless.core.retry import RetryKind, RetryPolicy
 from gapless.ledger import records
 from gapless.ledger.records import Claim, ClaimRequest, Failure, Progress
@@ -32,6 +32,8 @@ class Deed(StrEnum):
     STEER = "steer"
     FORCE = "cancel by force"
     IDLE = "settle and close epochs"
+    APPEND = "take a step of a follow"
+    FOLD = "fold a follow"
     OTHER = "anything else"
 
 
@@ -45,6 +47,9 @@ class Act:
     progress: Mapping[Key, Progress] = field(default_factory=dict)
     failure: Failure | None = None
     dead: Collection[str] = ()
+    revoke: Span | None = None
+    replace: Collection[int] = ()
+    below: int = 0
 
     def names(self, chunk: Chunk) -> bool:
         """Whether the act is done under the chunk's current lease."""
@@ -56,6 +61,7 @@ class Act:
         )
 
 
+FOLDABLE = (State.SUCCEEDED, State.CANCELLED)
 STEPS = {
     (State.PENDING, State.RUNNING): 1,
     (State.PENDING, State.PAUSED): 1,
@@ -75,13 +81,22 @@ STEPS = {
 
 
 def check_tables(tables: Snapshot, keys: Mapping[str, list[str]]) -> None:
-    """The laws of a single moment; `keys` are the requested partitions, by backfill."""
-    fences = [chunk.fence for chunk in tables.chunks.values() if chunk.fence is not None]
+    """The laws of a single moment; `keys` are the partitions asked for, by backfill."""
+    drawn = [(chunk.fence, chunk.write_fence) for chunk in tables.chunks.values()]
+    fences = [fence for both in drawn for fence in both if fence is not None]
+    fences += [cursor.fence for cursor in tables.cursors.values() if cursor.fence]
     assert len(fences) == len(set(fences)), f"a fence was given twice: {sorted(fences)}"
     for backfill in tables.backfills.values():
         chunks = tables.of(backfill.id)
-        _check_plan(backfill, chunks, keys[backfill.id])
-        _check_counts(backfill, chunks, tables.counts.get(backfill.id, (0, 0, 0)))
+        if backfill.id in tables.vanishing:
+            assert backfill.state in FOLDABLE, f"{backfill} is being deleted"
+            continue
+        folded = tables.folded.get(backfill.id, (0, 0, 0))
+        if backfill.standing:
+            _check_appended(backfill, chunks, sum(folded))
+        else:
+            _check_plan(backfill, chunks, keys[backfill.id])
+        _check_counts(backfill, chunks, tables.counts.get(backfill.id, (0, 0, 0)), folded)
         _check_state(backfill, chunks)
         for chunk in chunks:
             _check_chunk(chunk)
@@ -109,9 +124,26 @@ def _check_plan(backfill: Backfill, chunks: list[Chunk], keys: list[str]) -> Non
         assert chunk.rank == (chunk.index if oldest else -chunk.index), f"{chunk} ranks wrongly"
 
 
-def _check_counts(backfill: Backfill, chunks: list[Chunk], counts: tuple[int, int, int]) -> None:
+def _check_appended(backfill: Backfill, chunks: list[Chunk], folded: int) -> None:
+    """Nothing of a standing backfill is unplanned, and whatever has no row was folded."""
+    assert backfill.chunk_total == backfill.planned == len(chunks) + folded, f"{backfill}: {chunks}"
+    for chunk in chunks:
+        assert chunk.index < backfill.planned, f"{chunk} of {backfill}"
+        assert (chunk.rank <= -(2**53)) == (chunk.write_fence is not None), f"{chunk} ranks wrongly"
+        assert chunk.rank % 2**53 == -chunk.first % 2**53, f"{chunk} ranks wrongly"
+
+
+def _check_counts(
+    backfill: Backfill,
+    chunks: list[Chunk],
+    counts: tuple[int, int, int],
+    folded: tuple[int, int, int],
+) -> None:
     kinds = (Status.COMPLETE, Status.ABANDONED, Status.CANCELLED)
-    rows = tuple(sum(chunk.status is kind for chunk in chunks) for kind in kinds)
+    rows = tuple(
+        sum(chunk.status is kind for chunk in chunks) + gone
+        for kind, gone in zip(kinds, folded, strict=True)
+    )
     assert counts == rows, f"{backfill.id}: the counters say {counts}, the rows are {rows}"
     running = sum(chunk.status is Status.RUNNING for chunk in chunks)
     assert running <= backfill.max_concurrent_runs, f"{backfill.id} runs {running} chunks"
@@ -121,6 +153,8 @@ def _check_state(backfill: Backfill, chunks: list[Chunk]) -> None:
     statuses = {chunk.status for chunk in chunks}
     if backfill.state.ended:
         assert statuses <= ENDED, f"{backfill.id} is {backfill.state}, its chunks are {statuses}"
+    if backfill.standing:
+        assert backfill.state not in (State.SUCCEEDED, State.FAILED), f"{backfill} ended by itself"
     match backfill.state:
         case State.PENDING:
             assert not chunks, f"{backfill.id} is PENDING and has chunks"
@@ -149,10 +183,18 @@ def check_shown(tables: Snapshot, shown: list[records.Backfill]) -> None:
     for each in shown:
         backfill = tables.backfills[each.id]
         assert (each.state, each.lifecycle.stopping) == (backfill.state, backfill.stopping)
+        if each.id in tables.vanishing:
+            continue
         counts = {status: len(tables.of(each.id, status)) for status in Status}
+        for status, gone in zip(
+            (Status.COMPLETE, Status.ABANDONED, Status.CANCELLED),
+            tables.folded.get(each.id, (0, 0, 0)),
+            strict=True,
+        ):
+            counts[status] += gone
         counted = records.ChunkCounts(
             total=backfill.chunk_total,
-            planned=len(tables.of(each.id)),
+            planned=sum(counts.values()),
             pending=counts[Status.PENDING],
             running=counts[Status.RUNNING],
             complete=counts[Status.COMPLETE],
@@ -167,19 +209,27 @@ def check_shown(tables: Snapshot, shown: list[records.Backfill]) -> None:
 
 
 def check_change(before: Snapshot, after: Snapshot, act: Act, now: float, top_fence: int) -> None:
-    """The laws of one transaction, given the highest fence seen before it."""
-    for gone in (before.backfills.keys() - after.backfills, before.chunks.keys() - after.chunks):
-        assert not gone, f"{gone} vanished by {act}"
+    """The laws of one transaction, given the highest fence that was ever seen before it."""
+    for key in before.chunks.keys() - after.chunks:
+        _check_vanished(before.chunks[key], before.backfills[key[0]], act)
     for backfill_id, was in before.backfills.items():
-        _check_backfill_change(was, after.backfills[backfill_id], act)
+        if backfill_id in after.backfills:
+            _check_backfill_change(was, after.backfills[backfill_id], act)
+        else:
+            assert _is_foldable(was, act), f"{was} vanished by {act}"
+            assert not after.of(backfill_id), f"{was} vanished without its chunks"
     for key, chunk in after.chunks.items():
         old = before.chunks.get(key)
         if old != chunk:
             _check_chunk_change(_Change(old, chunk, after.backfills[key[0]], act, now), before)
         if chunk.fence is not None and (old is None or old.fence != chunk.fence):
             assert chunk.fence > top_fence, f"fence {chunk.fence} after {top_fence}"
+        if chunk.write_fence is not None and old is None:
+            assert chunk.write_fence > top_fence, f"fence {chunk.write_fence} after {top_fence}"
+        if chunk.write_fence is not None and old is not None:
+            assert chunk.write_fence == old.write_fence, f"the fence of {chunk} changed"
     if act.deed is Deed.CLAIM:
-        _check_order(before, after)
+        _check_order(before, after, now)
     for group, epoch in after.epochs.items():
         if epoch != before.epochs.get(group, 0):
             assert act.deed is Deed.IDLE, f"{act} closed an epoch"
@@ -187,11 +237,31 @@ def check_change(before: Snapshot, after: Snapshot, act: Act, now: float, top_fe
             assert not before.busy(group), f"group {group} was not drained"
 
 
+def _is_foldable(backfill: Backfill, act: Act) -> bool:
+    closed = backfill.follow is not None and not backfill.standing
+    return act.deed is Deed.FOLD and closed and backfill.state in FOLDABLE
+
+
+def _check_vanished(chunk: Chunk, backfill: Backfill, act: Act) -> None:
+    """A chunk is deleted only when it has ended and a follow's leader says so."""
+    if not backfill.standing:
+        assert _is_foldable(backfill, act), f"{chunk} vanished by {act}"
+    elif act.deed is Deed.FOLD:
+        done = chunk.status in (Status.COMPLETE, Status.CANCELLED)
+        assert done, f"{chunk} vanished by {act}"
+        assert chunk.last < act.below, f"{chunk} vanished by {act}"
+    else:
+        assert act.deed is Deed.APPEND, f"{chunk} vanished by {act}"
+        assert chunk.index in act.replace, f"{chunk} vanished by {act}"
+        assert chunk.status is Status.ABANDONED, f"{chunk} vanished by {act}"
+
+
 def _check_backfill_change(was: Backfill, now_is: Backfill, act: Act) -> None:
     if was == now_is:
         return
     assert not was.state.ended, f"{was} had ended, and is {now_is} by {act}"
-    fixed = ("selection", "partitions", "chunk_size", "chunk_total", "max_concurrent_runs", "order")
+    fixed = ["selection", "chunk_size", "max_concurrent_runs", "order"]
+    fixed += [] if was.standing else ["partitions", "chunk_total"]
     for name in fixed:
         assert getattr(was, name) == getattr(now_is, name), f"{name} of {was.id} changed by {act}"
     steps = now_is.state_version - was.state_version
@@ -203,7 +273,8 @@ def _check_backfill_change(was: Backfill, now_is: Backfill, act: Act) -> None:
     if was.planned != now_is.planned:
         assert now_is.planned > was.planned, f"{was.id} was planned to {was.planned}: {now_is}"
         assert was.active, f"{was.id} is {was.state}, {was.stopping}, and was planned by {act}"
-        assert act.deed in (Deed.CLAIM, Deed.PLAN), f"{act} planned {was.id}"
+        deeds = (Deed.APPEND,) if was.standing else (Deed.CLAIM, Deed.PLAN)
+        assert act.deed in deeds, f"{act} planned {was.id}"
 
 
 @dataclass(frozen=True)
@@ -226,7 +297,8 @@ def _check_chunk_change(change: _Change, before: Snapshot) -> None:
         assert was is not None, f"chunks in a new backfill: {change}"
         assert was.active, f"planned in a backfill that is {was.state}: {change}"
         if new.status is Status.PENDING:
-            assert act.deed in (Deed.CLAIM, Deed.PLAN), str(change)
+            deeds = (Deed.APPEND,) if was.standing else (Deed.CLAIM, Deed.PLAN)
+            assert act.deed in deeds, str(change)
             return
         old = _planned(new)
     assert was is not None
@@ -273,6 +345,10 @@ def _check_chunk_change(change: _Change, before: Snapshot) -> None:
             assert was.active, f"recovered although {was.state}, {was.stopping}: {change}"
             assert was.lapsed(old, change.now), f"taken away: {change}"
             _check_recovery(change, old)
+        case (Status.PENDING | Status.FAILED | Status.RUNNING, Status.CANCELLED) if act.revoke:
+            assert was.standing, f"not of the head: {change}"
+            assert act.revoke.overlap(Span(old.first, old.last)), f"not revoked: {change}"
+            assert old.progress == new.progress, f"progress changed: {change}"
         case (Status.PENDING | Status.FAILED | Status.RUNNING, Status.CANCELLED):
             assert change.backfill.stopping is not None, f"not stopping: {change}"
             assert (
@@ -377,8 +453,8 @@ def delay_bounds(policy: RetryPolicy, attempts: int) -> tuple[float, float]:
     return delay, delay * (1 + policy.jitter)
 
 
-def _check_order(before: Snapshot, after: Snapshot) -> None:
-    """Pending chunks are taken in order of rank."""
+def _check_order(before: Snapshot, after: Snapshot, now: float) -> None:
+    """Pending chunks are taken in the order of their ranks; of the head, failed ones too."""
     for backfill in after.backfills.values():
         taken = [
             chunk.rank
@@ -386,7 +462,19 @@ def _check_order(before: Snapshot, after: Snapshot) -> None:
             if (old := before.chunks.get(chunk.key)) is None or old.status is Status.PENDING
         ]
         left = [chunk.rank for chunk in after.of(backfill.id, Status.PENDING)]
-        assert not (taken and left) or max(taken) < min(left), f"took {taken} before {left}"
+        if backfill.standing:
+            fresh = [
+                chunk
+                for chunk in after.of(backfill.id, Status.RUNNING)
+                if chunk.fence != before.chunks[chunk.key].fence
+            ]
+            taken = [chunk.rank for chunk in fresh]
+            left += [
+                chunk.rank
+                for chunk in before.of(backfill.id, Status.FAILED)
+                if backfill.is_due(chunk, now) and chunk.key not in {it.key for it in fresh}
+            ]
+        assert not (taken and left) or max(taken) <= min(left), f"took {taken} before {left}"
 
 
 # What a claim must grant
@@ -424,6 +512,13 @@ def check_granted(
     touched = {each for each in first if before.of(each) != after.of(each)}
     assert touched or not first, f"nothing came of a claim, although {first} have work"
     assert backfills <= first or any(map(lapsed.get, first)), f"{granted} before {first}"
+    for each in [each for each in fits if each.id in backfills and each.follow is not None]:
+        before_it = {
+            other.id
+            for other in fits
+            if other.id in first and other.follow == each.follow and other.place > each.place
+        }
+        assert all(map(lapsed.get, before_it)), f"{granted} before {before_it} of its follow"
     for backfill_id in backfills:
         if not lapsed[backfill_id]:  # what happens to expired leases depends on the retry policy
             wanted = min(wish.count, room[backfill_id], ready[backfill_id])

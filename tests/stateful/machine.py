@@ -17,6 +17,7 @@ from gapless.core.backfill import State, Stop
 from gapless.core.chunk import Status
 from gapless.core.errors import Conflict, LeaseLost, UsageError, WrongState
 from gapless.ledger.records import BackfillRequest, Claim, Failure, Progress, Signal
+from tests.stateful.followers import Followers
 from tests.stateful.laws import Act, Deed
 from tests.stateful.replies import Reply
 from tests.stateful.stage import HOUR, WORKERS, Held, Stage, Work, pick
@@ -42,6 +43,12 @@ class People(Stage):
         self.retried_dead: dict[str, set[int]] = {}
         super().__init__()
 
+    def forget(self, backfill_id: str) -> None:
+        super().forget(backfill_id)
+        self.requests.pop(backfill_id, None)
+        kept = {key: child for key, child in self.children.items() if child != backfill_id}
+        self.children = {key: child for key, child in kept.items() if key[0] != backfill_id}
+
     @initialize(wishes=st.lists(WISHES, min_size=1, max_size=2))
     def begin(self, wishes: list[Wish]) -> None:
         for wish in wishes:
@@ -56,7 +63,7 @@ class People(Stage):
         made = self.do(Act(Deed.OTHER), lambda: self.ledger.create(request), reply)
         assert (made.id, made.partitions) == (request.id, len(wish.keys))
 
-    @precondition(lambda self: self.is_news("create again", by_time=False))
+    @precondition(lambda self: self.requests and self.is_news("create again", by_time=False))
     @rule(which=ANY, other=st.booleans())
     def create_again(self, which: int, other: bool) -> None:
         request = pick(list(self.requests.values()), which)
@@ -134,10 +141,12 @@ class People(Stage):
         parent = self.backfill(which)
         missing = set(range(parent.partitions)) - self.done[parent.id]
         missing -= self.retried_dead.get(parent.id, set())
+        retriable = parent.state in (State.FAILED, State.CANCELLED) and not parent.standing
+        retriable = retriable and parent.id not in self.tables.vanishing
         self._retry(
             parent,
             request or f"{parent.id}:{parent.state_version}",
-            missing if parent.state in (State.FAILED, State.CANCELLED) else set(),
+            missing if retriable else set(),
             lambda child: self.ledger.retry_failed(parent.id, child, request),
             reply,
         )
@@ -153,6 +162,8 @@ class People(Stage):
         }
         wanted = [index for nth, index in enumerate(dead) if some & 1 << nth]
         missing = {at for index in wanted for at in dead[index]}
+        if any(self.tables.chunks[parent.id, index].write_fence for index in wanted):
+            missing = set()  # no child would have it
         self._retry(
             parent,
             "dead:" + ",".join(map(str, wanted)),
@@ -397,8 +408,8 @@ class Mishaps(Workers):
         """A worker whose lease was lost or has expired comes back: nothing may change."""
         held = pick(self.zombies(), which)
         claim, said = held.claim, held.progress
-        chunk = self.tables.chunks[held.key]
-        own = chunk.fence == claim.fence
+        chunk = self.tables.chunks.get(held.key)
+        status = chunk.status if held.owns(chunk) else None
         nothing = Act(Deed.OTHER)
         before = self.tables
         match how:
@@ -407,14 +418,14 @@ class Mishaps(Workers):
                 assert signals == {claim.fence: Signal.LOST}
             case "complete":
                 lost = self.do(nothing, lambda: self.ledger.complete([claim]))
-                assert (not lost) == (own and chunk.status is Status.COMPLETE)
+                assert (not lost) == (status is Status.COMPLETE)
             case "fail":
                 failure = Failure(claim, said, "Late", "too late")
                 verdict = self.do(nothing, lambda: self.ledger.fail(failure))
-                assert verdict is None or (own and verdict.status is chunk.status)
+                assert verdict is None or verdict.status is status
             case "release":
                 ours = self.do(nothing, lambda: self.ledger.release(claim, said))
-                assert ours == (own and chunk.status is Status.PENDING)
+                assert ours == (status is Status.PENDING)
             case _:
                 self.refused(LeaseLost, lambda: self._hold(claim))
         assert self.tables == before, f"a zombie changed something by `{how}`"
@@ -424,5 +435,5 @@ class Mishaps(Workers):
             raise AssertionError("a zombie holds a chunk")
 
 
-class LedgerMachine(People, Mishaps):
-    """All of them together; subclasses add a database."""
+class LedgerMachine(People, Mishaps, Followers):
+    """All of them at once; a database is still to come."""

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count, cycle
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 from unittest.mock import patch
 
 from hypothesis.stateful import RuleBasedStateMachine, invariant
@@ -33,7 +33,7 @@ from gapless.system import Process, System
 from tests.stateful import laws
 from tests.stateful.laws import Act, Deed
 from tests.stateful.replies import Reply, UnreliableDatabase
-from tests.stateful.tables import Backfill, Key, Snapshot, Tables, done_of, read
+from tests.stateful.tables import Backfill, Chunk, Key, Snapshot, Tables, done_of, read
 from tests.stateful.wishes import JOBS, QUEUES
 
 T = TypeVar("T")
@@ -56,6 +56,10 @@ class Held:
     @property
     def key(self) -> Key:
         return self.claim.backfill_id, self.claim.chunk_index
+
+    def owns(self, chunk: Chunk | None) -> TypeGuard[Chunk]:
+        """Whether nobody has claimed the chunk since; nobody owns one that was deleted."""
+        return chunk is not None and chunk.fence == self.claim.fence
 
     def ahead(self, steps: int, hole: bool = False) -> Progress:
         """The progress after some more positions, the last of which may be a hole.
@@ -226,18 +230,23 @@ class Stage(RuleBasedStateMachine):
         self._note_epochs(before, after)
         self._note_progress(before, after)
         laws.check_tables(after, self.keys)
-        for backfill_id in after.backfills:
+        closed = [each.id for each in after.backfills.values() if not each.standing]
+        for backfill_id in set(closed) - after.vanishing:
             stored = {at for chunk in after.of(backfill_id) for at in chunk.done}
             done = self.done[backfill_id]
             assert stored == done, f"{backfill_id} has {stored}, but {done} were done"
         fences = [chunk.fence or 0 for chunk in after.chunks.values()]
+        fences += [chunk.write_fence or 0 for chunk in after.chunks.values()]
+        fences += [cursor.fence for cursor in after.cursors.values()]
         self._top_fence = max(self._top_fence, *fences, 0)
         self.tables = after if after != before else before
+        for gone in before.backfills.keys() - after.backfills:
+            self.forget(gone)
 
     def _note_progress(self, before: Snapshot, after: Snapshot) -> None:
         """Progress that was accepted from a chunk's holder is done, and stays done."""
         for key, chunk in before.chunks.items():
-            if chunk.status is Status.RUNNING and chunk != after.chunks[key]:
+            if chunk.status is Status.RUNNING and chunk != after.chunks.get(key):
                 said = self._act.progress.get(key) if self._act.names(chunk) else None
                 if said is not None:
                     self.done[chunk.backfill_id] |= done_of(chunk.first, said)
@@ -263,7 +272,7 @@ class Stage(RuleBasedStateMachine):
             return False
         if backfill.stopping is Stop.CANCEL:
             return True
-        if backfill.state is not State.RUNNING:
+        if backfill.state is not State.RUNNING or backfill.standing:
             return False
         whole = backfill.planned == backfill.chunk_total
         ended = all(chunk.status.ended for chunk in self.tables.of(backfill.id))
@@ -284,6 +293,10 @@ class Stage(RuleBasedStateMachine):
         self.keys[backfill_id] = keys
         self.done[backfill_id] = set()
 
+    def forget(self, backfill_id: str) -> None:
+        """The backfill was deleted, because its follow has no use for it any more."""
+        del self.keys[backfill_id], self.done[backfill_id]
+
     def backfill(self, which: int) -> Backfill:
         return pick(list(self.tables.backfills.values()), which)
 
@@ -298,20 +311,19 @@ class Stage(RuleBasedStateMachine):
 
     def is_current(self, held: Held) -> bool:
         """Whether the chunk still runs under this claim's fence."""
-        chunk = self.tables.chunks[held.key]
-        return chunk.status is Status.RUNNING and chunk.fence == held.claim.fence
+        chunk = self.tables.chunks.get(held.key)
+        return held.owns(chunk) and chunk.status is Status.RUNNING
 
     def _was_completed(self, held: Held) -> bool:
-        """Whether the chunk was completed for a holder that had done all of it and vanished."""
-        chunk = self.tables.chunks[held.key]
-        return chunk.status is Status.COMPLETE and chunk.fence == held.claim.fence
+        """Whether the chunk was completed for its holder, who had done all of it and vanished."""
+        chunk = self.tables.chunks.get(held.key)
+        return held.owns(chunk) and chunk.status is Status.COMPLETE
 
     def zombies(self) -> list[Held]:
         """Void claims; first those whose chunks run under another claim."""
         void = [held for held in [*self.held, *self.past] if not self.is_current(held)]
-        return sorted(
-            void, key=lambda held: self.tables.chunks[held.key].status is not Status.RUNNING
-        )
+        running = {each.key for each in self.tables.chunks.values() if each.status == "RUNNING"}
+        return sorted(void, key=lambda held: held.key not in running)
 
     def part(self, held: Held) -> None:
         """The worker no longer believes it holds the chunk."""
@@ -375,16 +387,24 @@ class Stage(RuleBasedStateMachine):
             if backfill.state is State.PAUSED and backfill.stopping is not Stop.CANCEL:
                 self.do(Act(Deed.STEER), partial(self.ledger.resume, backfill.id))
         steps = 20 + 3 * sum(each.chunk_total for each in self.tables.backfills.values())
-        while not all(each.state.ended for each in self.tables.backfills.values()):
+        while not all(map(self._is_over, self.tables.backfills.values())):
             assert steps, f"these hang: {self.tables}"
             steps -= 1
             self.now += 2 * HOUR
             self.end_all(self.claim_as(0, self.claim_request(0)))
             self.settle_all()
+        for backfill in list(self.tables.backfills.values()):
+            if backfill.standing and not backfill.state.ended:
+                self.do(Act(Deed.STEER), partial(self.ledger.cancel, backfill.id))
         running = [key for key, chunk in self.tables.chunks.items() if chunk.status == "RUNNING"]
         assert not running, f"leases are left: {running}"
         self._checked = None
         self.the_ledger_agrees()
+
+    def _is_over(self, backfill: Backfill) -> bool:
+        chunks = self.tables.of(backfill.id)
+        idle = backfill.stopping is None and all(chunk.status.ended for chunk in chunks)
+        return backfill.state.ended or (backfill.standing and idle)
 
     # Coming and going
 

@@ -45,6 +45,7 @@ class Chunk:
     holes: RangeSet
     ended_at: float | None
     purged_at: float | None
+    write_fence: int | None
 
     @property
     def key(self) -> Key:
@@ -85,6 +86,14 @@ class Backfill:
     stopping: Stop | None
     parent: str | None
     group: str | None
+    standing: bool
+    follow: str | None
+    precedence: int
+
+    @property
+    def place(self) -> tuple[int, str]:
+        """Among the backfills of its follow: the highest is served first."""
+        return self.precedence, self.id
 
     @property
     def active(self) -> bool:
@@ -103,12 +112,26 @@ class Backfill:
 
 
 @dataclass(frozen=True)
+class Cursor:
+    """A row of `cursors`."""
+
+    follow: str
+    owner: str | None
+    lease_until: float | None
+    fence: int
+    version: int
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """All tables at one moment, in an order that does not depend on the database."""
 
     backfills: dict[str, Backfill] = field(default_factory=dict)
     chunks: dict[Key, Chunk] = field(default_factory=dict)
     counts: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    folded: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    cursors: dict[str, Cursor] = field(default_factory=dict)
+    vanishing: frozenset[str] = frozenset()  # backfills that are being deleted
     epochs: dict[str, int] = field(default_factory=dict)
     events: tuple[int, int] = (0, 0)
 
@@ -205,15 +228,21 @@ async def read(tables: Tables) -> Snapshot:
         _backfill(row) for row in await tables.rows(f"SELECT {BACKFILL_COLUMNS} FROM backfills")
     ]
     counts = await tables.rows(
-        "SELECT backfill_id, sum(complete), sum(abandoned), sum(cancelled)"
-        " FROM counts GROUP BY backfill_id"
+        "SELECT backfill_id, sum(complete), sum(abandoned), sum(cancelled), sum(folded_complete),"
+        " sum(folded_abandoned), sum(folded_cancelled) FROM counts GROUP BY backfill_id"
     )
+    cursors = await tables.rows("SELECT follow, owner, lease_until, fence, version FROM cursors")
+    marked = await tables.rows("SELECT backfill_id FROM events WHERE type = 'BackfillFolded'")
+    standing = {each.id for each in backfills if each.standing}
     epochs = await tables.rows("SELECT name, epoch FROM groups ORDER BY name")
     events = await tables.rows("SELECT count(*), coalesce(max(seq), 0) FROM events")
     return Snapshot(
         {each.id: each for each in sorted(backfills, key=lambda each: each.id)},
         {each.key: each for each in sorted(chunks, key=lambda each: each.key)},
         {row[0]: (int(row[1]), int(row[2]), int(row[3])) for row in counts},
+        {row[0]: (int(row[4]), int(row[5]), int(row[6])) for row in counts},
+        {row[0]: Cursor(*row) for row in cursors},
+        frozenset(row[0] for row in marked) - standing,
         {row[0]: row[1] for row in epochs},
         (events[0][0], events[0][1]),
     )
@@ -221,12 +250,12 @@ async def read(tables: Tables) -> Snapshot:
 
 CHUNK_COLUMNS = (
     "backfill_id, chunk_index, rank, first, last, status, attempts, lost, fence, claim_id, owner,"
-    " due, last_processed, last_failure_position, holes, ended_at, purged_at"
+    " due, last_processed, last_failure_position, holes, ended_at, purged_at, write_fence"
 )
 BACKFILL_COLUMNS = (
     "id, job, job_version, selection, partitions, chunk_size, chunk_total, planned,"
     " max_concurrent_runs, queue, run_order, retry, lease_seconds, state, state_version, stopping,"
-    " parent_backfill_id, group_name"
+    " parent_backfill_id, group_name, standing, follow, precedence"
 )
 
 
@@ -243,6 +272,7 @@ def _backfill(row: Sequence[Any]) -> Backfill:
     values["order"] = Order(values["order"])
     values["retry"] = msgspec.json.decode(values["retry"], type=RetryPolicy)
     values["state"] = State(values["state"])
+    values["standing"] = bool(values["standing"])
     values["stopping"] = Stop(values["stopping"]) if values["stopping"] else None
     return Backfill(**values)
 

@@ -16,6 +16,7 @@ from gapless.core.chunk import Status
 from gapless.core.events import (
     BackfillChunkPlanned,
     BackfillCompacted,
+    BackfillFolded,
     ChunkEnded,
     ChunkFailed,
     Event,
@@ -49,6 +50,7 @@ class Projection:
     strays: list[Event] = field(default_factory=list)
     failures: int = 0
     compacted: BackfillCompacted | None = None
+    folded: BackfillFolded | None = None
 
     @property
     def failed_runs(self) -> int | None:
@@ -72,6 +74,8 @@ class Projection:
                 self.chunks[event.chunk_index].ended = event.status
             case BackfillCompacted():
                 self.compacted = event
+            case BackfillFolded():
+                self.folded = event
 
     def differences(self, lifecycle: Lifecycle, chunks: Iterable[ChunkFacts]) -> list[str]:
         """The differences between the tables and the events."""

@@ -11,12 +11,14 @@ from __future__ import annotations
 from gapless.core.backfill import Lifecycle
 from gapless.core.chunk import planned_indices
 from gapless.core.errors import LedgerError
-from gapless.core.events import BackfillCompacted
+from gapless.core.events import BackfillCompacted, BackfillFolded
 from gapless.core.projection import Projection, digest
 from gapless.core.remedies import CheckLedger
 from gapless.ledger import control, views
 from gapless.ledger.database import LedgerTransaction
+from gapless.ledger.records import Backfill
 from gapless.ledger.rows.chunk import EndedCounts
+from gapless.ledger.rows.follow import FoldedCounts
 from gapless.ledger.rows.queue import FailureCounters
 
 
@@ -27,25 +29,30 @@ async def check(tx: LedgerTransaction, backfill_id: str) -> list[str]:
     projection = Projection(Lifecycle(backfill_id))
     async for event, _ in views.events(tx, backfill_id):
         projection.apply(event)
+    if projection.folded is not None and not backfill.standing:
+        return []  # it is being deleted, piece by piece
     problems = projection.differences(backfill.lifecycle, facts)
     counts = backfill.chunks
     counters = EndedCounts(counts.complete, counts.abandoned, counts.cancelled)
     (counted,) = await tx.fetch_as(EndedCounts, "counted", id=backfill_id)
-    if counters != counted:
-        problems.append(f"counters say {counters}, the rows are {counted}")
+    (folded,) = await tx.fetch_as(FoldedCounts, "folded", id=backfill_id)
+    if counters != counted + folded:
+        problems.append(f"counters say {counters}, the rows are {counted + folded}")
+    if _folded_in(projection.folded) != folded:
+        problems.append(f"counters say {folded} folded, the event is {projection.folded}")
     failures = await _failure_counters(tx, backfill_id)
-    if projection.failed_runs not in (None, failures.failed_runs):
+    failed_runs = projection.failed_runs
+    if failed_runs is not None and failed_runs + folded.failed_runs != failures.failed_runs:
         problems.append(
             f"the counter of failed runs says {failures.failed_runs}, the events say"
-            f" {projection.failed_runs}"
+            f" {failed_runs + folded.failed_runs}"
         )
-    if failures.purged != failures.purged_rows:
+    if failures.purged != failures.purged_rows + folded.purged:
         problems.append(
             f"the counter of purged dead letters says {failures.purged}, the rows are"
-            f" {failures.purged_rows}"
+            f" {failures.purged_rows + folded.purged}"
         )
-    planned = planned_indices(backfill.order, counts.total, counts.planned)
-    if [chunk.chunk_index for chunk in facts] != list(planned):
+    if not _is_planned(backfill, [chunk.chunk_index for chunk in facts], folded):
         problems.append(f"{len(facts)} chunks stand for {counts.planned} planned ones")
     if backfill.unreadable:
         problems.append(backfill.unreadable)
@@ -54,9 +61,30 @@ async def check(tx: LedgerTransaction, backfill_id: str) -> list[str]:
     return [f"{backfill_id}: {problem}" for problem in problems]
 
 
+def _folded_in(event: BackfillFolded | None) -> FoldedCounts:
+    if event is None:
+        return FoldedCounts()
+    return FoldedCounts(
+        event.complete,
+        event.abandoned,
+        event.cancelled,
+        event.backfills,
+        event.failed_runs,
+        event.purged,
+    )
+
+
 async def _failure_counters(tx: LedgerTransaction, backfill_id: str) -> FailureCounters:
     (found,) = await tx.fetch_as(FailureCounters, "failure_counters", id=backfill_id)
     return found
+
+
+def _is_planned(backfill: Backfill, indices: list[int], folded: FoldedCounts) -> bool:
+    """Whether the chunks with these indices are those that were planned and not folded."""
+    total, planned = backfill.chunks.total, backfill.chunks.planned
+    if backfill.standing:
+        return total == planned == len(indices) + folded.total and max(indices, default=-1) < total
+    return indices == [*planned_indices(backfill.order, total, planned)]
 
 
 async def _selection_holds(tx: LedgerTransaction, digest: str) -> bool:

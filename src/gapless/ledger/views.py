@@ -1,4 +1,4 @@
-"""Reading a ledger: backfills, chunks, dead letters, events. Nothing here writes."""
+"""Reading a ledger: backfills, chunks, dead letters, cursors, events. Nothing here writes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from gapless.core.projection import ChunkFacts
 from gapless.core.remedies import ListBackfills
 from gapless.core.selector import Selection
 from gapless.ledger.database import LedgerTransaction, one, one_as
-from gapless.ledger.records import RESERVED, Attempt, Backfill, ChunkRow, DeadLetter
+from gapless.ledger.records import RESERVED, Attempt, Backfill, ChunkRow, Cursor, DeadLetter
 from gapless.ledger.rows.backfill import CountedBackfill
 from gapless.ledger.rows.chunk import DeadChunkOfJob, StoredChunk
 from gapless.ledger.rows.event import StoredEvent
+from gapless.ledger.rows.follow import TimedCursor
 
 PAGE = 10_000
 EVERYTHING = 2**53
@@ -115,9 +116,19 @@ async def dead(
     return letters
 
 
-async def events(
-    tx: LedgerTransaction, backfill_id: str
-) -> AsyncIterator[tuple[AnyEvent, StoredEvent]]:
+async def cursor(tx: LedgerTransaction, follow: str) -> Cursor:
+    row = await one_as(tx, TimedCursor, "cursor", follow=follow)
+    if row is None:
+        raise NotFound(f"there is no follow `{follow}`")
+    return row.cursor()
+
+
+async def cursors(tx: LedgerTransaction) -> list[Cursor]:
+    """The cursors of all follows, by name."""
+    return [row.cursor() for row in await tx.fetch_as(TimedCursor, "cursors")]
+
+
+async def events(tx: LedgerTransaction, backfill_id: str) -> AsyncIterator[tuple[AnyEvent, StoredEvent]]:
     """Every event of a backfill in order, with its row."""
     wanted = {"id": backfill_id, "limit": PAGE}
     after = 0

@@ -228,7 +228,8 @@ class Engine:
         """Whether no backfill is left that this engine could finish by itself.
 
         Paused backfills and those of paused queues wait for a person once their running chunks have
-        finished, and backfills of unavailable jobs wait for another worker.
+        finished, backfills of unavailable jobs for another worker, and standing ones for their
+        follow.
         """
         assert self.worker is not None
         if self.worker.running:
@@ -238,7 +239,9 @@ class Engine:
         for state in (State.PENDING, State.RUNNING):
             for each in await self.ledger.backfills(state=state, limit=EVERYTHING):
                 known = self._catalog.reason_against(each.job, each.job_version) is None
-                if known and each.queue in self.worker.queues and not each.queue_paused:
+                waits = each.standing and not each.chunks.unfinished
+                served = each.queue in self.worker.queues and not each.queue_paused
+                if known and served and not waits:
                     return False
         return True
 

@@ -16,9 +16,13 @@ NEWEST = KNOWN("gapless.ledger.sqlite")[-1][0]
 NEXT = NEWEST + 1
 WITHOUT_QUEUES = [
     "DROP TABLE paused_queues",
+    "DROP TABLE folded_queues",
     *(
         f"ALTER TABLE counts DROP COLUMN {name}"
-        for name in ("failed_runs", "purged", "minute", "in_minute", "in_previous_minute")
+        for name in (
+            *("failed_runs", "purged", "folded_failed_runs", "folded_purged"),
+            *("minute", "in_minute", "in_previous_minute"),
+        )
     ),
 ]
 
@@ -137,13 +141,21 @@ async def test_failures_of_before_are_counted(home: Home) -> None:
 
 
 async def _back_to_the_schema_without_queues(home: Home) -> None:
-    for statement in (*WITHOUT_QUEUES, _version(home, 4)):
+    for statement in (*WITHOUT_QUEUES, _version(home, 5)):
         await home.run(statement)
 
 
 async def _back_to_the_first_schema(home: Home) -> None:
     back = [
         *WITHOUT_QUEUES,
+        "DROP TABLE cursors",
+        *(f"DROP INDEX backfills_of_{name}" for name in ("follow", "selection")),
+        *(f"ALTER TABLE backfills DROP COLUMN {it}" for it in ("standing", "follow", "precedence")),
+        *(f"ALTER TABLE chunks DROP COLUMN {name}" for name in ("payload", "write_fence")),
+        *(
+            f"ALTER TABLE counts DROP COLUMN folded_{name}"
+            for name in ("complete", "abandoned", "cancelled", "backfills")
+        ),
         *(f"ALTER TABLE backfills DROP COLUMN {name}" for name in ("spec", "timeout")),
         *(f"DROP TABLE {name}" for name in ("endpoints", "attempts")),
         "ALTER TABLE chunks RENAME COLUMN last_failure_position TO failed_behind",

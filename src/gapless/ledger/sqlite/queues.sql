@@ -20,19 +20,26 @@ DELETE FROM paused_queues WHERE name = :name RETURNING name
 SELECT @PausedQueue FROM paused_queues
 
 -- name: queue_totals
--- Every queue that has a backfill, and what became of the chunks. Of the minute before the current
--- one, the share that lies within the last 60 seconds counts.
-SELECT b.queue AS name,
-       coalesce(sum(n.complete), 0) AS processed,
-       coalesce(sum(n.failed_runs), 0) AS failed,
-       coalesce(sum(n.abandoned - n.purged), 0) AS dead,
-       coalesce(sum(CASE @minute - n.minute
-                    WHEN 0 THEN n.in_minute + n.in_previous_minute * (@minute + 1 - @now / 60.0)
-                    WHEN 1 THEN n.in_minute * (@minute + 1 - @now / 60.0) END), 0.0)
-         AS completed_per_minute
-FROM backfills b
-LEFT JOIN counts n ON n.backfill_id = b.id
-GROUP BY b.queue
+-- Every queue that has or had a backfill, and what became of the chunks. Of the minute before the
+-- current one, the share that lies within the last 60 seconds counts.
+SELECT name, sum(processed) AS processed, sum(failed) AS failed, sum(dead) AS dead,
+       sum(completed_per_minute) AS completed_per_minute
+FROM (SELECT b.queue AS name,
+             coalesce(sum(n.complete), 0) AS processed,
+             coalesce(sum(n.failed_runs), 0) AS failed,
+             coalesce(sum(n.abandoned - n.folded_abandoned - n.purged + n.folded_purged), 0)
+               AS dead,
+             coalesce(sum(CASE @minute - n.minute
+                          WHEN 0 THEN n.in_minute
+                                      + n.in_previous_minute * (@minute + 1 - @now / 60.0)
+                          WHEN 1 THEN n.in_minute * (@minute + 1 - @now / 60.0) END), 0.0)
+               AS completed_per_minute
+      FROM backfills b
+      LEFT JOIN counts n ON n.backfill_id = b.id
+      GROUP BY b.queue
+      UNION ALL
+      SELECT name, processed, failed, 0, 0.0 FROM folded_queues) AS totals
+GROUP BY name
 
 -- name: queue_backlog
 -- The open chunks of every queue that has some, and how long the oldest ones have waited that a slot

@@ -5,8 +5,18 @@ CREATE TABLE gapless.paused_queues (
     paused_at DOUBLE PRECISION NOT NULL
 );
 
+-- Of queues, what deleted backfills had counted.
+CREATE TABLE gapless.folded_queues (
+    name      TEXT PRIMARY KEY,
+    processed BIGINT NOT NULL,
+    failed    BIGINT NOT NULL
+);
+
 ALTER TABLE gapless.counts ADD COLUMN failed_runs BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE gapless.counts ADD COLUMN purged BIGINT NOT NULL DEFAULT 0;
+-- Of both, those of chunks whose rows were deleted.
+ALTER TABLE gapless.counts ADD COLUMN folded_failed_runs BIGINT NOT NULL DEFAULT 0;
+ALTER TABLE gapless.counts ADD COLUMN folded_purged BIGINT NOT NULL DEFAULT 0;
 -- Completed chunks in the minute of the latest completion, and in the minute before it. Minutes are
 -- counted since 1970.
 ALTER TABLE gapless.counts ADD COLUMN minute BIGINT NOT NULL DEFAULT 0;

@@ -5,8 +5,18 @@ CREATE TABLE paused_queues (
     paused_at REAL NOT NULL
 ) WITHOUT ROWID;
 
+-- Of queues, what deleted backfills had counted.
+CREATE TABLE folded_queues (
+    name      TEXT PRIMARY KEY,
+    processed INTEGER NOT NULL,
+    failed    INTEGER NOT NULL
+) WITHOUT ROWID;
+
 ALTER TABLE counts ADD COLUMN failed_runs INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE counts ADD COLUMN purged INTEGER NOT NULL DEFAULT 0;
+-- Of both, those of chunks whose rows were deleted.
+ALTER TABLE counts ADD COLUMN folded_failed_runs INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE counts ADD COLUMN folded_purged INTEGER NOT NULL DEFAULT 0;
 -- Completed chunks in the minute of the latest completion, and in the minute before it. Minutes are
 -- counted since 1970.
 ALTER TABLE counts ADD COLUMN minute INTEGER NOT NULL DEFAULT 0;
