@@ -24,7 +24,9 @@ from gapless.ledger.rows.event import NewEvent
 from gapless.ledger.rows.follow import FoldableBackfill, FoldedCounts, TimedCursor
 
 
-async def fold(tx: LedgerTransaction, follow: str, owner: str, fence: int, below: int, limit: int) -> int:
+async def fold(
+    tx: LedgerTransaction, follow: str, owner: str, fence: int, below: int, limit: int
+) -> int:
     """Deletes up to `limit` ended chunks below a height, and of ended backfills of the follow.
 
     Returns how many chunks and backfills it deleted; none if this owner does not lead any more.
@@ -47,7 +49,9 @@ async def fold(tx: LedgerTransaction, follow: str, owner: str, fence: int, below
     return deleted
 
 
-async def forget_chunks(tx: LedgerTransaction, backfill_id: str, chunks: Sequence[DeletedChunk]) -> None:
+async def forget_chunks(
+    tx: LedgerTransaction, backfill_id: str, chunks: Sequence[DeletedChunk]
+) -> None:
     """Deletes what belongs to deleted chunks of a standing backfill, and counts them."""
     if not chunks:
         return

@@ -35,7 +35,9 @@ from gapless.ledger.rows.follow import TimedCursor
 from gapless.ledger.rows.texts import json_text
 
 
-async def lead(tx: LedgerTransaction, follow: str, owner: str, lease_seconds: float) -> Cursor | None:
+async def lead(
+    tx: LedgerTransaction, follow: str, owner: str, lease_seconds: float
+) -> Cursor | None:
     """Takes or renews the leadership of a follow; None while somebody else has it."""
     locked = await one_as(tx, TimedCursor, "lock_cursor", follow=follow)
     if locked is None:

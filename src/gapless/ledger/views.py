@@ -128,7 +128,9 @@ async def cursors(tx: LedgerTransaction) -> list[Cursor]:
     return [row.cursor() for row in await tx.fetch_as(TimedCursor, "cursors")]
 
 
-async def events(tx: LedgerTransaction, backfill_id: str) -> AsyncIterator[tuple[AnyEvent, StoredEvent]]:
+async def events(
+    tx: LedgerTransaction, backfill_id: str
+) -> AsyncIterator[tuple[AnyEvent, StoredEvent]]:
     """Every event of a backfill in order, with its row."""
     wanted = {"id": backfill_id, "limit": PAGE}
     after = 0
