@@ -12,6 +12,9 @@ from collections.abc import Mapping
 from gapless.core.errors import UsageError
 
 PRIORITY = "priority"
+FOREGROUND = "foreground"
+"""The queue of backfills whose endpoints are known only to the process that started them."""
+FOREGROUND_PRIORITY = "foreground-priority"
 DEFAULT_SLOTS = 4
 _SLOTS = re.compile(r"(?:(?P<queue>[A-Za-z0-9_.-]{1,64})=)?(?P<count>[0-9]{1,4})")
 
@@ -38,7 +41,13 @@ def checked(slots: Mapping[str, int]) -> dict[str, int]:
 
 def queues_of(slot: str) -> tuple[str, ...]:
     """The queues a slot takes from, in order."""
-    return (PRIORITY,) if slot == PRIORITY else (PRIORITY, slot)
+    first = FOREGROUND_PRIORITY if slot in (FOREGROUND, FOREGROUND_PRIORITY) else PRIORITY
+    return (first,) if slot == first else (first, slot)
+
+
+def has_priority(queue: str) -> bool:
+    """Whether the chunks of a queue go first wherever they wait."""
+    return queue in (PRIORITY, FOREGROUND_PRIORITY)
 
 
 def announced(slots: Mapping[str, int], only: str | None) -> dict[str, int]:
