@@ -16,7 +16,7 @@ from gapless.devnode import DevNode, Limits, Metering, Pace, Parameters, parse_f
 SECONDS = 30
 BUDGETS = (15, 60, 200, 1000)  # calls per second
 LATENCIES = (0.0, 0.1)
-FAULTY_LATENCIES = (0.0, 0.02)  # smaller batches are more round trips: with latency, these count
+FAULTY_LATENCIES = (0.0, 0.02, 0.1)  # smaller batches are more round trips
 FAULTS = "call-500=0.03,call-drop=0.01,call-malformed=0.01"
 BLOCKS, ROUNDS = 2000, 3
 CHAIN = Parameters(blocks=max(BUDGETS) * (SECONDS + 1) // 2 + 64, txs=2, seed=11)

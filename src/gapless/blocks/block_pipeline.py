@@ -49,7 +49,6 @@ class BlockPipeline:
         pool: Pool,
         reader: BlockReader,
         sink: Sink,
-        workers: int,
         threads: Executor,
     ) -> None:
         self.spec = spec
@@ -60,7 +59,6 @@ class BlockPipeline:
         self.reproven = 0  # blocks verified again from their stored rows
         self._threads = threads
         self.used_up = asyncio.Event()  # set when no more calls are allowed
-        self._workers = workers
         self._runs = 0
         self._flows: set[Flow] = set()
         self._joined: JoiningSink | None = None
@@ -224,19 +222,17 @@ class BlockPipeline:
         context.progress(span.last)
 
     def _ahead(self) -> int:
-        """Units of one run that may be in flight or queued: twice the workers, split among runs."""
-        return max(2, 2 * self._workers // self._runs)
+        """Units of one run that may be in flight or queued: two per request, split among runs."""
+        return max(2, 2 * self.pool.slots // self._runs)
 
 
 @contextmanager
-def pipeline_between(
-    spec: BlocksSpec, pool: Pool, sink: Sink, workers: int
-) -> Iterator[BlockPipeline]:
+def pipeline_between(spec: BlocksSpec, pool: Pool, sink: Sink) -> Iterator[BlockPipeline]:
     """The pipeline between open endpoints and an open sink."""
     with pool.system.executor(1, "gapless-decode") as threads:
         source = spec.family.source(pool, spec.chain, spec.datasets, spec.checks)
         reader = BlockReader(spec.family, source, spec.wanted, threads, pool.system)
-        yield BlockPipeline(spec, pool, reader, sink, workers, threads)
+        yield BlockPipeline(spec, pool, reader, sink, threads)
 
 
 @asynccontextmanager
@@ -270,7 +266,7 @@ async def open_pipeline(
             source = spec.family.source(pool, spec.chain, [anchor], ())
             await refuse_wrong_chain(source, pool.names, known, max(known), spec.network)
         await ledger.raise_fence(await sink.highest_fence())
-        with pipeline_between(spec, pool, sink, providers.workers) as pipeline:
+        with pipeline_between(spec, pool, sink) as pipeline:
             yield pipeline
         await keep_profiles(ledger, spec.network, pool)
 

@@ -89,8 +89,7 @@ async def run_fetch(session: FetchSession, observer: FetchObserver) -> FetchResu
     clock = session.providers.system.clock
     began = clock()
     wanted = await session.wanted()
-    workers = session.providers.workers
-    with pipeline_between(session.spec, session.pool, session.sink, workers) as pipeline:
+    with pipeline_between(session.spec, session.pool, session.sink) as pipeline:
         run = FetchRun(session, pipeline)
         engine = await _engine(session, wanted)
         async with observer.running(engine, run) as interrupted:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from math import inf
+from math import inf, isfinite
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -33,6 +33,7 @@ _DENIED_REST = (5.0, 300.0)  # after the first denial in a row, and at most
 _FAILED_REST = (0.2, 10.0)
 _HEAD_HOLDS = 10.0  # seconds
 _BAD_STREAK = 3  # consecutive failures that count against the endpoint rather than a call
+_MOST_WIDENING = 4  # times the slots, while batches are small
 T = TypeVar("T")
 
 
@@ -85,7 +86,7 @@ class Endpoint:
         now = system.clock()
         self.spec = spec
         self.concurrency = Concurrency(workers)
-        self.gate = Gate(lambda: self.concurrency.allowed)
+        self.gate = Gate(self.slots)
         self.calls = Cap(FIRST_BATCH, LARGEST_BATCH)
         self.bytes = Cap(MOST_BYTES, MOST_BYTES, LEAST_BYTES)
         self.pacer = Pacer(spec.rps)
@@ -94,7 +95,7 @@ class Endpoint:
         self.chain_id: int | None = None
         self.answers = 0  # requests that brought results
         self._trouble = ""
-        self._chance = system.chance
+        self._clock, self._chance = system.clock, system.chance
         self._rests_until = -inf
         self._limited = Rest()
         self._streaks: dict[Reaction, int] = {}  # consecutive failures of a kind
@@ -119,7 +120,22 @@ class Endpoint:
     @property
     def load(self) -> float:
         """The share of its request slots that would be in use with one more request."""
-        return (self.gate.inside + self.gate.waiting + 1) / self.concurrency.allowed
+        return (self.gate.inside + self.gate.waiting + 1) / self.slots()
+
+    def slots(self) -> int:
+        """How many requests may be in flight now.
+
+        There are more of them while batches fail as a whole by chance and are small for that
+        reason, so that the same latency still hides as many calls. It never means more calls in
+        flight than full batches hold. It ends with the first sign of a rate limit, and does not
+        begin before a small batch was answered.
+        """
+        allowed = self.concurrency.allowed
+        limited = self._clock() - self.concurrency.limited_at < PROBE_AFTER
+        paced = limited or isfinite(self.pacer.rate)
+        if self.concurrency.most == 1 or paced or not self.calls.is_proven:
+            return allowed
+        return allowed * min(_MOST_WIDENING, max(1, FIRST_BATCH // self.calls.value))
 
     def ready_at(self) -> float:
         """When it may be asked again; a time in the past if it may be asked now."""

@@ -71,6 +71,11 @@ class Cap:
     def ceiling(self, now: float) -> int:
         return self._limit if now - self._limit_at < PROBE_AFTER else self.most
 
+    @property
+    def is_proven(self) -> bool:
+        """Whether requests of about this size have been answered."""
+        return 8 * self._proven >= 7 * self.value
+
     def confirm(self, used: int, now: float) -> None:
         """Record an answered request; it proves room for more only if it nearly filled the cap."""
         self._proven = max(self._proven, used)

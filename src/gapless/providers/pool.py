@@ -122,6 +122,11 @@ class Pool:
         return self._tally.used_up
 
     @property
+    def slots(self) -> int:
+        """How many requests may be in flight to one endpoint, even if all now allow fewer."""
+        return max(self._providers.workers, *(each.slots() for each in self._endpoints))
+
+    @property
     def in_flight(self) -> int:
         return sum(each.gate.inside for each in self._endpoints)
 

@@ -80,7 +80,7 @@ async def test_a_configured_rate_stays_an_upper_bound(fetch: Fetch, chain: Chain
         assert node.calls.total() / took <= 62
 
 
-@pytest.mark.parametrize("latency", [0.0, 0.02])
+@pytest.mark.parametrize("latency", [0.0, 0.02, 0.1])
 async def test_calls_that_fail_their_whole_batch_do_not_stop_a_fetch(
     fetch: Fetch, tmp_path: Any, latency: float
 ) -> None:

@@ -91,6 +91,37 @@ def test_a_senseless_profile_does_no_harm() -> None:
     assert (it.calls.value, it.concurrency.allowed, it.pacer.rate) == (20, 1, inf)
 
 
+def test_more_requests_may_be_in_flight_while_batches_are_small() -> None:
+    it = endpoint()
+    assert it.slots() == 8
+    it.calls.shrink(20)
+    assert it.slots() == 8, "no batch of this size was answered yet"
+    it.calls.confirm(20, 0.0)
+    it.calls.shrink(20)
+    assert it.slots() == 16
+    it.calls.shrink(2)
+    assert it.slots() == 32
+
+
+def test_a_rate_limit_ends_the_extra_requests() -> None:
+    it = endpoint()
+    it.calls.confirm(2, 0.0)
+    it.calls.shrink(2)
+    it.refused(complaint(Reaction.SLOW_DOWN), sent_at=0.0, now=0.0)
+    assert it.slots() == 4
+    paced = endpoint(learned_at(time()))
+    paced.calls.confirm(2, 0.0)
+    paced.calls.shrink(2)
+    assert paced.slots() == 3
+
+
+def test_one_request_at_a_time_stays_one() -> None:
+    it = Endpoint(EndpointSpec("a", "https://host/key"), 1, Profile())
+    it.calls.confirm(2, 0.0)
+    it.calls.shrink(2)
+    assert it.slots() == 1
+
+
 def test_a_head_is_old_news_soon() -> None:
     it = endpoint()
     assert not it.is_below(5, 0.0), "nothing is known yet"
