@@ -118,6 +118,16 @@ def test_a_backfill_ends_when_nothing_is_left(
     )
 
 
+@pytest.mark.parametrize(("backfill", "left", "expected"), list(settlings()))
+def test_a_standing_backfill_ends_only_when_it_is_told_to(
+    backfill: Lifecycle, left: str, expected: str
+) -> None:
+    names = ("running", "waiting", "unplanned", "abandoned", "standing")
+    open_work = OpenWork(*(int(name in (left, "standing")) for name in names))
+    ended = [apply(backfill, event).state for event in settle(backfill, open_work)]
+    assert ended == ([] if expected == "=" or not backfill.stopping else [expected])
+
+
 Step = Command | OpenWork
 steps = st.lists(
     st.sampled_from(Command)

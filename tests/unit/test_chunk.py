@@ -14,6 +14,7 @@ from gapless.core.chunk import (
     Verdict,
     after_failure,
     after_loss,
+    appended_rank,
     boundaries,
     chunk_id,
     chunk_total,
@@ -22,7 +23,7 @@ from gapless.core.chunk import (
     run_key,
     unplanned_positions,
 )
-from gapless.core.ranges import RangeSet, Span
+from gapless.core.ranges import HIGHEST, RangeSet, Span
 from gapless.core.retry import RetryPolicy
 
 partitions = st.integers(1, 500)
@@ -161,3 +162,14 @@ def test_a_chunk_that_kills_ten_workers_is_abandoned() -> None:
         statuses.append(verdict.status)
         now = verdict.failures
     assert statuses == [Status.FAILED] * 9 + [Status.ABANDONED]
+
+
+@given(st.integers(0, HIGHEST), st.integers(0, HIGHEST))
+def test_of_appended_chunks_the_newest_is_first_after_those_with_a_fence(
+    one: int, other: int
+) -> None:
+    older, newer = sorted((one, other))
+    for draws in (False, True):
+        ranks = [appended_rank(it, draws_fence=draws) for it in (newer, older)]
+        assert ranks == sorted(ranks)
+    assert appended_rank(one, draws_fence=True) < appended_rank(other, draws_fence=False)

@@ -11,6 +11,7 @@ from gapless.core.events import (
     BackfillChunkPlanned,
     BackfillCompacted,
     BackfillCreated,
+    BackfillFolded,
     BackfillStateChanged,
     BackfillStopRequested,
     ChunkEnded,
@@ -35,6 +36,7 @@ EVENTS: list[tuple[AnyEvent, str]] = [
     (ChunkFailed("bf", 7, 99, 1, 0, "Boom", "it broke", "w"), "chunk_failed:bf:7:99"),
     (ChunkEnded("bf", 7, Status.COMPLETE), "chunk_ended:bf:7"),
     (BackfillCompacted("bf", 9, 4, 0, 0, "digest"), "backfill_compacted:bf"),
+    (BackfillFolded("bf", 4, 1, 2, 3), "backfill_folded:bf"),
 ]
 
 

@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 
 from gapless.core.errors import BadSelector
 from gapless.core.partitions import Scheme, block_heights, daily, hourly, static
-from gapless.core.ranges import RangeSet
+from gapless.core.ranges import HIGHEST, RangeSet
 from gapless.core.selector import (
     Explicit,
     Filter,
     Range,
     Selection,
     Selector,
+    all_heights,
     of_ordinals,
     resolve,
     summary,
@@ -206,3 +207,21 @@ def test_texts_that_no_ledger_takes_are_refused(selector: Selector) -> None:
     for refuse in (summary, lambda it: resolve(it, static(["a", "b"]))):
         with pytest.raises(BadSelector, match="the selector's text"):
             refuse(selector)
+
+
+def test_all_heights_are_as_cheap_as_a_few() -> None:
+    every = all_heights()
+    assert every.is_identity
+    assert len(every) == HIGHEST + 1
+    assert len(every.encode()) < 100
+    for height in (0, 18_000_000, HIGHEST):
+        assert every.position(height) == every.partition(height) == height
+    assert list(every.slice(7, 9)) == [7, 8, 9]
+    assert every.pick(RangeSet.of((5, 6))).all_keys() == ["5", "6"]
+
+
+def test_only_a_selection_from_zero_on_without_gaps_is_an_identity() -> None:
+    assert Selection("blocks", spans=((0, 9),)).is_identity
+    assert not Selection("blocks", spans=((1, 9),)).is_identity
+    assert not Selection("blocks", spans=((0, 3), (5, 9))).is_identity
+    assert not Selection("static", keys=("0",)).is_identity

@@ -15,7 +15,12 @@ from gapless.ledger.sqlite.database import STEPS
 
 
 def dialect(now: str = "") -> Dialect:
-    return Dialect(now, "least", lambda parameter, types: f"<{parameter}: {', '.join(types)}>")
+    return Dialect(
+        now,
+        "least",
+        lambda parameter, types: f"<{parameter}: {', '.join(types)}>",
+        lambda column, name: f"{column}.{name}",
+    )
 
 
 @pytest.fixture

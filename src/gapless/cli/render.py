@@ -212,7 +212,7 @@ def progress_line(backfill: Backfill, rate: float, why: str = "", width: int = 1
     chunks = backfill.chunks
     left = chunks.total - chunks.complete - chunks.abandoned - chunks.cancelled
     parts = [f"{backfill.progress_pct:.1f}%", f"{chunks.complete:,}/{chunks.total:,} chunks"]
-    if rate:
+    if rate and chunks.total:
         parts.append(f"{short(rate * backfill.partitions / chunks.total)} partitions/s")
         if left:
             parts.append(f"eta {duration(left / rate)}")
@@ -226,7 +226,8 @@ def progress_line(backfill: Backfill, rate: float, why: str = "", width: int = 1
     if why:
         parts.append(plain(why))
     room = width - len("  ".join([backfill.id, *parts])) - 2
-    drawn = [bar(chunks.complete / chunks.total, min(room, BAR))] if room >= BAR // 3 else []
+    done = chunks.complete / max(chunks.total, 1)
+    drawn = [bar(done, min(room, BAR))] if room >= BAR // 3 else []
     return cut("  ".join([backfill.id, *drawn, *parts]), width)
 
 

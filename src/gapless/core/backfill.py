@@ -9,6 +9,7 @@
 Cancel and halt first *request* the stop: unstarted chunks end at once, and the state changes when
 no active chunk is left. Until then a cancelled backfill is "cancelling". Repeating a command causes
 no events and no error; the error of an illegal command names the state and the possible commands.
+A standing backfill gets more chunks for as long as it exists, so it never ends for lack of work.
 """
 
 from __future__ import annotations
@@ -65,6 +66,7 @@ class OpenWork:
     waiting: int
     unplanned: int
     abandoned: int
+    standing: int = 0  # 1 if more may be appended at any time
 
 
 def decide(backfill: Lifecycle, command: Command) -> tuple[Event, ...]:
@@ -99,7 +101,7 @@ def settle(backfill: Lifecycle, open_work: OpenWork) -> tuple[Event, ...]:
         return ()
     if backfill.stopping is Stop.HALT:
         return (_change(backfill, State.FAILED),)
-    if open_work.waiting or open_work.unplanned:
+    if open_work.waiting or open_work.unplanned or open_work.standing:
         return ()
     return (_change(backfill, State.FAILED if open_work.abandoned else State.SUCCEEDED),)
 

@@ -6,9 +6,9 @@
                            └─────> CANCELLED
 
 Bounds follow from the number of partitions and the chunk size alone, both fixed when the backfill
-is created, so planning an index twice gives the same chunk. A run resumes after `last_processed`;
-positions that failed permanently are kept as holes, so that the missing part of a chunk is always
-`holes + (last_processed, last]`.
+is created, so planning an index twice gives the same chunk. Only the chunks of a standing backfill
+have bounds of their own. A run resumes after `last_processed`; positions that failed permanently
+are kept as holes, so that the missing part of a chunk is always `holes + (last_processed, last]`.
 
 `bounds` and `rank` only use arithmetic, so they also work on expressions: the ledger's SQL is
 generated from them (`gapless.ledger.fragments`).
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol, Self, TypeVar
 
-from gapless.core.ranges import RangeSet, Span
+from gapless.core.ranges import HIGHEST, RangeSet, Span
 from gapless.core.retry import RetryKind, RetryPolicy
 
 
@@ -79,6 +79,14 @@ def boundaries(index: int, partitions: int, chunk_size: int) -> Span:
 def rank(index: N, direction: N) -> N:
     """The place of a chunk among the pending ones, which are claimed in ascending order."""
     return index * direction
+
+
+def appended_rank(first: int, *, draws_fence: bool) -> int:
+    """The same for a chunk of a standing backfill: the newest is first.
+
+    A chunk that draws a fence is before all others, because it undoes what they would build on.
+    """
+    return -first - (HIGHEST + 1 if draws_fence else 0)
 
 
 def planned_indices(order: Order, total: int, planned: int) -> range:

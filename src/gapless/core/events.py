@@ -40,6 +40,9 @@ class BackfillCreated(Event, frozen=True, omit_defaults=True):
     group: str | None = None
     spec: dict[str, Any] = {}
     timeout: float | None = None
+    standing: bool = False
+    follow: str | None = None
+    precedence: int = 0
 
     @property
     def idempotency_key(self) -> str:
@@ -133,6 +136,24 @@ class BackfillCompacted(Event, frozen=True):
         return f"backfill_compacted:{self.backfill_id}"
 
 
+class BackfillFolded(Event, frozen=True):
+    """Ended chunks were deleted with their events: how many so far, by status.
+
+    A standing backfill has one such event, which is replaced each time, and which also counts the
+    ended backfills of its follow that were deleted. In any other backfill, it means that the rest
+    is being deleted too.
+    """
+
+    complete: int
+    abandoned: int
+    cancelled: int
+    backfills: int
+
+    @property
+    def idempotency_key(self) -> str:
+        return f"backfill_folded:{self.backfill_id}"
+
+
 AnyEvent = (
     BackfillCreated
     | BackfillStateChanged
@@ -142,6 +163,7 @@ AnyEvent = (
     | ChunkFailed
     | ChunkEnded
     | BackfillCompacted
+    | BackfillFolded
 )
 
 
@@ -149,6 +171,8 @@ class Codec:
     """Events as the ledger stores them: a type, and a payload without the columns of the table."""
 
     CHUNK_TYPES: ClassVar[tuple[str, ...]] = ("BackfillChunkPlanned", "ChunkFailed", "ChunkEnded")
+    CHUNK_FIELD: ClassVar[str] = "chunk_index"
+    """The field of these events that names their chunk."""
 
     @staticmethod
     def payload(event: Event) -> str:

@@ -16,6 +16,7 @@ from gapless.core.chunk import Status
 from gapless.core.events import (
     BackfillChunkPlanned,
     BackfillCompacted,
+    BackfillFolded,
     ChunkEnded,
     ChunkFailed,
     Event,
@@ -48,6 +49,7 @@ class Projection:
     chunks: dict[int, ChunkFacts] = field(default_factory=dict)
     strays: list[Event] = field(default_factory=list)
     compacted: BackfillCompacted | None = None
+    folded: BackfillFolded | None = None
 
     def apply(self, event: Event) -> None:
         self.lifecycle = backfill.apply(self.lifecycle, event)
@@ -65,6 +67,8 @@ class Projection:
                 self.chunks[event.chunk_index].ended = event.status
             case BackfillCompacted():
                 self.compacted = event
+            case BackfillFolded():
+                self.folded = event
 
     def differences(self, lifecycle: Lifecycle, chunks: Iterable[ChunkFacts]) -> list[str]:
         """The differences between the tables and the events."""

@@ -22,6 +22,9 @@ from typing import NamedTuple
 
 from gapless.core.errors import BadSelector
 
+HIGHEST = 2**53 - 1
+"""The highest position or height: JSON and every client can represent it exactly."""
+
 
 class Span(NamedTuple):
     """Consecutive integers, `first` and `last` included."""

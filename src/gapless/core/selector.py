@@ -25,7 +25,7 @@ from gapless.core.partitions import (
     StaticScheme,
     checked_text,
 )
-from gapless.core.ranges import RangeSet, parse_number
+from gapless.core.ranges import HIGHEST, RangeSet, parse_number
 
 
 class Range(msgspec.Struct, frozen=True, tag="range", tag_field="kind"):
@@ -90,6 +90,11 @@ class Selection(msgspec.Struct, frozen=True, dict=True):
 
     def __len__(self) -> int:
         return len(self.keys) if self.kind == "static" else len(self.ordinals)
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether each position is the ordinal itself."""
+        return len(self.spans) == 1 and self.spans[0][0] == 0
 
     @cached_property
     def digest(self) -> str:
@@ -158,6 +163,11 @@ class Selection(msgspec.Struct, frozen=True, dict=True):
     @classmethod
     def decode(cls, data: bytes) -> Selection:
         return msgspec.json.decode(zlib.decompress(data), type=cls)
+
+
+def all_heights() -> Selection:
+    """Every block height that there can be: the position of a height is the height itself."""
+    return Selection("blocks", spans=((0, HIGHEST),))
 
 
 def of_ordinals(kind: str, ordinals: RangeSet) -> Selection:

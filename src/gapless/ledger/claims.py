@@ -2,14 +2,18 @@
 
 One transaction serves up to `count` idle slots from one backfill:
 
-1. Pick a random backfill of the first queue that has work, and lock its row. Pause, cancel and
-   settle take the same lock, so no race can exceed a limit or ignore a stop. A row that another
-   transaction keeps locked, of a backfill or of a chunk, delays nothing else.
+1. Pick a random backfill of the first queue that has work, and lock its row. The backfills of a
+   follow count as one, the one with the highest precedence. Pause, cancel and settle take the same
+   lock, so no race can exceed a limit or ignore a stop. A row that another transaction keeps
+   locked, of a backfill or of a chunk, delays nothing else.
 2. Recover leases that have ended: their chunks become FAILED, or ABANDONED after too many losses in
    a row, or COMPLETE if only the completion was missing. There is no separate reaper that could
    stall.
-3. Take chunks: failed ones whose wait is over first, then pending ones in the backfill's order.
-4. Plan the next few hundred chunks when the pending ones run out.
+3. Take chunks: failed ones whose wait is over first, then pending ones in the backfill's order. In
+   a standing backfill the newest come first, failed or pending, so that old failures cannot delay
+   the head.
+4. Plan the next few hundred chunks when the pending ones run out. A standing backfill is never
+   planned ahead.
 
 The fence of each claim comes from one sequence of the whole ledger and never repeats.
 """
@@ -158,8 +162,9 @@ async def _recover_and_plan(
         return []
     taken: list[LeasedChunk] = []
     if locked.has_due or locked.has_expired:
+        take = "take_ranked" if locked.standing else "take_failed"
         longest = shared.retry.longest
-        taken += await tx.fetch_as(LeasedChunk, "take_failed", k=count, longest=longest, **lease)
+        taken += await tx.fetch_as(LeasedChunk, take, k=count, longest=longest, **lease)
         if len(taken) < count:
             taken += await _take_pending(tx, count - len(taken), lease, guarded=False)
     if len(taken) < count and await plan(tx, locked, max(PLAN_AHEAD, count)):

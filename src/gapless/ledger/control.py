@@ -26,6 +26,7 @@ from gapless.ledger.records import Backfill, BackfillRequest
 from gapless.ledger.rows.backfill import LifecycleRow, NewBackfill
 from gapless.ledger.rows.chunk import DeadChunk
 from gapless.ledger.rows.event import NewEvent
+from gapless.ledger.rows.follow import TimedCursor
 
 
 async def create(tx: Transaction, request: BackfillRequest) -> Backfill:
@@ -40,6 +41,7 @@ async def create(tx: Transaction, request: BackfillRequest) -> Backfill:
     same = (
         backfill.unreadable is None
         and backfill.job == request.job
+        and (backfill.standing, backfill.follow) == (request.standing, request.follow)
         and backfill.selection == request.selection.digest
         and backfill.chunk_size == request.chunk_size
         and encode_spec(backfill.spec) == row.spec
@@ -49,6 +51,8 @@ async def create(tx: Transaction, request: BackfillRequest) -> Backfill:
             f"the id `{request.id}` belongs to another backfill, of job `{backfill.job}`",
             hint="give another id, or none",
         )
+    if request.standing:
+        await _add_cursor(tx, request)
     return backfill
 
 
@@ -166,6 +170,24 @@ async def lock(tx: Transaction, backfill_id: str) -> Lifecycle:
     return row.lifecycle()
 
 
+async def record_cancelled(tx: Transaction, backfill_id: str, indices: Sequence[int]) -> None:
+    """Appends the events of chunks that were cancelled, and counts them."""
+    if indices:
+        await append(tx, [ChunkEnded(backfill_id, each, Status.CANCELLED) for each in indices])
+        await tx.fetch("count_ended", id=backfill_id, abandoned=0, cancelled=len(indices))
+
+
+async def _add_cursor(tx: Transaction, request: BackfillRequest) -> None:
+    """Gives the follow of a standing backfill its cursor, unless it has one."""
+    await tx.fetch("add_cursor", follow=request.follow, id=request.id)
+    (found,) = await tx.fetch_as(TimedCursor, "cursor", follow=request.follow)
+    if found.backfill_id != request.id:
+        raise Conflict(
+            f"the follow `{request.follow}` belongs to the backfill `{found.backfill_id}`",
+            hint="choose another name for the follow",
+        )
+
+
 async def _sweep(tx: Transaction, backfill_id: str, *, force: bool = False) -> None:
     """Cancels every chunk without a live lease; with force, also those with one."""
     rows = [
@@ -173,9 +195,7 @@ async def _sweep(tx: Transaction, backfill_id: str, *, force: bool = False) -> N
         *await tx.fetch("sweep_failed", id=backfill_id),
         *await tx.fetch("sweep_by_force" if force else "sweep_running", id=backfill_id),
     ]
-    if rows:
-        await append(tx, [ChunkEnded(backfill_id, row[0], Status.CANCELLED) for row in rows])
-        await tx.fetch("count_ended", id=backfill_id, abandoned=0, cancelled=len(rows))
+    await record_cancelled(tx, backfill_id, [row[0] for row in rows])
 
 
 async def _first_error(tx: Transaction, backfill_id: str) -> str | None:
@@ -211,4 +231,7 @@ def _created(request: BackfillRequest, row: NewBackfill) -> BackfillCreated:
         group=request.group,
         spec=msgspec.json.decode(row.spec),
         timeout=request.timeout,
+        standing=request.standing,
+        follow=request.follow,
+        precedence=request.precedence,
     )

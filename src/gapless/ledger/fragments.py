@@ -14,7 +14,8 @@ both dialects take it from here, by reference.
 |                  | `@chunk_last` and `@chunk_rank`                                           |
 | `@planned_event` | the columns of `NewEvent`, from those of the chunk; likewise              |
 |                  | `@completed_event`                                                        |
-| `@compacted_key` | the idempotency key of that event; `@chunk_events`, the types of others   |
+| `@compacted_key` | the idempotency key of that event; likewise `@folded_key`                 |
+| `@chunk_events`  | the types of the events of chunks; `@event_chunk`, the chunk of such one  |
 
 The definitions are not translated by hand: the core's own functions run on expressions instead of
 numbers, and its events are made with a marker in the place of each value.
@@ -30,9 +31,16 @@ from typing import Any, get_args, get_type_hints
 import msgspec
 
 from gapless.core.chunk import Status, bounds, rank
-from gapless.core.events import BackfillChunkPlanned, BackfillCompacted, ChunkEnded, Codec, Event
+from gapless.core.events import (
+    BackfillChunkPlanned,
+    BackfillCompacted,
+    BackfillFolded,
+    ChunkEnded,
+    Codec,
+    Event,
+)
 from gapless.ledger.records import Attempt
-from gapless.ledger.rows import backfill, chunk, event, worker
+from gapless.ledger.rows import backfill, chunk, event, follow, worker
 from gapless.ledger.rows.event import NewEvent
 
 _REFERENCE = re.compile(r"(:|\w+\.)?([A-Z]\w+)(?:\((\w+)\))?")
@@ -41,7 +49,7 @@ _FIRST_MARKER = 10**15
 
 ROWS: Mapping[str, type] = {
     name: kind
-    for module in (backfill, chunk, event, worker)
+    for module in (backfill, chunk, event, follow, worker)
     for name, kind in vars(module).items()
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 } | {"Attempt": Attempt}
@@ -74,6 +82,8 @@ class Dialect:
     least: str  # the function that gives the smaller of two numbers
     items: Callable[[str, Mapping[str, type]], str]
     """A query for the rows that a parameter holds as JSON, by the names and types of columns."""
+    field: Callable[[str, str], str]
+    """An integer in a column of JSON objects, by the names of the column and of the field."""
 
     def parts(self) -> dict[str, str]:
         """The definitions of the core, under the names that statements refer to."""
@@ -91,6 +101,8 @@ class Dialect:
             "planned_event": _event(BackfillChunkPlanned, "chunk_index", "first", "last"),
             "completed_event": _event(ChunkEnded, "chunk_index", status=Status.COMPLETE),
             "compacted_key": _key(BackfillCompacted),
+            "folded_key": _key(BackfillFolded),
+            "event_chunk": self.field("payload", Codec.CHUNK_FIELD),
             "chunk_events": ", ".join(map(_quoted, Codec.CHUNK_TYPES)),
         }
 

@@ -18,7 +18,7 @@ from gapless.core.events import ChunkEnded, ChunkFailed
 from gapless.core.retry import RetryKind
 from gapless.core.text import head, storable, tail
 from gapless.ledger import control, views
-from gapless.ledger.database import Transaction, one
+from gapless.ledger.database import Transaction, one, one_as
 from gapless.ledger.records import (
     CLASS_LIMIT,
     KEPT_ATTEMPTS,
@@ -45,10 +45,10 @@ async def heartbeat(tx: Transaction, beats: Sequence[tuple[Claim, Progress]]) ->
     for backfill_id, claims in _by_backfill(claim for claim, _ in beats):
         items = [_beat(claim, progress[claim.fence]) for claim in claims]
         held = {row[0] for row in await tx.fetch("heartbeat", id=backfill_id, items=items)}
-        (now,) = await tx.fetch_as(Signals, "signals", id=backfill_id)
+        now = await one_as(tx, Signals, "signals", id=backfill_id)
         for claim in claims:
             extended = claim.fence in held
-            if not extended and not await _took_effect(tx, claim, Status.RUNNING):
+            if now is None or not (extended or await _took_effect(tx, claim, Status.RUNNING)):
                 signals[claim.fence] = Signal.LOST
             elif now.stopping == Stop.CANCEL:
                 signals[claim.fence] = Signal.STOP

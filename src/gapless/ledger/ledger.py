@@ -16,6 +16,8 @@ from gapless.ledger import (
     claims,
     control,
     endpoints,
+    folding,
+    follows,
     groups,
     leases,
     retries,
@@ -24,12 +26,14 @@ from gapless.ledger import (
 )
 from gapless.ledger.database import PERSON_SECONDS, WORKER_SECONDS, Body, Database, Transaction
 from gapless.ledger.records import (
+    Append,
     Attempt,
     Backfill,
     BackfillRequest,
     ChunkRow,
     Claim,
     ClaimRequest,
+    Cursor,
     DeadLetter,
     Failure,
     Progress,
@@ -111,6 +115,32 @@ class Ledger:
         drained = await self._read(groups.drained, names)
         hooks = [await self._write(groups.close_epoch, name) for name in drained]
         return [hook for hook in hooks if hook is not None]
+
+    # Follows
+
+    async def lead(self, follow: str, owner: str, lease_seconds: float) -> Cursor | None:
+        """Takes or renews the leadership of a follow; None while somebody else has it."""
+        return await self._write(follows.lead, follow, owner, lease_seconds)
+
+    async def resign(self, follow: str, owner: str) -> None:
+        await self._write(follows.resign, follow, owner)
+
+    async def append(self, step: Append) -> Cursor | None:
+        """Takes one step of a follow's leader; None if it does not lead any more."""
+        cursor = await self._write(follows.append, step)
+        if cursor is not None and (step.chunks or step.backfills):
+            await self._database.notify()
+        return cursor
+
+    async def fold(self, follow: str, owner: str, fence: int, below: int, limit: int) -> int:
+        """Deletes up to `limit` chunks that a follow has finished; returns how many rows."""
+        return await self._write(folding.fold, follow, owner, fence, below, limit)
+
+    async def cursor(self, follow: str) -> Cursor:
+        return await self._read(views.cursor, follow)
+
+    async def cursors(self) -> list[Cursor]:
+        return await self._read(views.cursors)
 
     # Leases
 

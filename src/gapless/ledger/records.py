@@ -8,8 +8,9 @@ from typing import Any
 
 from gapless.core.backfill import Lifecycle, State
 from gapless.core.chunk import FailureCounts, Order, Status, chunk_id, chunk_total, missing
-from gapless.core.ranges import RangeSet, Span
-from gapless.core.retry import RetryPolicy
+from gapless.core.errors import UsageError
+from gapless.core.ranges import HIGHEST, RangeSet, Span
+from gapless.core.retry import RetryKind, RetryPolicy
 from gapless.core.selector import Selection
 from gapless.core.spec import encode_spec
 
@@ -35,6 +36,8 @@ class Terms:
     lease_seconds: float = 60.0
     timeout: float | None = None  # seconds that a run may take
     group: str | None = None
+    follow: str | None = None  # the follow that owns the backfill
+    precedence: int = 0  # among the backfills of one follow, the highest is claimed first
     spec: dict[str, Any] = field(default_factory=dict)
 
     def inherited(self) -> dict[str, Any]:
@@ -51,13 +54,28 @@ class BackfillRequest(Terms):
     parent_backfill_id: str | None = None
     retry_request_id: str | None = None
     hook: str | None = None
+    standing: bool = False  # its chunks are appended by its follow, and it never ends by itself
 
     def __post_init__(self) -> None:
         encode_spec(self.spec)  # a spec that cannot be stored is refused before anything is written
+        if self.follow is not None and self.group is not None:
+            raise UsageError(f"backfill `{self.id}` of a follow cannot be in a group")
+        if not self.standing:
+            return
+        if self.follow is None:
+            raise UsageError(f"the standing backfill `{self.id}` needs a follow")
+        if self.retry.kind is RetryKind.HALT:
+            raise UsageError(f"the standing backfill `{self.id}` cannot halt")
+        if not self.selection.is_identity:
+            raise UsageError(f"the standing backfill `{self.id}` needs all heights from 0 on")
+
+    @property
+    def partitions(self) -> int:
+        return 0 if self.standing else len(self.selection)
 
     @property
     def chunk_total(self) -> int:
-        return chunk_total(len(self.selection), self.chunk_size)
+        return chunk_total(self.partitions, self.chunk_size)
 
 
 @dataclass(frozen=True)
@@ -101,6 +119,8 @@ class Claim:
     last_processed: int | None
     last_failure_position: int | None
     holes: RangeSet
+    payload: str | None = None  # what the appender tells the job
+    write_fence: int | None = None  # the fence at which the job writes, instead of the claim's own
 
     @property
     def backfill_id(self) -> str:
@@ -180,6 +200,11 @@ class ChunkCounts:
     abandoned: int
     cancelled: int
 
+    @property
+    def unfinished(self) -> int:
+        """Planned chunks that have not ended."""
+        return self.pending + self.running + self.failed
+
 
 @dataclass(frozen=True, kw_only=True)
 class Backfill(Terms):
@@ -192,6 +217,7 @@ class Backfill(Terms):
     lifecycle: Lifecycle
     parent_backfill_id: str | None
     retry_request_id: str | None
+    standing: bool = False
     drift: str | None
     error: str | None
     created_at: float
@@ -207,7 +233,8 @@ class Backfill(Terms):
 
     @property
     def progress_pct(self) -> float:
-        return round(100 * self.chunks.complete / self.chunks.total, 2)
+        total = self.chunks.total
+        return round(100 * self.chunks.complete / total, 2) if total else 0.0
 
 
 @dataclass(frozen=True)
@@ -225,6 +252,8 @@ class ChunkRow:
     progress: Progress
     error_class: str | None
     error_message: str | None
+    payload: str | None
+    write_fence: int | None
 
     @property
     def lease_until(self) -> float | None:
@@ -265,6 +294,61 @@ class DeadLetter:
     @property
     def chunk_id(self) -> str:
         return chunk_id(self.backfill_id, self.chunk_index)
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """How far a follow is, and who leads it; the fence proves who does."""
+
+    follow: str
+    backfill_id: str  # the standing one
+    owner: str | None
+    lease_until: float | None
+    fence: int  # 0 if nobody has led it yet
+    version: int  # one more with each append
+    state: dict[str, Any] = field(hash=False)  # the follower's own
+    updated_at: float
+    now: float
+
+    def is_led(self, lease_seconds: float | None = None) -> bool:
+        """Whether the owner's lease is valid, given how long a lease can be at most."""
+        if self.lease_until is None or self.lease_until <= self.now:
+            return False
+        # A lease that ends impossibly late was taken before the clock jumped back.
+        return lease_seconds is None or self.lease_until <= self.now + lease_seconds + 1
+
+
+@dataclass(frozen=True)
+class NewChunk:
+    """A chunk to append to a standing backfill: the heights `first` to `last`."""
+
+    first: int
+    last: int
+    payload: str | None = None
+    draw_fence: bool = False  # the job writes at a fence that is drawn now, in every run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Append:
+    """One step of a follow's leader, who proves with fence and version that it is the next one."""
+
+    follow: str
+    owner: str
+    fence: int
+    version: int  # of the cursor that this step is based on
+    state: dict[str, Any] = field(hash=False)
+    revoke: Span | None = None  # unfinished chunks that overlap these heights are cancelled
+    replace: tuple[int, ...] = ()  # indices of dead letters that the new chunks replace
+    chunks: tuple[NewChunk, ...] = ()
+    backfills: tuple[BackfillRequest, ...] = ()  # closed ones of the same follow
+
+    def __post_init__(self) -> None:
+        for chunk in self.chunks:
+            if not 0 <= chunk.first <= chunk.last <= HIGHEST:
+                raise UsageError(f"{chunk.first}-{chunk.last} is not a range of heights")
+        for request in self.backfills:
+            if request.standing or request.follow != self.follow:
+                raise UsageError(f"`{request.id}` is not a closed backfill of `{self.follow}`")
 
 
 @dataclass(frozen=True)

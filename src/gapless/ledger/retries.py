@@ -3,7 +3,8 @@
 A child selects exactly what its parent did not complete: the holes, what comes after the last
 processed partition of a chunk that was not completed, and what never ran because of a halt or a
 cancel. Repeating a request id returns the same child. What was retried as a dead letter is not
-retried again with its backfill, and vice versa.
+retried again with its backfill, and vice versa. Of a standing backfill, only dead letters can be
+retried this way: its follow plans them again too.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 
 from gapless.core.backfill import State
 from gapless.core.chunk import unplanned_positions
-from gapless.core.errors import Unreadable, UsageError, WrongState
+from gapless.core.errors import NotFound, Unreadable, UsageError, WrongState
 from gapless.core.ranges import RangeSet
 from gapless.core.remedies import EndBackfill, ListDeadLetters
 from gapless.core.selector import Explicit, Selection, summary
@@ -31,6 +32,11 @@ async def retry_failed(
     request_id = request_id or f"{parent_id}:{parent.lifecycle.state_version}"
     if row := await one(tx, "retry_child", parent=parent_id, request_id=request_id):
         return await views.backfill(tx, row[0])
+    if parent.standing:
+        raise WrongState(
+            f"backfill `{parent_id}` is standing: its follow plans what failed again",
+            remedy=ListDeadLetters(parent_id),
+        )
     if parent.state is State.SUCCEEDED:
         raise WrongState(f"backfill `{parent_id}` SUCCEEDED: there is nothing to retry")
     if not parent.state.ended:
@@ -68,10 +74,22 @@ async def retry_dead(
             f"chunk {unknown[0]} of `{parent_id}` is not a dead letter",
             remedy=ListDeadLetters(parent_id),
         )
+    if parent.standing:
+        await _refuse_instructed(tx, parent_id, wanted)
     missing = RangeSet(span for index in wanted for span in dead[index].missing.spans)
     child = await _child(tx, parent, child_id, request_id, missing)
     await control.purge(tx, parent_id, wanted)
     return child
+
+
+async def _refuse_instructed(tx: Transaction, parent_id: str, indices: Sequence[int]) -> None:
+    """Refuses chunks with a payload or a fence of their own, which no child would have."""
+    for index in indices:
+        (chunk,) = await views.chunks(tx, parent_id, index, index)
+        if chunk.payload is not None or chunk.write_fence is not None:
+            raise WrongState(
+                f"chunk {index} of `{parent_id}` has a payload: only its follow can plan it again"
+            )
 
 
 def _request_for(indices: Sequence[int]) -> str:
@@ -84,6 +102,8 @@ async def _lock(tx: Transaction, parent_id: str) -> Backfill:
     """The parent, locked so that concurrent requests create one child."""
     await tx.fetch("lock_backfill", id=parent_id)
     parent = await views.backfill(tx, parent_id)
+    if not parent.standing and await tx.fetch("has_folded", id=parent_id):
+        raise NotFound(f"backfill `{parent_id}` is being deleted: its follow has finished it")
     if parent.unreadable:
         raise Unreadable(parent.unreadable, hint="start a new backfill in its place")
     return parent

@@ -1,4 +1,4 @@
-"""Reading a ledger: backfills, chunks, dead letters, events. Nothing here writes."""
+"""Reading a ledger: backfills, chunks, dead letters, cursors, events. Nothing here writes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from gapless.core.projection import ChunkFacts
 from gapless.core.remedies import ListBackfills
 from gapless.core.selector import Selection
 from gapless.ledger.database import Transaction, one, one_as
-from gapless.ledger.records import RESERVED, Attempt, Backfill, ChunkRow, DeadLetter
+from gapless.ledger.records import RESERVED, Attempt, Backfill, ChunkRow, Cursor, DeadLetter
 from gapless.ledger.rows.backfill import CountedBackfill
 from gapless.ledger.rows.chunk import DeadChunkOfJob, StoredChunk
 from gapless.ledger.rows.event import StoredEvent
+from gapless.ledger.rows.follow import TimedCursor
 
 PAGE = 10_000
 EVERYTHING = 2**53
@@ -113,6 +114,18 @@ async def dead(
             selections[row.selection] = await selection_if_readable(tx, row.selection)
         letters.append(row.letter(selections[row.selection]))
     return letters
+
+
+async def cursor(tx: Transaction, follow: str) -> Cursor:
+    row = await one_as(tx, TimedCursor, "cursor", follow=follow)
+    if row is None:
+        raise NotFound(f"there is no follow `{follow}`")
+    return row.cursor()
+
+
+async def cursors(tx: Transaction) -> list[Cursor]:
+    """The cursors of all follows, by name."""
+    return [row.cursor() for row in await tx.fetch_as(TimedCursor, "cursors")]
 
 
 async def events(tx: Transaction, backfill_id: str) -> AsyncIterator[tuple[AnyEvent, StoredEvent]]:

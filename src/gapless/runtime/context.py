@@ -26,7 +26,8 @@ T = TypeVar("T")
 class RunState(Protocol):
     """The run, as seen by its context."""
 
-    fence: int
+    write_fence: int
+    payload: str | None
     attempt: int
     spec: dict[str, Any]
     ledger: Ledger
@@ -48,8 +49,16 @@ class _Context:
 
     @property
     def fence(self) -> int:
-        """A number unique to this run: pass it with every write that a later run must supersede."""
-        return self._run.fence
+        """The number to pass with every write: the sink refuses it where a higher one has written.
+
+        It is unique to this run and higher than those before, unless the chunk has its own.
+        """
+        return self._run.write_fence
+
+    @property
+    def payload(self) -> str | None:
+        """What the process that appended the chunk to a standing backfill tells the job."""
+        return self._run.payload
 
     @property
     def attempt(self) -> int:

@@ -101,7 +101,7 @@ class Controller:
             if not 0 <= chunk_index < backfill.chunks.total:
                 raise BadSelector(
                     f"backfill `{backfill_id}` has no chunk {chunk_index}",
-                    hint=f"its chunks are 0 to {backfill.chunks.total - 1}",
+                    hint=_chunks_hint(backfill.chunks.total),
                 )
             chunks = await self._ledger.chunks(backfill_id, chunk_index, chunk_index)
             if chunks:
@@ -160,6 +160,10 @@ def _countable(selector: Selector, scheme: Scheme) -> Selection:
         if len(selection) <= LARGEST and highest <= LARGEST:
             return selection
     raise BadSelector("the selector is too large", hint=f"stay below {LARGEST:,}")
+
+
+def _chunks_hint(total: int) -> str:
+    return f"its chunks are 0 to {total - 1}" if total else "it has no chunks yet"
 
 
 def _hook(options: BackfillOptions) -> str | None:

@@ -240,8 +240,8 @@ class Engine:
     async def is_idle(self) -> bool:
         """Whether no backfill is left that this engine could finish by itself.
 
-        Paused backfills wait for a person once their running chunks have finished, and backfills of
-        unavailable jobs wait for another worker.
+        Paused backfills wait for a person once their running chunks have finished, backfills of
+        unavailable jobs wait for another worker, and standing ones for their follow.
         """
         assert self.worker is not None
         if self.worker.running:
@@ -251,7 +251,8 @@ class Engine:
         for state in (State.PENDING, State.RUNNING):
             for each in await self.ledger.backfills(state=state, limit=EVERYTHING):
                 known = self._catalog.reason_against(each.job, each.job_version) is None
-                if known and each.queue in self.worker.queues:
+                waits = each.standing and not each.chunks.unfinished
+                if known and not waits and each.queue in self.worker.queues:
                     return False
         return True
 

@@ -106,6 +106,8 @@ class Run:
     def __init__(self, resources: Resources, claim: Claim, job: Job, selection: Selection) -> None:
         self.claim = claim
         self.fence = claim.fence
+        self.write_fence = claim.fence if claim.write_fence is None else claim.write_fence
+        self.payload = claim.payload
         self.attempt = claim.attempt
         self.spec = claim.backfill.spec
         self.task: asyncio.Task[Outcome] | None = None

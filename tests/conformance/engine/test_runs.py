@@ -13,10 +13,11 @@ import gapless
 from gapless.core.errors import BadSelector, LedgerError, LedgerUnreachable, Unavailable, UsageError
 from gapless.core.partitions import Window
 from gapless.core.ranges import RangeSet
-from gapless.ledger.records import Backfill
+from gapless.ledger.records import Backfill, NewChunk
 from gapless.runtime.engine import Engine
 from gapless.runtime.worker import WorkerOptions
 from tests.conformance.engine.conftest import sql
+from tests.follows import append, lead, standing
 from tests.support import Home
 from tests.waiting import eventually
 
@@ -334,6 +335,29 @@ async def test_a_transaction_commits_effect_and_progress_as_one(engine: Engine) 
     assert ended.state == "SUCCEEDED"
     rows = await sql(engine, "SELECT height FROM effects ORDER BY height")
     assert [row[0] for row in rows] == list(range(10))
+
+
+async def test_a_job_sees_the_payload_of_its_chunk_and_writes_at_its_fence(engine: Engine) -> None:
+    seen: list[tuple[object, ...]] = []
+
+    @gapless.job(partitions=gapless.block_heights())
+    async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        seen.append((list(chunk), context.payload, context.fence, context.attempt))
+        if len(seen) == 1:
+            raise TimeoutError
+
+    wanted = standing(job=copy.name, queue="default", retry=AT_ONCE, max_concurrent_runs=1)
+    await engine.submit(copy, wanted)
+    chunks = NewChunk(7, 8, payload="retract", draw_fence=True), NewChunk(9, 9)
+    await append(engine.ledger, await lead(engine.ledger), *chunks)
+    engine.wake()
+    await eventually(lambda: len(seen) == 3)
+    fences = [row.write_fence for row in await engine.ledger.chunks(wanted.id)]
+    assert seen[:2] == [([7, 8], "retract", fences[0], attempt) for attempt in (1, 2)]
+    heights, payload, fence, attempt = seen[2]
+    assert (heights, payload, attempt) == ([9], None, 1)
+    assert isinstance(fence, int)
+    assert fence > (fences[0] or 0)
 
 
 async def test_a_plain_job_has_the_same_transaction(engine: Engine) -> None:

@@ -114,6 +114,14 @@ async def test_a_backfill_of_before_has_an_empty_spec(home: Home) -> None:
 
 async def _back_to_the_first_schema(home: Home) -> None:
     back = [
+        "DROP TABLE cursors",
+        *(f"DROP INDEX backfills_of_{name}" for name in ("follow", "selection")),
+        *(f"ALTER TABLE backfills DROP COLUMN {it}" for it in ("standing", "follow", "precedence")),
+        *(f"ALTER TABLE chunks DROP COLUMN {name}" for name in ("payload", "write_fence")),
+        *(
+            f"ALTER TABLE counts DROP COLUMN folded_{name}"
+            for name in ("complete", "abandoned", "cancelled", "backfills")
+        ),
         *(f"ALTER TABLE backfills DROP COLUMN {name}" for name in ("spec", "timeout")),
         *(f"DROP TABLE {name}" for name in ("endpoints", "attempts")),
         "ALTER TABLE chunks RENAME COLUMN last_failure_position TO failed_behind",

@@ -192,6 +192,10 @@ class TestProgressLine:
         line = render.progress_line(backfill(chunks=counts(complete=10)), 2.0)
         assert line == f"bf_7k2  {'━' * 24}  100.0%  10/10 chunks  2.0k partitions/s"
 
+    def test_a_standing_backfill_without_chunks(self) -> None:
+        line = render.progress_line(backfill(chunks=counts(total=0, planned=0)), 0.0)
+        assert line == f"bf_7k2  ╸{'─' * 23}  0.0%  0/0 chunks"
+
     def test_a_stop_is_shown(self) -> None:
         assert render.progress_line(backfill(stopping=Stop.CANCEL), 0.0).endswith("  cancelling")
         assert render.progress_line(backfill(stopping=Stop.HALT), 0.0).endswith("RUNNING, halting")

@@ -28,6 +28,14 @@ b.queue = :queue AND b.state IN ('PENDING', 'RUNNING') AND b.stopping IS NULL
        OR @failed_due
        OR @lease_over)
 
+-- part: is_foremost
+-- Whether `b` has the highest precedence of those of its follow that have work in the queue.
+(b.follow IS NULL
+ OR b.id = (SELECT (SELECT b.id FROM gapless.backfills b
+                    WHERE b.follow = one.follow AND @has_work
+                    ORDER BY b.precedence DESC, b.id DESC LIMIT 1)
+            FROM (SELECT b.follow AS follow) AS one))
+
 -- part: lease_over
 -- Whether a lease of `b` has ended, or ends impossibly late because the clock has jumped back.
 coalesce((SELECT c.due FROM gapless.chunks c
@@ -55,10 +63,11 @@ coalesce((SELECT c.due FROM gapless.chunks c
           ORDER BY c.due) AS running))
 
 -- name: lock_candidate
--- A random backfill with work, among those that are not locked.
+-- A random backfill with work, among those without a follow and one of each follow that are not
+-- locked.
 SELECT @b.Candidate
 FROM gapless.backfills b
-WHERE @has_work
+WHERE @has_work AND @is_foremost
 ORDER BY random()
 LIMIT 1
 FOR NO KEY UPDATE SKIP LOCKED
@@ -68,10 +77,10 @@ FOR NO KEY UPDATE SKIP LOCKED
 SELECT 1 FROM gapless.backfills b WHERE @has_work LIMIT 1
 
 -- name: await_candidate
--- A random backfill with work; waits until it is not locked.
+-- The same, locked or not; waits until it is not locked.
 SELECT @b.Candidate
 FROM gapless.backfills b
-WHERE @has_work
+WHERE @has_work AND @is_foremost
 ORDER BY random()
 LIMIT 1
 FOR NO KEY UPDATE
@@ -109,6 +118,33 @@ SET status = 'RUNNING', owner = :owner, claim_id = :claim_id, due = @now + :leas
 FROM next
 WHERE (c.backfill_id, c.chunk_index) BETWEEN (:id, next.chunk_index) AND (:id, next.chunk_index)
   AND c.status || '' = 'FAILED'
+RETURNING @c.LeasedChunk
+
+-- name: take_ranked
+-- Failed chunks whose wait is over and pending ones, whichever ranks first.
+WITH waited AS MATERIALIZED (
+    SELECT c.chunk_index, c.rank FROM gapless.chunks c
+    WHERE c.backfill_id = :id AND c.status = 'FAILED' AND c.due <= @now
+    ORDER BY c.due FOR UPDATE SKIP LOCKED
+), misdated AS MATERIALIZED (
+    SELECT c.chunk_index, c.rank FROM gapless.chunks c
+    WHERE c.backfill_id = :id AND c.status = 'FAILED' AND c.due > @now + :longest::float8 + 1
+    ORDER BY c.due FOR UPDATE SKIP LOCKED
+), pending AS MATERIALIZED (
+    SELECT c.chunk_index, c.rank FROM gapless.chunks c
+    WHERE c.backfill_id = :id AND c.status = 'PENDING'
+    ORDER BY c.rank LIMIT :k FOR UPDATE SKIP LOCKED
+), next AS MATERIALIZED (
+    SELECT chunk_index
+    FROM (SELECT * FROM waited UNION ALL SELECT * FROM misdated UNION ALL SELECT * FROM pending)
+         AS ready
+    ORDER BY rank LIMIT :k)
+UPDATE gapless.chunks c
+SET status = 'RUNNING', owner = :owner, claim_id = :claim_id, due = @now + :lease::float8,
+    fence = nextval('gapless.fence'), started_at = coalesce(c.started_at, @now)
+FROM next
+WHERE (c.backfill_id, c.chunk_index) BETWEEN (:id, next.chunk_index) AND (:id, next.chunk_index)
+  AND c.status || '' IN ('FAILED', 'PENDING')
 RETURNING @c.LeasedChunk
 
 -- name: take_pending
@@ -177,9 +213,9 @@ WHERE queue IN (SELECT json_array_elements_text(:queues::json))
 SELECT last_value FROM gapless.fence
 
 -- name: stop_claims
--- Keeps others from drawing fences until the commit, because drawing one writes to this table. A
--- fence drawn between reading and setting the sequence would otherwise be drawn again.
-LOCK TABLE gapless.chunks IN SHARE ROW EXCLUSIVE MODE
+-- Keeps others from drawing fences until the commit, because whoever draws one writes to one of these
+-- tables first. A fence drawn between reading and setting the sequence would otherwise be drawn again.
+LOCK TABLE gapless.cursors, gapless.chunks IN SHARE ROW EXCLUSIVE MODE
 
 -- name: raise_fence
 SELECT setval('gapless.fence', greatest(last_value, :above::bigint)) FROM gapless.fence

@@ -38,7 +38,8 @@ SELECT (SELECT count(*) FROM (SELECT FROM gapless.chunks c
            ORDER BY c.due LIMIT 1) IS NOT NULL AS waiting,
        b.chunk_total - b.planned AS unplanned,
        coalesce((SELECT sum(n.abandoned) FROM gapless.counts n WHERE n.backfill_id = b.id), 0)::bigint
-         AS abandoned
+         AS abandoned,
+       b.standing
 FROM gapless.backfills b
 WHERE b.id = :id
 
@@ -102,6 +103,7 @@ WHERE b.state IN ('PENDING', 'RUNNING', 'PAUSED')
       WHEN b.stopping = 'cancel' THEN true
       WHEN b.state <> 'RUNNING' THEN false
       WHEN b.stopping = 'halt' THEN true
+      WHEN b.standing THEN false
       ELSE b.planned = b.chunk_total
            AND NOT EXISTS (SELECT 1 FROM gapless.chunks c
                            WHERE c.backfill_id = b.id AND c.status = 'PENDING')

@@ -54,9 +54,14 @@ def _items(parameter: str, types: Mapping[str, type]) -> str:
     return f"SELECT * FROM ROWS FROM ({rows}) WITH ORDINALITY"  # noqa: S608 - our own names
 
 
+def _field(column: str, name: str) -> str:
+    return f"({column}::json ->> '{name}')::bigint"
+
+
 DIALECT = Dialect(
     now="coalesce(:now::float8, date_part('epoch', statement_timestamp()))",
     least="least",
+    field=_field,
     items=_items,
 )
 STATEMENTS = sql.load(__package__, DIALECT)

@@ -44,6 +44,9 @@ class NewBackfill(msgspec.Struct, frozen=True):
     parent_backfill_id: str | None
     retry_request_id: str | None
     group_name: str | None
+    standing: bool
+    follow: str | None
+    precedence: int
     state: str
     state_version: int
 
@@ -56,7 +59,6 @@ class NewBackfill(msgspec.Struct, frozen=True):
             "spec": encode_spec(request.spec),
             "selector": json_text(request.selector),
             "selection": request.selection.digest,
-            "partitions": len(request.selection),
             "run_order": request.order.value,
             "retry": json_text(request.retry),
             "retry_longest": request.retry.longest,
@@ -121,6 +123,7 @@ class CountedBackfill(StoredBackfill, frozen=True):
             "retry": readable("retry policy", self.retry, RETRY, RetryPolicy()),
             "order": readable("order", self.run_order, Order, Order.OLDEST),
             "group": self.group_name,
+            "standing": bool(self.standing),
             "lifecycle": lifecycle(self.id, self.state, self.state_version, self.stopping),
             "chunks": counts,
         }
@@ -172,6 +175,7 @@ class LockedBackfill(Candidate, frozen=True):
     chunk_total: int
     planned: int
     run_order: str
+    standing: bool
     state: str
     state_version: int
     stopping: str | None

@@ -26,6 +26,8 @@ class LeasedChunk(msgspec.Struct, frozen=True):
     last_processed: int | None
     last_failure_position: int | None
     holes: str | None
+    payload: str | None
+    write_fence: int | None
 
     def claim(self, backfill: ClaimedBackfill, claim_id: str, owner: str) -> Claim:
         failed = self.attempts or self.lost
@@ -40,6 +42,8 @@ class LeasedChunk(msgspec.Struct, frozen=True):
             self.last_processed,
             self.last_failure_position,
             decode_holes(self.holes, backfill.backfill_id),
+            self.payload,
+            self.write_fence,
         )
 
 
@@ -73,6 +77,8 @@ class StoredChunk(msgspec.Struct, frozen=True):
     holes: str | None
     error_class: str | None
     error_message: str | None
+    payload: str | None
+    write_fence: int | None
 
     def chunk(self) -> ChunkRow:
         return ChunkRow(
@@ -87,6 +93,8 @@ class StoredChunk(msgspec.Struct, frozen=True):
             Progress(self.last_processed, decode_holes(self.holes)),
             self.error_class,
             self.error_message,
+            self.payload,
+            self.write_fence,
         )
 
 
@@ -153,12 +161,41 @@ class Beat(HeldChunk, frozen=True):
     holes: str | None
 
 
+class AppendedChunk(msgspec.Struct, frozen=True):
+    """A chunk of a standing backfill, as it is inserted."""
+
+    chunk_index: int
+    rank: int
+    first: int
+    last: int
+    payload: str | None
+    write_fence: int | None
+
+
+class DeletedChunk(msgspec.Struct, frozen=True):
+    """An ended chunk whose row was deleted."""
+
+    chunk_index: int
+    status: str
+
+
 class EndedCounts(msgspec.Struct, frozen=True):
     """Ended chunks by status."""
 
-    complete: int
-    abandoned: int
-    cancelled: int
+    complete: int = 0
+    abandoned: int = 0
+    cancelled: int = 0
+
+    def __add__(self, other: EndedCounts) -> EndedCounts:
+        return EndedCounts(
+            self.complete + other.complete,
+            self.abandoned + other.abandoned,
+            self.cancelled + other.cancelled,
+        )
+
+    @property
+    def total(self) -> int:
+        return self.complete + self.abandoned + self.cancelled
 
     def __str__(self) -> str:
         return f"({self.complete}, {self.abandoned}, {self.cancelled})"

@@ -3,11 +3,9 @@
 -- `INDEXED BY` makes a statement fail rather than scan: the cost of a statement must not grow with
 -- the number of ended chunks.
 
--- name: lock_candidate
--- A random backfill of the queue that may run more and has work. The whole ledger is locked.
-SELECT @b.Candidate
-FROM backfills b
-WHERE b.queue = :queue
+-- part: has_work
+-- Whether `b` is a backfill of the queue that may run more and has work.
+b.queue = :queue
   AND b.state IN ('PENDING', 'RUNNING', 'PAUSED') AND b.state <> 'PAUSED' AND b.stopping IS NULL
   AND (:only IS NULL OR b.id = :only)
   AND b.id NOT IN (SELECT value FROM json_each(:tried))
@@ -21,6 +19,21 @@ WHERE b.queue = :queue
                   WHERE c.backfill_id = b.id AND c.status = 'PENDING')
        OR @failed_due
        OR @lease_over)
+
+-- part: is_foremost
+-- Whether `b` has the highest precedence of those of its follow that have work in the queue.
+(b.follow IS NULL
+ OR b.id = (SELECT (SELECT b.id FROM backfills b INDEXED BY backfills_of_follow
+                    WHERE b.follow = one.follow AND @has_work
+                    ORDER BY b.precedence DESC, b.id DESC LIMIT 1)
+            FROM (SELECT b.follow AS follow) AS one))
+
+-- name: lock_candidate
+-- A random backfill with work, among those without a follow and one of each follow. The whole ledger
+-- is locked.
+SELECT @b.Candidate
+FROM backfills b
+WHERE @has_work AND @is_foremost
 ORDER BY random()
 LIMIT 1
 
@@ -82,6 +95,27 @@ FROM (SELECT chunk_index, row_number() OVER () AS nth
             WHERE backfill_id = :id AND status = 'FAILED' AND due > @now + :longest + 1
             LIMIT :k)) AS due_now
 WHERE backfill_id = :id AND chunks.chunk_index = due_now.chunk_index
+RETURNING @LeasedChunk;
+UPDATE fence SET value = value + changes() WHERE changes() > 0
+
+-- name: take_ranked
+-- Failed chunks whose wait is over and pending ones, whichever ranks first.
+UPDATE chunks
+SET status = 'RUNNING', owner = :owner, claim_id = :claim_id, due = @now + :lease,
+    fence = (SELECT value FROM fence) + next.nth, started_at = coalesce(started_at, @now)
+FROM (SELECT backfill_id, chunk_index, row_number() OVER () AS nth
+      FROM (SELECT backfill_id, chunk_index, rank FROM chunks INDEXED BY chunks_failed
+            WHERE backfill_id = :id AND status = 'FAILED' AND due <= @now
+            UNION ALL
+            SELECT backfill_id, chunk_index, rank FROM chunks INDEXED BY chunks_failed
+            WHERE backfill_id = :id AND status = 'FAILED' AND due > @now + :longest + 1
+            UNION ALL
+            SELECT backfill_id, chunk_index, rank
+            FROM (SELECT backfill_id, chunk_index, rank FROM chunks INDEXED BY chunks_pending
+                  WHERE backfill_id = :id AND status = 'PENDING'
+                  ORDER BY rank LIMIT :k)
+            ORDER BY rank LIMIT :k)) AS next
+WHERE chunks.backfill_id = next.backfill_id AND chunks.chunk_index = next.chunk_index
 RETURNING @LeasedChunk;
 UPDATE fence SET value = value + changes() WHERE changes() > 0
 

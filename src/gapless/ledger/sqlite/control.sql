@@ -34,7 +34,8 @@ SELECT (SELECT count(*) FROM chunks c INDEXED BY chunks_running
        OR EXISTS (SELECT 1 FROM chunks c INDEXED BY chunks_failed
                   WHERE c.backfill_id = b.id AND c.status = 'FAILED') AS waiting,
        b.chunk_total - b.planned AS unplanned,
-       coalesce((SELECT sum(n.abandoned) FROM counts n WHERE n.backfill_id = b.id), 0) AS abandoned
+       coalesce((SELECT sum(n.abandoned) FROM counts n WHERE n.backfill_id = b.id), 0) AS abandoned,
+       b.standing
 FROM backfills b
 WHERE b.id = :id
 
@@ -102,6 +103,7 @@ WHERE b.state IN ('PENDING', 'RUNNING', 'PAUSED')
       WHEN b.stopping = 'cancel' THEN true
       WHEN b.state <> 'RUNNING' THEN false
       WHEN b.stopping = 'halt' THEN true
+      WHEN b.standing THEN false
       ELSE b.planned = b.chunk_total
            AND NOT EXISTS (SELECT 1 FROM chunks c INDEXED BY chunks_pending
                            WHERE c.backfill_id = b.id AND c.status = 'PENDING')

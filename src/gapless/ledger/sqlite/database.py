@@ -33,7 +33,13 @@ def _items(parameter: str, types: Mapping[str, type]) -> str:
     return f"SELECT {columns} FROM json_each(:{parameter})"  # noqa: S608 - our own names
 
 
-DIALECT = Dialect(now="coalesce(:now, unixepoch('subsec'))", least="min", items=_items)
+def _field(column: str, name: str) -> str:
+    return f"{column} ->> '{name}'"
+
+
+DIALECT = Dialect(
+    now="coalesce(:now, unixepoch('subsec'))", least="min", field=_field, items=_items
+)
 STEPS = {
     name: tuple(map(sql.Statement.parse, statement.text.split(";\n")))
     for name, statement in sql.load(__package__, DIALECT).items()
