@@ -56,11 +56,9 @@ class ToyNode:
     def _answer(self, call: dict[str, Any]) -> dict[str, Any]:
         blocks, answer = self.chain.blocks, {"id": call["id"]}
         match call["method"], call["params"]:
-            case "toy_chain", []:
-                return {**answer, "result": self.chain.chain_id}
-            case "toy_height", []:
-                return {**answer, "result": len(blocks) - 1}
+            case ("toy_chain" | "toy_height") as asked, []:
+                number = self.chain.chain_id if asked == "toy_chain" else len(blocks) - 1
+                return {**answer, "result": number}
             case "toy_block", [height]:
-                found = self.lie(blocks[height]) if height < len(blocks) else None
-                return {**answer, "result": found}
+                return {**answer, "result": self.lie(blocks[height]) if blocks[height:] else None}
         return {**answer, "error": {"code": -32601, "message": "method not found"}}

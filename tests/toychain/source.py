@@ -71,6 +71,9 @@ class ToySource:
     async def finalized(self) -> int | None:
         return None
 
+    async def block_hash(self, height: int) -> bytes:
+        return (await self.fetch(Span(height, height)))[0].parsed().seal
+
     async def latest(self, endpoint: str, patience: float) -> tuple[Header, int | None] | None:
         found = await self.headers(endpoint, [await self.head()], patience)
         return next(((each, None) for each in found.values()), None)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from gapless.chains.family import Source
-from gapless.core.errors import Damaged, SourceError, Unavailable
+from gapless.core.errors import Damaged, SourceError
 from gapless.core.heights import HIGHEST
 from gapless.core.ranges import RangeSet, Span
 from gapless.schema import Table
@@ -75,9 +75,7 @@ async def _left(sink: Sink, anchor: Table, chain_id: int, run: Span, source: Sou
 
     async def is_same(height: int) -> bool:
         rows = await sink.read(anchor, chain_id, Span(height, height), [column])
-        theirs = (await source.hashes(Span(height, height))).get(height)
-        if theirs is None:
-            raise Unavailable(f"block {height:,} is above the head")
+        theirs = await source.block_hash(height)
         return not rows.num_rows or rows[column][0].as_py() == theirs
 
     if await is_same(run.last):

@@ -20,7 +20,7 @@ from gapless.blocks.counts import Counts
 from gapless.blocks.dates import without_dates
 from gapless.blocks.finish_job import finished_by_workers
 from gapless.blocks.holding import Holding, datasets_of_chain, discard_damaged, holding
-from gapless.blocks.plan import FOREGROUND, FetchRequest, request_for_blocks, survey, unfinished
+from gapless.blocks.plan import FetchRequest, request_for_blocks, survey, unfinished
 from gapless.blocks.result import FetchResult, Outcome, result_of
 from gapless.blocks.spec import BlocksSpec, anchors_of, known_hashes
 from gapless.chains import Network, family_of
@@ -38,6 +38,7 @@ from gapless.ledger import Ledger, open_ledger
 from gapless.ledger.records import Backfill, BackfillRequest
 from gapless.providers import Absent, Call, Pool, Providers, Share
 from gapless.runtime.process import actor
+from gapless.runtime.slots import FOREGROUND
 from gapless.schema import Table
 from gapless.sinks import Access, Request, Sink
 from gapless.system import System

@@ -73,6 +73,9 @@ class Source(Protocol):
     async def finalized(self) -> int | None:
         """Return the highest block that will not change, if the endpoints report it."""
 
+    async def block_hash(self, height: int) -> bytes:
+        """Return the hash of a block; raise if no endpoint has it."""
+
     async def latest(self, endpoint: str, patience: float) -> tuple[Header, int | None] | None:
         """Return the head of one endpoint and the height that it calls final, if any.
 

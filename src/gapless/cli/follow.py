@@ -22,7 +22,7 @@ from gapless.cli.options import anchor_option, commands, common, hint, note, ope
 from gapless.cli.output import print_json
 from gapless.config import Config, load
 from gapless.core.errors import LedgerUnreachable, UsageError
-from gapless.following import job
+from gapless.following import control, job
 from gapless.following.creation import Created, FollowRequest, create
 from gapless.following.request import build_follow, configured
 from gapless.following.service import following
@@ -150,9 +150,7 @@ def _configured(config: Config) -> list[FollowRequest]:
     return [configured(config, name, each) for name, each in config.follow.items()]
 
 
-async def _leave_to_workers(
-    created: Sequence[Created], ledger_url: str, *, as_json: bool
-) -> int:
+async def _leave_to_workers(created: Sequence[Created], ledger_url: str, *, as_json: bool) -> int:
     async with opened(ledger_url) as ledger:
         shown = [follow_view(await follow_status(ledger, each.spec.name)) for each in created]
     if as_json:
@@ -252,7 +250,7 @@ async def show(ledger_url: str, as_json: bool, name: str) -> None:
 async def pause(ledger_url: str, as_json: bool, name: str) -> None:
     """Plan and start nothing new; blocks that are being stored finish."""
     async with opened(ledger_url) as ledger:
-        await ledger.pause_follow(name)
+        await control.pause(ledger, name)
         shown = follow_view(await follow_status(ledger, name))
     if as_json:
         print_json(shown)
@@ -266,7 +264,7 @@ async def pause(ledger_url: str, as_json: bool, name: str) -> None:
 async def resume(ledger_url: str, as_json: bool, name: str) -> None:
     """Continue a paused follow."""
     async with opened(ledger_url) as ledger:
-        await ledger.resume_follow(name)
+        await control.resume(ledger, name)
         shown = follow_view(await follow_status(ledger, name))
     if as_json:
         print_json(shown)
@@ -281,7 +279,7 @@ async def rm(ledger_url: str, as_json: bool, name: str) -> None:
     """Remove a follow; what it has stored stays."""
     async with opened(ledger_url) as ledger:
         shown = follow_view(await follow_status(ledger, name))
-        await ledger.remove_follow(name)
+        await control.remove(ledger, name)
     if as_json:
         print_json(shown)
     else:

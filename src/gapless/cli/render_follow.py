@@ -138,9 +138,7 @@ class FollowLine:
     statuses: Sequence[FollowStatus] = ()
     troubles: Mapping[str, str] = field(default_factory=dict)
 
-    def update(
-        self, statuses: Sequence[FollowStatus], followers: Mapping[str, Follower]
-    ) -> None:
+    def update(self, statuses: Sequence[FollowStatus], followers: Mapping[str, Follower]) -> None:
         self.statuses = statuses
         known = {name: each.standing.trouble for name, each in followers.items()}
         self.troubles = {name: text for name, text in known.items() if text}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from gapless.blocks.plan import FOREGROUND, FetchRequest
+from gapless.blocks.plan import FetchRequest
 from gapless.blocks.session import OpenChain, compare, open_chain, sink_at, undated
 from gapless.blocks.spec import BlocksSpec
 from gapless.config import Config
@@ -23,6 +23,7 @@ from gapless.following.spec import FollowSpec, standing
 from gapless.following.state import FollowState
 from gapless.ledger.records import Backfill
 from gapless.providers import Absent
+from gapless.runtime.slots import FOREGROUND
 from gapless.sinks import Sink
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")

@@ -22,7 +22,6 @@ from gapless.blocks.job import Host, shared_pipeline
 from gapless.core.backfill import State
 from gapless.core.chunk import Status
 from gapless.core.errors import LedgerError, SinkError, SourceError, TransientError
-from gapless.core.ranges import Span
 from gapless.following.endpoints import StickyEndpoint
 from gapless.following.sighting import Behind, ChainHead, Forked, Sighting, look
 from gapless.following.spec import FollowSpec, LiveChunk, history

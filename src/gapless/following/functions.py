@@ -1,8 +1,8 @@
 """The package's function to follow a chain.
 
-    async with gapless.Engine(ledger, slots=gapless.FOLLOW_SLOTS) as engine:
-        async with gapless.follow(engine, "ethereum", rpc="https://…", to="eth.db") as follow:
-            print((await follow.status()).phase)
+async with gapless.Engine(ledger, slots=gapless.FOLLOW_SLOTS) as engine:
+    async with gapless.follow(engine, "ethereum", rpc="https://…", to="eth.db") as follow:
+        print((await follow.status()).phase)
 """
 
 from __future__ import annotations
@@ -60,9 +60,7 @@ async def follow(
     """Follows a chain into a sink until the block ends; continues where an earlier one stopped."""
     endpoints = [rpc] if isinstance(rpc, str) else rpc
     target = None if to is None else target_of(to)
-    request, targets = build_follow(
-        engine.config, network, endpoints, target, start, options, name
-    )
+    request, targets = build_follow(engine.config, network, endpoints, target, start, options, name)
     created = await create(request, targets.config, engine.ledger.url)
     engine.configure(targets.config)
     for each in (job.job(), blocks.job()):

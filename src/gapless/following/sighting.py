@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol
 
 from gapless.chains.family import Header
@@ -138,7 +139,7 @@ async def _linked(chain: Headers, first: int, head: Header) -> tuple[Header, ...
     line = [found[height] for height in range(first, head.height + 1) if height in found]
     if len(line) < head.height - first + 1:
         raise TransientError("the endpoint lacks blocks below its own head")
-    for before, after in zip(line, line[1:], strict=False):
+    for before, after in pairwise(line):
         if after.parent_hash != before.hash:
             raise TransientError(f"block {after.height:,} does not follow from the one before")
     return tuple(line)

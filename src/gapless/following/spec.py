@@ -99,7 +99,7 @@ def history(spec: FollowSpec, span: Span) -> BackfillRequest:
         job=blocks.NAME,
         job_version=blocks.VERSION,
         selector=summary(Range(str(span.first), str(span.last))),
-        selection=Selection(block_heights().kind, (tuple(span),)),
+        selection=Selection(block_heights().kind, ((span.first, span.last),)),
         chunk_size=spec.chunk_size,
         max_concurrent_runs=SLOTS[BACKLOG],
         queue=BACKLOG if spec.shared else FOREGROUND,

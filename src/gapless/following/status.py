@@ -86,18 +86,14 @@ async def _status(ledger: Ledger, cursor: Cursor) -> FollowStatus:
     state = msgspec.convert(cursor.state, FollowState)
     closed = await ledger.backfills(follow=cursor.follow, limit=EVERYTHING)
     history = [each for each in closed if not each.standing]
-    newest = await ledger.newest_chunks(backfill.id, _NEWEST)
-    missing = [each for each in newest if each.status is not Status.COMPLETE]
-    lost = RangeSet(each.span for each in missing if each.status is Status.ABANDONED)
-    open_heights = RangeSet(each.span for each in missing if not each.status.ended)
+    unended = await ledger.open_chunks(backfill.id, _NEWEST)
+    dead = await ledger.chunks_with(backfill.id, [Status.ABANDONED], _NEWEST)
+    lost = RangeSet(each.span for each in dead)
+    open_heights = RangeSet(each.span for each in unended)
     planned = RangeSet.of((state.start, state.last)) if state.last >= state.start else RangeSet()
     there = planned - open_heights - lost
     stored = there.spans[-1].last if there else None
-    waiting = [
-        each.planned_at
-        for each in missing
-        if not each.status.ended and (stored is None or each.span.first > stored)
-    ]
+    waiting = [each.planned_at for each in unended if stored is None or each.span.first > stored]
     return FollowStatus(
         name=cursor.follow,
         spec=spec,

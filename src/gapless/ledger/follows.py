@@ -53,6 +53,11 @@ async def resign(tx: Transaction, follow: str, owner: str) -> None:
     await tx.fetch("resign", follow=follow, owner=owner)
 
 
+async def remove_cursor(tx: Transaction, follow: str) -> None:
+    """Forgets a follow; its name can be used again."""
+    await tx.fetch("remove_cursor", follow=follow)
+
+
 async def append(tx: Transaction, step: Append) -> Cursor | None:
     """Takes one step of a follow's leader; None if it does not lead any more."""
     row = await one_as(

@@ -55,7 +55,7 @@ def announced(slots: Mapping[str, int], only: str | None) -> dict[str, int]:
     return {f"{queue}@{only}" if only else queue: count for queue, count in slots.items()}
 
 
-def serves(slot: str, queue: str, backfill_id: str) -> bool:
-    """Whether an announced slot takes chunks of this backfill."""
+def serves(slot: str, queue: str, *names: str | None) -> bool:
+    """Whether an announced slot takes chunks of a backfill with this id or follow."""
     own, _, only = slot.partition("@")
-    return queue in queues_of(own) and only in ("", backfill_id)
+    return queue in queues_of(own) and only in ("", *names)

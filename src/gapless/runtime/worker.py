@@ -59,7 +59,7 @@ class WorkerOptions:
     poll_seconds: float = 1.0
     heartbeat_seconds: float = 10.0
     drain_seconds: float = 30.0
-    only: str | None = None  # the one backfill to work on
+    only: str | None = None  # the one backfill or follow to work on
 
 
 class Worker:

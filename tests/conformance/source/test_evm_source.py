@@ -278,7 +278,7 @@ async def test_a_finalized_block_without_a_number_is_refused() -> None:
 
 async def test_the_hash_of_a_block(chain: Chain) -> None:
     async with source_of(DevNode(chain, faults="null@17")) as source:
-        assert await source.hashes(Span(17, 17)) == {17: bytes.fromhex(chain.hash(17)[2:])}
+        assert await source.block_hash(17) == bytes.fromhex(chain.hash(17)[2:])
 
 
 # How much at once

@@ -163,6 +163,10 @@ class EvmSource:
                 f"endpoint `{answers.endpoint}` reports no number of its `{tag}` block"
             ) from error
 
+    async def block_hash(self, height: int) -> bytes:
+        (found,) = await self._insist(self._light, (height,), ())
+        return _read_hash(found.block)
+
     async def latest(self, endpoint: str, patience: float) -> tuple[Header, int | None] | None:
         tag = self._network.finality.tag
         calls = [Call("eth_getBlockByNumber", (each, False)) for each in ("latest", tag) if each]
