@@ -54,6 +54,13 @@ def test_what_is_taken_away_and_what_is_kept_make_the_whole(a: RangeSet, b: Rang
     assert a - a == RangeSet()
 
 
+@given(range_sets, spans)
+def test_it_overlaps_a_span_that_has_one_of_its_members(
+    ranges: RangeSet, span: tuple[int, int]
+) -> None:
+    assert ranges.overlaps(Span(*span)) == bool(ranges & RangeSet.of(span))
+
+
 @given(range_sets)
 def test_position_is_the_inverse_of_at(ranges: RangeSet) -> None:
     members = list(ranges)

@@ -125,6 +125,11 @@ class RangeSet:
     def __and__(self, other: RangeSet) -> RangeSet:
         return self - (self - other)
 
+    def overlaps(self, span: Span) -> bool:
+        """Whether any member is in the span."""
+        at = bisect_right(self.spans, (span.last, _INFINITY)) - 1
+        return at >= 0 and span.first <= self.spans[at].last
+
     def at(self, position: int) -> int:
         """The member at a position, counted from 0 in ascending order."""
         if not 0 <= position < len(self):

@@ -17,6 +17,7 @@ from gapless.core.errors import Incomplete
 from gapless.core.ranges import RangeSet, Span
 from gapless.core.remedies import VerifySink
 from gapless.export.writers import Writer
+from gapless.schema.digest import MODULUS
 from gapless.schema.layout import Layout, Window
 from gapless.sinks import Sink, Stored
 
@@ -35,7 +36,7 @@ class Export:
 
     async def write_to(self, writer: Writer) -> int:
         """Writes all rows and returns their number. Raises `Incomplete` if any is missing."""
-        before = self._fences(await self.sink.stored(self.chain_id))
+        before = await self.sink.stored(self.chain_id)
         written = 0
         for span in self.span.windows(self.sink.grid or _WINDOW):
             window = await self._window(span)
@@ -45,7 +46,7 @@ class Export:
                 rows = self.layout.rows(stored.slice(at, _PIECE), window)
                 writer.write(rows)
                 written += rows.num_rows
-        if self._fences(await self.sink.stored(self.chain_id)) != before:
+        if await self._has_changed(before):
             raise Incomplete(
                 f"blocks {self.span} changed during the export",
                 hint="export again when nothing writes to them, or export fewer blocks",
@@ -59,6 +60,38 @@ class Export:
             name: await self.sink.read(tables[name], self.chain_id, span, columns)
             for name, columns in wanted.items()
         }
+
+    async def _has_changed(self, before: Sequence[Stored]) -> bool:
+        """Whether rows of the range may have changed since these records were read.
+
+        If the fences differ because records were folded, the digests show whether the rows do too.
+        """
+        after = await self.sink.stored(self.chain_id)
+        if self._fences(after) == self._fences(before):
+            return False
+        here = [it for it in after if it.span.overlap(self.span)]
+        if self._heights(here) != self._heights(before):
+            return True
+        return not all([await self._consists_of(it, before) for it in here])
+
+    async def _consists_of(self, record: Stored, before: Sequence[Stored]) -> bool:
+        """Whether a record has the rows of earlier ones, and otherwise only blocks that are new."""
+        parts = [it for it in before if it.dataset == record.dataset]
+        parts = [it for it in parts if it.span.overlap(record.span)]
+        whole, old = RangeSet.of(record.span), RangeSet(it.span for it in parts)
+        if old - whole:
+            return False
+        for span in (whole - old).spans:
+            stored = await self.sink.stored(self.chain_id, span)
+            parts += [it for it in stored if it.dataset == record.dataset]
+        return sum(it.digest for it in parts) % MODULUS == record.digest
+
+    def _heights(self, records: Sequence[Stored]) -> Mapping[str, RangeSet]:
+        """Returns the blocks of the range by table."""
+        found: dict[str, RangeSet] = {}
+        for (dataset, _), part in self._fences(records).items():
+            found[dataset] = found.get(dataset, RangeSet()) | part
+        return found
 
     def _fences(self, records: Sequence[Stored]) -> Mapping[tuple[str, int], RangeSet]:
         """Returns the blocks of the range by table and fence."""

@@ -11,7 +11,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from gapless.core.coroutines import run_sync
-from gapless.core.ranges import Span
+from gapless.core.ranges import RangeSet, Span
 from gapless.schema import Table
 from gapless.schema.digest import digest
 from gapless.sinks import sql
@@ -81,6 +81,10 @@ class DatabaseFileSink(ThreadedSink):
     ) -> None:
         with self._write_transaction():
             run_sync(sql.endorse(self._tables, chain_id, seen, proven, unproven, fence))
+
+    def _fold(self, chain_id: int, below: int, keep: RangeSet, limit: int) -> int:
+        with self._write_transaction():
+            return run_sync(sql.fold(self._tables, chain_id, Span(0, below - 1), keep, limit))
 
     def _chains(self) -> list[int]:
         return self._tables.chains()

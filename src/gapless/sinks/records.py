@@ -7,6 +7,7 @@ write. All other rows of a height were written under the same fence or a lower o
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -20,6 +21,13 @@ from gapless.schema.digest import MODULUS, digest
 from gapless.sinks.sink import Batch, Stored
 
 Dropped = Mapping[str, RangeSet]
+
+FOLDED_BLOCKS = 1000
+"""Folding never joins the records before and after a multiple of this height.
+
+To change a part of a range, the sink reads all rows of its record, and if a row is damaged, the
+whole record is in doubt. So a folded record is no longer than that of a chunk of the default size.
+"""
 
 
 @dataclass(frozen=True)
@@ -190,24 +198,65 @@ def merged(stored: Iterable[Stored], schema: Schema) -> list[Stored]:
     """Returns the records in order. Neighbours with equal fence and proofs become one record."""
     found: list[Stored] = []
     for record in sorted(stored, key=lambda it: (schema.order(it.dataset), it.span)):
-        if found and _continues(found[-1], record):
-            found[-1] = replace(
-                found[-1],
-                span=Span(found[-1].span.first, record.span.last),
-                rows=found[-1].rows + record.rows,
-                digest=(found[-1].digest + record.digest) % MODULUS,
-                last_hash=record.last_hash,
-            )
+        if found and _continues(found[-1], record) and found[-1].fence == record.fence:
+            found[-1] = _joined(found[-1], record)
         else:
             found.append(record)
     return found
 
 
+def folded(stored: Iterable[Stored], last: int, keep: RangeSet, schema: Schema) -> list[Stored]:
+    """Returns the records after folding those that end at or before `last`; see `Sink.fold`.
+
+    Records of other tables are folded only within one record of the anchor table, whose fence
+    therefore stays the highest at each height.
+    """
+
+    def is_free(record: Stored) -> bool:
+        known = record.dataset in schema
+        return known and record.span.last <= last and not keep.overlaps(record.span)
+
+    found: dict[str, list[Stored]] = {}
+    for record in sorted(stored, key=lambda it: (schema.order(it.dataset), it.span)):
+        here = found.setdefault(record.dataset, [])
+        if here and is_free(here[-1]) and is_free(record) and _is_linked(here[-1], record):
+            joined, anchor = _joined(here[-1], record), schema[record.dataset].anchor.name
+            if anchor == record.dataset or _is_within_one(joined.span, found.get(anchor, [])):
+                here[-1] = joined
+                continue
+        here.append(record)
+    return [record for here in found.values() for record in here]
+
+
+def _is_linked(record: Stored, after: Stored) -> bool:
+    """Whether two records may be folded into one, whatever their fences are."""
+    cells = record.span.first // FOLDED_BLOCKS, after.span.last // FOLDED_BLOCKS
+    linked = record.last_hash == after.parent_hash != b""
+    return _continues(record, after) and linked and cells[0] == cells[1]
+
+
+def _is_within_one(span: Span, records: Sequence[Stored]) -> bool:
+    """Whether one of the records, which ascend, covers the span."""
+    at = bisect_right(records, span.first, key=lambda it: it.span.first) - 1
+    return at >= 0 and span.last <= records[at].span.last
+
+
 def _continues(record: Stored, after: Stored) -> bool:
     def attributes(it: Stored) -> tuple[object, ...]:
-        return it.dataset, it.fence, it.proven, it.unproven
+        return it.dataset, it.proven, it.unproven
 
     return record.span.last + 1 == after.span.first and attributes(record) == attributes(after)
+
+
+def _joined(record: Stored, after: Stored) -> Stored:
+    return replace(
+        record,
+        span=Span(record.span.first, after.span.last),
+        fence=max(record.fence, after.fence),
+        rows=record.rows + after.rows,
+        digest=(record.digest + after.digest) % MODULUS,
+        last_hash=after.last_hash,
+    )
 
 
 def _listed(heights: RangeSet) -> str:

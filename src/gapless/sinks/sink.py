@@ -23,12 +23,15 @@ import pyarrow as pa
 
 from gapless.core.anchors import Anchor
 from gapless.core.errors import SinkUnusable
-from gapless.core.ranges import Span
+from gapless.core.ranges import RangeSet, Span
 from gapless.schema import Table
 from gapless.schema.arrow import Tables
 
 COUNTS = pa.schema([("block_number", pa.uint64()), ("rows", pa.uint64())])
 """The columns that `Sink.counts` returns."""
+
+FOLD_LIMIT = 1000
+"""How many records of each dataset one call of `Sink.fold` considers."""
 
 
 class Access(Enum):
@@ -150,6 +153,29 @@ class Sink(Protocol):
         `FencedOff` and changes nothing if a higher fence has changed any block between the first
         and the last one seen, or if these datasets hold something else there now. A check that was
         proven once stays proven.
+        """
+
+    async def fold(
+        self,
+        chain_id: int,
+        below: int,
+        keep: RangeSet = RangeSet(),  # noqa: B008 - immutable
+        limit: int = FOLD_LIMIT,
+    ) -> int:
+        """Merges records of neighbouring ranges that end below a height.
+
+        Returns by how many records there are fewer. Coverage, proofs and digests stay the same.
+        Records are merged if they are linked, have the same proofs, and are in the same cell of a
+        thousand blocks (see `records.FOLDED_BLOCKS`).
+
+        The merged record has the highest of their fences, so writes and endorsements under a lower
+        one are refused in all of its range. Therefore pass the heights that unfinished work may
+        still change as `keep`: records that overlap them stay as they are.
+
+        One call considers the highest `limit` records of each dataset below the height. Call it
+        again to continue further down. Retractions are not merged: a write removes those of its
+        range, so each that is left guards blocks that are not stored. A folder of Parquet files
+        merges nothing, because each record describes a file.
         """
 
     async def chains(self) -> list[int]:

@@ -52,8 +52,8 @@ class Transaction(Protocol):
 
     schema: Schema
 
-    async def known(self, chain_id: int, span: Span) -> RangeRecords:
-        """Returns the records that overlap a range."""
+    async def known(self, chain_id: int, span: Span, limit: int | None = None) -> RangeRecords:
+        """Returns the records that overlap a range; with a limit, the highest of each dataset."""
 
     async def remember(
         self,
@@ -166,6 +166,27 @@ async def endorse(
     better = records.endorsed(found, proven, unproven)
     merged = records.merged([*others, *better], tx.schema)
     await tx.remember(chain_id, known, merged, known.retracted)
+
+
+async def fold(tx: Transaction, chain_id: int, span: Span, keep: RangeSet, limit: int) -> int:
+    """Merges records that overlap a span and end within it; see `Sink.fold`."""
+    known = await tx.known(chain_id, span, limit)
+    folded = records.folded(known.stored, span.last, keep, tx.schema)
+    merged_away = len(known.stored) - len(folded)
+    if merged_away:
+        await tx.remember(chain_id, known, folded, known.retracted)
+    return merged_away
+
+
+async def foldable(
+    tx: Transaction, chain_id: int, span: Span, keep: RangeSet, limit: int
+) -> Span | None:
+    """Returns the heights of the records that `fold` would merge into those before them."""
+    known = await tx.known(chain_id, span, limit)
+    folded = records.folded(known.stored, span.last, keep, tx.schema)
+    remaining = {(it.dataset, it.span.first) for it in folded}
+    gone = [it for it in known.stored if (it.dataset, it.span.first) not in remaining]
+    return records.hull(gone) if gone else None
 
 
 async def request(tx: Transaction, chain_id: int, wanted: Request) -> None:

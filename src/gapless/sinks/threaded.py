@@ -10,9 +10,9 @@ from typing import ParamSpec, Self, TypeVar
 
 import pyarrow as pa
 
-from gapless.core.ranges import Span
+from gapless.core.ranges import RangeSet, Span
 from gapless.schema import Table
-from gapless.sinks.sink import Access, Batch, Damage, Request, Stored
+from gapless.sinks.sink import FOLD_LIMIT, Access, Batch, Damage, Request, Stored
 from gapless.system import System
 from gapless.threads import SerialThread
 
@@ -64,6 +64,15 @@ class ThreadedSink(ABC):
     ) -> None:
         if seen:
             await self._change(self._endorse, chain_id, seen, proven, unproven, fence)
+
+    async def fold(
+        self,
+        chain_id: int,
+        below: int,
+        keep: RangeSet = RangeSet(),  # noqa: B008 - immutable
+        limit: int = FOLD_LIMIT,
+    ) -> int:
+        return await self._change(self._fold, chain_id, below, keep, limit)
 
     async def chains(self) -> list[int]:
         return await self._run(self._chains)
@@ -141,6 +150,9 @@ class ThreadedSink(ABC):
         unproven: frozenset[str],
         fence: int,
     ) -> None: ...
+
+    @abstractmethod
+    def _fold(self, chain_id: int, below: int, keep: RangeSet, limit: int) -> int: ...
 
     @abstractmethod
     def _chains(self) -> list[int]: ...

@@ -1,40 +1,30 @@
-"""A sink beside a model of it: whatever is asked of both, they hold the same.
-
-The model is a dictionary of heights. It knows nothing of ranges, digests or files, which is why it
-can tell when a sink gets them wrong.
-"""
+"""A sink beside a model of it: whatever is asked of both, they hold the same."""
 
 from __future__ import annotations
 
 import asyncio
 import tempfile
 from collections.abc import Coroutine
-from dataclasses import dataclass
-from functools import cache
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
-import pyarrow as pa
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
 from gapless.chains.evm.tables import TABLES
 from gapless.chains.opening import open_sink
 from gapless.core.anchors import Anchor
-from gapless.core.errors import BrokenSeam, FencedOff, SinkError
+from gapless.core.errors import BrokenSeam, FencedOff
 from gapless.core.ranges import RangeSet, Span
-from gapless.schema.arrow import arrow_schema
-from gapless.sinks import Access, Request, Sink, Stored, requests
+from gapless.sinks import Access, Request, Sink, Stored
+from tests.conformance.sink.model import Model, Nature, Refusal
 from tests.conformance.sink.stage import (
     CHAIN_ID,
     EVERYTHING,
     FORK,
     HEADERS,
-    PROVEN,
     batch,
     examine,
     held,
-    rows_of,
-    with_column,
 )
 
 T = TypeVar("T")
@@ -46,22 +36,6 @@ fences = st.integers(1, 6)
 some_tables = st.sampled_from(
     [EVERYTHING, EVERYTHING, HEADERS, ("blocks", "transactions"), ("blocks", "withdrawals")]
 )
-
-
-class Nature(NamedTuple):
-    """All of a request but its span."""
-
-    datasets: frozenset[str]
-    checks: frozenset[str]
-    anchors: frozenset[Anchor]
-
-
-class Held(NamedTuple):
-    """What a table has of a height."""
-
-    branch: int
-    fence: int
-    proven: frozenset[str] = PROVEN
 
 
 class Seen(NamedTuple):
@@ -82,132 +56,15 @@ natures = st.sampled_from(
 )
 
 
-@dataclass(frozen=True)
-class Refusal:
-    """How a sink must refuse."""
-
-    error: type[SinkError]
-    detail: object
-
-
 def datasets(records: list[Stored]) -> tuple[str, ...]:
     return tuple({it.dataset for it in records})
-
-
-def on(branch: int, height: int) -> int:
-    """The branch that a height is really of: below the fork there is only one."""
-    return branch if height >= FORK else 0
-
-
-@cache
-def rows_at(name: str, height: int, branch: int) -> pa.Table:
-    return rows_of(name, Span(height, height), branch)
-
-
-class Model:
-    def __init__(self) -> None:
-        self.tables: dict[str, dict[int, Held]] = {each.name: {} for each in TABLES}
-        self.touched: dict[int, int] = {}  # the fence of whoever wrote or retracted a height last
-        self.counted: set[int] = set()  # heights whose number of logs is known
-        self.wanted: dict[Nature, set[int]] = {}
-
-    def refusal_of_write(
-        self, span: Span, branch: int, fence: int, names: tuple[str, ...]
-    ) -> Refusal | None:
-        if refusal := self.refusal_of_fence(span, fence, names):
-            return refusal
-        blocks, (first, last) = self.tables["blocks"], span
-        if first - 1 in blocks and blocks[first - 1].branch != on(branch, first - 1):
-            return Refusal(BrokenSeam, first - 1)
-        if last + 1 in blocks and on(blocks[last + 1].branch, last) != on(branch, last):
-            return Refusal(BrokenSeam, last + 1)
-        return None
-
-    def refusal_of_fence(self, span: Span, fence: int, names: tuple[str, ...]) -> Refusal | None:
-        newer = [it for it in range(span[0], span[1] + 1) if self.touched.get(it, 0) > fence]
-        if not newer:
-            return None
-        nothing = Held(0, 0)
-        done = [
-            it
-            for it in newer
-            if all(self.tables[name].get(it, nothing).fence > fence for name in names)
-        ]
-        return Refusal(FencedOff, RangeSet.from_members(done))
-
-    def write(self, span: Span, branch: int, fence: int, names: tuple[str, ...]) -> None:
-        for height in range(span.first, span.last + 1):
-            before = self.tables["blocks"].get(height)
-            same = before is not None and before.branch == on(branch, height)
-            if not same:
-                self._forget(height)
-            for name in names:
-                self.tables[name][height] = Held(on(branch, height), fence)
-            if "logs" in names:
-                self.counted.add(height)
-            self.touched[height] = fence
-
-    def held(self, span: Span, names: tuple[str, ...]) -> object:
-        """All that is held of a span, but for its proofs."""
-        heights = range(span.first, span.last + 1)
-        counted = self.counted.intersection(heights) if "blocks" in names else None
-        tables = {name: self.tables[name] for name in names}
-        return counted, {
-            name: {at: table[at][:2] for at in heights if at in table}
-            for name, table in tables.items()
-        }
-
-    def endorse(self, span: Span, names: tuple[str, ...], proven: frozenset[str]) -> None:
-        for table in (self.tables[name] for name in names):
-            for height in range(span.first, span.last + 1):
-                if height in table:
-                    held = table[height]
-                    table[height] = held._replace(proven=held.proven | proven)
-
-    def retract(self, span: Span, fence: int) -> None:
-        for height in range(span.first, span.last + 1):
-            self._forget(height)
-            self.touched[height] = fence
-
-    def request(self, span: Span, nature: Nature) -> None:
-        self.wanted.setdefault(nature, set()).update(range(span.first, span.last + 1))
-
-    def withdraw(self, span: Span) -> None:
-        gone = range(span.first, span.last + 1)
-        before, self.wanted = self.wanted, {}
-        for nature, heights in before.items():
-            anchors = frozenset(it for it in nature.anchors if it.height not in gone)
-            left = self.wanted.setdefault(nature._replace(anchors=anchors), set())
-            left |= heights.difference(gone)
-
-    def requests(self) -> list[Request]:
-        found = [
-            Request(span, *nature)
-            for nature, heights in self.wanted.items()
-            for span in RangeSet.from_members(heights).spans
-        ]
-        return sorted(found, key=requests.to_row)
-
-    def rows(self, name: str) -> pa.Table:
-        schema = next(arrow_schema(each) for each in TABLES if each.name == name)
-        pieces = [schema.empty_table()]
-        for height, held_ in sorted(self.tables[name].items()):
-            rows = rows_at(name, height, held_.branch)
-            if name == "blocks" and height not in self.counted:
-                rows = with_column(rows, "log_count", None)
-            pieces.append(rows)
-        return pa.concat_tables(pieces).combine_chunks()
-
-    def _forget(self, height: int) -> None:
-        for table in self.tables.values():
-            table.pop(height, None)
-        self.counted.discard(height)
 
 
 class SinkMachine(RuleBasedStateMachine):
     """Subclasses say where the sink is: the name of a file or folder, or all of its target."""
 
     name: ClassVar[str]
+    folds: ClassVar[bool] = True
     looks = Bundle("looks")
 
     def __init__(self) -> None:
@@ -301,6 +158,28 @@ class SinkMachine(RuleBasedStateMachine):
         if expected is None:
             self.model.endorse(seen.span, names, more)
 
+    @rule(
+        below=st.integers(LOWEST, LOWEST + 30),
+        first=heights,
+        size=st.integers(0, 5),
+        limit=st.sampled_from([2, 4, 100]),
+    )
+    def fold(self, below: int, first: int, size: int, limit: int) -> None:
+        keep = RangeSet.of((first, first + size - 1)) if size else RangeSet()
+        self.run(self.sink.fold(CHAIN_ID, below, keep, limit))
+        self.model.fold(self._fences(), below, keep)
+
+    @rule()
+    def fold_everything(self) -> None:
+        merged_away = self.run(self.sink.fold(CHAIN_ID, 100))
+        self.model.fold(self._fences(), 100, RangeSet())
+        blocks = [it for it in self.run(self.sink.stored(CHAIN_ID)) if it.dataset == "blocks"]
+        if self.folds:
+            assert len(blocks) == self.model.runs("blocks")
+        else:
+            assert merged_away == 0
+        assert self.run(self.sink.fold(CHAIN_ID, 100)) == 0
+
     @invariant()
     def both_hold_the_same(self) -> None:
         self.run(examine(self.sink))
@@ -336,9 +215,15 @@ class SinkMachine(RuleBasedStateMachine):
             return Refusal(BrokenSeam, error.height)
         return None
 
-    def _said(self, stored: list[Stored]) -> dict[str, dict[int, tuple[object, ...]]]:
+    def _fences(self) -> dict[str, dict[int, int]]:
+        return {
+            name: {at: fence for at, (fence, _) in heights.items()}
+            for name, heights in self._said(self.run(self.sink.stored(CHAIN_ID))).items()
+        }
+
+    def _said(self, stored: list[Stored]) -> dict[str, dict[int, tuple[int, frozenset[str]]]]:
         """Fence and proofs of each height, as the records tell them."""
-        found: dict[str, dict[int, tuple[object, ...]]] = {each.name: {} for each in TABLES}
+        found: dict[str, dict[int, tuple[int, frozenset[str]]]] = {it.name: {} for it in TABLES}
         for it in stored:
             for height in range(it.span.first, it.span.last + 1):
                 assert height not in found[it.dataset]

@@ -52,6 +52,7 @@ async def test_a_reader_may_not_write(target: str) -> None:
             sink.write(batch(20, 22), 7),
             sink.retract(CHAIN_ID, Span(0, 9), 7),
             sink.endorse(CHAIN_ID, before, frozenset({"hash"}), frozenset(), 7),
+            sink.fold(CHAIN_ID, 20),
             sink.request(CHAIN_ID, HEADERS_OF_TEN),
             sink.withdraw(CHAIN_ID, Span(0, 9)),
             sink.finish(),

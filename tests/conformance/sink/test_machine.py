@@ -33,6 +33,7 @@ class DuckdbMachine(SinkMachine):
 
 class ParquetMachine(SinkMachine):
     name = "blocks/"
+    folds = False
 
 
 class PostgresMachine(SinkMachine):

@@ -279,6 +279,32 @@ async def test_a_change_meanwhile_is_noticed(
         await exported(fragile, layout, "csv", span)
 
 
+@pytest.mark.parametrize("branch", [0, 1])
+async def test_records_may_be_folded_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, branch: int
+) -> None:
+    """New blocks above the range raise its fence; other rows are noticed nevertheless."""
+    async with await open_sink(f"{tmp_path}/followed.db") as sink:
+        await sink.write(batch(0, 24), 5)
+        await sink.write(batch(25, 30), 6)
+        real = sink.read
+
+        async def overtaken(*asked: Any) -> pa.Table:
+            rows = await real(*asked)
+            await sink.write(batch(20 if branch else 31, HEAD, branch=branch), 7)
+            await sink.fold(CHAIN_ID, HEAD + 1)
+            return rows
+
+        monkeypatch.setattr(sink, "read", overtaken)
+        layout, span = LAYOUTS["native"]["blocks"], Span(5, 30)
+        if branch:
+            with pytest.raises(Incomplete, match="blocks 5-30 changed during the export"):
+                await exported(sink, layout, "csv", span)
+        else:
+            assert await exported(sink, layout, "csv", span)
+        assert {it.fence for it in await sink.stored(CHAIN_ID)} == {7}
+
+
 async def test_the_range_is_also_what_was_asked_for(sink: Sink) -> None:
     """A table that stops early is not exported as if it were whole."""
     layout, asked = LAYOUTS["native"]["logs"], Span(0, HEAD + 10)

@@ -26,6 +26,7 @@ _OF_SPAN = "WHERE chain_id = ? AND block_number BETWEEN ? AND ?"
 _WITHIN = f"""
 SELECT {COLUMNS} FROM _gapless_ranges WHERE chain_id = ? AND last >= ? AND first <= ?
 """  # noqa: S608 - our own names
+_HIGHEST = "QUALIFY row_number() OVER (PARTITION BY dataset ORDER BY first DESC) <= ?"
 _DELETE = "DELETE FROM _gapless_ranges WHERE chain_id = ? AND (dataset, first) IN"
 _INSERT = "INSERT INTO _gapless_ranges VALUES"
 _CHAINS = "SELECT DISTINCT chain_id FROM _gapless_ranges WHERE kind = 'written'"
@@ -54,8 +55,11 @@ class DuckdbTables:
         self._connection = connection
         self._existing = existing
 
-    async def known(self, chain_id: int, span: Span) -> RangeRecords:
-        return records_from(self._connection.execute(_WITHIN, [chain_id, *span]).fetchall())
+    async def known(self, chain_id: int, span: Span, limit: int | None = None) -> RangeRecords:
+        query, values = _WITHIN, [chain_id, *span]
+        if limit is not None:
+            query, values = f"{query} {_HIGHEST}", [*values, limit]
+        return records_from(self._connection.execute(query, values).fetchall())
 
     async def remember(
         self,

@@ -17,7 +17,7 @@ import asyncpg
 import pyarrow as pa
 
 from gapless.core.errors import SinkUnusable
-from gapless.core.ranges import Span
+from gapless.core.ranges import RangeSet, Span
 from gapless.postgres.connections import Connection
 from gapless.schema import Schema, Table
 from gapless.sinks import records, requests, sql
@@ -36,7 +36,7 @@ from gapless.sinks.postgres.database import (
 from gapless.sinks.postgres.home import Home
 from gapless.sinks.postgres.options import Options
 from gapless.sinks.postgres.tables import Interleaved, PostgresTables, Ready
-from gapless.sinks.sink import Access, Batch, Damage, Request, Stored
+from gapless.sinks.sink import FOLD_LIMIT, Access, Batch, Damage, Request, Stored
 
 T = TypeVar("T")
 Body = Callable[[PostgresTables], Awaitable[T]]
@@ -137,6 +137,25 @@ class PostgresSink:
                 lambda tables: sql.endorse(tables, chain_id, seen, proven, unproven, fence),
                 locks.to_write(self.id, chain_id, records.hull(seen)),
             )
+
+    async def fold(
+        self,
+        chain_id: int,
+        below: int,
+        keep: RangeSet = RangeSet(),  # noqa: B008 - immutable
+        limit: int = FOLD_LIMIT,
+    ) -> int:
+        """Locks only the heights of records that are merged into those before them."""
+        self._access.admit(self._database.shown)
+        whole = Span(0, below - 1)
+        gone = await self._run(lambda tables: sql.foldable(tables, chain_id, whole, keep, limit))
+        if gone is None:
+            return 0
+        span = Span(gone.first - 1, gone.last)
+        return await self._change(
+            lambda tables: sql.fold(tables, chain_id, span, keep, limit),
+            locks.to_write(self.id, chain_id, gone),
+        )
 
     async def chains(self) -> list[int]:
         return await self._run(PostgresTables.chains)

@@ -40,8 +40,10 @@ SELECT r.* FROM unnest($2::text[]) WITH ORDINALITY AS wanted (name, nth) CROSS J
   WHERE chain_id = $1 AND dataset = wanted.name AND last >= $3 AND first <= $4
     AND first >= coalesce((SELECT max(first) FROM {{ranges}}
       WHERE chain_id = $1 AND dataset = wanted.name AND first <= $3), 0)
+  {{highest}}
 ) AS r ORDER BY wanted.nth, r.first
 """  # noqa: S608 - our own names
+_HIGHEST = "ORDER BY first DESC LIMIT $5"
 # A second writer waits for the first, and then finds different versions. Returns the number of rows
 # deleted or updated.
 _REMEMBER = f"""
@@ -114,10 +116,14 @@ class PostgresTables:
         self._versions: dict[tuple[str, int], str] = {}
         self._deferred = False
 
-    async def known(self, chain_id: int, span: Span) -> RangeRecords:
-        query = _KNOWN.format(ranges=self._ranges)
-        datasets = [*self.schema, EVERY_DATASET]
-        rows = await self._lent.fetch(query, (chain_id, datasets, *span), prepared=self._prepared)
+    async def known(self, chain_id: int, span: Span, limit: int | None = None) -> RangeRecords:
+        values: list[object] = [chain_id, [*self.schema, EVERY_DATASET], *span]
+        highest = ""
+        if limit is not None:
+            highest = _HIGHEST
+            values.append(limit)
+        query = _KNOWN.format(ranges=self._ranges, highest=highest)
+        rows = await self._lent.fetch(query, values, prepared=self._prepared)
         self._versions = {(row[0], row[1]): row[-1] for row in rows}
         return records_from(row[:-1] for row in rows)
 

@@ -26,7 +26,8 @@ WHERE chain_id = :chain AND dataset = :dataset AND last >= :first AND first <= :
   AND first >= coalesce(
     (SELECT max(first) FROM _gapless_ranges
      WHERE chain_id = :chain AND dataset = :dataset AND first <= :first), 0)
-ORDER BY first
+ORDER BY first DESC
+LIMIT :limit
 """  # noqa: S608 - our own names
 _CHAINS = "SELECT DISTINCT chain_id FROM _gapless_ranges WHERE kind = 'written'"
 _DELETE = "DELETE FROM _gapless_ranges WHERE chain_id = ? AND dataset = ? AND first = ?"
@@ -40,15 +41,14 @@ class Ranges:
         self._connection = connection
         self._datasets = (*schema, EVERY_DATASET)
 
-    def within(self, chain_id: int, span: Span) -> RangeRecords:
-        """Returns the records that overlap a range."""
-        first, last = span
+    def within(self, chain_id: int, span: Span, limit: int | None = None) -> RangeRecords:
+        """Returns the records that overlap a range; with a limit, the highest of each dataset."""
+        bounds = {"first": span.first, "last": span.last, "limit": -1 if limit is None else limit}
         rows = [
             row
             for dataset in self._datasets
             for row in self._connection.execute(
-                _WITHIN,
-                {"chain": chain_id, "dataset": dataset, "first": first, "last": last},
+                _WITHIN, {"chain": chain_id, "dataset": dataset, **bounds}
             )
         ]
         return records_from(rows)

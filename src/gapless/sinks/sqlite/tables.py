@@ -38,8 +38,8 @@ class SqliteTables:
         self._ranges = Ranges(connection, schema)
         self._connection = connection
 
-    async def known(self, chain_id: int, span: Span) -> RangeRecords:
-        return self._ranges.within(chain_id, span)
+    async def known(self, chain_id: int, span: Span, limit: int | None = None) -> RangeRecords:
+        return self._ranges.within(chain_id, span, limit)
 
     async def remember(
         self,
