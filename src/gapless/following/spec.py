@@ -11,7 +11,7 @@ from gapless.core.heights import HIGHEST
 from gapless.core.partitions import block_heights
 from gapless.core.ranges import Span
 from gapless.core.retry import RetryPolicy
-from gapless.core.selector import Range, Selection, summary
+from gapless.core.selector import Range, Selection, all_heights, summary
 from gapless.following.state import FollowState
 from gapless.ledger.records import BackfillRequest
 from gapless.runtime.slots import FOREGROUND, FOREGROUND_PRIORITY, PRIORITY
@@ -77,7 +77,7 @@ def standing(spec: FollowSpec, state: FollowState) -> BackfillRequest:
         job=JOB,
         job_version=VERSION,
         selector=summary(Range(str(spec.start), str(HIGHEST))),
-        selection=Selection(block_heights().kind, ((0, HIGHEST),)),
+        selection=all_heights(),
         chunk_size=1,
         max_concurrent_runs=sum(SLOTS.values()),
         queue=PRIORITY if spec.shared else FOREGROUND_PRIORITY,
