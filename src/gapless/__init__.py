@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gapless.core.partitions import block_heights, daily, epochs, hourly, monthly, static
     from gapless.core.retry import RetryPolicy
     from gapless.core.selector import Explicit, Filter, Range
+    from gapless.following.functions import FOLLOW_SLOTS, FollowHandle, follow
     from gapless.providers import Providers
     from gapless.runtime.context import BlockingContext, Context
     from gapless.runtime.engine import BackfillHandle, Engine
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "FOLLOW_SLOTS",
     "BackfillHandle",
     "BlockingContext",
     "Chunk",
@@ -41,6 +43,7 @@ __all__ = [
     "FetchProgress",
     "FetchResult",
     "Filter",
+    "FollowHandle",
     "GaplessError",
     "Job",
     "PermanentError",
@@ -55,6 +58,7 @@ __all__ = [
     "epochs",
     "fetch",
     "fetch_sync",
+    "follow",
     "hourly",
     "job",
     "monthly",
@@ -71,6 +75,7 @@ _HOMES = {
     "gapless.runtime.context": ("BlockingContext", "Context"),
     "gapless.runtime.engine": ("BackfillHandle", "Engine"),
     "gapless.blocks.result": ("FetchResult",),
+    "gapless.following.functions": ("FOLLOW_SLOTS", "FollowHandle", "follow"),
     "gapless.blocks.functions": (
         "FetchProgress",
         "fetch",

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Self
 
 import msgspec
@@ -35,11 +36,9 @@ class ToyNode:
         self._connections = set[ClientConnection]()
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.get_running_loop().create_server(
-            lambda: ClientConnection(self._respond, self._connections, packing=False),
-            "127.0.0.1",
-            0,
-        )
+        serve = asyncio.get_running_loop().create_server
+        connection = partial(ClientConnection, self._respond, self._connections, packing=False)
+        self._server = await serve(connection, "127.0.0.1", 0)
         self.url = "http://{}:{}".format(*self._server.sockets[0].getsockname())
         return self
 
@@ -51,18 +50,15 @@ class ToyNode:
 
     def _respond(self, request: HttpRequest) -> Reply:
         asked = msgspec.json.decode(request.body)
-        several = isinstance(asked, list)
-        answers = [self._answer(call) for call in (asked if several else [asked])]
-        return Reply(msgspec.json.encode(answers if several else answers[0]))
+        answer = [*map(self._answer, asked)] if type(asked) is list else self._answer(asked)
+        return Reply(msgspec.json.encode(answer))
 
     def _answer(self, call: dict[str, Any]) -> dict[str, Any]:
         blocks, answer = self.chain.blocks, {"id": call["id"]}
         match call["method"], call["params"]:
-            case "toy_chain", []:
-                return {**answer, "result": self.chain.chain_id}
-            case "toy_height", []:
-                return {**answer, "result": len(blocks) - 1}
+            case ("toy_chain" | "toy_height") as asked, []:
+                number = self.chain.chain_id if asked == "toy_chain" else len(blocks) - 1
+                return {**answer, "result": number}
             case "toy_block", [height]:
-                found = self.lie(blocks[height]) if height < len(blocks) else None
-                return {**answer, "result": found}
+                return {**answer, "result": self.lie(blocks[height]) if blocks[height:] else None}
         return {**answer, "error": {"code": -32601, "message": "method not found"}}

@@ -1,11 +1,14 @@
 """How toy nodes are queried: `toy_chain`, `toy_height` and `toy_block`."""
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import repeat
 from typing import NamedTuple
 
 import msgspec
 
+from gapless.chains.family import Header
 from gapless.core.errors import BadAnswer, MissingHistory, SourceError
 from gapless.core.ranges import Span
 from gapless.providers import Call, Pool
@@ -39,6 +42,9 @@ class RawBlock(NamedTuple):
             raise BadAnswer(f"this is not a toy block: {error}") from error
 
 
+Headers = dict[int, Header]
+
+
 @dataclass(frozen=True)
 class ToySource:
     _pool: Pool
@@ -56,10 +62,7 @@ class ToySource:
         for height, answer in zip(heights, answers.results, strict=True):
             if bytes(answer) == b"null":
                 raise MissingHistory(f"there is no block {height}", height=height)
-        return [
-            RawBlock(at, answers.endpoint, it)
-            for at, it in zip(heights, answers.results, strict=True)
-        ]
+        return [*map(RawBlock, heights, repeat(answers.endpoint), answers.results)]
 
     async def head(self) -> int:
         (answer,) = (await self._pool.ask([QUERIES.head])).results
@@ -71,13 +74,18 @@ class ToySource:
     async def block_hash(self, height: int) -> bytes:
         return (await self.fetch(Span(height, height)))[0].parsed().seal
 
-    async def hash_from(self, endpoint: str, height: int, patience: float) -> bytes | None:
-        others = self._pool.names - {endpoint}
-        try:
-            (found,) = await self.fetch(Span(height, height), avoid=others, patience=patience)
-            return found.parsed().seal if found.endpoint == endpoint else None
-        except SourceError:
-            return None
+    async def latest(self, endpoint: str, patience: float) -> tuple[Header, int | None] | None:
+        found = await self.headers(endpoint, [await self.head()], patience)
+        return next(((each, None) for each in found.values()), None)
+
+    async def headers(self, endpoint: str, heights: Sequence[int], patience: float) -> Headers:
+        others, found = self._pool.names - {endpoint}, Headers()
+        with suppress(SourceError):
+            for at in heights:
+                (raw,) = await self.fetch(Span(at, at), avoid=others, patience=patience)
+                it = raw.parsed()
+                found |= {at: Header(at, it.seal, it.previous)} if raw.endpoint == endpoint else {}
+        return found
 
     async def hashes(self, span: Span) -> dict[int, bytes]:
         found = await self.fetch(Span(span.first, min(span.last, await self.head())))

@@ -8,7 +8,7 @@ names of endpoints and sinks; each process resolves a name through its own confi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
@@ -28,7 +28,8 @@ from gapless.core.proof import LINK
 from gapless.core.ranges import RangeSet, Span
 from gapless.ledger import Ledger
 from gapless.pipeline.block_reader import BlockReader
-from gapless.pipeline.flow import Flow, Sizes, Target
+from gapless.pipeline.flow import Flow, Sizes, Target, Units
+from gapless.pipeline.pinned import PinnedUnits
 from gapless.pipeline.stop import StopSignal, stop_on
 from gapless.providers import EndpointSpec, Pool, Profile, Providers
 from gapless.providers.registry import fingerprint
@@ -86,19 +87,31 @@ class BlockPipeline:
         """The heights that the sink is writing now."""
         return RangeSet(flow.writing for flow in self._flows if flow.writing is not None)
 
-    async def run(self, chunk: Chunk, context: Context) -> None:
+    async def run(
+        self, chunk: Chunk, context: Context, expected: Mapping[int, bytes] | None = None
+    ) -> None:
         """Writes the blocks of a chunk.
 
         A run that is asked to stop stores the blocks it has already fetched and returns the rest.
+        Blocks that are not final come with the hashes that are `expected` of them. Such a run
+        writes nothing else, and leaves it to the follower to replace what is stored.
         """
         with stop_on(context.stop_requested) as stop:
-            await self._store(chunk, context, stop)
+            await self._store(chunk, context, stop, expected)
 
-    async def _store(self, chunk: Chunk, context: Context, stop: StopSignal) -> None:
+    async def _store(
+        self,
+        chunk: Chunk,
+        context: Context,
+        stop: StopSignal,
+        expected: Mapping[int, bytes] | None,
+    ) -> None:
+        units: Units = self.reader if expected is None else PinnedUnits(self.reader, expected)
         sizes = Sizes(
             batch_blocks=self.spec.batch_size,
             ahead=self._ahead,
             linked=LINK in self.spec.checks,
+            mends=expected is None,
         )
         last = chunk.whole_spans[-1].last
         written = partial(self._written, context)
@@ -106,11 +119,14 @@ class BlockPipeline:
         self._runs += 1
         try:
             for span in chunk.spans:
-                for part in (await self._missing(span, context)).spans:
+                missing = await self._missing(span, context)
+                if expected is not None:
+                    missing |= await self._unlike(span, expected)
+                for part in missing.spans:
                     sink: Target = self.sink
                     if joined is not None:
                         sink = SameDatabaseWriter(joined, context, part.first)
-                    flow = Flow(self.reader, sink, context.fence, written, stop, sizes)
+                    flow = Flow(units, sink, context.fence, written, stop, sizes)
                     await self._run(flow, part, stop)
         except Exception as error:
             if self.pool.used_up:  # the owner of the call limit stops all runs
@@ -142,6 +158,15 @@ class BlockPipeline:
             return await self._missing(span, context)
         self.reproven += len(proven)
         return whole - held.done - proven
+
+    async def _unlike(self, span: Span, expected: Mapping[int, bytes]) -> RangeSet:
+        """The stored blocks of a span that do not have the expected hash."""
+        anchor = self.reader.anchor
+        columns = ("block_number", anchor.links.hash)
+        rows = await self.sink.read(anchor, self.spec.chain_id, span, columns)
+        heights, hashes = (rows[name].to_pylist() for name in columns)
+        stored = zip(heights, hashes, strict=True)
+        return RangeSet.from_members(at for at, found in stored if expected.get(at) != found)
 
     async def _discard_unreadable(self, span: Span, fence: int) -> None:
         """Retracts ranges with values that violate a column's type: they cannot be split."""

@@ -73,7 +73,7 @@ async def fetch(
     config = load()
     url = ledger or config.ledger or DEFAULT_LEDGER
     endpoints = [rpc] if isinstance(rpc, str) else rpc
-    target = None if to is None else _target(to)
+    target = None if to is None else target_of(to)
     request, targets = build_request(config, network, text_of(heights), endpoints, target, options)
     async with open_fetch(request, targets.config, url, shared=providers) as session:
         return await run_fetch(
@@ -94,11 +94,11 @@ async def verify(
     config = load()
     url = ledger or config.ledger or DEFAULT_LEDGER
     blocks = None if heights is None else text_of(heights)
-    async with opened_store(config, url, _target(sink), network, blocks) as store:
+    async with opened_store(config, url, target_of(sink), network, blocks) as store:
         return await store.report(await store.known_hashes(anchors), deep=deep)
 
 
-def _target(place: str | Path) -> str:
+def target_of(place: str | Path) -> str:
     """A path without a suffix is a folder: `Path` drops the trailing slash that would say so."""
     if isinstance(place, str):
         return place

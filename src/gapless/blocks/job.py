@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Protocol, TypeVar
+
 import msgspec
 
 from gapless.blocks.block_pipeline import BlockPipeline, open_pipeline
 from gapless.blocks.spec import BlocksSpec
+from gapless.config import Config
 from gapless.core.partitions import block_heights
 from gapless.core.retry import RetryPolicy
+from gapless.ledger import Ledger
 from gapless.providers import Providers
 from gapless.runtime.context import Context
 from gapless.runtime.job import Chunk, Job
+from gapless.runtime.shared import Opening
+from gapless.system import System
 
+T = TypeVar("T")
 NAME, VERSION = "blocks", 2
 PROVIDERS = "providers"
 """The key under which all runs of a worker share providers, across backfills."""
@@ -21,7 +28,7 @@ def job(pipeline: BlockPipeline | None = None) -> Job:
     """The job, on an open pipeline or on one opened from this process's configuration."""
 
     async def fetch_blocks(chunk: Chunk, context: Context) -> None:
-        await (pipeline or await _shared_pipeline(context)).run(chunk, context)
+        await (pipeline or await shared_pipeline(context, spec_of(context))).run(chunk, context)
 
     return Job(
         function=fetch_blocks,
@@ -34,13 +41,26 @@ def job(pipeline: BlockPipeline | None = None) -> Job:
     )
 
 
-async def _shared_pipeline(context: Context) -> BlockPipeline:
-    """The pipeline that all runs of this backfill share in this process."""
-    spec = msgspec.convert(context.spec, BlocksSpec)
+class Host(Protocol):
+    """What can open a pipeline and share it: a run, or the engine that it runs in."""
+
+    @property
+    def ledger(self) -> Ledger: ...
+    @property
+    def system(self) -> System: ...
+    @property
+    def config(self) -> Config: ...
+    async def shared(self, key: str, open: Opening[T]) -> T: ...  # noqa: A002
+
+
+def spec_of(context: Context) -> BlocksSpec:
+    return msgspec.convert(context.spec, BlocksSpec)
+
+
+async def shared_pipeline(host: Host, spec: BlocksSpec) -> BlockPipeline:
+    """The pipeline that all runs with this specification share in this process."""
     key = msgspec.json.encode(spec).decode()
-    providers = await context.shared(
-        PROVIDERS, lambda: Providers(context.config.fetch.workers, system=context.system)
+    providers = await host.shared(
+        PROVIDERS, lambda: Providers(host.config.fetch.workers, system=host.system)
     )
-    return await context.shared(
-        key, lambda: open_pipeline(spec, context.config, context.ledger, providers)
-    )
+    return await host.shared(key, lambda: open_pipeline(spec, host.config, host.ledger, providers))

@@ -33,9 +33,7 @@ from gapless.core.selector import Range, Selection, summary
 from gapless.core.similar import known_names
 from gapless.ledger import Ledger
 from gapless.ledger.records import Backfill, BackfillRequest
-
-FOREGROUND = "foreground"
-"""The queue of backfills whose endpoints are known only to the process that started them."""
+from gapless.runtime.slots import FOREGROUND
 
 
 def datasets_of(text: str | None, network: Network) -> tuple[str, ...]:

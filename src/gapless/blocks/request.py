@@ -11,7 +11,7 @@ from typing import TypedDict, TypeVar
 
 import msgspec
 
-from gapless.blocks.plan import FOREGROUND, FetchRequest, datasets_of
+from gapless.blocks.plan import FetchRequest, datasets_of
 from gapless.blocks.spec import known_hashes
 from gapless.blocks.targets import Targets, targets_of
 from gapless.chains import Level, Network, find_network
@@ -22,6 +22,7 @@ from gapless.core.errors import UsageError
 from gapless.core.heights import Heights
 from gapless.core.remedies import UseOneProcess
 from gapless.core.retry import RetryKind, RetryPolicy
+from gapless.runtime.slots import FOREGROUND
 from gapless.sinks.location import is_shareable
 
 E = TypeVar("E", bound=StrEnum)

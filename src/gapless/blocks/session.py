@@ -20,7 +20,7 @@ from gapless.blocks.counts import Counts
 from gapless.blocks.dates import without_dates
 from gapless.blocks.finish_job import finished_by_workers
 from gapless.blocks.holding import Holding, datasets_of_chain, discard_damaged, holding
-from gapless.blocks.plan import FOREGROUND, FetchRequest, request_for_blocks, survey, unfinished
+from gapless.blocks.plan import FetchRequest, request_for_blocks, survey, unfinished
 from gapless.blocks.result import FetchResult, Outcome, result_of
 from gapless.blocks.spec import BlocksSpec, anchors_of, known_hashes
 from gapless.chains import Network, family_of
@@ -30,7 +30,7 @@ from gapless.chains.opening import open_sink
 from gapless.config import Config
 from gapless.core.anchors import Anchor
 from gapless.core.errors import LedgerError, Orphaned, SinkUnusable, UsageError
-from gapless.core.heights import Tip
+from gapless.core.heights import Heights, Tip
 from gapless.core.ranges import RangeSet, Span
 from gapless.core.remedies import ReplaceBranch
 from gapless.core.retry import RetryKind
@@ -38,6 +38,7 @@ from gapless.ledger import Ledger, open_ledger
 from gapless.ledger.records import Backfill, BackfillRequest
 from gapless.providers import Absent, Call, Pool, Providers, Share
 from gapless.runtime.process import actor
+from gapless.runtime.slots import FOREGROUND
 from gapless.schema import Table
 from gapless.sinks import Access, Request, Sink
 from gapless.system import System
@@ -158,10 +159,61 @@ async def open_fetch(
 
     `shared` are open providers that may serve other fetches too.
     """
+    async with open_chain(request, config, ledger_url, max_calls, shared) as chain:
+        system = chain.pool.system
+        if request.heights.is_dated:
+            request = replace(request, heights=await undated(request, config, chain))
+        span = chain.tip.pin(request.heights)
+        async with sink_at(config.sink(request.sink), system, create=create) as sink:
+            if sink is None:
+                spec = request.spec(chain.chain_id, "")
+                held, missing = Holding(), RangeSet.of(span)
+            else:
+                spec, held, missing = await compare(request, chain, sink, span, create=create)
+            yield FetchSession(
+                request=request,
+                config=config,
+                ledger=chain.ledger,
+                providers=chain.providers,
+                pool=chain.pool,
+                absent=chain.absent,
+                tip=chain.tip,
+                span=span,
+                spec=spec,
+                sink=sink,
+                held=held,
+                missing=missing,
+                max_calls=max_calls,
+            )
+
+
+@dataclass(frozen=True)
+class OpenChain:
+    """The chain of the endpoints, checked to be the requested one."""
+
+    ledger: FetchLedger
+    providers: Providers
+    pool: Pool
+    network: Network
+    chain_id: int
+    source: Source
+    tip: Tip
+    known: Mapping[int, bytes]  # hashes known in advance, by height
+    absent: Sequence[Absent]
+
+
+@asynccontextmanager
+async def open_chain(
+    request: FetchRequest,
+    config: Config,
+    ledger_url: str,
+    max_calls: int | None = None,
+    shared: Providers | None = None,
+) -> AsyncIterator[OpenChain]:
+    """Contacts all endpoints and refuses those of another chain."""
     providers = shared or Providers(request.numbers.workers, share=Share(0, request.processes))
-    endpoints, system = endpoints_of(config, request.endpoints), providers.system
-    family = family_of(request.network)
-    async with FetchLedger(ledger_url, system) as ledger:
+    endpoints, family = endpoints_of(config, request.endpoints), family_of(request.network)
+    async with FetchLedger(ledger_url, providers.system) as ledger:
         known_ledger = await ledger.if_there()
         profiles = (
             {}
@@ -178,68 +230,31 @@ async def open_fetch(
             providers=providers,
         )
         async with nullcontext() if shared else providers, pool:
-            chain = await _meet_chain(request, pool)
-            if request.heights.is_dated:
-                target = config.sink(request.sink)
-                async with _sink_at(target, system, create=False) as sink:
-                    heights = await without_dates(
-                        request.heights, chain.tip, chain.network, chain.source, sink, system
-                    )
-                request = replace(request, heights=heights)
-            span = chain.tip.pin(request.heights)
-            async with _sink_at(config.sink(request.sink), system, create=create) as sink:
-                if sink is None:
-                    spec = request.spec(chain.chain_id, "")
-                    held, missing = Holding(), RangeSet.of(span)
-                else:
-                    spec, held, missing = await _compare(request, chain, sink, span, create=create)
-                yield FetchSession(
-                    request=request,
-                    config=config,
-                    ledger=ledger,
-                    providers=providers,
-                    pool=pool,
-                    absent=chain.absent,
-                    tip=chain.tip,
-                    span=span,
-                    spec=spec,
-                    sink=sink,
-                    held=held,
-                    missing=missing,
-                    max_calls=max_calls,
-                )
+            absent = await _meet_all(pool, family.queries.head)
+            source = family.source(pool, request.network, [family.tables[0].name], ())
+            tip = await survey(source, request.network, request.confirmations)
+            pool.patience = FIRST_PATIENCE if request.retry.kind is RetryKind.HALT else PATIENCE
+            assert pool.chain_id is not None
+            network = replace(request.network, chain_id=pool.chain_id)
+            known = known_hashes(network, request.anchors)
+            trusted = [anchor.height for anchor in request.anchors]
+            await refuse_wrong_chain(source, pool.names, known, tip.final, network.name, trusted)
+            yield OpenChain(
+                ledger, providers, pool, network, pool.chain_id, source, tip, known, absent
+            )
 
 
-@dataclass(frozen=True)
-class _Chain:
-    """The chain of the endpoints, checked to be the requested one."""
-
-    network: Network
-    chain_id: int
-    pool: Pool
-    source: Source
-    tip: Tip
-    known: Mapping[int, bytes]  # hashes known in advance, by height
-    absent: Sequence[Absent]
+async def undated(request: FetchRequest, config: Config, chain: OpenChain) -> Heights:
+    """The requested heights, with dates resolved."""
+    system = chain.pool.system
+    async with sink_at(config.sink(request.sink), system, create=False) as sink:
+        return await without_dates(
+            request.heights, chain.tip, chain.network, chain.source, sink, system
+        )
 
 
-async def _meet_chain(request: FetchRequest, pool: Pool) -> _Chain:
-    """Contacts all endpoints and refuses those of another chain."""
-    family = family_of(request.network)
-    absent = await _meet_all(pool, family.queries.head)
-    source = family.source(pool, request.network, [family.tables[0].name], ())
-    tip = await survey(source, request.network, request.confirmations)
-    pool.patience = FIRST_PATIENCE if request.retry.kind is RetryKind.HALT else PATIENCE
-    assert pool.chain_id is not None
-    network = replace(request.network, chain_id=pool.chain_id)
-    known = known_hashes(network, request.anchors)
-    trusted = [anchor.height for anchor in request.anchors]
-    await refuse_wrong_chain(source, pool.names, known, tip.final, network.name, trusted)
-    return _Chain(network, pool.chain_id, pool, source, tip, known, absent)
-
-
-async def _compare(
-    request: FetchRequest, chain: _Chain, sink: Sink, span: Span, *, create: bool
+async def compare(
+    request: FetchRequest, chain: OpenChain, sink: Sink, span: Span, *, create: bool
 ) -> tuple[BlocksSpec, Holding, RangeSet]:
     """Compares sink and span to find what is missing; `create` records the fetch in the sink."""
     spec, known, name = request.spec(chain.chain_id, sink.id), chain.known, chain.network.name
@@ -317,7 +332,7 @@ async def _meet_all(pool: Pool, head: Call) -> list[Absent]:
 
 
 @asynccontextmanager
-async def _sink_at(target: str, system: System, *, create: bool) -> AsyncIterator[Sink | None]:
+async def sink_at(target: str, system: System, *, create: bool) -> AsyncIterator[Sink | None]:
     """Opens the sink; None if it does not exist and must not be created."""
     try:
         sink = await open_sink(target, Access.CREATE if create else Access.READ, system=system)

@@ -39,6 +39,15 @@ class Wanted:
     anchors: Mapping[int, bytes] = field(default_factory=dict)  # known hashes, by height
 
 
+@dataclass(frozen=True)
+class Header:
+    """What links a block to the one before."""
+
+    height: int
+    hash: bytes
+    parent_hash: bytes
+
+
 class RawBlock(Protocol):
     """One endpoint's answer for one block; only the family can interpret it."""
 
@@ -67,8 +76,16 @@ class Source(Protocol):
     async def block_hash(self, height: int) -> bytes:
         """Return the hash of a block; raise if no endpoint has it."""
 
-    async def hash_from(self, endpoint: str, height: int, patience: float) -> bytes | None:
-        """Return the hash that one endpoint reports for a height; None if it does not answer."""
+    async def latest(self, endpoint: str, patience: float) -> tuple[Header, int | None] | None:
+        """Return the head of one endpoint and the height that it calls final, if any.
+
+        None if it does not answer.
+        """
+
+    async def headers(
+        self, endpoint: str, heights: Sequence[int], patience: float
+    ) -> dict[int, Header]:
+        """Return the headers that one endpoint reports, without those that it does not have."""
 
     async def hashes(self, span: Span) -> dict[int, bytes]:
         """Return the nodes' current hashes of the blocks up to the head."""

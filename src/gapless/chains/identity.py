@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from gapless.chains.family import Source
+from gapless.chains.family import Header, Source
 from gapless.core.errors import UsageError
 from gapless.core.remedies import CheckAnchor
 from gapless.providers.gather import gather_all
@@ -80,12 +80,10 @@ async def _ask_hashes(
     wanted = sorted(heights)
 
     async def of(endpoint: str) -> list[ReportedHash]:
-        found = []
-        for height in wanted:
-            hash_ = await source.hash_from(endpoint, height, _PATIENCE)
-            if hash_ is not None:
-                found.append(ReportedHash(endpoint, height, hash_))
-        return found
+        found: dict[int, Header] = {}
+        for height in wanted:  # one by one: it may have pruned some of them
+            found |= await source.headers(endpoint, [height], _PATIENCE)
+        return [ReportedHash(endpoint, height, each.hash) for height, each in found.items()]
 
     answers = await gather_all([of(name) for name in sorted(endpoints)])
     return [it for each in answers for it in each]

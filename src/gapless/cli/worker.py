@@ -15,6 +15,7 @@ from gapless.cli.metrics import metrics_option, metrics_page
 from gapless.cli.options import Duration, common, note, processes_option, warn
 from gapless.cli.output import print_json
 from gapless.config import load
+from gapless.following.service import following
 from gapless.providers import Providers, Share
 from gapless.runtime import process_control
 from gapless.runtime.engine import Engine
@@ -99,6 +100,7 @@ async def worker(
             process_control.working(engine) as stopped,
             ChildProcesses(tasks, note, warn, engine.free_dead, providers) as children,
             supervised(engine) as supervisor,
+            following(engine),
         ):
             with page.of(engine):
                 await work_until(engine, stopped, until_idle=until_idle)

@@ -14,6 +14,7 @@ from gapless.config.settings import (
     Config,
     EndpointSettings,
     Fetch,
+    FollowSettings,
     Retry,
     SinkTarget,
     WorkerSettings,
@@ -32,6 +33,7 @@ _SECTIONS: dict[str, type[msgspec.Struct]] = {
 _SECTIONS_BY_NAME: dict[str, type[msgspec.Struct]] = {
     "endpoints": EndpointSettings,
     "sinks": SinkTarget,
+    "follow": FollowSettings,
 }
 
 
@@ -90,7 +92,7 @@ def _below(folder: Path, target: str) -> str:
 
 def _refuse_unknown_keys(given: Mapping[str, Any]) -> None:
     for where, section, kind in _sections(given):
-        known = [field.name for field in msgspec.structs.fields(kind)]
+        known = [field.encode_name for field in msgspec.structs.fields(kind)]
         for key in section if isinstance(section, Mapping) else ():
             if key not in known:
                 place = f" in `[{where}]`" if where else ""
@@ -109,7 +111,8 @@ def _sections(given: Mapping[str, Any]) -> Iterator[tuple[str, Any, type[msgspec
 
 
 def _refuse_wrong_names(config: Config) -> None:
-    for kind, names in (("endpoint", config.endpoints), ("sink", config.sinks)):
+    named = (("endpoint", config.endpoints), ("sink", config.sinks), ("follow", config.follow))
+    for kind, names in named:
         for each in names:
             if not is_name(each):
                 raise UsageError(

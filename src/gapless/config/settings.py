@@ -55,6 +55,21 @@ class Fetch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     end_height: int | None = None
 
 
+class FollowSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A chain whose head is followed into a sink."""
+
+    network: str
+    rpc: tuple[str, ...] | str = ()  # names of endpoints; default: all of the network's
+    to: str | None = None  # the name of a sink; default: the only one
+    start: int | str | None = msgspec.field(name="from", default=None)  # a height or a date
+    datasets: str | None = None
+    verify: str | None = None
+
+    @property
+    def endpoints(self) -> tuple[str, ...]:
+        return (self.rpc,) if isinstance(self.rpc, str) else self.rpc
+
+
 class Retry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Settings of retry policies. Omitted ones keep their defaults.
 
@@ -91,6 +106,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     queue: str = "default"
     endpoints: dict[str, EndpointSettings] = {}
     sinks: dict[str, SinkTarget] = {}
+    follow: dict[str, FollowSettings] = {}
     fetch: Fetch = Fetch()
     retry: Retry = Retry()
     worker: WorkerSettings = WorkerSettings()

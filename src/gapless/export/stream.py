@@ -35,7 +35,7 @@ class Export:
     span: Span
 
     async def write_to(self, writer: Writer) -> int:
-        """Write all rows and returns their number. Raises `Incomplete` if any is missing."""
+        """Write all rows and return their number. Raise `Incomplete` if any is missing."""
         before = await self.sink.stored(self.chain_id)
         written = 0
         for span in self.span.windows(self.sink.grid or _WINDOW):

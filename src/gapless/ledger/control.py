@@ -27,6 +27,7 @@ from gapless.ledger.rows.backfill import LifecycleRow, NewBackfill
 from gapless.ledger.rows.chunk import DeadChunk
 from gapless.ledger.rows.event import NewEvent
 from gapless.ledger.rows.follow import TimedCursor
+from gapless.ledger.rows.texts import json_text
 
 
 async def create(tx: LedgerTransaction, request: BackfillRequest) -> Backfill:
@@ -187,7 +188,8 @@ async def record_cancelled(tx: LedgerTransaction, backfill_id: str, indices: Seq
 
 async def _add_cursor(tx: LedgerTransaction, request: BackfillRequest) -> None:
     """Gives the follow of a standing backfill its cursor, unless it has one."""
-    await tx.fetch("add_cursor", follow=request.follow, id=request.id)
+    state = json_text(request.cursor)
+    await tx.fetch("add_cursor", follow=request.follow, id=request.id, state=state)
     (found,) = await tx.fetch_as(TimedCursor, "cursor", follow=request.follow)
     if found.backfill_id != request.id:
         raise Conflict(

@@ -55,6 +55,11 @@ async def resign(tx: LedgerTransaction, follow: str, owner: str) -> None:
     await tx.fetch("resign", follow=follow, owner=owner)
 
 
+async def remove_cursor(tx: LedgerTransaction, follow: str) -> None:
+    """Forgets a follow; its name can be used again."""
+    await tx.fetch("remove_cursor", follow=follow)
+
+
 async def append(tx: LedgerTransaction, step: Append) -> Cursor | None:
     """Takes one step of a follow's leader; None if it does not lead any more."""
     row = await one_as(

@@ -144,6 +144,10 @@ class Ledger:
         """Deletes up to `limit` chunks that a follow has finished; returns how many rows."""
         return await self._write(folding.fold, follow, owner, fence, below, limit)
 
+    async def remove_cursor(self, follow: str) -> None:
+        """Forgets a follow; its backfills stay."""
+        await self._command(follows.remove_cursor, follow)
+
     async def cursor(self, follow: str) -> Cursor:
         return await self._read(views.cursor, follow)
 
@@ -248,9 +252,16 @@ class Ledger:
         return await self._read(views.backfill, backfill_id)
 
     async def backfills(
-        self, *, state: str | None = None, hooks: bool = True, limit: int = 100
+        self,
+        *,
+        state: str | None = None,
+        follow: str | None = None,
+        hooks: bool = True,
+        limit: int = 100,
     ) -> list[Backfill]:
-        return await self._look(views.backfills, state=state, hooks=hooks, limit=limit)
+        return await self._look(
+            views.backfills, state=state, follow=follow, hooks=hooks, limit=limit
+        )
 
     async def selection(self, digest: str) -> Selection:
         return await self._read(views.selection, digest)

@@ -55,6 +55,7 @@ class BackfillRequest(Terms):
     retry_request_id: str | None = None
     hook: str | None = None
     standing: bool = False  # its chunks are appended by its follow, and it never ends by itself
+    cursor: dict[str, Any] = field(default_factory=dict)  # the first state of its follow's cursor
 
     def __post_init__(self) -> None:
         encode_spec(self.spec)  # a spec that cannot be stored is refused before anything is written
@@ -87,7 +88,7 @@ class ClaimRequest:
     queues: tuple[str, ...]
     jobs: tuple[tuple[str, int], ...]
     count: int
-    only: str | None = None
+    only: str | None = None  # the id of one backfill, or the name of a follow
 
 
 @dataclass(frozen=True)
@@ -256,6 +257,7 @@ class ChunkRow:
     error_message: str | None
     payload: str | None
     write_fence: int | None
+    planned_at: float
 
     @property
     def lease_until(self) -> float | None:

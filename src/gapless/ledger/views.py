@@ -38,14 +38,19 @@ async def backfill(tx: LedgerTransaction, backfill_id: str) -> Backfill:
 
 
 async def backfills(
-    tx: LedgerTransaction, *, state: str | None = None, hooks: bool = True, limit: int
+    tx: LedgerTransaction,
+    *,
+    state: str | None = None,
+    follow: str | None = None,
+    hooks: bool = True,
+    limit: int,
 ) -> list[Backfill]:
-    """The newest backfills, in one state or all.
+    """The newest backfills, in one state or all, of one follow or all.
 
     Without `hooks`, the hooks of groups are left out unless they have failed.
     """
     without = None if hooks else RESERVED
-    wanted = {"state": state, "without": without, "limit": limit}
+    wanted = {"state": state, "follow": follow, "without": without, "limit": limit}
     return [row.backfill() for row in await tx.fetch_as(CountedBackfill, "backfills", **wanted)]
 
 

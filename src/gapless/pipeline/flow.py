@@ -69,12 +69,13 @@ class Target(Protocol):
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much a flow holds in memory at a time."""
+    """How much a flow holds in memory at a time, and how it treats links."""
 
     batch_blocks: int = 100
     batch_bytes: int = 64 << 20
     ahead: Callable[[], int] = lambda: 16  # units being fetched or waiting for earlier ones
     linked: bool = True  # whether parent links are checked
+    mends: bool = True  # whether stored blocks are replaced where the chain has changed
 
 
 class Flow:
@@ -113,6 +114,8 @@ class Flow:
             try:
                 await self._stream(Span(self._next, span.last))
             except BrokenSeam as seam:
+                if not self._sizes.mends:
+                    raise TransientError(f"not linked yet: {seam}") from seam
                 mended += 1
                 if mended > MENDINGS:
                     raise TransientError(f"the chain keeps changing: {seam}") from seam

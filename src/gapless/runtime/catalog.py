@@ -20,7 +20,11 @@ from gapless.runtime.error_text import message_of, name_of
 from gapless.runtime.job import Job
 
 RETRY_SECONDS = 15.0  # between attempts to import a job
-BUILT_IN = {"blocks": "gapless.blocks.job", "finish": "gapless.blocks.finish_job"}
+BUILT_IN = {
+    "blocks": "gapless.blocks.job",
+    "finish": "gapless.blocks.finish_job",
+    "follow": "gapless.following.job",
+}
 """Built-in jobs: name -> the module whose `job()` creates it."""
 
 

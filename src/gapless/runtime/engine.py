@@ -11,7 +11,7 @@ import asyncio
 import os
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
 from gapless.config import Config, load
 from gapless.core.backfill import State
@@ -24,9 +24,12 @@ from gapless.runtime.controller import BackfillOptions, Controller, request_for
 from gapless.runtime.explain import Explanation
 from gapless.runtime.job import Job
 from gapless.runtime.process import DEFAULT_LEDGER, actor
+from gapless.runtime.shared import Opening
 from gapless.runtime.slots import DEFAULT_SLOTS
 from gapless.runtime.worker import Worker, WorkerOptions
 from gapless.system import SYSTEM, System
+
+T = TypeVar("T")
 
 
 class BackfillHandle:
@@ -149,6 +152,30 @@ class Engine:
     async def _close(self) -> None:
         if self._given is None:
             await self.ledger.close()
+
+    @property
+    def system(self) -> System:
+        """The clocks, randomness and threads that it runs on."""
+        return self._system
+
+    @property
+    def config(self) -> Config:
+        """The configuration, which resolves names of endpoints and sinks."""
+        return self._configuration()
+
+    async def shared(self, key: str, open: Opening[T]) -> T:  # noqa: A002
+        """What the runs of its worker share under the key; the first that asks opens it."""
+        assert self.worker is not None
+        return await self.worker.shared(key, open)
+
+    def configure(self, config: Config) -> None:
+        """Replaces the configuration, for runs that start from now on."""
+        self._config = config
+
+    def learn(self, job: Job) -> None:
+        """Lets its worker run the backfills of a job, whoever has created them."""
+        self._catalog.add(job)
+        self.wake()
 
     def _configuration(self) -> Config:
         if self._config is None:

@@ -90,7 +90,7 @@ def _held_back(backfill: Backfill, workers: Sequence[WorkerRow]) -> tuple[str, s
     serving = [
         worker
         for worker in workers
-        if any(serves(slot, backfill.queue, backfill.id) for slot in worker.slots)
+        if any(serves(slot, backfill.queue, backfill.id, backfill.follow) for slot in worker.slots)
     ]
     if not serving:
         served = {slot for worker in workers for slot in worker.slots if "@" not in slot}

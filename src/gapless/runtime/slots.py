@@ -13,6 +13,9 @@ from gapless.core.errors import UsageError
 from gapless.lanes import Lane
 
 PRIORITY = "priority"
+FOREGROUND = "foreground"
+"""The queue of backfills whose endpoints are known only to the process that started them."""
+FOREGROUND_PRIORITY = "foreground-priority"
 DEFAULT_SLOTS = 4
 _SLOTS = re.compile(r"(?:(?P<queue>[A-Za-z0-9_.-]{1,64})=)?(?P<count>[0-9]{1,4})")
 
@@ -39,7 +42,13 @@ def checked(slots: Mapping[str, int]) -> dict[str, int]:
 
 def queues_of(slot: str) -> tuple[str, ...]:
     """The queues a slot takes from, in order."""
-    return (PRIORITY,) if slot == PRIORITY else (PRIORITY, slot)
+    first = FOREGROUND_PRIORITY if slot in (FOREGROUND, FOREGROUND_PRIORITY) else PRIORITY
+    return (first,) if slot == first else (first, slot)
+
+
+def has_priority(queue: str) -> bool:
+    """Whether the chunks of a queue go first wherever they wait."""
+    return queue in (PRIORITY, FOREGROUND_PRIORITY)
 
 
 def lane_of(queue: str) -> Lane:
@@ -52,7 +61,7 @@ def announced(slots: Mapping[str, int], only: str | None) -> dict[str, int]:
     return {f"{queue}@{only}" if only else queue: count for queue, count in slots.items()}
 
 
-def serves(slot: str, queue: str, backfill_id: str) -> bool:
-    """Whether an announced slot takes chunks of this backfill."""
+def serves(slot: str, queue: str, *names: str | None) -> bool:
+    """Whether an announced slot takes chunks of a backfill with this id or follow."""
     own, _, only = slot.partition("@")
-    return queue in queues_of(own) and only in ("", backfill_id)
+    return queue in queues_of(own) and only in ("", *names)

@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from gapless.config import Config, load
 from gapless.core.errors import LedgerError, LedgerUnreachable, Unreadable
@@ -38,10 +38,12 @@ from gapless.runtime.outcomes import Outcomes
 from gapless.runtime.run import GivenBack, Outcome, Resources, Run, trusted
 from gapless.runtime.selections import Selections
 from gapless.runtime.settling import Settling
-from gapless.runtime.shared import Shared
+from gapless.runtime.shared import Opening, Shared
 from gapless.runtime.slots import announced, checked, queues_of
 from gapless.system import SYSTEM, System
 from gapless.telemetry import about, log
+
+T = TypeVar("T")
 
 HEEDING_SECONDS = 1.5
 """Seconds for an interrupted job to end before the worker stops waiting for it."""
@@ -57,7 +59,7 @@ class WorkerOptions:
     poll_seconds: float = 1.0
     heartbeat_seconds: float = 10.0
     drain_seconds: float = 30.0
-    only: str | None = None  # the one backfill to work on
+    only: str | None = None  # the one backfill or follow to work on
 
 
 class Worker:
@@ -154,6 +156,10 @@ class Worker:
     async def free_dead(self) -> int:
         """Frees the leases of dead processes of this host; returns how many."""
         return await self._ledger.free_dead(self._process, self._system.is_alive)
+
+    async def shared(self, key: str, open: Opening[T]) -> T:  # noqa: A002
+        """What its runs share under the key; the first that asks opens it."""
+        return await self._shared.get(key, open)
 
     @property
     def slots(self) -> Mapping[str, int]:

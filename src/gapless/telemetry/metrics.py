@@ -213,11 +213,35 @@ HEAD_HEIGHT = Series(
     "Head of the chain when a fetch last asked for it.",
     ("chain",),
 )
+FINAL_HEIGHT = Series(
+    "gapless_finalized_height",
+    MetricKind.GAUGE,
+    "Highest block of the chain that is final, when a follower last asked for it.",
+    ("chain",),
+)
 LAG_BLOCKS = Series(
     "gapless_lag_blocks",
     MetricKind.GAUGE,
     "Blocks between the head of the chain and the highest block that a sink is known to hold.",
     ("chain", "sink"),
+)
+LAG_SECONDS = Series(
+    "gapless_lag_seconds",
+    MetricKind.GAUGE,
+    "Time since the oldest block above the newest stored one was planned; 0 if there is none.",
+    ("follow",),
+)
+LEADS = Series(
+    "gapless_follow_leader",
+    MetricKind.GAUGE,
+    "1 if this process leads the follow, 0 if it stands by.",
+    ("follow",),
+)
+REORGS = Series(
+    "gapless_reorgs_total",
+    MetricKind.COUNTER,
+    "Reorganisations that a follower has found, by the number of blocks that were replaced.",
+    ("chain", "depth"),
 )
 PARTITIONS = Series(
     "gapless_partitions_completed_total",
@@ -287,7 +311,11 @@ METRICS: tuple[Metric, ...] = (
     WRITE_SECONDS,
     STORED_HEIGHT,
     HEAD_HEIGHT,
+    FINAL_HEIGHT,
     LAG_BLOCKS,
+    LAG_SECONDS,
+    LEADS,
+    REORGS,
     PARTITIONS,
     SLOTS,
     RUNNING,

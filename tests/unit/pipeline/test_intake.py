@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -12,8 +12,7 @@ from msgspec import Raw
 
 from gapless.chains import Level, find_network
 from gapless.chains.evm.family import EVM
-from gapless.chains.evm.raw_block import EvmRawBlock
-from gapless.chains.family import Wanted
+from gapless.chains.family import Header, Wanted
 from gapless.core.errors import PermanentError, Unavailable
 from gapless.core.ranges import Span
 from gapless.devnode import Chain, Parameters, simulated
@@ -44,8 +43,13 @@ class Doubtful:
     async def block_hash(self, height: int) -> bytes:
         return bytes.fromhex(self._chain.hash(height)[2:])
 
-    async def hash_from(self, endpoint: str, height: int, patience: float) -> bytes | None:
+    async def latest(self, endpoint: str, patience: float) -> None:
         return None
+
+    async def headers(
+        self, endpoint: str, heights: Sequence[int], patience: float
+    ) -> dict[int, Header]:
+        return {}
 
     async def hashes(self, span: Span) -> dict[int, bytes]:
         return {

@@ -23,6 +23,7 @@ from msgspec import Raw, Struct
 from gapless.chains.evm.decode.structs import UNREADABLE, is_given
 from gapless.chains.evm.raw_block import EvmRawBlock, is_null
 from gapless.chains.evm.receipts import OtherReceipts
+from gapless.chains.family import Header
 from gapless.chains.network import Network
 from gapless.core.errors import BadAnswer, MissingHistory, SourceError, Unavailable
 from gapless.core.ranges import Span
@@ -45,7 +46,12 @@ class _Header(Struct, gc=False):
     number: str
 
 
+class _LinkedHeader(_Header, gc=False):
+    parent: str = msgspec.field(name="parentHash")
+
+
 _header = msgspec.json.Decoder(_Header).decode
+_linked_header = msgspec.json.Decoder(_LinkedHeader).decode
 _Way = Callable[[Sequence[int], Collection[str]], Awaitable[list[EvmRawBlock]]]
 
 
@@ -116,20 +122,34 @@ class EvmSource:
         (found,) = await self._insist(self._light, (height,), ())
         return _read_hash(found.block)
 
-    async def hash_from(self, endpoint: str, height: int, patience: float) -> bytes | None:
-        """Return the hash that one endpoint reports for a height; None if it does not answer."""
-        try:
-            avoid = self._pool.names - {endpoint}
-            call = _block_call(height, False)
-            answers = await self._pool.ask([call], avoid=avoid, patience=patience)
-            (raw,) = answers.results
-            if answers.endpoint != endpoint or not is_given(raw):
-                return None
-            header = _header(raw)
-            is_it = int(header.number, 16) == height
-            return bytes.fromhex(header.hash.removeprefix("0x")) if is_it else None
-        except (SourceError, ValueError, *UNREADABLE):
+    async def latest(self, endpoint: str, patience: float) -> tuple[Header, int | None] | None:
+        tag = self._network.finality.tag
+        calls = [Call("eth_getBlockByNumber", (each, False)) for each in ("latest", tag) if each]
+        found = await self._from(endpoint, calls, patience)
+        if not found and tag is not None:  # it may refuse the tag only
+            found = await self._from(endpoint, calls[:1], patience)
+        if not found or (head := _parse_header(found[0])) is None:
             return None
+        final = _parse_header(found[1]) if len(found) > 1 else None
+        self._head = max(self._head, head.height)
+        return head, final.height if final else None
+
+    async def headers(
+        self, endpoint: str, heights: Sequence[int], patience: float
+    ) -> dict[int, Header]:
+        calls = [_block_call(height, False) for height in heights]
+        answers = await self._from(endpoint, calls, patience)
+        found = zip(heights, map(_parse_header, answers), strict=False)
+        return {height: each for height, each in found if each and each.height == height}
+
+    async def _from(self, endpoint: str, calls: Sequence[Call], patience: float) -> Sequence[Raw]:
+        """Ask one endpoint only; nothing is returned if it does not answer."""
+        avoid = self._pool.names - {endpoint}
+        try:
+            answers = await self._pool.ask(calls, avoid=avoid, patience=patience)
+        except SourceError:
+            return ()
+        return answers.results if answers.endpoint == endpoint else ()
 
     async def hashes(self, span: Span) -> dict[int, bytes]:
         """Return the nodes' current hashes of the blocks up to the head."""
@@ -287,6 +307,18 @@ def _block_call(height: int, full: bool = True) -> Call:
 
 def _receipts_call(height: int) -> Call:
     return Call("eth_getBlockReceipts", (hex(height),), height)
+
+
+def _parse_header(answer: Raw) -> Header | None:
+    """Read a header; None if there is none, or it cannot be read."""
+    if not is_given(answer):
+        return None
+    try:
+        found = _linked_header(answer)
+        parts = (bytes.fromhex(each.removeprefix("0x")) for each in (found.hash, found.parent))
+        return Header(int(found.number, 16), *parts)
+    except (ValueError, *UNREADABLE):
+        return None
 
 
 def _read_hash(answer: Raw) -> bytes:

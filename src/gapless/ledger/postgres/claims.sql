@@ -13,7 +13,7 @@
 -- Whether `b` is a backfill of the queue that may run more and has work, and it is not paused.
 b.queue = :queue AND b.state IN ('PENDING', 'RUNNING') AND b.stopping IS NULL
   AND NOT EXISTS (SELECT 1 FROM gapless.paused_queues p WHERE p.name = :queue)
-  AND (:only::text IS NULL OR b.id = :only)
+  AND (:only::text IS NULL OR b.id = :only OR b.follow = :only)
   AND NOT EXISTS (SELECT 1 FROM json_array_elements_text(:tried::json) AS t(id) WHERE t.id = b.id)
   AND EXISTS (SELECT 1 FROM (@JobVersion(jobs)) AS j
               WHERE j.job = b.job AND j.job_version = b.job_version)

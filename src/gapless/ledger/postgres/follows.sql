@@ -3,8 +3,11 @@
 
 -- name: add_cursor
 INSERT INTO gapless.cursors (follow, backfill_id, fence, version, state, updated_at)
-VALUES (:follow, :id, 0, 0, '{}', @now)
+VALUES (:follow, :id, 0, 0, :state, @now)
 ON CONFLICT DO NOTHING
+
+-- name: remove_cursor
+DELETE FROM cursors WHERE follow = :follow
 
 -- name: cursor
 SELECT @StoredCursor, @now AS now FROM gapless.cursors WHERE follow = :follow

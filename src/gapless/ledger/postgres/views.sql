@@ -27,6 +27,7 @@ WHERE b.id = :id
 SELECT @counted_backfill
 FROM gapless.backfills b
 WHERE (:state::text IS NULL OR b.state = :state)
+  AND (:follow::text IS NULL OR b.follow = :follow)
   AND (:without::text IS NULL OR b.state = 'FAILED'
        OR substr(b.id, 1, length(:without)) <> :without)
 ORDER BY b.created_at DESC, b.id DESC

@@ -79,6 +79,7 @@ class StoredChunk(msgspec.Struct, frozen=True):
     error_message: str | None
     payload: str | None
     write_fence: int | None
+    planned_at: float
 
     def chunk(self) -> ChunkRow:
         return ChunkRow(
@@ -95,6 +96,7 @@ class StoredChunk(msgspec.Struct, frozen=True):
             self.error_message,
             self.payload,
             self.write_fence,
+            self.planned_at,
         )
 
 

@@ -8,7 +8,7 @@
 b.queue = :queue
   AND b.state IN ('PENDING', 'RUNNING', 'PAUSED') AND b.state <> 'PAUSED' AND b.stopping IS NULL
   AND NOT EXISTS (SELECT 1 FROM paused_queues p WHERE p.name = :queue)
-  AND (:only IS NULL OR b.id = :only)
+  AND (:only IS NULL OR b.id = :only OR b.follow = :only)
   AND b.id NOT IN (SELECT value FROM json_each(:tried))
   AND EXISTS (SELECT 1 FROM (@JobVersion(jobs)) AS j
               WHERE j.job = b.job AND j.job_version = b.job_version)

@@ -2,8 +2,11 @@
 
 -- name: add_cursor
 INSERT INTO cursors (follow, backfill_id, fence, version, state, updated_at)
-VALUES (:follow, :id, 0, 0, '{}', @now)
+VALUES (:follow, :id, 0, 0, :state, @now)
 ON CONFLICT DO NOTHING
+
+-- name: remove_cursor
+DELETE FROM cursors WHERE follow = :follow
 
 -- name: cursor
 SELECT @StoredCursor, @now AS now FROM cursors WHERE follow = :follow

@@ -21,6 +21,7 @@ WHERE b.id = :id
 SELECT @counted_backfill
 FROM backfills b
 WHERE (:state IS NULL OR b.state = :state)
+  AND (:follow IS NULL OR b.follow = :follow)
   AND (:without IS NULL OR b.state = 'FAILED'
        OR substr(b.id, 1, length(:without)) <> :without)
 ORDER BY b.created_at DESC, b.id DESC

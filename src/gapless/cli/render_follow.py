@@ -1,0 +1,158 @@
+"""Text for people about follows. Pure: nothing here prints, asks or reads a clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from gapless.cli.render import table
+from gapless.core.text import plain
+from gapless.views.figures import counted, cut, duration
+
+if TYPE_CHECKING:
+    from gapless.cli.waiting import Waiting
+    from gapless.following.creation import Created
+    from gapless.following.follower import Follower
+    from gapless.following.status import FollowStatus
+    from gapless.ledger.records import Backfill
+    from gapless.views.follows import FollowView
+
+HEAD = ("name", "network", "phase", "head", "stored", "history", "gaps", "leader", "sink")
+
+
+def opening(created: Created) -> str:
+    """What is about to be followed."""
+    spec = created.spec
+    return (
+        f"following {spec.network} (chain {spec.chain_id}) as `{spec.name}`: head {created.head:,},"
+        f" from block {spec.start:,} → {plain(spec.sink)}"
+    )
+
+
+def phase(follow: FollowView | FollowStatus) -> str:
+    """The phase with its figures: `backfilling 71 %`, `live, lag 1 block (3 s)`."""
+    lag = f"lag {counted(follow.lag_blocks, 'block')}"
+    if follow.lag_seconds >= 1:
+        lag += f" ({duration(follow.lag_seconds)})"
+    match follow.phase:
+        case "backfilling":
+            return f"backfilling {follow.history_pct:.0f} %, {lag}"
+        case "live" | "behind" as now:
+            return f"{now}, {lag}"
+        case other:
+            return other
+
+
+def table_of(follows: Sequence[FollowView]) -> str:
+    return table([HEAD, *map(_row, follows)])
+
+
+def _row(follow: FollowView) -> tuple[str, ...]:
+    return (
+        follow.name,
+        follow.network,
+        phase(follow),
+        _height(follow.head),
+        _height(follow.stored),
+        f"{follow.history_pct:.1f}%",
+        str(len(follow.gaps)),
+        follow.leader or "none",
+        follow.sink,
+    )
+
+
+def page(follow: FollowView) -> str:
+    """Everything about one follow."""
+    facts = {
+        "network": f"{follow.network} (chain {follow.chain_id})",
+        "sink": follow.sink,
+        "tables": ", ".join(follow.datasets),
+        "endpoints": ", ".join(follow.endpoints),
+        "from": f"{follow.start:,}",
+        "head": _height(follow.head),
+        "final": _height(follow.final),
+        "stored": _height(follow.stored),
+        "history": f"{follow.history_pct:.1f}% of {counted(follow.history_blocks, 'block')}",
+        "retrying": counted(follow.retries, "block"),
+        "gaps": ", ".join(_span(*each) for each in follow.gaps) or "none",
+        "leader": follow.leader or "none",
+        "backfill": follow.backfill_id,
+    }
+    if follow.alarm is not None:
+        facts["alarm"] = follow.alarm
+    width = max(map(len, facts))
+    lines = [f"{follow.name}  {phase(follow)}", ""]
+    lines += [f"  {name.ljust(width)}  {plain(text)}" for name, text in facts.items()]
+    return "\n".join(lines)
+
+
+def next_step(follow: FollowView) -> str | None:
+    """What a person can do about a follow that does not go ahead by itself."""
+    if follow.alarm is not None:
+        return f"decide which branch is right, then `gapless follow rm {follow.name}` and follow it"
+    if follow.phase == "paused":
+        return f"`gapless follow resume {follow.name}` continues it"
+    if follow.leader is None:
+        return "nobody leads it: run the same `gapless follow`, or a `gapless worker`"
+    return None
+
+
+@dataclass(frozen=True)
+class FollowProgress:
+    """How far some follows are."""
+
+    statuses: Sequence[FollowStatus]
+    troubles: Mapping[str, str]
+
+    def text(self, width: int) -> str:
+        parts = []
+        for each in self.statuses:
+            trouble = self.troubles.get(each.name)
+            head = f"{each.name}: {phase(each)}, head {_height(each.head)}"
+            parts.append(f"{head}; {plain(trouble)}" if trouble else head)
+        return cut(" | ".join(parts), width)
+
+    def fields(self) -> dict[str, Any]:
+        return {
+            "follows": [
+                {
+                    "name": each.name,
+                    "phase": each.phase,
+                    "head": each.head,
+                    "stored": each.stored,
+                    "lag_blocks": each.lag_blocks,
+                    "lag_seconds": round(each.lag_seconds, 3),
+                    "history_pct": each.history_pct,
+                    "trouble": self.troubles.get(each.name),
+                }
+                for each in self.statuses
+            ]
+        }
+
+
+@dataclass
+class FollowLine:
+    """The live line of a process that follows."""
+
+    statuses: Sequence[FollowStatus] = ()
+    troubles: Mapping[str, str] = field(default_factory=dict)
+
+    def update(self, statuses: Sequence[FollowStatus], followers: Mapping[str, Follower]) -> None:
+        self.statuses = statuses
+        known = {name: each.standing.trouble for name, each in followers.items()}
+        self.troubles = {name: text for name, text in known.items() if text}
+
+    def at(self, backfill: Backfill, now: float, waiting: Waiting | None) -> FollowProgress:
+        return FollowProgress(self.statuses, self.troubles)
+
+    def finishing(self) -> str:
+        return "storing the blocks that were fetched"
+
+
+def _height(height: int | None) -> str:
+    return "none" if height is None else f"{height:,}"
+
+
+def _span(first: int, last: int) -> str:
+    return f"{first:,}" if first == last else f"{first:,}-{last:,}"

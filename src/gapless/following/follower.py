@@ -1,0 +1,235 @@
+"""Follows the head of one chain into one sink, while it holds the lease.
+
+Any number of followers may stand by; the ledger lets one lead. Each turn, the leader renews its
+lease, looks at the head, and writes what to do and what it knows in one transaction. So a follower
+that is killed between two turns leaves nothing half done, and one that was overtaken writes
+nothing at all.
+
+A change of the chain is acted on only if two sightings in a row agree about it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from gapless.blocks.block_pipeline import BlockPipeline
+from gapless.blocks.job import Host, shared_pipeline
+from gapless.core.backfill import State
+from gapless.core.chunk import Status
+from gapless.core.errors import LedgerError, SinkError, SourceError, TransientError
+from gapless.following.endpoints import StickyEndpoint
+from gapless.following.sighting import Behind, ChainHead, Forked, Sighting, look
+from gapless.following.spec import FollowSpec, LiveChunk, history
+from gapless.following.state import FollowState, Retraction
+from gapless.following.steps import Step, retracted, step, whole_cells
+from gapless.following.upkeep import Upkeep
+from gapless.ledger.records import Append, Cursor, NewChunk
+from gapless.telemetry import log, metrics
+
+_TROUBLES = (LedgerError, SourceError, SinkError, TransientError)
+_SOON = 1.0  # seconds until a change of the chain is looked at once more
+_STALLED_AFTER = 5  # block times without a new block, and at least:
+_STALLED_AT_LEAST = 30.0  # seconds
+
+
+@dataclass
+class Standing:
+    """What a follower shows about itself."""
+
+    leads: bool = False
+    head: int | None = None
+    state: FollowState | None = None
+    trouble: str | None = None
+
+
+class Follower:
+    """Stands by for a follow, and leads it while it holds the lease."""
+
+    def __init__(self, host: Host, spec: FollowSpec, owner: str) -> None:
+        self.spec = spec
+        self.standing = Standing()
+        self.hint = asyncio.Event()  # set when there may be a new block
+        self._host, self._owner = host, owner
+        self._clock = host.system.clock
+        self._endpoint: StickyEndpoint | None = None
+        self._upkeep: Upkeep | None = None
+        self._suspected: tuple[int, bytes | None] | None = None
+        self._moved_at = self._clock()  # when the head last moved
+        self._pause = spec.poll_seconds
+
+    async def run(self) -> None:
+        """Takes turns until it is cancelled."""
+        try:
+            while True:
+                self._pause = self.spec.poll_seconds
+                try:
+                    await self._take_turn()
+                except _TROUBLES as error:
+                    self._note(error)
+                else:
+                    self._note(None)
+                await self._sleep()
+        finally:
+            await self._resign()
+
+    async def _take_turn(self) -> None:
+        ledger = self._host.ledger
+        cursor = await ledger.lead(self.spec.name, self._owner, self.spec.lease_seconds)
+        self.standing.leads = cursor is not None
+        metrics.LEADS.set(int(self.standing.leads), self.spec.name)
+        if cursor is None:
+            self._suspected = None
+            return
+        backfill = await ledger.backfill(cursor.backfill_id)
+        if backfill.lifecycle.stopping or backfill.state not in (State.PENDING, State.RUNNING):
+            return
+        state = msgspec.convert(cursor.state, FollowState)
+        self.standing.state = state
+        pipeline = await self._pipeline()
+        if state.retraction is not None:
+            if not await self._retraction_is_over(cursor, state, backfill.chunks.total):
+                self._pause = min(self._pause, _SOON)
+                return
+            state = retracted(state)
+        if state.alarm is not None:
+            return
+        assert self._endpoint is not None
+        if self.spec.grid is not None:
+            tip = await self._endpoint.tip()
+            self._measure(tip)
+            await self._record(cursor, whole_cells(state, tip.final, self.spec.grid))
+            return
+        seen = await look(state, self._endpoint)
+        self._measure(seen.tip)
+        await self._notice_stall(seen, state)
+        if not self._confirmed(seen):
+            self._pause = min(self._pause, _SOON)
+            return
+        decided = step(state, seen, depth=self.spec.depth, next_chunk=backfill.chunks.total)
+        await self._record(cursor, decided)
+        assert self._upkeep is not None
+        await self._upkeep.tidy(cursor, decided.state, pipeline)
+
+    async def _pipeline(self) -> BlockPipeline:
+        pipeline = await shared_pipeline(self._host, self.spec.blocks)
+        if self._endpoint is None:
+            anchor, chain = self.spec.family.tables[0].name, self.spec.chain
+            source = self.spec.family.source(pipeline.pool, chain, [anchor], ())
+            self._endpoint = StickyEndpoint(source, sorted(pipeline.pool.names), chain)
+            self._upkeep = Upkeep(self._host.ledger, self.spec, self._owner, self._clock)
+        return pipeline
+
+    async def _retraction_is_over(self, cursor: Cursor, state: FollowState, total: int) -> bool:
+        """Whether the branch is gone; asks for it once more if nobody will remove it."""
+        wanted = state.retraction
+        assert wanted is not None
+        index = wanted.chunk_index
+        found = await self._host.ledger.chunks(cursor.backfill_id, index, index)
+        if not found or found[0].status in (Status.ABANDONED, Status.CANCELLED):
+            again = Retraction(total, wanted.first, wanted.last)
+            kept = msgspec.structs.replace(state, retraction=again)
+            dead = [each.chunk_index for each in found if each.status is Status.ABANDONED]
+            await self._append(cursor, Step(kept, retract=wanted.span), replace=dead)
+            return False
+        return found[0].status is Status.COMPLETE
+
+    def _confirmed(self, seen: Sighting) -> bool:
+        """Whether this can be acted on: a change of the chain only if it was seen twice."""
+        before = self._suspected
+        self._suspected = (seen.fork, seen.instead) if isinstance(seen, Forked) else None
+        return before == self._suspected or self._suspected is None
+
+    async def _record(self, cursor: Cursor, decided: Step) -> None:
+        """Writes a step, with its new blocks, unless nothing has changed."""
+        if decided.state == msgspec.convert(cursor.state, FollowState):
+            return
+        if not await self._append(cursor, decided):
+            self.standing.leads = False
+            return
+        self.standing.state = decided.state
+        name = self.spec.name
+        if decided.retract is not None:
+            self._suspected = None
+            fork, depth = decided.state.last, decided.retract.size
+            metrics.REORGS.add(1, str(self.spec.chain_id), str(depth))
+            log(logging.WARNING, "chain_reorganised", follow=name, fork=fork, depth=depth)
+        if decided.state.alarm is not None:
+            log(logging.ERROR, "follow_stopped", follow=name, error=decided.state.alarm)
+
+    async def _append(self, cursor: Cursor, decided: Step, replace: Sequence[int] = ()) -> bool:
+        chunks = [
+            NewChunk(it.height, it.height, LiveChunk(hash=it.hash.hex()).encode())
+            for it in decided.blocks
+        ]
+        if decided.retract is not None:
+            payload = LiveChunk(retracts=True).encode()
+            chunks.append(NewChunk(*decided.retract, payload, draw_fence=True))
+        older = decided.history
+        appended = await self._host.ledger.append(
+            Append(
+                follow=cursor.follow,
+                owner=self._owner,
+                fence=cursor.fence,
+                version=cursor.version,
+                state=msgspec.to_builtins(decided.state),
+                revoke=decided.retract,
+                chunks=tuple(chunks),
+                backfills=() if older is None else (history(self.spec, older),),
+                replace=tuple(replace),
+            )
+        )
+        return appended is not None
+
+    def _measure(self, tip: ChainHead) -> None:
+        chain, height = str(self.spec.chain_id), tip.head.height
+        if self.standing.head != height:
+            self._moved_at = self._clock()
+        self.standing.head = height
+        metrics.HEAD_HEIGHT.set(height, chain)
+        metrics.FINAL_HEIGHT.set(tip.final, chain)
+
+    async def _notice_stall(self, seen: Sighting, state: FollowState) -> None:
+        """Tells a chain that stands still from an endpoint that does."""
+        limit = max(_STALLED_AT_LEAST, _STALLED_AFTER * self.spec.chain.block_time)
+        if not isinstance(seen, Behind) or self._clock() - self._moved_at < limit:
+            return
+        assert self._endpoint is not None
+        self._moved_at = self._clock()
+        behind = await self._endpoint.move_ahead(max(seen.tip.head.height, state.last))
+        name, height = self.spec.name, seen.tip.head.height
+        if behind is None:
+            log(logging.WARNING, "chain_stalled", follow=name, height=height)
+        else:
+            log(logging.WARNING, "endpoint_behind", follow=name, endpoint=behind, height=height)
+
+    def _note(self, error: Exception | None) -> None:
+        """Says once that something is wrong, and once that it is over."""
+        trouble = None if error is None else str(error)
+        if trouble and not self.standing.trouble:
+            log(logging.WARNING, "follow_troubled", follow=self.spec.name, error=error)
+        elif self.standing.trouble and not trouble:
+            log(logging.INFO, "follow_recovered", follow=self.spec.name)
+        self.standing.trouble = trouble
+
+    async def _sleep(self) -> None:
+        """Sleeps until the next turn; a hint wakes it, but not more than once a second."""
+        await asyncio.sleep(min(self._pause, _SOON))
+        try:
+            async with asyncio.timeout(max(0.0, self._pause - _SOON)):
+                await self.hint.wait()
+        except TimeoutError:
+            pass
+        self.hint.clear()
+
+    async def _resign(self) -> None:
+        if self.standing.leads:
+            try:
+                async with asyncio.timeout(_SOON):
+                    await self._host.ledger.resign(self.spec.name, self._owner)
+            except (LedgerError, TimeoutError):
+                pass  # the lease ends by itself

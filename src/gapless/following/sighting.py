@@ -1,0 +1,145 @@
+"""What one endpoint says about the head of the chain, compared with what a follow knows.
+
+A lower head alone is no reorganisation: the endpoint may lag, or restart. Only a different hash at
+a known height is one. Answers that contradict each other, because the chain changed between two
+questions, mean nothing: the next sighting asks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Protocol
+
+from gapless.chains.family import Header
+from gapless.core.errors import TransientError
+from gapless.following.state import FollowState
+
+_MOST_AT_ONCE = 256  # headers to ask for in one go
+
+
+@dataclass(frozen=True)
+class ChainHead:
+    """The head that an endpoint reports, and the highest block that is final."""
+
+    head: Header
+    final: int
+
+
+class Headers(Protocol):
+    """The headers of one chain, all from one endpoint."""
+
+    async def tip(self) -> ChainHead:
+        """Return the current head and final block."""
+
+    async def headers(self, heights: Sequence[int]) -> Mapping[int, Header]:
+        """Return the headers at these heights, without those that the endpoint lacks."""
+
+
+@dataclass(frozen=True)
+class Behind:
+    """Nothing new: the endpoint's head is known, or not reached yet."""
+
+    tip: ChainHead
+
+
+@dataclass(frozen=True)
+class Grown:
+    """New blocks: the headers from the last known block, or a final one, up to the head."""
+
+    tip: ChainHead
+    headers: tuple[Header, ...]  # linked; the first one is known, or final
+
+
+@dataclass(frozen=True)
+class Forked:
+    """Known blocks above the fork are not on the endpoint's chain."""
+
+    tip: ChainHead
+    fork: int  # the highest block that is the same
+    instead: bytes | None  # the hash of the block after it, if there is one
+
+
+@dataclass(frozen=True)
+class Unrelated:
+    """Not even a final block is the same: no reorganisation explains it."""
+
+    tip: ChainHead
+    height: int  # the final block that differs
+
+
+Sighting = Behind | Grown | Forked | Unrelated
+
+
+async def look(state: FollowState, chain: Headers) -> Sighting:
+    """Compare an endpoint's chain with the known one; raise a `TransientError` to ask later."""
+    tip = await chain.tip()
+    if not state.hashes:
+        return await _first(state, chain, tip)
+    common = min(tip.head.height, state.last)
+    same = await _hash_at(chain, tip, common)
+    if common < state.base:
+        return Behind(tip)
+    if same is None:
+        raise TransientError(f"block {common:,} is null, although the head is above it")
+    if same != state.hash(common):
+        return await _forked(state, chain, tip, common)
+    if tip.head.height <= state.last:
+        return Behind(tip)
+    return await _grown(state, chain, tip)
+
+
+async def _first(state: FollowState, chain: Headers, tip: ChainHead) -> Sighting:
+    """The first sighting of a follow: headers from the final block on, wherever it starts."""
+    if tip.head.height < state.last:
+        return Behind(tip)
+    base = max(0, min(tip.head.height, tip.final))
+    return Grown(tip, await _linked(chain, base, tip.head))
+
+
+async def _grown(state: FollowState, chain: Headers, tip: ChainHead) -> Grown:
+    base = max(state.last, min(tip.final, tip.head.height))
+    found = await _linked(chain, base, tip.head)
+    if base == state.last and found[0].hash != state.hash(base):
+        raise TransientError(f"block {base:,} has changed between two questions")
+    return Grown(tip, found)
+
+
+async def _forked(state: FollowState, chain: Headers, tip: ChainHead, common: int) -> Sighting:
+    """Find the fork, from the top down, with more questions at once the deeper it is."""
+    high, step = common - 1, 4
+    while high >= state.base:
+        low = max(state.base, high - step + 1)
+        found = await chain.headers(range(low, high + 2))
+        for height in range(high, low - 1, -1):
+            theirs = found.get(height)
+            if theirs is not None and theirs.hash == state.hash(height):
+                after = found.get(height + 1)
+                return Forked(tip, height, after.hash if after else None)
+        high, step = low - 1, min(2 * step, _MOST_AT_ONCE)
+    return Unrelated(tip, state.base)
+
+
+async def _hash_at(chain: Headers, tip: ChainHead, height: int) -> bytes | None:
+    if height == tip.head.height:
+        return tip.head.hash
+    if height == tip.head.height - 1:
+        return tip.head.parent_hash
+    found = (await chain.headers([height])).get(height)
+    return found.hash if found else None
+
+
+async def _linked(chain: Headers, first: int, head: Header) -> tuple[Header, ...]:
+    """The headers from a height up to the head, each linked to the one before."""
+    found = {head.height: head}
+    for low in range(first, head.height, _MOST_AT_ONCE):
+        heights = range(low, min(low + _MOST_AT_ONCE, head.height))
+        found |= await chain.headers(heights)
+    line = [found[height] for height in range(first, head.height + 1) if height in found]
+    if len(line) < head.height - first + 1:
+        raise TransientError("the endpoint lacks blocks below its own head")
+    for before, after in pairwise(line):
+        if after.parent_hash != before.hash:
+            raise TransientError(f"block {after.height:,} does not follow from the one before")
+    return tuple(line)

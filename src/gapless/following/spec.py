@@ -1,0 +1,117 @@
+"""What a follow is made of, as the ledger stores it; names, never a URL."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gapless.blocks import job as blocks
+from gapless.blocks.spec import BlocksSpec
+from gapless.core.chunk import Order
+from gapless.core.heights import HIGHEST
+from gapless.core.partitions import block_heights
+from gapless.core.ranges import Span
+from gapless.core.retry import RetryPolicy
+from gapless.core.selector import Range, Selection, all_heights, summary
+from gapless.following.state import FollowState
+from gapless.ledger.records import BackfillRequest
+from gapless.runtime.slots import FOREGROUND, FOREGROUND_PRIORITY, PRIORITY
+
+JOB, VERSION = "follow", 1
+BACKLOG = "backlog"
+"""The queue of a follow's history."""
+SLOTS = {PRIORITY: 1, BACKLOG: 13, "default": 1}
+"""The slots of a worker that follows, unless it is told otherwise."""
+FOREGROUND_SLOTS = {FOREGROUND_PRIORITY: 1, FOREGROUND: 14}
+"""The slots of a process that follows with endpoints that only it knows."""
+
+
+class FollowSpec(BlocksSpec, frozen=True, kw_only=True):
+    """A follow: which blocks of a network go to which sink, from which height on."""
+
+    name: str
+    start: int
+    chunk_size: int  # of history
+    grid: int | None = None  # blocks that the sink stores at once, when all are final
+    shared: bool = True  # whether other processes can look up its endpoints and its sink
+
+    @property
+    def blocks(self) -> BlocksSpec:
+        """The part that its history shares with its new blocks: what is fetched, and where to."""
+        names = BlocksSpec.__struct_fields__
+        return BlocksSpec(**{name: getattr(self, name) for name in names})
+
+    @property
+    def depth(self) -> int:
+        """The deepest reorganisation that is followed."""
+        return self.chain.reorg_depth
+
+    @property
+    def poll_seconds(self) -> float:
+        """The time between two looks at the head."""
+        return max(1.0, self.chain.block_time)
+
+    @property
+    def lease_seconds(self) -> float:
+        """How long a leader may be silent before another one takes over."""
+        return max(10.0, 3 * self.chain.block_time)
+
+
+class LiveChunk(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a chunk of a standing backfill is about."""
+
+    hash: str | None = None  # the hash, in hex, that its only block must have
+    retracts: bool = False  # whether its blocks are to be removed
+
+    def encode(self) -> str:
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def decode(cls, payload: str | None) -> LiveChunk:
+        return msgspec.json.decode(payload or "{}", type=cls)
+
+
+def standing(spec: FollowSpec, state: FollowState) -> BackfillRequest:
+    """The request for the backfill of new blocks, which has no end."""
+    return BackfillRequest(
+        id=f"follow-{spec.name}",
+        job=JOB,
+        job_version=VERSION,
+        selector=summary(Range(str(spec.start), str(HIGHEST))),
+        selection=all_heights(),
+        chunk_size=1,
+        max_concurrent_runs=sum(SLOTS.values()),
+        queue=PRIORITY if spec.shared else FOREGROUND_PRIORITY,
+        order=Order.NEWEST,
+        retry=RetryPolicy.schedule(),
+        lease_seconds=60.0,
+        spec=_plain(spec),
+        standing=True,
+        follow=spec.name,
+        precedence=HIGHEST,
+        cursor=msgspec.to_builtins(state),
+    )
+
+
+def history(spec: FollowSpec, span: Span) -> BackfillRequest:
+    """The request for final blocks that are fetched behind the new ones."""
+    return BackfillRequest(
+        id=f"follow-{spec.name}-{span.first}-{span.last}",
+        job=blocks.NAME,
+        job_version=blocks.VERSION,
+        selector=summary(Range(str(span.first), str(span.last))),
+        selection=Selection(block_heights().kind, ((span.first, span.last),)),
+        chunk_size=spec.chunk_size,
+        max_concurrent_runs=SLOTS[BACKLOG],
+        queue=BACKLOG if spec.shared else FOREGROUND,
+        order=Order.NEWEST,
+        retry=RetryPolicy.unbounded(),
+        lease_seconds=60.0,
+        spec=_plain(spec.blocks),
+        follow=spec.name,
+        precedence=span.last,
+    )
+
+
+def _plain(spec: BlocksSpec) -> dict[str, object]:
+    found: dict[str, object] = msgspec.json.decode(msgspec.json.encode(spec))
+    return found

@@ -1,0 +1,80 @@
+"""What keeps a follow flat and whole over months.
+
+Blocks that became final need no chunk each, and no record each: the ledger and the sink fold them.
+A dead letter of a new block is planned once more every hour, so a gap at the head never needs a
+person to notice it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gapless.blocks.block_pipeline import BlockPipeline
+from gapless.core.anchors import Anchor
+from gapless.core.ranges import RangeSet, Span
+from gapless.following.spec import FollowSpec, LiveChunk
+from gapless.following.state import FollowState
+from gapless.ledger import Ledger
+from gapless.ledger.records import Append, Cursor, DeadLetter, NewChunk
+from gapless.sinks import Request
+
+FOLD_EVERY = 64  # blocks that became final
+REPLAN_AFTER = 3600.0  # seconds
+_AT_ONCE = 1000  # rows
+
+
+class Upkeep:
+    """The upkeep of one follow, by its leader."""
+
+    def __init__(
+        self, ledger: Ledger, spec: FollowSpec, owner: str, clock: Callable[[], float]
+    ) -> None:
+        self._ledger, self._spec, self._owner, self._clock = ledger, spec, owner, clock
+        self._folded_to = -1
+        self._looked_at = clock()
+
+    async def tidy(self, cursor: Cursor, state: FollowState, pipeline: BlockPipeline) -> None:
+        """Folds what has become final since the last time, and plans lost blocks again."""
+        if state.final >= self._folded_to + FOLD_EVERY:
+            await self._fold(cursor, state, pipeline)
+            self._folded_to = state.final
+        if self._clock() - self._looked_at >= REPLAN_AFTER / 12:
+            self._looked_at = self._clock()
+            await self._plan_again(state)
+
+    async def _fold(self, cursor: Cursor, state: FollowState, pipeline: BlockPipeline) -> None:
+        spec, final = self._spec, Span(self._spec.start, max(self._spec.start, state.final))
+        anchors = frozenset(map(Anchor.parse, spec.anchors))
+        request = Request(final, frozenset(spec.datasets), frozenset(spec.checks), anchors)
+        await pipeline.sink.request(spec.chain_id, request)
+        open_chunks = await self._ledger.open_chunks(cursor.backfill_id, _AT_ONCE)
+        unfinished = RangeSet(chunk.span for chunk in open_chunks)
+        await pipeline.sink.fold(spec.chain_id, state.final, unfinished)
+        await self._ledger.fold(spec.name, self._owner, cursor.fence, state.final, _AT_ONCE)
+
+    async def _plan_again(self, state: FollowState) -> None:
+        cursor = await self._ledger.cursor(self._spec.name)
+        if cursor.owner != self._owner or state.retraction is not None:
+            return
+        found = await self._ledger.dead(cursor.backfill_id, _AT_ONCE)
+        now = (await self._ledger.backfill(cursor.backfill_id)).now
+        due = [each for each in found if now - each.ended_at >= REPLAN_AFTER]
+        if due:
+            chunks = tuple(self._again(each, state) for each in due)
+            await self._ledger.append(
+                Append(
+                    follow=cursor.follow,
+                    owner=self._owner,
+                    fence=cursor.fence,
+                    version=cursor.version,
+                    state=cursor.state,
+                    chunks=chunks,
+                    replace=tuple(each.chunk_index for each in due),
+                )
+            )
+
+    def _again(self, letter: DeadLetter, state: FollowState) -> NewChunk:
+        first, last = letter.missing.spans[0].first, letter.missing.spans[-1].last
+        known = state.hash(first)
+        payload = LiveChunk(hash=known.hex() if known else None).encode()
+        return NewChunk(first, last, payload)

@@ -1,0 +1,61 @@
+"""Follows: `follow ls` and `follow show`."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from gapless.core.backfill import State
+from gapless.following.status import FollowStatus
+
+
+class FollowView(Struct, frozen=True, kw_only=True):
+    """A follow: what it is, and how far it is."""
+
+    name: str
+    backfill_id: str
+    network: str
+    chain_id: int
+    sink: str
+    datasets: tuple[str, ...]
+    endpoints: tuple[str, ...]
+    state: State
+    phase: str
+    leader: str | None
+    start: int
+    head: int | None
+    final: int | None
+    stored: int | None
+    lag_blocks: int
+    lag_seconds: float
+    history_blocks: int
+    history_pct: float
+    retries: int
+    gaps: tuple[tuple[int, int], ...]
+    alarm: str | None
+
+
+def follow_view(status: FollowStatus) -> FollowView:
+    spec, state = status.spec, status.state
+    return FollowView(
+        name=status.name,
+        backfill_id=status.backfill.id,
+        network=spec.network,
+        chain_id=spec.chain_id,
+        sink=spec.sink,
+        datasets=spec.datasets,
+        endpoints=spec.endpoints,
+        state=status.backfill.state,
+        phase=status.phase,
+        leader=status.leader,
+        start=state.start,
+        head=status.head,
+        final=state.final if state.final >= 0 else None,
+        stored=status.stored,
+        lag_blocks=status.lag_blocks,
+        lag_seconds=round(status.lag_seconds, 3),
+        history_blocks=status.history_blocks,
+        history_pct=status.history_pct,
+        retries=status.backfill.chunks.failed,
+        gaps=tuple((first, last) for first, last in status.gaps.spans),
+        alarm=state.alarm,
+    )

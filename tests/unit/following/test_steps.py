@@ -1,0 +1,238 @@
+"""A follow plans every block of the chain once, whatever the chain does above finality."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gapless.chains.family import Header
+from gapless.core.errors import TransientError
+from gapless.following.sighting import (
+    Behind,
+    ChainHead,
+    Forked,
+    Grown,
+    Sighting,
+    Unrelated,
+    look,
+)
+from gapless.following.state import FollowState, Retraction
+from gapless.following.steps import retracted, step
+
+DEPTH, FINAL = 12, 8
+
+
+@dataclass
+class Chain:
+    """A chain whose last blocks can be replaced, and an endpoint that may lag behind it."""
+
+    blocks: list[Header] = field(default_factory=list)
+    final: int = 0
+    lag: int = 0
+    lacks: frozenset[int] = frozenset()
+
+    def grow(self, count: int, salt: str = "") -> None:
+        for height in range(len(self.blocks), len(self.blocks) + count):
+            parent = self.blocks[-1].hash if self.blocks else bytes(32)
+            text = f"{height} {salt} ".encode() + parent
+            self.blocks.append(Header(height, hashlib.sha256(text).digest(), parent))
+        self.final = max(self.final, len(self.blocks) - 1 - FINAL)
+
+    def reorganise(self, depth: int, grown: int, salt: str) -> None:
+        kept = max(self.final + 1, len(self.blocks) - depth)
+        del self.blocks[kept:]
+        self.grow(grown, salt)
+
+    @property
+    def shown(self) -> list[Header]:
+        return self.blocks[: max(1, len(self.blocks) - self.lag)]
+
+    async def tip(self) -> ChainHead:
+        head = self.shown[-1]
+        return ChainHead(head, min(self.final, head.height))
+
+    async def headers(self, heights: Sequence[int]) -> Mapping[int, Header]:
+        shown = self.shown
+        return {at: shown[at] for at in heights if at < len(shown) and at not in self.lacks}
+
+
+def chain_of(blocks: int) -> Chain:
+    chain = Chain()
+    chain.grow(blocks)
+    return chain
+
+
+def beginning(start: int) -> FollowState:
+    return FollowState(start=start, next=start)
+
+
+@dataclass
+class Follow:
+    """A follow whose plans are carried out at once."""
+
+    chain: Chain
+    state: FollowState
+    stored: dict[int, bytes] = field(default_factory=dict)
+    planned: list[int] = field(default_factory=list)
+    suspected: tuple[int, bytes | None] | None = None
+
+    async def turn(self) -> Sighting:
+        seen = await look(self.state, self.chain)
+        if isinstance(seen, Forked):
+            before, self.suspected = self.suspected, (seen.fork, seen.instead)
+            if before != self.suspected:
+                return seen
+        else:
+            self.suspected = None
+        made = step(self.state, seen, depth=DEPTH, next_chunk=0)
+        self.state = made.state
+        if made.retract is not None:
+            for height in range(made.retract.first, made.retract.last + 1):
+                self.stored.pop(height, None)
+            self.state = retracted(self.state)
+        for block in made.blocks:
+            self.stored[block.height] = block.hash
+            self.planned.append(block.height)
+        if made.history is not None:
+            for height in range(made.history.first, made.history.last + 1):
+                self.stored[height] = self.chain.blocks[height].hash
+                self.planned.append(height)
+        return seen
+
+
+async def test_the_first_turn_plans_history_and_the_blocks_above_it() -> None:
+    chain = chain_of(30)
+    seen = await look(beginning(5), chain)
+    made = step(beginning(5), seen, depth=DEPTH, next_chunk=0)
+    assert made.history == (5, 21)
+    assert [each.height for each in made.blocks] == [*range(22, 30)]
+    assert made.state.next == 30
+    assert made.state.known() == range(21, 30)
+
+
+async def test_a_follow_from_the_head_waits_for_the_next_block() -> None:
+    chain = chain_of(30)
+    follow = Follow(chain, beginning(30))
+    await follow.turn()
+    assert follow.planned == []
+    chain.grow(2)
+    await follow.turn()
+    assert follow.planned == [30, 31]
+
+
+async def test_after_a_long_time_down_the_newest_blocks_are_planned_at_once() -> None:
+    chain = chain_of(30)
+    follow = Follow(chain, beginning(30))
+    await follow.turn()
+    chain.grow(500)
+    seen = await follow.turn()
+    assert isinstance(seen, Grown)
+    assert sorted(follow.planned) == [*range(30, 530)]
+    assert follow.state.base == 521
+
+
+async def test_a_lower_head_on_the_same_chain_is_no_reorganisation() -> None:
+    chain = chain_of(30)
+    follow = Follow(chain, beginning(0))
+    await follow.turn()
+    chain.lag = 3
+    assert isinstance(await follow.turn(), Behind)
+    assert len(follow.stored) == 30
+
+
+async def test_a_shorter_branch_is_a_reorganisation() -> None:
+    chain = chain_of(30)
+    follow = Follow(chain, beginning(0))
+    await follow.turn()
+    chain.reorganise(5, 2, "other")
+    assert isinstance(await follow.turn(), Forked)
+    await follow.turn()
+    assert max(follow.stored) == 24
+    await follow.turn()
+    assert follow.stored == {each.height: each.hash for each in chain.blocks}
+
+
+async def test_one_sighting_of_another_branch_changes_nothing() -> None:
+    chain = chain_of(30)
+    follow = Follow(chain, beginning(0))
+    await follow.turn()
+    stored, blocks = dict(follow.stored), list(chain.blocks)
+    chain.reorganise(3, 4, "other")
+    await follow.turn()
+    chain.blocks = blocks
+    await follow.turn()
+    assert follow.stored == stored
+    assert follow.state.next == 30
+
+
+async def test_a_change_below_the_limit_stops_the_follow_and_deletes_nothing() -> None:
+    chain = chain_of(30)
+    follow = Follow(chain, beginning(0))
+    await follow.turn()
+    stored = dict(follow.stored)
+    chain.final = 0
+    del chain.blocks[10:]
+    chain.grow(30, "other")
+    assert isinstance(await follow.turn(), Unrelated)
+    assert follow.state.alarm is not None
+    chain.grow(5)
+    await follow.turn()
+    assert follow.stored == stored
+
+
+async def test_nothing_is_planned_while_a_branch_is_retracted() -> None:
+    chain = chain_of(30)
+    state = beginning(0)
+    state = step(state, await look(state, chain), depth=DEPTH, next_chunk=0).state
+    waiting = state.cut(25, Retraction(7, 26, 29))
+    chain.grow(3)
+    made = step(waiting, await look(waiting, chain), depth=DEPTH, next_chunk=8)
+    assert made.state == waiting
+    assert not made.blocks
+
+
+async def test_headers_that_the_endpoint_lacks_are_asked_for_later() -> None:
+    chain = chain_of(30)
+    chain.lacks = frozenset({25})
+    with pytest.raises(TransientError):
+        await look(beginning(0), chain)
+
+
+actions = st.lists(
+    st.one_of(
+        st.tuples(st.just("grow"), st.integers(1, 30)),
+        st.tuples(st.just("reorganise"), st.integers(1, DEPTH + 4), st.integers(0, 9)),
+        st.tuples(st.just("lag"), st.integers(0, 6)),
+        st.tuples(st.just("turn")),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=300)
+@given(start=st.integers(0, 25), script=actions)
+async def test_what_is_stored_becomes_the_chain(start: int, script: list[tuple[str, ...]]) -> None:
+    chain = chain_of(20)
+    follow = Follow(chain, beginning(start))
+    for at, action in enumerate(script):
+        match action:
+            case ("grow", count):
+                chain.grow(int(count))
+            case ("reorganise", depth, grown):
+                chain.reorganise(int(depth), int(grown), str(at))
+            case ("lag", lag):
+                chain.lag = int(lag)
+            case _:
+                await follow.turn()
+    chain.lag = 0
+    chain.grow(20)
+    for _ in range(4):
+        await follow.turn()
+    truth = {each.height: each.hash for each in chain.blocks if each.height >= start}
+    assert follow.state.alarm is None
+    assert follow.stored == truth
