@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator
 from contextlib import suppress
 
 from gapless.providers.endpoint import EndpointSpec
-from gapless.providers.envelope import Unreadable, encode, read
+from gapless.providers.envelope import MalformedReply, encode, read
 from gapless.providers.http import Http, Socket, TransportFailure
 from gapless.providers.queries import HeadNotice, HeadSubscription, NodeQueries
 
@@ -54,7 +54,7 @@ def _refuse_error(spec: EndpointSpec, message: bytes) -> None:
     """Raise if the message says that the node refuses the subscription."""
     try:
         reply = read(message, 200, {_ID})
-    except Unreadable:
+    except MalformedReply:
         return
     for error in reply.errors:
         raise TransportFailure(
