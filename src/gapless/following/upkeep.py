@@ -16,6 +16,7 @@ from gapless.following.spec import FollowSpec, LiveChunk
 from gapless.following.state import FollowState
 from gapless.ledger import Ledger
 from gapless.ledger.records import Append, Cursor, DeadLetter, NewChunk
+from gapless.ledger.views import EVERYTHING
 from gapless.sinks import Request
 
 FOLD_EVERY = 64  # blocks that became final
@@ -47,10 +48,17 @@ class Upkeep:
         anchors = frozenset(map(Anchor.parse, spec.anchors))
         request = Request(final, frozenset(spec.datasets), frozenset(spec.checks), anchors)
         await pipeline.sink.request(spec.chain_id, request)
-        open_chunks = await self._ledger.open_chunks(cursor.backfill_id, _AT_ONCE)
-        unfinished = RangeSet(chunk.span for chunk in open_chunks)
-        await pipeline.sink.fold(spec.chain_id, state.final, unfinished)
+        await pipeline.sink.fold(spec.chain_id, state.final, await self._unfinished(cursor))
         await self._ledger.fold(spec.name, self._owner, cursor.fence, state.final, _AT_ONCE)
+
+    async def _unfinished(self, cursor: Cursor) -> RangeSet:
+        """The heights that a run of this follow may still write."""
+        open_chunks = await self._ledger.open_chunks(cursor.backfill_id, _AT_ONCE)
+        found = RangeSet(chunk.span for chunk in open_chunks)
+        for each in await self._ledger.backfills(follow=cursor.follow, limit=EVERYTHING):
+            if not each.standing and not each.state.ended:
+                found |= (await self._ledger.selection(each.selection)).ordinals
+        return found
 
     async def _plan_again(self, state: FollowState) -> None:
         cursor = await self._ledger.cursor(self._spec.name)

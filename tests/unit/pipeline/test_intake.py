@@ -12,6 +12,7 @@ from msgspec import Raw
 
 from gapless.chains import Level, find_network
 from gapless.chains.evm.family import EVM
+from gapless.chains.evm.raw_block import EvmRawBlock
 from gapless.chains.family import Header, Wanted
 from gapless.core.errors import PermanentError, Unavailable
 from gapless.core.ranges import Span
