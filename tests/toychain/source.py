@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from gapless.chains.family import Header
+from gapless.chains.family import BlockHeader
 from gapless.core.errors import BadAnswer, MissingHistory, SourceError
 from gapless.core.ranges import Span
 from gapless.providers import Call, Pool
@@ -42,7 +42,7 @@ class RawBlock(NamedTuple):
             raise BadAnswer(f"this is not a toy block: {error}") from error
 
 
-Headers = dict[int, Header]
+Headers = dict[int, BlockHeader]
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class ToySource:
     async def block_hash(self, height: int) -> bytes:
         return (await self.fetch(Span(height, height)))[0].parsed().seal
 
-    async def latest(self, endpoint: str, patience: float) -> tuple[Header, int | None] | None:
+    async def latest(self, endpoint: str, patience: float) -> tuple[BlockHeader, int | None] | None:
         found = await self.headers(endpoint, [await self.head()], patience)
         return next(((each, None) for each in found.values()), None)
 
@@ -84,7 +84,9 @@ class ToySource:
             for at in heights:
                 (raw,) = await self.fetch(Span(at, at), avoid=others, patience=patience)
                 it = raw.parsed()
-                found |= {at: Header(at, it.seal, it.previous)} if raw.endpoint == endpoint else {}
+                found |= (
+                    {at: BlockHeader(at, it.seal, it.previous)} if raw.endpoint == endpoint else {}
+                )
         return found
 
     async def hashes(self, span: Span) -> dict[int, bytes]:

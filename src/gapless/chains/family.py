@@ -40,7 +40,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Header:
+class BlockHeader:
     """What links a block to the one before."""
 
     height: int
@@ -76,7 +76,7 @@ class Source(Protocol):
     async def block_hash(self, height: int) -> bytes:
         """Return the hash of a block; raise if no endpoint has it."""
 
-    async def latest(self, endpoint: str, patience: float) -> tuple[Header, int | None] | None:
+    async def latest(self, endpoint: str, patience: float) -> tuple[BlockHeader, int | None] | None:
         """Return the head of one endpoint and the height that it calls final, if any.
 
         None if it does not answer.
@@ -84,7 +84,7 @@ class Source(Protocol):
 
     async def headers(
         self, endpoint: str, heights: Sequence[int], patience: float
-    ) -> dict[int, Header]:
+    ) -> dict[int, BlockHeader]:
         """Return the headers that one endpoint reports, without those that it does not have."""
 
     async def hashes(self, span: Span) -> dict[int, bytes]:

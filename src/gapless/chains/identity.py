@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from gapless.chains.family import Header, Source
+from gapless.chains.family import BlockHeader, Source
 from gapless.core.errors import UsageError
 from gapless.core.remedies import CheckAnchor
 from gapless.providers.gather import gather_all
@@ -80,7 +80,7 @@ async def _ask_hashes(
     wanted = sorted(heights)
 
     async def of(endpoint: str) -> list[ReportedHash]:
-        found: dict[int, Header] = {}
+        found: dict[int, BlockHeader] = {}
         for height in wanted:  # one by one: it may have pruned some of them
             found |= await source.headers(endpoint, [height], _PATIENCE)
         return [ReportedHash(endpoint, height, each.hash) for height, each in found.items()]

@@ -140,7 +140,7 @@ class FollowLine:
 
     def update(self, statuses: Sequence[FollowStatus], followers: Mapping[str, Follower]) -> None:
         self.statuses = statuses
-        known = {name: each.standing.trouble for name, each in followers.items()}
+        known = {name: each.status.trouble for name, each in followers.items()}
         self.troubles = {name: text for name, text in known.items() if text}
 
     def at(self, backfill: Backfill, now: float, waiting: Waiting | None) -> FollowProgress:

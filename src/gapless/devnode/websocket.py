@@ -33,7 +33,7 @@ class CloseCode(IntEnum):
     TOO_LARGE = 1009
 
 
-class Frame(NamedTuple):
+class WebSocketFrame(NamedTuple):
     """A frame of a message."""
 
     opcode: int
@@ -49,7 +49,7 @@ class ProtocolError(Exception):
         self.code = code
 
 
-class Session(Protocol):
+class WebSocketSession(Protocol):
     """What a connection is used for."""
 
     def received(self, text: bytes) -> None:
@@ -63,7 +63,7 @@ class WebSocket:
     """One client's connection, after the handshake."""
 
     def __init__(
-        self, transport: asyncio.Transport, opened: Callable[[WebSocket], Session]
+        self, transport: asyncio.Transport, opened: Callable[[WebSocket], WebSocketSession]
     ) -> None:
         self._transport = transport
         self._message = bytearray()
@@ -93,7 +93,7 @@ class WebSocket:
         except ProtocolError as error:
             self._close(error.code.to_bytes(2, "big"))
 
-    def _take(self, frame: Frame) -> None:
+    def _take(self, frame: WebSocketFrame) -> None:
         match frame.opcode:
             case Opcode.TEXT | Opcode.BINARY | Opcode.CONTINUATION:
                 self._message += frame.payload
@@ -148,7 +148,7 @@ def encoded_frame(opcode: Opcode, payload: bytes) -> bytes:
     return bytes([0x80 | opcode]) + length + payload
 
 
-def parsed_frame(buffer: bytearray) -> tuple[Frame | None, int]:
+def parsed_frame(buffer: bytearray) -> tuple[WebSocketFrame | None, int]:
     """The first frame from a client in the buffer, and its size; None if it is incomplete."""
     if len(buffer) < 2:
         return None, 0
@@ -166,7 +166,7 @@ def parsed_frame(buffer: bytearray) -> tuple[Frame | None, int]:
     if len(buffer) < start + size:
         return None, 0
     mask, payload = buffer[at:start], buffer[start : start + size]
-    return Frame(opcode, _unmasked(payload, mask), is_last), start + size
+    return WebSocketFrame(opcode, _unmasked(payload, mask), is_last), start + size
 
 
 def _unmasked(payload: bytearray, mask: bytearray) -> bytes:

@@ -15,7 +15,7 @@ from typing import NamedTuple, cast
 
 from isal import isal_zlib
 
-from gapless.devnode.websocket import Session, WebSocket, handshake, is_upgrade
+from gapless.devnode.websocket import WebSocket, WebSocketSession, handshake, is_upgrade
 
 _HEAD_END = b"\r\n\r\n"
 _MOST_HEAD, _MOST_BODY = 1 << 16, 1 << 26
@@ -65,7 +65,7 @@ class ClientConnection(asyncio.Protocol):
         everyone: set[ClientConnection],
         *,
         packing: bool,
-        opened: Callable[[WebSocket], Session] | None = None,
+        opened: Callable[[WebSocket], WebSocketSession] | None = None,
     ) -> None:
         self._respond, self._everyone, self._packing = respond, everyone, packing
         self._opened = opened

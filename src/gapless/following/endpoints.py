@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gapless.chains.family import Header, Source
+from gapless.chains.family import BlockHeader, Source
 from gapless.chains.network import Network
 from gapless.core.errors import Unavailable
 from gapless.following.sighting import ChainHead
@@ -34,7 +34,7 @@ class StickyEndpoint:
                 return found
         raise Unavailable(f"no endpoint reports the head: asked {', '.join(self._names)}")
 
-    async def headers(self, heights: Sequence[int]) -> Mapping[int, Header]:
+    async def headers(self, heights: Sequence[int]) -> Mapping[int, BlockHeader]:
         return await self._source.headers(self.name, heights, _PATIENCE)
 
     async def move_ahead(self, height: int) -> str | None:

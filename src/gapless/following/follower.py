@@ -38,7 +38,7 @@ _STALLED_AT_LEAST = 30.0  # seconds
 
 
 @dataclass
-class Standing:
+class FollowerStatus:
     """What a follower shows about itself."""
 
     leads: bool = False
@@ -52,7 +52,7 @@ class Follower:
 
     def __init__(self, host: Host, spec: FollowSpec, owner: str) -> None:
         self.spec = spec
-        self.standing = Standing()
+        self.status = FollowerStatus()
         self.hint = asyncio.Event()  # set when there may be a new block
         self._host, self._owner = host, owner
         self._clock = host.system.clock
@@ -80,8 +80,8 @@ class Follower:
     async def _take_turn(self) -> None:
         ledger = self._host.ledger
         cursor = await ledger.lead(self.spec.name, self._owner, self.spec.lease_seconds)
-        self.standing.leads = cursor is not None
-        metrics.LEADS.set(int(self.standing.leads), self.spec.name)
+        self.status.leads = cursor is not None
+        metrics.LEADS.set(int(self.status.leads), self.spec.name)
         if cursor is None:
             self._suspected = None
             return
@@ -89,7 +89,7 @@ class Follower:
         if backfill.lifecycle.stopping or backfill.state not in (State.PENDING, State.RUNNING):
             return
         state = msgspec.convert(cursor.state, FollowState)
-        self.standing.state = state
+        self.status.state = state
         pipeline = await self._pipeline()
         if state.retraction is not None:
             if not await self._retraction_is_over(cursor, state, backfill.chunks.total):
@@ -149,9 +149,9 @@ class Follower:
         if decided.state == msgspec.convert(cursor.state, FollowState):
             return
         if not await self._append(cursor, decided):
-            self.standing.leads = False
+            self.status.leads = False
             return
-        self.standing.state = decided.state
+        self.status.state = decided.state
         name = self.spec.name
         if decided.retract is not None:
             self._suspected = None
@@ -187,9 +187,9 @@ class Follower:
 
     def _measure(self, tip: ChainHead) -> None:
         chain, height = str(self.spec.chain_id), tip.head.height
-        if self.standing.head != height:
+        if self.status.head != height:
             self._moved_at = self._clock()
-        self.standing.head = height
+        self.status.head = height
         metrics.HEAD_HEIGHT.set(height, chain)
         metrics.FINAL_HEIGHT.set(tip.final, chain)
 
@@ -210,11 +210,11 @@ class Follower:
     def _note(self, error: Exception | None) -> None:
         """Says once that something is wrong, and once that it is over."""
         trouble = None if error is None else str(error)
-        if trouble and not self.standing.trouble:
+        if trouble and not self.status.trouble:
             log(logging.WARNING, "follow_troubled", follow=self.spec.name, error=error)
-        elif self.standing.trouble and not trouble:
+        elif self.status.trouble and not trouble:
             log(logging.INFO, "follow_recovered", follow=self.spec.name)
-        self.standing.trouble = trouble
+        self.status.trouble = trouble
 
     async def _sleep(self) -> None:
         """Sleeps until the next turn; a hint wakes it, but not more than once a second."""
@@ -227,7 +227,7 @@ class Follower:
         self.hint.clear()
 
     async def _resign(self) -> None:
-        if self.standing.leads:
+        if self.status.leads:
             try:
                 async with asyncio.timeout(_SOON):
                     await self._host.ledger.resign(self.spec.name, self._owner)

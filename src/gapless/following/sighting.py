@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
 
-from gapless.chains.family import Header
+from gapless.chains.family import BlockHeader
 from gapless.core.errors import TransientError
 from gapless.following.state import FollowState
 
@@ -23,7 +23,7 @@ _MOST_AT_ONCE = 256  # headers to ask for in one go
 class ChainHead:
     """The head that an endpoint reports, and the highest block that is final."""
 
-    head: Header
+    head: BlockHeader
     final: int
 
 
@@ -33,7 +33,7 @@ class Headers(Protocol):
     async def tip(self) -> ChainHead:
         """Return the current head and final block."""
 
-    async def headers(self, heights: Sequence[int]) -> Mapping[int, Header]:
+    async def headers(self, heights: Sequence[int]) -> Mapping[int, BlockHeader]:
         """Return the headers at these heights, without those that the endpoint lacks."""
 
 
@@ -49,7 +49,7 @@ class Grown:
     """New blocks: the headers from the last known block, or a final one, up to the head."""
 
     tip: ChainHead
-    headers: tuple[Header, ...]  # linked; the first one is known, or final
+    headers: tuple[BlockHeader, ...]  # linked; the first one is known, or final
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ async def _hash_at(chain: Headers, tip: ChainHead, height: int) -> bytes | None:
     return found.hash if found else None
 
 
-async def _linked(chain: Headers, first: int, head: Header) -> tuple[Header, ...]:
+async def _linked(chain: Headers, first: int, head: BlockHeader) -> tuple[BlockHeader, ...]:
     """The headers from a height up to the head, each linked to the one before."""
     found = {head.height: head}
     for low in range(first, head.height, _MOST_AT_ONCE):

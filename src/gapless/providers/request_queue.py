@@ -50,7 +50,7 @@ class RequestQueue:
 
     def __init__(self, recipient: Recipient, clock: Callable[[], float]) -> None:
         self._recipient, self._clock = recipient, clock
-        self._waiting: LaneQueue[Turn] = LaneQueue()
+        self._waiting: LaneQueue[RequestTurn] = LaneQueue()
         self.in_flight = 0
         self._ordinary_in_flight = 0
         self._reserved_until = -inf
@@ -60,17 +60,17 @@ class RequestQueue:
     def waiting(self) -> int:
         return sum(not turn.granted.done() for turn in self._waiting)
 
-    def turn(self, calls: int) -> Turn:
+    def turn(self, calls: int) -> RequestTurn:
         """The turn of a request with this many calls, in the lane of the current task."""
-        return Turn(self, calls, current_lane())
+        return RequestTurn(self, calls, current_lane())
 
-    def join(self, turn: Turn) -> None:
+    def join(self, turn: RequestTurn) -> None:
         if turn.lane is Lane.PRIORITY:
             self._reserved_until = self._clock() + RESERVED_SECONDS
         self._waiting.append(turn, turn.lane)
         self.grant()
 
-    def leave(self, turn: Turn) -> None:
+    def leave(self, turn: RequestTurn) -> None:
         self.in_flight -= 1
         self._ordinary_in_flight -= turn.lane is Lane.ORDINARY
         self.grant()
@@ -93,7 +93,7 @@ class RequestQueue:
             else:
                 turn.granted.set_result(None)
 
-    def _first(self) -> Turn | None:
+    def _first(self) -> RequestTurn | None:
         """Return the request to send next; forget those that were cancelled before it."""
         while self._waiting:
             turn = self._waiting.first()
@@ -119,7 +119,7 @@ class RequestQueue:
         self.grant()
 
 
-class Turn:
+class RequestTurn:
     """`async with turn as sent_at:` waits until the request may be sent, and is its time in flight.
 
     `sent_at` is None if the request must not be sent any more; it has no slot then.

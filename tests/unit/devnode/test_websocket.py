@@ -15,9 +15,9 @@ import pytest
 from gapless.devnode import Chain, DevNode, Limits, Pace, ReorgSchedule
 from gapless.devnode.websocket import (
     CloseCode,
-    Frame,
     Opcode,
     ProtocolError,
+    WebSocketFrame,
     encoded_frame,
     handshake,
     parsed_frame,
@@ -51,7 +51,7 @@ def test_a_frame_is_known_once_it_is_whole(size: int) -> None:
     for cut in {0, 1, 2, 3, 5, 9, len(text) - 1}:
         assert parsed_frame(bytearray(text[: min(cut, len(text) - 1)])) == (None, 0)
     found = parsed_frame(bytearray(text + b"more"))
-    assert found == (Frame(Opcode.BINARY, payload), len(text))
+    assert found == (WebSocketFrame(Opcode.BINARY, payload), len(text))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gapless.chains.family import Header
+from gapless.chains.family import BlockHeader
 from gapless.core.errors import TransientError
 from gapless.following.sighting import (
     Behind,
@@ -31,7 +31,7 @@ DEPTH, FINAL = 12, 8
 class Chain:
     """A chain whose last blocks can be replaced, and an endpoint that may lag behind it."""
 
-    blocks: list[Header] = field(default_factory=list)
+    blocks: list[BlockHeader] = field(default_factory=list)
     final: int = 0
     lag: int = 0
     lacks: frozenset[int] = frozenset()
@@ -40,7 +40,7 @@ class Chain:
         for height in range(len(self.blocks), len(self.blocks) + count):
             parent = self.blocks[-1].hash if self.blocks else bytes(32)
             text = f"{height} {salt} ".encode() + parent
-            self.blocks.append(Header(height, hashlib.sha256(text).digest(), parent))
+            self.blocks.append(BlockHeader(height, hashlib.sha256(text).digest(), parent))
         self.final = max(self.final, len(self.blocks) - 1 - FINAL)
 
     def reorganise(self, depth: int, grown: int, salt: str) -> None:
@@ -49,14 +49,14 @@ class Chain:
         self.grow(grown, salt)
 
     @property
-    def shown(self) -> list[Header]:
+    def shown(self) -> list[BlockHeader]:
         return self.blocks[: max(1, len(self.blocks) - self.lag)]
 
     async def tip(self) -> ChainHead:
         head = self.shown[-1]
         return ChainHead(head, min(self.final, head.height))
 
-    async def headers(self, heights: Sequence[int]) -> Mapping[int, Header]:
+    async def headers(self, heights: Sequence[int]) -> Mapping[int, BlockHeader]:
         shown = self.shown
         return {at: shown[at] for at in heights if at < len(shown) and at not in self.lacks}
 

@@ -13,7 +13,7 @@ from msgspec import Raw
 from gapless.chains import Level, find_network
 from gapless.chains.evm.family import EVM
 from gapless.chains.evm.raw_block import EvmRawBlock
-from gapless.chains.family import Header, Wanted
+from gapless.chains.family import BlockHeader, Wanted
 from gapless.core.errors import PermanentError, Unavailable
 from gapless.core.ranges import Span
 from gapless.devnode import Chain, Parameters, simulated
@@ -49,7 +49,7 @@ class Doubtful:
 
     async def headers(
         self, endpoint: str, heights: Sequence[int], patience: float
-    ) -> dict[int, Header]:
+    ) -> dict[int, BlockHeader]:
         return {}
 
     async def hashes(self, span: Span) -> dict[int, bytes]:

@@ -23,7 +23,7 @@ from msgspec import Raw, Struct
 from gapless.chains.evm.decode.structs import UNREADABLE, is_given
 from gapless.chains.evm.raw_block import EvmRawBlock, is_null
 from gapless.chains.evm.receipts import OtherReceipts
-from gapless.chains.family import Header
+from gapless.chains.family import BlockHeader
 from gapless.chains.network import Network
 from gapless.core.errors import BadAnswer, MissingHistory, SourceError, Unavailable
 from gapless.core.ranges import Span
@@ -122,7 +122,7 @@ class EvmSource:
         (found,) = await self._insist(self._light, (height,), ())
         return _read_hash(found.block)
 
-    async def latest(self, endpoint: str, patience: float) -> tuple[Header, int | None] | None:
+    async def latest(self, endpoint: str, patience: float) -> tuple[BlockHeader, int | None] | None:
         tag = self._network.finality.tag
         calls = [Call("eth_getBlockByNumber", (each, False)) for each in ("latest", tag) if each]
         found = await self._from(endpoint, calls, patience)
@@ -136,7 +136,7 @@ class EvmSource:
 
     async def headers(
         self, endpoint: str, heights: Sequence[int], patience: float
-    ) -> dict[int, Header]:
+    ) -> dict[int, BlockHeader]:
         calls = [_block_call(height, False) for height in heights]
         answers = await self._from(endpoint, calls, patience)
         found = zip(heights, map(_parse_header, answers), strict=False)
@@ -309,14 +309,14 @@ def _receipts_call(height: int) -> Call:
     return Call("eth_getBlockReceipts", (hex(height),), height)
 
 
-def _parse_header(answer: Raw) -> Header | None:
+def _parse_header(answer: Raw) -> BlockHeader | None:
     """Read a header; None if there is none, or it cannot be read."""
     if not is_given(answer):
         return None
     try:
         found = _linked_header(answer)
         parts = (bytes.fromhex(each.removeprefix("0x")) for each in (found.hash, found.parent))
-        return Header(int(found.number, 16), *parts)
+        return BlockHeader(int(found.number, 16), *parts)
     except (ValueError, *UNREADABLE):
         return None
 
