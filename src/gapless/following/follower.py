@@ -23,6 +23,7 @@ from gapless.core.backfill import State
 from gapless.core.chunk import Status
 from gapless.core.errors import LedgerError, SinkError, SourceError, TransientError
 from gapless.following.endpoints import StickyEndpoint
+from gapless.following.hints import HeadHints
 from gapless.following.sighting import Behind, ChainHead, Forked, Sighting, look
 from gapless.following.spec import FollowSpec, LiveChunk, history
 from gapless.following.state import FollowState, Retraction
@@ -54,6 +55,7 @@ class Follower:
         self.spec = spec
         self.status = FollowerStatus()
         self.hint = asyncio.Event()  # set when there may be a new block
+        self._hints = HeadHints(self.hint, spec.name, spec.chain.block_time)
         self._host, self._owner = host, owner
         self._clock = host.system.clock
         self._endpoint: StickyEndpoint | None = None
@@ -75,6 +77,7 @@ class Follower:
                     self._note(None)
                 await self._sleep()
         finally:
+            await self._hints.stop()
             await self._resign()
 
     async def _take_turn(self) -> None:
@@ -84,6 +87,7 @@ class Follower:
         metrics.LEADS.set(int(self.status.leads), self.spec.name)
         if cursor is None:
             self._suspected = None
+            await self._hints.stop()
             return
         backfill = await ledger.backfill(cursor.backfill_id)
         if backfill.lifecycle.stopping or backfill.state not in (State.PENDING, State.RUNNING):
@@ -91,6 +95,7 @@ class Follower:
         state = msgspec.convert(cursor.state, FollowState)
         self.status.state = state
         pipeline = await self._pipeline()
+        self._hints.start(pipeline.pool)
         if state.retraction is not None:
             if not await self._retraction_is_over(cursor, state, backfill.chunks.total):
                 self._pause = min(self._pause, _SOON)
