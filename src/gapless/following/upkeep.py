@@ -44,10 +44,12 @@ class Upkeep:
             await self._plan_again(state)
 
     async def _fold(self, cursor: Cursor, state: FollowState, pipeline: BlockPipeline) -> None:
-        spec, final = self._spec, Span(self._spec.start, max(self._spec.start, state.final))
-        anchors = frozenset(map(Anchor.parse, spec.anchors))
-        request = Request(final, frozenset(spec.datasets), frozenset(spec.checks), anchors)
-        await pipeline.sink.request(spec.chain_id, request)
+        spec = self._spec
+        if state.final >= spec.start:
+            anchors = frozenset(map(Anchor.parse, spec.anchors))
+            datasets, checks = frozenset(spec.datasets), frozenset(spec.checks)
+            request = Request(Span(spec.start, state.final), datasets, checks, anchors)
+            await pipeline.sink.request(spec.chain_id, request)
         await pipeline.sink.fold(spec.chain_id, state.final, await self._unfinished(cursor))
         await self._ledger.fold(spec.name, self._owner, cursor.fence, state.final, _AT_ONCE)
 
