@@ -8,19 +8,23 @@ cursor knows their hashes, and the first look at the head finds out.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import msgspec
 
+from gapless.blocks.branch import abandoned
 from gapless.blocks.plan import FetchRequest
 from gapless.blocks.session import OpenChain, compare, open_chain, sink_at, undated
 from gapless.blocks.spec import BlocksSpec
 from gapless.config import Config
-from gapless.core.errors import UsageError
+from gapless.core.errors import NotFound, UsageError
 from gapless.core.heights import HIGHEST, Heights, Moment, Tag
 from gapless.core.ranges import RangeSet, Span
-from gapless.following.spec import FollowSpec, standing
+from gapless.following.existing import ExistingFollow
+from gapless.following.spec import FollowSpec, history, standing, standing_id
 from gapless.following.state import FollowState
+from gapless.ledger import Ledger
 from gapless.ledger.records import Backfill
 from gapless.providers import Absent
 from gapless.runtime.slots import FOREGROUND
@@ -56,7 +60,7 @@ class Created:
 
 
 async def create(request: FollowRequest, config: Config, ledger_url: str) -> Created:
-    """Creates a follow; if it exists, nothing changes."""
+    """Creates a follow; one that exists is returned as it is, if it is the requested one."""
     blocks = request.blocks
     async with open_chain(blocks, config, ledger_url) as chain:
         start = request.start
@@ -64,35 +68,75 @@ async def create(request: FollowRequest, config: Config, ledger_url: str) -> Cre
             dated = replace(blocks, heights=Heights(start, Tag.FINALIZED))
             start = (await undated(dated, config, chain)).first
             assert isinstance(start, int)
+        known = await chain.ledger.if_there()
         async with sink_at(config.sink(blocks.sink), chain.pool.system, create=True) as sink:
             assert sink is not None
-            spec, state = await _first_state(request, chain, sink, start)
-            ledger = await chain.ledger.created()
-            await ledger.raise_fence(await sink.highest_fence())
-            found = await ledger.create(standing(spec, state))
+            wanted = ExistingFollow(request.name, request.blocks, chain.chain_id, sink.id, start)
+            found = None if known is None else await wanted.find(known)
+            if found is None:
+                found = await _new(request, chain, sink, start)
         spec = msgspec.convert(found.spec, FollowSpec)
         return Created(spec, found, chain.tip.head, tuple(chain.absent))
 
 
+async def _new(request: FollowRequest, chain: OpenChain, sink: Sink, start: int | None) -> Backfill:
+    first = await _first_state(request, chain, sink, start)
+    ledger = await chain.ledger.created()
+    await ledger.raise_fence(await sink.highest_fence())
+    backfill_id = await _unused_id(ledger, request.name)
+    if first.missing:  # before the follow: nobody would plan it later
+        await ledger.create(history(first.spec, first.missing, backfill_id))
+    return await ledger.create(standing(first.spec, first.state, backfill_id))
+
+
+async def _unused_id(ledger: Ledger, name: str) -> str:
+    """An id for the standing backfill; that of a removed follow stays in the ledger."""
+    nth = 1
+    with suppress(NotFound):
+        while True:
+            await ledger.backfill(standing_id(name, nth))
+            nth += 1
+    return standing_id(name, nth)
+
+
+@dataclass(frozen=True)
+class _FirstState:
+    spec: FollowSpec
+    state: FollowState
+    missing: RangeSet = RangeSet()  # noqa: RUF009 - immutable; final blocks below the stored ones
+
+
 async def _first_state(
     request: FollowRequest, chain: OpenChain, sink: Sink, start: int | None
-) -> tuple[FollowSpec, FollowState]:
+) -> _FirstState:
     final = chain.tip.final
     stored = await _stored(sink, chain.chain_id, request.blocks)
     top = stored.spans[-1].last if stored else None
     if start is None:
         start = chain.tip.head + 1 if top is None else min(top, final) + 1
     span = Span(min(start, final), final)
-    plain, _, _ = await compare(request.blocks, chain, sink, span, create=start <= final)
+    plain, _, missing = await compare(request.blocks, chain, sink, span, create=start <= final)
     spec = _spec(request, plain, start, sink.grid)
+    if plain.refetch:  # the chain was reorganised since
+        stored -= await _retract_abandoned(sink, spec, span, chain)
     run = stored.spans[-1] if stored and final in stored else None
     if run is None:  # what is stored above the final block is not linked to it
         for each in (stored & RangeSet.of((final + 1, HIGHEST))).spans:
             await sink.retract(chain.chain_id, each, await sink.highest_fence())
-        return spec, FollowState(start=start, next=start)
+        return _FirstState(spec, FollowState(start=start, next=start))
     known = await _hashes(sink, spec, Span(final, run.last))
     state = FollowState(start=start, next=run.last + 1, base=final, hashes=known)
-    return spec, state
+    return _FirstState(spec, state, missing if start <= final else RangeSet())
+
+
+async def _retract_abandoned(
+    sink: Sink, spec: BlocksSpec, span: Span, chain: OpenChain
+) -> RangeSet:
+    anchor = spec.family.tables[0]
+    gone = (await abandoned(sink, anchor, spec.chain_id, span, chain.source)).heights
+    for each in gone.spans:
+        await sink.retract(spec.chain_id, each, await sink.highest_fence())
+    return gone
 
 
 async def _stored(sink: Sink, chain_id: int, blocks: FetchRequest) -> RangeSet:

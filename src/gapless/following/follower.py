@@ -22,6 +22,7 @@ from gapless.blocks.job import Host, shared_pipeline
 from gapless.core.backfill import State
 from gapless.core.chunk import Status
 from gapless.core.errors import LedgerError, SinkError, SourceError, TransientError
+from gapless.core.ranges import RangeSet
 from gapless.following.endpoints import StickyEndpoint
 from gapless.following.hints import HeadHints
 from gapless.following.sighting import Behind, ChainHead, Forked, Sighting, look
@@ -174,7 +175,10 @@ class Follower:
         if decided.retract is not None:
             payload = LiveChunk(retracts=True).encode()
             chunks.append(NewChunk(*decided.retract, payload, draw_fence=True))
-        older = decided.history
+        closed = []
+        if decided.history is not None:
+            older = RangeSet.of(decided.history)
+            closed.append(history(self.spec, older, cursor.backfill_id))
         appended = await self._host.ledger.append(
             Append(
                 follow=cursor.follow,
@@ -184,7 +188,7 @@ class Follower:
                 state=msgspec.to_builtins(decided.state),
                 revoke=decided.retract,
                 chunks=tuple(chunks),
-                backfills=() if older is None else (history(self.spec, older),),
+                backfills=tuple(closed),
                 replace=tuple(replace),
             )
         )

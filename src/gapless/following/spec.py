@@ -9,7 +9,7 @@ from gapless.blocks.spec import BlocksSpec
 from gapless.core.chunk import Order
 from gapless.core.heights import HIGHEST
 from gapless.core.partitions import block_heights
-from gapless.core.ranges import Span
+from gapless.core.ranges import RangeSet
 from gapless.core.retry import RetryPolicy
 from gapless.core.selector import Range, Selection, all_heights, summary
 from gapless.following.state import FollowState
@@ -70,10 +70,15 @@ class LiveChunk(msgspec.Struct, frozen=True, omit_defaults=True):
         return msgspec.json.decode(payload or "{}", type=cls)
 
 
-def standing(spec: FollowSpec, state: FollowState) -> BackfillRequest:
+def standing_id(name: str, nth: int = 1) -> str:
+    """The id of the backfill of new blocks, for the nth follow of this name."""
+    return f"follow-{name}" if nth == 1 else f"follow-{name}.{nth}"
+
+
+def standing(spec: FollowSpec, state: FollowState, backfill_id: str) -> BackfillRequest:
     """The request for the backfill of new blocks, which has no end."""
     return BackfillRequest(
-        id=f"follow-{spec.name}",
+        id=backfill_id,
         job=JOB,
         job_version=VERSION,
         selector=summary(Range(str(spec.start), str(HIGHEST))),
@@ -92,14 +97,16 @@ def standing(spec: FollowSpec, state: FollowState) -> BackfillRequest:
     )
 
 
-def history(spec: FollowSpec, span: Span) -> BackfillRequest:
-    """The request for final blocks that are fetched behind the new ones."""
+def history(spec: FollowSpec, heights: RangeSet, standing_backfill: str) -> BackfillRequest:
+    """The request for final blocks that are fetched behind those of the standing backfill."""
+    first, last = heights.spans[0].first, heights.spans[-1].last
+    spans = tuple((each.first, each.last) for each in heights.spans)
     return BackfillRequest(
-        id=f"follow-{spec.name}-{span.first}-{span.last}",
+        id=f"{standing_backfill}-{first}-{last}",
         job=blocks.NAME,
         job_version=blocks.VERSION,
-        selector=summary(Range(str(span.first), str(span.last))),
-        selection=Selection(block_heights().kind, ((span.first, span.last),)),
+        selector=summary(Range(str(first), str(last))),
+        selection=Selection(block_heights().kind, spans),
         chunk_size=spec.chunk_size,
         max_concurrent_runs=SLOTS[BACKLOG],
         queue=BACKLOG if spec.shared else FOREGROUND,
@@ -108,7 +115,7 @@ def history(spec: FollowSpec, span: Span) -> BackfillRequest:
         lease_seconds=60.0,
         spec=_plain(spec.blocks),
         follow=spec.name,
-        precedence=span.last,
+        precedence=last,
     )
 
 

@@ -1,0 +1,69 @@
+"""A follow in this process, of a node that the test moves."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import gapless
+from gapless.core.ranges import Span
+from gapless.devnode import Chain, DevNode, Limits
+from gapless.following.status import FollowStatus
+from tests.conformance.fetch.stage import contents, truth
+from tests.waiting import eventually
+
+NETWORK, CHAIN_ID = "arbitrum-nova", 42_170
+"""A network that is looked at once a second, and whose genesis is not known."""
+HEAD, DEPTH = 120, 20
+FINAL = HEAD - DEPTH
+LIMITS = Limits(finality_depth=DEPTH)
+
+
+class Stage:
+    """A ledger and a sink for follows."""
+
+    def __init__(self, ledger: str, target: str) -> None:
+        self.ledger, self.target = ledger, target
+
+    @asynccontextmanager
+    async def follow(self, *nodes: DevNode, **options: Any) -> AsyncIterator[gapless.FollowHandle]:
+        """A running follow, on an engine of its own."""
+        urls = [each.url for each in nodes]
+        sizes = {"chunk_size": 30, "batch_size": 10, **options}
+        async with (
+            gapless.Engine(self.ledger, slots=gapless.FOLLOW_SLOTS) as engine,
+            gapless.follow(engine, NETWORK, rpc=urls, to=self.target, **sizes) as handle,
+        ):
+            yield handle
+
+    async def assert_same(self, chain: Chain, first: int, last: int) -> None:
+        """The sink holds these blocks of the chain, and none besides."""
+        stored = await contents(self.target, CHAIN_ID)
+        assert stored == truth(chain, Span(first, last))
+        report = await gapless.verify(self.target, deep=True, ledger=self.ledger)
+        assert report.complete
+
+
+async def until(
+    follow: gapless.FollowHandle, condition: Callable[[FollowStatus], bool], seconds: float = 20
+) -> FollowStatus:
+    """How the follow stands, once the condition holds."""
+    seen: list[FollowStatus] = []
+
+    async def holds() -> bool:
+        seen[:] = [await follow.status()]
+        return condition(seen[0])
+
+    try:
+        await eventually(holds, seconds=seconds)
+    except TimeoutError:
+        raise AssertionError(f"never so: {seen}") from None
+    return seen[0]
+
+
+async def live_at(follow: gapless.FollowHandle, height: int) -> FollowStatus:
+    """How the follow stands, once everything up to a height is stored."""
+    return await until(
+        follow, lambda it: it.phase == "live" and it.stored == it.head == height and not it.gaps
+    )
