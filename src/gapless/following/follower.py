@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -52,12 +52,15 @@ class FollowerStatus:
 class Follower:
     """Stands by for a follow, and leads it while it holds the lease."""
 
-    def __init__(self, host: Host, spec: FollowSpec, owner: str) -> None:
+    def __init__(
+        self, host: Host, spec: FollowSpec, owner: str, planned: Callable[[], None]
+    ) -> None:
+        """`planned` is called when there are new chunks."""
         self.spec = spec
         self.status = FollowerStatus()
         self.hint = asyncio.Event()  # set when there may be a new block
         self._hints = HeadHints(self.hint, spec.name, spec.chain.block_time)
-        self._host, self._owner = host, owner
+        self._host, self._owner, self._planned = host, owner, planned
         self._clock = host.system.clock
         self._endpoint: StickyEndpoint | None = None
         self._upkeep: Upkeep | None = None
@@ -192,6 +195,8 @@ class Follower:
                 replace=tuple(replace),
             )
         )
+        if appended is not None:
+            self._planned()
         return appended is not None
 
     def _measure(self, tip: ChainHead) -> None:

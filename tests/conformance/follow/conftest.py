@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from gapless.devnode import Chain, DevNode, Parameters, simulated
+from gapless.following import follower, service
+from gapless.following.spec import FollowSpec
 from tests.conformance.follow.stage import CHAIN_ID, HEAD, LIMITS, Stage
 
 
@@ -25,3 +27,11 @@ async def node(chain: Chain) -> AsyncIterator[DevNode]:
 @pytest.fixture
 def stage(tmp_path: Path) -> Stage:
     return Stage(f"sqlite:///{tmp_path}/ledger.db", f"{tmp_path}/blocks.db")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets followers look ten times a second instead of once."""
+    monkeypatch.setattr(follower, "_SOON", 0.1)
+    monkeypatch.setattr(FollowSpec, "poll_seconds", 0.1)
+    monkeypatch.setattr(service, "_LOOK_EVERY", 0.2)

@@ -10,7 +10,8 @@ import gapless
 from gapless.core.ranges import Span
 from gapless.devnode import Chain, DevNode, Limits
 from gapless.following.status import FollowStatus
-from tests.conformance.fetch.stage import contents, truth
+from gapless.runtime.worker import WorkerOptions
+from tests.conformance.fetch.stage import Contents, contents, truth
 from tests.waiting import eventually
 
 NETWORK, CHAIN_ID = "arbitrum-nova", 42_170
@@ -18,6 +19,7 @@ NETWORK, CHAIN_ID = "arbitrum-nova", 42_170
 HEAD, DEPTH = 120, 20
 FINAL = HEAD - DEPTH
 LIMITS = Limits(finality_depth=DEPTH)
+POLL_RARELY = WorkerOptions(poll_seconds=60.0)  # whoever plans a chunk wakes the worker
 
 
 class Stage:
@@ -32,15 +34,17 @@ class Stage:
         urls = [each.url for each in nodes]
         sizes = {"chunk_size": 30, "batch_size": 10, **options}
         async with (
-            gapless.Engine(self.ledger, slots=gapless.FOLLOW_SLOTS) as engine,
+            gapless.Engine(self.ledger, slots=gapless.FOLLOW_SLOTS, options=POLL_RARELY) as engine,
             gapless.follow(engine, NETWORK, rpc=urls, to=self.target, **sizes) as handle,
         ):
             yield handle
 
+    async def contents(self) -> Contents:
+        return await contents(self.target, CHAIN_ID)
+
     async def assert_same(self, chain: Chain, first: int, last: int) -> None:
         """The sink holds these blocks of the chain, and none besides."""
-        stored = await contents(self.target, CHAIN_ID)
-        assert stored == truth(chain, Span(first, last))
+        assert await self.contents() == truth(chain, Span(first, last))
         report = await gapless.verify(self.target, deep=True, ledger=self.ledger)
         assert report.complete
 
@@ -64,6 +68,9 @@ async def until(
 
 async def live_at(follow: gapless.FollowHandle, height: int) -> FollowStatus:
     """How the follow stands, once everything up to a height is stored."""
-    return await until(
-        follow, lambda it: it.phase == "live" and it.stored == it.head == height and not it.gaps
-    )
+
+    def is_live(status: FollowStatus) -> bool:
+        there = status.stored == status.head == height
+        return there and status.phase == "live" and not (status.unstored or status.gaps)
+
+    return await until(follow, is_live)
