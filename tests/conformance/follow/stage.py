@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import gapless
+from gapless.config import Config, EndpointSettings
 from gapless.core.ranges import Span
 from gapless.devnode import Chain, DevNode, Limits
 from gapless.following.status import FollowStatus
@@ -29,13 +30,24 @@ class Stage:
         self.ledger, self.target = ledger, target
 
     @asynccontextmanager
-    async def follow(self, *nodes: DevNode, **options: Any) -> AsyncIterator[gapless.FollowHandle]:
-        """A running follow, on an engine of its own."""
-        urls = [each.url for each in nodes]
+    async def follow(
+        self, *nodes: DevNode, ws: bool = False, **options: Any
+    ) -> AsyncIterator[gapless.FollowHandle]:
+        """A running follow, on an engine of its own; the nodes are named `a`, `b`, …"""
+        endpoints = {
+            name: EndpointSettings(node.url, ws=f"{node.ws_url}/SECRET" if ws else None)
+            for name, node in zip("abc", nodes, strict=False)
+        }
+        engine = gapless.Engine(
+            self.ledger,
+            slots=gapless.FOLLOW_SLOTS,
+            options=POLL_RARELY,
+            config=Config(endpoints=endpoints),
+        )
         sizes = {"chunk_size": 30, "batch_size": 10, **options}
         async with (
-            gapless.Engine(self.ledger, slots=gapless.FOLLOW_SLOTS, options=POLL_RARELY) as engine,
-            gapless.follow(engine, NETWORK, rpc=urls, to=self.target, **sizes) as handle,
+            engine,
+            gapless.follow(engine, NETWORK, rpc=[*endpoints], to=self.target, **sizes) as handle,
         ):
             yield handle
 
