@@ -6,5 +6,5 @@ steps       what to do about a sighting: plan new blocks, or retract a branch
 hints       wakes a follower early, when an endpoint announces a block
 follower    makes the steps, one per block time, while it holds the lease
 job         the job `follow`: stores one new block, or retracts a branch
-request     validates a follow; `creation` creates it, unless it is `existing`
+request     validates a follow; `creation` creates it
 """

@@ -8,21 +8,22 @@ cursor knows their hashes, and the first look at the head finds out.
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import count
 
 import msgspec
 
 from gapless.blocks.branch import abandoned
+from gapless.blocks.holding import holding
 from gapless.blocks.plan import FetchRequest
 from gapless.blocks.session import OpenChain, compare, open_chain, sink_at, undated
 from gapless.blocks.spec import BlocksSpec
 from gapless.config import Config
-from gapless.core.errors import NotFound, UsageError
+from gapless.core.errors import Conflict, NotFound, UsageError
 from gapless.core.heights import HIGHEST, Heights, Moment, Tag
 from gapless.core.ranges import RangeSet, Span
-from gapless.following.existing import ExistingFollow
-from gapless.following.spec import FollowSpec, history, standing, standing_id
+from gapless.core.remedies import RemoveFollow
+from gapless.following.spec import FollowSpec, standing, standing_id
 from gapless.following.state import FollowState
 from gapless.ledger import Ledger
 from gapless.ledger.records import Backfill
@@ -60,78 +61,104 @@ class Created:
 
 
 async def create(request: FollowRequest, config: Config, ledger_url: str) -> Created:
-    """Creates a follow; one that exists is returned as it is, if it is the requested one."""
+    """Creates a follow; if it exists, nothing changes."""
     blocks = request.blocks
     async with open_chain(blocks, config, ledger_url) as chain:
-        start = request.start
-        if isinstance(start, Moment):
-            dated = replace(blocks, heights=Heights(start, Tag.FINALIZED))
-            start = (await undated(dated, config, chain)).first
-            assert isinstance(start, int)
-        known = await chain.ledger.if_there()
-        async with sink_at(config.sink(blocks.sink), chain.pool.system, create=True) as sink:
-            assert sink is not None
-            wanted = ExistingFollow(request.name, request.blocks, chain.chain_id, sink.id, start)
-            found = None if known is None else await wanted.find(known)
-            if found is None:
-                found = await _new(request, chain, sink, start)
+        ledger = await chain.ledger.created()
+        backfill_id, found = await _unended(ledger, request.name)
+        request = await _undated(request, config, chain)
+        if found is None:
+            target = config.sink(blocks.sink)
+            async with sink_at(target, chain.pool.system, create=True) as sink:
+                assert sink is not None
+                await _require_unfollowed(ledger, chain.chain_id, sink.id)
+                spec, state = await _first_state(request, chain, sink)
+                await ledger.raise_fence(await sink.highest_fence())
+                found = await ledger.create(standing(backfill_id, spec, state))
         spec = msgspec.convert(found.spec, FollowSpec)
+        _require_same(request, spec)
         return Created(spec, found, chain.tip.head, tuple(chain.absent))
 
 
-async def _new(request: FollowRequest, chain: OpenChain, sink: Sink, start: int | None) -> Backfill:
-    first = await _first_state(request, chain, sink, start)
-    ledger = await chain.ledger.created()
-    await ledger.raise_fence(await sink.highest_fence())
-    backfill_id = await _unused_id(ledger, request.name)
-    if first.missing:  # before the follow: nobody would plan it later
-        await ledger.create(history(first.spec, first.missing, backfill_id))
-    return await ledger.create(standing(first.spec, first.state, backfill_id))
+async def _unended(ledger: Ledger, name: str) -> tuple[str, Backfill | None]:
+    """The backfill of a follow, if there is one, and the id of it or of a new one."""
+    for generation in count(1):
+        backfill_id = standing_id(name, generation)
+        try:
+            found = await ledger.backfill(backfill_id)
+        except NotFound:
+            return backfill_id, None
+        if not (found.state.ended or found.lifecycle.stopping):
+            return backfill_id, found
+    raise AssertionError("the loop has no end")
 
 
-async def _unused_id(ledger: Ledger, name: str) -> str:
-    """An id for the standing backfill; that of a removed follow stays in the ledger."""
-    nth = 1
-    with suppress(NotFound):
-        while True:
-            await ledger.backfill(standing_id(name, nth))
-            nth += 1
-    return standing_id(name, nth)
+def _require_same(request: FollowRequest, spec: FollowSpec) -> None:
+    """Refuses a request that an existing follow of this name does not fulfil."""
+    wanted = request.blocks
+    asked = (wanted.network.name, wanted.sink, wanted.datasets, wanted.endpoints)
+    same = asked == (spec.network, spec.sink, spec.datasets, spec.endpoints)
+    if not same or request.start not in (None, spec.start):
+        raise Conflict(
+            f"`{spec.name}` follows {spec.network} from {', '.join(spec.endpoints)} into"
+            f" `{spec.sink}`: {', '.join(spec.datasets)} from block {spec.start:,}",
+            remedy=RemoveFollow(spec.name),
+        )
 
 
-@dataclass(frozen=True)
-class _FirstState:
-    spec: FollowSpec
-    state: FollowState
-    missing: RangeSet = RangeSet()  # noqa: RUF009 - immutable; final blocks below the stored ones
+async def _require_unfollowed(ledger: Ledger, chain_id: int, sink_id: str) -> None:
+    """Refuses a second follow of a chain into a sink: they would write and retract at will."""
+    for cursor in await ledger.cursors():
+        backfill = await ledger.backfill(cursor.backfill_id)
+        spec = msgspec.convert(backfill.spec, FollowSpec)
+        if (spec.chain_id, spec.sink_id) == (chain_id, sink_id):
+            raise Conflict(
+                f"`{spec.name}` follows {spec.network} into `{spec.sink}` already",
+                remedy=RemoveFollow(spec.name),
+            )
+
+
+async def _undated(request: FollowRequest, config: Config, chain: OpenChain) -> FollowRequest:
+    """The request with the height of its first block, if it has a date."""
+    if not isinstance(request.start, Moment):
+        return request
+    dated = replace(request.blocks, heights=Heights(request.start, Tag.FINALIZED))
+    start = (await undated(dated, config, chain)).first
+    assert isinstance(start, int)
+    return replace(request, start=start)
 
 
 async def _first_state(
-    request: FollowRequest, chain: OpenChain, sink: Sink, start: int | None
-) -> _FirstState:
+    request: FollowRequest, chain: OpenChain, sink: Sink
+) -> tuple[FollowSpec, FollowState]:
+    start = request.start
+    assert not isinstance(start, Moment)
     final = chain.tip.final
     stored = await _stored(sink, chain.chain_id, request.blocks)
-    top = stored.spans[-1].last if stored else None
+    top = stored.spans[-1].last if stored else -1
     if start is None:
-        start = chain.tip.head + 1 if top is None else min(top, final) + 1
+        start = chain.tip.head + 1 if not stored else min(top, final) + 1
     span = Span(min(start, final), final)
-    plain, _, missing = await compare(request.blocks, chain, sink, span, create=start <= final)
+    plain, _, _ = await compare(request.blocks, chain, sink, span, create=start <= final)
     spec = _spec(request, plain, start, sink.grid)
     if plain.refetch:  # the chain was reorganised since
         stored -= await _retract_abandoned(sink, spec, span, chain)
-    run = stored.spans[-1] if stored and final in stored else None
-    if run is None:  # what is stored above the final block is not linked to it
-        for each in (stored & RangeSet.of((final + 1, HIGHEST))).spans:
-            await sink.retract(chain.chain_id, each, await sink.highest_fence())
-        return _FirstState(spec, FollowState(start=start, next=start))
+    done = (await holding(sink, spec, Span(span.first, max(top, final)))).done
+    run = next((it for it in done.spans if it.first == span.first and it.last >= final), None)
+    # What is stored above that is not linked to a final block.
+    known_to = final if run is None else run.last
+    for each in (stored & RangeSet.of((known_to + 1, HIGHEST))).spans:
+        await sink.retract(chain.chain_id, each, await sink.highest_fence())
+    if run is None:
+        return spec, FollowState(start=start, next=start)
     known = await _hashes(sink, spec, Span(final, run.last))
-    state = FollowState(start=start, next=run.last + 1, base=final, hashes=known)
-    return _FirstState(spec, state, missing if start <= final else RangeSet())
+    return spec, FollowState(start=start, next=run.last + 1, base=final, hashes=known)
 
 
 async def _retract_abandoned(
     sink: Sink, spec: BlocksSpec, span: Span, chain: OpenChain
 ) -> RangeSet:
+    """Removes blocks that are not on the chain any more, and returns their heights."""
     anchor = spec.family.tables[0]
     gone = (await abandoned(sink, anchor, spec.chain_id, span, chain.source)).heights
     for each in gone.spans:

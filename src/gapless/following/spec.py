@@ -9,7 +9,7 @@ from gapless.blocks.spec import BlocksSpec
 from gapless.core.chunk import Order
 from gapless.core.heights import HIGHEST
 from gapless.core.partitions import block_heights
-from gapless.core.ranges import RangeSet
+from gapless.core.ranges import Span
 from gapless.core.retry import RetryPolicy
 from gapless.core.selector import Range, Selection, all_heights, summary
 from gapless.following.state import FollowState
@@ -70,12 +70,12 @@ class LiveChunk(msgspec.Struct, frozen=True, omit_defaults=True):
         return msgspec.json.decode(payload or "{}", type=cls)
 
 
-def standing_id(name: str, nth: int = 1) -> str:
-    """The id of the backfill of new blocks, for the nth follow of this name."""
-    return f"follow-{name}" if nth == 1 else f"follow-{name}.{nth}"
+def standing_id(name: str, generation: int) -> str:
+    """The id of the n-th backfill of new blocks under this name."""
+    return f"follow-{name}" if generation == 1 else f"follow-{name}-{generation}"
 
 
-def standing(spec: FollowSpec, state: FollowState, backfill_id: str) -> BackfillRequest:
+def standing(backfill_id: str, spec: FollowSpec, state: FollowState) -> BackfillRequest:
     """The request for the backfill of new blocks, which has no end."""
     return BackfillRequest(
         id=backfill_id,
@@ -97,25 +97,23 @@ def standing(spec: FollowSpec, state: FollowState, backfill_id: str) -> Backfill
     )
 
 
-def history(spec: FollowSpec, heights: RangeSet, standing_backfill: str) -> BackfillRequest:
-    """The request for final blocks that are fetched behind those of the standing backfill."""
-    first, last = heights.spans[0].first, heights.spans[-1].last
-    spans = tuple((each.first, each.last) for each in heights.spans)
+def history(backfill_id: str, spec: FollowSpec, span: Span) -> BackfillRequest:
+    """The request for final blocks that are fetched behind the new ones of this backfill."""
     return BackfillRequest(
-        id=f"{standing_backfill}-{first}-{last}",
+        id=f"{backfill_id}-{span.first}-{span.last}",
         job=blocks.NAME,
         job_version=blocks.VERSION,
-        selector=summary(Range(str(first), str(last))),
-        selection=Selection(block_heights().kind, spans),
+        selector=summary(Range(str(span.first), str(span.last))),
+        selection=Selection(block_heights().kind, ((span.first, span.last),)),
         chunk_size=spec.chunk_size,
         max_concurrent_runs=SLOTS[BACKLOG],
         queue=BACKLOG if spec.shared else FOREGROUND,
         order=Order.NEWEST,
         retry=RetryPolicy.unbounded(),
         lease_seconds=60.0,
-        spec=_plain(spec.blocks),
+        spec=_plain(msgspec.structs.replace(spec.blocks, final=span.last)),
         follow=spec.name,
-        precedence=last,
+        precedence=span.last,
     )
 
 

@@ -57,7 +57,7 @@ class FollowStatus:
 
     @property
     def phase(self) -> str:
-        """`backfilling`, `live`, `behind`, `retracting` or `stopped`; or the backfill's state."""
+        """`starting`, `backfilling`, `live`, `behind`, `retracting`, `stopped`; or a state."""
         if self.state.alarm is not None:
             return "stopped"
         if self.backfill.lifecycle.stopping or self.backfill.state not in (
@@ -67,6 +67,8 @@ class FollowStatus:
             return describe(self.backfill.lifecycle).lower()
         if self.state.retraction is not None:
             return "retracting"
+        if self.head is None and self.spec.grid is None:  # nobody has looked at it yet
+            return "starting"
         if self.history_done < self.history_blocks:
             return "backfilling"
         return "live" if max(self.lag_blocks, self.unstored) <= LIVE_WITHIN else "behind"
