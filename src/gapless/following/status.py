@@ -9,7 +9,7 @@ import msgspec
 from gapless.core.backfill import State, describe
 from gapless.core.chunk import Status
 from gapless.core.ranges import RangeSet
-from gapless.following.spec import FollowSpec
+from gapless.following.spec import FollowSpec, is_history_of
 from gapless.following.state import FollowState
 from gapless.ledger import Ledger
 from gapless.ledger.records import Backfill, Cursor
@@ -85,7 +85,7 @@ async def _status(ledger: Ledger, cursor: Cursor) -> FollowStatus:
     spec = msgspec.convert(backfill.spec, FollowSpec)
     state = msgspec.convert(cursor.state, FollowState)
     closed = await ledger.backfills(follow=cursor.follow, limit=EVERYTHING)
-    history = [each for each in closed if not each.standing]
+    history = [each for each in closed if is_history_of(each.id, backfill.id)]
     unended = await ledger.open_chunks(backfill.id, _NEWEST)
     dead = await ledger.chunks_with(backfill.id, [Status.ABANDONED], _NEWEST)
     lost = RangeSet(each.span for each in dead)
