@@ -56,7 +56,10 @@ class FollowStatus:
 
     @property
     def phase(self) -> str:
-        """`backfilling`, `live`, `behind`, `retracting` or `stopped`; or the backfill's state."""
+        """How it is going, in one word; the state of the backfill, if it is not running.
+
+        One of `starting`, `backfilling`, `live`, `behind`, `retracting` and `stopped`.
+        """
         if self.state.alarm is not None:
             return "stopped"
         if self.backfill.lifecycle.stopping or self.backfill.state not in (
@@ -66,6 +69,8 @@ class FollowStatus:
             return describe(self.backfill.lifecycle).lower()
         if self.state.retraction is not None:
             return "retracting"
+        if self.state.final < 0:
+            return "starting"
         if self.history_done < self.history_blocks:
             return "backfilling"
         return "live" if self.lag_blocks <= LIVE_WITHIN else "behind"
