@@ -93,6 +93,7 @@ SECTIONS = {
     "Chunks": ("ChunkView",),
     "Dead letters": ("DeadLetterView", "DeadLetterDetails", "PurgeView"),
     "Queues": ("QueueView",),
+    "Follows": ("FollowView",),
     "Worker": ("WorkerView",),
     "Networks": ("NetworkView", "FinalityView", "EraView", "KnownBlockView"),
     "Endpoints": ("UsableEndpoint", "UnusableEndpoint", "RateView"),
