@@ -1,4 +1,4 @@
-"""A follow that is created again, by a restart or by a process that stands by, loses nothing."""
+"""Creating a follow: what it requests of the sink, and that creating it again loses nothing."""
 
 from __future__ import annotations
 
@@ -57,6 +57,16 @@ async def test_a_new_follow_removes_what_is_not_linked_to_the_final_block(
     await fetch(node, heights=NEW_BLOCKS, confirmations=0)
     await follow(node, target, ledger)
     assert await stored(target) == []
+
+
+@pytest.mark.parametrize(("name", "wanted"), [("chain.db", [Span(0, HEAD - 64)]), ("files/", [])])
+async def test_a_sink_is_asked_for_what_it_will_store_soon(
+    node: DevNode, tmp_path: Path, ledger: str, name: str, wanted: list[Span]
+) -> None:
+    """Parquet files get whole cells only, and none is final yet."""
+    await follow(node, f"{tmp_path}/{name}", ledger)
+    async with await open_sink(f"{tmp_path}/{name}", Access.READ) as sink:
+        assert [each.span for each in await sink.requests(1337)] == wanted
 
 
 async def test_a_follow_keeps_its_start(
