@@ -63,7 +63,6 @@ class Laws(Watch):
         self._written: dict[str, set[int]] = {dataset: set() for dataset in DATASETS}
         self._leases: dict[int, tuple[float, float]] = {}  # fence: when renewed, until when
         self._due: dict[int, float] = {}
-        self.broken: str | None = None
 
     def close(self) -> None:
         self._ledger.close()
