@@ -73,20 +73,22 @@ def drawn_follow(seed: int) -> FollowScenario:
         requests=4,
         heartbeat_seconds=chance.choice((5.0, 10.0)),
         poll_seconds=chance.choice((2.0, 4.0)),
-        providers=_providers(chance, finality_depth),
+        providers=_providers(chance, finality_depth, step_seconds),
         disk=disk_of(chance, slowest=(0.01, 0.01, 0.3), rarity=4),
         incidents=incidents_of(chance, STEPS * step_seconds, _KINDS, most=12),
     )
 
 
-def _providers(chance: Random, finality_depth: int) -> tuple[Provider, ...]:
+def _providers(chance: Random, finality_depth: int, step_seconds: float) -> tuple[Provider, ...]:
     return tuple(
-        _provider(chance, name, finality_depth)
+        _provider(chance, name, finality_depth, step_seconds)
         for name in ("alpha", "beta", "gamma")[: chance.choice((1, 2, 2, 3))]
     )
 
 
-def _provider(chance: Random, name: str, finality_depth: int) -> Provider:
+def _provider(chance: Random, name: str, finality_depth: int, step_seconds: float) -> Provider:
+    """An endpoint; it flaps less long than a block takes to become final."""
+    final_after = finality_depth * step_seconds
     fastest = chance.choice((0.005, 0.02, 0.2))
     slowest = fastest * chance.choice((2, 10, 30))
     limits = Limits(
@@ -98,8 +100,8 @@ def _provider(chance: Random, name: str, finality_depth: int) -> Provider:
     )
     visibility = Visibility(
         lag=chance.choice((0, 0, 0, 1, 5)),
-        cache=chance.choice((0.0, 0.0, 0.0, 6.0, 20.0)),
-        flap=chance.choice((0.0, 0.0, 20.0, 60.0)),
-        null=chance.choice((0.0, 0.0, 2.0, 8.0)),
+        cache=step_seconds * chance.choice((0, 0, 0, 1, 4)),
+        flap=final_after * chance.choice((0.0, 0.0, 0.2, 0.5)),
+        null=step_seconds * chance.choice((0.0, 0.0, 0.4, 0.9)),
     )
     return Provider(name, fastest, slowest, chance.choice(FAULTS), limits, visibility)

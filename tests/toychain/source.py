@@ -83,10 +83,8 @@ class ToySource:
         with suppress(SourceError):
             for at in heights:
                 (raw,) = await self.fetch(Span(at, at), avoid=others, patience=patience)
-                it = raw.parsed()
-                found |= (
-                    {at: BlockHeader(at, it.seal, it.previous)} if raw.endpoint == endpoint else {}
-                )
+                it = BlockHeader(at, (block := raw.parsed()).seal, block.previous)
+                found |= {at: it} if raw.endpoint == endpoint else {}
         return found
 
     async def hashes(self, span: Span) -> dict[int, bytes]:

@@ -27,6 +27,7 @@ def report_text(report: ReportView) -> str:
         *(f"  {line}" for line in _tables(report)),
         *_proofs(report),
         *_anchored(report),
+        *_not_final(report),
         *_findings(report.findings),
     ]
     lacking = ""
@@ -119,6 +120,12 @@ def _proofs(report: ReportView) -> Iterator[str]:
 def _anchored(report: ReportView) -> Iterator[str]:
     for each in report.anchored:
         yield f"  anchored at {each.height:,}: blocks {spans_text(each.blocks)}"
+
+
+def _not_final(report: ReportView) -> Iterator[str]:
+    if report.not_final:
+        count = counted(len(RangeSet(report.not_final)), "block")
+        yield f"  not final yet: {spans_text(report.not_final)} ({count})"
 
 
 def _by_check(found: SpansByCheck, every: tuple[Span, ...]) -> str:

@@ -28,7 +28,7 @@ from gapless.sinks import Request, Sink, Stored
 from gapless.verification.anchored import anchored, contradictions
 from gapless.verification.deep import DeepCheck, Progress
 from gapless.verification.edges import Edges, record_findings
-from gapless.verification.expected import expected, extent
+from gapless.verification.expected import above, expected, extent
 from gapless.verification.report import Coverage, Finding, Report, Reproven, joined
 from gapless.verification.row_counts import RowCounts
 from gapless.verification.strays import stray_files
@@ -109,6 +109,7 @@ class Verification:
             self._not_proven(records, requests, whole),
             tuple(anchored(anchor, self.anchors, covered[anchor.name], findings)),
             reproven,
+            above(requests, covered[anchor.name]),
         )
 
     async def _settled(

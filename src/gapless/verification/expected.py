@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gapless.core.heights import HIGHEST
 from gapless.core.ranges import RangeSet, Span
 from gapless.schema import Table
 from gapless.sinks import Request, Stored
@@ -46,3 +47,14 @@ def expected(
                 [(min(it.first for it in stored), max(it.last for it in stored))] if stored else []
             )
     return found
+
+
+def above(requests: Sequence[Request], stored: RangeSet) -> RangeSet:
+    """Return the stored blocks above every request.
+
+    A fetch requests what it stores, and so does a follow once a block is final. So these are blocks
+    that were not final when a follow stored them.
+    """
+    if not requests:
+        return RangeSet()
+    return stored & RangeSet.of((max(it.span.last for it in requests) + 1, HIGHEST))

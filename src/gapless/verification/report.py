@@ -64,6 +64,7 @@ class Report:
     not_proven: Mapping[str, RangeSet] = field(default_factory=dict)  # by check
     anchored: tuple[Anchored, ...] = ()
     reproven: Reproven | None = None  # only for a deep verification
+    not_final: RangeSet = RangeSet()  # noqa: RUF009 - immutable; a follow may replace these
 
     @property
     def deep(self) -> bool:

@@ -50,6 +50,7 @@ class ReportView(Struct, frozen=True, kw_only=True):
     last: int
     complete: bool
     deep: bool
+    not_final: tuple[Span, ...]
     not_proven: SpansByCheck
     anchored: tuple[AnchoredView, ...]
     reproven: SpansByCheck | None
@@ -84,6 +85,7 @@ def report_view(report: Report, network: str) -> ReportView:
         last=report.span.last,
         complete=report.complete,
         deep=report.deep,
+        not_final=tuple(report.not_final.spans),
         not_proven=_by_check(report.not_proven),
         anchored=tuple(
             AnchoredView(height=each.height, blocks=tuple(each.heights.spans))

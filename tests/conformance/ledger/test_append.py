@@ -305,6 +305,8 @@ async def test_dead_letters_are_replaced_by_new_chunks(ledger: Ledger) -> None:
     assert (await event_types(ledger, HEAD)).count("ChunkFailed") == 1
     counts = (await head(ledger)).chunks
     assert (counts.planned, counts.abandoned, counts.pending) == (3, 2, 1)
+    (queue,) = await ledger.queues()
+    assert (queue.failed, queue.dead) == (2, 1)
     assert await ledger.check() == []
     with pytest.raises(UsageError, match="chunk 0 of `head` is not a dead letter"):
         await ledger.append(step(cursor, 7, replace=(0,)))

@@ -119,13 +119,16 @@ async def test_nothing_grows(ledger: Ledger, home: Home, clock: Clock) -> None:
         await finish(ledger, queues=("backlog",))
         while await fold(ledger, cursor, below=height + 1):
             pass
-        tables = ("chunks", "events", "attempts", "counts", "backfills", "selections", "cursors")
+        tables = ["chunks", "events", "attempts", "counts", "backfills", "selections", "cursors"]
+        tables.append("folded_queues")
         sizes.append([await rows(home, table) for table in tables])
         assert height % 10 or await ledger.check() == []
     assert all(size == sizes[0] for size in sizes)
     counts = (await head(ledger)).chunks
     assert (counts.complete, counts.cancelled, counts.pending) == (100, 100, 0)
-    assert (await folded(ledger)) == BackfillFolded(HEAD, 100, 0, 100, 100)
+    assert (await folded(ledger)) == BackfillFolded(HEAD, 100, 0, 100, 100, failed_runs=100)
+    queues = {each.name: (each.processed, each.failed) for each in await ledger.queues()}
+    assert queues == {"priority": (100, 100), "backlog": (1_000, 0)}
 
 
 async def test_only_the_leader_folds(ledger: Ledger) -> None:
