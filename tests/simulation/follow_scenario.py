@@ -10,7 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
+from gapless.chains import find_network
 from gapless.devnode import Limits, Metering, ReorgSchedule, Visibility
+from tests.simulation.laws import DATASETS
 from tests.simulation.machine import Disk
 from tests.simulation.network import Provider
 from tests.simulation.scenario import FAULTS, Incident, Kind, disk_of, incidents_of
@@ -28,6 +30,7 @@ class FollowScenario:
     step_seconds: float
     finality_depth: int
     reorgs: ReorgSchedule
+    datasets: str
     followers: int
     slots: dict[str, int]
     chunk_size: int
@@ -41,7 +44,8 @@ class FollowScenario:
 
 FOLLOW_CHAINS = 2
 STEPS = 340
-_MARGIN = 4  # blocks by which short branches may lower the head below its highest height
+_DEEPEST = find_network("custom").reorg_depth - 2  # short branches lower the head before the next
+_MARGIN = 6  # blocks: an old head may be cached, and the highest head be above the present one
 _KINDS = (
     *(each for each in Kind if each is not Kind.REORG),  # the chain has its own schedule
     *(Kind.CRASH, Kind.CRASH, Kind.PAUSE, Kind.PAUSE, Kind.CUT_OFF, Kind.LEDGER_LOCK),
@@ -52,8 +56,9 @@ def drawn_follow(seed: int) -> FollowScenario:
     """The scenario of a seed."""
     chance = Random(f"follow {seed}")
     head = chance.randrange(20, 120)
-    finality_depth = chance.choice((8, 16, 32, 64))
-    step_seconds = chance.choice((2.0, 2.0, 4.0))
+    finality_depth = chance.choice((16, 32, 64, 96))
+    doubt = finality_depth // 4  # blocks for which endpoints may serve a former branch
+    step_seconds = chance.choice((1.0, 1.0, 2.0))
     return FollowScenario(
         seed=seed,
         chain=chance.randrange(FOLLOW_CHAINS),
@@ -64,31 +69,34 @@ def drawn_follow(seed: int) -> FollowScenario:
         finality_depth=finality_depth,
         reorgs=ReorgSchedule(
             every=chance.choice((6, 12, 30)),
-            depth=chance.choice((1, 3, finality_depth - _MARGIN)),
+            depth=chance.choice((1, 3, min(_DEEPEST, finality_depth - doubt - _MARGIN))),
             seed=seed,
         ),
+        datasets=chance.choice(("blocks", "blocks", ",".join(DATASETS))),
         followers=chance.choice((1, 2, 2, 3)),
         slots={"priority": 1, "backlog": chance.choice((1, 3))},
         chunk_size=chance.choice((10, 40)),
         requests=4,
         heartbeat_seconds=chance.choice((5.0, 10.0)),
-        poll_seconds=chance.choice((2.0, 4.0)),
-        providers=_providers(chance, finality_depth, step_seconds),
+        poll_seconds=chance.choice((1.0, 4.0)),
+        providers=_providers(chance, finality_depth, step_seconds, doubt * step_seconds),
         disk=disk_of(chance, slowest=(0.01, 0.01, 0.3), rarity=4),
         incidents=incidents_of(chance, STEPS * step_seconds, _KINDS, most=12),
     )
 
 
-def _providers(chance: Random, finality_depth: int, step_seconds: float) -> tuple[Provider, ...]:
+def _providers(
+    chance: Random, finality_depth: int, step_seconds: float, longest_flap: float
+) -> tuple[Provider, ...]:
     return tuple(
-        _provider(chance, name, finality_depth, step_seconds)
+        _provider(chance, name, finality_depth, step_seconds, longest_flap)
         for name in ("alpha", "beta", "gamma")[: chance.choice((1, 2, 2, 3))]
     )
 
 
-def _provider(chance: Random, name: str, finality_depth: int, step_seconds: float) -> Provider:
-    """An endpoint; it flaps less long than a block takes to become final."""
-    final_after = finality_depth * step_seconds
+def _provider(
+    chance: Random, name: str, finality_depth: int, step_seconds: float, longest_flap: float
+) -> Provider:
     fastest = chance.choice((0.005, 0.02, 0.2))
     slowest = fastest * chance.choice((2, 10, 30))
     limits = Limits(
@@ -101,7 +109,7 @@ def _provider(chance: Random, name: str, finality_depth: int, step_seconds: floa
     visibility = Visibility(
         lag=chance.choice((0, 0, 0, 1, 5)),
         cache=step_seconds * chance.choice((0, 0, 0, 1, 4)),
-        flap=final_after * chance.choice((0.0, 0.0, 0.2, 0.5)),
+        flap=longest_flap * chance.choice((0.0, 0.0, 0.5, 1.0)),
         null=step_seconds * chance.choice((0.0, 0.0, 0.4, 0.9)),
     )
     return Provider(name, fastest, slowest, chance.choice(FAULTS), limits, visibility)

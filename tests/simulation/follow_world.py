@@ -39,7 +39,7 @@ from tests.simulation.stage import Stage
 from tests.simulation.trace import Trace
 
 NAME = "head"
-LONGEST = 6 * 3600.0
+LONGEST = 3 * 3600.0
 """Seconds of virtual time, after the chain stands still, within which everything must recover."""
 
 _LOOK_EVERY = 20.0
@@ -96,7 +96,7 @@ class FollowWorld(Stage):
             [each.name for each in scenario.providers],
             "sink",
             scenario.start,
-            FetchOptions(chunk_size=scenario.chunk_size),
+            FetchOptions(chunk_size=scenario.chunk_size, datasets=scenario.datasets),
             NAME,
         )
         system = member.machine.system
@@ -142,7 +142,7 @@ class FollowWorld(Stage):
         assert self.laws.state is not None
         span = Span(self.laws.state.start, self._chain.head)
         async with await open_sink(self._sink, Access.READ, system=self._system) as sink:
-            await require_rows(sink, self._chain, span)
+            await require_rows(sink, self._chain, span, self.scenario.datasets.split(","))
             await require_proof(sink, self._chain, deep=self.scenario.seed % 8 == 0)
 
     def _configuration(self) -> str:
