@@ -23,6 +23,7 @@ from gapless.core.backfill import State
 from gapless.core.chunk import Status
 from gapless.core.errors import LedgerError, SinkError, SourceError, TransientError
 from gapless.following.endpoints import StickyEndpoint
+from gapless.following.next_block import NextBlock
 from gapless.following.sighting import Behind, ChainHead, Forked, Sighting, look
 from gapless.following.spec import FollowSpec, LiveChunk, history
 from gapless.following.state import FollowState, Retraction
@@ -60,6 +61,7 @@ class Follower:
         self._upkeep: Upkeep | None = None
         self._suspected: tuple[int, bytes | None] | None = None
         self._moved_at = self._clock()  # when the head last moved
+        self._next_block = NextBlock(spec.poll_seconds)
         self._pause = spec.poll_seconds
 
     async def run(self) -> None:
@@ -71,6 +73,7 @@ class Follower:
                     await self._take_turn()
                 except _TROUBLES as error:
                     self._note(error)
+                    self._pause = self._next_block.pause(self._clock())
                 else:
                     self._note(None)
                 await self._sleep()
@@ -114,6 +117,7 @@ class Follower:
         await self._record(cursor, decided)
         assert self._upkeep is not None
         await self._upkeep.tidy(cursor, decided.state, pipeline)
+        self._pause = self._next_block.pause(self._clock())
 
     async def _pipeline(self) -> BlockPipeline:
         pipeline = await shared_pipeline(self._host, self.spec.blocks)
@@ -190,6 +194,7 @@ class Follower:
         if self.status.head != height:
             self._moved_at = self._clock()
         self.status.head = height
+        self._next_block.saw(height, self._clock())
         metrics.HEAD_HEIGHT.set(height, chain)
         metrics.FINAL_HEIGHT.set(tip.final, chain)
 
