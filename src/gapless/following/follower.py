@@ -29,6 +29,7 @@ from gapless.following.spec import FollowSpec, LiveChunk, history
 from gapless.following.state import FollowState, Retraction
 from gapless.following.steps import Step, retracted, step, whole_cells
 from gapless.following.upkeep import Upkeep
+from gapless.lanes import Lane, in_lane
 from gapless.ledger.records import Append, Cursor, NewChunk
 from gapless.telemetry import log, metrics
 
@@ -70,7 +71,8 @@ class Follower:
             while True:
                 self._pause = self.spec.poll_seconds
                 try:
-                    await self._take_turn()
+                    with in_lane(Lane.PRIORITY):
+                        await self._take_turn()
                 except _TROUBLES as error:
                     self._note(error)
                     self._pause = self._next_block.pause(self._clock())
