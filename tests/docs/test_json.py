@@ -67,9 +67,8 @@ FIELDS = {
     ),
     "RateView": "calls_per_second blocks_per_second limited",
     "ReportView": (
-        "network chain_id first last complete deep not_final not_proven anchored reproven not_reproven"
-        " tables"
-        " findings"
+        "network chain_id first last complete deep not_final not_proven anchored reproven"
+        " not_reproven tables findings"
     ),
     "RetryView": "kind base max_delay jitter retries delays lost_limit",
     "TableView": "table rows stored gaps damaged proven unproven",

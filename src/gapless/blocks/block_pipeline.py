@@ -24,6 +24,7 @@ from gapless.chains.identity import refuse_wrong_chain
 from gapless.chains.opening import open_sink
 from gapless.config import Config, is_name
 from gapless.core.errors import Damaged, MissingHistory, PermanentError, StopRequested, UsageError
+from gapless.core.heights import HIGHEST
 from gapless.core.proof import LINK
 from gapless.core.ranges import RangeSet, Span
 from gapless.ledger import Ledger
@@ -88,16 +89,20 @@ class BlockPipeline:
         return RangeSet(flow.writing for flow in self._flows if flow.writing is not None)
 
     async def run(
-        self, chunk: Chunk, context: Context, expected: Mapping[int, bytes] | None = None
+        self,
+        chunk: Chunk,
+        context: Context,
+        expected: Mapping[int, bytes] | None = None,
+        final: int | None = None,
     ) -> None:
         """Writes the blocks of a chunk.
 
         A run that is asked to stop stores the blocks it has already fetched and returns the rest.
-        Blocks that are not final come with the hashes that are `expected` of them. Such a run
-        writes nothing else, and leaves it to the follower to replace what is stored.
+        Blocks that are not final yet come with the hashes that are `expected` of them, and no other
+        blocks are written. Stored blocks above `final` are not replaced: that is up to a follower.
         """
         with stop_on(context.stop_requested) as stop:
-            await self._store(chunk, context, stop, expected)
+            await self._store(chunk, context, stop, expected, final)
 
     async def _store(
         self,
@@ -105,13 +110,14 @@ class BlockPipeline:
         context: Context,
         stop: StopSignal,
         expected: Mapping[int, bytes] | None,
+        final: int | None,
     ) -> None:
         units: Units = self.reader if expected is None else PinnedUnits(self.reader, expected)
         sizes = Sizes(
             batch_blocks=self.spec.batch_size,
             ahead=self._ahead,
             linked=LINK in self.spec.checks,
-            mends=expected is None,
+            mends_to=HIGHEST if final is None else final,
         )
         last = chunk.whole_spans[-1].last
         written = partial(self._written, context)

@@ -28,7 +28,9 @@ def job(pipeline: BlockPipeline | None = None) -> Job:
     """The job, on an open pipeline or on one opened from this process's configuration."""
 
     async def fetch_blocks(chunk: Chunk, context: Context) -> None:
-        await (pipeline or await shared_pipeline(context, spec_of(context))).run(chunk, context)
+        spec = spec_of(context)
+        shared = pipeline or await shared_pipeline(context, spec)
+        await shared.run(chunk, context, final=spec.final)
 
     return Job(
         function=fetch_blocks,
@@ -58,7 +60,11 @@ def spec_of(context: Context) -> BlocksSpec:
 
 
 async def shared_pipeline(host: Host, spec: BlocksSpec) -> BlockPipeline:
-    """The pipeline that all runs with this specification share in this process."""
+    """The pipeline that runs with this specification share in this process.
+
+    A follow and all parts of its history share one, too.
+    """
+    spec = msgspec.structs.replace(spec, final=None)
     key = msgspec.json.encode(spec).decode()
     providers = await host.shared(
         PROVIDERS, lambda: Providers(host.config.fetch.workers, system=host.system)

@@ -32,6 +32,7 @@ class BlocksSpec(msgspec.Struct, frozen=True, kw_only=True):
     anchors: tuple[str, ...] = ()  # the user's trusted blocks, in addition to the network's
     batch_size: int
     refetch: bool = False  # replace stored blocks, whatever checks they passed
+    final: int | None = None  # no stored block above this height is replaced; None: no limit
 
     @property
     def chain(self) -> Network:

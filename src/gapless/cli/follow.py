@@ -25,7 +25,7 @@ from gapless.core.errors import LedgerUnreachable, UsageError
 from gapless.following import control, job
 from gapless.following.creation import Created, FollowRequest, create
 from gapless.following.request import build_follow, configured
-from gapless.following.service import following
+from gapless.following.service import Followers, following
 from gapless.following.spec import FOREGROUND_SLOTS, SLOTS
 from gapless.following.status import all_follows, follow_status
 from gapless.providers import Providers
@@ -192,17 +192,10 @@ async def _run(
             providers,
             working(engine) as stopped,
             supervised(engine) as supervisor,
-            following(engine, names) as followers,
         ):
-            with page.of(engine):
-                while not stopped.is_set():
-                    with suppress(LedgerUnreachable):  # the worker says so, and keeps trying
-                        statuses = [await follow_status(engine.ledger, name) for name in names]
-                        line.update(statuses, followers.running)
-                        display.show(statuses[0].backfill)
-                    with suppress(TimeoutError):
-                        async with asyncio.timeout(_LOOK_EVERY):
-                            await stopped.wait()
+            async with following(engine, names) as followers:
+                with page.of(engine):
+                    await _show_until(stopped, engine, followers, display, line, names)
             supervisor.stopping()
             display.show_finishing(first=True)
             await engine.drain()
@@ -213,6 +206,24 @@ async def _run(
     code = INTERRUPTED if engine.worker.left_behind else 0
     leave_if_stuck(engine, code)
     return code
+
+
+async def _show_until(
+    stopped: asyncio.Event,
+    engine: Engine,
+    followers: Followers,
+    display: ProgressDisplay,
+    line: render_follow.FollowLine,
+    names: Sequence[str],
+) -> None:
+    while not stopped.is_set():
+        with suppress(LedgerUnreachable):  # the worker says so, and keeps trying
+            statuses = [await follow_status(engine.ledger, name) for name in names]
+            line.update(statuses, followers.running)
+            display.show(statuses[0].backfill)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LOOK_EVERY):
+                await stopped.wait()
 
 
 @follow.command()

@@ -100,10 +100,10 @@ async def worker(
             process_control.working(engine) as stopped,
             ChildProcesses(tasks, note, warn, engine.free_dead, providers) as children,
             supervised(engine) as supervisor,
-            following(engine),
         ):
-            with page.of(engine):
-                await work_until(engine, stopped, until_idle=until_idle)
+            async with following(engine):
+                with page.of(engine):
+                    await work_until(engine, stopped, until_idle=until_idle)
             supervisor.stopping()
             children.dismiss()
             await engine.drain()

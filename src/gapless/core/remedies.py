@@ -49,6 +49,11 @@ class ListDeadLetters(Remedy, frozen=True):
     backfill_id: str
 
 
+class RemoveFollow(Remedy, frozen=True):
+    sentence = "follow under another name, or remove `{name}`; its blocks stay"
+    name: str
+
+
 class ChooseQueue(Remedy, frozen=True):
     sentence = "the queues are: {queues}"
     queues: tuple[str, ...]
@@ -199,6 +204,7 @@ AnyRemedy = (
     | ShowBackfill
     | EndBackfill
     | ListDeadLetters
+    | RemoveFollow
     | ChooseQueue
     | ChooseCommand
     | CreateLedger

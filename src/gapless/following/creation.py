@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from itertools import count
 
 import msgspec
 
+from gapless.blocks.holding import holding
 from gapless.blocks.plan import FetchRequest
 from gapless.blocks.session import OpenChain, compare, open_chain, sink_at, undated
 from gapless.blocks.spec import BlocksSpec
 from gapless.config import Config
-from gapless.core.errors import UsageError
+from gapless.core.errors import Conflict, NotFound, UsageError
 from gapless.core.heights import HIGHEST, Heights, Moment, Tag
 from gapless.core.ranges import RangeSet, Span
-from gapless.following.spec import FollowSpec, standing
+from gapless.core.remedies import RemoveFollow
+from gapless.following.spec import FollowSpec, standing, standing_id
 from gapless.following.state import FollowState
+from gapless.ledger import Ledger
 from gapless.ledger.records import Backfill
 from gapless.providers import Absent
 from gapless.runtime.slots import FOREGROUND
@@ -59,40 +63,79 @@ async def create(request: FollowRequest, config: Config, ledger_url: str) -> Cre
     """Creates a follow; if it exists, nothing changes."""
     blocks = request.blocks
     async with open_chain(blocks, config, ledger_url) as chain:
-        start = request.start
-        if isinstance(start, Moment):
-            dated = replace(blocks, heights=Heights(start, Tag.FINALIZED))
-            start = (await undated(dated, config, chain)).first
-            assert isinstance(start, int)
-        async with sink_at(config.sink(blocks.sink), chain.pool.system, create=True) as sink:
-            assert sink is not None
-            spec, state = await _first_state(request, chain, sink, start)
-            ledger = await chain.ledger.created()
-            await ledger.raise_fence(await sink.highest_fence())
-            found = await ledger.create(standing(spec, state))
+        ledger = await chain.ledger.created()
+        backfill_id, found = await _unended(ledger, request.name)
+        if found is None:
+            request = await _undated(request, config, chain)
+            target = config.sink(blocks.sink)
+            async with sink_at(target, chain.pool.system, create=True) as sink:
+                assert sink is not None
+                spec, state = await _first_state(request, chain, sink)
+                await ledger.raise_fence(await sink.highest_fence())
+                found = await ledger.create(standing(backfill_id, spec, state))
         spec = msgspec.convert(found.spec, FollowSpec)
+        _require_same(request, spec)
         return Created(spec, found, chain.tip.head, tuple(chain.absent))
 
 
+async def _unended(ledger: Ledger, name: str) -> tuple[str, Backfill | None]:
+    """The backfill of a follow, if there is one, and the id of it or of a new one."""
+    for generation in count(1):
+        backfill_id = standing_id(name, generation)
+        try:
+            found = await ledger.backfill(backfill_id)
+        except NotFound:
+            return backfill_id, None
+        if not found.state.ended:
+            return backfill_id, found
+    raise AssertionError("the loop has no end")
+
+
+def _require_same(request: FollowRequest, spec: FollowSpec) -> None:
+    """Refuses a request that an existing follow of this name does not fulfil."""
+    wanted = request.blocks
+    asked = (wanted.network.name, wanted.sink, wanted.datasets, wanted.endpoints)
+    if asked != (spec.network, spec.sink, spec.datasets, spec.endpoints):
+        raise Conflict(
+            f"`{spec.name}` follows {spec.network} from {', '.join(spec.endpoints)} into"
+            f" `{spec.sink}`",
+            remedy=RemoveFollow(spec.name),
+        )
+
+
+async def _undated(request: FollowRequest, config: Config, chain: OpenChain) -> FollowRequest:
+    """The request with the height of its first block, if it has a date."""
+    if not isinstance(request.start, Moment):
+        return request
+    dated = replace(request.blocks, heights=Heights(request.start, Tag.FINALIZED))
+    start = (await undated(dated, config, chain)).first
+    assert isinstance(start, int)
+    return replace(request, start=start)
+
+
 async def _first_state(
-    request: FollowRequest, chain: OpenChain, sink: Sink, start: int | None
+    request: FollowRequest, chain: OpenChain, sink: Sink
 ) -> tuple[FollowSpec, FollowState]:
+    start = request.start
+    assert not isinstance(start, Moment)
     final = chain.tip.final
     stored = await _stored(sink, chain.chain_id, request.blocks)
-    top = stored.spans[-1].last if stored else None
+    top = stored.spans[-1].last if stored else -1
     if start is None:
-        start = chain.tip.head + 1 if top is None else min(top, final) + 1
+        start = chain.tip.head + 1 if not stored else min(top, final) + 1
     span = Span(min(start, final), final)
     plain, _, _ = await compare(request.blocks, chain, sink, span, create=start <= final)
     spec = _spec(request, plain, start, sink.grid)
-    run = stored.spans[-1] if stored and final in stored else None
-    if run is None:  # what is stored above the final block is not linked to it
-        for each in (stored & RangeSet.of((final + 1, HIGHEST))).spans:
-            await sink.retract(chain.chain_id, each, await sink.highest_fence())
+    done = (await holding(sink, spec, Span(span.first, max(top, final)))).done
+    run = next((it for it in done.spans if it.first == span.first and it.last >= final), None)
+    # What is stored above that is not linked to a final block.
+    known_to = final if run is None else run.last
+    for each in (stored & RangeSet.of((known_to + 1, HIGHEST))).spans:
+        await sink.retract(chain.chain_id, each, await sink.highest_fence())
+    if run is None:
         return spec, FollowState(start=start, next=start)
     known = await _hashes(sink, spec, Span(final, run.last))
-    state = FollowState(start=start, next=run.last + 1, base=final, hashes=known)
-    return spec, state
+    return spec, FollowState(start=start, next=run.last + 1, base=final, hashes=known)
 
 
 async def _stored(sink: Sink, chain_id: int, blocks: FetchRequest) -> RangeSet:

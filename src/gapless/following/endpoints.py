@@ -37,6 +37,23 @@ class StickyEndpoint:
     async def headers(self, heights: Sequence[int]) -> Mapping[int, BlockHeader]:
         return await self._source.headers(self.name, heights, _PATIENCE)
 
+    async def is_agreed(self, height: int) -> bool:
+        """Whether another endpoint has the same block, or none has an opinion."""
+        own = (await self.headers([height])).get(height)
+        opinions = []
+        for name in self._names:
+            if name != self.name:
+                tip = await self._tip_of(name)
+                if tip is not None:
+                    theirs = await self._source.headers(name, [height], _PATIENCE)
+                    opinions.append(own is not None and theirs.get(height) == own)
+        return any(opinions) or not opinions
+
+    def move_on(self) -> None:
+        """Take the next endpoint."""
+        at = self._names.index(self.name)
+        self.name = self._names[(at + 1) % len(self._names)]
+
     async def move_ahead(self, height: int) -> str | None:
         """Take an endpoint whose head is above this height, and return the former one's name.
 

@@ -21,19 +21,19 @@ from gapless.blocks.block_pipeline import BlockPipeline
 from gapless.blocks.job import Host, shared_pipeline
 from gapless.core.backfill import State
 from gapless.core.chunk import Status
-from gapless.core.errors import LedgerError, SinkError, SourceError, TransientError
+from gapless.core.errors import GaplessError, LedgerError, TransientError
 from gapless.following.endpoints import StickyEndpoint
 from gapless.following.next_block import NextBlock
 from gapless.following.sighting import Behind, ChainHead, Forked, Sighting, look
 from gapless.following.spec import FollowSpec, LiveChunk, history
 from gapless.following.state import FollowState, Retraction
+from gapless.following.status import follow_status
 from gapless.following.steps import Step, retracted, step, whole_cells
 from gapless.following.upkeep import Upkeep
 from gapless.lanes import Lane, in_lane
 from gapless.ledger.records import Append, Cursor, NewChunk
 from gapless.telemetry import log, metrics
 
-_TROUBLES = (LedgerError, SourceError, SinkError, TransientError)
 _SOON = 1.0  # seconds until a change of the chain is looked at once more
 _STALLED_AFTER = 5  # block times without a new block, and at least:
 _STALLED_AT_LEAST = 30.0  # seconds
@@ -73,7 +73,7 @@ class Follower:
                 try:
                     with in_lane(Lane.PRIORITY):
                         await self._take_turn()
-                except _TROUBLES as error:
+                except GaplessError as error:
                     self._note(error)
                     self._pause = self._next_block.pause(self._clock())
                 else:
@@ -107,18 +107,22 @@ class Follower:
         if self.spec.grid is not None:
             tip = await self._endpoint.tip()
             self._measure(tip)
-            await self._record(cursor, whole_cells(state, tip.final, self.spec.grid))
-            return
-        seen = await look(state, self._endpoint)
-        self._measure(seen.tip)
-        await self._notice_stall(seen, state)
-        if not self._confirmed(seen):
-            self._pause = min(self._pause, _SOON)
-            return
-        decided = step(state, seen, depth=self.spec.depth, next_chunk=backfill.chunks.total)
+            decided = whole_cells(state, tip.final, self.spec.grid)
+        else:
+            seen = await look(state, self._endpoint)
+            self._measure(seen.tip)
+            await self._notice_stall(seen, state)
+            if not self._confirmed(seen):
+                self._pause = min(self._pause, _SOON)
+                return
+            decided = step(state, seen, depth=self.spec.depth, next_chunk=backfill.chunks.total)
+        if decided.history is not None:
+            await self._require_agreement(decided.history.last)
         await self._record(cursor, decided)
         assert self._upkeep is not None
         await self._upkeep.tidy(cursor, decided.state, pipeline)
+        status = await follow_status(ledger, self.spec.name)
+        metrics.LAG_SECONDS.set(status.lag_seconds, self.spec.name)
         self._pause = self._next_block.pause(self._clock())
 
     async def _pipeline(self) -> BlockPipeline:
@@ -143,6 +147,19 @@ class Follower:
             await self._append(cursor, Step(kept, retract=wanted.span), replace=dead)
             return False
         return found[0].status is Status.COMPLETE
+
+    async def _require_agreement(self, height: int) -> None:
+        """Raises if another endpoint contradicts the history that is about to be planned.
+
+        One endpoint that invents a head would make a follow pass over the blocks up to it.
+        """
+        assert self._endpoint is not None
+        doubtful = self._endpoint.name
+        if not await self._endpoint.is_agreed(height):
+            self._endpoint.move_on()
+            raise TransientError(
+                f"endpoint `{doubtful}` reports block {height:,} as final, and no other one does"
+            )
 
     def _confirmed(self, seen: Sighting) -> bool:
         """Whether this can be acted on: a change of the chain only if it was seen twice."""
@@ -185,7 +202,7 @@ class Follower:
                 state=msgspec.to_builtins(decided.state),
                 revoke=decided.retract,
                 chunks=tuple(chunks),
-                backfills=() if older is None else (history(self.spec, older),),
+                backfills=() if older is None else (history(cursor.backfill_id, self.spec, older),),
                 replace=tuple(replace),
             )
         )

@@ -18,6 +18,8 @@ from gapless.runtime.context import Context
 from gapless.runtime.job import Chunk, Job
 from gapless.sinks import Sink
 
+NOTHING_IS_FINAL = -1
+
 
 def job() -> Job:
     """The job, on the pipeline that it shares with the follow's history."""
@@ -29,7 +31,9 @@ def job() -> Job:
             await retract(pipeline, chunk.whole_spans[0], context)
             return
         try:
-            await pipeline.run(chunk, context, _expected(chunk, about))
+            expected = _expected(chunk, about)
+            final = chunk.whole_spans[0].first if expected is None else NOTHING_IS_FINAL
+            await pipeline.run(chunk, context, expected, final)
         except (PermanentError, SourceError) as error:
             raise TransientError(str(error)) from error
 

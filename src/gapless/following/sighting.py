@@ -78,9 +78,9 @@ async def look(state: FollowState, chain: Headers) -> Sighting:
     if not state.hashes:
         return await _first(state, chain, tip)
     common = min(tip.head.height, state.last)
-    same = await _hash_at(chain, tip, common)
     if common < state.base:
         return Behind(tip)
+    same = await _hash_at(chain, tip, common)
     if same is None:
         raise TransientError(f"block {common:,} is null, although the head is above it")
     if same != state.hash(common):

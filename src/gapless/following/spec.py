@@ -70,10 +70,15 @@ class LiveChunk(msgspec.Struct, frozen=True, omit_defaults=True):
         return msgspec.json.decode(payload or "{}", type=cls)
 
 
-def standing(spec: FollowSpec, state: FollowState) -> BackfillRequest:
+def standing_id(name: str, generation: int) -> str:
+    """The id of the n-th backfill of new blocks under this name."""
+    return f"follow-{name}" if generation == 1 else f"follow-{name}-{generation}"
+
+
+def standing(backfill_id: str, spec: FollowSpec, state: FollowState) -> BackfillRequest:
     """The request for the backfill of new blocks, which has no end."""
     return BackfillRequest(
-        id=f"follow-{spec.name}",
+        id=backfill_id,
         job=JOB,
         job_version=VERSION,
         selector=summary(Range(str(spec.start), str(HIGHEST))),
@@ -92,10 +97,10 @@ def standing(spec: FollowSpec, state: FollowState) -> BackfillRequest:
     )
 
 
-def history(spec: FollowSpec, span: Span) -> BackfillRequest:
-    """The request for final blocks that are fetched behind the new ones."""
+def history(backfill_id: str, spec: FollowSpec, span: Span) -> BackfillRequest:
+    """The request for final blocks that are fetched behind the new ones of this backfill."""
     return BackfillRequest(
-        id=f"follow-{spec.name}-{span.first}-{span.last}",
+        id=f"{backfill_id}-{span.first}-{span.last}",
         job=blocks.NAME,
         job_version=blocks.VERSION,
         selector=summary(Range(str(span.first), str(span.last))),
@@ -106,7 +111,7 @@ def history(spec: FollowSpec, span: Span) -> BackfillRequest:
         order=Order.NEWEST,
         retry=RetryPolicy.unbounded(),
         lease_seconds=60.0,
-        spec=_plain(spec.blocks),
+        spec=_plain(msgspec.structs.replace(spec.blocks, final=span.last)),
         follow=spec.name,
         precedence=span.last,
     )

@@ -19,7 +19,7 @@ from gapless.ledger.records import Append, Cursor, DeadLetter, NewChunk
 from gapless.ledger.views import EVERYTHING
 from gapless.sinks import Request
 
-FOLD_EVERY = 64  # blocks that became final
+FOLD_EVERY = 16  # blocks that became final
 REPLAN_AFTER = 3600.0  # seconds
 _AT_ONCE = 1000  # rows
 
@@ -36,22 +36,23 @@ class Upkeep:
 
     async def tidy(self, cursor: Cursor, state: FollowState, pipeline: BlockPipeline) -> None:
         """Folds what has become final since the last time, and plans lost blocks again."""
-        if state.final >= self._folded_to + FOLD_EVERY:
-            await self._fold(cursor, state, pipeline)
-            self._folded_to = state.final
+        final = min(state.final, state.last)
+        if final >= self._folded_to + FOLD_EVERY:
+            await self._fold(cursor, final, pipeline)
+            self._folded_to = final
         if self._clock() - self._looked_at >= REPLAN_AFTER / 12:
             self._looked_at = self._clock()
             await self._plan_again(state)
 
-    async def _fold(self, cursor: Cursor, state: FollowState, pipeline: BlockPipeline) -> None:
+    async def _fold(self, cursor: Cursor, final: int, pipeline: BlockPipeline) -> None:
         spec = self._spec
-        if state.final >= spec.start:
+        if final >= spec.start:
             anchors = frozenset(map(Anchor.parse, spec.anchors))
             datasets, checks = frozenset(spec.datasets), frozenset(spec.checks)
-            request = Request(Span(spec.start, state.final), datasets, checks, anchors)
+            request = Request(Span(spec.start, final), datasets, checks, anchors)
             await pipeline.sink.request(spec.chain_id, request)
-        await pipeline.sink.fold(spec.chain_id, state.final, await self._unfinished(cursor))
-        await self._ledger.fold(spec.name, self._owner, cursor.fence, state.final, _AT_ONCE)
+        await pipeline.sink.fold(spec.chain_id, final, await self._unfinished(cursor))
+        await self._ledger.fold(spec.name, self._owner, cursor.fence, final, _AT_ONCE)
 
     async def _unfinished(self, cursor: Cursor) -> RangeSet:
         """The heights that a run of this follow may still write."""

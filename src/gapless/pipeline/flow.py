@@ -24,6 +24,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from gapless.core.errors import BrokenSeam, FencedOff, PermanentError, TransientError
+from gapless.core.heights import HIGHEST
 from gapless.core.ranges import RangeSet, Span
 from gapless.core.remedies import ReplaceBranch
 from gapless.pipeline.ordering import cells, in_order
@@ -75,7 +76,7 @@ class Sizes:
     batch_bytes: int = 64 << 20
     ahead: Callable[[], int] = lambda: 16  # units being fetched or waiting for earlier ones
     linked: bool = True  # whether parent links are checked
-    mends: bool = True  # whether stored blocks are replaced where the chain has changed
+    mends_to: int = HIGHEST  # up to here, stored blocks are replaced where the chain has changed
 
 
 class Flow:
@@ -114,7 +115,7 @@ class Flow:
             try:
                 await self._stream(Span(self._next, span.last))
             except BrokenSeam as seam:
-                if not self._sizes.mends:
+                if seam.height > self._sizes.mends_to:
                     raise TransientError(f"not linked yet: {seam}") from seam
                 mended += 1
                 if mended > MENDINGS:

@@ -46,14 +46,10 @@ def queues_of(slot: str) -> tuple[str, ...]:
     return (first,) if slot == first else (first, slot)
 
 
-def has_priority(queue: str) -> bool:
-    """Whether the chunks of a queue go first wherever they wait."""
-    return queue in (PRIORITY, FOREGROUND_PRIORITY)
-
-
 def lane_of(queue: str) -> Lane:
     """The lane of the runs of a queue."""
-    return Lane.PRIORITY if queue == PRIORITY else Lane.ORDINARY
+    first = queue in (PRIORITY, FOREGROUND_PRIORITY)
+    return Lane.PRIORITY if first else Lane.ORDINARY
 
 
 def announced(slots: Mapping[str, int], only: str | None) -> dict[str, int]:

@@ -119,8 +119,8 @@ async def test_nothing_grows(ledger: Ledger, home: Home, clock: Clock) -> None:
         await finish(ledger, queues=("backlog",))
         while await fold(ledger, cursor, below=height + 1):
             pass
-        tables = ("chunks", "events", "attempts", "counts", "backfills", "selections", "cursors")
-        tables += ("folded_queues",)
+        tables = ["chunks", "events", "attempts", "counts", "backfills", "selections", "cursors"]
+        tables.append("folded_queues")
         sizes.append([await rows(home, table) for table in tables])
         assert height % 10 or await ledger.check() == []
     assert all(size == sizes[0] for size in sizes)
