@@ -25,7 +25,9 @@ def main() -> int:
     options = _options()
     began, failed = time.monotonic(), 0
     seeds = range(options.seed, options.seed + options.runs)
-    for done, outcome in enumerate(_outcomes(seeds, options.jobs, run_follow if options.follow else run_fetch), start=1):
+    for done, outcome in enumerate(
+        _outcomes(seeds, options.jobs, run_follow if options.follow else run_fetch), start=1
+    ):
         if options.trace:
             print("\n".join(outcome.trace))
         if outcome.problem is not None:

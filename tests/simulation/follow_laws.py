@@ -23,9 +23,11 @@ from gapless.following.state import FollowState
 from tests.simulation.machine import Machine, Watch, unwrapped
 from tests.simulation.observed import SeenFile
 
-_COLUMNS = "chunk_index, rank, first, last, status, attempts, lost, due, fence, payload, write_fence"
+_COLUMNS = (
+    "chunk_index, rank, first, last, status, attempts, lost, due, fence, payload, write_fence"
+)
 _OPEN = " UNION ALL ".join(
-    f"SELECT {_COLUMNS} FROM chunks INDEXED BY chunks_{status} "  # noqa: S608 - our own names
+    f"SELECT {_COLUMNS} FROM chunks INDEXED BY chunks_{status} "
     f"WHERE backfill_id = ?1 AND status = '{status.upper()}'"
     for status in ("pending", "failed", "running")
 )
