@@ -170,6 +170,7 @@ class People(Stage):
             missing,
             lambda child: self.ledger.retry_dead(parent.id, child, wanted),
             reply,
+            wanted,
         )
         self.retried_dead.setdefault(parent.id, set()).update(missing)
 
@@ -180,6 +181,7 @@ class People(Stage):
         missing: set[int],
         retry: Callable[[str], Work[Any]],
         reply: Reply,
+        indices: Sequence[int] = (),
     ) -> None:
         """A child contains what its parent lacks; asking again returns the same child."""
         known = self.children.get((parent.id, name))
@@ -200,6 +202,8 @@ class People(Stage):
             self.children[parent.id, name] = child
             letters = self.tables.of(parent.id, Status.ABANDONED)
             left = [letter for letter in letters if letter.missing & missing]
+            if parent.standing:  # its chunks may overlap: others may miss the same
+                left = [letter for letter in left if letter.index in indices]
             assert all(letter.purged_at is not None for letter in left), f"still dead: {left}"
 
     @precondition(lambda self: any(each.state.ended for each in self.tables.backfills.values()))

@@ -25,9 +25,10 @@ from gapless.core.ranges import RangeSet, Span
 from gapless.core.remedies import RemoveFollow
 from gapless.following.spec import FollowSpec, standing, standing_id
 from gapless.following.state import FollowState
+from gapless.following.steps import last_in_whole_cells
 from gapless.ledger import Ledger
 from gapless.ledger.records import Backfill
-from gapless.providers import Absent
+from gapless.providers import Absent, Providers
 from gapless.runtime.slots import FOREGROUND
 from gapless.sinks import Sink
 
@@ -60,10 +61,15 @@ class Created:
     absent: tuple[Absent, ...]  # endpoints that could not be used at first contact
 
 
-async def create(request: FollowRequest, config: Config, ledger_url: str) -> Created:
-    """Creates a follow; if it exists, nothing changes."""
+async def create(
+    request: FollowRequest, config: Config, ledger_url: str, *, shared: Providers | None = None
+) -> Created:
+    """Creates a follow; if it exists, nothing changes.
+
+    `shared` are open providers that may serve others too.
+    """
     blocks = request.blocks
-    async with open_chain(blocks, config, ledger_url) as chain:
+    async with open_chain(blocks, config, ledger_url, shared=shared) as chain:
         ledger = await chain.ledger.created()
         backfill_id, found = await _unended(ledger, request.name)
         request = await _undated(request, config, chain)
@@ -139,7 +145,9 @@ async def _first_state(
     if start is None:
         start = chain.tip.head + 1 if not stored else min(top, final) + 1
     span = Span(min(start, final), final)
-    plain, _, _ = await compare(request.blocks, chain, sink, span, create=start <= final)
+    last = final if sink.grid is None else last_in_whole_cells(final, sink.grid)
+    requested = span if last < start else Span(start, last)
+    plain, _, _ = await compare(request.blocks, chain, sink, requested, create=start <= last)
     spec = _spec(request, plain, start, sink.grid)
     if plain.refetch:  # the chain was reorganised since
         stored -= await _retract_abandoned(sink, spec, span, chain)

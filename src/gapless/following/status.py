@@ -9,7 +9,7 @@ import msgspec
 from gapless.core.backfill import State, describe
 from gapless.core.chunk import Status
 from gapless.core.ranges import RangeSet
-from gapless.following.spec import FollowSpec
+from gapless.following.spec import FollowSpec, is_history_of
 from gapless.following.state import FollowState
 from gapless.ledger import Ledger
 from gapless.ledger.records import Backfill, Cursor
@@ -57,7 +57,10 @@ class FollowStatus:
 
     @property
     def phase(self) -> str:
-        """`starting`, `backfilling`, `live`, `behind`, `retracting`, `stopped`; or a state."""
+        """How it is going, in one word; the state of the backfill, if it is not running.
+
+        One of `starting`, `backfilling`, `live`, `behind`, `retracting` and `stopped`.
+        """
         if self.state.alarm is not None:
             return "stopped"
         if self.backfill.lifecycle.stopping or self.backfill.state not in (
@@ -67,7 +70,7 @@ class FollowStatus:
             return describe(self.backfill.lifecycle).lower()
         if self.state.retraction is not None:
             return "retracting"
-        if self.head is None and self.spec.grid is None:  # nobody has looked at it yet
+        if self.state.final < 0:
             return "starting"
         if self.history_done < self.history_blocks:
             return "backfilling"
@@ -88,7 +91,7 @@ async def _status(ledger: Ledger, cursor: Cursor) -> FollowStatus:
     spec = msgspec.convert(backfill.spec, FollowSpec)
     state = msgspec.convert(cursor.state, FollowState)
     closed = await ledger.backfills(follow=cursor.follow, limit=EVERYTHING)
-    history = [each for each in closed if not each.standing]
+    history = [each for each in closed if is_history_of(each.id, backfill.id)]
     unended = await ledger.open_chunks(backfill.id, _NEWEST)
     dead = await ledger.chunks_with(backfill.id, [Status.ABANDONED], _NEWEST)
     lost = RangeSet(each.span for each in dead)

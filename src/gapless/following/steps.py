@@ -35,9 +35,14 @@ class Step:
     retract: Span | None = None  # blocks that are no longer on the chain
 
 
+def last_in_whole_cells(final: int, grid: int) -> int:
+    """Return the last block of the highest cell that is final as a whole, or -1."""
+    return (final + 1) // grid * grid - 1
+
+
 def whole_cells(state: FollowState, final: int, grid: int) -> Step:
     """Plan what has become final, in whole cells of a sink that stores nothing smaller."""
-    last = (final + 1) // grid * grid - 1
+    last = last_in_whole_cells(final, grid)
     if last < state.next:
         return Step(state)
     after = msgspec.structs.replace(state, next=last + 1, final=max(state.final, final))
