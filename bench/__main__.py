@@ -18,6 +18,7 @@ from bench import (
     creation,
     decode,
     fetching,
+    head,
     history,
     idle,
     latency,
@@ -28,11 +29,12 @@ from bench import (
     planning,
     pooling,
     processes,
+    report,
     verifying,
     writing,
 )
 from bench.places import Place
-from bench.report import Row, head, line
+from bench.report import Row, line
 
 
 def of_real_blocks(module: ModuleType) -> Callable[[], AsyncIterator[Row]]:
@@ -72,6 +74,7 @@ DATA: dict[str, Callable[[], AsyncIterator[Row]]] = {
     "processes": processes.measure,
     "verifying": verifying.measure,
     "memory": command.measure_memory,
+    "head": head.measure,
 }
 
 
@@ -96,7 +99,7 @@ async def measured(names: Sequence[str]) -> AsyncIterator[Row]:
 
 async def run(names: Sequence[str]) -> bool:
     """Prints each row as it arrives; returns whether all bounds were met."""
-    print(head())
+    print(report.head())
     ok = True
     async for row in measured(names):
         print(line(row.cells), flush=True)

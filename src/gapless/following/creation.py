@@ -28,7 +28,7 @@ from gapless.following.state import FollowState
 from gapless.following.steps import last_in_whole_cells
 from gapless.ledger import Ledger
 from gapless.ledger.records import Backfill
-from gapless.providers import Absent
+from gapless.providers import Absent, Providers
 from gapless.runtime.slots import FOREGROUND
 from gapless.sinks import Sink
 
@@ -61,10 +61,15 @@ class Created:
     absent: tuple[Absent, ...]  # endpoints that could not be used at first contact
 
 
-async def create(request: FollowRequest, config: Config, ledger_url: str) -> Created:
-    """Creates a follow; if it exists, nothing changes."""
+async def create(
+    request: FollowRequest, config: Config, ledger_url: str, *, shared: Providers | None = None
+) -> Created:
+    """Creates a follow; if it exists, nothing changes.
+
+    `shared` are open providers that may serve others too.
+    """
     blocks = request.blocks
-    async with open_chain(blocks, config, ledger_url) as chain:
+    async with open_chain(blocks, config, ledger_url, shared=shared) as chain:
         ledger = await chain.ledger.created()
         backfill_id, found = await _unended(ledger, request.name)
         request = await _undated(request, config, chain)

@@ -24,6 +24,7 @@ from gapless.core.chunk import Status
 from gapless.core.errors import GaplessError, LedgerError, TransientError
 from gapless.following.endpoints import StickyEndpoint
 from gapless.following.hints import HeadHints
+from gapless.following.next_block import NextBlock
 from gapless.following.sighting import Behind, ChainHead, Forked, Sighting, look
 from gapless.following.spec import FollowSpec, LiveChunk, history
 from gapless.following.state import FollowState, Retraction
@@ -66,18 +67,20 @@ class Follower:
         self._upkeep: Upkeep | None = None
         self._suspected: tuple[int, bytes | None] | None = None
         self._moved_at = self._clock()  # when the head last moved
-        self._block_time = self._pause = spec.poll_seconds
+        self._next_block = NextBlock(spec.poll_seconds)
+        self._pause = spec.poll_seconds
 
     async def run(self) -> None:
         """Takes turns until it is cancelled."""
         try:
             while True:
-                self._pause = self._block_time
+                self._pause = self.spec.poll_seconds
                 try:
                     with in_lane(Lane.PRIORITY):
                         await self._take_turn()
                 except GaplessError as error:
                     self._note(error)
+                    self._pause = self._next_block.pause(self._clock())
                 else:
                     self._note(None)
                 await self._sleep()
@@ -128,6 +131,7 @@ class Follower:
         await self._upkeep.tidy(cursor, decided.state, pipeline)
         status = await follow_status(ledger, self.spec.name)
         metrics.LAG_SECONDS.set(status.lag_seconds, self.spec.name)
+        self._pause = self._next_block.pause(self._clock())
 
     async def _pipeline(self) -> BlockPipeline:
         pipeline = await shared_pipeline(self._host, self.spec.blocks)
@@ -217,17 +221,11 @@ class Follower:
     def _measure(self, tip: ChainHead) -> None:
         chain, height = str(self.spec.chain_id), tip.head.height
         if self.status.head != height:
-            self._adapt(height - (height if self.status.head is None else self.status.head))
             self._moved_at = self._clock()
         self.status.head = height
+        self._next_block.saw(height, self._clock())
         metrics.HEAD_HEIGHT.set(height, chain)
         metrics.FINAL_HEIGHT.set(tip.final, chain)
-
-    def _adapt(self, blocks: int) -> None:
-        """Looks more often if the chain is faster than its network is said to be."""
-        if blocks > 1:
-            every = (self._clock() - self._moved_at) / blocks
-            self._block_time = self._pause = max(_SOON, min(self._block_time, every))
 
     async def _notice_stall(self, seen: Sighting, state: FollowState) -> None:
         """Tells a chain that stands still from an endpoint that does."""

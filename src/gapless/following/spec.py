@@ -47,7 +47,7 @@ class FollowSpec(BlocksSpec, frozen=True, kw_only=True):
 
     @property
     def poll_seconds(self) -> float:
-        """The time between two looks at the head."""
+        """The longest time between two looks at the head."""
         return max(1.0, self.chain.block_time)
 
     @property

@@ -57,7 +57,10 @@ class FollowStatus:
 
     @property
     def phase(self) -> str:
-        """`starting`, `backfilling`, `live`, `behind`, `retracting`, `stopped`; or a state."""
+        """How it is going, in one word; the state of the backfill, if it is not running.
+
+        One of `starting`, `backfilling`, `live`, `behind`, `retracting` and `stopped`.
+        """
         if self.state.alarm is not None:
             return "stopped"
         if self.backfill.lifecycle.stopping or self.backfill.state not in (
@@ -67,7 +70,7 @@ class FollowStatus:
             return describe(self.backfill.lifecycle).lower()
         if self.state.retraction is not None:
             return "retracting"
-        if self.head is None and self.spec.grid is None:  # nobody has looked at it yet
+        if self.state.final < 0:
             return "starting"
         if self.history_done < self.history_blocks:
             return "backfilling"

@@ -7,11 +7,14 @@ from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
+import pytest
+
 import gapless
 from gapless.chains.evm.queries import QUERIES
 from gapless.devnode import Chain, DevNode, Limits, Metering, Pace
 from gapless.lanes import Lane, in_lane
 from gapless.providers import Call, EndpointSpec, Pool
+from gapless.providers.request_queue import RequestQueue, RequestTurn
 from tests.waiting import eventually
 
 LATENCY = 0.05
@@ -57,3 +60,25 @@ async def test_the_head_is_answered_within_the_pace_of_one_batch(
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
+
+
+async def test_a_follower_looks_at_the_head_in_the_priority_lane(
+    chain: Chain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lanes: list[Lane] = []
+    join = RequestQueue.join
+
+    def joined(queue: RequestQueue, turn: RequestTurn) -> None:
+        lanes.append(turn.lane)
+        join(queue, turn)
+
+    async with (
+        DevNode(chain) as node,
+        gapless.Engine(f"sqlite:///{tmp_path}/ledger.db", slots={"priority": 1}) as engine,
+    ):
+        monkeypatch.setenv("NODE", node.url)
+        monkeypatch.setenv("SINK", f"{tmp_path}/chain.db")
+        async with gapless.follow(engine, "custom", rpc="env:NODE", to="env:SINK"):
+            monkeypatch.setattr(RequestQueue, "join", joined)
+            await eventually(lambda: len(lanes) >= 2)
+    assert set(lanes) == {Lane.PRIORITY}

@@ -127,6 +127,7 @@ class SqliteDatabase:
         self._create = create
         self._thread = system.serial_thread("gapless-ledger")
         self._turn = asyncio.Lock()
+        self._listeners: list[Callable[[], None]] = []
         self._connection: apsw.Connection
         self._file: tuple[int, int] | None = None  # which one is open
 
@@ -261,10 +262,12 @@ class SqliteDatabase:
             return await self._hop(look)
 
     async def notify(self) -> None:
-        """SQLite carries no messages: other processes poll."""
+        """Tells this process. SQLite carries no messages: other processes poll."""
+        for wake in self._listeners:
+            wake()
 
     def on_notify(self, wake: Callable[[], None]) -> None:
-        """SQLite carries no messages: other processes poll."""
+        self._listeners.append(wake)
 
     async def close(self) -> None:
         async with self._turn:
