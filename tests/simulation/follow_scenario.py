@@ -43,7 +43,7 @@ class FollowScenario:
 
 
 FOLLOW_CHAINS = 2
-STEPS = 340
+STEPS = 330
 _DEEPEST = find_network("custom").reorg_depth - 2  # short branches lower the head before the next
 _MARGIN = 6  # blocks: an old head may be cached, and the highest head be above the present one
 _KINDS = (
@@ -67,22 +67,25 @@ def drawn_follow(seed: int) -> FollowScenario:
         steps=STEPS,
         step_seconds=step_seconds,
         finality_depth=finality_depth,
-        reorgs=ReorgSchedule(
-            every=chance.choice((6, 12, 30)),
-            depth=chance.choice((1, 3, min(_DEEPEST, finality_depth - doubt - _MARGIN))),
-            seed=seed,
-        ),
+        reorgs=_reorgs(chance, seed, min(_DEEPEST, finality_depth - doubt - _MARGIN)),
         datasets=chance.choice(("blocks", "blocks", ",".join(DATASETS))),
         followers=chance.choice((1, 2, 2, 3)),
         slots={"priority": 1, "backlog": chance.choice((1, 3))},
         chunk_size=chance.choice((10, 40)),
         requests=4,
         heartbeat_seconds=chance.choice((5.0, 10.0)),
-        poll_seconds=chance.choice((1.0, 4.0)),
+        poll_seconds=chance.choice((1.0, 3.0, 3.0)),
         providers=_providers(chance, finality_depth, step_seconds, doubt * step_seconds),
         disk=disk_of(chance, slowest=(0.01, 0.01, 0.3), rarity=4),
         incidents=incidents_of(chance, STEPS * step_seconds, _KINDS, most=12),
     )
+
+
+def _reorgs(chance: Random, seed: int, deepest: int) -> ReorgSchedule:
+    """Many shallow ones, or a few deep ones."""
+    if chance.random() < 0.7:
+        return ReorgSchedule(chance.choice((6, 12, 30)), chance.choice((1, 3)), seed)
+    return ReorgSchedule(80, deepest, seed)
 
 
 def _providers(

@@ -25,7 +25,14 @@ from gapless.core.errors import GaplessError, LedgerError, TransientError
 from gapless.following.endpoints import StickyEndpoint
 from gapless.following.hints import HeadHints
 from gapless.following.next_block import NextBlock
-from gapless.following.sighting import Behind, ChainHead, Forked, Sighting, look
+from gapless.following.sighting import (
+    Behind,
+    ChainHead,
+    Sighting,
+    Suspicion,
+    look,
+    suspicion,
+)
 from gapless.following.spec import FollowSpec, LiveChunk, history
 from gapless.following.state import FollowState, Retraction
 from gapless.following.status import follow_status
@@ -65,7 +72,7 @@ class Follower:
         self._clock = host.system.clock
         self._endpoint: StickyEndpoint | None = None
         self._upkeep: Upkeep | None = None
-        self._suspected: tuple[int, bytes | None] | None = None
+        self._suspected: Suspicion = None
         self._moved_at = self._clock()  # when the head last moved
         self._next_block = NextBlock(spec.poll_seconds)
         self._pause = spec.poll_seconds
@@ -132,6 +139,8 @@ class Follower:
         status = await follow_status(ledger, self.spec.name)
         metrics.LAG_SECONDS.set(status.lag_seconds, self.spec.name)
         self._pause = self._next_block.pause(self._clock())
+        if decided.retract is not None:
+            self._pause = min(self._pause, _SOON)
 
     async def _pipeline(self) -> BlockPipeline:
         pipeline = await shared_pipeline(self._host, self.spec.blocks)
@@ -172,7 +181,7 @@ class Follower:
     def _confirmed(self, seen: Sighting) -> bool:
         """Whether this can be acted on: a change of the chain only if it was seen twice."""
         before = self._suspected
-        self._suspected = (seen.fork, seen.instead) if isinstance(seen, Forked) else None
+        self._suspected = suspicion(seen)
         return before == self._suspected or self._suspected is None
 
     async def _record(self, cursor: Cursor, decided: Step) -> None:

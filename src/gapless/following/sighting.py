@@ -70,6 +70,18 @@ class Unrelated:
 
 
 Sighting = Behind | Grown | Forked | Unrelated
+Suspicion = tuple[int, bytes | None] | None
+
+
+def suspicion(seen: Sighting) -> Suspicion:
+    """The highest block that is still the same and the one after it, if the chain has changed."""
+    match seen:
+        case Forked(fork=fork, instead=instead):
+            return fork, instead
+        case Unrelated(height=height):
+            return height - 1, None
+        case _:
+            return None
 
 
 async def look(state: FollowState, chain: Headers) -> Sighting:

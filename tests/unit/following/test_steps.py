@@ -18,8 +18,10 @@ from gapless.following.sighting import (
     Forked,
     Grown,
     Sighting,
+    Suspicion,
     Unrelated,
     look,
+    suspicion,
 )
 from gapless.following.state import FollowState, Retraction
 from gapless.following.steps import retracted, step
@@ -79,16 +81,13 @@ class Follow:
     state: FollowState
     stored: dict[int, bytes] = field(default_factory=dict)
     planned: list[int] = field(default_factory=list)
-    suspected: tuple[int, bytes | None] | None = None
+    suspected: Suspicion = None
 
     async def turn(self) -> Sighting:
         seen = await look(self.state, self.chain)
-        if isinstance(seen, Forked):
-            before, self.suspected = self.suspected, (seen.fork, seen.instead)
-            if before != self.suspected:
-                return seen
-        else:
-            self.suspected = None
+        before, self.suspected = self.suspected, suspicion(seen)
+        if self.suspected not in (None, before):
+            return seen
         made = step(self.state, seen, depth=DEPTH, next_chunk=0)
         self.state = made.state
         if made.retract is not None:
@@ -179,6 +178,8 @@ async def test_a_change_below_the_limit_stops_the_follow_and_deletes_nothing() -
     del chain.blocks[10:]
     chain.grow(30, "other")
     assert isinstance(await follow.turn(), Unrelated)
+    assert follow.state.alarm is None  # until it was seen twice
+    await follow.turn()
     assert follow.state.alarm is not None
     chain.grow(5)
     await follow.turn()
