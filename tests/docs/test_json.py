@@ -55,6 +55,10 @@ FIELDS = {
     ),
     "FinalityView": "tag depth",
     "FindingView": "check table first last message",
+    "FollowView": (
+        "name backfill_id network chain_id sink datasets endpoints state phase leader start head"
+        " final stored lag_blocks lag_seconds history_blocks history_pct retries gaps alarm"
+    ),
     "GapsView": "network chain_id gaps damaged blocks",
     "KnownBlockView": "height hash",
     "LedgerCheckView": "backfills problems",
@@ -93,6 +97,7 @@ SECTIONS = {
     "Chunks": ("ChunkView",),
     "Dead letters": ("DeadLetterView", "DeadLetterDetails", "PurgeView"),
     "Queues": ("QueueView",),
+    "Follows": ("FollowView",),
     "Worker": ("WorkerView",),
     "Networks": ("NetworkView", "FinalityView", "EraView", "KnownBlockView"),
     "Endpoints": ("UsableEndpoint", "UnusableEndpoint", "RateView"),

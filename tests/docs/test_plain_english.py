@@ -50,8 +50,8 @@ PHRASES = {
 TEXTS = ("*.py", "*.sql", "*.md", "*.toml")
 FOLDERS = ("src", "docs", "examples")
 VERBS = {
-    *("Backfill", "Cancel", "Check", "Create", "Examine", "Export", "Fetch", "List", "Pause"),
-    *("Remove", "Replace", "Resume", "Retry", "Run", "Show", "Start", "Wait"),
+    *("Backfill", "Cancel", "Check", "Create", "Examine", "Export", "Fetch", "Follow", "List"),
+    *("Pause", "Remove", "Replace", "Resume", "Retry", "Run", "Show", "Start", "Wait"),
 }
 COMMANDS = {" ".join(path): command for path, command in commands(gapless, ("gapless",))}
 

@@ -6,9 +6,10 @@ import sys
 import gapless
 
 NAMES = """
-BackfillHandle BlockingContext Chunk Context Engine Explicit FetchProgress FetchResult Filter
-GaplessError Job PermanentError Providers Range Report RetryPolicy TransientError __version__
-block_heights daily epochs fetch fetch_sync hourly job monthly static verify verify_sync
+FOLLOW_SLOTS BackfillHandle BlockingContext Chunk Context Engine Explicit FetchProgress FetchResult
+Filter FollowHandle GaplessError Job PermanentError Providers Range Report RetryPolicy
+TransientError __version__ block_heights daily epochs fetch fetch_sync follow hourly job monthly
+static verify verify_sync
 """
 
 

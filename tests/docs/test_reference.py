@@ -56,11 +56,13 @@ def keys_of(struct: type[msgspec.Struct], prefix: str = "") -> dict[str, Any]:
     """The keys of the configuration file, with their defaults."""
     found: dict[str, Any] = {}
     for field in msgspec.structs.fields(struct):
-        name = f"{prefix}{field.name}"
+        name = f"{prefix}{field.encode_name}"
         if field.name == "endpoints":
             found |= keys_of(config.EndpointSettings, f"{name}.<name>.")
         elif field.name == "sinks":
             found |= keys_of(config.SinkTarget, f"{name}.<name>.")
+        elif field.name == "follow":
+            found |= keys_of(config.FollowSettings, f"{name}.<name>.")
         elif name in SECTIONS:
             found |= keys_of(SECTIONS[field.name], f"{name}.")
         else:

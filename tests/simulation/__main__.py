@@ -2,6 +2,7 @@
 
     python -m tests.simulation --runs 10000 [--seed FIRST] [--jobs 2]
     python -m tests.simulation --runs 1 --seed 4711 --trace
+    python -m tests.simulation --follow --runs 200
 
 Prints every seed that fails with the command that repeats it, and exits with 1 if any did.
 """
@@ -11,10 +12,11 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from multiprocessing import get_context
 
-from tests.simulation.run import Outcome, run
+from tests.simulation.run import Outcome, run_follow
+from tests.simulation.run import run as run_fetch
 
 _PER_PROCESS = 250  # runs, before a process is replaced by a fresh one
 
@@ -23,7 +25,9 @@ def main() -> int:
     options = _options()
     began, failed = time.monotonic(), 0
     seeds = range(options.seed, options.seed + options.runs)
-    for done, outcome in enumerate(_outcomes(seeds, options.jobs), start=1):
+    for done, outcome in enumerate(
+        _outcomes(seeds, options.jobs, run_follow if options.follow else run_fetch), start=1
+    ):
         if options.trace:
             print("\n".join(outcome.trace))
         if outcome.problem is not None:
@@ -35,7 +39,7 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def _outcomes(seeds: range, jobs: int) -> Iterable[Outcome]:
+def _outcomes(seeds: range, jobs: int, run: Callable[[int], Outcome]) -> Iterable[Outcome]:
     if jobs == 1:
         yield from map(run, seeds)
         return
@@ -49,6 +53,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=200, help="Number of runs.")
     parser.add_argument("--seed", type=int, default=0, help="Seed of the first run.")
     parser.add_argument("--jobs", type=int, default=1, help="Number of processes.")
+    parser.add_argument("--follow", action="store_true", help="Follow the head of a chain.")
     parser.add_argument("--trace", action="store_true", help="Print everything that happens.")
     return parser.parse_args()
 

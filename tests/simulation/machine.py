@@ -94,11 +94,16 @@ class Machine:
 class Watch:
     """Observes a run while it continues; see `laws`."""
 
+    broken: str | None = None  # the first law that did not hold
+
     def begun(self, machine: Machine, thread: str, call: partial[Any]) -> None:
         """A process has asked a thread to call this."""
 
     def done(self, machine: Machine, thread: str, call: partial[Any], outcome: str) -> None:
         """A thread has run this, or failed to."""
+
+    def close(self) -> None:
+        """The run is over."""
 
 
 class InlineThread(SerialThread):

@@ -14,8 +14,9 @@ from random import Random
 from types import TracebackType
 from typing import NoReturn, Self
 
-from gapless.devnode import Chain, DevNode, Faults, Limits, parse_faults
+from gapless.devnode import Chain, DevNode, Faults, Limits, Visibility, parse_faults
 from gapless.devnode.injector import Injector
+from gapless.devnode.observer import Observer
 from gapless.devnode.wire import Ending, HttpRequest
 from gapless.providers.http import Http, Response, Timeouts, TransportFailure
 
@@ -31,6 +32,7 @@ class Provider:
     slowest: float
     faults: str = ""
     limits: Limits = Limits()  # noqa: RUF009 - frozen
+    visibility: Visibility = Visibility()  # noqa: RUF009 - frozen
 
     @property
     def url(self) -> str:
@@ -46,13 +48,21 @@ class Node:
         self._provider = provider
         self._chance = chance
         faults = parse_faults(provider.faults, seed=chance.getrandbits(32))
-        self._node = DevNode(chain, faults=faults, limits=provider.limits, clock=clock)
+        self._node = DevNode(
+            chain,
+            faults=faults,
+            limits=provider.limits,
+            visibility=provider.visibility,
+            clock=clock,
+        )
+        self._honest = Observer(chain, provider.limits, Visibility(), clock)
         self._slowest = provider.slowest
         self.up = True
 
     def heal(self) -> None:
-        """From now on, it answers quickly and honestly."""
+        """From now on, it answers quickly and honestly, and sees the whole chain."""
         self.up = True
+        self._node._observer = self._honest
         self._node.injector = Injector(Faults())
         self._slowest = min(self._slowest, 0.2)
 

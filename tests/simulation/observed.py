@@ -44,7 +44,7 @@ class RangeSeen(NamedTuple):
     kind: str
 
 
-class _File:
+class SeenFile:
     """A SQLite file that may not exist yet."""
 
     def __init__(self, path: Path, table: str) -> None:
@@ -76,7 +76,7 @@ class LedgerSeen:
     """The chunks of the ledger."""
 
     def __init__(self, path: Path) -> None:
-        self._file = _File(path, "chunks")
+        self._file = SeenFile(path, "chunks")
         self._selections: dict[str, Selection] = {}
 
     def chunks(self) -> list[ChunkSeen]:
@@ -106,7 +106,7 @@ class SinkSeen(Protocol):
 
 class SqliteSinkSeen:
     def __init__(self, path: Path) -> None:
-        self._file = _File(path, "_gapless_ranges")
+        self._file = SeenFile(path, "_gapless_ranges")
 
     def ranges(self) -> list[RangeSeen]:
         connection = self._file.connection

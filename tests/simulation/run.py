@@ -1,4 +1,4 @@
-"""One run of the simulation, from one seed.
+"""One run of the simulation, from one seed: of a fetch, or of a follow.
 
 outcome = run(4711)
 assert outcome.problem is None, str(outcome)
@@ -12,19 +12,22 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import apsw
 
+from tests.simulation.follow_scenario import FollowScenario, drawn_follow
+from tests.simulation.follow_world import FollowWorld
 from tests.simulation.laws import Broken
 from tests.simulation.loop import START, Stuck, VirtualLoop
 from tests.simulation.machine import close_with_process
 from tests.simulation.scenario import Scenario, drawn
+from tests.simulation.stage import Stage, Unexpected
 from tests.simulation.trace import Trace
-from tests.simulation.world import Unexpected, World
+from tests.simulation.world import World
 
 _SHOWN = 40
 
@@ -37,22 +40,35 @@ class Outcome:
     problem: str | None
     trace: tuple[str, ...]
     seconds: float  # of virtual time
+    of_follow: bool = False
 
     def __str__(self) -> str:
         lines = "\n".join(self.trace[-_SHOWN:])
-        command = f"python -m tests.simulation --seed {self.seed} --runs 1 --trace"
+        which = " --follow" if self.of_follow else ""
+        command = f"python -m tests.simulation{which} --seed {self.seed} --runs 1 --trace"
         return f"seed {self.seed}: {self.problem}\n{lines}\nto reproduce it: {command}"
 
 
 def run(seed: int, scenario: Scenario | None = None) -> Outcome:
     """Runs the scenario of a seed, or another one with the randomness of this seed."""
+    chosen = scenario or drawn(seed)
+    return _outcome(seed, lambda *place: World(chosen, *place))
+
+
+def run_follow(seed: int, scenario: FollowScenario | None = None) -> Outcome:
+    """The same for a process that follows the head of a chain."""
+    chosen = scenario or drawn_follow(seed)
+    return replace(_outcome(seed, lambda *place: FollowWorld(chosen, *place)), of_follow=True)
+
+
+def _outcome(seed: int, world_in: Callable[[Path, VirtualLoop, Trace], Stage]) -> Outcome:
     loop = VirtualLoop()
     asyncio.set_event_loop(loop)
     folder = Path(tempfile.mkdtemp(prefix="gapless-simulation-", dir=_memory()))
     trace = Trace(loop.time, str(folder))
     problem: str | None = None
     with _surroundings(folder), trace.of_log():
-        world = World(scenario or drawn(seed), folder, loop, trace)
+        world = world_in(folder, loop, trace)
         try:
             loop.run_until_complete(world.run())
             problem = world.laws.broken

@@ -7,6 +7,7 @@ everything must recover by itself.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
@@ -106,8 +107,8 @@ def drawn(seed: int) -> Scenario:
         heartbeat_seconds=chance.choice((2.0, 5.0, 10.0)),
         poll_seconds=chance.choice((1.0, 3.0)),
         providers=_providers(chance, slow=slow),
-        disk=_disk(chance),
-        incidents=_incidents(chance, horizon),
+        disk=disk_of(chance),
+        incidents=incidents_of(chance, horizon),
         quiet_at=horizon * 1.5 + 10,
     )
 
@@ -119,7 +120,7 @@ def _providers(chance: Random, *, slow: bool) -> tuple[Provider, ...]:
     )
 
 
-_FAULTS = (
+FAULTS = (
     "",
     "",
     "truncated=0.04,empty=0.03,wrong-block=0.03",
@@ -142,20 +143,23 @@ def _provider(chance: Random, name: str, *, slow: bool) -> Provider:
         metering=chance.choice(list(Metering)),
         missing=chance.choice((frozenset(), frozenset(), frozenset({"eth_getBlockReceipts"}))),
     )
-    return Provider(name, fastest, slowest, chance.choice(_FAULTS), limits)
+    return Provider(name, fastest, slowest, chance.choice(FAULTS), limits)
 
 
-def _disk(chance: Random) -> Disk:
-    slowest = chance.choice((0.01, 0.01, 0.3, 2.0, 8.0))
+def disk_of(
+    chance: Random, slowest: Sequence[float] = (0.01, 0.01, 0.3, 2.0, 8.0), rarity: float = 1
+) -> Disk:
+    """A disk, whose faults are `rarity` times rarer than usual."""
+    slow = chance.choice(slowest)
     faulty = chance.random() < 0.5
     return Disk(
         fastest=0.0005,
-        slowest=slowest,
-        lost=chance.choice((0.0, 0.01, 0.03)) if faulty else 0.0,
-        reply_lost=chance.choice((0.0, 0.01, 0.03)) if faulty else 0.0,
-        crash_before=chance.choice((0.0, 0.005, 0.02)) if faulty else 0.0,
-        crash_after=chance.choice((0.0, 0.005, 0.02)) if faulty else 0.0,
-        pause=chance.choice((0.0, 0.0, 0.1, 0.3)),
+        slowest=slow,
+        lost=chance.choice((0.0, 0.01, 0.03)) / rarity if faulty else 0.0,
+        reply_lost=chance.choice((0.0, 0.01, 0.03)) / rarity if faulty else 0.0,
+        crash_before=chance.choice((0.0, 0.005, 0.02)) / rarity if faulty else 0.0,
+        crash_after=chance.choice((0.0, 0.005, 0.02)) / rarity if faulty else 0.0,
+        pause=chance.choice((0.0, 0.0, 0.1, 0.3)) / rarity,
     )
 
 
@@ -173,10 +177,13 @@ _SECONDS = {
 _KINDS = (*Kind, Kind.CRASH, Kind.CRASH, Kind.PAUSE, Kind.PAUSE, Kind.CUT_OFF, Kind.CUT_OFF)
 
 
-def _incidents(chance: Random, horizon: float) -> tuple[Incident, ...]:
+def incidents_of(
+    chance: Random, horizon: float, kinds: Sequence[Kind] = _KINDS, most: int = 8
+) -> tuple[Incident, ...]:
+    """Incidents that begin within `horizon` seconds, most of them early."""
     found = []
-    for _ in range(chance.randrange(0, 9)):
-        kind = chance.choice(_KINDS)
+    for _ in range(chance.randrange(0, most + 1)):
+        kind = chance.choice(kinds)
         low, high = _SECONDS[kind]
         seconds = low * (high / low) ** chance.random()
         if kind is Kind.CLOCK and chance.random() < 0.5:

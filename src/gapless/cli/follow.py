@@ -53,9 +53,9 @@ class _FollowGroup(LazyGroup):
 
 @click.group(cls=_FollowGroup, lazy={})
 def follow() -> None:
-    """Follow the head of a chain: `follow NETWORK --rpc URL --to SINK`.
+    """Follow the head of a chain: `gapless follow NETWORK --rpc URL --to SINK`.
 
-    Without a network, follows everything that gapless.toml names in [follow.NAME].
+    Without a network, follow every chain that gapless.toml names in [follow.NAME].
     """
 
 
@@ -64,7 +64,12 @@ def follow() -> None:
 @click.option(
     "--rpc", "rpcs", multiple=True, metavar="URL", help="Node to follow. Repeat for failover."
 )
-@click.option("--to", "target", metavar="PATH", help="Sink: `x.db` (SQLite), a URL, `x/`, …")
+@click.option(
+    "--to",
+    "target",
+    metavar="PATH",
+    help="Sink: `x.db` (SQLite), `x.duckdb`, `x/` (Parquet) or a URL.",
+)
 @click.option(
     "--from",
     "start",
@@ -99,11 +104,11 @@ async def start(
     metrics_port: int | None,
     **options: Any,
 ) -> int:
-    """Store new blocks as they appear, and history behind them.
+    """Follow the head of a chain, and backfill its history in the same command.
 
     New blocks come first, however much history is left. When the chain is reorganised, the blocks
-    that left it are replaced. Run the same command again to continue; a second process on the same
-    ledger stands by.
+    that left it are replaced. Run the same command again to resume. A second process with the same
+    ledger stands by, and takes over when the first one stops.
 
     Ctrl-C or SIGTERM stops it and exits with 0. With --json, each line on stderr is a JSON object.
     """
@@ -259,7 +264,7 @@ async def show(ledger_url: str, as_json: bool, name: str) -> None:
 @click.argument("name")
 @common
 async def pause(ledger_url: str, as_json: bool, name: str) -> None:
-    """Plan and start nothing new; blocks that are being stored finish."""
+    """Pause a follow: start nothing new, and let running blocks finish."""
     async with opened(ledger_url) as ledger:
         await control.pause(ledger, name)
         shown = follow_view(await follow_status(ledger, name))
@@ -273,14 +278,14 @@ async def pause(ledger_url: str, as_json: bool, name: str) -> None:
 @click.argument("name")
 @common
 async def resume(ledger_url: str, as_json: bool, name: str) -> None:
-    """Continue a paused follow."""
+    """Resume a paused follow."""
     async with opened(ledger_url) as ledger:
         await control.resume(ledger, name)
         shown = follow_view(await follow_status(ledger, name))
     if as_json:
         print_json(shown)
     else:
-        note(f"`{name}` continues")
+        note(f"`{name}` is resumed")
 
 
 @follow.command()

@@ -3,8 +3,9 @@
 sighting    what one endpoint says about the head, compared with what is known
 state       what a follow knows of the chain, as its cursor in the ledger stores it
 steps       what to do about a sighting: plan new blocks, or retract a branch
+hints       wakes a follower early, when an endpoint announces a block
 next_block  when the next block is due
 follower    makes the steps, one per block, while it holds the lease
 job         the job `follow`: stores one new block, or retracts a branch
-request     validates and creates a follow
+request     validates a follow; `creation` creates it
 """

@@ -13,6 +13,7 @@ from itertools import count
 
 import msgspec
 
+from gapless.blocks.branch import abandoned
 from gapless.blocks.holding import holding
 from gapless.blocks.plan import FetchRequest
 from gapless.blocks.session import OpenChain, compare, open_chain, sink_at, undated
@@ -24,9 +25,10 @@ from gapless.core.ranges import RangeSet, Span
 from gapless.core.remedies import RemoveFollow
 from gapless.following.spec import FollowSpec, standing, standing_id
 from gapless.following.state import FollowState
+from gapless.following.steps import last_in_whole_cells
 from gapless.ledger import Ledger
 from gapless.ledger.records import Backfill
-from gapless.providers import Absent
+from gapless.providers import Absent, Providers
 from gapless.runtime.slots import FOREGROUND
 from gapless.sinks import Sink
 
@@ -59,17 +61,23 @@ class Created:
     absent: tuple[Absent, ...]  # endpoints that could not be used at first contact
 
 
-async def create(request: FollowRequest, config: Config, ledger_url: str) -> Created:
-    """Creates a follow; if it exists, nothing changes."""
+async def create(
+    request: FollowRequest, config: Config, ledger_url: str, *, shared: Providers | None = None
+) -> Created:
+    """Creates a follow; if it exists, nothing changes.
+
+    `shared` are open providers that may serve others too.
+    """
     blocks = request.blocks
-    async with open_chain(blocks, config, ledger_url) as chain:
+    async with open_chain(blocks, config, ledger_url, shared=shared) as chain:
         ledger = await chain.ledger.created()
         backfill_id, found = await _unended(ledger, request.name)
+        request = await _undated(request, config, chain)
         if found is None:
-            request = await _undated(request, config, chain)
             target = config.sink(blocks.sink)
             async with sink_at(target, chain.pool.system, create=True) as sink:
                 assert sink is not None
+                await _require_unfollowed(ledger, chain.chain_id, sink.id)
                 spec, state = await _first_state(request, chain, sink)
                 await ledger.raise_fence(await sink.highest_fence())
                 found = await ledger.create(standing(backfill_id, spec, state))
@@ -86,7 +94,7 @@ async def _unended(ledger: Ledger, name: str) -> tuple[str, Backfill | None]:
             found = await ledger.backfill(backfill_id)
         except NotFound:
             return backfill_id, None
-        if not found.state.ended:
+        if not (found.state.ended or found.lifecycle.stopping):
             return backfill_id, found
     raise AssertionError("the loop has no end")
 
@@ -95,12 +103,25 @@ def _require_same(request: FollowRequest, spec: FollowSpec) -> None:
     """Refuses a request that an existing follow of this name does not fulfil."""
     wanted = request.blocks
     asked = (wanted.network.name, wanted.sink, wanted.datasets, wanted.endpoints)
-    if asked != (spec.network, spec.sink, spec.datasets, spec.endpoints):
+    same = asked == (spec.network, spec.sink, spec.datasets, spec.endpoints)
+    if not same or request.start not in (None, spec.start):
         raise Conflict(
             f"`{spec.name}` follows {spec.network} from {', '.join(spec.endpoints)} into"
-            f" `{spec.sink}`",
+            f" `{spec.sink}`: {', '.join(spec.datasets)} from block {spec.start:,}",
             remedy=RemoveFollow(spec.name),
         )
+
+
+async def _require_unfollowed(ledger: Ledger, chain_id: int, sink_id: str) -> None:
+    """Refuses a second follow of a chain into a sink: they would write and retract at will."""
+    for cursor in await ledger.cursors():
+        backfill = await ledger.backfill(cursor.backfill_id)
+        spec = msgspec.convert(backfill.spec, FollowSpec)
+        if (spec.chain_id, spec.sink_id) == (chain_id, sink_id):
+            raise Conflict(
+                f"`{spec.name}` follows {spec.network} into `{spec.sink}` already",
+                remedy=RemoveFollow(spec.name),
+            )
 
 
 async def _undated(request: FollowRequest, config: Config, chain: OpenChain) -> FollowRequest:
@@ -124,8 +145,12 @@ async def _first_state(
     if start is None:
         start = chain.tip.head + 1 if not stored else min(top, final) + 1
     span = Span(min(start, final), final)
-    plain, _, _ = await compare(request.blocks, chain, sink, span, create=start <= final)
+    last = final if sink.grid is None else last_in_whole_cells(final, sink.grid)
+    requested = span if last < start else Span(start, last)
+    plain, _, _ = await compare(request.blocks, chain, sink, requested, create=start <= last)
     spec = _spec(request, plain, start, sink.grid)
+    if plain.refetch:  # the chain was reorganised since
+        stored -= await _retract_abandoned(sink, spec, span, chain)
     done = (await holding(sink, spec, Span(span.first, max(top, final)))).done
     run = next((it for it in done.spans if it.first == span.first and it.last >= final), None)
     # What is stored above that is not linked to a final block.
@@ -136,6 +161,17 @@ async def _first_state(
         return spec, FollowState(start=start, next=start)
     known = await _hashes(sink, spec, Span(final, run.last))
     return spec, FollowState(start=start, next=run.last + 1, base=final, hashes=known)
+
+
+async def _retract_abandoned(
+    sink: Sink, spec: BlocksSpec, span: Span, chain: OpenChain
+) -> RangeSet:
+    """Removes blocks that are not on the chain any more, and returns their heights."""
+    anchor = spec.family.tables[0]
+    gone = (await abandoned(sink, anchor, spec.chain_id, span, chain.source)).heights
+    for each in gone.spans:
+        await sink.retract(spec.chain_id, each, await sink.highest_fence())
+    return gone
 
 
 async def _stored(sink: Sink, chain_id: int, blocks: FetchRequest) -> RangeSet:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -23,6 +23,7 @@ from gapless.core.backfill import State
 from gapless.core.chunk import Status
 from gapless.core.errors import GaplessError, LedgerError, TransientError
 from gapless.following.endpoints import StickyEndpoint
+from gapless.following.hints import HeadHints
 from gapless.following.next_block import NextBlock
 from gapless.following.sighting import Behind, ChainHead, Forked, Sighting, look
 from gapless.following.spec import FollowSpec, LiveChunk, history
@@ -52,11 +53,15 @@ class FollowerStatus:
 class Follower:
     """Stands by for a follow, and leads it while it holds the lease."""
 
-    def __init__(self, host: Host, spec: FollowSpec, owner: str) -> None:
+    def __init__(
+        self, host: Host, spec: FollowSpec, owner: str, planned: Callable[[], None]
+    ) -> None:
+        """`planned` is called when there are new chunks."""
         self.spec = spec
         self.status = FollowerStatus()
         self.hint = asyncio.Event()  # set when there may be a new block
-        self._host, self._owner = host, owner
+        self._hints = HeadHints(self.hint, spec.name, spec.chain.block_time)
+        self._host, self._owner, self._planned = host, owner, planned
         self._clock = host.system.clock
         self._endpoint: StickyEndpoint | None = None
         self._upkeep: Upkeep | None = None
@@ -80,6 +85,7 @@ class Follower:
                     self._note(None)
                 await self._sleep()
         finally:
+            await self._hints.stop()
             await self._resign()
 
     async def _take_turn(self) -> None:
@@ -89,6 +95,7 @@ class Follower:
         metrics.LEADS.set(int(self.status.leads), self.spec.name)
         if cursor is None:
             self._suspected = None
+            await self._hints.stop()
             return
         backfill = await ledger.backfill(cursor.backfill_id)
         if backfill.lifecycle.stopping or backfill.state not in (State.PENDING, State.RUNNING):
@@ -96,6 +103,7 @@ class Follower:
         state = msgspec.convert(cursor.state, FollowState)
         self.status.state = state
         pipeline = await self._pipeline()
+        self._hints.start(pipeline.pool)
         if state.retraction is not None:
             if not await self._retraction_is_over(cursor, state, backfill.chunks.total):
                 self._pause = min(self._pause, _SOON)
@@ -206,6 +214,8 @@ class Follower:
                 replace=tuple(replace),
             )
         )
+        if appended is not None:
+            self._planned()
         return appended is not None
 
     def _measure(self, tip: ChainHead) -> None:

@@ -15,7 +15,7 @@ from typing import Unpack
 from gapless.blocks import job as blocks
 from gapless.blocks.functions import target_of
 from gapless.blocks.request import FetchOptions
-from gapless.following import job
+from gapless.following import control, job
 from gapless.following.creation import create
 from gapless.following.request import build_follow
 from gapless.following.service import following
@@ -30,19 +30,19 @@ FOLLOW_SLOTS = SLOTS | FOREGROUND_SLOTS
 class FollowHandle:
     """A handle to a follow, to look at it and to control it."""
 
-    def __init__(self, engine: Engine, name: str, backfill_id: str) -> None:
+    def __init__(self, engine: Engine, name: str) -> None:
         self.name = name
-        self._engine, self._id = engine, backfill_id
+        self._engine = engine
 
     async def status(self) -> FollowStatus:
         return await follow_status(self._engine.ledger, self.name)
 
     async def pause(self) -> None:
         """Plans and starts nothing new; running blocks finish."""
-        await self._engine.ledger.pause(self._id)
+        await control.pause(self._engine.ledger, self.name)
 
     async def resume(self) -> None:
-        await self._engine.ledger.resume(self._id)
+        await control.resume(self._engine.ledger, self.name)
         self._engine.wake()
 
 
@@ -61,9 +61,9 @@ async def follow(
     endpoints = [rpc] if isinstance(rpc, str) else rpc
     target = None if to is None else target_of(to)
     request, targets = build_follow(engine.config, network, endpoints, target, start, options, name)
-    created = await create(request, targets.config, engine.ledger.url)
+    await create(request, targets.config, engine.ledger.url)
     engine.configure(targets.config)
     for each in (job.job(), blocks.job()):
         engine.learn(each)
     async with following(engine, [request.name]):
-        yield FollowHandle(engine, request.name, created.backfill.id)
+        yield FollowHandle(engine, request.name)

@@ -58,7 +58,8 @@ class Followers:
                 await self._end(name)
         for name, spec in wanted.items():
             if name not in self._tasks:
-                follower = self.running[name] = Follower(self._engine, spec, self._owner)
+                follower = Follower(self._engine, spec, self._owner, self._engine.wake)
+                self.running[name] = follower
                 self._tasks[name] = asyncio.create_task(follower.run(), name=f"follow-{name}")
 
     async def _wanted(self) -> dict[str, FollowSpec]:

@@ -116,7 +116,9 @@ async def _forked(state: FollowState, chain: Headers, tip: ChainHead, common: in
         found = await chain.headers(range(low, high + 2))
         for height in range(high, low - 1, -1):
             theirs = found.get(height)
-            if theirs is not None and theirs.hash == state.hash(height):
+            if theirs is None:
+                raise TransientError(f"block {height:,} is null, although the head is above it")
+            if theirs.hash == state.hash(height):
                 after = found.get(height + 1)
                 return Forked(tip, height, after.hash if after else None)
         high, step = low - 1, min(2 * step, _MOST_AT_ONCE)

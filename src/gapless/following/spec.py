@@ -72,7 +72,12 @@ class LiveChunk(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def standing_id(name: str, generation: int) -> str:
     """The id of the n-th backfill of new blocks under this name."""
-    return f"follow-{name}" if generation == 1 else f"follow-{name}-{generation}"
+    return f"follow-{name}" if generation == 1 else f"follow-{name}.{generation}"
+
+
+def is_history_of(backfill_id: str, standing_id: str) -> bool:
+    """Whether this is the history of that backfill, and not of an earlier one under its name."""
+    return backfill_id.startswith(f"{standing_id}-")
 
 
 def standing(backfill_id: str, spec: FollowSpec, state: FollowState) -> BackfillRequest:

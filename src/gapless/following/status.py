@@ -9,7 +9,7 @@ import msgspec
 from gapless.core.backfill import State, describe
 from gapless.core.chunk import Status
 from gapless.core.ranges import RangeSet
-from gapless.following.spec import FollowSpec
+from gapless.following.spec import FollowSpec, is_history_of
 from gapless.following.state import FollowState
 from gapless.ledger import Ledger
 from gapless.ledger.records import Backfill, Cursor
@@ -17,7 +17,7 @@ from gapless.ledger.views import EVERYTHING
 
 _NEWEST = 10_000  # chunks of new blocks that are looked at
 LIVE_WITHIN = 3
-"""A follow is live while its newest stored block is at most this many below the head."""
+"""A follow is live while at most this many new blocks are not stored yet."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ class FollowStatus:
     leader: str | None
     head: int | None  # the newest block that was planned
     stored: int | None  # the newest block that is stored
+    unstored: int  # new blocks that are planned and not stored yet
     waiting_since: float | None  # when the oldest newer block was planned
     gaps: RangeSet  # new blocks that were given up for now
     history_blocks: int
@@ -56,7 +57,10 @@ class FollowStatus:
 
     @property
     def phase(self) -> str:
-        """`backfilling`, `live`, `behind`, `retracting` or `stopped`; or the backfill's state."""
+        """How it is going, in one word; the state of the backfill, if it is not running.
+
+        One of `starting`, `backfilling`, `live`, `behind`, `retracting` and `stopped`.
+        """
         if self.state.alarm is not None:
             return "stopped"
         if self.backfill.lifecycle.stopping or self.backfill.state not in (
@@ -66,9 +70,11 @@ class FollowStatus:
             return describe(self.backfill.lifecycle).lower()
         if self.state.retraction is not None:
             return "retracting"
+        if self.state.final < 0:
+            return "starting"
         if self.history_done < self.history_blocks:
             return "backfilling"
-        return "live" if self.lag_blocks <= LIVE_WITHIN else "behind"
+        return "live" if max(self.lag_blocks, self.unstored) <= LIVE_WITHIN else "behind"
 
 
 async def all_follows(ledger: Ledger) -> list[FollowStatus]:
@@ -85,7 +91,7 @@ async def _status(ledger: Ledger, cursor: Cursor) -> FollowStatus:
     spec = msgspec.convert(backfill.spec, FollowSpec)
     state = msgspec.convert(cursor.state, FollowState)
     closed = await ledger.backfills(follow=cursor.follow, limit=EVERYTHING)
-    history = [each for each in closed if not each.standing]
+    history = [each for each in closed if is_history_of(each.id, backfill.id)]
     unended = await ledger.open_chunks(backfill.id, _NEWEST)
     dead = await ledger.chunks_with(backfill.id, [Status.ABANDONED], _NEWEST)
     lost = RangeSet(each.span for each in dead)
@@ -102,6 +108,7 @@ async def _status(ledger: Ledger, cursor: Cursor) -> FollowStatus:
         leader=cursor.owner if cursor.is_led(spec.lease_seconds) else None,
         head=state.last if state.hashes else None,
         stored=stored,
+        unstored=len(open_heights & planned),
         waiting_since=min(waiting, default=None),
         gaps=lost,
         history_blocks=sum(each.partitions for each in history),

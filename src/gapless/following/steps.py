@@ -35,9 +35,14 @@ class Step:
     retract: Span | None = None  # blocks that are no longer on the chain
 
 
+def last_in_whole_cells(final: int, grid: int) -> int:
+    """Return the last block of the highest cell that is final as a whole, or -1."""
+    return (final + 1) // grid * grid - 1
+
+
 def whole_cells(state: FollowState, final: int, grid: int) -> Step:
     """Plan what has become final, in whole cells of a sink that stores nothing smaller."""
-    last = (final + 1) // grid * grid - 1
+    last = last_in_whole_cells(final, grid)
     if last < state.next:
         return Step(state)
     after = msgspec.structs.replace(state, next=last + 1, final=max(state.final, final))
@@ -52,7 +57,8 @@ def step(state: FollowState, seen: Sighting, *, depth: int, next_chunk: int) -> 
         case Grown():
             return _grow(state, seen)
         case Forked(fork=fork) if state.last - fork > depth:
-            return _stop(state, f"{state.last - fork} blocks above {fork:,}", depth)
+            changed = f"the {state.last - fork} blocks above {fork:,} changed"
+            return _stop(state, f"{changed}, which is more than the limit of {depth}")
         case Forked(fork=fork) if state.last >= state.start:
             span = Span(max(fork + 1, state.start), state.last)
             retraction = Retraction(next_chunk, *span)
@@ -60,7 +66,7 @@ def step(state: FollowState, seen: Sighting, *, depth: int, next_chunk: int) -> 
         case Forked(fork=fork):  # nothing is stored yet
             return Step(state.cut(fork, None))
         case Unrelated(height=height):
-            return _stop(state, f"the final block {height:,}", depth)
+            return _stop(state, f"block {height:,} changed, although it was final")
         case Behind(tip=tip):
             final = min(tip.final, state.last)
             return Step(state.extended((), final) if state.hashes else state)
@@ -87,9 +93,6 @@ def _grow(state: FollowState, seen: Grown) -> Step:
     return Step(after, blocks, history)
 
 
-def _stop(state: FollowState, changed: str, depth: int) -> Step:
-    alarm = (
-        f"{changed} changed, which is deeper than a reorganisation of {depth} blocks: nothing was"
-        " deleted, and nothing is stored until a person decides"
-    )
+def _stop(state: FollowState, why: str) -> Step:
+    alarm = f"{why}: nothing was deleted, and nothing is stored until a person decides"
     return Step(msgspec.structs.replace(state, alarm=alarm))

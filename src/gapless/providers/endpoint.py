@@ -57,7 +57,7 @@ class EndpointSpec:
             only_ws = _is_usable(self.url, "ws", "wss")
             raise UsageError(
                 f"endpoint `{self.name}` has no usable URL",
-                hint="give the HTTP URL as `url`, and this one as `ws`"
+                hint="give its HTTP URL, and this one as `ws` of an endpoint in `gapless.toml`"
                 if only_ws
                 else "write `https://host/path`",
             )

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import NoReturn, Self
@@ -32,10 +32,11 @@ from gapless.providers.limits import delay
 from gapless.providers.pending import Answers, PendingAsk
 from gapless.providers.profile import Profile
 from gapless.providers.provider_errors import Reaction, Refusal
-from gapless.providers.queries import NodeQueries
+from gapless.providers.queries import HeadNotice, NodeQueries
 from gapless.providers.refused import Refused
 from gapless.providers.registry import Providers
 from gapless.providers.standing import Served
+from gapless.providers.subscription import heads
 from gapless.providers.survey import find_beginning
 
 _LATER_AT_MOST = 3  # how often each endpoint is asked for a block that it does not have yet
@@ -101,6 +102,18 @@ class Pool:
     @property
     def names(self) -> frozenset[str]:
         return frozenset(each.name for each in self._endpoints)
+
+    @property
+    def announcing(self) -> frozenset[str]:
+        """The endpoints that announce new heads: those with a WebSocket."""
+        if self._queries.subscription is None:
+            return frozenset()
+        return frozenset(each.name for each in self._endpoints if each.spec.ws)
+
+    def heads(self, endpoint: str, *, silence: float) -> AsyncGenerator[HeadNotice, None]:
+        """Yield the heads that an endpoint announces, until the connection fails; see `heads`."""
+        (spec,) = (each.spec for each in self._endpoints if each.name == endpoint)
+        return heads(spec, self._queries, self._providers.http, silence=silence)
 
     @property
     def calls(self) -> Counter[str]:

@@ -42,6 +42,14 @@ ACTIONS = (
     "ledger_recovered",
     "backfill_unreadable",
     "progress_failed",
+    "chain_reorganised",
+    "follow_stopped",
+    "chain_stalled",
+    "endpoint_behind",
+    "follow_troubled",
+    "follow_recovered",
+    "follower_failed",
+    "follows_unknown",
 )
 
 _LOGGER = logging.getLogger("gapless")

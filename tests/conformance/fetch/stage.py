@@ -26,10 +26,10 @@ async def contents(target: str, chain_id: int = 1337) -> Contents:
         }
 
 
-def truth(chain: Chain, span: Span) -> Contents:
+def truth(chain: Chain, span: Span, *, with_receipts: bool = True) -> Contents:
     """The rows of a span from the chain itself, without a node, a pipeline or a sink."""
     heights = range(span.first, span.last + 1)
     blocks = [parse_block(chain.block(height)) for height in heights]
     receipts = [parse_receipts(chain.receipts(height)) for height in heights]
-    tables = decode_blocks(blocks, receipts, chain.chain_id)
+    tables = decode_blocks(blocks, receipts if with_receipts else None, chain.chain_id)
     return {name: tables[name].combine_chunks() for name in tables}

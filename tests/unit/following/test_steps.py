@@ -216,6 +216,17 @@ async def test_headers_that_the_endpoint_lacks_are_asked_for_later() -> None:
         await look(beginning(0), chain)
 
 
+async def test_a_fork_is_not_told_from_headers_that_the_endpoint_lacks() -> None:
+    chain = chain_of(30)
+    follow = Follow(chain, beginning(0))
+    await follow.turn()
+    chain.reorganise(3, 4, "other")
+    chain.lacks = frozenset(range(28))
+    with pytest.raises(TransientError):
+        await follow.turn()
+    assert follow.state.alarm is None
+
+
 actions = st.lists(
     st.one_of(
         st.tuples(st.just("grow"), st.integers(1, 30)),
