@@ -43,8 +43,14 @@ def configured(config: Config, name: str, settings: FollowSettings) -> FollowReq
 
 
 def _start(text: str | int | None) -> int | Moment | None:
-    if text is None or isinstance(text, int):
-        return text
+    if text is None:
+        return None
+    text = str(text)
+    if not text[:1].isdigit():
+        raise BadSelector(
+            f"`{text}` is neither a height nor a date",
+            hint="write `18000000`, `18M` or `2024-01-31`",
+        )
     found = Heights.parse(text).first
     if ":" in re.sub(r"T\d\d:\d\d(:\d\d)?", "", text):
         raise BadSelector(

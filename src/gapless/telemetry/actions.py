@@ -46,6 +46,7 @@ ACTIONS = (
     "follow_stopped",
     "chain_stalled",
     "endpoint_behind",
+    "subscription_lost",
     "follow_troubled",
     "follow_recovered",
     "follower_failed",

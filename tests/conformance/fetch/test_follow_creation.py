@@ -69,15 +69,6 @@ async def test_a_sink_is_asked_for_what_it_will_store_soon(
         assert [each.span for each in await sink.requests(1337)] == wanted
 
 
-async def test_a_follow_keeps_its_start(
-    node: DevNode, target: str, ledger: str, fetch: Fetch
-) -> None:
-    first = await follow(node, target, ledger, None)
-    await fetch(node)
-    again = await follow(node, target, ledger, None)
-    assert (again.backfill.id, again.spec) == (first.backfill.id, first.spec)
-
-
 async def test_a_name_can_be_used_again_after_its_follow_was_removed(
     node: DevNode, target: str, ledger: str
 ) -> None:

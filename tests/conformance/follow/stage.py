@@ -20,7 +20,6 @@ NETWORK, CHAIN_ID = "arbitrum-nova", 42_170
 HEAD, DEPTH = 120, 20
 FINAL = HEAD - DEPTH
 LIMITS = Limits(finality_depth=DEPTH)
-POLL_RARELY = WorkerOptions(poll_seconds=60.0)  # whoever plans a chunk wakes the worker
 
 
 class Stage:
@@ -28,6 +27,7 @@ class Stage:
 
     def __init__(self, ledger: str, target: str) -> None:
         self.ledger, self.target = ledger, target
+        self.options = WorkerOptions()
 
     @asynccontextmanager
     async def follow(
@@ -41,7 +41,7 @@ class Stage:
         engine = gapless.Engine(
             self.ledger,
             slots=gapless.FOLLOW_SLOTS,
-            options=POLL_RARELY,
+            options=self.options,
             config=Config(endpoints=endpoints),
         )
         sizes = {"chunk_size": 30, "batch_size": 10, **options}

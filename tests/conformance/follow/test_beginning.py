@@ -11,6 +11,7 @@ from gapless.core.errors import Conflict
 from gapless.core.remedies import RemoveFollow
 from gapless.devnode import DevNode
 from gapless.following import control
+from gapless.runtime.worker import WorkerOptions
 from tests.conformance.follow.stage import FINAL, HEAD, NETWORK, Stage, live_at, until
 
 
@@ -26,6 +27,8 @@ async def fetch(stage: Stage, node: DevNode, heights: str, **options: int) -> No
 
 
 async def test_history_and_new_blocks(stage: Stage, node: DevNode) -> None:
+    """The worker need not poll: whoever plans a chunk wakes it."""
+    stage.options = WorkerOptions(poll_seconds=60.0)
     async with stage.follow(node, start=7) as follow:
         status = await live_at(follow, HEAD)
         assert (status.history_blocks, status.history_pct) == (FINAL - 6, 100)
@@ -98,7 +101,7 @@ async def test_a_removed_follow_can_be_created_again(stage: Stage, node: DevNode
     node.advance(40)
     async with stage.follow(node, start=70) as follow:
         status = await live_at(follow, HEAD + 40)
-        assert status.backfill.id == f"follow-{follow.name}-2"
+        assert status.backfill.id == f"follow-{follow.name}.2"
         await until(follow, lambda it: it.history_pct == 100)
     await stage.assert_same(node.chain, 70, HEAD + 40)
 
