@@ -52,9 +52,10 @@ test: install $(NODES) ## Run all tests; 95 % of what they cover must stay cover
 	$(BIN)/coverage report --fail-under=95
 
 .PHONY: soak
-soak: install ## Simulate ten thousand runs, then kill fetches and crash their database
+soak: install ## Simulate ten thousand runs, kill fetches, crash their database, and follow a long chain
 	$(BIN)/python -m tests.simulation --runs 10000 --jobs 2
 	$(BIN)/python -m tests.soak.one_transaction --rounds 200
+	$(BIN)/python -m tests.soak.head --blocks 100000
 
 .PHONY: demo
 demo: install ## Run the demonstration

@@ -21,7 +21,7 @@ from itertools import pairwise
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from time import perf_counter
 
 import apsw
@@ -36,7 +36,8 @@ from tests.servers import room_in_memory
 
 START = 20  # blocks of the chain before it is followed
 FINALITY_DEPTH = 4
-SLICES = 100
+BLOCKS_PER_SAMPLE = 10  # few, because the rows depend on what was folded last
+SAMPLES_PER_SLICE = 10  # enough to include the time for folding
 MOST_UNFINISHED = 8  # planned blocks, before the follower waits
 MOST_GROWTH = 1.05
 LEDGER = ("chunks", "events", "attempts", "counts", "backfills", "selections")
@@ -96,11 +97,12 @@ class Sample:
 
 
 class Soak:
-    """One follow, looked at after each hundredth of its blocks."""
+    """One follow, looked at again and again."""
 
     def __init__(self, folder: Path, blocks: int) -> None:
         self._ledger, self._sink = folder / "ledger.db", folder / "sink.db"
         self._blocks = blocks
+        self._readers: dict[Path, apsw.Connection] = {}
         self.samples: list[Sample] = []
 
     async def run(self, url: str) -> None:
@@ -110,8 +112,7 @@ class Soak:
             gapless.follow(engine, "custom", rpc=url, to=self._sink, verify="links"),
         ):
             assert engine.worker is not None
-            for number in range(1, SLICES + 1):
-                wanted = self._blocks * number // SLICES
+            for wanted in range(BLOCKS_PER_SAMPLE, self._blocks + 1, BLOCKS_PER_SAMPLE):
                 await _completed(engine.worker, wanted)
                 self.samples.append(self._sample(wanted))
             assert not engine.worker.ended["failure"]
@@ -121,12 +122,17 @@ class Soak:
     def _sample(self, blocks: int) -> Sample:
         at = perf_counter()
         figures = {
-            f"{path.stem}: {table}": _rows(path, table)
+            f"{path.stem}: {table}": self._rows(path, table)
             for path, tables in ((self._ledger, LEDGER), (self._sink, SINK))
             for table in tables
         }
         figures["memory, KiB"] = _resident()
         return Sample(blocks, at, figures)
+
+    def _rows(self, path: Path, table: str) -> int:
+        if path not in self._readers:
+            self._readers[path] = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        return int(self._readers[path].execute(f"SELECT count(*) FROM {table}").get)
 
 
 async def _completed(worker: Worker, blocks: int) -> None:
@@ -136,33 +142,24 @@ async def _completed(worker: Worker, blocks: int) -> None:
         await asyncio.sleep(0.001)
 
 
-def _rows(path: Path, table: str) -> int:
-    reader = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-    try:
-        ((rows,),) = reader.execute(f"SELECT count(*) FROM {table}")
-        return int(rows)
-    finally:
-        reader.close()
-
-
 def _resident() -> int:
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize() // 1024
 
 
 def compared(samples: Sequence[Sample]) -> list[tuple[str, float, float]]:
-    """Each figure's name, and its medians in the second and in the last tenth."""
+    """Each figure's name, and what it was in the second and in the last tenth."""
     tenth = len(samples) // 10
     second, last = samples[tenth : 2 * tenth], samples[-tenth:]
     found = [
-        (name, median(it.figures[name] for it in second), median(it.figures[name] for it in last))
+        (name, fmean(it.figures[name] for it in second), fmean(it.figures[name] for it in last))
         for name in samples[0].figures
     ]
     return [*found, ("milliseconds per block", _pace(second), _pace(last))]
 
 
 def _pace(samples: Sequence[Sample]) -> float:
-    slices = pairwise(samples)
+    slices = pairwise(samples[::SAMPLES_PER_SLICE])
     return median(1000 * (b.at - a.at) / (b.blocks - a.blocks) for a, b in slices)
 
 

@@ -126,7 +126,7 @@ class BlockPipeline:
         try:
             for span in chunk.spans:
                 missing = await self._missing(span, context)
-                if expected is not None:
+                if expected is not None and missing != RangeSet.of(span):
                     missing |= await self._unlike(span, expected)
                 for part in missing.spans:
                     sink: Target = self.sink

@@ -14,6 +14,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 
 import msgspec
 
@@ -43,6 +44,7 @@ from gapless.ledger.records import Append, Cursor, NewChunk
 from gapless.telemetry import log, metrics
 
 _SOON = 1.0  # seconds until a change of the chain is looked at once more
+_LAG_EVERY = 5.0  # seconds
 _STALLED_AFTER = 5  # block times without a new block, and at least:
 _STALLED_AT_LEAST = 30.0  # seconds
 
@@ -74,6 +76,7 @@ class Follower:
         self._upkeep: Upkeep | None = None
         self._suspected: Suspicion = None
         self._moved_at = self._clock()  # when the head last moved
+        self._lag_measured_at = -inf
         self._next_block = NextBlock(spec.poll_seconds)
         self._pause = spec.poll_seconds
 
@@ -136,8 +139,7 @@ class Follower:
         await self._record(cursor, decided)
         assert self._upkeep is not None
         await self._upkeep.tidy(cursor, decided.state, pipeline)
-        status = await follow_status(ledger, self.spec.name)
-        metrics.LAG_SECONDS.set(status.lag_seconds, self.spec.name)
+        await self._measure_lag()
         self._pause = self._next_block.pause(self._clock())
         if decided.retract is not None:
             self._pause = min(self._pause, _SOON)
@@ -235,6 +237,14 @@ class Follower:
         self._next_block.saw(height, self._clock())
         metrics.HEAD_HEIGHT.set(height, chain)
         metrics.FINAL_HEIGHT.set(tip.final, chain)
+
+    async def _measure_lag(self) -> None:
+        """Measures the lag, which takes several queries, every few seconds."""
+        if self._clock() - self._lag_measured_at < _LAG_EVERY:
+            return
+        self._lag_measured_at = self._clock()
+        status = await follow_status(self._host.ledger, self.spec.name)
+        metrics.LAG_SECONDS.set(status.lag_seconds, self.spec.name)
 
     async def _notice_stall(self, seen: Sighting, state: FollowState) -> None:
         """Tells a chain that stands still from an endpoint that does."""

@@ -46,10 +46,10 @@ class Behind:
 
 @dataclass(frozen=True)
 class Grown:
-    """New blocks: the headers from the last known block, or a final one, up to the head."""
+    """New blocks: the headers after the last known block, or from a final one, up to the head."""
 
     tip: ChainHead
-    headers: tuple[BlockHeader, ...]  # linked; the first one is known, or final
+    headers: tuple[BlockHeader, ...]  # linked; the first one follows a known block, or is final
 
 
 @dataclass(frozen=True)
@@ -111,10 +111,12 @@ async def _first(state: FollowState, chain: Headers, tip: ChainHead) -> Sighting
 
 
 async def _grown(state: FollowState, chain: Headers, tip: ChainHead) -> Grown:
-    base = max(state.last, min(tip.final, tip.head.height))
-    found = await _linked(chain, base, tip.head)
-    if base == state.last and found[0].hash != state.hash(base):
-        raise TransientError(f"block {base:,} has changed between two questions")
+    final = min(tip.final, tip.head.height)
+    if final > state.last:
+        return Grown(tip, await _linked(chain, final, tip.head))
+    found = await _linked(chain, state.next, tip.head)  # most often the head alone
+    if found[0].parent_hash != state.hash(state.last):
+        raise TransientError(f"block {state.last:,} has changed between two questions")
     return Grown(tip, found)
 
 

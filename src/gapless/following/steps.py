@@ -86,7 +86,7 @@ def _grow(state: FollowState, seen: Grown) -> Step:
     )
     history = Span(first, final) if first <= final else None
     base = seen.headers[0].height
-    if state.hashes and base == state.last:
+    if state.hashes and base == state.next:
         after = state.extended((each.hash for each in new), final)
     else:
         after = state.restarted(base, (each.hash for each in seen.headers), final)

@@ -94,10 +94,10 @@ class Database(Protocol):
         """The problems that the database itself finds in its storage."""
 
     async def notify(self) -> None:
-        """A hint to this process and others that there is new work."""
+        """A hint to other processes that there is new work."""
 
     def on_notify(self, wake: Callable[[], None]) -> None:
-        """Calls `wake` on such a hint; not every database delivers those of other processes."""
+        """Calls `wake` on such a hint, if the database can deliver them."""
 
     async def close(self) -> None: ...
 

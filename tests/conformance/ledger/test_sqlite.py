@@ -201,10 +201,3 @@ async def test_the_ledger_recovers_when_its_folder_is_accessible_again(
     away.rename(folder)
     assert await ledger.backfills() == []
     await ledger.close()
-
-
-async def test_new_work_wakes_this_process(ledger: Ledger) -> None:
-    woken = asyncio.Event()
-    ledger.on_notify(woken.set)
-    await create(ledger)
-    assert woken.is_set()

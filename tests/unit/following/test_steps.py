@@ -37,6 +37,7 @@ class Chain:
     final: int = 0
     lag: int = 0
     lacks: frozenset[int] = frozenset()
+    asked: list[int] = field(default_factory=list)  # heights whose headers were asked for
 
     def grow(self, count: int, salt: str = "") -> None:
         for height in range(len(self.blocks), len(self.blocks) + count):
@@ -60,6 +61,7 @@ class Chain:
 
     async def headers(self, heights: Sequence[int]) -> Mapping[int, BlockHeader]:
         shown = self.shown
+        self.asked += heights
         return {at: shown[at] for at in heights if at < len(shown) and at not in self.lacks}
 
 
@@ -122,6 +124,17 @@ async def test_a_follow_from_the_head_waits_for_the_next_block() -> None:
     chain.grow(2)
     await follow.turn()
     assert follow.planned == [30, 31]
+
+
+async def test_a_new_block_needs_no_question_besides_the_one_about_the_head() -> None:
+    chain = chain_of(30)
+    follow = Follow(chain, beginning(30))
+    await follow.turn()
+    chain.asked.clear()
+    chain.grow(1)
+    await follow.turn()
+    assert follow.planned == [30]
+    assert chain.asked == []
 
 
 async def test_after_a_long_time_down_the_newest_blocks_are_planned_at_once() -> None:

@@ -127,7 +127,6 @@ class SqliteDatabase:
         self._create = create
         self._thread = system.serial_thread("gapless-ledger")
         self._turn = asyncio.Lock()
-        self._listeners: list[Callable[[], None]] = []
         self._connection: apsw.Connection
         self._file: tuple[int, int] | None = None  # which one is open
 
@@ -262,12 +261,10 @@ class SqliteDatabase:
             return await self._hop(look)
 
     async def notify(self) -> None:
-        """Tells this process. SQLite carries no messages: other processes poll."""
-        for wake in self._listeners:
-            wake()
+        """SQLite carries no messages: other processes poll."""
 
     def on_notify(self, wake: Callable[[], None]) -> None:
-        self._listeners.append(wake)
+        """SQLite carries no messages: other processes poll."""
 
     async def close(self) -> None:
         async with self._turn:
