@@ -101,7 +101,7 @@ async def test_a_removed_follow_can_be_created_again(stage: Stage, node: DevNode
     node.advance(40)
     async with stage.follow(node, start=70) as follow:
         status = await live_at(follow, HEAD + 40)
-        assert status.backfill.id == f"follow-{follow.name}-2"
+        assert status.backfill.id == f"follow-{follow.name}.2"
         await until(follow, lambda it: it.history_pct == 100)
     await stage.assert_same(node.chain, 70, HEAD + 40)
 
