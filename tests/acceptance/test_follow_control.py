@@ -52,7 +52,7 @@ def test_ls_show_pause_resume_rm(gapless: Commands, node: str) -> None:
     paused = gapless.json("follow", "pause", "mine")  # again, which changes nothing
     assert (paused["state"], paused["phase"]) == ("PAUSED", "paused")
     assert "`gapless follow resume mine` continues it" in follow("show", "mine").stderr
-    assert follow("resume", "mine").stderr == "`mine` continues\n"
+    assert follow("resume", "mine").stderr == "`mine` is resumed\n"
     assert gapless.json("follow", "show", "mine")["phase"] == "starting"
     assert follow("rm", "mine").stderr == "`mine` is removed; its blocks stay in `env:SINK`\n"
     assert gapless.json("follow", "ls") == []

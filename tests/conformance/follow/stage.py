@@ -28,6 +28,7 @@ class Stage:
     def __init__(self, ledger: str, target: str) -> None:
         self.ledger, self.target = ledger, target
         self.options = WorkerOptions()
+        self.network, self.chain_id = NETWORK, CHAIN_ID
 
     @asynccontextmanager
     async def follow(
@@ -44,15 +45,15 @@ class Stage:
             options=self.options,
             config=Config(endpoints=endpoints),
         )
-        sizes = {"chunk_size": 30, "batch_size": 10, **options}
+        wanted = {"to": self.target, "chunk_size": 30, "batch_size": 10, **options}
         async with (
             engine,
-            gapless.follow(engine, NETWORK, rpc=[*endpoints], to=self.target, **sizes) as handle,
+            gapless.follow(engine, self.network, rpc=[*endpoints], **wanted) as handle,
         ):
             yield handle
 
     async def contents(self) -> Contents:
-        return await contents(self.target, CHAIN_ID)
+        return await contents(self.target, self.chain_id)
 
     async def assert_same(self, chain: Chain, first: int, last: int) -> None:
         """The sink holds these blocks of the chain, and none besides."""

@@ -26,7 +26,7 @@ async def test_a_paused_follow_plans_nothing(stage: Stage, chain: Chain, node: D
 
 
 async def test_history_is_paused_too(stage: Stage, chain: Chain) -> None:
-    async with DevNode(chain, limits=LIMITS) as node, stage.follow(node, start=0, rps=8) as follow:
+    async with DevNode(chain, limits=LIMITS) as node, stage.follow(node, start=0, rps=30) as follow:
         await until(follow, lambda it: it.phase == "backfilling")
         await follow.pause()
         async with gapless.Engine(stage.ledger) as engine:
