@@ -15,14 +15,13 @@ from gapless.blocks.job import PROVIDERS
 from gapless.blocks.request import FetchOptions
 from gapless.chains.opening import open_sink
 from gapless.config import load
-from gapless.core.ranges import RangeSet, Span
+from gapless.core.ranges import Span
 from gapless.devnode import Chain, Growth, Parameters, simulated
 from gapless.following import job
 from gapless.following.creation import create
 from gapless.following.request import build_follow
 from gapless.following.service import following
 from gapless.ledger import open_ledger
-from gapless.ledger.views import EVERYTHING
 from gapless.providers import Providers
 from gapless.runtime.engine import Engine
 from gapless.runtime.worker import WorkerOptions

@@ -32,9 +32,7 @@ class Stage:
 
     incidents: Incidents
 
-    def __init__(
-        self, seed: int, disk: Disk, laws: Watch, loop: VirtualLoop, trace: Trace
-    ) -> None:
+    def __init__(self, seed: int, disk: Disk, laws: Watch, loop: VirtualLoop, trace: Trace) -> None:
         self.laws = laws
         self.members: list[Member] = []
         self.everyone: list[Process] = []  # including ended ones

@@ -176,4 +176,3 @@ def _chain(scenario: Scenario) -> Chain:
     chain = Chain(found.chain_id, found._blocks, found._receipts, found._builder)
     chain.start_at(scenario.head)
     return chain
-
