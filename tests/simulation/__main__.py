@@ -15,8 +15,7 @@ import time
 from collections.abc import Callable, Iterable
 from multiprocessing import get_context
 
-from tests.simulation.run import Outcome, run_follow
-from tests.simulation.run import run as run_fetch
+from tests.simulation.run import Outcome, run, run_follow
 
 _PER_PROCESS = 250  # runs, before a process is replaced by a fresh one
 
@@ -25,9 +24,8 @@ def main() -> int:
     options = _options()
     began, failed = time.monotonic(), 0
     seeds = range(options.seed, options.seed + options.runs)
-    for done, outcome in enumerate(
-        _outcomes(seeds, options.jobs, run_follow if options.follow else run_fetch), start=1
-    ):
+    outcomes = _outcomes(seeds, options.jobs, run_follow if options.follow else run)
+    for done, outcome in enumerate(outcomes, start=1):
         if options.trace:
             print("\n".join(outcome.trace))
         if outcome.problem is not None:
@@ -39,13 +37,13 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def _outcomes(seeds: range, jobs: int, run: Callable[[int], Outcome]) -> Iterable[Outcome]:
+def _outcomes(seeds: range, jobs: int, one: Callable[[int], Outcome]) -> Iterable[Outcome]:
     if jobs == 1:
-        yield from map(run, seeds)
+        yield from map(one, seeds)
         return
     context = get_context("spawn")
     with context.Pool(jobs, maxtasksperchild=_PER_PROCESS) as pool:
-        yield from pool.imap_unordered(run, seeds)
+        yield from pool.imap_unordered(one, seeds)
 
 
 def _options() -> argparse.Namespace:

@@ -46,7 +46,7 @@ _SCHEDULE = RetryPolicy.schedule()
 class LiveSeen(NamedTuple):
     """What the ledger says about an unfinished chunk of new blocks."""
 
-    index: int
+    chunk: int
     rank: int
     first: int
     last: int
@@ -150,12 +150,12 @@ class FollowLaws(Watch):
         before, self._open = self._open, {row[0]: LiveSeen(*row) for row in rows}
         if before == self._open:
             return
-        taken = [it for it in self._open.values() if _is_taken(before.get(it.index), it)]
+        taken = [it for it in self._open.values() if _is_taken(before.get(it.chunk), it)]
         self._require_newest_first(taken, now)
         for chunk in self._open.values():
             if chunk.write_fence is not None:
                 self._decided.add(chunk.write_fence)
-            was = before.get(chunk.index)
+            was = before.get(chunk.chunk)
             if was is not None and was != chunk:
                 self._require_patience(was, chunk, now)
         for index in before.keys() - self._open.keys():
@@ -198,11 +198,11 @@ class FollowLaws(Watch):
     def _look_at_sink(self) -> None:
         before, self._ranges = self._ranges, {*self._sink.rows(_RANGES)}
         fences = {}
-        for first, last, fence, kind in self._ranges - before:
+        for first, last, fence, kind in sorted(self._ranges - before):
             fences.update(dict.fromkeys(range(first, last + 1), fence))
             if kind == "retracted" and fence not in self._decided:
                 self._break(f"blocks {first} to {last} were removed under fence {fence}")
-        for first, last, fence, _ in before - self._ranges:
+        for first, last, fence, _ in sorted(before - self._ranges):
             for height in range(first, last + 1):
                 now = fences.get(height)
                 if now is None:

@@ -58,7 +58,7 @@ def drawn_follow(seed: int) -> FollowScenario:
     head = chance.randrange(20, 120)
     finality_depth = chance.choice((16, 32, 64, 96))
     doubt = finality_depth // 4  # blocks for which endpoints may serve a former branch
-    step_seconds = chance.choice((1.0, 1.0, 2.0))
+    step_seconds = chance.choice((1.0, 1.0, 1.0, 2.0))
     return FollowScenario(
         seed=seed,
         chain=chance.randrange(FOLLOW_CHAINS),
@@ -68,7 +68,7 @@ def drawn_follow(seed: int) -> FollowScenario:
         step_seconds=step_seconds,
         finality_depth=finality_depth,
         reorgs=_reorgs(chance, seed, min(_DEEPEST, finality_depth - doubt - _MARGIN)),
-        datasets=chance.choice(("blocks", "blocks", ",".join(DATASETS))),
+        datasets=",".join(DATASETS) if chance.random() < 0.15 else "blocks",
         followers=chance.choice((1, 2, 2, 3)),
         slots={"priority": 1, "backlog": chance.choice((1, 3))},
         chunk_size=chance.choice((10, 40)),
