@@ -1,6 +1,6 @@
 """What must hold at every moment while a chain is followed.
 
-order       of the new blocks that are due, the newest are taken first
+order       of all that is due, new blocks are taken before history, and the newest ones first
 patience    a new block that failed is tried again after the delays of the schedule, not before
 durable     a new block that counts as done is stored, with the hash that it was planned with
 leader      one step of the cursor at a time, by the process that leads; its fence never falls
@@ -24,11 +24,12 @@ from tests.simulation.machine import Machine, Watch, unwrapped
 from tests.simulation.observed import SeenFile
 
 _COLUMNS = (
-    "chunk_index, rank, first, last, status, attempts, lost, due, fence, payload, write_fence"
+    "backfill_id, chunk_index, standing, precedence, rank, first, last, status, attempts, lost,"
+    " due, fence, payload, write_fence"
 )
 _OPEN = " UNION ALL ".join(
     f"SELECT {_COLUMNS} FROM chunks INDEXED BY chunks_{status} "
-    f"WHERE backfill_id = ?1 AND status = '{status.upper()}'"
+    f"JOIN backfills ON id = backfill_id WHERE status = '{status.upper()}'"
     for status in ("pending", "failed", "running")
 )
 _ENDED = "SELECT status FROM chunks WHERE backfill_id = ? AND chunk_index = ?"
@@ -44,9 +45,12 @@ _SCHEDULE = RetryPolicy.schedule()
 
 
 class LiveSeen(NamedTuple):
-    """What the ledger says about an unfinished chunk of new blocks."""
+    """What the ledger says about an unfinished chunk."""
 
-    chunk: int
+    backfill_id: str
+    chunk_index: int
+    standing: bool  # whether it is of new blocks
+    precedence: int
     rank: int
     first: int
     last: int
@@ -55,8 +59,13 @@ class LiveSeen(NamedTuple):
     lost: int
     due: float | None
     fence: int | None
-    payload: str
+    payload: str | None
     write_fence: int | None
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Its place among the chunks of the follow."""
+        return -self.precedence, self.rank
 
 
 class CursorSeen(NamedTuple):
@@ -76,7 +85,7 @@ class FollowLaws(Watch):
         self._ledger = ChangedFile(ledger, "cursors")
         self._sink = ChangedFile(sink, "_gapless_ranges")
         self._say = say
-        self._open: dict[int, LiveSeen] = {}
+        self._open: dict[tuple[str, int], LiveSeen] = {}
         self._cursor: CursorSeen | None = None
         self._ranges: set[tuple[int, int, int, str]] = set()
         self._decided: set[int] = set()  # the fences under which blocks are to be removed
@@ -114,7 +123,9 @@ class FollowLaws(Watch):
     def left(self) -> str:
         """What is not done."""
         state, (history, dead) = self.state, self._left()
-        opened = [f"{it.first}-{it.last} {it.status}" for it in self._open.values()]
+        opened = [
+            f"{it.backfill_id} {it.first}-{it.last} {it.status}" for it in self._open.values()
+        ]
         planned = "nothing" if state is None else f"up to {state.last}, {state.retraction=}"
         return f"planned {planned}, {opened=}, {history} backfills, {dead} dead letters"
 
@@ -146,29 +157,29 @@ class FollowLaws(Watch):
     def _look_at_chunks(self, now: float) -> None:
         if self._cursor is None:
             return
-        rows = self._ledger.rows(_OPEN, self._cursor.backfill_id)
-        before, self._open = self._open, {row[0]: LiveSeen(*row) for row in rows}
+        rows = [LiveSeen(*row) for row in self._ledger.rows(_OPEN)]
+        before, self._open = self._open, {row[:2]: row for row in rows}
         if before == self._open:
             return
-        taken = [it for it in self._open.values() if _is_taken(before.get(it.chunk), it)]
-        self._require_newest_first(taken, now)
-        for chunk in self._open.values():
+        self._require_newest_first([it for it in rows if _is_taken(before.get(it[:2]), it)], now)
+        for chunk in rows:
             if chunk.write_fence is not None:
                 self._decided.add(chunk.write_fence)
-            was = before.get(chunk.chunk)
-            if was is not None and was != chunk:
+            was = before.get(chunk[:2])
+            if was is not None and was != chunk and chunk.standing:
                 self._require_patience(was, chunk, now)
-        for index in before.keys() - self._open.keys():
-            if self._ledger.rows(_ENDED, self._cursor.backfill_id, index) == [("COMPLETE",)]:
-                self._require_stored(before[index])
+        for key in sorted(before.keys() - self._open.keys()):
+            if before[key].standing and self._ledger.rows(_ENDED, *key) == [("COMPLETE",)]:
+                self._require_stored(before[key])
 
     def _require_newest_first(self, taken: Iterable[LiveSeen], now: float) -> None:
         due = [it for it in self._open.values() if _is_due(it, now)]
-        first = min((it.rank for it in due), default=None)
+        if not due:
+            return
+        first = min(due, key=lambda it: it.order)
         for chunk in taken:
-            if first is not None and chunk.rank > first:
-                newer = min(due, key=lambda it: it.rank)
-                self._break(f"block {chunk.first} was taken before block {newer.first}")
+            if chunk.order > first.order:
+                self._break(f"block {chunk.first} was taken before block {first.first}")
 
     def _require_patience(self, was: LiveSeen, now: LiveSeen, clock: float) -> None:
         if was.status == "FAILED" and now.status == "RUNNING" and not _is_due(was, clock):
@@ -232,14 +243,18 @@ class ChangedFile(SeenFile):
 
 
 def _is_taken(was: LiveSeen | None, now: LiveSeen) -> bool:
-    return now.status == "RUNNING" and (was is None or was.fence != now.fence)
+    """Whether it was taken in its order."""
+    if now.status != "RUNNING" or (was is not None and was.fence == now.fence):
+        return False
+    return now.standing or was is None or was.status == "PENDING"
 
 
 def _is_due(chunk: LiveSeen, now: float) -> bool:
-    if chunk.status == "PENDING":
-        return True
+    """Whether it is next in its order; failed chunks of history are taken before all others."""
+    if chunk.status != "FAILED":
+        return chunk.status == "PENDING"
     due = chunk.due or 0.0
-    return chunk.status == "FAILED" and (due <= now or due > now + _SCHEDULE.longest + 1)
+    return chunk.standing and (due <= now or due > now + _SCHEDULE.longest + 1)
 
 
 def _shortest_after_loss(lost: int) -> float | None:
