@@ -1,14 +1,16 @@
 """When to look at the head again: about when the next block is due.
 
 The block time of a network is an average, and that of a custom network is a guess, so it is learned
-from the blocks that were seen. A look a little too early costs one more look a second later, but it
-tells when the block really came; so looks stay close to the blocks, whose lag is then half a second
-on average, however long a block time is.
+from the blocks that were seen. A block came between the look that found it and the one before, and
+the next one is due a block time later. Looking in the middle of that time halves it for the block
+after, whether or not the block is there; one that is not there is looked for again soon. So the lag
+of a block is soon a second at most, however long a block time is.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from math import inf
 
 SOONEST = 1.0  # seconds between two looks
 _EARLY = 0.25  # seconds
@@ -22,22 +24,33 @@ class NextBlock:
         """`usual` is the block time until it is learned, and the longest time between two looks."""
         self._usual = usual
         self._seen: deque[tuple[float, int]] = deque(maxlen=_REMEMBERED)
+        self._looked_at = self._not_before = -inf  # the last block came after `_not_before`
 
     def saw(self, height: int, now: float) -> None:
         """Takes note of the head at this time."""
         if self._seen and height < self._seen[-1][1]:
             self._seen.clear()
-        if not self._seen or height > self._seen[-1][1]:
+        if not self._seen:
+            self._not_before = now - self._usual
             self._seen.append((now, height))
+        elif (blocks := height - self._seen[-1][1]) > 0:
+            self._seen.append((now, height))
+            earliest = self._not_before + blocks * self._block_time()
+            if blocks == 1:
+                earliest = max(earliest, self._looked_at)
+            self._not_before = min(now, earliest)
+        self._looked_at = now
 
     def pause(self, now: float) -> float:
         """Return how many seconds from now to look again."""
         if not self._seen:
             return self._usual
-        block_time, since = self._block_time(), now - self._seen[-1][0]
-        if since > 2 * block_time:  # it is late: do not hurry any more
+        block_time, seen_at = self._block_time(), self._seen[-1][0]
+        if now - seen_at > 2 * block_time:  # it is late: do not hurry any more
             return max(SOONEST, block_time)
-        return max(SOONEST, block_time - _EARLY - since)
+        due = seen_at + block_time
+        middle = (max(now, self._not_before + block_time) + due) / 2
+        return max(SOONEST, min(middle, due - _EARLY) - now)
 
     def _block_time(self) -> float:
         (began, low), (ended, high) = self._seen[0], self._seen[-1]

@@ -9,9 +9,11 @@ import pytest
 from gapless.following.next_block import SOONEST, NextBlock
 
 
-def looks_at(block_time: float, blocks: int, usual: float) -> tuple[list[float], int]:
+def looks_at(
+    block_time: float, blocks: int, usual: float, began: float = 0.4
+) -> tuple[list[float], int]:
     """The lags of the blocks of a regular chain until they are seen, and the number of looks."""
-    expected, now, seen, looks = NextBlock(usual), 0.4, 0, 0
+    expected, now, seen, looks = NextBlock(usual), began, 0, 0
     lags = []
     while seen < blocks:
         head = int(now / block_time)
@@ -24,10 +26,11 @@ def looks_at(block_time: float, blocks: int, usual: float) -> tuple[list[float],
     return lags, looks
 
 
+@pytest.mark.parametrize("began", [0.1, 0.5, 0.9])  # block times after a block
 @pytest.mark.parametrize("block_time", [2, 3, 5, 12])
-def test_a_new_block_is_seen_within_a_second(block_time: float) -> None:
-    lags, looks = looks_at(block_time, 200, usual=12)
-    settled = lags[40:]
+def test_a_new_block_is_soon_seen_within_a_second(block_time: float, began: float) -> None:
+    lags, looks = looks_at(block_time, 200, usual=12, began=began * block_time)
+    settled = lags[10:]
     assert median(settled) < 0.7
     assert max(settled) < 1.5
     assert looks < 1.6 * 200
@@ -38,12 +41,14 @@ def test_fast_blocks_are_looked_at_once_a_second() -> None:
     assert looks <= 102
 
 
-def test_a_look_that_finds_nothing_is_repeated_soon() -> None:
+def test_a_look_that_finds_nothing_is_repeated_ever_sooner() -> None:
     expected = NextBlock(12)
     expected.saw(7, 100.0)
-    assert expected.pause(100.0) == 11.75
-    expected.saw(7, 111.75)
-    assert expected.pause(111.75) == SOONEST
+    assert expected.pause(100.0) == 6
+    expected.saw(7, 106.0)
+    assert expected.pause(106.0) == 3
+    expected.saw(7, 111.5)
+    assert expected.pause(111.5) == SOONEST
 
 
 def test_a_chain_that_stands_still_is_looked_at_once_per_block_time() -> None:
@@ -56,4 +61,4 @@ def test_a_lower_head_begins_anew() -> None:
     expected = NextBlock(12)
     for height, now in ((7, 100.0), (8, 103.0), (5, 104.0)):
         expected.saw(height, now)
-    assert expected.pause(104.0) == 11.75
+    assert expected.pause(104.0) == 6
