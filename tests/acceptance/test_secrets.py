@@ -25,6 +25,12 @@ SHORT = f"http://{NOBODY}/q7z"
 # What each command needs besides the one invalid value.
 NEEDED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("fetch",): ("custom", "0:9", "--rpc", f"http://{NOBODY}", "--to", "chain.db"),
+    ("follow", "start"): ("custom", "--rpc", f"http://{NOBODY}", "--to", "chain.db"),
+    ("follow", "ls"): (),
+    ("follow", "show"): ("f",),
+    ("follow", "pause"): ("f",),
+    ("follow", "resume"): ("f",),
+    ("follow", "rm"): ("f",),
     ("verify",): ("chain.db",),
     ("gaps",): ("chain.db",),
     ("repair",): ("chain.db",),
@@ -39,6 +45,9 @@ NEEDED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("backfill", "cancel"): ("bf",),
     ("backfill", "retry-failed"): ("bf",),
     ("worker",): ("--until-idle",),
+    ("queues", "ls"): (),
+    ("queues", "pause"): ("backlog",),
+    ("queues", "resume"): ("backlog",),
     ("dead", "ls"): (),
     ("dead", "show"): ("bf:0",),
     ("dead", "purge"): ("bf:0",),

@@ -4,7 +4,8 @@
 
 A node in another process adds a block whenever it is asked for the latest one, and the follower
 asks as fast as it can. Rows of the ledger, records of the sink, memory and time per block are
-compared: those of the last tenth of the run with those of the second one.
+compared: those of the last tenth of the run with those of the second one. Old blocks keep a record
+per table and a thousand blocks, so only the records of the newest thousand blocks are compared.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ import asyncio
 import resource
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import pairwise
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -38,10 +39,14 @@ START = 20  # blocks of the chain before it is followed
 FINALITY_DEPTH = 4
 BLOCKS_PER_SAMPLE = 10  # few, because the rows depend on what was folded last
 SAMPLES_PER_SLICE = 10  # enough to include the time for folding
+FEWEST = 2 * 10 * BLOCKS_PER_SAMPLE * SAMPLES_PER_SLICE  # two slices in each tenth
 MOST_UNFINISHED = 8  # planned blocks, before the follower waits
 MOST_GROWTH = 1.05
 LEDGER = ("chunks", "events", "attempts", "counts", "backfills", "selections")
-SINK = ("_gapless_ranges", "_gapless_requests")
+NEWEST = """
+SELECT count(*) FROM _gapless_ranges
+WHERE last > (SELECT max(last) FROM _gapless_ranges) - 1000
+"""
 _context = get_context("forkserver")
 
 
@@ -87,23 +92,14 @@ class HastyFollower(Follower):
         await _completed(self._host.worker, planned - MOST_UNFINISHED)
 
 
-@dataclass(frozen=True)
-class Sample:
-    """What there was after a number of blocks."""
-
-    blocks: int
-    at: float  # seconds
-    figures: Mapping[str, int]
-
-
 class Soak:
-    """One follow, looked at again and again."""
+    """One follow, looked at again and again; of each figure, all values are kept."""
 
     def __init__(self, folder: Path, blocks: int) -> None:
         self._ledger, self._sink = folder / "ledger.db", folder / "sink.db"
         self._blocks = blocks
-        self._readers: dict[Path, apsw.Connection] = {}
-        self.samples: list[Sample] = []
+        self.times = array("d")
+        self.figures: dict[str, array[float]] = {}
 
     async def run(self, url: str) -> None:
         engine = gapless.Engine(f"sqlite:///{self._ledger}", slots=gapless.FOLLOW_SLOTS)
@@ -112,27 +108,34 @@ class Soak:
             gapless.follow(engine, "custom", rpc=url, to=self._sink, verify="links"),
         ):
             assert engine.worker is not None
+            ledger, sink = _reader(self._ledger), _reader(self._sink)
             for wanted in range(BLOCKS_PER_SAMPLE, self._blocks + 1, BLOCKS_PER_SAMPLE):
                 await _completed(engine.worker, wanted)
-                self.samples.append(self._sample(wanted))
+                self._sample(ledger, sink)
             assert not engine.worker.ended["failure"]
         async with gapless.Engine(f"sqlite:///{self._ledger}", slots=None) as looking:
             assert await looking.ledger.check() == []
 
-    def _sample(self, blocks: int) -> Sample:
-        at = perf_counter()
-        figures = {
-            f"{path.stem}: {table}": self._rows(path, table)
-            for path, tables in ((self._ledger, LEDGER), (self._sink, SINK))
-            for table in tables
-        }
-        figures["memory, KiB"] = _resident()
-        return Sample(blocks, at, figures)
+    def _sample(self, ledger: apsw.Connection, sink: apsw.Connection) -> None:
+        self.times.append(perf_counter())
+        for table in LEDGER:
+            rows = ledger.execute(f"SELECT count(*) FROM {table}").get
+            self._keep(f"ledger: {table}", rows)
+        self._keep("sink: newest records", sink.execute(NEWEST).get)
+        self._keep("memory, KiB", _resident())
 
-    def _rows(self, path: Path, table: str) -> int:
-        if path not in self._readers:
-            self._readers[path] = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-        return int(self._readers[path].execute(f"SELECT count(*) FROM {table}").get)
+    def _keep(self, name: str, figure: int) -> None:
+        self.figures.setdefault(name, array("d")).append(figure)
+
+    def compared(self) -> list[tuple[str, float, float]]:
+        """Each figure's name, and what it was in the second and in the last tenth."""
+        tenth = len(self.times) // 10
+        found = [
+            (name, fmean(values[tenth : 2 * tenth]), fmean(values[-tenth:]))
+            for name, values in self.figures.items()
+        ]
+        pace = _pace(self.times[tenth : 2 * tenth]), _pace(self.times[-tenth:])
+        return [*found, ("milliseconds per block", *pace)]
 
 
 async def _completed(worker: Worker, blocks: int) -> None:
@@ -142,38 +145,33 @@ async def _completed(worker: Worker, blocks: int) -> None:
         await asyncio.sleep(0.001)
 
 
+def _reader(path: Path) -> apsw.Connection:
+    return apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+
+
 def _resident() -> int:
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize() // 1024
 
 
-def compared(samples: Sequence[Sample]) -> list[tuple[str, float, float]]:
-    """Each figure's name, and what it was in the second and in the last tenth."""
-    tenth = len(samples) // 10
-    second, last = samples[tenth : 2 * tenth], samples[-tenth:]
-    found = [
-        (name, fmean(it.figures[name] for it in second), fmean(it.figures[name] for it in last))
-        for name in samples[0].figures
-    ]
-    return [*found, ("milliseconds per block", _pace(second), _pace(last))]
-
-
-def _pace(samples: Sequence[Sample]) -> float:
-    slices = pairwise(samples[::SAMPLES_PER_SLICE])
-    return median(1000 * (b.at - a.at) / (b.blocks - a.blocks) for a, b in slices)
+def _pace(times: Sequence[float]) -> float:
+    blocks = BLOCKS_PER_SAMPLE * SAMPLES_PER_SLICE
+    return median(1000 * (b - a) / blocks for a, b in pairwise(times[::SAMPLES_PER_SLICE]))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--blocks", type=int, default=100_000)
     options = parser.parse_args()
+    if options.blocks < FEWEST:
+        parser.error(f"fewer than {FEWEST:,} blocks cannot be compared")
     vars(service)["Follower"] = HastyFollower
     with _node() as url, tempfile.TemporaryDirectory(dir=room_in_memory()) as folder:
         soak = Soak(Path(folder), options.blocks)
         asyncio.run(soak.run(url))
     flat = True
     print(f"{'':24} {'second tenth':>14} {'last tenth':>14} {'ratio':>7}")
-    for name, before, after in compared(soak.samples):
+    for name, before, after in soak.compared():
         ratio = after / before if before else float(after > 0)
         flat &= ratio <= MOST_GROWTH
         print(f"{name:24} {before:14,.2f} {after:14,.2f} {ratio:7.2f}")

@@ -104,7 +104,7 @@ async def start(
     metrics_port: int | None,
     **options: Any,
 ) -> int:
-    """Follow the head of a chain, and backfill its history in the same command.
+    """Follow the head of a chain, and backfill its history.
 
     New blocks come first, however much history is left. When the chain is reorganised, the blocks
     that left it are replaced. Run the same command again to resume. A second process with the same
@@ -197,11 +197,12 @@ async def _run(
             providers,
             working(engine) as stopped,
             supervised(engine) as supervisor,
+            following(engine, names) as followers,
         ):
-            async with following(engine, names) as followers:
-                with page.of(engine):
-                    await _show_until(stopped, engine, followers, display, line, names)
+            with page.of(engine):
+                await _show_until(stopped, engine, followers, display, line, names)
             supervisor.stopping()
+            followers.stop()
             display.show_finishing(first=True)
             await engine.drain()
     if as_json:
@@ -264,7 +265,10 @@ async def show(ledger_url: str, as_json: bool, name: str) -> None:
 @click.argument("name")
 @common
 async def pause(ledger_url: str, as_json: bool, name: str) -> None:
-    """Pause a follow: start nothing new, and let running blocks finish."""
+    """Pause a follow.
+
+    Nothing new is started, and blocks that are being stored finish.
+    """
     async with opened(ledger_url) as ledger:
         await control.pause(ledger, name)
         shown = follow_view(await follow_status(ledger, name))

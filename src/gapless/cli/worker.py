@@ -100,11 +100,12 @@ async def worker(
             process_control.working(engine) as stopped,
             ChildProcesses(tasks, note, warn, engine.free_dead, providers) as children,
             supervised(engine) as supervisor,
+            following(engine) as followers,
         ):
-            async with following(engine):
-                with page.of(engine):
-                    await work_until(engine, stopped, until_idle=until_idle)
+            with page.of(engine):
+                await work_until(engine, stopped, until_idle=until_idle)
             supervisor.stopping()
+            followers.stop()
             children.dismiss()
             await engine.drain()
     _conclude(engine, children, time.monotonic() - began, as_json=as_json)

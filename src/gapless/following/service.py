@@ -33,8 +33,22 @@ class Followers:
         self._only = None if only is None else frozenset(only)
         self.running: dict[str, Follower] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._task: asyncio.Task[None] | None = None
 
-    async def run(self) -> None:
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="gapless-followers")
+
+    def stop(self) -> None:
+        """Lets all followers end, without waiting for them."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def ended(self) -> None:
+        """Waits until all followers have ended."""
+        if self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
         """Starts and ends followers until it is cancelled."""
         try:
             while True:
@@ -90,9 +104,9 @@ class Followers:
 async def following(engine: Engine, only: Iterable[str] | None = None) -> AsyncIterator[Followers]:
     """Runs followers beside the engine's worker."""
     followers = Followers(engine, only)
-    task = asyncio.create_task(followers.run(), name="gapless-followers")
+    followers.start()
     try:
         yield followers
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        followers.stop()
+        await followers.ended()

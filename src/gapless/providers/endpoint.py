@@ -144,7 +144,8 @@ class Endpoint:
         allowed = self.concurrency.allowed
         limited = self._clock() - self.concurrency.limited_at < PROBE_AFTER
         paced = limited or isfinite(self.pacer.rate)
-        if self.concurrency.most == 1 or paced or not self.calls.is_proven:
+        by_chance = 2 * self.calls.value <= self.calls.ceiling(self._clock())
+        if self.concurrency.most == 1 or paced or not (by_chance and self.calls.is_proven):
             return allowed
         return allowed * min(_MOST_WIDENING, max(1, FIRST_BATCH // self.calls.value))
 

@@ -115,6 +115,13 @@ def test_a_rate_limit_ends_the_extra_requests() -> None:
     assert paced.slots() == 3
 
 
+def test_a_limit_of_the_batch_size_is_no_reason_for_more_requests() -> None:
+    it = endpoint()
+    it.calls.refused(20, 0.0, 2)
+    it.calls.confirm(2, 0.0)
+    assert (it.calls.value, it.slots()) == (2, 8)
+
+
 def test_one_request_at_a_time_stays_one() -> None:
     it = Endpoint(EndpointSpec("a", "https://host/key"), 1, Profile())
     it.calls.confirm(2, 0.0)
