@@ -76,7 +76,7 @@ def drawn_follow(seed: int) -> FollowScenario:
         heartbeat_seconds=chance.choice((5.0, 10.0)),
         poll_seconds=chance.choice((1.0, 3.0, 3.0)),
         providers=_providers(chance, finality_depth, step_seconds, doubt * step_seconds),
-        disk=disk_of(chance, slowest=(0.01, 0.01, 0.3), rarity=4),
+        disk=disk_of(chance, slowest=(0.01, 0.01, 0.3), rarity=16),
         incidents=incidents_of(chance, STEPS * step_seconds, _KINDS, most=12),
     )
 
@@ -100,12 +100,12 @@ def _providers(
 def _provider(
     chance: Random, name: str, finality_depth: int, step_seconds: float, longest_flap: float
 ) -> Provider:
-    fastest = chance.choice((0.005, 0.02, 0.2))
-    slowest = fastest * chance.choice((2, 10, 30))
+    fastest = chance.choice((0.005, 0.01, 0.02))
+    slowest = fastest * chance.choice((2, 10, 20))
     limits = Limits(
         words=chance.choice(("geth", "alchemy", "quicknode", "erigon")),
         max_batch=chance.choice((None, None, 20)),
-        rps=chance.choice((None, None, 50.0)),
+        rps=chance.choice((None, None, 100.0)),
         metering=chance.choice(list(Metering)),
         finality_depth=finality_depth,
     )
@@ -113,6 +113,6 @@ def _provider(
         lag=chance.choice((0, 0, 0, 1, 5)),
         cache=step_seconds * chance.choice((0, 0, 0, 1, 4)),
         flap=longest_flap * chance.choice((0.0, 0.0, 0.5, 1.0)),
-        null=step_seconds * chance.choice((0.0, 0.0, 0.4, 0.9)),
+        null=step_seconds * chance.choice((0.0, 0.0, 0.3, 0.6)),
     )
     return Provider(name, fastest, slowest, chance.choice(FAULTS), limits, visibility)

@@ -56,6 +56,7 @@ class FollowWorld(Stage):
         super().__init__(scenario.seed, scenario.disk, laws, loop, trace)
         self.laws: FollowLaws = laws
         self.scenario = scenario
+        self._trace = trace
         self._url, self._sink = f"sqlite:///{ledger}", str(sink)
         self._chain = _chain(scenario)
         nodes = {
@@ -117,8 +118,9 @@ class FollowWorld(Stage):
                 config=targets.config,
                 system=system,
             )
-            async with engine, following(engine, [NAME]):
+            async with engine, following(engine, [NAME]) as followers:
                 await member.stop.wait()
+                followers.stop()
                 await engine.drain()
 
     # The end of a run
@@ -132,6 +134,8 @@ class FollowWorld(Stage):
             await asyncio.sleep(_LOOK_EVERY)
 
     async def _compare(self) -> None:
+        if failed := [line for line in self._trace.lines if "follower_failed" in line]:
+            raise Broken(f"a follower ended with an error: {failed[0]}")
         ledger = await open_ledger(self._url, create=False, system=self._system)
         try:
             if problems := await ledger.check():

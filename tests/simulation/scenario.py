@@ -149,7 +149,7 @@ def _provider(chance: Random, name: str, *, slow: bool) -> Provider:
 def disk_of(
     chance: Random, slowest: Sequence[float] = (0.01, 0.01, 0.3, 2.0, 8.0), rarity: float = 1
 ) -> Disk:
-    """A disk, whose faults are `rarity` times rarer than usual."""
+    """A disk, whose faults are `rarity` times rarer than usual, and pauses rarer still."""
     slow = chance.choice(slowest)
     faulty = chance.random() < 0.5
     return Disk(
@@ -159,7 +159,7 @@ def disk_of(
         reply_lost=chance.choice((0.0, 0.01, 0.03)) / rarity if faulty else 0.0,
         crash_before=chance.choice((0.0, 0.005, 0.02)) / rarity if faulty else 0.0,
         crash_after=chance.choice((0.0, 0.005, 0.02)) / rarity if faulty else 0.0,
-        pause=chance.choice((0.0, 0.0, 0.1, 0.3)) / rarity,
+        pause=chance.choice((0.0, 0.0, 0.1, 0.3)) / rarity**1.5,
     )
 
 

@@ -5,6 +5,7 @@ The seeds that find a bug pass without it.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -39,6 +40,7 @@ def cursor_written_before_the_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
         moved = await self._write(follows.append, bare)
         if moved is None:
             return None
+        await asyncio.sleep(1.0)  # so that a few runs are enough to be interrupted here
         return await self._write(follows.append, replace(step, version=moved.version))
 
     monkeypatch.setattr(Ledger, "append", append)

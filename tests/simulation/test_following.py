@@ -5,15 +5,20 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
+from gapless.devnode import ReorgSchedule
 from tests.simulation.follow_scenario import drawn_follow
+from tests.simulation.machine import Disk
+from tests.simulation.network import Provider
 from tests.simulation.run import run_follow
 
 SHARDS, RUNS = 40, 2
 BLOCKS = 300  # that a follow must at least have seen
 
+REORGS = ReorgSchedule(every=20, depth=3)
 COMMAND = [sys.executable, "-m", "tests.simulation", "--follow", "--runs", "1", "--seed", "9"]
 
 
@@ -22,6 +27,17 @@ def test_the_sink_becomes_the_chain_whatever_goes_wrong(shard: int) -> None:
     for seed in range(shard * RUNS, shard * RUNS + RUNS):
         outcome = run_follow(seed)
         assert outcome.problem is None, str(outcome)
+
+
+def test_without_incidents_every_change_of_the_chain_is_followed() -> None:
+    """So that a run in which nothing is followed until the end cannot pass for a good one."""
+    drawn = drawn_follow(0)
+    honest = Provider("alpha", 0.005, 0.02, limits=drawn.providers[0].limits)
+    calm = replace(drawn, providers=(honest,), incidents=(), disk=Disk(), reorgs=REORGS)
+    outcome = run_follow(0, calm)
+    assert outcome.problem is None, str(outcome)
+    assert sum("chain_reorganised" in line for line in outcome.trace) >= 0.8 * BLOCKS / REORGS.every
+    assert sum("chunk_completed" in line for line in outcome.trace) >= 0.9 * BLOCKS
 
 
 def test_the_runs_cover_what_a_chain_can_do() -> None:

@@ -17,6 +17,7 @@ from gapless.core.errors import TransientError
 from gapless.following.state import FollowState
 
 _MOST_AT_ONCE = 256  # headers to ask for in one go
+_TIMES = 3  # to ask for a header that is null
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ async def _linked(chain: Headers, first: int, head: BlockHeader) -> tuple[BlockH
     found = {head.height: head}
     for low in range(first, head.height, _MOST_AT_ONCE):
         heights = range(low, min(low + _MOST_AT_ONCE, head.height))
-        found |= await chain.headers(heights)
+        found |= await _insist(chain, heights)
     line = [found[height] for height in range(first, head.height + 1) if height in found]
     if len(line) < head.height - first + 1:
         raise TransientError("the endpoint lacks blocks below its own head")
@@ -159,3 +160,14 @@ async def _linked(chain: Headers, first: int, head: BlockHeader) -> tuple[BlockH
         if after.parent_hash != before.hash:
             raise TransientError(f"block {after.height:,} does not follow from the one before")
     return tuple(line)
+
+
+async def _insist(chain: Headers, heights: Sequence[int]) -> dict[int, BlockHeader]:
+    """The headers at these heights; asks again for a few that are null, as some nodes answer."""
+    found = dict(await chain.headers(heights))
+    for _ in range(_TIMES - 1):
+        missing = [height for height in heights if height not in found]
+        if not missing or not found:
+            break
+        found |= await chain.headers(missing)
+    return found

@@ -37,6 +37,7 @@ class Chain:
     final: int = 0
     lag: int = 0
     lacks: frozenset[int] = frozenset()
+    null_once: set[int] = field(default_factory=set)
     asked: list[int] = field(default_factory=list)  # heights whose headers were asked for
 
     def grow(self, count: int, salt: str = "") -> None:
@@ -213,6 +214,12 @@ async def test_headers_that_the_endpoint_lacks_are_asked_for_later() -> None:
     chain.lacks = frozenset({25})
     with pytest.raises(TransientError):
         await look(beginning(0), chain)
+
+
+async def test_headers_that_are_null_once_do_not_delay_a_sighting() -> None:
+    chain = chain_of(30)
+    chain.null_once = {23, 26}
+    assert isinstance(await look(beginning(0), chain), Grown)
 
 
 async def test_a_fork_is_not_told_from_headers_that_the_endpoint_lacks() -> None:
