@@ -138,16 +138,14 @@ class Endpoint:
 
         There are more of them while batches fail as a whole by chance and are small for that
         reason, so that the same latency still hides as many calls. It never means more calls in
-        flight than full batches hold. It ends with the first sign of a rate limit, and does not
-        begin before a small batch was answered.
+        flight than the largest batches hold, and ends with the first sign of a rate limit.
         """
         allowed = self.concurrency.allowed
-        limited = self._clock() - self.concurrency.limited_at < PROBE_AFTER
-        paced = limited or isfinite(self.pacer.rate)
-        by_chance = 2 * self.calls.value <= self.calls.ceiling(self._clock())
-        if self.concurrency.most == 1 or paced or not (by_chance and self.calls.is_proven):
+        now = self._clock()
+        limited = now - self.concurrency.limited_at < PROBE_AFTER or isfinite(self.pacer.rate)
+        if self.concurrency.most == 1 or limited or not self.calls.fails_by_chance(now):
             return allowed
-        return allowed * min(_MOST_WIDENING, max(1, FIRST_BATCH // self.calls.value))
+        return allowed * min(_MOST_WIDENING, max(1, LARGEST_BATCH // self.calls.value))
 
     def wait(self, now: float) -> float:
         """How many seconds the pace requires until the next request."""

@@ -62,6 +62,7 @@ class Cap:
         self.value = max(least, min(start, most))
         self._limit = most  # learned from the last refusal
         self._limit_at = -inf
+        self._refused_at = -inf
         self._proven = 0  # the largest request that was answered
         self._failures = 0  # in a row
         self._double_below = most  # it doubles below this, and grows by an eighth above
@@ -71,10 +72,13 @@ class Cap:
     def ceiling(self, now: float) -> int:
         return self._limit if now - self._limit_at < PROBE_AFTER else self.most
 
-    @property
-    def is_proven(self) -> bool:
-        """Whether requests of about this size have been answered."""
-        return 8 * self._proven >= 7 * self.value
+    def fails_by_chance(self, now: float) -> bool:
+        """Whether it shrank because whole requests failed, although about this size is answered.
+
+        A provider that has lately refused a size does not fail by chance.
+        """
+        shrank, is_proven = self._double_below < self.most, 2 * self._proven > self.value
+        return shrank and is_proven and now - self._refused_at >= PROBE_AFTER
 
     def confirm(self, used: int, now: float) -> None:
         """Record an answered request; it proves room for more only if it nearly filled the cap."""
@@ -131,6 +135,7 @@ class Cap:
             return
         fits = stated if stated is not None and stated < used else used // 2
         self._proven = 0
+        self._refused_at = now
         self._set_limit(max(self.least, min(fits, self.ceiling(now))), now)
 
     def shrink(self, used: int) -> None:
@@ -148,6 +153,7 @@ class Cap:
     def restore(self, limit: int, learned_at: float) -> None:
         """Restore what an earlier process learned."""
         if self.least <= limit < self.most:
+            self._refused_at = learned_at
             self._set_limit(limit, learned_at)
 
     def _set_limit(self, fits: int, now: float) -> None:

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from gapless.providers import EndpointSpec, Learned, Profile
-from gapless.providers.endpoint import LONGEST_REST, Endpoint
+from gapless.providers.endpoint import LARGEST_BATCH, LONGEST_REST, Endpoint
 from gapless.providers.envelope import CallError
 from gapless.providers.limits import PROBE_AFTER
 from gapless.providers.provider_errors import Reaction, Refusal
@@ -91,32 +91,44 @@ def test_an_invalid_profile_is_harmless() -> None:
     assert (it.calls.value, it.concurrency.allowed, it.pacer.rate) == (20, 1, inf)
 
 
-def test_more_requests_may_be_in_flight_while_batches_are_small() -> None:
+def fail_by_chance(it: Endpoint, size: int) -> None:
+    """Let batches of a size fail, so that half of it is tried, which was answered before."""
+    it.calls.confirm(size // 2, 0.0)
+    it.calls.value = size
+    while it.calls.value == size:
+        it.calls.failed(size)
+
+
+@pytest.mark.parametrize(("size", "slots"), [(40, 32), (66, 24), (100, 16)])
+def test_more_requests_are_in_flight_while_batches_fail_by_chance(size: int, slots: int) -> None:
     it = endpoint()
-    assert it.slots() == 8
-    it.calls.shrink(20)
-    assert it.slots() == 8, "no batch of this size was answered yet"
     it.calls.confirm(20, 0.0)
-    it.calls.shrink(20)
-    assert it.slots() == 16
-    it.calls.shrink(2)
-    assert it.slots() == 32
+    assert it.slots() == 8, "nothing has failed"
+    fail_by_chance(it, size)
+    assert it.slots() == slots
+    assert slots * it.calls.value <= 8 * LARGEST_BATCH
+
+
+def test_a_size_that_was_never_answered_is_no_reason_for_more_requests() -> None:
+    it = endpoint()
+    for _ in range(2):
+        it.calls.failed(20)
+    assert (it.calls.value, it.slots()) == (10, 8)
 
 
 def test_a_rate_limit_ends_the_extra_requests() -> None:
     it = endpoint()
-    it.calls.confirm(2, 0.0)
-    it.calls.shrink(2)
+    fail_by_chance(it, 20)
     it.refused(complaint(Reaction.SLOW_DOWN), sent_at=0.0, now=0.0)
     assert it.slots() == 4
-    paced = endpoint(learned_at(time()))
-    paced.calls.confirm(2, 0.0)
-    paced.calls.shrink(2)
-    assert paced.slots() == 3
+    paced = endpoint(Profile(rate=Learned(50.0, time())))
+    fail_by_chance(paced, 20)
+    assert paced.slots() == 8
 
 
 def test_a_limit_of_the_batch_size_is_no_reason_for_more_requests() -> None:
     it = endpoint()
+    fail_by_chance(it, 20)
     it.calls.refused(20, 0.0, 2)
     it.calls.confirm(2, 0.0)
     assert (it.calls.value, it.slots()) == (2, 8)
@@ -124,8 +136,7 @@ def test_a_limit_of_the_batch_size_is_no_reason_for_more_requests() -> None:
 
 def test_one_request_at_a_time_stays_one() -> None:
     it = Endpoint(EndpointSpec("a", "https://host/key"), 1, Profile())
-    it.calls.confirm(2, 0.0)
-    it.calls.shrink(2)
+    fail_by_chance(it, 20)
     assert it.slots() == 1
 
 
