@@ -54,6 +54,7 @@ test: install $(NODES) ## Run all tests; 95 % of what they cover must stay cover
 .PHONY: soak
 soak: install ## Simulate ten thousand runs, kill fetches, crash their database, and follow a long chain
 	$(BIN)/python -m tests.simulation --runs 10000 --jobs 2
+	$(BIN)/python -m tests.simulation --follow --runs 2000 --jobs 2
 	$(BIN)/python -m tests.soak.one_transaction --rounds 200
 	$(BIN)/python -m tests.soak.head --blocks 100000
 
