@@ -23,19 +23,22 @@ def test_a_bug_that_was_found_stays_fixed(seed: int) -> None:
     assert outcome.problem is None, str(outcome)
 
 
-FOUND_IN_FOLLOWS = {
-    3: "a follow stopped for good, because an endpoint fell silent while the fork was looked for",
-}
-
-
-@pytest.mark.parametrize("seed", FOUND_IN_FOLLOWS)
-def test_a_bug_that_was_found_in_a_follow_stays_fixed(seed: int) -> None:
-    outcome = run_follow(seed, with_outages(drawn_follow(seed)))
-    assert outcome.problem is None, str(outcome)
-
-
 def with_outages(scenario: FollowScenario) -> FollowScenario:
     """Many reorganisations, and an endpoint that cannot be reached at almost any time."""
     outages = tuple(Incident(1.0 + 4 * nth, Kind.OUTAGE, nth, 6.0) for nth in range(80))
     reorgs = ReorgSchedule(every=6, depth=3, seed=scenario.seed)
     return replace(scenario, followers=1, reorgs=reorgs, incidents=outages)
+
+
+FOUND_IN_FOLLOWS = {
+    "a follow stopped for good, because an endpoint fell silent while the fork was looked for": (
+        with_outages(drawn_follow(3))
+    ),
+    "a process that died with many runs kept the others from the head": drawn_follow(3036),
+}
+
+
+@pytest.mark.parametrize("scenario", FOUND_IN_FOLLOWS.values(), ids=lambda it: str(it.seed))
+def test_a_bug_that_was_found_in_a_follow_stays_fixed(scenario: FollowScenario) -> None:
+    outcome = run_follow(scenario.seed, scenario)
+    assert outcome.problem is None, str(outcome)

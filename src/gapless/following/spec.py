@@ -24,6 +24,10 @@ SLOTS = {PRIORITY: 1, BACKLOG: 13, "default": 1}
 FOREGROUND_SLOTS = {FOREGROUND_PRIORITY: 1, FOREGROUND: 14}
 """The slots of a process that follows with endpoints that only it knows."""
 
+_MOST_RUNS = 10 * sum(SLOTS.values())
+"""Runs of new blocks at once. Those of a process that died count until their leases end, and must
+not keep others from the head."""
+
 
 class FollowSpec(BlocksSpec, frozen=True, kw_only=True):
     """A follow: which blocks of a network go to which sink, from which height on."""
@@ -89,7 +93,7 @@ def standing(backfill_id: str, spec: FollowSpec, state: FollowState) -> Backfill
         selector=summary(Range(str(spec.start), str(HIGHEST))),
         selection=all_heights(),
         chunk_size=1,
-        max_concurrent_runs=sum(SLOTS.values()),
+        max_concurrent_runs=_MOST_RUNS,
         queue=PRIORITY if spec.shared else FOREGROUND_PRIORITY,
         order=Order.NEWEST,
         retry=RetryPolicy.schedule(),
