@@ -15,7 +15,7 @@ from tests.simulation.machine import Disk
 from tests.simulation.network import Provider
 from tests.simulation.run import run_follow
 
-SHARDS, RUNS = 40, 2
+SHARDS, RUNS = 10, 2
 BLOCKS = 300  # that a follow must at least have seen
 
 REORGS = ReorgSchedule(every=20, depth=3)
