@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 from typing import Any, Self
 
 import msgspec
@@ -11,7 +12,9 @@ import pytest
 
 from gapless.devnode import Chain, DevNode, Limits, Pace, Parameters, simulated
 from gapless.devnode.wire import HttpRequest, Reply
+from tests.acceptance.beside import running
 from tests.acceptance.commands import GAPLESS, Commands
+from tests.acceptance.follows import is_live, until_shown
 from tests.unit.rpc.nodes import error
 
 RPS = 40
@@ -143,6 +146,20 @@ async def test_the_processes_of_a_fetch_share_the_requests_in_flight(
         command = ("fetch", "custom", "0:135", "--to", "first", "--processes", "2")
         await run(sqlite_gapless, *command, "--workers", "3", "--json")
     assert 2 < node.connections <= 3
+
+
+async def test_a_follow_has_as_many_requests_in_flight_as_it_is_told(
+    sqlite_gapless: Commands, chain: Chain
+) -> None:
+    async with Recorder(chain, pace=Pace(latency=0.1), limits=Limits(max_batch=2)) as node:
+        start = ("follow", "custom", "--rpc", node.url, "--to", "chain.db", "--from", "0")
+        async with running(
+            sqlite_gapless, *start, "--workers", "2", "--chunk-size", "5"
+        ) as process:
+            await until_shown(sqlite_gapless, "custom-chain", is_live)
+            process.signal(signal.SIGTERM)
+            await process.ended(0)
+    assert node.connections == 2
 
 
 async def test_a_rest_learned_by_one_process_applies_to_all(

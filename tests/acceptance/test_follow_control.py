@@ -57,7 +57,9 @@ def test_ls_show_pause_resume_rm(gapless: Commands, node: str) -> None:
     assert follow("rm", "mine").stderr == "`mine` is removed; its blocks stay in `env:SINK`\n"
     assert gapless.json("follow", "ls") == []
     assert "there are no follows yet" in follow("ls").stderr
-    assert "there is no follow `mine`" in gapless("follow", "rm", "mine", code=2).stderr
+    gone = gapless("follow", "rm", "mine", code=2).stderr
+    assert "there is no follow `mine`" in gone
+    assert "`gapless follow ls` lists them" in gone
     for each in (created, *said):
         assert KEY not in each.stdout + each.stderr
     assert KEY.encode() not in (gapless.folder / "ledger.db").read_bytes()
@@ -72,6 +74,8 @@ def test_ls_show_pause_resume_rm(gapless: Commands, node: str) -> None:
         (["rm", "nothing"], "there is no follow `nothing`"),
         ([], "no network given, and no `[follow.NAME]` in the configuration"),
         (["--to", "chain.db"], "no network given"),
+        (["--workers", "2"], "no network given"),
+        (["--datasets", "blocks"], "no network given"),
         (["nowhere", "--rpc", "URL", "--to", "chain.db"], "`nowhere`"),
         ([NETWORK, "--to", "chain.db"], f"no endpoint for `{NETWORK}`"),
         ([NETWORK, "--rpc", "URL"], "no sink given"),
@@ -110,6 +114,16 @@ async def test_a_node_that_is_away_for_a_while(gapless: Commands, chain: Chain) 
             await process.ended(0)
         compared = ("verify", "chain.db", "--deep", "--against", node.url)
         assert (await run_json(gapless, *compared))["complete"]
+
+
+async def test_a_follow_that_is_removed_while_it_runs(gapless: Commands, chain: Chain) -> None:
+    async with Patient(chain, limits=LIMITS) as node:
+        start = ("follow", NETWORK, "--rpc", node.url, "--to", "chain.db", "--from", "90")
+        async with running(gapless, *start) as process:
+            await until_shown(gapless, f"{NETWORK}-chain", is_live)
+            await run(gapless, "follow", "rm", f"{NETWORK}-chain")
+            await process.says(f"removed: `{NETWORK}-chain`")
+            await process.ended(0)
 
 
 async def test_a_change_that_is_too_deep(gapless: Commands, chain: Chain) -> None:

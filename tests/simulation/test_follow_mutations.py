@@ -6,7 +6,6 @@ The seeds that find a bug pass without it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -15,9 +14,9 @@ from gapless.ledger import Ledger, follows
 from gapless.ledger.records import Append, Cursor
 from gapless.runtime.context import Context
 from gapless.sinks import Stored, records
+from tests.simulation.planting import Plant, assert_found
 from tests.simulation.run import run_follow
 
-Plant = Callable[[pytest.MonkeyPatch], None]
 MOST_SEEDS = 30
 
 
@@ -56,13 +55,4 @@ def cursor_written_before_the_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     ids=lambda each: getattr(each, "__name__", ""),
 )
 def test_a_planted_bug_is_found(plant: Plant, law: str) -> None:
-    found: str | None = None
-    seed = -1
-    while found is None and seed < MOST_SEEDS:
-        seed += 1
-        with pytest.MonkeyPatch.context() as monkeypatch:
-            plant(monkeypatch)
-            found = run_follow(seed).problem
-    assert found is not None, f"not found in {MOST_SEEDS} runs"
-    assert law in found
-    assert run_follow(seed).problem is None
+    assert_found(plant, law, run_follow, MOST_SEEDS)

@@ -6,16 +6,14 @@ stored before it is, a lease is trusted beyond its end. The seeds that find a bu
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from gapless.pipeline.flow import Flow
 from gapless.runtime import heartbeats, worker
 from gapless.sinks import Batch, records
+from tests.simulation.planting import Plant, assert_found
 from tests.simulation.run import run
 
-Plant = Callable[[pytest.MonkeyPatch], None]
 MOST_SEEDS = 60
 
 
@@ -47,13 +45,4 @@ def lease_trusted_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     ids=lambda each: getattr(each, "__name__", ""),
 )
 def test_a_planted_bug_is_found(plant: Plant, law: str) -> None:
-    found: str | None = None
-    seed = -1
-    while found is None and seed < MOST_SEEDS:
-        seed += 1
-        with pytest.MonkeyPatch.context() as monkeypatch:
-            plant(monkeypatch)
-            found = run(seed).problem
-    assert found is not None, f"not found in {MOST_SEEDS} runs"
-    assert law in found
-    assert run(seed).problem is None
+    assert_found(plant, law, run, MOST_SEEDS)

@@ -21,13 +21,14 @@ from gapless.cli.metrics import metrics_option, metrics_page
 from gapless.cli.options import anchor_option, commands, common, hint, note, opened, warn
 from gapless.cli.output import print_json
 from gapless.config import Config, load
-from gapless.core.errors import LedgerUnreachable, UsageError
+from gapless.core.errors import LedgerUnreachable, NotFound, UsageError
 from gapless.following import control, job
 from gapless.following.creation import Created, FollowRequest, create
 from gapless.following.request import build_follow, configured
 from gapless.following.service import Followers, following
 from gapless.following.spec import FOREGROUND_SLOTS, SLOTS
-from gapless.following.status import all_follows, follow_status
+from gapless.following.status import FollowStatus, all_follows, follow_status
+from gapless.ledger import Ledger
 from gapless.providers import Providers
 from gapless.runtime.engine import Engine
 from gapless.runtime.process_control import leave_if_stuck, stdout_kept_for_data, working
@@ -114,8 +115,11 @@ async def start(
     """
     config = load()
     if network is None:
-        if rpcs or target or start or name:
-            raise UsageError("no network given", hint="write `gapless follow NETWORK --rpc …`")
+        if any((rpcs, target, start, name, *options.values())):
+            raise UsageError(
+                "no network given",
+                hint="write `gapless follow NETWORK …`; follows of `gapless.toml` take no options",
+            )
         requests, shared = _configured(config), True
     else:
         wanted = FetchOptions(**options)  # type: ignore[typeddict-item]
@@ -132,7 +136,9 @@ async def start(
         return await _leave_to_workers(created, ledger_url, as_json=as_json)
     slots = SLOTS if shared else FOREGROUND_SLOTS
     names = [each.spec.name for each in created]
-    return await _run(config, ledger_url, slots, names, metrics_port, quiet=quiet, as_json=as_json)
+    providers = Providers(max(each.blocks.numbers.workers for each in requests))
+    run = _run(config, ledger_url, providers, slots, names, metrics_port, quiet, as_json)
+    return await run
 
 
 async def _created(
@@ -171,15 +177,14 @@ async def _leave_to_workers(created: Sequence[Created], ledger_url: str, *, as_j
 async def _run(
     config: Config,
     ledger_url: str,
+    providers: Providers,
     slots: dict[str, int],
     names: Sequence[str],
     metrics_port: int | None,
-    *,
     quiet: bool,
     as_json: bool,
 ) -> int:
-    """Follows until it is stopped."""
-    providers = Providers(config.fetch.workers)
+    """Follows until it is stopped, or until all follows are removed."""
     only = names[0] if len(names) == 1 else None
     engine = Engine(
         ledger_url,
@@ -207,7 +212,7 @@ async def _run(
             await engine.drain()
     if as_json:
         async with opened(ledger_url) as ledger:
-            print_json([follow_view(await follow_status(ledger, name)) for name in names])
+            print_json([follow_view(each) for each in await _statuses(ledger, names)])
     assert engine.worker is not None
     code = INTERRUPTED if engine.worker.left_behind else 0
     leave_if_stuck(engine, code)
@@ -224,12 +229,24 @@ async def _show_until(
 ) -> None:
     while not stopped.is_set():
         with suppress(LedgerUnreachable):  # the worker says so, and keeps trying
-            statuses = [await follow_status(engine.ledger, name) for name in names]
+            statuses = await _statuses(engine.ledger, names)
+            if not statuses:
+                display.say(f"removed: {', '.join(f'`{name}`' for name in names)}")
+                return
             line.update(statuses, followers.running)
             display.show(statuses[0].backfill)
         with suppress(TimeoutError):
             async with asyncio.timeout(_LOOK_EVERY):
                 await stopped.wait()
+
+
+async def _statuses(ledger: Ledger, names: Sequence[str]) -> list[FollowStatus]:
+    """The follows of these names, without those that somebody has removed."""
+    found = []
+    for name in names:
+        with suppress(NotFound):
+            found.append(await follow_status(ledger, name))
+    return found
 
 
 @follow.command()

@@ -31,6 +31,8 @@ def in_words(remedy: to.AnyRemedy, commands: Commands, sink: str = "") -> str:
             return f"wait with {commands('backfill', 'wait', backfill_id)}, or cancel it first"
         case to.ListDeadLetters(backfill_id):
             return f"{commands('dead', 'ls', backfill_id)} lists them"
+        case to.ListFollows():
+            return f"{commands('follow', 'ls')} lists them"
         case to.RemoveFollow(name):
             removing = commands("follow", "rm", name)
             return f"follow under another `--name`, or run {removing} first; its blocks stay"

@@ -49,6 +49,10 @@ class ListDeadLetters(Remedy, frozen=True):
     backfill_id: str
 
 
+class ListFollows(Remedy, frozen=True):
+    sentence = "list the follows of this ledger to find the right name"
+
+
 class RemoveFollow(Remedy, frozen=True):
     sentence = "follow under another name, or remove `{name}`; its blocks stay"
     name: str
@@ -204,6 +208,7 @@ AnyRemedy = (
     | ShowBackfill
     | EndBackfill
     | ListDeadLetters
+    | ListFollows
     | RemoveFollow
     | ChooseQueue
     | ChooseCommand

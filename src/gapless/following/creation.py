@@ -11,8 +11,6 @@ import re
 from dataclasses import dataclass, replace
 from itertools import count
 
-import msgspec
-
 from gapless.blocks.branch import abandoned
 from gapless.blocks.holding import holding
 from gapless.blocks.plan import FetchRequest
@@ -23,7 +21,7 @@ from gapless.core.errors import Conflict, NotFound, UsageError
 from gapless.core.heights import HIGHEST, Heights, Moment, Tag
 from gapless.core.ranges import RangeSet, Span
 from gapless.core.remedies import RemoveFollow
-from gapless.following.spec import FollowSpec, standing, standing_id
+from gapless.following.spec import FollowSpec, follow_spec, standing, standing_id
 from gapless.following.state import FollowState
 from gapless.following.steps import last_in_whole_cells
 from gapless.ledger import Ledger
@@ -81,7 +79,7 @@ async def create(
                 spec, state = await _first_state(request, chain, sink)
                 await ledger.raise_fence(await sink.highest_fence())
                 found = await ledger.create(standing(backfill_id, spec, state))
-        spec = msgspec.convert(found.spec, FollowSpec)
+        spec = follow_spec(found)
         _require_same(request, spec)
         return Created(spec, found, chain.tip.head, tuple(chain.absent))
 
@@ -116,11 +114,12 @@ async def _require_unfollowed(ledger: Ledger, chain_id: int, sink_id: str) -> No
     """Refuses a second follow of a chain into a sink: they would write and retract at will."""
     for cursor in await ledger.cursors():
         backfill = await ledger.backfill(cursor.backfill_id)
-        spec = msgspec.convert(backfill.spec, FollowSpec)
-        if (spec.chain_id, spec.sink_id) == (chain_id, sink_id):
+        spec = backfill.spec  # as it is: a damaged one must not be in the way
+        if (spec.get("chain_id"), spec.get("sink_id")) == (chain_id, sink_id):
             raise Conflict(
-                f"`{spec.name}` follows {spec.network} into `{spec.sink}` already",
-                remedy=RemoveFollow(spec.name),
+                f"`{cursor.follow}` follows {spec.get('network')} into"
+                f" `{spec.get('sink')}` already",
+                remedy=RemoveFollow(cursor.follow),
             )
 
 

@@ -88,7 +88,7 @@ class Follower:
                 try:
                     with in_lane(Lane.PRIORITY):
                         await self._take_turn()
-                except GaplessError as error:
+                except (GaplessError, msgspec.ValidationError) as error:
                     self._note(error)
                     self._pause = self._next_block.pause(self._clock())
                 else:

@@ -11,12 +11,10 @@ import logging
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
-import msgspec
-
 from gapless.core.backfill import State
-from gapless.core.errors import LedgerError
+from gapless.core.errors import LedgerError, Unreadable
 from gapless.following.follower import Follower
-from gapless.following.spec import FollowSpec
+from gapless.following.spec import FollowSpec, follow_spec
 from gapless.runtime.engine import Engine
 from gapless.telemetry import log
 
@@ -34,6 +32,7 @@ class Followers:
         self.running: dict[str, Follower] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._task: asyncio.Task[None] | None = None
+        self._unreadable: dict[str, str] = {}  # what is wrong, by the name of the follow
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name="gapless-followers")
@@ -82,11 +81,21 @@ class Followers:
             if self._only is not None and cursor.follow not in self._only:
                 continue
             backfill = await self._engine.ledger.backfill(cursor.backfill_id)
-            spec = msgspec.convert(backfill.spec, FollowSpec)
+            try:
+                spec = follow_spec(backfill)
+            except Unreadable as error:
+                self._say_once(cursor.follow, error)
+                continue
             may = spec.shared or self._only is not None
             if may and backfill.state in (State.PENDING, State.RUNNING):
                 found[cursor.follow] = spec
         return found
+
+    def _say_once(self, name: str, error: Exception) -> None:
+        """Says that a follow cannot be served, which must not keep the others from being."""
+        if self._unreadable.get(name) != str(error):
+            self._unreadable[name] = str(error)
+            log(logging.ERROR, "follower_failed", follow=name, error=error)
 
     async def _end(self, name: str) -> None:
         """Forgets a follower that has ended; one that failed is started again at the next look."""

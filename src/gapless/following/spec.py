@@ -7,13 +7,14 @@ import msgspec
 from gapless.blocks import job as blocks
 from gapless.blocks.spec import BlocksSpec
 from gapless.core.chunk import Order
+from gapless.core.errors import Unreadable
 from gapless.core.heights import HIGHEST
 from gapless.core.partitions import block_heights
 from gapless.core.ranges import Span
 from gapless.core.retry import RetryPolicy
 from gapless.core.selector import Range, Selection, all_heights, summary
 from gapless.following.state import FollowState
-from gapless.ledger.records import BackfillRequest
+from gapless.ledger.records import Backfill, BackfillRequest
 from gapless.runtime.slots import FOREGROUND, FOREGROUND_PRIORITY, PRIORITY
 
 JOB, VERSION = "follow", 1
@@ -58,6 +59,17 @@ class FollowSpec(BlocksSpec, frozen=True, kw_only=True):
     def lease_seconds(self) -> float:
         """How long a leader may be silent before another one takes over."""
         return max(10.0, 3 * self.chain.block_time)
+
+
+def follow_spec(backfill: Backfill) -> FollowSpec:
+    """The follow that a standing backfill belongs to; raises `Unreadable` if it is damaged."""
+    try:
+        return msgspec.convert(backfill.spec, FollowSpec)
+    except msgspec.ValidationError as error:
+        raise Unreadable(
+            f"the specification of `{backfill.id}` cannot be read: {error}",
+            backfill_id=backfill.id,
+        ) from error
 
 
 class LiveChunk(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -9,7 +9,7 @@ import msgspec
 from gapless.core.backfill import State, describe
 from gapless.core.chunk import Status
 from gapless.core.ranges import RangeSet
-from gapless.following.spec import FollowSpec, is_history_of
+from gapless.following.spec import FollowSpec, follow_spec, is_history_of
 from gapless.following.state import FollowState
 from gapless.ledger import Ledger
 from gapless.ledger.records import Backfill, Cursor
@@ -88,7 +88,7 @@ async def follow_status(ledger: Ledger, name: str) -> FollowStatus:
 
 async def _status(ledger: Ledger, cursor: Cursor) -> FollowStatus:
     backfill = await ledger.backfill(cursor.backfill_id)
-    spec = msgspec.convert(backfill.spec, FollowSpec)
+    spec = follow_spec(backfill)
     state = msgspec.convert(cursor.state, FollowState)
     closed = await ledger.backfills(follow=cursor.follow, limit=EVERYTHING)
     history = [each for each in closed if is_history_of(each.id, backfill.id)]

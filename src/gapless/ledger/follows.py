@@ -26,7 +26,7 @@ from gapless.core.chunk import appended_rank
 from gapless.core.errors import NotFound, UsageError, WrongState
 from gapless.core.events import BackfillChunkPlanned
 from gapless.core.ranges import Span
-from gapless.core.remedies import ListDeadLetters, ShowBackfill
+from gapless.core.remedies import ListDeadLetters, ListFollows, ShowBackfill
 from gapless.ledger import control, folding, views
 from gapless.ledger.database import LedgerTransaction, one_as
 from gapless.ledger.records import Append, Cursor, NewChunk
@@ -41,7 +41,7 @@ async def lead(
     """Takes or renews the leadership of a follow; None while somebody else has it."""
     locked = await one_as(tx, TimedCursor, "lock_cursor", follow=follow)
     if locked is None:
-        raise NotFound(f"there is no follow `{follow}`")
+        raise NotFound(f"there is no follow `{follow}`", remedy=ListFollows())
     led = locked.cursor().is_led(lease_seconds)
     if led and locked.owner != owner:
         return None

@@ -11,7 +11,7 @@ from gapless.core.chunk import Status
 from gapless.core.errors import NotFound, Unreadable
 from gapless.core.events import AnyEvent
 from gapless.core.projection import ChunkFacts
-from gapless.core.remedies import ListBackfills
+from gapless.core.remedies import ListBackfills, ListFollows
 from gapless.core.selector import Selection
 from gapless.ledger.database import LedgerTransaction, one, one_as
 from gapless.ledger.records import RESERVED, Attempt, Backfill, ChunkRow, Cursor, DeadLetter
@@ -124,7 +124,7 @@ async def dead(
 async def cursor(tx: LedgerTransaction, follow: str) -> Cursor:
     row = await one_as(tx, TimedCursor, "cursor", follow=follow)
     if row is None:
-        raise NotFound(f"there is no follow `{follow}`")
+        raise NotFound(f"there is no follow `{follow}`", remedy=ListFollows())
     return row.cursor()
 
 

@@ -8,9 +8,12 @@ import pytest
 
 import gapless
 from gapless.core.errors import NotFound
+from gapless.core.selector import all_heights
 from gapless.devnode import DevNode
 from gapless.following import control, follower
+from gapless.following.service import following
 from gapless.following.sighting import look
+from gapless.ledger.records import BackfillRequest
 from tests.conformance.follow.stage import HEAD, Stage, live_at
 from tests.waiting import eventually
 
@@ -28,7 +31,7 @@ async def test_a_follower_that_breaks_is_started_again(
     monkeypatch.setattr(follower, "look", break_once)
     async with stage.follow(node, start=100) as follow:
         await live_at(follow, HEAD)
-    assert "follower_failed" in [getattr(each, "action", "") for each in caplog.records]
+    assert "follower_failed" in actions(caplog)
     await stage.assert_same(node.chain, 100, HEAD)
 
 
@@ -47,3 +50,34 @@ async def test_a_follow_that_is_removed_elsewhere(stage: Stage, node: DevNode) -
 
         await eventually(is_quiet)
     await stage.assert_same(node.chain, 100, HEAD)
+
+
+async def test_a_follow_that_cannot_be_read_keeps_no_other_waiting(
+    stage: Stage, node: DevNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with gapless.Engine(stage.ledger, slots=None) as engine:
+        unreadable = BackfillRequest(
+            id="follow-broken",
+            job="follow",
+            job_version=1,
+            selector={"kind": "range", "start": "0", "end": "9"},
+            selection=all_heights(),
+            chunk_size=1,
+            spec={"network": 7},
+            standing=True,
+            follow="broken",
+        )
+        await engine.ledger.create(unreadable)
+    async with (
+        gapless.Engine(stage.ledger, slots=gapless.FOLLOW_SLOTS) as engine,
+        following(engine),
+    ):
+        await eventually(lambda: "follower_failed" in actions(caplog))
+        async with stage.follow(node, start=100) as follow:
+            await live_at(follow, HEAD)
+        assert actions(caplog).count("follower_failed") == 1, "it is said once"
+    await stage.assert_same(node.chain, 100, HEAD)
+
+
+def actions(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [getattr(each, "action", "") for each in caplog.records]

@@ -19,6 +19,7 @@ EXAMPLES: list[AnyRemedy] = [
     remedies.ShowBackfill("bf_1"),
     remedies.EndBackfill("bf_1"),
     remedies.ListDeadLetters("bf_1"),
+    remedies.ListFollows(),
     remedies.RemoveFollow("ethereum-eth"),
     remedies.ChooseQueue(("backlog", "default")),
     remedies.ChooseCommand(("show", "retry_failed")),
