@@ -100,7 +100,7 @@ PROCESS: ContextVar[Process | None] = ContextVar("simulated_process", default=No
 
 
 class Callback:
-    """Something that runs once, unless it is cancelled: a handle of the loop, without its checks."""
+    """Something that runs once, unless it is cancelled: a handle that costs little."""
 
     __slots__ = ("args", "context", "function", "process", "time", "wanted")
 

@@ -22,6 +22,7 @@ from gapless.ledger import (
     leases,
     queues,
     retries,
+    survey,
     views,
     workers,
 )
@@ -46,6 +47,8 @@ from gapless.ledger.records import (
     Progress,
     Queue,
     Signal,
+    Survey,
+    SurveyRequest,
     WorkerRow,
 )
 from gapless.ledger.rows.event import StoredEvent
@@ -191,11 +194,9 @@ class Ledger:
         """A transaction on the ledger's database that locks none of its rows."""
         return self._database.session()
 
-    async def seconds_until_due(self, queues: tuple[str, ...], since: float = 0.0) -> float | None:
-        return await self._read(claims.seconds_until_due, queues, since)
-
-    async def active_jobs(self, queues: tuple[str, ...]) -> list[tuple[str, int]]:
-        return await self._read(claims.active_jobs, queues)
+    async def survey(self, request: SurveyRequest) -> Survey:
+        """What a worker can do now, and when to look again."""
+        return await self._read(survey.survey, request)
 
     async def raise_fence(self, above: int) -> None:
         """Makes every later fence higher than this one, which a sink has seen."""

@@ -92,6 +92,32 @@ class ClaimRequest:
 
 
 @dataclass(frozen=True)
+class SurveyRequest:
+    """What a worker wants to know before it claims."""
+
+    queues: tuple[str, ...]
+    jobs: tuple[tuple[str, int], ...]  # that it can run
+    only: str | None = None  # the id of one backfill, or the name of a follow
+    backfills: tuple[str, ...] | None = None  # that may have finished; None: any may have
+    groups: tuple[str, ...] | None = None  # that may be drained; None: any may be
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a worker can do now, and when to look again."""
+
+    with_work: frozenset[str]  # the queues that have chunks for it
+    due: float | None
+    """Seconds until the next chunk of its queues may be retried, or the next lease ends.
+
+    What is due already waits for a free run, not for time.
+    """
+    jobs: list[tuple[str, int]]  # that unfinished backfills of its queues need
+    finished: list[str]  # backfills with nothing left to do that have not ended
+    drained: list[str]  # groups whose hook is to run
+
+
+@dataclass(frozen=True)
 class ClaimedBackfill:
     """The part of a claim that all claims on one backfill share."""
 

@@ -36,6 +36,7 @@ HOT = [
     "foldable",
     "claimed_before",
     "plan",
+    "has_work",
     "next_due",
     "active_jobs",
     "heartbeat",
