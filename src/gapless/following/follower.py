@@ -100,14 +100,14 @@ class Follower:
 
     async def _take_turn(self) -> None:
         ledger = self._host.ledger
-        cursor = await ledger.lead(self.spec.name, self._owner, self.spec.lease_seconds)
-        self.status.leads = cursor is not None
+        led = await ledger.lead(self.spec.name, self._owner, self.spec.lease_seconds)
+        self.status.leads = led is not None
         metrics.LEADS.set(int(self.status.leads), self.spec.name)
-        if cursor is None:
+        if led is None:
             self._suspected = None
             await self._hints.stop()
             return
-        backfill = await ledger.backfill(cursor.backfill_id)
+        cursor, backfill = led
         if backfill.lifecycle.stopping or backfill.state not in (State.PENDING, State.RUNNING):
             return
         state = msgspec.convert(cursor.state, FollowState)

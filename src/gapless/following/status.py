@@ -7,13 +7,11 @@ from dataclasses import dataclass
 import msgspec
 
 from gapless.core.backfill import State, describe
-from gapless.core.chunk import Status
 from gapless.core.ranges import RangeSet
 from gapless.following.spec import FollowSpec, follow_spec, is_history_of
 from gapless.following.state import FollowState
 from gapless.ledger import Ledger
-from gapless.ledger.records import Backfill, Cursor
-from gapless.ledger.views import EVERYTHING
+from gapless.ledger.records import Backfill
 
 _NEWEST = 10_000  # chunks of new blocks that are looked at
 LIVE_WITHIN = 3
@@ -79,27 +77,23 @@ class FollowStatus:
 
 async def all_follows(ledger: Ledger) -> list[FollowStatus]:
     """All follows of a ledger, by name."""
-    return [await _status(ledger, cursor) for cursor in await ledger.cursors()]
+    return [await follow_status(ledger, cursor.follow) for cursor, _ in await ledger.follows()]
 
 
 async def follow_status(ledger: Ledger, name: str) -> FollowStatus:
-    return await _status(ledger, await ledger.cursor(name))
-
-
-async def _status(ledger: Ledger, cursor: Cursor) -> FollowStatus:
-    backfill = await ledger.backfill(cursor.backfill_id)
+    found = await ledger.follow(name, _NEWEST)
+    cursor, backfill = found.cursor, found.standing
     spec = follow_spec(backfill)
     state = msgspec.convert(cursor.state, FollowState)
-    closed = await ledger.backfills(follow=cursor.follow, limit=EVERYTHING)
-    history = [each for each in closed if is_history_of(each.id, backfill.id)]
-    unended = await ledger.open_chunks(backfill.id, _NEWEST)
-    dead = await ledger.chunks_with(backfill.id, [Status.ABANDONED], _NEWEST)
-    lost = RangeSet(each.span for each in dead)
-    open_heights = RangeSet(each.span for each in unended)
+    history = [each for each in found.backfills if is_history_of(each.id, backfill.id)]
+    lost = RangeSet(each.span for each in found.dead)
+    open_heights = RangeSet(each.span for each in found.unended)
     planned = RangeSet.of((state.start, state.last)) if state.last >= state.start else RangeSet()
     there = planned - open_heights - lost
     stored = there.spans[-1].last if there else None
-    waiting = [each.planned_at for each in unended if stored is None or each.span.first > stored]
+    waiting = [
+        each.planned_at for each in found.unended if stored is None or each.span.first > stored
+    ]
     return FollowStatus(
         name=cursor.follow,
         spec=spec,

@@ -29,7 +29,7 @@ from gapless.core.ranges import Span
 from gapless.core.remedies import ListDeadLetters, ListFollows, ShowBackfill
 from gapless.ledger import control, folding, views
 from gapless.ledger.database import LedgerTransaction, one_as
-from gapless.ledger.records import Append, Cursor, NewChunk
+from gapless.ledger.records import Append, Backfill, Cursor, NewChunk
 from gapless.ledger.rows.chunk import AppendedChunk, DeletedChunk
 from gapless.ledger.rows.follow import TimedCursor
 from gapless.ledger.rows.texts import json_text
@@ -37,8 +37,11 @@ from gapless.ledger.rows.texts import json_text
 
 async def lead(
     tx: LedgerTransaction, follow: str, owner: str, lease_seconds: float
-) -> Cursor | None:
-    """Takes or renews the leadership of a follow; None while somebody else has it."""
+) -> tuple[Cursor, Backfill] | None:
+    """Takes or renews the leadership of a follow; None while somebody else has it.
+
+    Returns the cursor and the standing backfill.
+    """
     locked = await one_as(tx, TimedCursor, "lock_cursor", follow=follow)
     if locked is None:
         raise NotFound(f"there is no follow `{follow}`", remedy=ListFollows())
@@ -47,7 +50,7 @@ async def lead(
         return None
     wanted = {"follow": follow, "owner": owner, "lease": lease_seconds}
     (row,) = await tx.fetch_as(TimedCursor, "renew_lead" if led else "take_lead", **wanted)
-    return row.cursor()
+    return row.cursor(), await views.backfill(tx, row.backfill_id)
 
 
 async def resign(tx: LedgerTransaction, follow: str, owner: str) -> None:

@@ -44,6 +44,7 @@ from gapless.ledger.records import (
     Cursor,
     DeadLetter,
     Failure,
+    FollowRecord,
     Progress,
     Queue,
     Signal,
@@ -129,7 +130,9 @@ class Ledger:
 
     # Follows
 
-    async def lead(self, follow: str, owner: str, lease_seconds: float) -> Cursor | None:
+    async def lead(
+        self, follow: str, owner: str, lease_seconds: float
+    ) -> tuple[Cursor, Backfill] | None:
         """Takes or renews the leadership of a follow; None while somebody else has it."""
         return await self._write(follows.lead, follow, owner, lease_seconds)
 
@@ -154,8 +157,11 @@ class Ledger:
     async def cursor(self, follow: str) -> Cursor:
         return await self._read(views.cursor, follow)
 
-    async def cursors(self) -> list[Cursor]:
-        return await self._read(views.cursors)
+    async def follow(self, name: str, limit: int) -> FollowRecord:
+        return await self._look(views.follow, name, limit)
+
+    async def follows(self) -> list[tuple[Cursor, Backfill]]:
+        return await self._read(views.follows)
 
     # Leases
 

@@ -349,6 +349,17 @@ class Cursor:
 
 
 @dataclass(frozen=True)
+class FollowRecord:
+    """A follow, as it was at one moment."""
+
+    cursor: Cursor
+    standing: Backfill
+    backfills: list[Backfill]  # all of the follow's
+    unended: list[ChunkRow]  # of the standing one
+    dead: list[ChunkRow]
+
+
+@dataclass(frozen=True)
 class NewChunk:
     """A chunk to append to a standing backfill: the heights `first` to `last`."""
 

@@ -137,16 +137,18 @@ async def test_many_who_want_to_lead_elect_one(ledger: Ledger, other: Ledger) ->
     await ledger.create(standing())
     asked = [each.lead(FOLLOW, f"{at}", LEASE) for at, each in enumerate([ledger, other] * 4)]
     found = await asyncio.gather(*asked)
-    assert len([cursor for cursor in found if cursor is not None]) == 1
+    assert len([led for led in found if led is not None]) == 1
 
 
-async def test_cursors_are_listed_by_name(ledger: Ledger, clock: Clock) -> None:
-    assert await ledger.cursors() == []
+async def test_follows_are_listed_by_name(ledger: Ledger, clock: Clock) -> None:
+    assert await ledger.follows() == []
     await ledger.create(standing("b", "tron"))
     cursor = await begin(ledger)
     clock.now += 1
     tron = await ledger.cursor("tron")
-    assert await ledger.cursors() == [at(cursor, now=clock.now), tron]
+    found = await ledger.follows()
+    assert [each for each, _ in found] == [at(cursor, now=clock.now), tron]
+    assert [backfill.id for _, backfill in found] == [HEAD, "b"]
 
 
 async def test_an_unknown_follow_is_not_found(ledger: Ledger) -> None:
