@@ -21,9 +21,11 @@ Rows may be newer than the change that is being read: a later change tells of th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+from gapless.core.errors import ChangesPruned
 from gapless.core.ranges import Span
 
 CHANGES_LIMIT = 1000
@@ -34,7 +36,7 @@ CHANGES_LIMIT = 1000
 class Change:
     """A range of blocks that a transaction stored, replaced or retracted."""
 
-    position: int  # 1, 2, 3, … in the order of the commits, for each chain
+    position: int  # one more than that of the change of this chain that was committed before
     chain_id: int
     span: Span
     fence: int
@@ -42,3 +44,62 @@ class Change:
     # Hashes of blocks that are not final, by height; nothing is known of final ones.
     old: Mapping[int, bytes] = field(default_factory=dict)  # removed, or replaced by another block
     new: Mapping[int, bytes] = field(default_factory=dict)  # stored
+
+    def above(self, final: int) -> Change:
+        """Return the change with only those hashes that are of blocks above the final one."""
+        old, new = (
+            {height: it for height, it in hashes.items() if height > final}
+            for hashes in (self.old, self.new)
+        )
+        return replace(self, old=old, new=new)
+
+
+Row = tuple[int, int, int, int, int, int, str, str]
+
+
+def to_row(change: Change) -> Row:
+    """Return the change as a row of `_gapless_changes`."""
+    hashes = _to_text(change.old), _to_text(change.new)
+    return (
+        change.chain_id,
+        change.position,
+        *change.span,
+        change.fence,
+        int(change.retracted),
+        *hashes,
+    )
+
+
+def from_row(row: Sequence[Any]) -> Change:
+    """Return the change of a row that `to_row` made."""
+    chain_id, position, first, last, fence, retracted, old, new = row
+    return Change(
+        position,
+        chain_id,
+        Span(first, last),
+        fence,
+        bool(retracted),
+        _from_text(old),
+        _from_text(new),
+    )
+
+
+def _to_text(hashes: Mapping[int, bytes]) -> str:
+    return " ".join(f"{height}:{hash_.hex()}" for height, hash_ in sorted(hashes.items()))
+
+
+def _from_text(text: str) -> dict[int, bytes]:
+    pairs = (each.split(":") for each in text.split())
+    return {int(height): bytes.fromhex(hash_) for height, hash_ in pairs}
+
+
+def refuse_lost(found: Sequence[Change], after: int, latest: int) -> None:
+    """Raise `ChangesPruned` unless the changes that were found continue after a position.
+
+    `latest` is the position of the last change that the sink has recorded.
+    """
+    if (found[0].position - 1 if found else latest) != after:
+        raise ChangesPruned(
+            f"the sink does not have all changes after position {after:,}",
+            hint="compare what was published with the rows, and read on from the latest position",
+        )

@@ -217,7 +217,7 @@ class Sink(Protocol):
     async def acknowledge_changes(self, chain_id: int, name: str, through: int) -> None:
         """Record that a reader needs no change up to a position, and delete what none needs.
 
-        Raise `ValueError` if the reader is not registered.
+        Raise `SinkUnusable` if the reader is not registered.
         """
 
     async def chains(self) -> list[int]:
