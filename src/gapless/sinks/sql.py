@@ -83,6 +83,9 @@ class SinkTransaction(FeedTransaction, Protocol):
     ) -> pa.Table:
         """Return the rows of a span in key order; none if the table does not exist."""
 
+    async def requests(self, chain_id: int) -> list[Request]:
+        """Return the requests in order."""
+
     async def replace_requests(self, chain_id: int, wanted: Iterable[Request]) -> None:
         """Replace all requests of the chain."""
 
