@@ -101,7 +101,7 @@ def _specs(config: Config, rpcs: Sequence[str], network: Network | None) -> Iter
         else:
             known = config.endpoint(text)
             name = text
-            yield EndpointSpec(name, known.url, known.rps)
+            yield EndpointSpec(name, known.url, known.rps, headers=known.headers)
         taken.add(name)
 
 

@@ -12,8 +12,12 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gapless.core.errors import Unavailable
+from gapless.providers.calls import BatchReply, CallError
+from gapless.providers.endpoint import Endpoint
+from gapless.providers.provider_errors import Reaction, Refusal
 
 TLS_HINT = "Does this port expect `https://`?"
+_UNFIT = frozenset({Reaction.OTHER_METHOD, Reaction.ELSEWHERE})
 
 
 class Absent(NamedTuple):
@@ -62,3 +66,18 @@ def all_absent(absent: Sequence[Absent]) -> Unavailable:
     reasons = ", ".join(f"`{each.endpoint}` ({each.trouble})" for each in absent)
     hints = " ".join(f"`{each.endpoint}`: {each.hint}" for each in absent if each.hint)
     return Unavailable(f"no endpoint can be used: {reasons}", hint=hints or None)
+
+
+def is_lasting(error: CallError) -> bool:
+    """Whether an endpoint that does not identify its chain will not do so later either.
+
+    It is another kind of node, or has no history, unless the failure is one of its own.
+    """
+    return error.lasting or error.refusal.reaction in _UNFIT
+
+
+def no_chain_id(endpoint: Endpoint, reply: BatchReply) -> BatchReply:
+    """Convert an empty answer about the chain id to a failure, which is retried."""
+    endpoint.trouble = "it does not identify its chain"
+    error = CallError(Refusal(Reaction.AGAIN), endpoint.trouble)
+    return BatchReply(errors=[error], seconds=reply.seconds)

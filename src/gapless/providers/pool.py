@@ -21,10 +21,10 @@ from typing import NoReturn, Self
 
 from gapless.core.errors import UsageError
 from gapless.providers.call_counts import CallCounts
+from gapless.providers.calls import NULL, BatchReply, Call, CallError
 from gapless.providers.choice import choose
-from gapless.providers.contact import TLS_HINT, Absent, meet
+from gapless.providers.contact import TLS_HINT, Absent, is_lasting, meet, no_chain_id
 from gapless.providers.endpoint import Endpoint, EndpointSpec
-from gapless.providers.envelope import BatchReply, Call, CallError
 from gapless.providers.exchange import Exchange
 from gapless.providers.gather import gather_all
 from gapless.providers.http import Timeouts
@@ -87,7 +87,11 @@ class Pool:
         if self._owned is not None:
             await self._stack.enter_async_context(self._owned)
         self._exchange = Exchange(
-            self._providers.http, self._providers.threads, self._call_counts, self._clock
+            self._queries.wire,
+            self._providers.http,
+            self._providers.threads,
+            self._call_counts,
+            self._clock,
         )
         return self
 
@@ -171,7 +175,10 @@ class Pool:
         """Return how many times a request has room for calls like these, as known now."""
         size = max(1.0, sum(map(self._exchange.size, calls)))
         rooms = (
-            min(each.largest_batch() // len(calls), int(each.bytes.value / size))
+            min(
+                each.largest_batch(counts_calls=self._queries.wire.counts_calls) // len(calls),
+                int(each.bytes.value / size),
+            )
             for each in self._endpoints
         )
         return max(1, *rooms)
@@ -257,6 +264,8 @@ class Pool:
                 self._notice(endpoint, reply)
                 if not reply.results:
                     return reply
+                if reply.results[0] == NULL:  # a node behind a balancer may lack the answer
+                    return no_chain_id(endpoint, reply)
                 chain_id = self._queries.chain_id(reply.results[0])
             if chain_id is None:
                 raise UsageError(
@@ -283,7 +292,7 @@ class Pool:
             failures += 1
             last = reply.errors[-1] if reply.errors else None
             trouble, hint = endpoint.trouble, last.hint if last else ""
-            if last is not None and last.lasting:
+            if last is not None and is_lasting(last):
                 return Absent(name, trouble, hint)
             if failures == 1 and await self._providers.http.speaks_tls(endpoint.spec.url):
                 return Absent(name, trouble, TLS_HINT)

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 
 from msgspec import Raw
 
+from gapless.providers.calls import NULL, Call
 from gapless.providers.endpoint import Endpoint
-from gapless.providers.envelope import NULL, Call
 from gapless.providers.exchange import Exchange
 from gapless.providers.provider_errors import Reaction
 from gapless.providers.queries import NodeQueries
