@@ -74,7 +74,7 @@ def native(table: str, span: Span) -> list[dict[str, Any]]:
     """The rows of the chain, made readable value by value."""
     readable: dict[Kind, Callable[[Any], Any]] = {
         Kind.U256: lambda it: str(int.from_bytes(it, "big")),
-        **dict.fromkeys((Kind.INT, Kind.BOOL, Kind.JSON), lambda it: it),
+        **dict.fromkeys((Kind.INT, Kind.BOOL, Kind.TEXT, Kind.JSON), lambda it: it),
     }
     columns = next(each for each in TABLES if each.name == table).columns
     return [

@@ -20,6 +20,7 @@ few = settings(max_examples=25)
 _VALUES: dict[Kind, st.SearchStrategy[Any]] = {
     Kind.INT: st.sampled_from([0, 1, 2**63, 2**64 - 1]),
     Kind.BYTES: st.binary(max_size=3),
+    Kind.TEXT: st.sampled_from(["", "é", "ten"]),
     Kind.JSON: st.sampled_from(["", "[]", "é", '{"a":1}']),
     Kind.FLOAT: st.sampled_from([0.0, 1.0, 1e77]),
     Kind.BOOL: st.booleans(),

@@ -13,8 +13,9 @@ class TronCheck(StrEnum):
     HEIGHT = proof.HEIGHT  # it is the requested block
     LINK = proof.LINK  # its parent is the block before
     WITNESS = "witness"  # it names the witness that produced it
+    EMPTY = "empty"  # the root is that of no transactions if and only if there are none
     COUNTS = "counts"  # every transaction has its info, in the same order
-    PLACES = "places"  # every info names the block and its time
+    PLACES = "places"  # every info names the block, its time and one of its transactions, in order
     HEADER_HASH = "header_hash"  # the header hashes to the block's id
     TRANSACTION_IDS = "transaction_ids"  # every transaction hashes to its id
     TRANSACTIONS_ROOT = "transactions_root"  # the transactions hash to the root in the header
