@@ -19,6 +19,7 @@ NULL = Raw(b"null")
 ABSENT = Raw()
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 LONGEST_MESSAGE = 1000
+_NULL_SIZE = memoryview(NULL).nbytes
 # With these statuses, the key or the URL is wrong, unless the message says something else.
 _DENIED = frozenset({301, 302, 307, 308, 401, 402, 403, 404, 405})
 _HINTS = {
@@ -79,6 +80,11 @@ class _Error(Struct, gc=False):
 
 
 _error = msgspec.json.Decoder(_Error).decode
+
+
+def is_null(result: Raw | bytes) -> bool:
+    """Whether a result is null, without copying large ones."""
+    return memoryview(result).nbytes == _NULL_SIZE and bytes(result) == b"null"
 
 
 def given_error(raw: bytes, status: int, call: int | None, not_a_node: str) -> CallError:

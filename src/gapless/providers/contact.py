@@ -17,6 +17,8 @@ from gapless.providers.endpoint import Endpoint
 from gapless.providers.provider_errors import Reaction, Refusal
 
 TLS_HINT = "Does this port expect `https://`?"
+TELLING = 3
+"""How often an endpoint must answer so before it is not taken for a chance."""
 _UNFIT = frozenset({Reaction.OTHER_METHOD, Reaction.ELSEWHERE})
 
 
@@ -68,12 +70,12 @@ def all_absent(absent: Sequence[Absent]) -> Unavailable:
     return Unavailable(f"no endpoint can be used: {reasons}", hint=hints or None)
 
 
-def is_lasting(error: CallError) -> bool:
+def is_lasting(error: CallError, failures: int) -> bool:
     """Whether an endpoint that does not identify its chain will not do so later either.
 
-    It is another kind of node, or has no history, unless the failure is one of its own.
+    If it refuses repeatedly, it is another kind of node, or has no history.
     """
-    return error.lasting or error.refusal.reaction in _UNFIT
+    return error.lasting or (failures >= TELLING and error.refusal.reaction in _UNFIT)
 
 
 def no_chain_id(endpoint: Endpoint, reply: BatchReply) -> BatchReply:

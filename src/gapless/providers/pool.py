@@ -19,11 +19,13 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import NoReturn, Self
 
+from msgspec import Raw
+
 from gapless.core.errors import UsageError
 from gapless.providers.call_counts import CallCounts
-from gapless.providers.calls import NULL, BatchReply, Call, CallError
+from gapless.providers.calls import BatchReply, Call, CallError, is_null
 from gapless.providers.choice import choose
-from gapless.providers.contact import TLS_HINT, Absent, is_lasting, meet, no_chain_id
+from gapless.providers.contact import TELLING, TLS_HINT, Absent, is_lasting, meet, no_chain_id
 from gapless.providers.endpoint import Endpoint, EndpointSpec
 from gapless.providers.exchange import Exchange
 from gapless.providers.gather import gather_all
@@ -80,6 +82,7 @@ class Pool:
         self._resting = 0
         self._chain_id_locks = {each.name: asyncio.Lock() for each in self._endpoints}
         self._chain_id_checked: set[str] = set()
+        self._strange_chain_ids: Counter[str] = Counter()  # answers that are not one
         self._exchange: Exchange
         self._stack = AsyncExitStack()
 
@@ -264,9 +267,9 @@ class Pool:
                 self._notice(endpoint, reply)
                 if not reply.results:
                     return reply
-                if reply.results[0] == NULL:  # a node behind a balancer may lack the answer
-                    return no_chain_id(endpoint, reply)
                 chain_id = self._queries.chain_id(reply.results[0])
+                if chain_id is None and self._may_be_chance(endpoint, reply.results[0]):
+                    return no_chain_id(endpoint, reply)
             if chain_id is None:
                 raise UsageError(
                     f"endpoint `{endpoint.name}` does not report a chain id",
@@ -282,6 +285,11 @@ class Pool:
             self._chain_id_checked.add(endpoint.name)
             return None
 
+    def _may_be_chance(self, endpoint: Endpoint, answer: Raw) -> bool:
+        """Whether a node behind a balancer may have given an answer without a chain id."""
+        self._strange_chain_ids[endpoint.name] += 1
+        return is_null(answer) or self._strange_chain_ids[endpoint.name] < TELLING
+
     def _notice(self, endpoint: Endpoint, reply: BatchReply) -> None:
         self._providers.standing(endpoint).notice(reply, self._clock())
 
@@ -292,7 +300,7 @@ class Pool:
             failures += 1
             last = reply.errors[-1] if reply.errors else None
             trouble, hint = endpoint.trouble, last.hint if last else ""
-            if last is not None and is_lasting(last):
+            if last is not None and is_lasting(last, failures):
                 return Absent(name, trouble, hint)
             if failures == 1 and await self._providers.http.speaks_tls(endpoint.spec.url):
                 return Absent(name, trouble, TLS_HINT)
