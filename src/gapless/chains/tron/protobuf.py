@@ -19,6 +19,8 @@ VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 _WIDTHS = {FIXED64: 8, FIXED32: 4}
 _MODULUS = 1 << 64
 _LONGEST = 10  # bytes of a 64-bit varint
+_ENDS = 0x80  # a byte below it is the last one of a number
+_SHORT = [bytes([value]) for value in range(_ENDS)]  # most numbers are keys and lengths
 
 
 class BadMessage(ValueError):
@@ -38,7 +40,7 @@ def read_fields(data: bytes) -> list[Field]:
     found = []
     at, end = 0, len(data)
     while at < end:
-        key, at = _read_varint(data, at)
+        key, at = (data[at], at + 1) if data[at] < _ENDS else _read_varint(data, at)
         number, wire = key >> 3, key & 7
         value: int | bytes
         if not number:
@@ -126,15 +128,17 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
             raise BadMessage("the message ends within a number")
         byte = data[at + place]
         value |= (byte & 0x7F) << 7 * place
-        if byte < 0x80:
+        if byte < _ENDS:
             return value % _MODULUS, at + place + 1
     raise BadMessage("a number has more than 64 bits")
 
 
 def _varint(value: int) -> bytes:
+    if value < _ENDS:
+        return _SHORT[value]
     found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
+    while value >= _ENDS:
+        found.append(value & 0x7F | _ENDS)
         value >>= 7
     found.append(value)
     return bytes(found)
