@@ -12,9 +12,10 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gapless.core.errors import Unavailable
-from gapless.providers.calls import BatchReply, CallError
+from gapless.providers.calls import BatchReply, Call, CallError
 from gapless.providers.endpoint import Endpoint
 from gapless.providers.provider_errors import Reaction, Refusal
+from gapless.providers.refused import raise_refused
 
 TLS_HINT = "Does this port expect `https://`?"
 TELLING = 3
@@ -83,3 +84,16 @@ def no_chain_id(endpoint: Endpoint, reply: BatchReply) -> BatchReply:
     endpoint.trouble = "it does not identify its chain"
     error = CallError(Refusal(Reaction.AGAIN), endpoint.trouble)
     return BatchReply(errors=[error], seconds=reply.seconds)
+
+
+def chain_id_failure(endpoint: Endpoint, asked: Call, reply: BatchReply) -> BatchReply:
+    """Convert a failed check of the chain id, which must not count against the waiting calls."""
+    for error in reply.errors:
+        if error.refusal.reaction in (Reaction.GIVE_UP, Reaction.OTHER_METHOD):
+            raise_refused(endpoint, asked, error)
+    again = [
+        CallError(Refusal(Reaction.AGAIN), each.message)
+        for each in reply.errors
+        if each.refusal.reaction not in (Reaction.SLOW_DOWN, Reaction.SWITCH)  # it rests
+    ]
+    return BatchReply(errors=again, seconds=reply.seconds)

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import NoReturn, Self
+from typing import Self
 
 from msgspec import Raw
 
@@ -25,7 +25,15 @@ from gapless.core.errors import UsageError
 from gapless.providers.call_counts import CallCounts
 from gapless.providers.calls import BatchReply, Call, CallError, is_null
 from gapless.providers.choice import choose
-from gapless.providers.contact import TELLING, TLS_HINT, Absent, is_lasting, meet, no_chain_id
+from gapless.providers.contact import (
+    TELLING,
+    TLS_HINT,
+    Absent,
+    chain_id_failure,
+    is_lasting,
+    meet,
+    no_chain_id,
+)
 from gapless.providers.endpoint import Endpoint, EndpointSpec
 from gapless.providers.exchange import Exchange
 from gapless.providers.gather import gather_all
@@ -33,9 +41,9 @@ from gapless.providers.http import Timeouts
 from gapless.providers.limits import delay
 from gapless.providers.pending import Answers, PendingAsk
 from gapless.providers.profile import Profile
-from gapless.providers.provider_errors import Reaction, Refusal
+from gapless.providers.provider_errors import Reaction
 from gapless.providers.queries import HeadNotice, NodeQueries
-from gapless.providers.refused import Refused
+from gapless.providers.refused import raise_refused
 from gapless.providers.registry import Providers
 from gapless.providers.standing import Served
 from gapless.providers.subscription import heads
@@ -247,7 +255,7 @@ class Pool:
         if endpoint.name not in self._chain_id_checked:
             refused = await self._check_chain_id(endpoint)
             if refused is not None:
-                return [_chain_id_failure(endpoint, self._queries.chain, refused)]
+                return [chain_id_failure(endpoint, self._queries.chain, refused)]
         batches = [*self._exchange.batches(endpoint, pending.pending(endpoint.name))]
         replies = await gather_all(
             [self._exchange.send(endpoint, batch, pending.sent, fresh=fresh) for batch in batches]
@@ -341,7 +349,7 @@ class Pool:
         if later := last.get(Reaction.LATER):
             pending.not_yet[endpoint.name] += 1
             if pending.not_yet.total() >= _LATER_AT_MOST * len(self._endpoints):
-                _raise_refused(endpoint, pending.calls[later.call or 0], later)
+                raise_refused(endpoint, pending.calls[later.call or 0], later)
             wait = delay(pending.not_yet[endpoint.name], self._chance(), _LATER_DELAY)
             pending.hold_off(endpoint.name, now + wait)
         if Reaction.ELSEWHERE in last:
@@ -360,11 +368,11 @@ class Pool:
         call = pending.calls[error.call]
         match error.refusal.reaction:
             case Reaction.GIVE_UP | Reaction.SMALLER_RANGE:
-                _raise_refused(endpoint, call, error)
+                raise_refused(endpoint, call, error)
             case Reaction.OTHER_METHOD:
                 endpoint.offer.without(call.method, self._clock())
             case Reaction.ELSEWHERE if call.height is None:
-                _raise_refused(endpoint, call, error)
+                raise_refused(endpoint, call, error)
             case Reaction.ELSEWHERE:
                 assert call.height is not None
                 endpoint.trouble = error.message
@@ -384,24 +392,3 @@ def _reported_missing(pending: PendingAsk, answered: Sequence[BatchReply]) -> li
         if call.height is not None and (highest is None or call.height > (highest.height or 0)):
             found[call.method] = call
     return list(found.values())
-
-
-def _chain_id_failure(endpoint: Endpoint, asked: Call, reply: BatchReply) -> BatchReply:
-    """Convert a failed check of the chain id, which must not count against the waiting calls."""
-    for error in reply.errors:
-        if error.refusal.reaction in (Reaction.GIVE_UP, Reaction.OTHER_METHOD):
-            _raise_refused(endpoint, asked, error)
-    again = [
-        CallError(Refusal(Reaction.AGAIN), each.message)
-        for each in reply.errors
-        if each.refusal.reaction not in (Reaction.SLOW_DOWN, Reaction.SWITCH)  # it rests
-    ]
-    return BatchReply(errors=again, seconds=reply.seconds)
-
-
-def _raise_refused(endpoint: Endpoint, call: Call, error: CallError) -> NoReturn:
-    """Raise the refusal for the caller to handle."""
-    where = "" if call.height is None else f" at {call.height:,}"
-    reason = endpoint.spec.redacted(error.message)[:300]
-    message = f"endpoint `{endpoint.name}` refuses {call.method}{where}: {reason}"
-    raise Refused(message, error.refusal)
