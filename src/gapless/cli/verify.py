@@ -119,7 +119,9 @@ async def _compared(store: Store, report: Report, against: str) -> Report:
     family = family_of(store.facts)
     log_to_stderr(logging.WARNING, as_json=speech.wants_json())  # what keeps it waiting
     known = None if "://" in against else load().endpoint(against)
-    spec = EndpointSpec("against", known.url if known else against)
+    spec = EndpointSpec("against", against)
+    if known is not None:
+        spec = EndpointSpec("against", known.url, headers=known.headers)
     async with Pool([spec], family.queries, chain_id=store.chain_id, patience=_PATIENCE) as pool:
         source = family.source(pool, store.facts, [store.anchor.name], ())
         stored = next(it.heights for it in report.coverage if it.dataset == store.anchor.name)

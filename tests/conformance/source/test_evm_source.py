@@ -237,7 +237,7 @@ async def test_a_block_above_the_head(chain: Chain) -> None:
 
 async def test_a_node_that_lags_behind_its_own_head(chain: Chain) -> None:
     async with source_of(DevNode(chain, faults="stale-head@200*99")) as source:
-        source._head = 200  # as another endpoint has reported
+        source._insistence.saw(200)  # as another endpoint has reported
         with pytest.raises(Unavailable, match="block 200 is below the head, but null at `a`"):
             await source.fetch(Span(199, 200))
 

@@ -44,7 +44,9 @@ class TronFamily:
         return levels.checks_of(level, datasets)
 
     def calls(self, blocks: int, datasets: Collection[str]) -> dict[str, int]:
-        raise NotImplementedError
+        from gapless.chains.tron.queries import calls_of
+
+        return calls_of(blocks, infos=levels.needs_infos(datasets))
 
     def source(
         self, pool: Pool, network: Network, datasets: Collection[str], checks: Collection[str]

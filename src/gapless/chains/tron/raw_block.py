@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gapless.providers.calls import is_null
+
 
 @dataclass(frozen=True, slots=True)
 class RawTronBlock:
@@ -21,6 +23,11 @@ class RawTronBlock:
     infos: bytes | None
     other_block: bytes | None = None
     other_infos: bytes | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the node returned all that was requested."""
+        return not is_null(self.block) and (self.infos is None or not is_null(self.infos))
 
     @property
     def size(self) -> int:
