@@ -10,7 +10,7 @@ from gapless.chains.evm.networks import CUSTOM
 from gapless.core.errors import UsageError
 
 NETWORKS = {it.name: it for it in networks()}
-WANTED = "ethereum sepolia holesky base optimism arbitrum polygon bsc avalanche gnosis custom"
+WANTED = "ethereum sepolia holesky base optimism arbitrum polygon bsc avalanche gnosis custom tron tron-nile tron-shasta tron-custom"
 
 
 @pytest.mark.parametrize("name", WANTED.split())
@@ -35,7 +35,7 @@ def test_an_unknown_name_comes_with_a_hint() -> None:
     assert refused.value.hint == "did you mean `ethereum`?"
     with pytest.raises(UsageError) as refused:
         find_network("qqq")
-    assert "`custom` takes any EVM chain" in (refused.value.hint or "")
+    assert "`custom` and `tron-custom` take any other chain" in (refused.value.hint or "")
 
 
 def test_an_unlisted_chain_is_custom_with_every_check() -> None:

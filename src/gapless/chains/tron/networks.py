@@ -18,7 +18,7 @@ _INFOS_KEPT = 11_015_604
 _PUBLIC = (_GENESIS, Era(1, PROVABLE - {TronCheck.COUNTS}), Era(_INFOS_KEPT, PROVABLE))
 # A block is solid once 19 of the 27 witnesses have produced a block on top of it.
 _SOLIDIFIED = Finality("solidified", 19)
-_CAVEATS = ("transactions_root, if the node's JSON omits fields",)
+_CAVEATS = ("logs", "transactions_root, if the node's JSON omits fields")
 
 
 def chain_id_of(genesis: bytes) -> int:
