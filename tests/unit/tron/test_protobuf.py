@@ -12,8 +12,8 @@ from gapless.chains.tron.protobuf import (
     FIXED64,
     VARINT,
     BadMessage,
-    Field,
     Message,
+    WireField,
     bytes_field,
     item_field,
     number_field,
@@ -24,27 +24,27 @@ from gapless.chains.tron.protobuf import (
 numbers = st.integers(1, 2**29 - 1)
 unsigned = st.integers(0, 2**64 - 1) | st.sampled_from([0, 1, 127, 128, 2**63, 2**64 - 1])
 fields = st.one_of(
-    st.builds(Field, numbers, unsigned, st.just(VARINT)),
-    st.builds(Field, numbers, st.binary(max_size=300), st.just(BYTES)),
-    st.builds(Field, numbers, st.binary(min_size=8, max_size=8), st.just(FIXED64)),
-    st.builds(Field, numbers, st.binary(min_size=4, max_size=4), st.just(FIXED32)),
+    st.builds(WireField, numbers, unsigned, st.just(VARINT)),
+    st.builds(WireField, numbers, st.binary(max_size=300), st.just(BYTES)),
+    st.builds(WireField, numbers, st.binary(min_size=8, max_size=8), st.just(FIXED64)),
+    st.builds(WireField, numbers, st.binary(min_size=4, max_size=4), st.just(FIXED32)),
 )
 
 
 @given(st.lists(fields, max_size=8))
-def test_what_is_written_is_read(message: list[Field]) -> None:
+def test_what_is_written_is_read(message: list[WireField]) -> None:
     assert read_fields(write_fields(message)) == message
 
 
 @given(st.lists(fields, max_size=8))
-def test_what_is_read_is_written(message: list[Field]) -> None:
+def test_what_is_read_is_written(message: list[WireField]) -> None:
     data = write_fields(message)
     assert write_fields(read_fields(data)) == data
 
 
 @given(st.lists(fields, min_size=1, max_size=4), st.data())
 def test_a_cut_message_is_refused_or_ends_between_fields(
-    message: list[Field], data: st.DataObject
+    message: list[WireField], data: st.DataObject
 ) -> None:
     whole = write_fields(message)
     size = data.draw(st.integers(0, len(whole) - 1))

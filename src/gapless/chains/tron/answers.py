@@ -29,7 +29,7 @@ RESULT_NUMBERS: Mapping[str, int] = {name: number for number, name in enumerate(
 FAILED = "FAILED"
 
 
-class HeaderFields(Struct, frozen=True):
+class TronHeaderFields(Struct, frozen=True):
     number: int = 0
     timestamp: int = 0
     version: int = 0
@@ -41,7 +41,7 @@ class HeaderFields(Struct, frozen=True):
 
 
 class HeaderAnswer(Struct, frozen=True):
-    raw_data: HeaderFields
+    raw_data: TronHeaderFields
     witness_signature: str = ""
 
 

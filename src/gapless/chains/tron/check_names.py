@@ -12,9 +12,9 @@ class TronCheck(StrEnum):
 
     HEIGHT = proof.HEIGHT  # it is the requested block
     LINK = proof.LINK  # its parent is the block before
-    WITNESS = "witness"  # it names the witness that produced it
+    WITNESS = "witness"  # it names the witness that produced it; the genesis has none
     EMPTY = "empty"  # the root is that of no transactions if and only if there are none
-    COUNTS = "counts"  # every transaction has its info, in the same order
+    COUNTS = "counts"  # every transaction has its info, in order; in the genesis, none
     PLACES = "places"  # every info names the block, its time and one of its transactions, in order
     HEADER_HASH = "header_hash"  # the header hashes to the block's id
     TRANSACTION_IDS = "transaction_ids"  # every transaction hashes to its id

@@ -9,13 +9,11 @@ from gapless.chains.network import Era, Finality, Network
 from gapless.chains.tron.check_names import PROVABLE, TronCheck
 from gapless.core.anchors import Anchor
 
-# No witness produced the genesis block, and nodes have no infos of its transactions.
-_GENESIS = Era(0, PROVABLE - {TronCheck.COUNTS, TronCheck.WITNESS})
-_SINCE_GENESIS = (_GENESIS, Era(1, PROVABLE))
+_ALWAYS = (Era(0, PROVABLE),)
 # The first versions of the node did not keep infos. Nodes that began with a snapshot of the chain
 # have them for all transactions from this height on, but not for all earlier ones.
 _INFOS_KEPT = 11_015_604
-_PUBLIC = (_GENESIS, Era(1, PROVABLE - {TronCheck.COUNTS}), Era(_INFOS_KEPT, PROVABLE))
+_PUBLIC = (Era(0, PROVABLE - {TronCheck.COUNTS}), Era(_INFOS_KEPT, PROVABLE))
 # A block is solid once 19 of the 27 witnesses have produced a block on top of it.
 _SOLIDIFIED = Finality("solidified", 19)
 _CAVEATS = ("logs", "transactions_root, if the node's JSON omits fields")
@@ -35,7 +33,7 @@ def _network(name: str, genesis: str | None, aliases: tuple[str, ...] = ()) -> N
         block_time=3,
         finality=_SOLIDIFIED,
         reorg_depth=27,
-        eras=_PUBLIC if anchors else _SINCE_GENESIS,
+        eras=_PUBLIC if anchors else _ALWAYS,
         anchors=anchors,
         aliases=aliases,
         caveats=_CAVEATS,

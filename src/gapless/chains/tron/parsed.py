@@ -15,10 +15,10 @@ from gapless.chains.tron.answers import (
     RESULT_NUMBERS,
     BlockAnswer,
     HeaderAnswer,
-    HeaderFields,
     InfoAnswer,
     Members,
     TransactionAnswer,
+    TronHeaderFields,
     from_hex,
     others,
     parse_block,
@@ -129,7 +129,7 @@ def _parsed(block: bytes, infos: bytes | None) -> ParsedTronBlock:
     )
 
 
-def _header(fields: HeaderFields) -> TronHeader:
+def _header(fields: TronHeaderFields) -> TronHeader:
     _hash(fields.parent_hash, "parentHash")
     for name in ("number", "timestamp"):
         if getattr(fields, name) < 0:
@@ -150,7 +150,7 @@ def _header(fields: HeaderFields) -> TronHeader:
 
 def _block_extra(given: Members) -> Members:
     header = given["block_header"]
-    inner = others(header["raw_data"], HeaderFields)
+    inner = others(header["raw_data"], TronHeaderFields)
     outer = others(header, HeaderAnswer) | ({"raw_data": inner} if inner else {})
     return others(given, BlockAnswer) | ({"block_header": outer} if outer else {})
 

@@ -5,7 +5,7 @@ means is decided where it is used. Reading loses nothing: writing the same field
 bytes, if numbers were written in their shortest form, as every encoder does.
 
     >>> read_fields(bytes.fromhex("08011202abcd"))
-    [Field(number=1, value=1, wire=0), Field(number=2, value=b'\\xab\\xcd', wire=2)]
+    [WireField(number=1, value=1, wire=0), WireField(number=2, value=b'\\xab\\xcd', wire=2)]
     >>> (number_field(1, 1) + bytes_field(2, b"\\xab\\xcd")).hex()
     '08011202abcd'
 """
@@ -27,7 +27,7 @@ class BadMessage(ValueError):
     """These bytes are not a message."""
 
 
-class Field(NamedTuple):
+class WireField(NamedTuple):
     """One field. Numbers are unsigned here; fixed-width ones are stored as their bytes."""
 
     number: int
@@ -35,7 +35,7 @@ class Field(NamedTuple):
     wire: int
 
 
-def read_fields(data: bytes) -> list[Field]:
+def read_fields(data: bytes) -> list[WireField]:
     """Return the fields of a message in their order; raise `BadMessage` if it is malformed."""
     found = []
     at, end = 0, len(data)
@@ -57,18 +57,18 @@ def read_fields(data: bytes) -> list[Field]:
             if width > end - at:
                 raise BadMessage(f"field {number} ends after the message")
             value, at = data[at : at + width], at + width
-        found.append(Field(number, value, wire))
+        found.append(WireField(number, value, wire))
     return found
 
 
-def write_fields(fields: Iterable[Field]) -> bytes:
+def write_fields(fields: Iterable[WireField]) -> bytes:
     """Return the message that has these fields in this order."""
     return b"".join(map(_written, fields))
 
 
 def number_field(number: int, value: int) -> bytes:
     """Encode a number; nothing if it is zero, the default."""
-    return _written(Field(number, value % _MODULUS, VARINT)) if value else b""
+    return _written(WireField(number, value % _MODULUS, VARINT)) if value else b""
 
 
 def bytes_field(number: int, value: bytes) -> bytes:
@@ -78,7 +78,7 @@ def bytes_field(number: int, value: bytes) -> bytes:
 
 def item_field(number: int, value: bytes) -> bytes:
     """Encode one item of a repeated field, or a message that is present though empty."""
-    return _written(Field(number, value, BYTES))
+    return _written(WireField(number, value, BYTES))
 
 
 class Message:
@@ -144,7 +144,7 @@ def _varint(value: int) -> bytes:
     return bytes(found)
 
 
-def _written(field: Field) -> bytes:
+def _written(field: WireField) -> bytes:
     key = _varint(field.number << 3 | field.wire)
     if isinstance(field.value, int):
         return key + _varint(field.value)
