@@ -47,7 +47,7 @@ FIELDS = {
     "ErrorView": "error",
     "ExplanationView": "chunk_index status reason detail until partitions",
     "ExportView": "network first last rows schema schema_version output",
-    "FetchPlanView": "first last requested final missing to_prove_again calls",
+    "FetchPlanView": "first last requested final missing to_prove_again calls seconds days",
     "FetchView": (
         "id state error network chain_id first last blocks requested final stored fetched batches"
         " rows gaps unproven verify not_proven reproven started_at ended_at seconds"
