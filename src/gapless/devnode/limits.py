@@ -67,7 +67,7 @@ _ERIGON_BATCH = Saying(
     " Requested batch of size: {asked}",
 )
 # java-tron has one fixed limit; a proxy in front of it may have a lower one.
-_TRON_RANGE = Saying(0, "the range is limited to {most} blocks")
+_TRON_RANGE = Saying(-32000, "the range is limited to {most} blocks")
 _RATE = Saying(-32005, "rate limit exceeded: too many requests", 429)
 
 PROVIDERS = {
@@ -125,14 +125,14 @@ PROVIDERS = {
         _TRON_RANGE,
         _TRON_RANGE,
         _TRON_RANGE,
-        Saying(0, "class java.lang.IllegalAccessException : lack of computing resources"),
+        Saying(-32000, "class java.lang.IllegalAccessException : lack of computing resources"),
     ),
     "trongrid": Provider(
         _TRON_RANGE,
         _TRON_RANGE,
         _TRON_RANGE,
         Saying(
-            0,
+            -32000,
             "request rate exceeded the allowed_rps(10), and the query server is suspended for 1 s",
             403,
         ),

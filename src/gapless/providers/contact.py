@@ -71,12 +71,12 @@ def all_absent(absent: Sequence[Absent]) -> Unavailable:
     return Unavailable(f"no endpoint can be used: {reasons}", hint=hints or None)
 
 
-def is_lasting(error: CallError, failures: int) -> bool:
-    """Whether an endpoint that does not identify its chain will not do so later either.
+def is_unfit(error: CallError) -> bool:
+    """Whether an endpoint refuses as another kind of node does, or as one without history.
 
-    If it refuses repeatedly, it is another kind of node, or has no history.
+    A single refusal of this kind may be a chance.
     """
-    return error.lasting or (failures >= TELLING and error.refusal.reaction in _UNFIT)
+    return error.refusal.reaction in _UNFIT
 
 
 def no_chain_id(endpoint: Endpoint, reply: BatchReply) -> BatchReply:

@@ -146,6 +146,9 @@ def _spoken(body: bytes) -> CallError | None:
 
 
 def _attributed(error: CallError, batch: Mapping[int, Call]) -> list[CallError]:
-    if error.refusal.reaction not in _OF_EACH_CALL:
-        return [error]
-    return [replace(error, call=at) for at in batch]
+    refusal = error.refusal
+    if refusal.reaction in _OF_EACH_CALL:
+        return [replace(error, call=at) for at in batch]
+    if len(batch) > 1 and refusal.reaction is Reaction.SMALLER_RANGE and refusal.most is not None:
+        return [replace(error, refusal=replace(refusal, reaction=Reaction.SMALLER_BATCH))]
+    return [error]

@@ -30,7 +30,7 @@ from gapless.providers.contact import (
     TLS_HINT,
     Absent,
     chain_id_failure,
-    is_lasting,
+    is_unfit,
     meet,
     no_chain_id,
 )
@@ -295,8 +295,10 @@ class Pool:
 
     def _may_be_chance(self, endpoint: Endpoint, answer: Raw) -> bool:
         """Whether a node behind a balancer may have given an answer without a chain id."""
+        if is_null(answer):
+            return True
         self._strange_chain_ids[endpoint.name] += 1
-        return is_null(answer) or self._strange_chain_ids[endpoint.name] < TELLING
+        return self._strange_chain_ids[endpoint.name] < TELLING
 
     def _notice(self, endpoint: Endpoint, reply: BatchReply) -> None:
         self._providers.standing(endpoint).notice(reply, self._clock())
@@ -304,11 +306,13 @@ class Pool:
     async def _contact(self, endpoint: Endpoint) -> Absent | None:
         """Retry the check of the chain id; return why it fails, if lasting or out of patience."""
         name, failures, until = endpoint.name, 0, self._clock() + self.patience
+        refusals = 0  # in a row
         while (reply := await self._check_chain_id(endpoint)) is not None:
             failures += 1
             last = reply.errors[-1] if reply.errors else None
             trouble, hint = endpoint.trouble, last.hint if last else ""
-            if last is not None and is_lasting(last, failures):
+            refusals = refusals + 1 if last is not None and is_unfit(last) else 0
+            if last is not None and (last.lasting or refusals >= TELLING):
                 return Absent(name, trouble, hint)
             if failures == 1 and await self._providers.http.speaks_tls(endpoint.spec.url):
                 return Absent(name, trouble, TLS_HINT)

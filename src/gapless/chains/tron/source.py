@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from gapless.chains.family import BlockHeader
 from gapless.chains.insistence import Insistence
@@ -32,6 +32,17 @@ _SHARE = 0.3  # of a new size in the running mean
 _OPINION_PATIENCE = 10.0  # seconds for a second endpoint; after that there is no second opinion
 _HAS_TRANSACTIONS = re.compile(rb'"transactions"\s*:\s*\[\s*[^\s\]]')
 _NO_INFOS = b"[]"
+
+
+@dataclass(frozen=True, slots=True)
+class _FetchedTronBlock(RawTronBlock):
+    """A block, and the endpoint that returned its infos: another one, if the first one failed."""
+
+    infos_endpoint: str = ""
+
+    @property
+    def endpoints(self) -> frozenset[str]:
+        return frozenset({self.endpoint, self.infos_endpoint} - {""})
 
 
 class TronSource:
@@ -52,7 +63,7 @@ class TronSource:
     def unit(self) -> int:
         return max(1, min(self._pool.room((block_call(0),)), int(MOST_BYTES / self._size)))
 
-    async def fetch(self, span: Span, *, avoid: Collection[str] = ()) -> list[RawTronBlock]:
+    async def fetch(self, span: Span, *, avoid: Collection[str] = ()) -> Sequence[RawTronBlock]:
         heights = range(span.first, span.last + 1)
         way = self._with_infos if self._infos else self._alone
         blocks = await self._insistence.fetch(way, heights, avoid)
@@ -106,41 +117,52 @@ class TronSource:
         found = await self._insistence.fetch(self._alone, heights) if heights else []
         return {each.height: _hash_of(each) for each in found}
 
-    async def _alone(self, heights: Sequence[int], avoid: Collection[str]) -> list[RawTronBlock]:
+    async def _alone(
+        self, heights: Sequence[int], avoid: Collection[str]
+    ) -> list[_FetchedTronBlock]:
         answers = await self._insistence.ask([block_call(each) for each in heights], avoid)
         return [
-            RawTronBlock(height, answers.endpoint, bytes(block), None)
+            _FetchedTronBlock(height, answers.endpoint, bytes(block), None)
             for height, block in zip(heights, answers.results, strict=True)
         ]
 
     async def _with_infos(
         self, heights: Sequence[int], avoid: Collection[str]
-    ) -> list[RawTronBlock]:
-        blocks = await self._alone(heights, avoid)
-        asked = [each.height for each in blocks if each.height and _has_transactions(each)]
-        infos = await self._infos_of(asked, blocks[0].endpoint) if asked else {}
-        return [replace(each, infos=infos.get(each.height, _NO_INFOS)) for each in blocks]
+    ) -> list[_FetchedTronBlock]:
+        blocks = {each.height: each for each in await self._alone(heights, avoid)}
+        asked = [at for at, each in blocks.items() if at and _has_transactions(each)]
+        infos = await self._infos_of(asked, blocks[asked[0]].endpoint) if asked else {}
+        return [
+            replace(each, infos=_NO_INFOS)
+            if (its := infos.get(at)) is None
+            else replace(each, infos=its[0], infos_endpoint=its[1])
+            for at, each in blocks.items()
+        ]
 
-    async def _infos_of(self, heights: Sequence[int], endpoint: str) -> dict[int, bytes]:
-        """Return the infos of blocks with transactions; null if a node must have them."""
+    async def _infos_of(
+        self, heights: Sequence[int], endpoint: str
+    ) -> dict[int, tuple[bytes, str]]:
+        """Return infos of blocks with transactions, and who returned them; null if missing."""
         others = self._pool.names - {endpoint}
         answers = await self._insistence.ask([infos_call(each) for each in heights], others)
-        found = dict(zip(heights, map(bytes, answers.results), strict=True))
-        doubtful = [at for at in heights if is_null(found[at]) and self._may_lack_infos(at)]
+        results = zip(heights, answers.results, strict=True)
+        found = {at: (bytes(result), answers.endpoint) for at, result in results}
+        doubtful = [at for at in heights if is_null(found[at][0]) and self._may_lack_infos(at)]
         if doubtful:
             again = await self._pool.ask([infos_call(at) for at in doubtful], avoid={endpoint})
             for at, result in zip(doubtful, again.results, strict=True):
-                found[at] = _NO_INFOS if is_null(result) else bytes(result)
+                its = _NO_INFOS if is_null(result) else bytes(result)
+                found[at] = (its, again.endpoint)
         return found
 
     def _may_lack_infos(self, height: int) -> bool:
         return TronCheck.COUNTS not in self._network.checks_at(height)
 
     async def _with_opinions(
-        self, blocks: Sequence[RawTronBlock], avoid: Collection[str]
-    ) -> list[RawTronBlock]:
+        self, blocks: Sequence[_FetchedTronBlock], avoid: Collection[str]
+    ) -> list[_FetchedTronBlock]:
         """Add what another endpoint returns for the same blocks, if one answers."""
-        asked = {each.endpoint for each in blocks}
+        asked = {name for each in blocks for name in each.endpoints}
         both = asked.union(avoid)
         avoided = both if self._pool.names - both else asked
         if not self._pool.names - avoided:
@@ -154,7 +176,7 @@ class TronSource:
             return [*blocks]
         return [
             block
-            if other.endpoint in asked
+            if other.endpoints & block.endpoints
             else replace(block, other_block=other.block, other_infos=other.infos)
             for block, other in zip(blocks, others, strict=True)
         ]
