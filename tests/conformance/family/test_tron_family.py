@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
+import sys
+from asyncio.subprocess import PIPE, STDOUT
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +26,15 @@ from gapless.chains.tron.check_names import PROVABLE, TronCheck
 from gapless.chains.tron.family import TRON
 from gapless.chains.tron.networks import TRON_CUSTOM
 from gapless.chains.tron.raw_block import RawTronBlock
+from gapless.chains.tron.tables import TRON_BLOCKS
 from gapless.config import load
 from gapless.core.ranges import RangeSet, Span
 from gapless.devnode import Chain, DevNode, Parameters, simulated
 from gapless.export import FORMATS, NATIVE, Export, find_layout
+from gapless.following.spec import FollowSpec
 from gapless.schema.arrow import Tables
 from gapless.sinks import Access
+from tests.conformance.follow.stage import Stage, live_at
 from tests.conformance.sink.conftest import ALL, target_of
 
 LAST = 79
@@ -70,6 +77,7 @@ def fetch(target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fetch
     return run
 
 
+@cache
 def truth(chain: Chain) -> Tables:
     """The rows of the chain, read without any fetch or sink."""
     raws = [RawTronBlock(at, "", chain.block(at), chain.receipts(at)) for at in range(LAST + 1)]
@@ -201,6 +209,55 @@ async def test_views_show_hex_and_base58(
     assert first[2] == f"0x{header['witness_address'][2:]}"
     assert first[3].startswith("T")
     assert "2023-11-14" in str(first[1])
+
+
+@pytest.mark.parametrize("target", ["sqlite"], indirect=True)
+async def test_dates(node: DevNode, chain: Chain, fetch: Fetch) -> None:
+    done = await fetch(node, heights="2023-11-14T22:13:50Z:2023-11-14T22:14:11Z")
+    times = [json.loads(chain.block(at))["block_header"]["raw_data"] for at in (10, 17)]
+    assert [it["timestamp"] for it in times] == [1_700_000_030_000, 1_700_000_051_000]
+    assert done.span == Span(10, 17)
+
+
+@pytest.mark.parametrize("target", ["sqlite"], indirect=True)
+async def test_lost_rows_are_repaired_and_compared_with_a_node(
+    node: DevNode, chain: Chain, fetch: Fetch, target: str
+) -> None:
+    await fetch(node)
+    await change(target, "DELETE FROM {}tron_logs WHERE block_number > 40")
+    mended = await command("repair", target, "--rpc", node.url)
+    assert "complete: nothing is missing" in mended
+    assert await stored(target, chain)
+    compared = await command("verify", target, "--against", node.url)
+    assert "not proven: logs" in compared
+
+
+async def command(*arguments: str) -> str:
+    """Runs `gapless`; returns all that it prints."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "gapless", *arguments), stdout=PIPE, stderr=STDOUT
+    )
+    output, _ = await process.communicate()
+    assert process.returncode == 0, output.decode()
+    return output.decode()
+
+
+async def test_a_follow_replaces_blocks_that_leave_the_chain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FollowSpec, "poll_seconds", 0.1)
+    chain = simulated(Parameters(blocks=LAST, txs=3, seed=1), family="tron")
+    stage = Stage(f"sqlite:///{tmp_path}/ledger.db", f"{tmp_path}/blocks.db")
+    stage.network = "tron-custom"
+    async with DevNode(chain) as node, stage.follow(node, start=50) as follow:
+        await live_at(follow, LAST)
+        node.reorg(6)
+        await live_at(follow, LAST + 1)
+    async with await open_sink(stage.target, Access.READ) as sink:
+        (rows,) = [await sink.read(TRON_BLOCKS, chain.chain_id, Span(0, LAST + 1))]
+    hashes = [bytes.fromhex(chain.hash(at).removeprefix("0x")) for at in range(50, LAST + 2)]
+    assert rows["hash"].to_pylist() == hashes
+    assert (await gapless.verify(stage.target, deep=True)).complete
 
 
 def test_a_level_never_needs_what_an_era_lacks() -> None:

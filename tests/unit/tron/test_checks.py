@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -170,6 +171,51 @@ def test_another_root_is_recorded_as_unproven_and_not_refused(lie: str) -> None:
     found = proof(block_, infos)
     assert found.unproven == {TronCheck.TRANSACTIONS_ROOT, TronCheck.LOGS}
     assert TronCheck.TRANSACTION_IDS in found.proven
+
+
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every value deep inside JSON with its path."""
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, each in items:
+            yield from leaves(each, f"{path}.{key}")
+    else:
+        yield path[1:], value
+
+
+def mutated(value: Any) -> Any:
+    if isinstance(value, int):
+        return value + 1
+    if value in ("", "SUCCESS"):
+        return "REVERT" if value else "ab"
+    return f"{value[:-1]}{int(value[-1], 16) ^ 1:x}"
+
+
+def test_every_changed_field_of_a_block_is_refused_or_leaves_a_proof_out() -> None:
+    """Only the signature of the witness is covered by nothing."""
+    honest, infos = answers()
+    unnoticed = set()
+    for path, value in leaves(honest):
+        block_, _ = answers()
+        change(f"0.{path}", mutated(value))((block_, infos))
+        reading = read(block_, infos)
+        proven = reading.refused or reading.blocks[HEIGHT].proof.proven
+        if proven == PROVABLE - {TronCheck.LINK}:
+            unnoticed.add(path)
+    assert unnoticed == {"block_header.witness_signature"}
+
+
+def test_a_changed_info_is_refused_or_only_a_second_endpoint_shows_it() -> None:
+    block_, honest = answers()
+    for path, value in leaves(honest):
+        _, infos = answers()
+        change(f"1.{path}", mutated(value))((block_, infos))
+        reading = read(block_, infos)
+        if reading.refused:
+            continue
+        assert TronCheck.LOGS in reading.blocks[HEIGHT].proof.unproven
+        is_compared = not re.search("internal_transactions|assetIssueID", path)
+        assert bool(read(block_, infos, other=answers()).refused) is is_compared
 
 
 def test_a_lost_transaction_and_info_leave_the_root_unproven() -> None:
