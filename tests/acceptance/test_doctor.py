@@ -81,6 +81,7 @@ def test_a_good_node(node: str) -> None:
         "receipts_by_transaction": True,
         "batch_calls": 100,
         "logs_range": 121,
+        "offers": {},
     }
 
 

@@ -79,7 +79,7 @@ FIELDS = {
     "UnusableEndpoint": "endpoint usable error hint",
     "UsableEndpoint": (
         "endpoint chain_id network client head finalized known_block genesis earliest_block"
-        " receipts_by_block receipts_by_transaction batch_calls logs_range rate calls usable"
+        " receipts_by_block receipts_by_transaction batch_calls logs_range offers rate calls usable"
         " meaning"
     ),
     "WithdrawalView": "withdrawn dry_run",

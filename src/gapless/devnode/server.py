@@ -193,7 +193,9 @@ class DevNode:
             self.injector.count(lot)
         return lot
 
-    def _one(self, call: MethodCall | None, asked: Asked, subscriber: Subscriber | None) -> CallOutcome:
+    def _one(
+        self, call: MethodCall | None, asked: Asked, subscriber: Subscriber | None
+    ) -> CallOutcome:
         if call is None:
             return CallOutcome(None, refusal=CallRefused(-32600, "invalid request"))
         try:
