@@ -129,7 +129,7 @@ async def test_blocks_and_infos(chain: Chain) -> None:
         assert await client.ask(BLOCK) == json.loads(chain.block(0)), "a missing number is zero"
         assert await client.ask(INFOS, num=7) == json.loads(chain.receipts(7))
         assert await client.height(NOW) == 120
-        assert await client.height(SOLID) == 101
+        assert await client.height(SOLID) == await client.height(f"/v2/key{SOLID}") == 101
         info = await client.ask("/wallet/getnodeinfo")
         assert info["solidityBlock"] == f"Num:101,ID:{chain.hash(101)}"
 

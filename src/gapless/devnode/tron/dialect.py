@@ -55,6 +55,7 @@ class TronDialect:
 
     def asked(self, path: str, body: bytes, missing: frozenset[str]) -> Asked:
         method = path.partition("?")[0]
+        method = method[max(0, method.find("/wallet")) :]  # below any path, as at providers
         if method in _CONTROLS:
             return Asked([MethodCall(method[1:], Raw(body))])
         call = MethodCall(method, Raw(body or _NOTHING))
