@@ -29,6 +29,7 @@ class EndpointSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rps: float | None = None
     ws: str | None = None  # for notices of new heads
     headers: dict[str, str] = {}  # sent with each request, such as an API key
+    daily_calls: int | None = None  # that the plan of the provider includes
 
     def __repr__(self) -> str:
         return f"EndpointSettings(network={self.network!r}, rps={self.rps})"
@@ -199,6 +200,9 @@ def sound(config: Config) -> Config:
         raise UsageError(
             f"`queue` is `{config.queue}`", hint="use letters, digits, `_`, `.` and `-`"
         )
+    for name, endpoint in config.endpoints.items():
+        if endpoint.daily_calls is not None and endpoint.daily_calls < 1:
+            raise UsageError(f"endpoint `{name}`: `daily_calls` must be at least 1")
     for kind in RetryKind:
         config.retry.applied(RetryPolicy.named(kind))
     return config

@@ -13,7 +13,7 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from gapless.devnode.dialect import Dialect
+    from gapless.devnode.dialect import NodeDialect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class BlockBuilder(Protocol):
     """The parent of the genesis."""
 
     @property
-    def dialect(self) -> Dialect:
+    def dialect(self) -> NodeDialect:
         """How nodes of such chains are asked and answer."""
 
     def build(self, height: int, parent: str, branch: int = 0) -> Built:

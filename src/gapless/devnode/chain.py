@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gapless.devnode.building import BlockBuilder, BlockNames, Built
 
 if TYPE_CHECKING:
-    from gapless.devnode.dialect import Dialect
+    from gapless.devnode.dialect import NodeDialect
 
 _BUILT_BLOCKS_KEPT = 1024
 
@@ -66,7 +66,7 @@ class Chain:
         self._transactions: dict[str, tuple[int, int]] | None = None
 
     @property
-    def dialect(self) -> Dialect:
+    def dialect(self) -> NodeDialect:
         """How nodes of this chain are asked and answer."""
         return self._builder.dialect
 

@@ -34,7 +34,7 @@ class Asked(NamedTuple):
         return self.is_batch and self.method is None
 
 
-class Outcome(NamedTuple):
+class CallOutcome(NamedTuple):
     """What came of a call: a result as JSON, or a refusal."""
 
     call: MethodCall | None
@@ -42,7 +42,7 @@ class Outcome(NamedTuple):
     refusal: CallRefused | None = None
 
 
-class Dialect(Protocol):
+class NodeDialect(Protocol):
     """The requests, methods and answers of one family's nodes."""
 
     words: str
@@ -65,7 +65,7 @@ class Dialect(Protocol):
     def answer(self, view: View, call: MethodCall) -> bytes:
         """The result of a call as JSON; raises `CallRefused` if there is none."""
 
-    def joined(self, asked: Asked, outcomes: Sequence[Outcome]) -> tuple[bytes, int]:
+    def joined(self, asked: Asked, outcomes: Sequence[CallOutcome]) -> tuple[bytes, int]:
         """The body and the HTTP status of the answer to a request."""
 
     def refused(self, refusal: CallRefused) -> bytes:

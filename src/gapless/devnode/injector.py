@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from gapless.devnode.chain import Chain
-from gapless.devnode.dialect import Dialect
+from gapless.devnode.dialect import NodeDialect
 from gapless.devnode.faults import (
     OF_BATCHES,
     OF_CALLS,
@@ -74,7 +74,7 @@ class Injector:
         drawn = self._drawn(call.key, [fault for fault in self._chances if fault in fitting])
         return self._planned(view, call, fitting) or drawn
 
-    def _fitting(self, dialect: Dialect, method: str) -> frozenset[Fault]:
+    def _fitting(self, dialect: NodeDialect, method: str) -> frozenset[Fault]:
         """The faults of single calls that can affect this method."""
         if (found := self._by_method.get(method)) is None:
             befallen = dialect.befallen

@@ -27,7 +27,7 @@ from typing import Any
 import msgspec
 
 from gapless.devnode.chain import Chain, Move
-from gapless.devnode.dialect import Asked, Outcome
+from gapless.devnode.dialect import Asked, CallOutcome
 from gapless.devnode.faults import Fault, Faults, parse_faults
 from gapless.devnode.growth import Growth, ReorgSchedule, replace_last
 from gapless.devnode.injector import Injector, Lot
@@ -193,12 +193,14 @@ class DevNode:
             self.injector.count(lot)
         return lot
 
-    def _one(self, call: MethodCall | None, asked: Asked, subscriber: Subscriber | None) -> Outcome:
+    def _one(
+        self, call: MethodCall | None, asked: Asked, subscriber: Subscriber | None
+    ) -> CallOutcome:
         if call is None:
-            return Outcome(None, refusal=CallRefused(-32600, "invalid request"))
+            return CallOutcome(None, refusal=CallRefused(-32600, "invalid request"))
         try:
             if call.method in _CONTROLS:
-                return Outcome(call, self._controlled(call))
+                return CallOutcome(call, self._controlled(call))
             view = self._observer.view(self.requests)
             result = self._observer.repeated(call)
             if result is None:
@@ -209,18 +211,18 @@ class DevNode:
             if self.injector.active and (lot := self.injector.of_call(view, call)) is not None:
                 result = self.injector.spoiled(lot, view, call, result)
         except CallRefused as refused:
-            return Outcome(call, refusal=refused)
-        return Outcome(call, result)
+            return CallOutcome(call, refusal=refused)
+        return CallOutcome(call, result)
 
     def _result_of(self, view: View, call: MethodCall, subscriber: Subscriber | None) -> bytes:
         if call.method in SUBSCRIPTION_METHODS - self.limits.missing:
             return self.subscriptions.answer(call, subscriber)
         return self._dialect.answer(view, call)
 
-    def _one_too_many(self, call: MethodCall | None) -> Outcome:
-        return Outcome(call, refusal=self._provider.rate.refusal())
+    def _one_too_many(self, call: MethodCall | None) -> CallOutcome:
+        return CallOutcome(call, refusal=self._provider.rate.refusal())
 
-    def _disturb(self, outcomes: list[Outcome], lot: Lot | None) -> None:
+    def _disturb(self, outcomes: list[CallOutcome], lot: Lot | None) -> None:
         """Changes the order of a batch's answers, or omits one."""
         if self.pace.shuffle:
             Random(self.requests).shuffle(outcomes)

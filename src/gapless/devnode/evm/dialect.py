@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from gapless.devnode.dialect import Asked, Outcome
+from gapless.devnode.dialect import Asked, CallOutcome
 from gapless.devnode.evm import methods
 from gapless.devnode.faults import Fault
 from gapless.devnode.limits import CallRefused
@@ -54,7 +54,7 @@ class EvmDialect:
     def answer(self, view: View, call: MethodCall) -> bytes:
         return methods.answer(view, call.method, call.params)
 
-    def joined(self, asked: Asked, outcomes: Sequence[Outcome]) -> tuple[bytes, int]:
+    def joined(self, asked: Asked, outcomes: Sequence[CallOutcome]) -> tuple[bytes, int]:
         answers = [_envelope(each) for each in outcomes]
         if asked.is_batch:
             return b"[" + b",".join(answers) + b"]", 200
@@ -62,7 +62,7 @@ class EvmDialect:
         return answers[0], 200 if refusal is None else refusal.status
 
     def refused(self, refusal: CallRefused) -> bytes:
-        return _envelope(Outcome(None, refusal=refusal))
+        return _envelope(CallOutcome(None, refusal=refusal))
 
     def heights_in(self, view: View, call: MethodCall) -> tuple[int, int] | None:
         return methods.heights_in(view, call.method, call.params)
@@ -96,7 +96,7 @@ def _read(item: Raw) -> MethodCall | None:
         return None
 
 
-def _envelope(outcome: Outcome) -> bytes:
+def _envelope(outcome: CallOutcome) -> bytes:
     call_id = NULL if outcome.call is None else bytes(outcome.call.id)
     if (refusal := outcome.refusal) is None:
         return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (call_id, outcome.result)

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from gapless.devnode.dialect import Asked, Outcome
+from gapless.devnode.dialect import Asked, CallOutcome
 from gapless.devnode.faults import Fault
 from gapless.devnode.limits import CallRefused, FinalityTags
 from gapless.devnode.view import MethodCall, View
@@ -73,7 +73,7 @@ class TronDialect:
             raise CallRefused(_ERROR, "no such path", 404)
         return method(view, _given(call))
 
-    def joined(self, asked: Asked, outcomes: Sequence[Outcome]) -> tuple[bytes, int]:
+    def joined(self, asked: Asked, outcomes: Sequence[CallOutcome]) -> tuple[bytes, int]:
         for each in outcomes:
             if each.refusal is not None:
                 return self.refused(each.refusal), each.refusal.status
