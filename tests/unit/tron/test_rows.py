@@ -152,6 +152,23 @@ def test_unreadable_values_are_flaws(name: str, column: str) -> None:
     assert flaw.message.startswith("a column cannot be read")
 
 
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("signatures", "5"),
+        ("signatures", '["x"]'),
+        ("signatures", "[5]"),
+        ("extra", '{"ret":5}'),
+        ("extra", '{"ret":[5]}'),
+        ("extra", "[]"),
+    ],
+)
+def test_json_of_another_form_is_a_flaw(column: str, value: str) -> None:
+    rows = stored()
+    rows["tron_transactions"][0][column] = value
+    assert "cannot be read" in examined(rows, frozenset()).flaws[0].message
+
+
 def test_a_result_without_a_name_is_a_flaw() -> None:
     rows = stored()
     rows["tron_transactions"][0]["contract_result"] = 99

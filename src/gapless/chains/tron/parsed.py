@@ -130,7 +130,6 @@ def _parsed(block: bytes, infos: bytes | None) -> ParsedTronBlock:
 
 
 def _header(fields: TronHeaderFields) -> TronHeader:
-    _hash(fields.parent_hash, "parentHash")
     for name in ("number", "timestamp"):
         if getattr(fields, name) < 0:
             raise BadAnswer(f"`{name}` of a block is negative")
@@ -138,7 +137,7 @@ def _header(fields: TronHeaderFields) -> TronHeader:
         header_bytes(
             timestamp=fields.timestamp,
             transactions_root=from_hex(fields.transactions_root, "txTrieRoot"),
-            parent_hash=from_hex(fields.parent_hash, "parentHash"),
+            parent_hash=_hash(fields.parent_hash, "parentHash"),
             number=fields.number,
             witness_id=fields.witness_id,
             witness_address=from_hex(fields.witness_address, "witness_address"),

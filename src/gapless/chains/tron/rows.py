@@ -39,6 +39,7 @@ _OF_TRANSACTIONS = frozenset(
 _NOT_IN_ROWS = frozenset({TronCheck.PLACES, TronCheck.AGREED, TronCheck.LOGS, TronCheck.ANCHOR})
 _KNOWN = frozenset[str](TronCheck)
 _HEIGHT = itemgetter("block_number")
+_texts = msgspec.json.Decoder(list[str]).decode
 _LINKED = Proof(frozenset({TronCheck.LINK}))
 
 
@@ -120,6 +121,6 @@ def _transaction(row: Mapping[str, Any]) -> ParsedTransaction:
     return ParsedTransaction(
         id=row["hash"],
         raw_data=row["raw_data"],
-        signatures=[bytes.fromhex(each) for each in msgspec.json.decode(row["signatures"])],
+        signatures=[bytes.fromhex(each) for each in _texts(row["signatures"])],
         results=stored_results(row),
     )

@@ -6,8 +6,10 @@ them in. A column that differs then, or is null or set where it must not be, is 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -51,6 +53,11 @@ class StoredBlock:
     def transactions(self) -> Sequence[Columns]:
         return self.others.get(TRON_TRANSACTIONS.name, ())
 
+    @cached_property
+    def row_counts(self) -> Mapping[str, Counter[int]]:
+        """By table, how many rows each transaction has."""
+        return {name: Counter(map(_INDEX, rows)) for name, rows in self.others.items()}
+
     @property
     def has_infos(self) -> bool:
         """Whether infos were requested, as far as the rows show it."""
@@ -62,8 +69,7 @@ def stored_results(row: Mapping[str, Any]) -> Results:
     """Return the results of a transaction, as the node sent them."""
     extra = _extra(row)
     if "ret" in extra:
-        results: Results = extra["ret"]
-        return results
+        return msgspec.convert(extra["ret"], list[dict[str, Any]])
     number = row["contract_result"]
     return [] if number is None else [{"contractRet": RESULTS[number]}]
 
@@ -114,7 +120,7 @@ def _transaction(it: StoredBlock, row: Columns) -> Columns:
         found["receipt_result"] = _SET
     for name, column in _COUNTS.items():
         if name in it.others:
-            found[column] = sum(_INDEX(each) == _INDEX(row) for each in it.others[name])
+            found[column] = it.row_counts[name][_INDEX(row)]
     return found
 
 
