@@ -47,7 +47,7 @@ FIELDS = {
     "ErrorView": "error",
     "ExplanationView": "chunk_index status reason detail until partitions",
     "ExportView": "network first last rows schema schema_version output",
-    "FetchPlanView": "first last requested final missing to_prove_again calls",
+    "FetchPlanView": "first last requested final missing to_prove_again calls seconds days",
     "FetchView": (
         "id state error network chain_id first last blocks requested final stored fetched batches"
         " rows gaps unproven verify not_proven reproven started_at ended_at seconds"
@@ -79,7 +79,7 @@ FIELDS = {
     "UnusableEndpoint": "endpoint usable error hint",
     "UsableEndpoint": (
         "endpoint chain_id network client head finalized known_block genesis earliest_block"
-        " receipts_by_block receipts_by_transaction batch_calls logs_range rate calls usable"
+        " receipts_by_block receipts_by_transaction batch_calls logs_range offers rate calls usable"
         " meaning"
     ),
     "WithdrawalView": "withdrawn dry_run",

@@ -10,7 +10,10 @@ from gapless.chains.evm.networks import CUSTOM
 from gapless.core.errors import UsageError
 
 NETWORKS = {it.name: it for it in networks()}
-WANTED = "ethereum sepolia holesky base optimism arbitrum polygon bsc avalanche gnosis custom"
+WANTED = (
+    "ethereum sepolia holesky base optimism arbitrum polygon bsc avalanche gnosis custom"
+    " tron tron-nile tron-shasta tron-custom"
+)
 
 
 @pytest.mark.parametrize("name", WANTED.split())
@@ -23,7 +26,7 @@ def test_a_network_is_found_by_its_name_or_its_chain_id(name: str) -> None:
 
 
 def test_no_two_networks_share_a_name_an_alias_or_a_chain_id() -> None:
-    ids = [each.chain_id for each in NETWORKS.values()]
+    ids = [each.chain_id for each in NETWORKS.values() if each.chain_id is not None]
     assert len(set(ids)) == len(ids)
     aliases = [alias for each in NETWORKS.values() for alias in each.aliases]
     assert len({*aliases, *NETWORKS}) == len(aliases) + len(NETWORKS)
@@ -35,7 +38,7 @@ def test_an_unknown_name_comes_with_a_hint() -> None:
     assert refused.value.hint == "did you mean `ethereum`?"
     with pytest.raises(UsageError) as refused:
         find_network("qqq")
-    assert "`custom` takes any EVM chain" in (refused.value.hint or "")
+    assert "`custom` and `tron-custom` take any other chain" in (refused.value.hint or "")
 
 
 def test_an_unlisted_chain_is_custom_with_every_check() -> None:

@@ -16,7 +16,7 @@ from gapless.cli.display import CLEAR, LINE_EVERY
 from gapless.cli.options import anchor_option, common, complain, note, warn
 from gapless.cli.output import print_json
 from gapless.cli.stores import blocks_option, network_option, sink_argument
-from gapless.config import load
+from gapless.config import EndpointSettings, load
 from gapless.core.anchors import Anchor
 from gapless.telemetry.lines import log_to_stderr
 from gapless.verification import Report, compare
@@ -118,8 +118,8 @@ async def _compared(store: Store, report: Report, against: str) -> Report:
 
     family = family_of(store.facts)
     log_to_stderr(logging.WARNING, as_json=speech.wants_json())  # what keeps it waiting
-    known = None if "://" in against else load().endpoint(against)
-    spec = EndpointSpec("against", known.url if known else against)
+    known = EndpointSettings(against) if "://" in against else load().endpoint(against)
+    spec = EndpointSpec("against", known.url, headers=known.headers)
     async with Pool([spec], family.queries, chain_id=store.chain_id, patience=_PATIENCE) as pool:
         source = family.source(pool, store.facts, [store.anchor.name], ())
         stored = next(it.heights for it in report.coverage if it.dataset == store.anchor.name)

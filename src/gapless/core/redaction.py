@@ -73,10 +73,12 @@ _FILES = ("sqlite", "duckdb", "parquet")  # a local path, which contains no secr
 
 
 class Secrets:
-    """The secret parts of URLs, to be removed from texts in any common encoding."""
+    """The secret parts of URLs and of headers, to be removed from texts in any common encoding."""
 
-    def __init__(self, urls: Iterable[str]) -> None:
+    def __init__(self, urls: Iterable[str], headers: Iterable[str] = ()) -> None:
+        """`headers` are secret values of HTTP headers, such as `Bearer KEY`."""
         secrets = {secret for url in urls for secret in _secrets_of(url)}
+        secrets |= {part for value in headers for part in (value, value.rpartition(" ")[2])}
         forms = {form for secret in secrets for form in _forms(secret)}
         ordered = sorted(forms, key=len, reverse=True)  # the longest match first
         self._pattern = re.compile("|".join(ordered), re.IGNORECASE) if forms else None

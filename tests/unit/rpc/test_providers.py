@@ -76,10 +76,10 @@ async def test_a_rest_reaches_another_process_without_growing(chain: Chain) -> N
         async with Pool(specs, QUERIES, providers=here) as pool:
             await pool.ask(HEAD, avoid=["b"])
         shared = here.rests()
-        assert [*shared] == [fingerprint(specs[0].url)]
+        assert [*shared] == [fingerprint(specs[0].url, {})]
         there.rest(shared)  # before anyone there has asked that provider
         endpoint = there.endpoint(specs[0], Profile())
-        assert endpoint.ready_at() == shared[fingerprint(specs[0].url)].until
+        assert endpoint.ready_at() == shared[fingerprint(specs[0].url, {})].until
         assert "monthly capacity" in endpoint.trouble
         here.rest(there.rests())
         assert here.rests() == shared
@@ -98,5 +98,7 @@ async def test_short_and_past_rests_are_not_shared() -> None:
 
 
 def test_a_fingerprint_does_not_show_the_url() -> None:
-    assert fingerprint("https://host/key") != fingerprint("https://host/another")
-    assert "key" not in fingerprint("https://host/key")
+    assert fingerprint("https://host/key", {}) != fingerprint("https://host/another", {})
+    one, two = ({"Key": value} for value in ("one", "two"))
+    assert fingerprint("https://host", one) != fingerprint("https://host", two)
+    assert "key" not in fingerprint("https://host/key", {})
