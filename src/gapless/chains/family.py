@@ -76,8 +76,10 @@ class Source(Protocol):
     async def block_hash(self, height: int) -> bytes:
         """Return the hash of a block; raise if no endpoint has it."""
 
-    async def latest(self, endpoint: str, patience: float) -> tuple[BlockHeader, int | None] | None:
-        """Return the head of one endpoint and the height that it calls final, if any.
+    async def latest(
+        self, endpoint: str, patience: float
+    ) -> tuple[BlockHeader, BlockHeader | None] | None:
+        """Return the head of one endpoint and the block that it calls final, if any.
 
         None if it does not answer.
         """

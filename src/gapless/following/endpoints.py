@@ -72,5 +72,7 @@ class StickyEndpoint:
             return None
         head, final = found
         if final is None:
-            final = head.height - self._network.finality.depth
-        return ChainHead(head, min(final, head.height))
+            return ChainHead(head, head.height - self._network.finality.depth)
+        if final.height > head.height:  # the endpoint repeats an old head
+            head = final
+        return ChainHead(head, final.height, final.hash)

@@ -37,7 +37,7 @@ from gapless.following.sighting import (
 from gapless.following.spec import FollowSpec, LiveChunk, history
 from gapless.following.state import FollowState, Retraction
 from gapless.following.status import follow_status
-from gapless.following.steps import Step, retracted, step, whole_cells
+from gapless.following.steps import Step, doubtful, retracted, step, whole_cells
 from gapless.following.upkeep import Upkeep
 from gapless.lanes import Lane, in_lane
 from gapless.ledger.records import Append, Cursor, NewChunk
@@ -133,7 +133,10 @@ class Follower:
             if not self._confirmed(seen):
                 self._pause = min(self._pause, _SOON)
                 return
-            decided = step(state, seen, depth=self.spec.depth, next_chunk=backfill.chunks.total)
+            deep = doubtful(state, seen, self.spec.depth)
+            if deep is not None:
+                await self._require_agreement(deep)
+            decided = step(state, seen, next_chunk=backfill.chunks.total)
         if decided.history is not None:
             await self._require_agreement(decided.history.last)
         await self._record(cursor, decided)
@@ -168,16 +171,17 @@ class Follower:
         return found[0].status is Status.COMPLETE
 
     async def _require_agreement(self, height: int) -> None:
-        """Raises if another endpoint contradicts the history that is about to be planned.
+        """Raises if the other endpoints have another block at this height.
 
-        One endpoint that invents a head would make a follow pass over the blocks up to it.
+        One endpoint that invents a head would make a follow pass over the blocks up to it, and one
+        on a branch of its own would stop the follow.
         """
         assert self._endpoint is not None
-        doubtful = self._endpoint.name
+        alone = self._endpoint.name
         if not await self._endpoint.is_agreed(height):
             self._endpoint.move_on()
             raise TransientError(
-                f"endpoint `{doubtful}` reports block {height:,} as final, and no other one does"
+                f"endpoint `{alone}` has a block {height:,} that no other endpoint has"
             )
 
     def _confirmed(self, seen: Sighting) -> bool:

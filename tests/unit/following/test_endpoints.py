@@ -24,10 +24,12 @@ class Heads:
     finals: dict[str, int] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
 
-    async def latest(self, endpoint: str, patience: float) -> tuple[BlockHeader, int | None] | None:
+    async def latest(
+        self, endpoint: str, patience: float
+    ) -> tuple[BlockHeader, BlockHeader | None] | None:
         self.asked.append(endpoint)
-        head = self.heads[endpoint]
-        return None if head is None else (header(head), self.finals.get(endpoint))
+        head, final = self.heads[endpoint], self.finals.get(endpoint)
+        return None if head is None else (header(head), None if final is None else header(final))
 
     async def headers(
         self, endpoint: str, heights: Sequence[int], patience: float
@@ -92,12 +94,19 @@ async def test_the_next_one_follows_the_last_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reported", "final"), [({}, 950), ({"a": 1800}, 1800), ({"a": 2000}, 1850)]
+    ("reported", "head", "final"),
+    [({}, 1850, 950), ({"a": 1800}, 1850, 1800), ({"a": 2000}, 2000, 2000)],
 )
-async def test_finality_is_reported_or_by_depth(reported: dict[str, int], final: int) -> None:
-    """A final block above the head is not believed."""
-    heads = Heads({"a": 1850}, reported)
-    assert (await sticky(heads).tip()).final == final
+async def test_finality_is_reported_or_by_depth(
+    reported: dict[str, int], head: int, final: int
+) -> None:
+    """A final block above the head is the head: the other answer is old."""
+    tip = await sticky(Heads({"a": 1850}, reported)).tip()
+    assert (tip.head, tip.final) == (header(head), final)
+    assert tip.final_hash == (header(final).hash if reported else None)
+
+
+async def test_all_blocks_may_be_final() -> None:
     shallow = replace(CELO, finality=replace(CELO.finality, depth=0))
     chain = StickyEndpoint(cast("Source", Heads({"a": 7})), ["a"], shallow)
     assert (await chain.tip()).final == 7

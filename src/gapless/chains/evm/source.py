@@ -122,7 +122,9 @@ class EvmSource:
         (found,) = await self._insist(self._light, (height,), ())
         return _read_hash(found.block)
 
-    async def latest(self, endpoint: str, patience: float) -> tuple[BlockHeader, int | None] | None:
+    async def latest(
+        self, endpoint: str, patience: float
+    ) -> tuple[BlockHeader, BlockHeader | None] | None:
         tag = self._network.finality.tag
         calls = [Call("eth_getBlockByNumber", (each, False)) for each in ("latest", tag) if each]
         found = await self._from(endpoint, calls, patience)
@@ -132,7 +134,7 @@ class EvmSource:
             return None
         final = _parse_header(found[1]) if len(found) > 1 else None
         self._head = max(self._head, head.height)
-        return head, final.height if final else None
+        return head, final
 
     async def headers(
         self, endpoint: str, heights: Sequence[int], patience: float
