@@ -14,6 +14,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 
 import msgspec
@@ -23,12 +24,13 @@ from gapless.blocks.job import Host, shared_pipeline
 from gapless.core.backfill import State
 from gapless.core.chunk import Status
 from gapless.core.errors import GaplessError, LedgerError, TransientError
-from gapless.following.endpoints import StickyEndpoint
+from gapless.following.endpoints import Look, StickyEndpoint
 from gapless.following.hints import HeadHints
 from gapless.following.next_block import NextBlock
 from gapless.following.sighting import (
     Behind,
     ChainHead,
+    Headers,
     Sighting,
     Suspicion,
     look,
@@ -121,15 +123,12 @@ class Follower:
             state = retracted(state)
         if state.alarm is not None:
             return
-        assert self._endpoint is not None
         if self.spec.grid is not None:
-            tip = await self._endpoint.tip()
-            self._measure(tip)
-            decided = whole_cells(state, tip.final, self.spec.grid)
+            seen = await self._sight(state, _look_at_tip)
+            decided = whole_cells(state, seen.tip.final, self.spec.grid)
         else:
-            seen = await look(state, self._endpoint)
-            self._measure(seen.tip)
-            await self._notice_stall(seen, state)
+            seen = await self._sight(state, partial(look, state))
+            self._notice_stall(seen)
             if not self._confirmed(seen):
                 self._pause = min(self._pause, _SOON)
                 return
@@ -152,9 +151,22 @@ class Follower:
         if self._endpoint is None:
             anchor, chain = self.spec.family.tables[0].name, self.spec.chain
             source = self.spec.family.source(pipeline.pool, chain, [anchor], ())
-            self._endpoint = StickyEndpoint(source, sorted(pipeline.pool.names), chain)
+            pool = pipeline.pool
+            self._endpoint = StickyEndpoint(source, sorted(pool.names), chain, pool.served)
             self._upkeep = Upkeep(self._host.ledger, self.spec, self._owner, self._clock)
         return pipeline
+
+    async def _sight(self, state: FollowState, look: Look) -> Sighting:
+        """What an endpoint shows of the head; the one of before, if possible."""
+        assert self._endpoint is not None
+        before, now = self._endpoint.name, self._clock()
+        known = -1 if self.status.head is None else max(state.last, self.status.head)
+        seen = await self._endpoint.sight(look, known=known, late=self._next_block.is_late(now))
+        if self._endpoint.name != before:
+            facts = {"endpoint": before, "height": known, "instead": self._endpoint.name}
+            log(logging.WARNING, "endpoint_behind", follow=self.spec.name, **facts)
+        self._measure(seen.tip)
+        return seen
 
     async def _retraction_is_over(self, cursor: Cursor, state: FollowState, total: int) -> bool:
         """Whether the branch is gone; asks for it once more if nobody will remove it."""
@@ -250,19 +262,13 @@ class Follower:
         status = await follow_status(self._host.ledger, self.spec.name)
         metrics.LAG_SECONDS.set(status.lag_seconds, self.spec.name)
 
-    async def _notice_stall(self, seen: Sighting, state: FollowState) -> None:
-        """Tells a chain that stands still from an endpoint that does."""
+    def _notice_stall(self, seen: Sighting) -> None:
+        """Says that the chain stands still: all endpoints were asked meanwhile."""
         limit = max(_STALLED_AT_LEAST, _STALLED_AFTER * self.spec.chain.block_time)
-        if not isinstance(seen, Behind) or self._clock() - self._moved_at < limit:
-            return
-        assert self._endpoint is not None
-        self._moved_at = self._clock()
-        behind = await self._endpoint.move_ahead(max(seen.tip.head.height, state.last))
-        name, height = self.spec.name, seen.tip.head.height
-        if behind is None:
-            log(logging.WARNING, "chain_stalled", follow=name, height=height)
-        else:
-            log(logging.WARNING, "endpoint_behind", follow=name, endpoint=behind, height=height)
+        if isinstance(seen, Behind) and self._clock() - self._moved_at >= limit:
+            self._moved_at = self._clock()
+            height = seen.tip.head.height
+            log(logging.WARNING, "chain_stalled", follow=self.spec.name, height=height)
 
     def _note(self, error: Exception | None) -> None:
         """Says once that something is wrong, and once that it is over."""
@@ -290,3 +296,8 @@ class Follower:
                     await self._host.ledger.resign(self.spec.name, self._owner)
             except (LedgerError, TimeoutError):
                 pass  # the lease ends by itself
+
+
+async def _look_at_tip(chain: Headers) -> Sighting:
+    """A sighting of the head and the final block alone."""
+    return Behind(await chain.tip())

@@ -36,7 +36,7 @@ async def test_a_node_that_fails_and_recovers(
         await live_at(follow, HEAD + 4)
     await stage.assert_same(chain, 110, HEAD + 4)
     (said,) = (each for each in caplog.records if getattr(each, "action", "") == "follow_troubled")
-    assert "no endpoint reports the head" in said.getMessage()
+    assert "no endpoint answers: `a` (" in said.getMessage()
 
 
 async def test_another_endpoint_takes_over(stage: Stage, chain: Chain) -> None:
@@ -79,6 +79,28 @@ async def test_an_endpoint_that_stands_still(
         await live_at(follow, HEAD + 3)
     assert "endpoint_behind" in actions(caplog)
     assert "chain_stalled" not in actions(caplog)[actions(caplog).index("endpoint_behind") :]
+
+
+@pytest.mark.parametrize(
+    "visibility",
+    [Visibility(null=3600), Visibility(cache=3600), Visibility(lag=30)],
+    ids=["null", "cache", "lag"],
+)
+async def test_what_one_endpoint_lacks_another_one_serves_at_once(
+    stage: Stage, chain: Chain, visibility: Visibility, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither the follower nor a run waits for the endpoint; a retry would take five seconds."""
+    async with (
+        DevNode(chain, limits=LIMITS, visibility=visibility) as first,
+        DevNode(chain, limits=LIMITS) as second,
+        stage.follow(first, second, start=110) as follow,
+    ):
+        await eventually(lambda: first.requests > 3)
+        for blocks in (1, 3, 1, 2):
+            second.advance(blocks)
+            await live_at(follow, chain.head)
+    assert "chunk_failed" not in actions(caplog)
+    await stage.assert_same(chain, 110, HEAD + 7)
 
 
 async def test_a_lower_head_is_not_a_reorganisation(
