@@ -3,7 +3,7 @@
 Any number of followers may stand by; the ledger lets one lead. Each turn, the leader renews its
 lease, looks at the head, and writes what to do and what it knows in one transaction. So a follower
 that is killed between two turns leaves nothing half done, and one that was overtaken writes
-nothing at all.
+nothing at all. While a turn lasts, the lease is kept, however long the endpoints take.
 
 A change of the chain is acted on only if two sightings in a row agree about it.
 """
@@ -26,6 +26,7 @@ from gapless.core.chunk import Status
 from gapless.core.errors import GaplessError, LedgerError, TransientError
 from gapless.following.endpoints import Look, StickyEndpoint
 from gapless.following.hints import HeadHints
+from gapless.following.lease import lease_kept
 from gapless.following.next_block import NextBlock
 from gapless.following.sighting import (
     Behind,
@@ -101,15 +102,27 @@ class Follower:
             await self._resign()
 
     async def _take_turn(self) -> None:
-        ledger = self._host.ledger
-        cursor = await ledger.lead(self.spec.name, self._owner, self.spec.lease_seconds)
-        self.status.leads = cursor is not None
-        metrics.LEADS.set(int(self.status.leads), self.spec.name)
+        cursor = await self._lead()
         if cursor is None:
             self._suspected = None
             await self._hints.stop()
             return
-        backfill = await ledger.backfill(cursor.backfill_id)
+        async with lease_kept(self._renew, self.spec.lease_seconds):
+            await self._follow_from(cursor)
+
+    async def _lead(self) -> Cursor | None:
+        """Takes or renews the lease; None while another process leads."""
+        cursor = await self._host.ledger.lead(self.spec.name, self._owner, self.spec.lease_seconds)
+        self.status.leads = cursor is not None
+        metrics.LEADS.set(int(self.status.leads), self.spec.name)
+        return cursor
+
+    async def _renew(self) -> bool:
+        return await self._lead() is not None
+
+    async def _follow_from(self, cursor: Cursor) -> None:
+        """Looks at the head, and writes what follows from it."""
+        backfill = await self._host.ledger.backfill(cursor.backfill_id)
         if backfill.lifecycle.stopping or backfill.state not in (State.PENDING, State.RUNNING):
             return
         state = msgspec.convert(cursor.state, FollowState)
