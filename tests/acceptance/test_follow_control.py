@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterator
 
@@ -100,16 +101,25 @@ def test_what_is_refused(gapless: Commands, node: str, arguments: list[str], err
 
 async def test_a_node_that_is_away_for_a_while(gapless: Commands, chain: Chain) -> None:
     """The follow says so, waits, and catches up by itself."""
+    name = f"{NETWORK}-chain"
     async with Patient(chain, limits=LIMITS) as node:
-        start = ("follow", NETWORK, "--rpc", node.url, "--to", "chain.db", "--from", "80")
+        url = f"{node.url}/{KEY}"
+        start = ("follow", NETWORK, "--rpc", url, "--to", "chain.db", "--from", "80")
         async with running(gapless, *start, "--json") as process:
-            await until_shown(gapless, f"{NETWORK}-chain", is_live)
+            await until_shown(gapless, name, is_live)
             node.well_for = 0
             said = await process.says("follow_troubled")
             assert "no endpoint answers" in said
+            troubled = await until_shown(gapless, name, lambda it: it["silent_seconds"] > 0)
+            assert "HTTP 500" in troubled["trouble"]
+            assert troubled["phase"] == "behind"
+            assert troubled["lag_seconds"] >= troubled["silent_seconds"]
+            shown = (await run(gapless, "follow", "show", name)).stdout
+            assert re.search(r"no endpoint answers since \d\d:\d\d UTC \(.*\): .*HTTP 500", shown)
+            assert KEY not in said + shown
             node.advance(5)
             node.well_for = None
-            await until_shown(gapless, f"{NETWORK}-chain", above(104))
+            await until_shown(gapless, name, above(104))
             process.signal(signal.SIGTERM)
             await process.ended(0)
         compared = ("verify", "chain.db", "--deep", "--against", node.url)

@@ -57,7 +57,8 @@ FIELDS = {
     "FindingView": "check table first last message",
     "FollowView": (
         "name backfill_id network chain_id sink datasets endpoints state phase leader start head"
-        " final stored lag_blocks lag_seconds history_blocks history_pct retries gaps alarm"
+        " final stored lag_blocks lag_seconds head_seen_at head_time trouble silent_seconds"
+        " history_blocks history_pct retries gaps alarm"
     ),
     "GapsView": "network chain_id gaps damaged blocks",
     "KnownBlockView": "height hash",

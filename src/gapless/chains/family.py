@@ -41,11 +41,12 @@ class Wanted:
 
 @dataclass(frozen=True)
 class BlockHeader:
-    """What links a block to the one before."""
+    """What links a block to the one before, and when it was made."""
 
     height: int
     hash: bytes
     parent_hash: bytes
+    time: float | None = None  # in seconds since 1970; None: the endpoint does not report it
 
 
 class RawBlock(Protocol):

@@ -84,7 +84,7 @@ class StickyEndpoint:
                     return found
                 if own.done():
                     if isinstance(error, Unavailable):
-                        raise self._unavailable()
+                        raise self.silence()
                     return own.result()
         finally:
             own.cancel()
@@ -134,8 +134,9 @@ class StickyEndpoint:
         await gather_all([ask(name) for name in others])
         return {name: found[name] for name in others if name in found}
 
-    def _unavailable(self) -> Unavailable:
+    def silence(self) -> Unavailable:
+        """The error that says why no endpoint answers, as far as that is known."""
         served = self._served()
-        why = {name: served[name].trouble or "no head" for name in self._names}
+        why = {name: served[name].trouble or "no answer" for name in self._names}
         reasons = ", ".join(f"`{name}` ({each})" for name, each in why.items())
         return Unavailable(f"no endpoint answers: {reasons}")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -24,6 +25,7 @@ from gapless.blocks.job import Host, shared_pipeline
 from gapless.core.backfill import State
 from gapless.core.chunk import Status
 from gapless.core.errors import GaplessError, LedgerError, TransientError
+from gapless.core.redaction import redact
 from gapless.following.endpoints import Look, StickyEndpoint
 from gapless.following.hints import HeadHints
 from gapless.following.lease import lease_kept
@@ -38,16 +40,19 @@ from gapless.following.sighting import (
     suspicion,
 )
 from gapless.following.spec import FollowSpec, LiveChunk, history
-from gapless.following.state import FollowState, Retraction
+from gapless.following.state import FollowState, Retraction, follow_state
 from gapless.following.status import follow_status
 from gapless.following.steps import Step, doubtful, retracted, step, whole_cells
 from gapless.following.upkeep import Upkeep
 from gapless.lanes import Lane, in_lane
-from gapless.ledger.records import Append, Cursor, NewChunk
+from gapless.ledger.cursor import Cursor, HeadSeen
+from gapless.ledger.records import Append, NewChunk
 from gapless.telemetry import log, metrics
 
 _SOON = 1.0  # seconds until a change of the chain is looked at once more
 _LAG_EVERY = 5.0  # seconds
+_SILENT_AFTER = 10.0  # seconds without an answer
+_MOST_TEXT = 300  # characters of a trouble that the ledger stores
 _STALLED_AFTER = 5  # block times without a new block, and at least:
 _STALLED_AT_LEAST = 30.0  # seconds
 
@@ -58,6 +63,8 @@ class FollowerStatus:
 
     leads: bool = False
     head: int | None = None
+    head_time: float | None = None  # of its block
+    seen_at: float | None = None  # when a head was last seen
     state: FollowState | None = None
     trouble: str | None = None
 
@@ -78,6 +85,7 @@ class Follower:
         self._endpoint: StickyEndpoint | None = None
         self._upkeep: Upkeep | None = None
         self._suspected: Suspicion = None
+        self._asked_at: float | None = None  # when the question was asked that has no answer yet
         self._moved_at = self._clock()  # when the head last moved
         self._lag_measured_at = -inf
         self._next_block = NextBlock(spec.poll_seconds)
@@ -91,9 +99,10 @@ class Follower:
                 try:
                     with in_lane(Lane.PRIORITY):
                         await self._take_turn()
-                except (GaplessError, msgspec.ValidationError) as error:
+                except GaplessError as error:
                     self._note(error)
                     self._pause = self._next_block.pause(self._clock())
+                    await self._measure_lag()
                 else:
                     self._note(None)
                 await self._sleep()
@@ -104,7 +113,7 @@ class Follower:
     async def _take_turn(self) -> None:
         cursor = await self._lead()
         if cursor is None:
-            self._suspected = None
+            self._suspected = self.status.seen_at = None
             await self._hints.stop()
             return
         async with lease_kept(self._renew, self.spec.lease_seconds):
@@ -112,20 +121,42 @@ class Follower:
 
     async def _lead(self) -> Cursor | None:
         """Takes or renews the lease; None while another process leads."""
-        cursor = await self._host.ledger.lead(self.spec.name, self._owner, self.spec.lease_seconds)
+        name, lease = self.spec.name, self.spec.lease_seconds
+        cursor = await self._host.ledger.lead(name, self._owner, lease, self._head_seen())
         self.status.leads = cursor is not None
         metrics.LEADS.set(int(self.status.leads), self.spec.name)
         return cursor
 
     async def _renew(self) -> bool:
-        return await self._lead() is not None
+        """Renews the lease within a turn that lasts."""
+        leads = await self._lead() is not None
+        await self._measure_lag()
+        return leads
+
+    def _head_seen(self) -> HeadSeen | None:
+        """What to tell other processes; None before the first look."""
+        status, ago = self.status, None
+        trouble = self._silence() or status.trouble
+        if status.seen_at is None and trouble is None:
+            return None
+        if status.seen_at is not None:
+            ago = self._clock() - status.seen_at
+        short = None if trouble is None else redact(trouble)[:_MOST_TEXT]
+        return HeadSeen(ago, status.head_time, short)
+
+    def _silence(self) -> str | None:
+        """Why no endpoint has answered the question that waits for an answer, if it waits long."""
+        asked_at = self._asked_at
+        if self._endpoint is None or asked_at is None or self._clock() - asked_at < _SILENT_AFTER:
+            return None
+        return str(self._endpoint.silence())
 
     async def _follow_from(self, cursor: Cursor) -> None:
         """Looks at the head, and writes what follows from it."""
         backfill = await self._host.ledger.backfill(cursor.backfill_id)
         if backfill.lifecycle.stopping or backfill.state not in (State.PENDING, State.RUNNING):
             return
-        state = msgspec.convert(cursor.state, FollowState)
+        state = follow_state(cursor)
         self.status.state = state
         pipeline = await self._pipeline()
         self._hints.start(pipeline.pool)
@@ -174,7 +205,11 @@ class Follower:
         assert self._endpoint is not None
         before, now = self._endpoint.name, self._clock()
         known = -1 if self.status.head is None else max(state.last, self.status.head)
-        seen = await self._endpoint.sight(look, known=known, late=self._next_block.is_late(now))
+        late, self._asked_at = self._next_block.is_late(now), now
+        try:
+            seen = await self._endpoint.sight(look, known=known, late=late)
+        finally:
+            self._asked_at = None
         if self._endpoint.name != before:
             facts = {"endpoint": before, "height": known, "instead": self._endpoint.name}
             log(logging.WARNING, "endpoint_behind", follow=self.spec.name, **facts)
@@ -217,7 +252,7 @@ class Follower:
 
     async def _record(self, cursor: Cursor, decided: Step) -> None:
         """Writes a step, with its new blocks, unless nothing has changed."""
-        if decided.state == msgspec.convert(cursor.state, FollowState):
+        if decided.state == follow_state(cursor):
             return
         if not await self._append(cursor, decided):
             self.status.leads = False
@@ -262,8 +297,12 @@ class Follower:
         chain, height = str(self.spec.chain_id), tip.head.height
         if self.status.head != height:
             self._moved_at = self._clock()
-        self.status.head = height
+        self.status.head, self.status.head_time = height, tip.head.time
+        self.status.seen_at = self._clock()
         self._next_block.saw(height, self._clock())
+        metrics.HEAD_SEEN.set(self._host.system.wall_clock(), self.spec.name)
+        if tip.head.time is not None:
+            metrics.HEAD_TIME.set(tip.head.time, chain)
         metrics.HEAD_HEIGHT.set(height, chain)
         metrics.FINAL_HEIGHT.set(tip.final, chain)
 
@@ -272,8 +311,9 @@ class Follower:
         if self._clock() - self._lag_measured_at < _LAG_EVERY:
             return
         self._lag_measured_at = self._clock()
-        status = await follow_status(self._host.ledger, self.spec.name)
-        metrics.LAG_SECONDS.set(status.lag_seconds, self.spec.name)
+        with suppress(GaplessError):
+            status = await follow_status(self._host.ledger, self.spec.name)
+            metrics.LAG_SECONDS.set(status.lag_seconds, self.spec.name)
 
     def _notice_stall(self, seen: Sighting) -> None:
         """Says that the chain stands still: all endpoints were asked meanwhile."""

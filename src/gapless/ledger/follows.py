@@ -28,15 +28,20 @@ from gapless.core.events import BackfillChunkPlanned
 from gapless.core.ranges import Span
 from gapless.core.remedies import ListDeadLetters, ListFollows, ShowBackfill
 from gapless.ledger import control, folding, views
+from gapless.ledger.cursor import Cursor, HeadSeen
 from gapless.ledger.database import LedgerTransaction, one_as
-from gapless.ledger.records import Append, Cursor, NewChunk
+from gapless.ledger.records import Append, NewChunk
 from gapless.ledger.rows.chunk import AppendedChunk, DeletedChunk
 from gapless.ledger.rows.follow import TimedCursor
 from gapless.ledger.rows.texts import json_text
 
 
 async def lead(
-    tx: LedgerTransaction, follow: str, owner: str, lease_seconds: float
+    tx: LedgerTransaction,
+    follow: str,
+    owner: str,
+    lease_seconds: float,
+    seen: HeadSeen | None = None,
 ) -> Cursor | None:
     """Takes or renews the leadership of a follow; None while somebody else has it."""
     locked = await one_as(tx, TimedCursor, "lock_cursor", follow=follow)
@@ -47,6 +52,9 @@ async def lead(
         return None
     wanted = {"follow": follow, "owner": owner, "lease": lease_seconds}
     (row,) = await tx.fetch_as(TimedCursor, "renew_lead" if led else "take_lead", **wanted)
+    if seen is not None:
+        known = {"ago": seen.ago, "time": seen.time, "trouble": seen.trouble}
+        (row,) = await tx.fetch_as(TimedCursor, "note_head", follow=follow, **known)
     return row.cursor()
 
 

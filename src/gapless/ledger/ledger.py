@@ -25,6 +25,7 @@ from gapless.ledger import (
     views,
     workers,
 )
+from gapless.ledger.cursor import Cursor, HeadSeen
 from gapless.ledger.database import (
     PERSON_SECONDS,
     WORKER_SECONDS,
@@ -40,7 +41,6 @@ from gapless.ledger.records import (
     ChunkRow,
     Claim,
     ClaimRequest,
-    Cursor,
     DeadLetter,
     Failure,
     Progress,
@@ -126,9 +126,14 @@ class Ledger:
 
     # Follows
 
-    async def lead(self, follow: str, owner: str, lease_seconds: float) -> Cursor | None:
-        """Takes or renews the leadership of a follow; None while somebody else has it."""
-        return await self._write(follows.lead, follow, owner, lease_seconds)
+    async def lead(
+        self, follow: str, owner: str, lease_seconds: float, seen: HeadSeen | None = None
+    ) -> Cursor | None:
+        """Takes or renews the leadership of a follow; None while somebody else has it.
+
+        What the leader has `seen` of the head is recorded with it.
+        """
+        return await self._write(follows.lead, follow, owner, lease_seconds, seen)
 
     async def resign(self, follow: str, owner: str) -> None:
         await self._write(follows.resign, follow, owner)

@@ -34,5 +34,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets followers look ten times a second instead of once."""
     monkeypatch.setattr(follower, "_SOON", 0.1)
     monkeypatch.setattr(FollowSpec, "poll_seconds", 0.1)
+    monkeypatch.setattr(follower, "_LAG_EVERY", 0.3)
     monkeypatch.setattr(endpoints, "_PATIENCE", 0.5)
     monkeypatch.setattr(service, "_LOOK_EVERY", 0.2)

@@ -7,8 +7,9 @@ import pytest
 from gapless.devnode import Chain, DevNode, Limits, Visibility
 from gapless.following import follower, hints
 from gapless.following.spec import FollowSpec
+from gapless.telemetry import metrics
 from tests.acceptance.beside import Patient
-from tests.conformance.follow.stage import DEPTH, HEAD, LIMITS, Stage, live_at
+from tests.conformance.follow.stage import DEPTH, HEAD, LIMITS, Stage, live_at, until
 from tests.waiting import eventually
 
 
@@ -32,8 +33,13 @@ async def test_a_node_that_fails_and_recovers(
         node.advance(4)
         await eventually(lambda: "follow_troubled" in actions(caplog))
         assert (await follow.status()).head == HEAD, "what nobody has seen is not planned"
+        status = await until(follow, lambda it: it.silent_seconds > 0.5)
+        assert (status.trouble or "").startswith("no endpoint answers: `a` (")
+        assert status.phase == "behind"
+        await eventually(lambda: metrics.LAG_SECONDS.values[follow.name,] > 0.5)
         node.well_for = None
-        await live_at(follow, HEAD + 4)
+        status = await live_at(follow, HEAD + 4)
+        await until(follow, lambda it: it.trouble is None and it.silent_seconds == 0)
     await stage.assert_same(chain, 110, HEAD + 4)
     (said,) = (each for each in caplog.records if getattr(each, "action", "") == "follow_troubled")
     assert "no endpoint answers: `a` (" in said.getMessage()

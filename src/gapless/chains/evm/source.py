@@ -48,6 +48,7 @@ class _Header(Struct, gc=False):
 
 class _LinkedHeader(_Header, gc=False):
     parent: str = msgspec.field(name="parentHash")
+    timestamp: str | None = None
 
 
 _header = msgspec.json.Decoder(_Header).decode
@@ -318,8 +319,9 @@ def _parse_header(answer: Raw) -> BlockHeader | None:
         return None
     try:
         found = _linked_header(answer)
-        parts = (bytes.fromhex(each.removeprefix("0x")) for each in (found.hash, found.parent))
-        return BlockHeader(int(found.number, 16), *parts)
+        own, parent = (bytes.fromhex(it.removeprefix("0x")) for it in (found.hash, found.parent))
+        time = None if found.timestamp is None else float(int(found.timestamp, 16))
+        return BlockHeader(int(found.number, 16), own, parent, time)
     except (ValueError, *UNREADABLE):
         return None
 
