@@ -51,6 +51,7 @@ from gapless.telemetry import log, metrics
 
 _SOON = 1.0  # seconds until a change of the chain is looked at once more
 _LAG_EVERY = 5.0  # seconds
+_OTHERS_EVERY = 5.0  # seconds between two questions to all other endpoints for a late block
 _SILENT_AFTER = 10.0  # seconds without an answer
 _MOST_TEXT = 300  # characters of a trouble that the ledger stores
 _STALLED_AFTER = 5  # block times without a new block, and at least:
@@ -85,6 +86,7 @@ class Follower:
         self._endpoint: StickyEndpoint | None = None
         self._upkeep: Upkeep | None = None
         self._suspected: Suspicion = None
+        self._others_asked_at = -inf  # when other endpoints were asked for a block that was late
         self._asked_at: float | None = None  # when the question was asked that has no answer yet
         self._moved_at = self._clock()  # when the head last moved
         self._lag_measured_at = -inf
@@ -205,14 +207,18 @@ class Follower:
         assert self._endpoint is not None
         before, now = self._endpoint.name, self._clock()
         known = -1 if self.status.head is None else max(state.last, self.status.head)
-        late, self._asked_at = self._next_block.is_late(now), now
+        late = self._next_block.is_late(now) and now - self._others_asked_at >= _OTHERS_EVERY
+        if late:
+            self._others_asked_at = now
+        self._asked_at = now
         try:
             seen = await self._endpoint.sight(look, known=known, late=late)
         finally:
             self._asked_at = None
         if self._endpoint.name != before:
-            facts = {"endpoint": before, "height": known, "instead": self._endpoint.name}
-            log(logging.WARNING, "endpoint_behind", follow=self.spec.name, **facts)
+            facts = {"endpoint": before, "instead": self._endpoint.name}
+            height = seen.tip.head.height
+            log(logging.WARNING, "endpoint_behind", follow=self.spec.name, height=height, **facts)
         self._measure(seen.tip)
         return seen
 

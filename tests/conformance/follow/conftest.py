@@ -35,5 +35,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(follower, "_SOON", 0.1)
     monkeypatch.setattr(FollowSpec, "poll_seconds", 0.1)
     monkeypatch.setattr(follower, "_LAG_EVERY", 0.3)
+    monkeypatch.setattr(follower, "_OTHERS_EVERY", 0.3)
     monkeypatch.setattr(endpoints, "_PATIENCE", 0.5)
     monkeypatch.setattr(service, "_LOOK_EVERY", 0.2)
