@@ -26,10 +26,13 @@ _DAY = 86_400.0  # seconds
 def opening(created: Created) -> str:
     """What is about to be followed."""
     spec = created.spec
-    return (
+    text = (
         f"following {spec.network} (chain {spec.chain_id}) as `{spec.name}`: head {created.head:,},"
         f" from block {spec.start:,} → {plain(spec.sink)}"
     )
+    if created.changed:
+        text += f"\nits endpoints have changed; it now uses {', '.join(spec.endpoints)}"
+    return text
 
 
 def phase(follow: FollowView | FollowStatus) -> str:

@@ -24,7 +24,7 @@ from gapless.blocks.block_pipeline import BlockPipeline
 from gapless.blocks.job import Host, shared_pipeline
 from gapless.core.backfill import State
 from gapless.core.chunk import Status
-from gapless.core.errors import GaplessError, LedgerError, TransientError
+from gapless.core.errors import GaplessError, LedgerError, TransientError, UsageError
 from gapless.core.redaction import redact
 from gapless.following.endpoints import Look, StickyEndpoint
 from gapless.following.hints import HeadHints
@@ -39,7 +39,7 @@ from gapless.following.sighting import (
     look,
     suspicion,
 )
-from gapless.following.spec import FollowSpec, LiveChunk, history
+from gapless.following.spec import FollowSpec, LiveChunk, follow_spec, history
 from gapless.following.state import FollowState, Retraction, follow_state
 from gapless.following.status import follow_status
 from gapless.following.steps import Step, doubtful, retracted, step, whole_cells
@@ -105,6 +105,8 @@ class Follower:
                     self._note(error)
                     self._pause = self._next_block.pause(self._clock())
                     await self._measure_lag()
+                    if isinstance(error, UsageError):  # another process may be able to lead
+                        await self._resign()
                 else:
                     self._note(None)
                 await self._sleep()
@@ -157,6 +159,8 @@ class Follower:
         """Looks at the head, and writes what follows from it."""
         backfill = await self._host.ledger.backfill(cursor.backfill_id)
         if backfill.lifecycle.stopping or backfill.state not in (State.PENDING, State.RUNNING):
+            return
+        if follow_spec(backfill) != self.spec:  # another follower takes this one's place soon
             return
         state = follow_state(cursor)
         self.status.state = state
@@ -350,6 +354,7 @@ class Follower:
 
     async def _resign(self) -> None:
         if self.status.leads:
+            self.status.leads = False
             try:
                 async with asyncio.timeout(_SOON):
                     await self._host.ledger.resign(self.spec.name, self._owner)

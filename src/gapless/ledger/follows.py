@@ -19,7 +19,8 @@ Everywhere, a cursor is locked before its backfill, and that before its chunks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from gapless.core.backfill import Command, Lifecycle, State, decide, describe
 from gapless.core.chunk import appended_rank
@@ -27,10 +28,11 @@ from gapless.core.errors import NotFound, UsageError, WrongState
 from gapless.core.events import BackfillChunkPlanned
 from gapless.core.ranges import Span
 from gapless.core.remedies import ListDeadLetters, ListFollows, ShowBackfill
+from gapless.core.spec import encode_spec
 from gapless.ledger import control, folding, views
 from gapless.ledger.cursor import Cursor, HeadSeen
 from gapless.ledger.database import LedgerTransaction, one_as
-from gapless.ledger.records import Append, NewChunk
+from gapless.ledger.records import Append, Backfill, NewChunk
 from gapless.ledger.rows.chunk import AppendedChunk, DeletedChunk
 from gapless.ledger.rows.follow import TimedCursor
 from gapless.ledger.rows.texts import json_text
@@ -61,6 +63,20 @@ async def lead(
 async def resign(tx: LedgerTransaction, follow: str, owner: str) -> None:
     """Gives the leadership up, if the owner has it."""
     await tx.fetch("resign", follow=follow, owner=owner)
+
+
+async def change(
+    tx: LedgerTransaction, follow: str, changed: Callable[[Backfill], tuple[dict[str, Any], str]]
+) -> None:
+    """Changes spec and queue of all backfills of a follow that have not ended.
+
+    Its leader is deposed: it may be about to append something that it planned before the change.
+    """
+    await tx.fetch("depose", follow=follow)
+    for each in await views.backfills(tx, follow=follow, limit=views.EVERYTHING):
+        if not each.state.ended:
+            spec, queue = changed(each)
+            await tx.fetch("change_backfill", id=each.id, spec=encode_spec(spec), queue=queue)
 
 
 async def remove_cursor(tx: LedgerTransaction, follow: str) -> None:

@@ -138,6 +138,13 @@ class Ledger:
     async def resign(self, follow: str, owner: str) -> None:
         await self._write(follows.resign, follow, owner)
 
+    async def change_follow(
+        self, follow: str, changed: Callable[[Backfill], tuple[dict[str, Any], str]]
+    ) -> None:
+        """Changes spec and queue of a follow's unended backfills, and deposes its leader."""
+        await self._command(follows.change, follow, changed)
+        await self._database.notify()
+
     async def append(self, step: Append) -> Cursor | None:
         """Takes one step of a follow's leader; None if it does not lead any more."""
         cursor = await self._write(follows.append, step)

@@ -40,6 +40,12 @@ RETURNING @StoredCursor, @now AS now
 UPDATE gapless.cursors SET owner = NULL, lease_until = NULL
 WHERE follow = :follow AND owner = :owner
 
+-- name: depose
+UPDATE gapless.cursors SET owner = NULL, lease_until = NULL WHERE follow = :follow
+
+-- name: change_backfill
+UPDATE gapless.backfills SET spec = :spec, queue = :queue WHERE id = :id
+
 -- name: advance_cursor
 -- Only for the leader who has seen the latest version.
 UPDATE gapless.cursors SET version = version + 1, state = :state, updated_at = @now

@@ -39,6 +39,12 @@ RETURNING @StoredCursor, @now AS now
 -- name: resign
 UPDATE cursors SET owner = NULL, lease_until = NULL WHERE follow = :follow AND owner = :owner
 
+-- name: depose
+UPDATE cursors SET owner = NULL, lease_until = NULL WHERE follow = :follow
+
+-- name: change_backfill
+UPDATE backfills SET spec = :spec, queue = :queue WHERE id = :id
+
 -- name: advance_cursor
 -- Only for the leader who has seen the latest version.
 UPDATE cursors SET version = version + 1, state = :state, updated_at = @now
