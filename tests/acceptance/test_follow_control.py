@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import signal
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -64,6 +66,38 @@ def test_ls_show_pause_resume_rm(gapless: Commands, node: str) -> None:
     for each in (created, *said):
         assert KEY not in each.stdout + each.stderr
     assert KEY.encode() not in (gapless.folder / "ledger.db").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("damage", "problem"),
+    [
+        ("UPDATE backfills SET spec = '{\"network\": 7}'", "the specification of"),
+        ("UPDATE cursors SET state = 'nonsense'", "the cursor of"),
+    ],
+)
+def test_a_damaged_follow_is_listed_and_removed(
+    gapless: Commands, node: str, damage: str, problem: str
+) -> None:
+    for name in ("bad", "good"):
+        named = {"NODE": f"{node}/{KEY}", "SINK": f"{name}.db"}
+        start = ("follow", NETWORK, "--rpc", "env:NODE", "--to", "env:SINK", "--name", name)
+        gapless(*start, "--detach", env=named)
+    with closing(sqlite3.connect(gapless.folder / "ledger.db")) as ledger, ledger:
+        assert ledger.execute(f"{damage} WHERE follow = 'bad'").rowcount == 1
+    listed = gapless("follow", "ls")
+    rows = [row.split() for row in listed.stdout.splitlines()[1:]]
+    assert rows[0] == ["bad", "unreadable"]
+    assert rows[1][:3] == ["good", NETWORK, "starting"]
+    assert f"`bad` is damaged: {problem}" in listed.stderr
+    assert "`gapless follow rm bad` forgets it" in listed.stderr
+    bad, good = gapless.json("follow", "ls")
+    assert bad["phase"] == "unreadable"
+    assert bad["problem"].startswith(problem)
+    assert good == gapless.json("follow", "show", "good")
+    assert "`gapless follow rm bad`" in gapless("follow", "show", "bad", code=2).stderr
+    gapless("follow", "pause", "bad")
+    gapless("follow", "rm", "bad")
+    assert [each["name"] for each in gapless.json("follow", "ls")] == ["good"]
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,7 @@ FIELDS = {
     "RetryView": "kind base max_delay jitter retries delays lost_limit",
     "TableView": "table rows stored gaps damaged proven unproven",
     "UnusableEndpoint": "endpoint usable error hint",
+    "UnreadableFollowView": "name backfill_id phase problem",
     "UsableEndpoint": (
         "endpoint chain_id network client head finalized known_block genesis earliest_block"
         " receipts_by_block receipts_by_transaction batch_calls logs_range rate calls usable"
@@ -98,7 +99,7 @@ SECTIONS = {
     "Chunks": ("ChunkView",),
     "Dead letters": ("DeadLetterView", "DeadLetterDetails", "PurgeView"),
     "Queues": ("QueueView",),
-    "Follows": ("FollowView",),
+    "Follows": ("FollowView", "UnreadableFollowView"),
     "Worker": ("WorkerView",),
     "Networks": ("NetworkView", "FinalityView", "EraView", "KnownBlockView"),
     "Endpoints": ("UsableEndpoint", "UnusableEndpoint", "RateView"),

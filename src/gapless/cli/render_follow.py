@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gapless.cli.render import table
 from gapless.core.text import plain
 from gapless.views.figures import counted, cut, duration
+from gapless.views.follows import UnreadableFollowView
 
 if TYPE_CHECKING:
     from gapless.cli.waiting import Waiting
@@ -49,11 +50,13 @@ def phase(follow: FollowView | FollowStatus) -> str:
             return other
 
 
-def table_of(follows: Sequence[FollowView]) -> str:
+def table_of(follows: Sequence[FollowView | UnreadableFollowView]) -> str:
     return table([HEAD, *map(_row, follows)])
 
 
-def _row(follow: FollowView) -> tuple[str, ...]:
+def _row(follow: FollowView | UnreadableFollowView) -> tuple[str, ...]:
+    if isinstance(follow, UnreadableFollowView):
+        return (follow.name, "", follow.phase, *("" for _ in HEAD[3:]))
     return (
         follow.name,
         follow.network,

@@ -11,6 +11,7 @@ from gapless.core.errors import Unreadable
 from gapless.core.heights import HIGHEST
 from gapless.core.partitions import block_heights
 from gapless.core.ranges import Span
+from gapless.core.remedies import RemoveFollow
 from gapless.core.retry import RetryPolicy
 from gapless.core.selector import Range, Selection, all_heights, summary
 from gapless.following.state import FollowState
@@ -74,6 +75,7 @@ def follow_spec(backfill: Backfill) -> FollowSpec:
         raise Unreadable(
             f"the specification of `{backfill.id}` cannot be read: {error}",
             backfill_id=backfill.id,
+            remedy=RemoveFollow(backfill.follow or backfill.id),
         ) from error
 
 

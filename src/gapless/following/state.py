@@ -13,6 +13,7 @@ import msgspec
 
 from gapless.core.errors import Unreadable
 from gapless.core.ranges import Span
+from gapless.core.remedies import RemoveFollow
 from gapless.ledger.cursor import Cursor
 
 
@@ -83,11 +84,16 @@ class FollowState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 def follow_state(cursor: Cursor) -> FollowState:
     """The state that a cursor stores; raises `Unreadable` if it is damaged."""
     if cursor.unreadable is not None:
-        raise Unreadable(cursor.unreadable, backfill_id=cursor.backfill_id)
+        raise Unreadable(
+            cursor.unreadable,
+            backfill_id=cursor.backfill_id,
+            remedy=RemoveFollow(cursor.follow),
+        )
     try:
         return msgspec.convert(cursor.state, FollowState)
     except msgspec.ValidationError as error:
         raise Unreadable(
             f"the state of the follow `{cursor.follow}` cannot be read: {error}",
             backfill_id=cursor.backfill_id,
+            remedy=RemoveFollow(cursor.follow),
         ) from error

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gapless.core.backfill import State, describe
 from gapless.core.chunk import Status
+from gapless.core.errors import Unreadable
 from gapless.core.ranges import RangeSet
 from gapless.following.spec import FollowSpec, follow_spec, is_history_of
 from gapless.following.state import FollowState, follow_state
@@ -90,13 +91,35 @@ class FollowStatus:
         return "live" if near and not self.silent_seconds else "behind"
 
 
-async def all_follows(ledger: Ledger) -> list[FollowStatus]:
+@dataclass(frozen=True)
+class UnreadableFollow:
+    """A follow whose rows are damaged; it can still be removed."""
+
+    name: str
+    backfill: Backfill
+    problem: str
+
+
+async def all_follows(ledger: Ledger) -> list[FollowStatus | UnreadableFollow]:
     """All follows of a ledger, by name."""
-    return [await _status(ledger, cursor) for cursor in await ledger.cursors()]
+    return [await _status_if_readable(ledger, each) for each in await ledger.cursors()]
 
 
 async def follow_status(ledger: Ledger, name: str) -> FollowStatus:
+    """How a follow stands; raises `Unreadable` if its rows are damaged."""
     return await _status(ledger, await ledger.cursor(name))
+
+
+async def follow_if_readable(ledger: Ledger, name: str) -> FollowStatus | UnreadableFollow:
+    return await _status_if_readable(ledger, await ledger.cursor(name))
+
+
+async def _status_if_readable(ledger: Ledger, cursor: Cursor) -> FollowStatus | UnreadableFollow:
+    try:
+        return await _status(ledger, cursor)
+    except Unreadable as error:
+        backfill = await ledger.backfill(cursor.backfill_id)
+        return UnreadableFollow(cursor.follow, backfill, str(error))
 
 
 async def _status(ledger: Ledger, cursor: Cursor) -> FollowStatus:

@@ -7,7 +7,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from gapless.core.backfill import State
-from gapless.following.status import FollowStatus
+from gapless.following.status import FollowStatus, UnreadableFollow
 from gapless.views.moments import utc_or_none
 
 
@@ -39,6 +39,24 @@ class FollowView(Struct, frozen=True, kw_only=True):
     retries: int
     gaps: tuple[tuple[int, int], ...]
     alarm: str | None
+
+
+class UnreadableFollowView(Struct, frozen=True, kw_only=True):
+    """A follow whose rows in the ledger are damaged."""
+
+    name: str
+    backfill_id: str
+    phase: str
+    problem: str
+
+
+def listed_view(found: FollowStatus | UnreadableFollow) -> FollowView | UnreadableFollowView:
+    """A follow as it is listed, even if it is damaged."""
+    if isinstance(found, FollowStatus):
+        return follow_view(found)
+    return UnreadableFollowView(
+        name=found.name, backfill_id=found.backfill.id, phase="unreadable", problem=found.problem
+    )
 
 
 def follow_view(status: FollowStatus) -> FollowView:

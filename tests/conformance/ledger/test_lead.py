@@ -9,7 +9,7 @@ import pytest
 from gapless.core.errors import NotFound
 from gapless.ledger import Ledger
 from gapless.ledger.cursor import HeadSeen
-from tests.follows import FOLLOW, HEAD, LEASE, append, at, begin, lead, standing, step
+from tests.follows import FOLLOW, HEAD, LEASE, append, at, begin, closed, lead, standing, step
 from tests.support import NOON, Clock, claim_one, create
 
 
@@ -114,6 +114,25 @@ async def test_what_a_leader_saw_stays_until_the_next_one_has_looked(
     clock.now += LEASE
     heir = await lead(ledger, "two")
     assert (heir.head_seen_at, heir.head_time, heir.trouble) == (NOON - 1, NOON, "HTTP 503")
+
+
+async def test_a_changed_follow_has_no_leader(ledger: Ledger) -> None:
+    cursor = await begin(ledger, "one")
+    for name in ("ended", "open"):
+        await ledger.create(closed(name))
+    await ledger.cancel("ended")
+    await ledger.create(standing("b", "tron"))
+    await ledger.change_follow(FOLLOW, lambda it: ({"was": it.id}, f"{it.queue}-2"))
+    found = {each.id: (each.spec, each.queue) for each in await ledger.backfills()}
+    assert found == {
+        HEAD: ({"was": HEAD}, "priority-2"),
+        "open": ({"was": "open"}, "backlog-2"),
+        "ended": ({}, "backlog"),
+        "b": ({}, "priority"),
+    }
+    assert await ledger.append(step(cursor, 7)) is None
+    assert (await lead(ledger, "two")).version == cursor.version
+    assert await ledger.check() == []
 
 
 async def test_who_resigns_makes_room_at_once(ledger: Ledger) -> None:
