@@ -15,7 +15,6 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from math import inf
 
 import msgspec
@@ -24,38 +23,24 @@ from gapless.blocks.block_pipeline import BlockPipeline
 from gapless.blocks.job import Host, shared_pipeline
 from gapless.core.backfill import State
 from gapless.core.chunk import Status
-from gapless.core.errors import GaplessError, LedgerError, TransientError, UsageError
-from gapless.core.redaction import redact
-from gapless.following.endpoints import Look, StickyEndpoint
+from gapless.core.errors import GaplessError, LedgerError, UsageError
+from gapless.following.endpoints import StickyEndpoint
+from gapless.following.head_watch import HeadWatch
 from gapless.following.hints import HeadHints
 from gapless.following.lease import lease_kept
-from gapless.following.next_block import NextBlock
-from gapless.following.sighting import (
-    Behind,
-    ChainHead,
-    Headers,
-    Sighting,
-    Suspicion,
-    look,
-    suspicion,
-)
+from gapless.following.sighting import Sighting, Suspicion, suspicion
 from gapless.following.spec import FollowSpec, LiveChunk, follow_spec, history
 from gapless.following.state import FollowState, Retraction, follow_state
 from gapless.following.status import follow_status
 from gapless.following.steps import Step, doubtful, retracted, step, whole_cells
 from gapless.following.upkeep import Upkeep
 from gapless.lanes import Lane, in_lane
-from gapless.ledger.cursor import Cursor, HeadSeen
+from gapless.ledger.cursor import Cursor
 from gapless.ledger.records import Append, NewChunk
 from gapless.telemetry import log, metrics
 
 _SOON = 1.0  # seconds until a change of the chain is looked at once more
 _LAG_EVERY = 5.0  # seconds
-_OTHERS_EVERY = 5.0  # seconds between two questions to all other endpoints for a late block
-_SILENT_AFTER = 10.0  # seconds without an answer
-_MOST_TEXT = 300  # characters of a trouble that the ledger stores
-_STALLED_AFTER = 5  # block times without a new block, and at least:
-_STALLED_AT_LEAST = 30.0  # seconds
 
 
 @dataclass
@@ -63,9 +48,6 @@ class FollowerStatus:
     """What a follower shows about itself."""
 
     leads: bool = False
-    head: int | None = None
-    head_time: float | None = None  # of its block
-    seen_at: float | None = None  # when a head was last seen
     state: FollowState | None = None
     trouble: str | None = None
 
@@ -83,14 +65,10 @@ class Follower:
         self._hints = HeadHints(self.hint, spec.name, spec.chain.block_time)
         self._host, self._owner, self._planned = host, owner, planned
         self._clock = host.system.clock
-        self._endpoint: StickyEndpoint | None = None
+        self._head = HeadWatch(spec, host.system)
         self._upkeep: Upkeep | None = None
         self._suspected: Suspicion = None
-        self._others_asked_at = -inf  # when other endpoints were asked for a block that was late
-        self._asked_at: float | None = None  # when the question was asked that has no answer yet
-        self._moved_at = self._clock()  # when the head last moved
         self._lag_measured_at = -inf
-        self._next_block = NextBlock(spec.poll_seconds)
         self._pause = spec.poll_seconds
 
     async def run(self) -> None:
@@ -103,7 +81,7 @@ class Follower:
                         await self._take_turn()
                 except GaplessError as error:
                     self._note(error)
-                    self._pause = self._next_block.pause(self._clock())
+                    self._pause = self._head.pause
                     await self._measure_lag()
                     if isinstance(error, UsageError):  # another process may be able to lead
                         await self._resign()
@@ -117,7 +95,8 @@ class Follower:
     async def _take_turn(self) -> None:
         cursor = await self._lead()
         if cursor is None:
-            self._suspected = self.status.seen_at = None
+            self._suspected = None
+            self._head.stand_by()
             await self._hints.stop()
             return
         async with lease_kept(self._renew, self.spec.lease_seconds):
@@ -126,7 +105,9 @@ class Follower:
     async def _lead(self) -> Cursor | None:
         """Takes or renews the lease; None while another process leads."""
         name, lease = self.spec.name, self.spec.lease_seconds
-        cursor = await self._host.ledger.lead(name, self._owner, lease, self._head_seen())
+        cursor = await self._host.ledger.lead(
+            name, self._owner, lease, self._head.report(self.status.trouble)
+        )
         self.status.leads = cursor is not None
         metrics.LEADS.set(int(self.status.leads), self.spec.name)
         return cursor
@@ -136,24 +117,6 @@ class Follower:
         leads = await self._lead() is not None
         await self._measure_lag()
         return leads
-
-    def _head_seen(self) -> HeadSeen | None:
-        """What to tell other processes; None before the first look."""
-        status, ago = self.status, None
-        trouble = self._silence() or status.trouble
-        if status.seen_at is None and trouble is None:
-            return None
-        if status.seen_at is not None:
-            ago = self._clock() - status.seen_at
-        short = None if trouble is None else redact(trouble)[:_MOST_TEXT]
-        return HeadSeen(ago, status.head_time, short)
-
-    def _silence(self) -> str | None:
-        """Why no endpoint has answered the question that waits for an answer, if it waits long."""
-        asked_at = self._asked_at
-        if self._endpoint is None or asked_at is None or self._clock() - asked_at < _SILENT_AFTER:
-            return None
-        return str(self._endpoint.silence())
 
     async def _follow_from(self, cursor: Cursor) -> None:
         """Looks at the head, and writes what follows from it."""
@@ -173,58 +136,36 @@ class Follower:
             state = retracted(state)
         if state.alarm is not None:
             return
+        seen = await self._head.see(state)
         if self.spec.grid is not None:
-            seen = await self._sight(state, _look_at_tip)
             decided = whole_cells(state, seen.tip.final, self.spec.grid)
         else:
-            seen = await self._sight(state, partial(look, state))
-            self._notice_stall(seen)
             if not self._confirmed(seen):
                 self._pause = min(self._pause, _SOON)
                 return
             deep = doubtful(state, seen, self.spec.depth)
             if deep is not None:
-                await self._require_agreement(deep)
+                await self._head.require_agreement(deep)
             decided = step(state, seen, next_chunk=backfill.chunks.total)
         if decided.history is not None:
-            await self._require_agreement(decided.history.last)
+            await self._head.require_agreement(decided.history.last)
         await self._record(cursor, decided)
         assert self._upkeep is not None
         await self._upkeep.tidy(cursor, decided.state, pipeline)
         await self._measure_lag()
-        self._pause = self._next_block.pause(self._clock())
+        self._pause = self._head.pause
         if decided.retract is not None:
             self._pause = min(self._pause, _SOON)
 
     async def _pipeline(self) -> BlockPipeline:
         pipeline = await shared_pipeline(self._host, self.spec.blocks)
-        if self._endpoint is None:
+        if self._upkeep is None:
             anchor, chain = self.spec.family.tables[0].name, self.spec.chain
-            source = self.spec.family.source(pipeline.pool, chain, [anchor], ())
             pool = pipeline.pool
-            self._endpoint = StickyEndpoint(source, sorted(pool.names), chain, pool.served)
+            source = self.spec.family.source(pool, chain, [anchor], ())
+            self._head.endpoint = StickyEndpoint(source, sorted(pool.names), chain, pool.served)
             self._upkeep = Upkeep(self._host.ledger, self.spec, self._owner, self._clock)
         return pipeline
-
-    async def _sight(self, state: FollowState, look: Look) -> Sighting:
-        """What an endpoint shows of the head; the one of before, if possible."""
-        assert self._endpoint is not None
-        before, now = self._endpoint.name, self._clock()
-        known = -1 if self.status.head is None else max(state.last, self.status.head)
-        late = self._next_block.is_late(now) and now - self._others_asked_at >= _OTHERS_EVERY
-        if late:
-            self._others_asked_at = now
-        self._asked_at = now
-        try:
-            seen = await self._endpoint.sight(look, known=known, late=late)
-        finally:
-            self._asked_at = None
-        if self._endpoint.name != before:
-            facts = {"endpoint": before, "instead": self._endpoint.name}
-            height = seen.tip.head.height
-            log(logging.WARNING, "endpoint_behind", follow=self.spec.name, height=height, **facts)
-        self._measure(seen.tip)
-        return seen
 
     async def _retraction_is_over(self, cursor: Cursor, state: FollowState, total: int) -> bool:
         """Whether the branch is gone; asks for it once more if nobody will remove it."""
@@ -239,20 +180,6 @@ class Follower:
             await self._append(cursor, Step(kept, retract=wanted.span), replace=dead)
             return False
         return found[0].status is Status.COMPLETE
-
-    async def _require_agreement(self, height: int) -> None:
-        """Raises if the other endpoints have another block at this height.
-
-        One endpoint that invents a head would make a follow pass over the blocks up to it, and one
-        on a branch of its own would stop the follow.
-        """
-        assert self._endpoint is not None
-        alone = self._endpoint.name
-        if not await self._endpoint.is_agreed(height):
-            self._endpoint.move_on()
-            raise TransientError(
-                f"endpoint `{alone}` has a block {height:,} that no other endpoint has"
-            )
 
     def _confirmed(self, seen: Sighting) -> bool:
         """Whether this can be acted on: a change of the chain only if it was seen twice."""
@@ -303,19 +230,6 @@ class Follower:
             self._planned()
         return appended is not None
 
-    def _measure(self, tip: ChainHead) -> None:
-        chain, height = str(self.spec.chain_id), tip.head.height
-        if self.status.head != height:
-            self._moved_at = self._clock()
-        self.status.head, self.status.head_time = height, tip.head.time
-        self.status.seen_at = self._clock()
-        self._next_block.saw(height, self._clock())
-        metrics.HEAD_SEEN.set(self._host.system.wall_clock(), self.spec.name)
-        if tip.head.time is not None:
-            metrics.HEAD_TIME.set(tip.head.time, chain)
-        metrics.HEAD_HEIGHT.set(height, chain)
-        metrics.FINAL_HEIGHT.set(tip.final, chain)
-
     async def _measure_lag(self) -> None:
         """Measures the lag, which takes several queries, every few seconds."""
         if self._clock() - self._lag_measured_at < _LAG_EVERY:
@@ -324,14 +238,6 @@ class Follower:
         with suppress(GaplessError):
             status = await follow_status(self._host.ledger, self.spec.name)
             metrics.LAG_SECONDS.set(status.lag_seconds, self.spec.name)
-
-    def _notice_stall(self, seen: Sighting) -> None:
-        """Says that the chain stands still: all endpoints were asked meanwhile."""
-        limit = max(_STALLED_AT_LEAST, _STALLED_AFTER * self.spec.chain.block_time)
-        if isinstance(seen, Behind) and self._clock() - self._moved_at >= limit:
-            self._moved_at = self._clock()
-            height = seen.tip.head.height
-            log(logging.WARNING, "chain_stalled", follow=self.spec.name, height=height)
 
     def _note(self, error: Exception | None) -> None:
         """Says once that something is wrong, and once that it is over."""
@@ -360,8 +266,3 @@ class Follower:
                     await self._host.ledger.resign(self.spec.name, self._owner)
             except (LedgerError, TimeoutError):
                 pass  # the lease ends by itself
-
-
-async def _look_at_tip(chain: Headers) -> Sighting:
-    """A sighting of the head and the final block alone."""
-    return Behind(await chain.tip())

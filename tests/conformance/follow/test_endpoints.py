@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gapless.devnode import Chain, DevNode, Limits, Visibility
-from gapless.following import follower, hints
+from gapless.following import head_watch, hints
 from gapless.following.spec import FollowSpec
 from gapless.telemetry import metrics
 from tests.acceptance.beside import Patient
@@ -20,8 +20,8 @@ def actions(caplog: pytest.LogCaptureFixture) -> list[str]:
 @pytest.fixture
 def soon_stalled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets a head that does not move be noticed after a moment."""
-    monkeypatch.setattr(follower, "_STALLED_AT_LEAST", 0.3)
-    monkeypatch.setattr(follower, "_STALLED_AFTER", 0)
+    monkeypatch.setattr(head_watch, "_STALLED_AT_LEAST", 0.3)
+    monkeypatch.setattr(head_watch, "_STALLED_AFTER", 0)
 
 
 async def test_a_node_that_fails_and_recovers(

@@ -139,4 +139,5 @@ async def test_a_deep_change_that_only_one_endpoint_has_is_not_followed(
         status = await live_at(follow, HEAD + 2)
         assert status.state.alarm is None
     assert "chain_reorganised" not in caplog.text
+    assert "chunk_failed" not in caplog.text, "the other endpoint was asked at once"
     await shallow.assert_same(chain, 70, HEAD + 2)

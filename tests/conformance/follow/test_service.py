@@ -11,7 +11,7 @@ import gapless
 from gapless.core.errors import NotFound
 from gapless.core.selector import all_heights
 from gapless.devnode import Chain, DevNode
-from gapless.following import control, endpoints, follower, lease
+from gapless.following import control, endpoints, head_watch, lease
 from gapless.following.service import following
 from gapless.following.sighting import look
 from gapless.following.spec import FollowSpec
@@ -32,7 +32,7 @@ async def test_a_follower_that_breaks_is_started_again(
             raise RuntimeError(broken.pop())
         return await look(*arguments)
 
-    monkeypatch.setattr(follower, "look", break_once)
+    monkeypatch.setattr(head_watch, "look", break_once)
     async with stage.follow(node, start=100) as follow:
         await live_at(follow, HEAD)
     assert "follower_failed" in actions(caplog)
@@ -130,7 +130,7 @@ async def test_a_leader_that_lost_its_lease_within_a_turn_changes_nothing(
     async with stage.follow(node, start=110) as follow:
         await live_at(follow, HEAD)
         async with gapless.Engine(stage.ledger, slots=None) as engine:
-            monkeypatch.setattr(follower, "look", look_for_long)
+            monkeypatch.setattr(head_watch, "look", look_for_long)
             monkeypatch.setattr(endpoints, "_PATIENCE", 60.0)
             node.advance()
             await looking.wait()
