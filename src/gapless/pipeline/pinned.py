@@ -52,12 +52,8 @@ class PinnedUnits:
 
     def _difference(self, unit: Unit) -> str | None:
         """The first block that is not the expected one, in words."""
-        for height, found in zip(
-            range(unit.span.first, unit.span.last + 1), unit.hashes, strict=True
-        ):
-            expected = self._expected.get(height, found)
-            if found != expected:
-                return (
-                    f"block {height:,} is 0x{found.hex()} at the endpoint, not 0x{expected.hex()}"
-                )
+        for height, found in enumerate(unit.hashes, unit.span.first):
+            wanted = self._expected.get(height, found)
+            if found != wanted:
+                return f"block {height:,} is 0x{found.hex()} at the endpoint, not 0x{wanted.hex()}"
         return None
