@@ -57,7 +57,8 @@ FIELDS = {
     "FindingView": "check table first last message",
     "FollowView": (
         "name backfill_id network chain_id sink datasets endpoints state phase leader start head"
-        " final stored lag_blocks lag_seconds history_blocks history_pct retries gaps alarm"
+        " final stored lag_blocks lag_seconds head_seen_at head_time trouble silent_seconds"
+        " history_blocks history_pct retries gaps alarm"
     ),
     "GapsView": "network chain_id gaps damaged expired blocks",
     "KnownBlockView": "height hash",
@@ -77,6 +78,7 @@ FIELDS = {
     "RetryView": "kind base max_delay jitter retries delays lost_limit",
     "TableView": "table rows stored expired gaps damaged proven unproven",
     "UnusableEndpoint": "endpoint usable error hint",
+    "UnreadableFollowView": "name backfill_id phase problem",
     "UsableEndpoint": (
         "endpoint chain_id network client head finalized known_block genesis earliest_block"
         " receipts_by_block receipts_by_transaction batch_calls logs_range offers rate calls usable"
@@ -97,7 +99,7 @@ SECTIONS = {
     "Chunks": ("ChunkView",),
     "Dead letters": ("DeadLetterView", "DeadLetterDetails", "PurgeView"),
     "Queues": ("QueueView",),
-    "Follows": ("FollowView",),
+    "Follows": ("FollowView", "UnreadableFollowView"),
     "Worker": ("WorkerView",),
     "Networks": ("NetworkView", "FinalityView", "EraView", "KnownBlockView"),
     "Endpoints": ("UsableEndpoint", "UnusableEndpoint", "RateView"),

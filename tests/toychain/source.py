@@ -74,7 +74,7 @@ class ToySource:
     async def block_hash(self, height: int) -> bytes:
         return (await self.fetch(Span(height, height)))[0].parsed().seal
 
-    async def latest(self, endpoint: str, patience: float) -> tuple[BlockHeader, int | None] | None:
+    async def latest(self, endpoint: str, patience: float) -> tuple[BlockHeader, None] | None:
         found = await self.headers(endpoint, [await self.head()], patience)
         return next(((each, None) for each in found.values()), None)
 

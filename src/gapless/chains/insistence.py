@@ -73,9 +73,10 @@ class Insistence:
             if len(missing) == len(blocks) > 1:
                 empty_handed[missing[0].endpoint] = missing[-1].height
             wanted = [each.height for each in missing]
-            await self._check_below_head(wanted[-1])
             latest = {each.endpoint for each in missing}
             deniers |= latest
+            if not self._pool.ready - deniers:  # none is left that may be ahead of these
+                await self._check_below_head(wanted[-1])
             avoided = self._first_avoidable(deniers.union(avoid), deniers, latest)
             spotty |= any(
                 each.height < wanted[-1] and each.endpoint in latest
@@ -132,8 +133,8 @@ class Insistence:
         return False
 
     def _first_avoidable(self, *avoided: Collection[str]) -> frozenset[str]:
-        """Return the first set of endpoints to avoid that leaves at least one to ask."""
-        usable = (frozenset(each) for each in avoided if self._pool.names - set(each))
+        """Return the first set of endpoints to avoid that leaves at least one to ask now."""
+        usable = (frozenset(each) for each in avoided if self._pool.ready - set(each))
         return next(usable, _NO_ENDPOINTS)
 
     def _conclude(self, whole: dict[int, T], empty_handed: dict[str, int]) -> None:

@@ -27,7 +27,12 @@ from gapless.following.creation import Created, FollowRequest, create
 from gapless.following.request import build_follow, configured
 from gapless.following.service import Followers, following
 from gapless.following.spec import FOREGROUND_SLOTS, SLOTS
-from gapless.following.status import FollowStatus, all_follows, follow_status
+from gapless.following.status import (
+    FollowStatus,
+    all_follows,
+    follow_if_readable,
+    follow_status,
+)
 from gapless.ledger import Ledger
 from gapless.providers import Providers
 from gapless.runtime.engine import Engine
@@ -36,7 +41,7 @@ from gapless.runtime.signals import INTERRUPTED
 from gapless.runtime.supervisor import supervised
 from gapless.runtime.worker import WorkerOptions
 from gapless.telemetry.lines import log_to_nobody, log_to_stderr
-from gapless.views.follows import follow_view
+from gapless.views.follows import UnreadableFollowView, follow_view, listed_view
 
 _LEVELS = [level.value for level in Level]
 _LOOK_EVERY = 0.5  # seconds
@@ -254,11 +259,15 @@ async def _statuses(ledger: Ledger, names: Sequence[str]) -> list[FollowStatus]:
 async def ls(ledger_url: str, as_json: bool) -> None:
     """List follows."""
     async with opened(ledger_url) as ledger:
-        shown = [follow_view(each) for each in await all_follows(ledger)]
+        shown = [listed_view(each) for each in await all_follows(ledger)]
     if as_json:
         print_json(shown)
     elif shown:
         click.echo(render_follow.table_of(shown))
+        for each in shown:
+            if isinstance(each, UnreadableFollowView):
+                removal = commands()("follow", "rm", each.name)
+                warn(f"`{each.name}` is damaged: {each.problem}. {removal} forgets it")
     else:
         note(f"there are no follows yet in {ledger.url}")
         hint("`gapless follow NETWORK --rpc URL --to SINK` creates one")
@@ -288,7 +297,7 @@ async def pause(ledger_url: str, as_json: bool, name: str) -> None:
     """
     async with opened(ledger_url) as ledger:
         await control.pause(ledger, name)
-        shown = follow_view(await follow_status(ledger, name))
+        shown = listed_view(await follow_if_readable(ledger, name))
     if as_json:
         print_json(shown)
     else:
@@ -302,7 +311,7 @@ async def resume(ledger_url: str, as_json: bool, name: str) -> None:
     """Resume a paused follow."""
     async with opened(ledger_url) as ledger:
         await control.resume(ledger, name)
-        shown = follow_view(await follow_status(ledger, name))
+        shown = listed_view(await follow_if_readable(ledger, name))
     if as_json:
         print_json(shown)
     else:
@@ -315,9 +324,10 @@ async def resume(ledger_url: str, as_json: bool, name: str) -> None:
 async def rm(ledger_url: str, as_json: bool, name: str) -> None:
     """Remove a follow; what it has stored stays."""
     async with opened(ledger_url) as ledger:
-        shown = follow_view(await follow_status(ledger, name))
+        found = await follow_if_readable(ledger, name)
         await control.remove(ledger, name)
     if as_json:
-        print_json(shown)
+        print_json(listed_view(found))
     else:
-        note(f"`{name}` is removed; its blocks stay in `{shown.sink}`")
+        sink = found.backfill.spec.get("sink", "its sink")
+        note(f"`{name}` is removed; its blocks stay in `{sink}`")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import msgspec
-
 from gapless.core.backfill import State, describe
 from gapless.core.chunk import Status
+from gapless.core.errors import Unreadable
 from gapless.core.ranges import RangeSet
 from gapless.following.spec import FollowSpec, follow_spec, is_history_of
-from gapless.following.state import FollowState
+from gapless.following.state import FollowState, follow_state
 from gapless.ledger import Ledger
-from gapless.ledger.records import Backfill, Cursor
+from gapless.ledger.cursor import Cursor
+from gapless.ledger.records import Backfill
 from gapless.ledger.views import EVERYTHING
 
 _NEWEST = 10_000  # chunks of new blocks that are looked at
@@ -33,6 +33,9 @@ class FollowStatus:
     stored: int | None  # the newest block that is stored
     unstored: int  # new blocks that are planned and not stored yet
     waiting_since: float | None  # when the oldest newer block was planned
+    head_seen_at: float | None  # when a leader last saw a head
+    head_time: float | None  # the time of that head's block
+    trouble: str | None  # why the leader does not see the head now, or cannot go on
     gaps: RangeSet  # new blocks that were given up for now
     history_blocks: int
     history_done: int
@@ -46,8 +49,18 @@ class FollowStatus:
         return self.head - (self.state.start - 1 if self.stored is None else self.stored)
 
     @property
+    def silent_seconds(self) -> float:
+        """How long nobody has seen the head, if it should have been seen meanwhile."""
+        if self.trouble is None or self.head_seen_at is None:
+            return 0.0
+        silence = self.now - self.head_seen_at
+        return silence if silence > 2 * self.spec.poll_seconds else 0.0
+
+    @property
     def lag_seconds(self) -> float:
-        return 0.0 if self.waiting_since is None else max(0.0, self.now - self.waiting_since)
+        """Time since the oldest block that is not stored was seen, or since any block was."""
+        waiting = 0.0 if self.waiting_since is None else self.now - self.waiting_since
+        return max(0.0, waiting, self.silent_seconds)
 
     @property
     def history_pct(self) -> float:
@@ -74,22 +87,45 @@ class FollowStatus:
             return "starting"
         if self.history_done < self.history_blocks:
             return "backfilling"
-        return "live" if max(self.lag_blocks, self.unstored) <= LIVE_WITHIN else "behind"
+        near = max(self.lag_blocks, self.unstored) <= LIVE_WITHIN
+        return "live" if near and not self.silent_seconds else "behind"
 
 
-async def all_follows(ledger: Ledger) -> list[FollowStatus]:
+@dataclass(frozen=True)
+class UnreadableFollow:
+    """A follow whose rows are damaged; it can still be removed."""
+
+    name: str
+    backfill: Backfill
+    problem: str
+
+
+async def all_follows(ledger: Ledger) -> list[FollowStatus | UnreadableFollow]:
     """All follows of a ledger, by name."""
-    return [await _status(ledger, cursor) for cursor in await ledger.cursors()]
+    return [await _status_if_readable(ledger, each) for each in await ledger.cursors()]
 
 
 async def follow_status(ledger: Ledger, name: str) -> FollowStatus:
+    """How a follow stands; raises `Unreadable` if its rows are damaged."""
     return await _status(ledger, await ledger.cursor(name))
+
+
+async def follow_if_readable(ledger: Ledger, name: str) -> FollowStatus | UnreadableFollow:
+    return await _status_if_readable(ledger, await ledger.cursor(name))
+
+
+async def _status_if_readable(ledger: Ledger, cursor: Cursor) -> FollowStatus | UnreadableFollow:
+    try:
+        return await _status(ledger, cursor)
+    except Unreadable as error:
+        backfill = await ledger.backfill(cursor.backfill_id)
+        return UnreadableFollow(cursor.follow, backfill, str(error))
 
 
 async def _status(ledger: Ledger, cursor: Cursor) -> FollowStatus:
     backfill = await ledger.backfill(cursor.backfill_id)
     spec = follow_spec(backfill)
-    state = msgspec.convert(cursor.state, FollowState)
+    state = follow_state(cursor)
     closed = await ledger.backfills(follow=cursor.follow, limit=EVERYTHING)
     history = [each for each in closed if is_history_of(each.id, backfill.id)]
     unended = await ledger.open_chunks(backfill.id, _NEWEST)
@@ -110,6 +146,9 @@ async def _status(ledger: Ledger, cursor: Cursor) -> FollowStatus:
         stored=stored,
         unstored=len(open_heights & planned),
         waiting_since=min(waiting, default=None),
+        head_seen_at=cursor.head_seen_at,
+        head_time=cursor.head_time,
+        trouble=cursor.trouble,
         gaps=lost,
         history_blocks=sum(each.partitions for each in history),
         history_done=sum(_done(each) for each in history),

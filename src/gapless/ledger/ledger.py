@@ -25,6 +25,7 @@ from gapless.ledger import (
     views,
     workers,
 )
+from gapless.ledger.cursor import Cursor, HeadSeen
 from gapless.ledger.database import (
     BRIEF_SECONDS,
     PERSON_SECONDS,
@@ -41,7 +42,6 @@ from gapless.ledger.records import (
     ChunkRow,
     Claim,
     ClaimRequest,
-    Cursor,
     DeadLetter,
     Failure,
     Progress,
@@ -126,12 +126,24 @@ class Ledger:
 
     # Follows
 
-    async def lead(self, follow: str, owner: str, lease_seconds: float) -> Cursor | None:
-        """Takes or renews the leadership of a follow; None while somebody else has it."""
-        return await self._write(follows.lead, follow, owner, lease_seconds)
+    async def lead(
+        self, follow: str, owner: str, lease_seconds: float, seen: HeadSeen | None = None
+    ) -> Cursor | None:
+        """Takes or renews the leadership of a follow; None while somebody else has it.
+
+        What the leader has `seen` of the head is recorded with it.
+        """
+        return await self._write(follows.lead, follow, owner, lease_seconds, seen)
 
     async def resign(self, follow: str, owner: str) -> None:
         await self._write(follows.resign, follow, owner)
+
+    async def change_follow(
+        self, follow: str, changed: Callable[[Backfill], tuple[dict[str, Any], str]]
+    ) -> None:
+        """Changes spec and queue of a follow's unended backfills, and deposes its leader."""
+        await self._command(follows.change, follow, changed)
+        await self._database.notify()
 
     async def append(self, step: Append) -> Cursor | None:
         """Takes one step of a follow's leader; None if it does not lead any more."""

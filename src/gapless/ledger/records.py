@@ -301,28 +301,6 @@ class DeadLetter:
 
 
 @dataclass(frozen=True)
-class Cursor:
-    """How far a follow is, and who leads it; the fence proves who does."""
-
-    follow: str
-    backfill_id: str  # the standing one
-    owner: str | None
-    lease_until: float | None
-    fence: int  # 0 if nobody has led it yet
-    version: int  # one more with each append
-    state: dict[str, Any] = field(hash=False)  # the follower's own
-    updated_at: float
-    now: float
-
-    def is_led(self, lease_seconds: float | None = None) -> bool:
-        """Whether the owner's lease is valid, given how long a lease can be at most."""
-        if self.lease_until is None or self.lease_until <= self.now:
-            return False
-        # A lease that ends impossibly late was taken before the clock jumped back.
-        return lease_seconds is None or self.lease_until <= self.now + lease_seconds + 1
-
-
-@dataclass(frozen=True)
 class NewChunk:
     """A chunk to append to a standing backfill: the heights `first` to `last`."""
 

@@ -119,6 +119,12 @@ class Pool:
         return frozenset(each.name for each in self._endpoints)
 
     @property
+    def ready(self) -> frozenset[str]:
+        """The endpoints that may be asked now: those that do not rest after a failure."""
+        now = self._clock()
+        return frozenset(each.name for each in self._endpoints if each.ready_at() <= now)
+
+    @property
     def announcing(self) -> frozenset[str]:
         """The endpoints that announce new heads: those with a WebSocket."""
         if self._queries.subscription is None:

@@ -219,6 +219,18 @@ FINAL_HEIGHT = Series(
     "Highest block of the chain that is final, when a follower last asked for it.",
     ("chain",),
 )
+HEAD_SEEN = Series(
+    "gapless_head_seen_timestamp_seconds",
+    MetricKind.GAUGE,
+    "When the follower of this process last saw the head of the chain, in seconds since 1970.",
+    ("follow",),
+)
+HEAD_TIME = Series(
+    "gapless_head_timestamp_seconds",
+    MetricKind.GAUGE,
+    "Time of the head's block when a follower last asked for it, in seconds since 1970.",
+    ("chain",),
+)
 LAG_BLOCKS = Series(
     "gapless_lag_blocks",
     MetricKind.GAUGE,
@@ -228,7 +240,8 @@ LAG_BLOCKS = Series(
 LAG_SECONDS = Series(
     "gapless_lag_seconds",
     MetricKind.GAUGE,
-    "Time since the oldest block above the newest stored one was planned; 0 if there is none.",
+    "Time since the oldest block above the newest stored one was planned, or since a head was last"
+    " seen while there is none to see.",
     ("follow",),
 )
 LEADS = Series(
@@ -312,6 +325,8 @@ METRICS: tuple[Metric, ...] = (
     STORED_HEIGHT,
     HEAD_HEIGHT,
     FINAL_HEIGHT,
+    HEAD_SEEN,
+    HEAD_TIME,
     LAG_BLOCKS,
     LAG_SECONDS,
     LEADS,

@@ -11,7 +11,7 @@ from gapless.chains.opening import open_sink
 from gapless.core.errors import Conflict
 from gapless.core.ranges import RangeSet
 from gapless.core.remedies import RemoveFollow
-from gapless.devnode import DevNode
+from gapless.devnode import Chain, DevNode
 from gapless.following import control
 from gapless.runtime.worker import WorkerOptions
 from gapless.sinks import Access
@@ -21,6 +21,7 @@ from tests.conformance.follow.stage import (
     DEPTH,
     FINAL,
     HEAD,
+    LIMITS,
     NETWORK,
     Stage,
     live_at,
@@ -152,16 +153,85 @@ async def test_a_removed_follow_can_be_created_again(stage: Stage, node: DevNode
     await stage.assert_same(node.chain, 70, HEAD + 40)
 
 
-@pytest.mark.parametrize("options", [{"start": 8}, {"datasets": "blocks"}])
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"start": 8}, "start"),
+        ({"datasets": "blocks"}, "tables"),
+        ({"to": "other.db", "start": 8}, "sink and start"),
+    ],
+)
 async def test_something_else_by_the_same_name_is_refused(
-    stage: Stage, node: DevNode, options: dict[str, Any]
+    stage: Stage, node: DevNode, options: dict[str, Any], what: str
 ) -> None:
     async with stage.follow(node, start=90, name="one"):
         pass
-    with pytest.raises(Conflict, match="`one` follows arbitrum-nova from a into") as raised:
+    refused = rf"`one` follows arbitrum-nova \(chain 42170\) into .*cannot change its {what}$"
+    with pytest.raises(Conflict, match=refused) as raised:
         async with stage.follow(node, name="one", **options):
             pass
     assert raised.value.remedy == RemoveFollow("one")
+
+
+async def test_another_network_by_the_same_name_is_refused(stage: Stage, node: DevNode) -> None:
+    async with stage.follow(node, start=90, name="one"):
+        pass
+    stage.network = "custom"
+    with pytest.raises(Conflict, match="cannot change its network"):
+        async with stage.follow(node, name="one"):
+            pass
+
+
+async def test_other_endpoints_are_used_from_then_on(
+    stage: Stage, chain: Chain, node: DevNode
+) -> None:
+    """By new blocks and by history that was planned before; what is stored stays."""
+    first = DevNode(chain, limits=LIMITS)
+    async with first, stage.follow(first, start=0, rps=40) as follow:
+        await until(follow, lambda it: it.history_pct > 0)
+    node.advance(2)
+    async with stage.follow(node, names="z") as follow:
+        await live_at(follow, HEAD + 2)
+        status = await until(follow, lambda it: it.history_pct == 100)
+        assert status.spec.endpoints == ("z",)
+        backfills = await follow._engine.ledger.backfills(follow=follow.name)
+        assert {tuple(each.spec["endpoints"]) for each in backfills} == {("z",)}
+        assert await follow._engine.ledger.check() == []
+    await stage.assert_same(chain, 0, HEAD + 2)
+
+
+async def test_a_running_follower_takes_other_endpoints(stage: Stage, chain: Chain) -> None:
+    async with (
+        DevNode(chain, limits=LIMITS) as first,
+        DevNode(chain, limits=LIMITS) as second,
+        stage.follow(first, second, start=100) as follow,
+    ):
+        before = await live_at(follow, HEAD)
+        async with stage.follow(second, names="b", start=100) as same:
+            await until(same, lambda it: it.leader is not None and it.spec.endpoints == ("b",))
+            asked = first.requests
+            second.advance(2)
+            await live_at(same, HEAD + 2)
+        second.advance(2)
+        await live_at(follow, HEAD + 4)
+        assert first.requests == asked
+        assert before.spec.endpoints == ("a", "b")
+    await stage.assert_same(chain, 100, HEAD + 4)
+
+
+async def test_a_process_that_cannot_find_the_endpoints_leaves_the_lead_to_others(
+    stage: Stage, chain: Chain
+) -> None:
+    async with (
+        DevNode(chain, limits=LIMITS) as first,
+        DevNode(chain, limits=LIMITS) as second,
+        stage.follow(first, start=100) as follow,
+    ):
+        old = await live_at(follow, HEAD)
+        async with stage.follow(second, names="z", start=100) as same:
+            await until(same, lambda it: it.leader not in (None, old.leader))
+            second.advance(1)
+            await until(same, lambda it: it.head == HEAD + 1)
 
 
 async def test_a_second_follow_of_the_same_sink_is_refused(stage: Stage, node: DevNode) -> None:

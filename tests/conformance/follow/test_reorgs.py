@@ -137,17 +137,39 @@ async def test_a_follow_stops_if_final_blocks_change(stopped: Stage, node: DevNo
     await stopped.assert_same(node.chain, 40, node.chain.head)
 
 
-async def test_a_reorganisation_beyond_the_limit_stops_it(
-    tmp_path: Path, chain: Chain, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def shallow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
+    """A follow of a network whose changes are rarely deeper than five blocks."""
     monkeypatch.setattr(FollowSpec, "depth", 5)
-    stage = Stage(f"sqlite:///{tmp_path}/ledger.db", f"{tmp_path}/blocks.db")
-    async with DevNode(chain, limits=LIMITS) as node, stage.follow(node, start=90) as follow:
+    return Stage(f"sqlite:///{tmp_path}/ledger.db", f"{tmp_path}/blocks.db")
+
+
+async def test_a_deep_change_above_finality_is_followed(shallow: Stage, node: DevNode) -> None:
+    async with shallow.follow(node, start=90) as follow:
         await live_at(follow, HEAD)
-        before = await stage.contents()
         node.reorg(6)
-        status = await until(follow, lambda it: it.phase == "stopped")
-        assert (status.state.alarm or "").startswith(
-            f"the 6 blocks above {HEAD - 6:,} changed, which is more than the limit of 5: nothing"
-        )
-    assert await stage.contents() == before
+        await live_at(follow, HEAD + 1)
+    await shallow.assert_same(node.chain, 90, HEAD + 1)
+
+
+@pytest.mark.parametrize("depth", [6, 40])
+async def test_a_deep_change_that_only_one_endpoint_has_is_not_followed(
+    shallow: Stage, chain: Chain, depth: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whether or not it includes final blocks."""
+    alone = Chain(chain.chain_id, chain._blocks, chain._receipts, chain._builder)
+    alone.start_at(HEAD)
+    async with (
+        DevNode(alone, limits=LIMITS) as wrong,
+        DevNode(chain, limits=LIMITS) as right,
+        shallow.follow(wrong, right, start=70) as follow,
+    ):
+        await live_at(follow, HEAD)
+        wrong.reorg(depth)
+        await eventually(lambda: "that no other endpoint has" in caplog.text)
+        right.advance(2)
+        status = await live_at(follow, HEAD + 2)
+        assert status.state.alarm is None
+    assert "chain_reorganised" not in caplog.text
+    assert "chunk_failed" not in caplog.text, "the other endpoint was asked at once"
+    await shallow.assert_same(chain, 70, HEAD + 2)

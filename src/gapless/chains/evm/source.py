@@ -37,6 +37,7 @@ class _Header(Struct, gc=False):
 
 class _LinkedHeader(_Header, gc=False):
     parent: str = msgspec.field(name="parentHash")
+    timestamp: str | None = None
 
 
 _header = msgspec.json.Decoder(_Header).decode
@@ -111,7 +112,9 @@ class EvmSource:
         (found,) = await self._insistence.fetch(self._light, (height,), ())
         return _read_hash(found.block)
 
-    async def latest(self, endpoint: str, patience: float) -> tuple[BlockHeader, int | None] | None:
+    async def latest(
+        self, endpoint: str, patience: float
+    ) -> tuple[BlockHeader, BlockHeader | None] | None:
         tag = self._network.finality.tag
         calls = [Call("eth_getBlockByNumber", (each, False)) for each in ("latest", tag) if each]
         found = await self._insistence.from_one(endpoint, calls, patience)
@@ -121,7 +124,7 @@ class EvmSource:
             return None
         final = _parse_header(found[1]) if len(found) > 1 else None
         self._insistence.saw(head.height)
-        return head, final.height if final else None
+        return head, final
 
     async def headers(
         self, endpoint: str, heights: Sequence[int], patience: float
@@ -201,8 +204,9 @@ def _parse_header(answer: Raw) -> BlockHeader | None:
         return None
     try:
         found = _linked_header(answer)
-        parts = (bytes.fromhex(each.removeprefix("0x")) for each in (found.hash, found.parent))
-        return BlockHeader(int(found.number, 16), *parts)
+        own, parent = (bytes.fromhex(it.removeprefix("0x")) for it in (found.hash, found.parent))
+        time = None if found.timestamp is None else float(int(found.timestamp, 16))
+        return BlockHeader(int(found.number, 16), own, parent, time)
     except (ValueError, *UNREADABLE):
         return None
 

@@ -27,6 +27,7 @@ MOST_BLOCKS = 100  # in one range
 
 class _HeaderFields(Struct, gc=False):
     number: int = 0
+    timestamp: int = 0  # in milliseconds
     parent: str = msgspec.field(default="", name="parentHash")
 
 
@@ -60,7 +61,8 @@ def header_of(answer: Raw | bytes) -> BlockHeader | None:
     try:
         found = _header(answer)
         fields = found.header.raw_data
-        return BlockHeader(fields.number, bytes.fromhex(found.id), bytes.fromhex(fields.parent))
+        own, parent = bytes.fromhex(found.id), bytes.fromhex(fields.parent)
+        return BlockHeader(fields.number, own, parent, fields.timestamp / 1000)
     except (ValueError, msgspec.MsgspecError):
         return None
 

@@ -92,7 +92,9 @@ class TronSource:
         (found,) = await self._insistence.fetch(self._alone, (height,))
         return _hash_of(found)
 
-    async def latest(self, endpoint: str, patience: float) -> tuple[BlockHeader, int | None] | None:
+    async def latest(
+        self, endpoint: str, patience: float
+    ) -> tuple[BlockHeader, BlockHeader | None] | None:
         found = await self._insistence.from_one(endpoint, [HEAD, SOLID], patience)
         if not found:  # it may lack the solid head only
             found = await self._insistence.from_one(endpoint, [HEAD], patience)
@@ -100,7 +102,7 @@ class TronSource:
             return None
         final = header_of(found[1]) if len(found) > 1 else None
         self._insistence.saw(head.height)
-        return head, final.height if final else None
+        return head, final
 
     async def headers(
         self, endpoint: str, heights: Sequence[int], patience: float
