@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from gapless.chains.family import Wanted
 from gapless.chains.level import Level
 from gapless.chains.tron.check_names import PROVABLE, TronCheck
 from gapless.chains.tron.family import TRON
 from gapless.chains.tron.networks import TRON_CUSTOM, TRON_NETWORKS
+from gapless.chains.tron.raw_block import RawTronBlock
 from gapless.core.errors import BadAnswer, BadBlock
 from gapless.core.proof import Proof
 from tests.unit.tron.answers import (
@@ -146,6 +148,14 @@ def test_a_malformed_answer_is_refused_at_every_level(flaw: str, level: Level) -
     tell((block_, infos))
     with pytest.raises(BadAnswer, match=message):
         raise refusal(block_, infos, level=level)
+
+
+@pytest.mark.parametrize(("data", "infos"), [(b"{", b"[]"), (b"{}", b"["), (b"null", b"[]")])
+def test_what_is_not_json_or_not_a_block_is_refused(data: bytes, infos: bytes) -> None:
+    wanted = Wanted(TRON_CUSTOM, 1, frozenset(), EVERYTHING)
+    reading = TRON.read([RawTronBlock(5, "node", data, infos)], wanted, (), whole=False)
+    with pytest.raises(BadAnswer, match="this is not a TRON block"):
+        raise reading.refused[5]
 
 
 def test_raw_data_that_is_not_a_message_is_refused() -> None:

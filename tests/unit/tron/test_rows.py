@@ -11,12 +11,23 @@ import pytest
 
 from gapless.chains.family import Examined
 from gapless.chains.level import Level
+from gapless.chains.network import Network
 from gapless.chains.tron.check_names import PROVABLE, TronCheck
 from gapless.chains.tron.family import TRON
-from gapless.chains.tron.networks import TRON_CUSTOM
+from gapless.chains.tron.info_rows import INFO_COLUMNS
+from gapless.chains.tron.networks import TRON_CUSTOM, TRON_NETWORKS
 from gapless.schema import Column, Kind, Table
 from gapless.schema.arrow import arrow_schema
-from tests.unit.tron.answers import CHAIN_ID, EVERYTHING, HEIGHT, answers, block, read
+from tests.unit.tron.answers import (
+    CHAIN_ID,
+    EVERYTHING,
+    HEIGHT,
+    TRANSFERS_COINS,
+    answers,
+    block,
+    read,
+    transaction,
+)
 
 Row = dict[str, Any]
 Rows = dict[str, list[Row]]
@@ -51,12 +62,14 @@ def stored(datasets: frozenset[str] = EVERYTHING) -> Rows:
     return {name: [{**row} for row in rows] for name, rows in honest(datasets).items()}
 
 
-def examined(rows: Rows, checks: frozenset[str] = CLAIMED) -> Examined:
+def examined(
+    rows: Rows, checks: frozenset[str] = CLAIMED, network: Network = TRON_CUSTOM
+) -> Examined:
     tables = {
         name: pa.Table.from_pylist(each, arrow_schema(BY_NAME[name]).remove_metadata())
         for name, each in rows.items()
     }
-    return TRON.rows.examine(tables, TRON_CUSTOM, CHAIN_ID, checks)
+    return TRON.rows.examine(tables, network, CHAIN_ID, checks)
 
 
 def is_noticed(rows: Rows) -> bool:
@@ -191,6 +204,20 @@ def test_blocks_must_link() -> None:
         HEIGHT + 1,
         "its parent is not the block stored before it",
     )
+
+
+def test_an_early_transaction_without_an_info_has_no_column_of_one() -> None:
+    sent = transaction(TRANSFERS_COINS)
+    mainnet = TRON_NETWORKS[0]
+    reading = read(block([sent], 5), [], network=mainnet, height=5)
+    rows = {name: each.to_pylist() for name, each in reading.tables.items()}
+    assert rows["tron_blocks"][0]["log_count"] == 0
+    assert not examined(rows, network=mainnet).flaws
+    for column in (*INFO_COLUMNS, "receipt_result", "contract_address"):
+        forged = {name: [{**row} for row in each] for name, each in rows.items()}
+        kind = BY_NAME["tron_transactions"][column]
+        forged["tron_transactions"][0][column] = changed(kind, None)
+        assert examined(forged, network=mainnet).flaws, column
 
 
 def test_a_root_that_was_never_proven_is_not_missed() -> None:

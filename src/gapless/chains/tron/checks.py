@@ -142,8 +142,8 @@ def _counts(it: TronBlockUnderCheck) -> bool:
     if it.height == _GENESIS and not it.info_ids:
         return True
     if it.info_ids != [each.id for each in it.block.transactions]:
-        counts = f"{len(it.info_ids)} infos for {len(it.block.transactions)} transactions"
-        it.refuse(TronCheck.COUNTS, f"the node returned {counts}, or infos with other ids")
+        counts = f"{len(it.info_ids)} infos and {len(it.block.transactions)} transactions"
+        it.refuse(TronCheck.COUNTS, f"it has {counts}, and their ids differ")
     return True
 
 
