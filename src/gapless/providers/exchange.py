@@ -30,6 +30,9 @@ _AMBIGUOUS_IN_BATCH = frozenset(
     }
 )
 
+# These refer to a block, so a smaller batch finds out which one, but its size is not a limit.
+_OF_A_BLOCK = frozenset({Reaction.ELSEWHERE, Reaction.LATER, Reaction.ABSENT})
+
 
 class Exchange:
     """Sends batches and learns from the answers."""
@@ -170,7 +173,9 @@ class Exchange:
         for error in reply.errors:
             reaction = error.refusal.reaction
             if reaction is Reaction.SMALLER_BATCH:
-                if not error.too_large and error.refusal.recognized:
+                if not error.refusal.recognized:
+                    endpoint.calls.shrink(calls)
+                elif not error.too_large:
                     endpoint.calls.refused(calls, now, error.refusal.most)
             elif not (reaction is Reaction.AGAIN and reply.results):
                 endpoint.refused(error, sent_at, now)
@@ -252,6 +257,7 @@ def _attribute(error: CallError, ids: Collection[int]) -> CallError:
         error.call is not None and (refusal.most or refusal.suggested)
     )
     if too_large or (error.call is None and refusal.reaction in _AMBIGUOUS_IN_BATCH):
-        refusal = Refusal(Reaction.SMALLER_BATCH)
+        about_size = refusal.reaction not in _OF_A_BLOCK
+        refusal = Refusal(Reaction.SMALLER_BATCH, recognized=about_size)
         return replace(error, refusal=refusal, too_large=too_large)
     return error

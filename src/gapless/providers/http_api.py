@@ -38,8 +38,6 @@ from gapless.providers.wire import WireRequest
 
 _NO_SUCH_PATH = frozenset({404, 405, 501})
 _SMALL = 64  # bytes; an answer that means "absent" is no longer
-# In a range, these apply to each of its blocks; other refusals may be due to its size.
-_OF_EACH_CALL = frozenset({Reaction.ELSEWHERE})
 
 
 class RangeMethod(NamedTuple):
@@ -94,7 +92,7 @@ class HttpApi:
 
     def read(self, body: bytes, status: int, batch: Mapping[int, Call]) -> BatchReply:
         if (error := self._error(body, status)) is not None:
-            return BatchReply(errors=_attributed(error, batch))
+            return BatchReply(errors=[_attributed(error, batch)])
         if len(body) <= _SMALL and b"".join(body.split()) in self._absent:
             return BatchReply(dict.fromkeys(batch, NULL))
         if len(batch) == 1:
@@ -145,10 +143,9 @@ def _spoken(body: bytes) -> CallError | None:
     return CallError(refusal, text) if refusal.recognized else None
 
 
-def _attributed(error: CallError, batch: Mapping[int, Call]) -> list[CallError]:
+def _attributed(error: CallError, batch: Mapping[int, Call]) -> CallError:
+    """Take the limit of a range for that of a batch."""
     refusal = error.refusal
-    if refusal.reaction in _OF_EACH_CALL:
-        return [replace(error, call=at) for at in batch]
     if len(batch) > 1 and refusal.reaction is Reaction.SMALLER_RANGE and refusal.most is not None:
-        return [replace(error, refusal=replace(refusal, reaction=Reaction.SMALLER_BATCH))]
-    return [error]
+        return replace(error, refusal=replace(refusal, reaction=Reaction.SMALLER_BATCH))
+    return error

@@ -174,10 +174,6 @@ def test_a_range_that_is_not_a_list_of_blocks() -> None:
         read({"block": "none"}, batch(5, 6))
 
 
-def test_a_lite_node_refuses_each_block_of_a_range() -> None:
-    assert [each.call for each in read(LITE.encode(), batch(5, 6)).errors] == [0, 1]
-
-
 def test_a_stated_limit_of_a_range_is_one_of_the_batch() -> None:
     body = {"Error": "the range is limited to 6 blocks"}
     (found,) = read(body, batch(*range(20))).errors
@@ -246,6 +242,15 @@ async def test_a_node_without_history_is_left_for_another(chain: Chain) -> None:
         for _ in range(3):
             answers = await pool.ask([block_call(5)])
             assert answers.endpoint == "b"
+
+
+async def test_a_block_that_is_gone_costs_neither_its_range_nor_later_ones(chain: Chain) -> None:
+    async with DevNode(chain, faults="gone@7") as node, pool_of_root(node) as pool:
+        for _ in range(4):
+            answers = await pool.ask([*map(block_call, range(1, 21))])
+            assert [bytes(each) for each in answers.results] == [*map(chain.block, range(1, 21))]
+        assert pool.profiles()["a"].batch_calls is None
+        assert node.calls.total() < 30
 
 
 async def test_no_node_with_history(chain: Chain) -> None:
