@@ -70,6 +70,20 @@ class FollowSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         return (self.rpc,) if isinstance(self.rpc, str) else self.rpc
 
 
+class PublishSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A chain in a sink whose blocks are published on a stream."""
+
+    url: str  # of the server
+    network: str
+    sink: str | None = None  # the name of a sink; default: the only one
+    stream: str | None = None  # default: the network's name and `:events`
+    start: int | None = msgspec.field(name="from", default=None)
+    trim: int | None = None  # entries to keep; default: all
+
+    def __repr__(self) -> str:
+        return f"PublishSettings(network={self.network!r}, stream={self.stream!r})"
+
+
 class Retry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Settings of retry policies. Omitted ones keep their defaults.
 
@@ -107,6 +121,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     endpoints: dict[str, EndpointSettings] = {}
     sinks: dict[str, SinkTarget] = {}
     follow: dict[str, FollowSettings] = {}
+    publish: dict[str, PublishSettings] = {}
     fetch: Fetch = Fetch()
     retry: Retry = Retry()
     worker: WorkerSettings = WorkerSettings()
@@ -139,6 +154,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         known = [each.url for each in self.endpoints.values()]
         known += [each.ws for each in self.endpoints.values() if each.ws is not None]
         known += [each.url for each in self.sinks.values()]
+        known += [each.url for each in self.publish.values()]
         found = []
         for url in known if self.ledger is None else [*known, self.ledger]:
             with suppress(UsageError):
@@ -187,6 +203,9 @@ def sound(config: Config) -> Config:
         raise UsageError(
             f"`queue` is `{config.queue}`", hint="use letters, digits, `_`, `.` and `-`"
         )
+    for name, each in config.publish.items():
+        if (each.start or 0) < 0 or (each.trim or 0) < 0:
+            raise UsageError(f"a number of `[publish.{name}]` is negative")
     for kind in RetryKind:
         config.retry.applied(RetryPolicy.named(kind))
     return config

@@ -15,6 +15,7 @@ missing needs no position: it is found again.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -26,6 +27,7 @@ from gapless.publishers.plan import diverged, next_span, removed, withdrawals
 from gapless.publishers.publisher import OutgoingBlock, Publisher, Record
 from gapless.publishers.rows import StoredBlocks
 from gapless.sinks.changes import CHANGES_LIMIT, Change
+from gapless.telemetry import log, metrics
 
 GROUP_BYTES = 512 << 10
 """The aim for one step: Redis serves nobody else while it runs."""
@@ -35,12 +37,17 @@ _MOST_WITHDRAWALS = 500
 
 @dataclass(frozen=True)
 class FeederOptions:
-    """What to publish, and under which name the sink knows this reader."""
+    """What to publish, and under which name."""
 
-    reader: str
+    name: str
     start: int | None  # the first height; None: the lowest one that the sink holds or wants
     depth: int  # blocks below the highest one whose hashes the stream records
     lease: float = 10.0  # seconds
+
+    @property
+    def reader(self) -> str:
+        """The name by which the sink knows this reader of its changes."""
+        return f"publish:{self.name}"
 
 
 class Feeder:
@@ -48,7 +55,7 @@ class Feeder:
 
     def __init__(self, blocks: StoredBlocks, stream: Publisher, options: FeederOptions) -> None:
         self._blocks, self._stream, self._options = blocks, stream, options
-        self._sink, self._chain = blocks.sink, blocks.chain_id
+        self._sink, self._chain, self._name = blocks.sink, blocks.chain_id, options.name
         self.record = Record()
         self._held = RangeSet()
         self._at_once = 16  # blocks in a group, from the sizes of the last one
@@ -134,6 +141,9 @@ class Feeder:
         heights = self.record.heights - RangeSet.from_members(gone)
         self.record = replace(self.record, heights=heights, links=links, position=position)
         await self._sink.acknowledge_changes(self._chain, self._options.reader, position)
+        if gone:
+            first, last = min(gone), max(gone)
+            log(logging.INFO, "blocks_retracted", publisher=self._name, first=first, last=last)
         return len(gone)
 
     async def _publish(self) -> int:
@@ -162,6 +172,9 @@ class Feeder:
         span = Span(group[0].height, group[-1].height)
         heights = self.record.heights | RangeSet.of(span)
         self.record = replace(self.record, heights=heights, links=links)
+        metrics.PUBLISHED_BLOCKS.add(len(group), self._name)
+        entries = sum(len(each.transactions) + 1 for each in group)
+        metrics.PUBLISHED_ENTRIES.add(entries, self._name)
         size = max(1, sum(sizes(group)) // len(group))
         self._at_once = max(1, min(_MOST_BLOCKS, GROUP_BYTES // size))
 
