@@ -23,6 +23,7 @@
     │   ├── BrokenSeam        a stored neighbour is of another branch: nothing was written
     │   ├── Damaged           stored rows cannot be read: repair the range; exit code 1
     │   ├── Incomplete        it does not hold all that was asked of it: exit code 1
+    │   ├── ChangesPruned     changes were deleted before they were read: start with the rows
     │   ├── Orphaned          its blocks are not on the node's chain: repair it; exit code 1
     │   └── SinkUnusable      it is not a sink, or not one for this
     ├── PublisherError        a stream cannot take what it is given
@@ -251,6 +252,13 @@ class Incomplete(SinkError):
     """The sink does not hold all that was asked of it."""
 
     code = "incomplete"
+    exit_code = 1
+
+
+class ChangesPruned(SinkError):
+    """Changes were deleted that this reader has not seen."""
+
+    code = "changes_pruned"
     exit_code = 1
 
 
