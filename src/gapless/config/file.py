@@ -129,8 +129,8 @@ def _refuse_wrong_names(config: Config) -> None:
     for name, endpoint in config.endpoints.items():
         if endpoint.network is not None:
             _refuse_unknown_network(f"endpoint `{name}`", endpoint.network)
-    for name, each in config.publish.items():
-        _refuse_unknown_network(f"publisher `{name}`", each.network)
+    for name, settings in config.publish.items():
+        _refuse_unknown_network(f"publisher `{name}`", settings.network)
 
 
 def _refuse_unknown_network(user: str, network: str) -> None:

@@ -1,4 +1,4 @@
-"""What a stream lacks, and what it must take back. Pure: nothing is read, and nothing is written."""
+"""What a stream lacks, and what it must take back. Pure: nothing is read or written."""
 
 from __future__ import annotations
 

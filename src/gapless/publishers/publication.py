@@ -52,7 +52,7 @@ class Publication:
         if len(found) != 1:
             held = ", ".join(map(str, found)) or "none"
             raise UsageError(
-                f"`{self.sink}` must hold one chain to publish `{self.network.name}`: it holds {held}",
+                f"`{self.sink}` must hold one chain to publish `{self.network.name}`, not {held}",
                 hint="name the network by its chain id",
             )
         return found[0]
@@ -106,9 +106,7 @@ def _resolved(config: Config, name: str, settings: PublishSettings) -> Publicati
     stream = settings.stream or url.stream or default_stream(network)
     require_stream_name(stream)
     target = config.sink(sink)
-    return Publication(
-        name, sink, target, network, url, stream, settings.start, settings.trim
-    )
+    return Publication(name, sink, target, network, url, stream, settings.start, settings.trim)
 
 
 def default_stream(network: Network) -> str:

@@ -3,7 +3,7 @@
 A stream can only be appended to. So the other end keeps a record beside it, and changes both in one
 step. After every step:
 
-- **once**: the record lists a height if and only if its block was published and not retracted since;
+- **once**: the record has a height if and only if its block was published and not retracted since;
 - **linked**: of two neighbouring blocks in the record, one is the parent of the other, where both
   hashes are known;
 - **newest fence**: nobody but the latest leader has written since it became the leader;
@@ -91,8 +91,8 @@ class Publisher(Protocol):
     async def lead(self, seconds: float, *, force: bool = False) -> bool:
         """Become the leader for some seconds, or stay it. False if another one is.
 
-        The first call on a connection draws a new fence, which is higher than all before it. `force`
-        takes over from a leader whose lease has not ended.
+        The first call on a connection draws a new fence, which is higher than all before it.
+        `force` takes over from a leader whose lease has not ended.
         """
 
     async def record(self) -> Record:

@@ -40,9 +40,7 @@ class StoredBlocks:
         if RangeSet.of(span) - self._whole(before):
             return None
         rows = {
-            table.name: await self.sink.read(
-                table, self.chain_id, span, self.tables.columns(table)
-            )
+            table.name: await self.sink.read(table, self.chain_id, span, self.tables.columns(table))
             for table in self.tables.all
         }
         if await self.sink.records(self.chain_id, span) != before:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from gapless.schema.arrow import one_array
 from gapless.schema.layout import Field, Form
 from gapless.schema.values import joined
 
@@ -20,6 +19,8 @@ def json_members(rows: pa.Table, fields: Sequence[Field]) -> pa.Array:
 
     The first field must not be null.
     """
+    if not rows.num_rows:
+        return pa.array([], pa.string())
     parts = []
     for at, field in enumerate(fields):
         values = field.values(rows, {})
@@ -29,6 +30,6 @@ def json_members(rows: pa.Table, fields: Sequence[Field]) -> pa.Array:
         if field.form is Form.TEXT:
             texts = joined(f'{name}"', values, '"')
         else:
-            texts = joined(name, one_array(pa.chunked_array([values])).cast(pa.string()))
+            texts = joined(name, values.cast(pa.string()))
         parts.append(texts.fill_null(""))
     return joined(*parts)

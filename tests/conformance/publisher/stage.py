@@ -70,7 +70,9 @@ def seen(fields: dict[bytes, bytes]) -> Seen:
     return Seen(fields[b"kind"].decode(), int(fields[b"height"]), hash_, fields[b"data"])
 
 
-def block(height: int, branch: str = "a", parent: str | None = None, entries: int = 1) -> OutgoingBlock:
+def block(
+    height: int, branch: str = "a", parent: str | None = None, entries: int = 1
+) -> OutgoingBlock:
     """A block of a branch; its parent may be of another one."""
     link = Link(_hash(height, branch), _hash(height - 1, parent or branch))
     data = tuple(f'{{"of":"{branch}","at":{at}}}'.encode() for at in range(entries))

@@ -7,9 +7,10 @@ record, and a step that is still on its way from an earlier connection is refuse
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
+from hashlib import sha1
 from importlib import resources
 from typing import Any
 
@@ -42,7 +43,16 @@ except ImportError:  # pragma: no cover - every test has it
 PATIENCE = 5.0  # seconds for an answer
 OLDEST = (6, 2)
 _TRIMMED_AT_ONCE = 1000
-_TEMPORARY = ("LOADING", "READONLY", "MASTERDOWN", "BUSY", "OOM", "MISCONF", "NOREPLICAS", "TRYAGAIN")
+_TEMPORARY = (
+    "LOADING",
+    "READONLY",
+    "MASTERDOWN",
+    "BUSY",
+    "OOM",
+    "MISCONF",
+    "NOREPLICAS",
+    "TRYAGAIN",
+)
 """Refusals that end without a change of the configuration: another try may help."""
 
 
@@ -122,10 +132,8 @@ class RedisPublisher:
 
     async def close(self) -> None:
         """Close the connection; errors do not matter, because nothing is expected from it."""
-        try:
+        with suppress(RedisError, OSError):
             await self._connection.aclose()
-        except (RedisError, OSError):
-            pass
 
     async def _run(self, script: str, *arguments: bytes | int | str) -> Any:
         """Run a script; Redis knows it by its digest from the second time on."""
@@ -145,7 +153,7 @@ class RedisPublisher:
             raise _Unknown from None
         except ResponseError as error:
             raise self._translated(error) from None
-        except (RedisError, OSError, asyncio.TimeoutError) as error:
+        except (TimeoutError, RedisError, OSError) as error:
             raise StreamUnreachable(
                 f"`{self._url.shown}` does not answer: {self._clean(error)}",
                 hint="is Redis running, and is the URL right?",
@@ -191,8 +199,6 @@ def _connection(url: StreamUrl) -> Any:
 @cache
 def _script(name: str) -> tuple[str, str]:
     """The text of a script and its digest."""
-    from hashlib import sha1
-
     folder = resources.files("gapless.publishers.redis")
     text = "\n".join((folder / f"{each}.lua").read_text() for each in ("common", name))
     return text, sha1(text.encode()).hexdigest()  # noqa: S324 - Redis knows scripts by it

@@ -1,7 +1,7 @@
 """The URL of a stream: `redis://user:password@host:6379/0?stream=tron:events`.
 
-    >>> StreamUrl.parse("redis://:secret@cache.example:6380/2?stream=tron:events")
-    StreamUrl(shown='redis://cache.example:6380/2', stream='tron:events')
+>>> StreamUrl.parse("redis://:secret@cache.example:6380/2?stream=tron:events")
+StreamUrl(shown='redis://cache.example:6380/2', stream='tron:events')
 """
 
 from __future__ import annotations
