@@ -78,6 +78,12 @@ class RedisServer:
         self.kill()
         self.start()
 
+    def empty(self) -> None:
+        """Delete everything."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=5) as connection:
+            connection.sendall(b"FLUSHALL\r\n")
+            assert connection.recv(3) == b"+OK"
+
     def close(self) -> None:
         """Stop the server for good and remove its folder."""
         if self._process is not None:

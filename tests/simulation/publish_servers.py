@@ -37,6 +37,8 @@ class SimulatedServer:
     async def crash(self) -> None:
         self._crashes += 1
 
+    async def close(self) -> None: ...
+
     @property
     def crashes(self) -> int:
         return self._crashes
@@ -82,13 +84,15 @@ class RealServer:
             await redis.hset(self._keys.all[1], "until", "0")  # type: ignore[misc]
 
     async def crash(self) -> None:
-        await self.close()
+        await self._forget_client()
         self._server.restart()
 
     async def close(self) -> None:
         for each in self._opened:
             await each.close()
-        self._opened = []
+        await self._forget_client()
+
+    async def _forget_client(self) -> None:
         if self._redis is not None:
             await self._redis.aclose()
             self._redis = None

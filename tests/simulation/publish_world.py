@@ -15,9 +15,12 @@ import tempfile
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from random import Random
 from typing import Any, Protocol
+
+import pyarrow as pa
 
 from gapless.chains.evm.decode.structs import parse_block, parse_receipts
 from gapless.chains.evm.decode.tables import decode_blocks
@@ -37,12 +40,11 @@ from tests.conformance.sink.stage import within
 
 CHAIN_ID = 1337
 HEAD = 40
-FORKS = (9, 12, 11, 20, 22, 21, 30, 36, 35)
 DEPTH = 12  # hashes that the stream keeps
 DEEPEST = 6  # blocks that a reorganisation replaces
 ENTRIES = EntryTables.of(TABLES)
-STEPS = 120
-_MOST_MOVES = 3000
+STEPS = 70
+_MOST_MOVES = 1500
 
 
 class Server(Protocol):
@@ -53,6 +55,7 @@ class Server(Protocol):
     async def flush(self) -> None: ...
     async def expire_lease(self) -> None: ...
     async def crash(self) -> None: ...
+    async def close(self) -> None: ...
 
 
 @dataclass
@@ -88,13 +91,12 @@ class Gated:
         self._wrapped, self._actor = wrapped, actor
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._wrapped, name)
-        if not callable(found):
-            return found
+        if not callable(getattr(type(self._wrapped), name, None)):
+            return getattr(self._wrapped, name)
 
         async def call(*arguments: Any, **named: Any) -> Any:
             await self._actor.pass_gate(f"before {name}")
-            result = await found(*arguments, **named)
+            result = await getattr(self._wrapped, name)(*arguments, **named)
             await self._actor.pass_gate(f"after {name}")
             return result
 
@@ -108,18 +110,20 @@ class PublishWorld:
         self.chance = Random(f"publish {seed}")
         self.server, self.sink = server, sink
         self.actors = [Actor("one"), Actor("two")]
-        self.version, self.tip, self.fence = 0, 8, 0
+        self.chain = BranchedChain()
+        self.tip, self.fence = 8, 0
         self.stored = RangeSet()
         self.start = self.chance.choice((0, 3, None))
         self.lease = self.chance.choice((0.0, 3600.0))
         self.trace: list[str] = []
+        self.seen: list[Seen] = []
 
     async def run(self) -> None:
         actions: list[tuple[Callable[[], Awaitable[None]], int]] = [
             (self._publish, 60),
-            (self._write, 16),
-            (self._grow, 6),
-            (self._reorganise, 5),
+            (self._write, 20),
+            (self._grow, 8),
+            (self._reorganise, 10),
             (self.server.expire_lease, 2),
             (self.server.crash, 1),
             (self._flush, 1),
@@ -144,8 +148,7 @@ class PublishWorld:
 
     async def _store(self, span: Span) -> None:
         self.fence += 1
-        rows = {name: within(rows, span) for name, rows in versions()[self.version].items()}
-        await self.sink.write(Batch(CHAIN_ID, span, Tables(rows)), self.fence)
+        await self.sink.write(Batch(CHAIN_ID, span, self.chain.rows(span)), self.fence)
         self.stored |= RangeSet.of(span)
         self.trace.append(f"stored {span}")
 
@@ -153,13 +156,12 @@ class PublishWorld:
         self.tip = min(HEAD, self.tip + self.chance.randint(1, 4))
 
     async def _reorganise(self) -> None:
-        if self.version == len(FORKS):
-            return
-        fork = FORKS[self.version]
-        if not fork <= self.tip < fork + DEEPEST:
-            return
+        lowest = max(1, self.tip - DEEPEST + 1)
+        fork = self.chain.returned(lowest, self.tip) if self.chance.random() < 0.4 else None
+        if fork is None:
+            fork = self.chance.randint(lowest, self.tip)
+            self.chain.reorganise(fork)
         self.fence += 1
-        self.version += 1
         await self.sink.retract(CHAIN_ID, Span(fork, HEAD), self.fence)
         self.stored -= RangeSet.of((fork, HEAD))
         self.trace.append(f"retracted from {fork} on")
@@ -215,16 +217,14 @@ class PublishWorld:
         """Everything works again. Publishers that sleep wake up in the middle of it."""
         while missing := (RangeSet.of((0, self.tip)) - self.stored).spans:
             await self._store(missing[0])
-        self.lease = 3600.0
-        third = Actor("three")
+        survivor = self.chance.choice(self.actors)
         await self.server.expire_lease()
-        self.actors.append(third)
         for _ in range(_MOST_MOVES):
             actor = self.chance.choice(self.actors)
-            if actor.task is None and actor is not third:
+            if actor.task is None and actor is not survivor:
                 continue
             done = await self._move(actor)
-            if actor is not third:
+            if actor is not survivor:
                 await self.server.expire_lease()  # of a publisher that woke up too late
             elif actor.task is None and done == 0 and await self._is_complete():
                 break
@@ -236,29 +236,79 @@ class PublishWorld:
 
     async def _compare(self) -> None:
         span = Span(self.start or 0, self.tip)
-        rows = {name: within(rows, span) for name, rows in versions()[self.version].items()}
-        assert replayed(await self.server.entries()) == expected(ENTRIES.outgoing(rows, span))
+        rows, self.seen = self.chain.rows(span), [*await self.server.entries()]
+        assert replayed(self.seen) == expected(ENTRIES.outgoing(rows, span))
 
     async def close(self) -> None:
         for actor in self.actors:
             if actor.task is not None:
                 actor.task.cancel()
                 await asyncio.gather(actor.task, return_exceptions=True)
+        await self.server.close()
+
+
+class BranchedChain:
+    """A chain that can be reorganised thousands of times: its hashes are invented.
+
+    The content of a block is that of some block of a simulated chain, another one on each branch.
+    """
+
+    def __init__(self) -> None:
+        self._branches = [0] * (HEAD + 1)  # the branch that each height is on
+        self._before = self._branches
+        self._latest = 0
+
+    def reorganise(self, fork: int) -> None:
+        self._latest += 1
+        self._before = self._branches
+        self._branches = [*self._branches[:fork], *[self._latest] * (HEAD + 1 - fork)]
+
+    def returned(self, lowest: int, highest: int) -> int | None:
+        """Returns to the branch before, if it differs from these heights on; at which height?"""
+        pairs = zip(self._branches, self._before, strict=True)
+        fork = next((at for at, (now, before) in enumerate(pairs) if now != before), None)
+        if fork is None or not lowest <= fork <= highest:
+            return None
+        self._branches, self._before = self._before, self._branches
+        return fork
+
+    def rows(self, span: Span) -> Tables:
+        """All rows of some blocks."""
+        found: dict[str, list[pa.Table]] = {table.name: [] for table in TABLES}
+        for height in range(span.first, span.last + 1):
+            source = (height + 7 * self._branches[height]) % (HEAD + 1)
+            for name, rows in contents(source).items():
+                moved = _with(rows, "block_number", pa.array([height] * rows.num_rows, pa.uint64()))
+                if name == TABLES[0].name:
+                    moved = _with(moved, "hash", self._hash(height))
+                    moved = _with(moved, "parent_hash", self._hash(height - 1))
+                found[name].append(moved)
+        return Tables({name: pa.concat_tables(rows) for name, rows in found.items()})
+
+    def _hash(self, height: int) -> pa.Array:
+        text = f"{height} on {self._branches[height]}" if height >= 0 else "before all"
+        return pa.array([sha256(text.encode()).digest()], pa.binary(32))
+
+
+def _with(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:
+    at = rows.schema.get_field_index(name)
+    return rows.set_column(at, rows.schema.field(at), values)
 
 
 @cache
-def versions() -> list[Tables]:
-    """All tables of a chain, before and after each of its reorganisations."""
+def contents(height: int) -> dict[str, pa.Table]:
+    """The rows of one block of the simulated chain."""
+    return {name: within(rows, Span(height, height)) for name, rows in _simulated().items()}
+
+
+@cache
+def _simulated() -> Tables:
     parameters = Parameters(blocks=HEAD, txs=2, fewest=0, empty_every=4, seed=9, chain_id=CHAIN_ID)
-    found = []
     with tempfile.TemporaryDirectory() as folder:
         chain = simulated(parameters, Path(folder))
-        for fork in (*FORKS, HEAD):
-            blocks = [parse_block(chain.block(height)) for height in range(HEAD + 1)]
-            receipts = [parse_receipts(chain.receipts(height)) for height in range(HEAD + 1)]
-            found.append(decode_blocks(blocks, receipts, CHAIN_ID))
-            chain.reorg(fork, 0)
-    return found
+        blocks = [parse_block(chain.block(height)) for height in range(HEAD + 1)]
+        receipts = [parse_receipts(chain.receipts(height)) for height in range(HEAD + 1)]
+        return decode_blocks(blocks, receipts, CHAIN_ID)
 
 
 @cache

@@ -6,7 +6,8 @@ step. After every step:
 - **once**: the record has a height if and only if its block was published and not retracted since;
 - **linked**: of two neighbouring blocks in the record, one is the parent of the other, where both
   hashes are known;
-- **newest fence**: nobody but the latest leader has written since it became the leader;
+- **newest fence**: nobody but the latest leader has written since it became the leader, and only
+  while the record was the one that it had left;
 - **whole**: the entries of a block are all there, next to each other, or none is.
 
 The record is the only truth about what was published. Nobody else stores it, so a stream that was

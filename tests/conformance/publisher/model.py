@@ -24,6 +24,7 @@ class ModelServer:
     record: Record = field(default_factory=Record)
     owner: str | None = None
     fence: int = 0
+    revision: int = 0
     until: float = 0.0
     letters: dict[Span, str] = field(default_factory=dict)
 
@@ -46,7 +47,7 @@ class ModelPublisher:
 
     def __init__(self, server: ModelServer, owner: str) -> None:
         self._server, self._owner = server, owner
-        self._fence = 0
+        self._fence, self._revision = 0, 0
         self._lease = 0.0
 
     async def lead(self, seconds: float, *, force: bool = False) -> bool:
@@ -54,9 +55,13 @@ class ModelPublisher:
         self._lease = seconds
         if server.owner not in (None, self._owner) and server.until > server.clock() and not force:
             return False
-        if server.owner != self._owner or server.fence != self._fence:
+        if server.owner == self._owner and server.fence == self._fence:
+            self._require_lead()
+        else:
             server.fence += 1
+            server.revision += 1
             server.owner, self._fence = self._owner, server.fence
+            self._revision = server.revision
         self._renew()
         return True
 
@@ -73,6 +78,7 @@ class ModelPublisher:
         self._require_lead()
         server = self._server
         server.record = replace(server.record, sink=sink, position=position, start=start)
+        self._settle()
 
     async def publish(self, blocks: Sequence[OutgoingBlock], keep_from: int) -> None:
         self._require_lead()
@@ -93,7 +99,7 @@ class ModelPublisher:
         kept = {height: link for height, link in links.items() if height >= keep_from}
         heights = record.heights | RangeSet.of(span)
         server.record = replace(record, heights=heights, links=kept)
-        self._renew()
+        self._settle()
 
     async def retract(self, blocks: Sequence[Withdrawal], position: int | None) -> None:
         self._require_lead()
@@ -115,7 +121,7 @@ class ModelPublisher:
             links={height: link for height, link in record.links.items() if height not in gone},
             position=record.position if position is None else position,
         )
-        self._renew()
+        self._settle()
 
     async def set_aside(self, letters: Mapping[Span, str]) -> None:
         self._require_lead()
@@ -133,6 +139,14 @@ class ModelPublisher:
     def _renew(self) -> None:
         self._server.until = self._server.clock() + self._lease
 
+    def _settle(self) -> None:
+        self._server.revision += 1
+        self._revision += 1
+        self._renew()
+
     def _require_lead(self) -> None:
-        if (self._server.owner, self._server.fence) != (self._owner, self._fence):
+        server = self._server
+        if (server.owner, server.fence) != (self._owner, self._fence):
             raise StreamRefused("another one leads")
+        if server.revision != self._revision:
+            raise StreamRefused("an older copy")

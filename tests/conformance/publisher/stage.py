@@ -22,6 +22,12 @@ class Stage(Protocol):
     async def entries(self) -> list[Seen]: ...
     async def flush(self) -> None: ...
 
+    async def save(self) -> None:
+        """Take a copy, as a replica has it."""
+
+    async def restore(self) -> None:
+        """Continue with the copy, as a replica does that takes over."""
+
 
 class ModelStage:
     def __init__(self) -> None:
@@ -37,7 +43,11 @@ class ModelStage:
     async def flush(self) -> None:
         self.server.flush()
 
-    async def close(self) -> None: ...
+    async def save(self) -> None:
+        self._copy = self.server.copy()
+
+    async def restore(self) -> None:
+        self.server.restore(self._copy)
 
 
 class RedisStage:
@@ -56,6 +66,14 @@ class RedisStage:
 
     async def flush(self) -> None:
         await self.redis.flushall()
+
+    async def save(self) -> None:
+        self._copy = [(key, await self.redis.dump(key)) for key in await self.redis.keys()]
+
+    async def restore(self) -> None:
+        await self.redis.flushall()
+        for key, value in self._copy:
+            await self.redis.restore(key, 0, value)
 
     async def close(self) -> None:
         for each in self._opened:

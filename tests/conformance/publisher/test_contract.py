@@ -155,6 +155,22 @@ async def test_a_flushed_server_knows_nothing(stage: Stage) -> None:
     assert replayed(await stage.entries()) == expected(blocks(10, 12))
 
 
+async def test_a_copy_that_lacks_the_last_steps_is_noticed(stage: Stage) -> None:
+    stream = await leading(stage)
+    await stream.publish(blocks(10, 12), 0)
+    await stage.save()
+    await stream.publish(blocks(13, 14), 0)
+    await stage.restore()
+    with pytest.raises(StreamRefused):
+        await stream.publish([block(15)], 0)
+    with pytest.raises(StreamRefused):
+        await stream.lead(LEASE)
+    again = await leading(stage)
+    assert (await again.record()).heights == RangeSet.of((10, 12))
+    await again.publish(blocks(13, 15), 0)
+    assert replayed(await stage.entries()) == expected(blocks(10, 15))
+
+
 async def _refused(stage: Stage, stream: Publisher, step: object) -> None:
     """The step is refused, and has changed nothing."""
     record, entries = await stream.record(), [*await stage.entries()]

@@ -1,7 +1,8 @@
--- ARGV[4..6] are the sink, the position and the first height of interest.
+-- ARGV[5..7] are the sink, the position and the first height of interest.
 local why = trouble()
 if why then
   return refuse(why)
 end
-redis.call('HSET', publisher, 'sink', ARGV[4], 'position', ARGV[5], 'from', ARGV[6])
+redis.call('HSET', publisher, 'sink', ARGV[5], 'position', ARGV[6], 'from', ARGV[7])
 measure()
+settle()

@@ -1,13 +1,14 @@
 -- What all scripts share. Lua does not roll back: each script checks everything before it writes.
 --
 -- KEYS  stream, publisher, ranges, links, last_synced_block, head, dlq
--- ARGV  the owner, its fence and its lease in milliseconds, then what the script needs
+-- ARGV  the owner, its fence, the revision that it knows, its lease in milliseconds; then what the
+--       script needs
 --
--- publisher  a hash: stream, owner, fence, until, sink, position, from
+-- publisher  a hash: stream, owner, fence, until, revision, sink, position, from
 -- ranges     a sorted set of `first-last` by first: the published heights
 -- links      a sorted set of `height hash parent` by height: the newest of them
 local stream, publisher, ranges, links, synced, head, dlq = unpack(KEYS)
-local owner, fence, lease = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local owner, fence, revision, lease = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
 local function text(number)
   return string.format('%.0f', number)
@@ -24,9 +25,12 @@ end
 
 -- Why this caller may not write, or nil.
 local function trouble()
-  local known = redis.call('HMGET', publisher, 'owner', 'fence')
+  local known = redis.call('HMGET', publisher, 'owner', 'fence', 'revision')
   if known[1] ~= owner or known[2] ~= fence then
     return 'another publisher leads this stream'
+  end
+  if known[3] ~= revision then
+    return 'the stream was replaced by an older copy'
   end
   if redis.call('EXISTS', stream) == 0 and redis.call('EXISTS', ranges) == 1 then
     return 'the stream was deleted'
@@ -41,6 +45,13 @@ end
 
 local function renew()
   redis.call('HSET', publisher, 'until', text(now() + lease))
+end
+
+-- Ends a step that has changed the record. Each has a revision of its own, so that a publisher
+-- notices when a copy takes over that has not received the last steps.
+local function settle()
+  redis.call('HINCRBY', publisher, 'revision', 1)
+  renew()
 end
 
 local function ends(member)

@@ -1,4 +1,4 @@
--- ARGV[4] is 1 to take over. Returns the fence, or 0 if another one leads.
+-- ARGV[5] is 1 to take over. Returns the fence and the revision; nothing if another one leads.
 --
 -- The fence that the caller names is its own on this connection, or 0 on a new one, which always
 -- draws a new fence: a step that is still on its way from an old connection is refused then.
@@ -13,14 +13,18 @@ if redis.call('EXISTS', stream) == 0 and redis.call('EXISTS', ranges) == 1 then
 end
 local known = redis.call('HMGET', publisher, 'owner', 'fence', 'until')
 local mine = known[1] == owner
-if not mine and known[1] and tonumber(known[3]) > now() and ARGV[4] ~= '1' then
-  return '0'
+if not mine and known[1] and tonumber(known[3]) > now() and ARGV[5] ~= '1' then
+  return {}
 end
 if mine and known[2] == fence then
-  renew()
-  return fence
+  local why = trouble()
+  if why then
+    return refuse(why)
+  end
+else
+  redis.call('HINCRBY', publisher, 'fence', 1)
+  redis.call('HINCRBY', publisher, 'revision', 1)
+  redis.call('HSET', publisher, 'stream', stream, 'owner', owner)
 end
-redis.call('HINCRBY', publisher, 'fence', 1)
-redis.call('HSET', publisher, 'stream', stream, 'owner', owner)
 renew()
-return redis.call('HGET', publisher, 'fence')
+return redis.call('HMGET', publisher, 'fence', 'revision')

@@ -1,11 +1,11 @@
--- ARGV[4] is the height from which links are kept, ARGV[5] how many blocks follow. Each block is its
+-- ARGV[5] is the height from which links are kept, ARGV[6] how many blocks follow. Each block is its
 -- height, hash, parent, number of transactions, their data, and its own data.
 local why = trouble()
 if why then
   return refuse(why)
 end
-local keep, count = tonumber(ARGV[4]), tonumber(ARGV[5])
-local blocks, at = {}, 6
+local keep, count = tonumber(ARGV[5]), tonumber(ARGV[6])
+local blocks, at = {}, 7
 for nth = 1, count do
   blocks[nth] = {
     height = tonumber(ARGV[at]),
@@ -62,4 +62,4 @@ end
 add(from, to)
 redis.call('ZREMRANGEBYSCORE', links, '-inf', '(' .. text(keep))
 measure()
-renew()
+settle()

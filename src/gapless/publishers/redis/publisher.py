@@ -62,7 +62,8 @@ class RedisPublisher:
     def __init__(self, connection: Any, keys: StreamKeys, url: StreamUrl, owner: str) -> None:
         self.keys = keys
         self._connection, self._url, self._owner = connection, url, owner
-        self._fence, self._lease = "0", 0
+        self._fence, self._revision, self._lease = 0, 0, 0
+        self._failed = False
         self._secrets = Secrets([url.url])
 
     @classmethod
@@ -84,9 +85,9 @@ class RedisPublisher:
     async def lead(self, seconds: float, *, force: bool = False) -> bool:
         self._lease = round(seconds * 1000)
         found = await self._run("lead", int(force))
-        if found == b"0":
+        if not found:
             return False
-        self._fence = found.decode()
+        self._fence, self._revision = map(int, found)
         return True
 
     async def record(self) -> Record:
@@ -106,19 +107,19 @@ class RedisPublisher:
         return Leader(owner.decode(), int(fence), (int(until) - int(now)) / 1000)
 
     async def begin(self, sink: str, position: int, start: int) -> None:
-        await self._run("begin", sink, position, start)
+        await self._step("begin", sink, position, start)
 
     async def publish(self, blocks: Sequence[OutgoingBlock], keep_from: int) -> None:
         arguments: list[bytes | int | str] = [keep_from, len(blocks)]
         for block in blocks:
             arguments += (block.height, _hex(block.link.hash), _hex(block.link.parent))
             arguments += (len(block.transactions), *block.transactions, block.summary)
-        await self._run("publish", *arguments)
+        await self._step("publish", *arguments)
 
     async def retract(self, blocks: Sequence[Withdrawal], position: int | None) -> None:
-        pairs = [(each.height, _hex(each.hash)) for each in blocks]
+        pairs = ((each.height, _hex(each.hash)) for each in blocks)
         flat = (value for pair in pairs for value in pair)
-        await self._run("retract", "" if position is None else position, len(pairs), *flat)
+        await self._step("retract", "" if position is None else position, *flat)
 
     async def set_aside(self, letters: Mapping[Span, str]) -> None:
         pairs = ((str(span), msgspec.json.encode({"reason": it})) for span, it in letters.items())
@@ -135,10 +136,16 @@ class RedisPublisher:
         with suppress(RedisError, OSError):
             await self._connection.aclose()
 
+    async def _step(self, script: str, *arguments: bytes | int | str) -> None:
+        """Run a script that changes the record."""
+        await self._run(script, *arguments)
+        self._revision += 1
+
     async def _run(self, script: str, *arguments: bytes | int | str) -> Any:
         """Run a script; Redis knows it by its digest from the second time on."""
         keys = self.keys.all
-        given = (*keys, self._owner, self._fence, self._lease, *arguments)
+        known = (self._owner, self._fence, self._revision, self._lease)
+        given = (*keys, *known, *arguments)
         text, digest = _script(script)
         try:
             return await self._ask(self._connection.evalsha(digest, len(keys), *given))
@@ -146,7 +153,13 @@ class RedisPublisher:
             return await self._ask(self._connection.eval(text, len(keys), *given))
 
     async def _ask(self, answer: Any) -> Any:
-        """Wait for an answer, and translate the errors of the client."""
+        """Wait for an answer, and translate the errors of the client.
+
+        The client would connect again by itself, and the record would not be read.
+        """
+        if self._failed:
+            answer.close()
+            raise StreamUnreachable(f"the connection to `{self._url.shown}` has failed before")
         try:
             return await answer
         except NoScriptError:
@@ -154,6 +167,7 @@ class RedisPublisher:
         except ResponseError as error:
             raise self._translated(error) from None
         except (TimeoutError, RedisError, OSError) as error:
+            self._failed = True
             raise StreamUnreachable(
                 f"`{self._url.shown}` does not answer: {self._clean(error)}",
                 hint="is Redis running, and is the URL right?",

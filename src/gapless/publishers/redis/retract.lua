@@ -1,10 +1,10 @@
--- ARGV[4] is the position to record, or empty; ARGV[5] how many blocks follow. Each is its height and
--- its hash, which is empty if nobody knows it.
+-- ARGV[5] is the position to record, or empty; the rest are pairs of a height and a hash, which is
+-- empty if nobody knows it.
 local why = trouble()
 if why then
   return refuse(why)
 end
-for at = 6, 5 + 2 * tonumber(ARGV[5]), 2 do
+for at = 6, #ARGV, 2 do
   local height, hash = tonumber(ARGV[at]), ARGV[at + 1]
   if not is_published(height) then
     return refuse('block ' .. text(height) .. ' is not published')
@@ -15,7 +15,7 @@ for at = 6, 5 + 2 * tonumber(ARGV[5]), 2 do
   end
 end
 
-for at = 6, 5 + 2 * tonumber(ARGV[5]), 2 do
+for at = 6, #ARGV, 2 do
   local height, hash = tonumber(ARGV[at]), ARGV[at + 1]
   if hash == '' then
     hash = link(height) or ''
@@ -33,8 +33,8 @@ for at = 6, 5 + 2 * tonumber(ARGV[5]), 2 do
     add(height + 1, last)
   end
 end
-if ARGV[4] ~= '' then
-  redis.call('HSET', publisher, 'position', ARGV[4])
+if ARGV[5] ~= '' then
+  redis.call('HSET', publisher, 'position', ARGV[5])
 end
 measure()
-renew()
+settle()

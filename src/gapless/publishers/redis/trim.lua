@@ -1,4 +1,4 @@
--- ARGV[4] is how many entries are kept at least, ARGV[5] how many to delete at most.
+-- ARGV[5] is how many entries are kept at least, ARGV[6] how many to delete at most.
 local why = trouble()
 if why then
   return refuse(why)
@@ -6,7 +6,7 @@ end
 if redis.call('EXISTS', stream) == 0 then
   return 0
 end
-local surplus = math.min(redis.call('XLEN', stream) - tonumber(ARGV[4]), tonumber(ARGV[5]))
+local surplus = math.min(redis.call('XLEN', stream) - tonumber(ARGV[5]), tonumber(ARGV[6]))
 local groups = redis.call('XINFO', 'GROUPS', stream)
 if surplus <= 0 or #groups == 0 then
   return 0
