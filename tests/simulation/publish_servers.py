@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import redis.asyncio as client
 
 from gapless.core.errors import StreamUnreachable
 from gapless.publishers.publisher import Publisher
-from gapless.publishers.redis import RedisPublisher, StreamUrl
 from gapless.publishers.redis.keys import StreamKeys
+from gapless.publishers.redis.publisher import RedisPublisher
+from gapless.publishers.redis.url import StreamUrl
 from tests.conformance.publisher.consumer import Seen
 from tests.conformance.publisher.model import ModelPublisher, ModelServer
 from tests.conformance.publisher.stage import STREAM, seen
@@ -62,7 +65,7 @@ class RealServer:
 
     def __init__(self, server: RedisServer) -> None:
         self._server = server
-        self._redis: client.Redis | None = None
+        self._redis: Any = None
         self._opened: list[RedisPublisher] = []
         self._keys = StreamKeys(STREAM)
 
@@ -81,7 +84,7 @@ class RealServer:
     async def expire_lease(self) -> None:
         redis = await self._client()
         if await redis.exists(self._keys.all[1]):
-            await redis.hset(self._keys.all[1], "until", "0")  # type: ignore[misc]
+            await redis.hset(self._keys.all[1], "until", "0")
 
     async def crash(self) -> None:
         await self._forget_client()
@@ -97,7 +100,7 @@ class RealServer:
             await self._redis.aclose()
             self._redis = None
 
-    async def _client(self) -> client.Redis:
+    async def _client(self) -> Any:
         if self._redis is None:
             self._redis = client.Redis.from_url(self._server.url)
         return self._redis

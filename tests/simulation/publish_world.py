@@ -1,10 +1,10 @@
 """Publishers of one stream, whose every call a seed interrupts, delays or lets fail.
 
 The sink is a real SQLite file. The stream is a model of the contract in memory, or a real server of
-Redis; the same seed does the same on both. Two publishers take turns. Before and after every call of
-theirs, to the sink or to the stream, the seed decides what happens next: another publisher, a write,
-a reorganisation, a crash, a lost answer. At the end everything calms down, and a consumer that
-replays the stream must have exactly the chain.
+Redis; the same seed does the same on both. Two publishers take turns. Before and after each of
+their calls, to the sink or to the stream, the seed decides what happens next: the other publisher,
+a write, a reorganisation, a crash, a lost answer. At the end everything calms down, and a consumer
+that replays the stream must have exactly the chain.
 """
 
 from __future__ import annotations
@@ -208,9 +208,9 @@ class PublishWorld:
     async def _turn(self, actor: Actor) -> int | None:
         if actor.feeder is None:
             stream = await self.server.connect(actor.name)
-            options = FeederOptions("events", self.start, DEPTH, self.lease)
-            blocks = StoredBlocks(Gated(self.sink, actor), CHAIN_ID, ENTRIES)  # type: ignore[arg-type]
-            actor.feeder = Feeder(blocks, Gated(stream, actor), options)  # type: ignore[arg-type]
+            options = FeederOptions("events", "events", self.start, DEPTH, self.lease)
+            blocks = StoredBlocks(Gated(self.sink, actor), CHAIN_ID, ENTRIES)
+            actor.feeder = Feeder(blocks, Gated(stream, actor), options)
         return await actor.feeder.turn()
 
     async def _calm(self) -> None:

@@ -37,17 +37,13 @@ _MOST_WITHDRAWALS = 500
 
 @dataclass(frozen=True)
 class FeederOptions:
-    """What to publish, and under which name."""
+    """What to publish, and under which names."""
 
     name: str
+    reader: str  # the name by which the sink knows it
     start: int | None  # the first height; None: the lowest one that the sink holds or wants
     depth: int  # blocks below the highest one whose hashes the stream records
     lease: float = 10.0  # seconds
-
-    @property
-    def reader(self) -> str:
-        """The name by which the sink knows this reader of its changes."""
-        return f"publish:{self.name}"
 
 
 class Feeder:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from gapless.core.ranges import HIGHEST, RangeSet, Span
-from gapless.publishers.publisher import Link, Record, Withdrawal
+from gapless.publishers.publisher import Link, PublishedBlock, Record
 from gapless.sinks.changes import Change
 
 NEWEST = 20
@@ -56,6 +56,6 @@ def removed(record: Record, changes: Iterable[Change]) -> dict[int, bytes | None
     return found
 
 
-def withdrawals(found: Mapping[int, bytes | None]) -> Sequence[Withdrawal]:
+def withdrawals(found: Mapping[int, bytes | None]) -> Sequence[PublishedBlock]:
     """The newest block first, so that a consumer can undo one after the other."""
-    return [Withdrawal(height, found[height]) for height in sorted(found, reverse=True)]
+    return [PublishedBlock(height, found[height]) for height in sorted(found, reverse=True)]

@@ -14,7 +14,7 @@ from gapless.core.similar import known_names
 from gapless.publishers.entries import EntryTables
 from gapless.publishers.feeder import Feeder, FeederOptions
 from gapless.publishers.publisher import Publisher
-from gapless.publishers.redis.url import StreamUrl, require_stream_name
+from gapless.publishers.redis.url import StreamUrl, require_client, require_stream_name
 from gapless.publishers.rows import StoredBlocks
 from gapless.sinks import Access, Sink
 from gapless.sinks.location import is_shareable
@@ -72,7 +72,7 @@ class Publication:
     @asynccontextmanager
     async def connected(self, owner: str) -> AsyncIterator[Publisher]:
         """One connection to the stream; at the end, another one may lead."""
-        from gapless.publishers.redis import RedisPublisher
+        from gapless.publishers.redis.publisher import RedisPublisher
 
         stream = await RedisPublisher.open(self.url, self.stream, owner)
         try:
@@ -80,8 +80,13 @@ class Publication:
         finally:
             await stream.close()
 
+    @property
+    def reader(self) -> str:
+        """The name by which the sink knows the reader of its changes."""
+        return f"publish:{self.name}"
+
     def feeder(self, blocks: StoredBlocks, stream: Publisher) -> Feeder:
-        options = FeederOptions(self.name, self.start, self.depth)
+        options = FeederOptions(self.name, self.reader, self.start, self.depth)
         return Feeder(blocks, stream, options)
 
 
@@ -96,8 +101,8 @@ def publication(config: Config, name: str) -> Publication:
 
 
 def _resolved(config: Config, name: str, settings: PublishSettings) -> Publication:
-    network = find_network(settings.network)
-    sink = settings.sink
+    require_client()
+    network, sink = find_network(settings.network), settings.sink
     if sink is None:
         if len(config.sinks) != 1:
             raise UsageError(f"`[publish.{name}]` needs a sink", hint='write `sink = "NAME"`')

@@ -42,7 +42,7 @@ class OutgoingBlock:
 
 
 @dataclass(frozen=True)
-class Withdrawal:
+class PublishedBlock:
     """A published block that is to be taken back."""
 
     height: int
@@ -82,6 +82,16 @@ class Leader:
     seconds: float  # until its lease ends; 0 or less: it has ended
 
 
+@dataclass(frozen=True)
+class StreamState:
+    """Everything that is known about a stream."""
+
+    record: Record
+    leader: Leader | None  # the present one, or the last
+    entries: int
+    aside: Mapping[str, str]  # blocks that cannot be published, and why
+
+
 class Publisher(Protocol):
     """One connection to a stream.
 
@@ -112,7 +122,7 @@ class Publisher(Protocol):
         to a neighbour. Hashes are recorded from the height `keep_from` on; lower ones are dropped.
         """
 
-    async def retract(self, blocks: Sequence[Withdrawal], position: int | None) -> None:
+    async def retract(self, blocks: Sequence[PublishedBlock], position: int | None) -> None:
         """Append retractions of published blocks, and record the position in the same step.
 
         Raise `StreamRefused` and write nothing if one is not published, or with another hash.
@@ -128,8 +138,8 @@ class Publisher(Protocol):
         nothing. One call deletes a limited number.
         """
 
-    async def leader(self) -> Leader | None:
-        """Return who leads, or led last."""
+    async def inspect(self) -> StreamState:
+        """Read everything that is known about the stream, as of one moment."""
 
     async def resign(self) -> None:
         """Let another one lead at once, if this connection leads."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from gapless.core.errors import StreamRefused
 from gapless.core.ranges import RangeSet, Span
-from gapless.publishers.publisher import Leader, OutgoingBlock, Record, Withdrawal
+from gapless.publishers.publisher import Leader, OutgoingBlock, PublishedBlock, Record, StreamState
 from tests.conformance.publisher.consumer import Seen
 
 
@@ -68,11 +68,12 @@ class ModelPublisher:
     async def record(self) -> Record:
         return self._server.record
 
-    async def leader(self) -> Leader | None:
-        server = self._server
-        if server.owner is None:
-            return None
-        return Leader(server.owner, server.fence, server.until - server.clock())
+    async def inspect(self) -> StreamState:
+        server, leader = self._server, None
+        if server.owner is not None:
+            leader = Leader(server.owner, server.fence, server.until - server.clock())
+        letters = {str(span): why for span, why in server.letters.items()}
+        return StreamState(server.record, leader, len(server.entries), letters)
 
     async def begin(self, sink: str, position: int, start: int) -> None:
         self._require_lead()
@@ -101,7 +102,7 @@ class ModelPublisher:
         server.record = replace(record, heights=heights, links=kept)
         self._settle()
 
-    async def retract(self, blocks: Sequence[Withdrawal], position: int | None) -> None:
+    async def retract(self, blocks: Sequence[PublishedBlock], position: int | None) -> None:
         self._require_lead()
         server, record = self._server, self._server.record
         for each in blocks:

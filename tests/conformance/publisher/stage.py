@@ -7,7 +7,8 @@ from typing import Any, Protocol
 import redis.asyncio as client
 
 from gapless.publishers.publisher import Link, OutgoingBlock, Publisher
-from gapless.publishers.redis import RedisPublisher, StreamUrl
+from gapless.publishers.redis.publisher import RedisPublisher
+from gapless.publishers.redis.url import StreamUrl
 from tests.conformance.publisher.consumer import Seen
 from tests.conformance.publisher.model import ModelServer
 from tests.support import Clock

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gapless.core.errors import StreamRefused
-from gapless.core.ranges import RangeSet
-from gapless.publishers.publisher import Publisher, Withdrawal
+from gapless.core.ranges import RangeSet, Span
+from gapless.publishers.publisher import PublishedBlock, Publisher
 from tests.conformance.publisher.consumer import expected, replayed
 from tests.conformance.publisher.stage import Stage, block, blocks
 
@@ -77,7 +77,7 @@ async def test_links_of_old_blocks_are_forgotten(stage: Stage) -> None:
 async def test_a_retraction_takes_a_block_back(stage: Stage) -> None:
     stream = await leading(stage)
     await stream.publish(blocks(10, 14), 0)
-    gone = [Withdrawal(height, block(height).link.hash) for height in (14, 13)]
+    gone = [PublishedBlock(height, block(height).link.hash) for height in (14, 13)]
     await stream.retract(gone, 7)
     record = await stream.record()
     assert (record.heights, record.position, record.complete_to) == (RangeSet.of((10, 12)), 7, 12)
@@ -90,7 +90,7 @@ async def test_a_retraction_takes_a_block_back(stage: Stage) -> None:
 async def test_a_block_in_the_middle_is_taken_back(stage: Stage) -> None:
     stream = await leading(stage)
     await stream.publish(blocks(10, 14), 99)
-    await stream.retract([Withdrawal(12, None)], None)
+    await stream.retract([PublishedBlock(12, None)], None)
     record = await stream.record()
     assert (record.heights, record.complete_to) == (RangeSet.of((10, 11), (13, 14)), 11)
     await stream.publish([block(12, "b")], 99)
@@ -100,9 +100,9 @@ async def test_a_block_in_the_middle_is_taken_back(stage: Stage) -> None:
 async def test_a_wrong_retraction_is_refused(stage: Stage) -> None:
     stream = await leading(stage)
     await stream.publish(blocks(10, 12), 0)
-    good = Withdrawal(12, block(12).link.hash)
-    await _refused(stage, stream, stream.retract([good, Withdrawal(13, None)], 7))
-    other = Withdrawal(11, block(11, "b").link.hash)
+    good = PublishedBlock(12, block(12).link.hash)
+    await _refused(stage, stream, stream.retract([good, PublishedBlock(13, None)], 7))
+    other = PublishedBlock(11, block(11, "b").link.hash)
     await _refused(stage, stream, stream.retract([good, other], 7))
 
 
@@ -114,21 +114,31 @@ async def test_one_leads_at_a_time(stage: Stage) -> None:
     await one.resign()
     assert await two.lead(LEASE)
     assert not await one.lead(LEASE)
-    leader = await one.leader()
+    leader = (await one.inspect()).leader
     assert leader is not None
     assert (leader.owner, leader.fence) == ("two", 2)
     assert 0 < leader.seconds <= LEASE
+
+
+async def test_what_cannot_be_published_is_listed(stage: Stage) -> None:
+    stream = await leading(stage)
+    await stream.set_aside({Span(1, 2): "first", Span(5, 5): "second"})
+    await stream.set_aside({Span(5, 5): "third"})
+    await stream.publish(blocks(10, 12), 0)
+    state = await stream.inspect()
+    assert (state.aside, state.entries) == ({"5": "third"}, 6)
+    assert state.record == await stream.record()
 
 
 async def test_a_former_leader_writes_nothing(stage: Stage) -> None:
     zombie = await leading(stage, "one")
     await zombie.publish(blocks(10, 12), 0)
     stream = await leading(stage, "two")
-    gone = [Withdrawal(12, block(12).link.hash)]
+    gone = [PublishedBlock(12, block(12).link.hash)]
     await stream.retract(gone, 5)
     # It wakes up between the retraction and the new block.
     await _refused(stage, stream, zombie.publish([block(12)], 0))
-    await _refused(stage, stream, zombie.retract([Withdrawal(11, None)], 5))
+    await _refused(stage, stream, zombie.retract([PublishedBlock(11, None)], 5))
     await _refused(stage, stream, zombie.begin("other", 9, 0))
     await stream.publish([block(12, "b", "a")], 0)
 

@@ -5,6 +5,3 @@ keys        the names of the keys beside a stream
 publisher   implements the contract; each step is one script
 *.lua       the scripts, which check everything first: Lua does not roll back
 """
-
-from gapless.publishers.redis.publisher import RedisPublisher as RedisPublisher
-from gapless.publishers.redis.url import StreamUrl as StreamUrl

@@ -15,30 +15,29 @@ from importlib import resources
 from typing import Any
 
 import msgspec
+import redis.asyncio as client
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import NoScriptError, RedisError, ResponseError
 
 from gapless.core.errors import (
     GaplessError,
     StreamRefused,
     StreamUnreachable,
     StreamUnusable,
-    UsageError,
 )
 from gapless.core.ranges import RangeSet, Span
 from gapless.core.redaction import Secrets
-from gapless.publishers.publisher import Leader, Link, OutgoingBlock, Record, Withdrawal
+from gapless.publishers.publisher import (
+    Leader,
+    Link,
+    OutgoingBlock,
+    PublishedBlock,
+    Record,
+    StreamState,
+)
 from gapless.publishers.redis.keys import StreamKeys
 from gapless.publishers.redis.url import StreamUrl
-
-try:
-    import redis.asyncio as client
-    from redis.asyncio.retry import Retry
-    from redis.backoff import NoBackoff
-    from redis.exceptions import NoScriptError, RedisError, ResponseError
-except ImportError:  # pragma: no cover - every test has it
-    raise UsageError(
-        "publishing to Redis needs the client library of Redis",
-        hint="install it: `pip install 'gapless[redis]'`",
-    ) from None
 
 PATIENCE = 5.0  # seconds for an answer
 OLDEST = (6, 2)
@@ -91,20 +90,23 @@ class RedisPublisher:
         return True
 
     async def record(self) -> Record:
-        (sink, position, start, *_), spans, links, _ = await self._run("record")
-        return Record(
-            None if sink is None else sink.decode(),
-            int(position or 0),
-            None if start is None else int(start),
-            RangeSet(_span(each) for each in spans),
-            dict(map(_link, links)),
-        )
+        return (await self.inspect()).record
 
-    async def leader(self) -> Leader | None:
-        (*_, owner, fence, until), _, _, now = await self._run("record")
-        if owner is None:
-            return None
-        return Leader(owner.decode(), int(fence), (int(until) - int(now)) / 1000)
+    async def inspect(self) -> StreamState:
+        facts, spans, links, now, entries, letters = await self._run("record")
+        *_, owner, fence, until = facts
+        leader = None
+        if owner is not None:
+            leader = Leader(owner.decode(), int(fence), (int(until) - int(now)) / 1000)
+        return StreamState(
+            _record(facts, spans, links),
+            leader,
+            entries,
+            {
+                key.decode(): msgspec.json.decode(value)["reason"]
+                for key, value in zip(letters[::2], letters[1::2], strict=True)
+            },
+        )
 
     async def begin(self, sink: str, position: int, start: int) -> None:
         await self._step("begin", sink, position, start)
@@ -116,7 +118,7 @@ class RedisPublisher:
             arguments += (len(block.transactions), *block.transactions, block.summary)
         await self._step("publish", *arguments)
 
-    async def retract(self, blocks: Sequence[Withdrawal], position: int | None) -> None:
+    async def retract(self, blocks: Sequence[PublishedBlock], position: int | None) -> None:
         pairs = ((each.height, _hex(each.hash)) for each in blocks)
         flat = (value for pair in pairs for value in pair)
         await self._step("retract", "" if position is None else position, *flat)
@@ -216,6 +218,17 @@ def _script(name: str) -> tuple[str, str]:
     folder = resources.files("gapless.publishers.redis")
     text = "\n".join((folder / f"{each}.lua").read_text() for each in ("common", name))
     return text, sha1(text.encode()).hexdigest()  # noqa: S324 - Redis knows scripts by it
+
+
+def _record(facts: list[Any], spans: list[bytes], links: list[bytes]) -> Record:
+    sink, position, start, *_ = facts
+    return Record(
+        None if sink is None else sink.decode(),
+        int(position or 0),
+        None if start is None else int(start),
+        RangeSet(_span(each) for each in spans),
+        dict(map(_link, links)),
+    )
 
 
 def _hex(value: bytes | None) -> str:

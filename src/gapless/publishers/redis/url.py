@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from urllib.parse import parse_qsl, urlsplit
 
 from gapless.core.errors import UsageError
@@ -52,6 +53,15 @@ def require_stream_name(stream: str) -> None:
         raise UsageError(
             f"`{stream}` cannot be the name of a stream",
             hint="write a name without spaces, such as `tron:events`",
+        )
+
+
+def require_client() -> None:
+    """Raise `UsageError` unless the client library is installed, which is an extra."""
+    if find_spec("redis") is None:
+        raise UsageError(
+            "publishing to Redis needs its client library",
+            hint="install it: `pip install 'gapless[redis]'`",
         )
 
 
