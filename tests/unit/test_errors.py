@@ -53,6 +53,7 @@ CODES = {
     "BadJob": "bad_job",
     "BadSelector": "bad_selector",
     "BrokenSeam": "broken_seam",
+    "ChangesPruned": "changes_pruned",
     "Conflict": "conflict",
     "Damaged": "damaged",
     "FencedOff": "fenced_off",

@@ -147,6 +147,8 @@ async def _first_state(
     last = final if sink.grid is None else last_in_whole_cells(final, sink.grid)
     requested = span if last < start else Span(start, last)
     plain, _, _ = await compare(request.blocks, chain, sink, requested, create=start <= last)
+    # Whoever fetched these took them for final; they are requested again when they are.
+    await sink.withdraw(chain.chain_id, Span(final + 1, HIGHEST))
     spec = _spec(request, plain, start, sink.grid)
     if plain.refetch:  # the chain was reorganised since
         stored -= await _retract_abandoned(sink, spec, span, chain)

@@ -20,14 +20,13 @@ from typing import Any, Protocol
 
 from gapless.core.errors import SinkUnusable
 from gapless.core.ranges import RangeSet, Span
+from gapless.sinks import requests
 from gapless.sinks.changes import Change, from_row, refuse_lost, to_row
-from gapless.sinks.requests import final_height
-from gapless.sinks.sink import Request
 
 FEEDS, CHANGES, READERS = "_gapless_feeds", "_gapless_changes", "_gapless_change_readers"
 TABLES = (FEEDS, CHANGES, READERS)
-PLACES = {name: name for name in TABLES}
-"""Where the tables of a database without schemas are."""
+PLACES = {name: name for name in (*TABLES, requests.TABLE)}
+"""The tables that statements name, in a database without schemas."""
 
 _CREATE = (
     """
@@ -63,6 +62,7 @@ _KEYS = {
 }
 
 IS_READ = "SELECT count(*) FROM {_gapless_change_readers} WHERE chain_id = $1"
+_FINAL = "SELECT max(last) FROM {_gapless_requests} WHERE chain_id = $1"
 _LATEST = "SELECT position FROM {_gapless_feeds} WHERE chain_id = $1"
 _BEGIN = "INSERT INTO {_gapless_feeds} VALUES ($1, 0)"
 _NEXT = "UPDATE {_gapless_feeds} SET position = position + 1 WHERE chain_id = $1 RETURNING position"
@@ -96,9 +96,6 @@ class FeedTransaction(Protocol):
         It has `$1` in place of its first value, and `{name}` in place of a table.
         """
 
-    async def requests(self, chain_id: int) -> list[Request]:
-        """Return the requests in order."""
-
 
 def create(places: Mapping[str, str], number: str, *, keyed: bool = True) -> tuple[str, ...]:
     """Return statements that create the tables, with the database's type for numbers."""
@@ -107,8 +104,9 @@ def create(places: Mapping[str, str], number: str, *, keyed: bool = True) -> tup
 
 
 async def final(tx: FeedTransaction, chain_id: int) -> int:
-    """Return the highest block that is final, as far as the sink knows."""
-    return final_height(await tx.requests(chain_id))
+    """Return the highest block that is final, as far as the sink knows; see `final_height`."""
+    ((highest,),) = await tx.execute(_FINAL, chain_id)
+    return -1 if highest is None else int(highest)
 
 
 async def append(tx: FeedTransaction, change: Change) -> None:

@@ -7,7 +7,8 @@ Rows and records change in one transaction. After every transaction:
 - **newest fence**: no writer has overwritten rows of a higher fence than its own;
 - **linked**: of two neighbouring stored blocks, one is the parent of the other, and every row of
   another table belongs to the block that is stored at its height;
-- **reported**: `stored` lists exactly the ranges that have rows, with what was proven about them.
+- **reported**: `stored` lists exactly the ranges that have rows, and those whose rows have expired,
+  with what was proven about them.
 
 Every sink stores its own id: a file that is deleted and created again is a different sink.
 """
@@ -189,10 +190,10 @@ class Sink(Protocol):
         Return the number of blocks; call it again to continue, until it returns 0. The records
         have `expired` set and count as stored, so these blocks are not fetched again.
 
-        Records are not split: one that reaches the height stays. So do blocks that may not be
-        final (see `requests.final_height`), and blocks of changes that a reader has not
-        acknowledged. What a reader has yet to read from the rows, the caller must know. Raise
-        `SinkUnusable` if the sink cannot do this.
+        Records are not split: one that reaches the height stays. So do the highest final block
+        and those above it (see `requests.final_height`), which the next block has to link to, and
+        blocks of changes that a reader has not acknowledged. What a reader has yet to read from
+        the rows, the caller must know. Raise `SinkUnusable` if the sink cannot do this.
         """
 
     async def changes(self, chain_id: int, after: int, limit: int = CHANGES_LIMIT) -> list[Change]:

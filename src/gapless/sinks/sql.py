@@ -83,6 +83,9 @@ class SinkTransaction(FeedTransaction, Protocol):
     ) -> pa.Table:
         """Return the rows of a span in key order; none if the table does not exist."""
 
+    async def requests(self, chain_id: int) -> list[Request]:
+        """Return the requests in order."""
+
     async def replace_requests(self, chain_id: int, wanted: Iterable[Request]) -> None:
         """Replace all requests of the chain."""
 
@@ -188,7 +191,7 @@ async def fold(tx: SinkTransaction, chain_id: int, span: Span, keep: RangeSet, l
 
 async def expire(tx: SinkTransaction, chain_id: int, below: int, limit: int) -> int:
     """Delete the rows of final blocks; see `Sink.expire`. Return the number of blocks."""
-    last = min(below - 1, await feed.final(tx, chain_id))
+    last = min(below, await feed.final(tx, chain_id)) - 1
     if last < 0:
         return 0
     known = await tx.known(chain_id, Span(0, last))

@@ -7,12 +7,26 @@ from typing import Any
 import pytest
 
 import gapless
+from gapless.chains.opening import open_sink
 from gapless.core.errors import Conflict
+from gapless.core.ranges import RangeSet
 from gapless.core.remedies import RemoveFollow
 from gapless.devnode import DevNode
 from gapless.following import control
 from gapless.runtime.worker import WorkerOptions
-from tests.conformance.follow.stage import FINAL, HEAD, NETWORK, Stage, live_at, until
+from gapless.sinks import Access
+from gapless.sinks.requests import final_height
+from tests.conformance.follow.stage import (
+    CHAIN_ID,
+    DEPTH,
+    FINAL,
+    HEAD,
+    NETWORK,
+    Stage,
+    live_at,
+    until,
+)
+from tests.waiting import eventually
 
 
 async def fetch(stage: Stage, node: DevNode, heights: str, **options: int) -> None:
@@ -71,6 +85,38 @@ async def test_it_continues_after_blocks_that_are_not_final(stage: Stage, node: 
         assert (await live_at(follow, HEAD)).state.start == FINAL + 1
     assert node.calls["eth_getBlockReceipts"] == asked + 2
     await stage.assert_same(node.chain, 90, HEAD)
+    async with await open_sink(stage.target, Access.READ) as sink:
+        assert final_height(await sink.requests(CHAIN_ID)) == FINAL
+
+
+async def test_it_continues_after_expired_blocks(stage: Stage, node: DevNode) -> None:
+    async with stage.follow(node, start=7) as follow:
+        await live_at(follow, HEAD)
+    node.advance(DEPTH)
+    async with stage.follow(node) as follow:
+        await live_at(follow, HEAD + DEPTH)
+        await eventually(lambda: _expires(stage, HEAD))
+    async with await open_sink(stage.target, Access.READ) as sink:
+        before = await sink.stored(CHAIN_ID)
+        blocks = [it for it in before if it.dataset == "blocks" and it.expired]
+    asked = node.calls["eth_getBlockReceipts"]
+    node.advance(2)
+    stage.ledger = stage.ledger.replace("ledger.db", "another.db")
+    async with stage.follow(node) as follow:
+        await live_at(follow, HEAD + DEPTH + 2)
+    assert node.calls["eth_getBlockReceipts"] == asked + 2
+    report = await gapless.verify(stage.target, deep=True, ledger=stage.ledger)
+    assert report.complete
+    assert report.expired == RangeSet(it.span for it in blocks)
+
+
+async def _expires(stage: Stage, below: int) -> bool:
+    """Whether enough blocks have become final that all below a height could expire."""
+    async with await open_sink(stage.target, Access.WRITE) as sink:
+        while await sink.expire(CHAIN_ID, below):
+            pass
+        stored = await sink.stored(CHAIN_ID)
+    return min(it.span.first for it in stored if not it.expired) >= HEAD - DEPTH
 
 
 async def test_gaps_below_what_is_stored_are_history(stage: Stage, node: DevNode) -> None:

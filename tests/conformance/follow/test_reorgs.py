@@ -11,13 +11,17 @@ import gapless
 from gapless.blocks.request import build_request
 from gapless.blocks.running import SilentObserver, run_fetch
 from gapless.blocks.session import open_fetch
+from gapless.chains.opening import open_sink
 from gapless.config import Config
 from gapless.core.errors import Orphaned
+from gapless.core.ranges import RangeSet
 from gapless.devnode import Chain, DevNode, ReorgSchedule
 from gapless.devnode.growth import Growth
 from gapless.following import control
 from gapless.following.spec import FollowSpec
+from gapless.sinks import Access
 from tests.conformance.follow.stage import (
+    CHAIN_ID,
     FINAL,
     HEAD,
     LIMITS,
@@ -45,6 +49,34 @@ async def test_replaced_blocks_are_replaced(stage: Stage, node: DevNode) -> None
         node.advance(2)
         await live_at(follow, HEAD + 1)
     await stage.assert_same(node.chain, 90, HEAD + 1)
+
+
+def hash_at(node: DevNode, height: int) -> bytes:
+    return bytes.fromhex(node.chain.hash(height).removeprefix("0x"))
+
+
+async def test_readers_of_changes_learn_of_every_block(stage: Stage, node: DevNode) -> None:
+    """What a reader collects from the changes alone is the chain, above the final block."""
+    async with await open_sink(stage.target) as sink:
+        start = await sink.add_change_reader(CHAIN_ID, "reader")
+    old = hash_at(node, HEAD)
+    async with stage.follow(node, start=90) as follow:
+        await live_at(follow, HEAD)
+        node.reorg(3)
+        await live_at(follow, HEAD + 1)
+    async with await open_sink(stage.target, Access.READ) as sink:
+        changes = await sink.changes(CHAIN_ID, start)
+    found: dict[int, bytes] = {}
+    for change in changes:
+        for height, hash_ in change.old.items():
+            assert found.pop(height) == hash_
+        found |= change.new
+        assert all(height > FINAL for height in {**change.old, **change.new})
+        assert not (change.retracted and change.new)
+    assert old in {each for change in changes for each in change.old.values()}
+    assert found == {at: hash_at(node, at) for at in range(FINAL + 1, HEAD + 2)}
+    history = [it for it in changes if it.span.last <= FINAL]
+    assert RangeSet(it.span for it in history) == RangeSet.of((90, FINAL))
 
 
 async def looked_at(node: DevNode) -> None:

@@ -136,7 +136,7 @@ async def create_schema(connection: asyncpg.Connection, options: Options, schema
 
 async def _create_own_tables(connection: asyncpg.Connection, ddl: PostgresDdl) -> None:
     """Create the tables that sinks of older versions lack."""
-    places = {name: ddl.place(name) for name in feed.TABLES}
+    places = {name: ddl.place(name) for name in feed.PLACES}
     await connection.execute(requests.create(ddl.place(requests.TABLE), "bigint"))
     for statement in feed.create(places, "bigint"):
         await connection.execute(statement)

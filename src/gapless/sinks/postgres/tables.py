@@ -150,7 +150,7 @@ class PostgresTables:
         return await self._lent.fetch(self._placed(statement), values, prepared=self._prepared)
 
     def _placed(self, statement: str) -> str:
-        return statement.format_map({name: self._ddl.place(name) for name in feed.TABLES})
+        return statement.format_map({name: self._ddl.place(name) for name in feed.PLACES})
 
     def digest_of(self, table: Table, rows: pa.Table) -> int:
         """Return the digest of rows that were just inserted."""
