@@ -31,7 +31,7 @@ from gapless.core.ranges import RangeSet, Span
 from gapless.devnode import Parameters, simulated
 from gapless.publishers.entries import EntryTables
 from gapless.publishers.feeder import Feeder, FeederOptions
-from gapless.publishers.publisher import Publisher
+from gapless.publishers.publisher import PublishedBlock, Publisher
 from gapless.publishers.rows import StoredBlocks
 from gapless.schema.arrow import Tables
 from gapless.sinks import Batch, Sink
@@ -127,6 +127,7 @@ class PublishWorld:
             (self.server.expire_lease, 2),
             (self.server.crash, 1),
             (self._flush, 1),
+            (self._replay, 2),
         ]
         steps, weights = zip(*actions, strict=True)
         for step in self.chance.choices(steps, weights, k=STEPS):
@@ -170,6 +171,16 @@ class PublishWorld:
         if self.chance.random() < 0.5:
             await self.server.flush()
             self.trace.append("flushed")
+
+    async def _replay(self) -> None:
+        """Takes over to retract a block, which somebody must publish again."""
+        stream = await self.server.connect("replay")
+        await stream.lead(3600.0, force=True)
+        if heights := [*(await stream.record()).heights]:
+            chosen = self.chance.choice(heights)
+            await stream.retract([PublishedBlock(chosen, None)], None)
+            self.trace.append(f"replayed {chosen}")
+        await stream.resign()
 
     async def _publish(self) -> None:
         """Lets one of the publishers pass some gates."""

@@ -102,8 +102,9 @@ class Publisher(Protocol):
     async def lead(self, seconds: float, *, force: bool = False) -> bool:
         """Become the leader for some seconds, or stay it. False if another one is.
 
-        The first call on a connection draws a new fence, which is higher than all before it.
-        `force` takes over from a leader whose lease has not ended.
+        A new leader draws a fence, which is higher than all before it. `force` takes over from a
+        leader whose lease has not ended. Raise `StreamRefused` if this connection was the leader
+        and another one has led since, or if the record is not the one that it left.
         """
 
     async def record(self) -> Record:

@@ -53,10 +53,12 @@ class ModelPublisher:
     async def lead(self, seconds: float, *, force: bool = False) -> bool:
         server = self._server
         self._lease = seconds
-        if server.owner not in (None, self._owner) and server.until > server.clock() and not force:
-            return False
-        if server.owner == self._owner and server.fence == self._fence:
+        if self._fence:
             self._require_lead()
+        elif (
+            server.owner not in (None, self._owner) and server.until > server.clock() and not force
+        ):
+            return False
         else:
             server.fence += 1
             server.revision += 1

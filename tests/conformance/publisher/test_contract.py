@@ -113,7 +113,12 @@ async def test_one_leads_at_a_time(stage: Stage) -> None:
     assert await one.lead(LEASE)
     await one.resign()
     assert await two.lead(LEASE)
-    assert not await one.lead(LEASE)
+    with pytest.raises(StreamRefused):
+        await one.lead(LEASE)
+    await two.resign()
+    with pytest.raises(StreamRefused):  # what it knows about the stream is old
+        await one.lead(LEASE)
+    assert await two.lead(LEASE)
     leader = (await one.inspect()).leader
     assert leader is not None
     assert (leader.owner, leader.fence) == ("two", 2)

@@ -18,7 +18,16 @@ import msgspec
 import redis.asyncio as client
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import NoScriptError, RedisError, ResponseError
+from redis.exceptions import (
+    AuthenticationError,
+    ClusterDownError,
+    NoScriptError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+    TryAgainError,
+)
 
 from gapless.core.errors import (
     GaplessError,
@@ -42,17 +51,9 @@ from gapless.publishers.redis.url import StreamUrl
 PATIENCE = 5.0  # seconds for an answer
 OLDEST = (6, 2)
 _TRIMMED_AT_ONCE = 1000
-_TEMPORARY = (
-    "LOADING",
-    "READONLY",
-    "MASTERDOWN",
-    "BUSY",
-    "OOM",
-    "MISCONF",
-    "NOREPLICAS",
-    "TRYAGAIN",
-)
-"""Refusals that end without a change of the configuration: another try may help."""
+_CODES = ("OOM", "MISCONF", "NOREPLICAS", "READONLY", "BUSY", "LOADING")
+_TEMPORARY = (OutOfMemoryError, ReadOnlyError, ClusterDownError, TryAgainError)
+"""Refusals that may end without a change of the configuration: in scripts by their codes."""
 
 
 class RedisPublisher:
@@ -166,7 +167,7 @@ class RedisPublisher:
             return await answer
         except NoScriptError:
             raise _Unknown from None
-        except ResponseError as error:
+        except (ResponseError, AuthenticationError) as error:
             raise self._translated(error) from None
         except (TimeoutError, RedisError, OSError) as error:
             self._failed = True
@@ -175,11 +176,11 @@ class RedisPublisher:
                 hint="is Redis running, and is the URL right?",
             ) from None
 
-    def _translated(self, error: ResponseError) -> GaplessError:
+    def _translated(self, error: RedisError) -> GaplessError:
         text = self._clean(error)
         if text.startswith("REFUSED "):
             return StreamRefused(f"`{self.keys.stream}`: {text.removeprefix('REFUSED ')}")
-        if text.startswith(_TEMPORARY):
+        if isinstance(error, _TEMPORARY) or any(code in text for code in _CODES):
             return StreamUnreachable(f"`{self._url.shown}` cannot serve for now: {text}")
         return StreamUnusable(
             f"`{self._url.shown}` refuses: {text}",
