@@ -83,6 +83,7 @@ class Feeder:
         self._held = await self._blocks.held(Span(0, HIGHEST))
         await self._settle_start()
         await self._retract({**await self._diverged(RangeSet())}, position)
+        await self._name_expired()
         self._began = True
 
     async def _first_position(self, record: Record) -> int:
@@ -173,6 +174,13 @@ class Feeder:
         metrics.PUBLISHED_ENTRIES.add(entries, self._name)
         size = max(1, sum(sizes(group)) // len(group))
         self._at_once = max(1, min(_MOST_BLOCKS, GROUP_BYTES // size))
+
+    async def _name_expired(self) -> None:
+        """List the blocks that the stream lacks, and that the sink has no rows of any more."""
+        start = self.record.start or 0
+        lost = await self._blocks.expired(Span(start, HIGHEST)) - self.record.heights
+        self._aside = dict.fromkeys(lost.spans, "the rows have expired from the sink")
+        await self._stream.set_aside(self._aside)
 
     async def _set_aside(self, span: Span, why: str) -> None:
         self._aside[span] = why

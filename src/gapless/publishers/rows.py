@@ -26,6 +26,11 @@ class StoredBlocks:
         """The heights of a span whose rows are all there."""
         return self._whole(await self.sink.records(self.chain_id, span)) & RangeSet.of(span)
 
+    async def expired(self, span: Span) -> RangeSet:
+        """The heights of a span whose rows were deleted after they were stored."""
+        records = await self.sink.records(self.chain_id, span)
+        return RangeSet(it.span for it in records if it.expired) & RangeSet.of(span)
+
     async def links(self, span: Span) -> dict[int, Link]:
         """The hashes of the stored blocks of a span."""
         anchor = self.tables.anchor
