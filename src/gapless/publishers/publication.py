@@ -114,5 +114,10 @@ def _resolved(config: Config, name: str, settings: PublishSettings) -> Publicati
     return Publication(name, sink, target, network, url, stream, settings.start, settings.trim)
 
 
+def shown_name(network: Network) -> str:
+    """The name of a network; a private one without a known chain id has only that of its kind."""
+    return network.name if network.chain_id is None else network_name(network)
+
+
 def default_stream(network: Network) -> str:
-    return f"{network_name(network)}:events"
+    return f"{shown_name(network)}:events"

@@ -68,7 +68,8 @@ def revised(batch: Batch, stored: pa.Table | None, schema: Schema) -> Revision:
     same = pc.equal(one_array(blocks[hash_]).take(places), one_array(stored[hash_]))
     old = (it.filter(pc.invert(same)).to_pylist() for it in (heights, one_array(stored[hash_])))
     replaced = dict(zip(*old, strict=True))
-    changed = RangeSet.from_members(replaced)
+    # Also what is recorded where no block is stored: rows that have expired.
+    changed = whole - RangeSet.from_members(heights.filter(same).to_pylist())
     for name, column in _optional_counts(anchor).items():
         if name not in batch.tables:
             known = stored[column].filter(same)

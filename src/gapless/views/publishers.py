@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from gapless.chains import network_name
+from gapless.publishers.publication import shown_name
 from gapless.publishers.status import PublicationStatus
 
 
@@ -36,7 +36,7 @@ def publisher_view(status: PublicationStatus) -> PublisherView:
     record = None if state is None else state.record
     return PublisherView(
         name=wanted.name,
-        network=network_name(wanted.network),
+        network=shown_name(wanted.network),
         sink=wanted.sink,
         server=wanted.url.shown,
         stream=wanted.stream,

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import tempfile
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gapless.chains.evm.networks import CUSTOM
 from gapless.chains.opening import open_sink
@@ -146,6 +151,17 @@ async def test_expired_blocks_can_be_written_again(spool: Sink) -> None:
     assert RangeSet(it[:2] for it in await expired(spool)) == RangeSet.of((0, 9))
 
 
+async def test_other_tables_of_rewritten_blocks_are_missing(spool: Sink) -> None:
+    """Nothing shows that the rows that expired belonged to the block that is stored now."""
+    await spool.write(batch(0, 9), 5)
+    await spool.expire(CHAIN_ID, 20)
+    await spool.write(batch(10, 14), 6)
+    await spool.write(batch(8, 11, tables=HEADERS), 7)
+    assert await expired(spool) == [(0, 7, 5)]
+    assert await ranges(spool, "logs") == [(0, 7, 5), (10, 14, 6)]
+    assert (await verified(spool)).gaps == RangeSet.of((8, 9), (15, 30))
+
+
 async def test_expired_blocks_can_be_retracted(spool: Sink) -> None:
     await spool.write(batch(0, 9), 5)
     await spool.expire(CHAIN_ID, 20)
@@ -193,6 +209,56 @@ async def test_expired_records_of_any_length_become_one(spool: Sink) -> None:
         await spool.write(batch(first, last), last)
         await spool.expire(CHAIN_ID, 24)
     assert await expired(spool) == [(0, 23, 23)]
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["write", "write", "headers", "expire", "expire", "retract", "fold"]),
+        st.integers(10, 24),
+        st.integers(1, 10),
+        st.sampled_from([0, 1]),
+    ),
+    max_size=15,
+)
+
+
+@settings(max_examples=20, deadline=None)
+@given(steps=STEPS)
+def test_any_order_of_writes_and_expiries(steps: list[tuple[str, int, int, int]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(_take(steps, f"{folder}/blocks.db"))
+
+
+async def _take(steps: list[tuple[str, int, int, int]], target: str) -> None:
+    """Applies the steps to a sink, and to the sets of heights that it should hold and have lost."""
+    live, gone = set[int](), set[int]()
+    async with await open_sink(target) as sink:
+        await sink.request(CHAIN_ID, Request(Span(0, 20), frozenset(EVERYTHING)))
+        for fence, (step, first, size, branch) in enumerate(steps, start=1):
+            span = Span(first, first + size - 1)
+            heights = {*range(span.first, span.last + 1)}
+            if step in ("write", "headers"):
+                names = EVERYTHING if step == "write" else HEADERS
+                with suppress(BrokenSeam):
+                    await sink.write(batch(*span, branch=branch, tables=names), fence)
+                    live, gone = live | heights, gone - heights
+            elif step == "retract":
+                await sink.retract(CHAIN_ID, span, fence)
+                live, gone = live - heights, gone - heights
+            elif step == "fold":
+                await sink.fold(CHAIN_ID, first)
+            else:
+                count = await sink.expire(CHAIN_ID, first, limit=size)
+                now = {at for it in await expired(sink) for at in range(it[0], it[1] + 1)}
+                assert now >= gone
+                assert now - gone <= {at for at in live if at < min(first, 20)}
+                assert len(now - gone) == count
+                live, gone = live - now, now
+            await examine(sink)
+            assert {*(await held(sink, "blocks"))["block_number"].to_pylist()} == live
+            records = [it.span for it in await sink.stored(CHAIN_ID) if it.dataset == "blocks"]
+            assert {*RangeSet(records)} == live | gone
+        assert (await verified(sink)).findings == ()
 
 
 async def test_files_do_not_expire(tmp_path: Path) -> None:
