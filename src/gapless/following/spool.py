@@ -41,7 +41,7 @@ class Spool:
         if missing := [name for name in needed if name not in datasets]:
             raise UsageError(
                 f"a stream needs the tables {', '.join(missing)} too",
-                hint="leave out `--datasets`, or name all of " + ",".join(needed),
+                hint=f"store all of these tables: {', '.join(needed)}",
             )
 
     def publication(self, spec: FollowSpec, config: Config) -> Publication:
