@@ -59,7 +59,7 @@ FIELDS = {
         "name backfill_id network chain_id sink datasets endpoints state phase leader start head"
         " final stored lag_blocks lag_seconds history_blocks history_pct retries gaps alarm"
     ),
-    "GapsView": "network chain_id gaps damaged blocks",
+    "GapsView": "network chain_id gaps damaged expired blocks",
     "KnownBlockView": "height hash",
     "LedgerCheckView": "backfills problems",
     "MigrationView": "from to",
@@ -79,7 +79,7 @@ FIELDS = {
         " not_reproven tables findings"
     ),
     "RetryView": "kind base max_delay jitter retries delays lost_limit",
-    "TableView": "table rows stored gaps damaged proven unproven",
+    "TableView": "table rows stored expired gaps damaged proven unproven",
     "UnusableEndpoint": "endpoint usable error hint",
     "UsableEndpoint": (
         "endpoint chain_id network client head finalized known_block genesis earliest_block"
