@@ -64,11 +64,11 @@ FIELDS = {
     "LedgerCheckView": "backfills problems",
     "MigrationView": "from to",
     "NetworkView": "name chain_id aliases block_time finality checks known_blocks",
-    "PurgeView": "purged",
     "PublisherView": (
         "name network sink server stream phase leader fence start head last_synced_block published"
         " missing entries set_aside trouble"
     ),
+    "PurgeView": "purged",
     "QueueView": (
         "name paused paused_at active slots pending retry next_retry_at processed failed dead"
         " completed_per_minute oldest_wait_seconds"
