@@ -102,6 +102,7 @@ SECTIONS = {
     "Dead letters": ("DeadLetterView", "DeadLetterDetails", "PurgeView"),
     "Queues": ("QueueView",),
     "Follows": ("FollowView",),
+    "Publishers": ("PublisherView",),
     "Worker": ("WorkerView",),
     "Networks": ("NetworkView", "FinalityView", "EraView", "KnownBlockView"),
     "Endpoints": ("UsableEndpoint", "UnusableEndpoint", "RateView"),
