@@ -2,8 +2,8 @@
 
 The rate is that of a publisher which reads blocks from a SQLite sink, makes entries and publishes
 them. It is compared with the same entries as plain XADD commands, prepared in advance and sent 16
-at a time, which is what `redis-benchmark -P 16` does: no rows are read, and nothing is recorded. The
-server keeps everything in memory.
+at a time, which is what `redis-benchmark -P 16` does: no rows are read, and nothing is recorded.
+The server keeps everything in memory.
 
 The lag of a new block is the time from the moment when the node shows it until a consumer, which
 waits with XREAD, has its entry. `gapless follow --to redis://…` runs in its own process.

@@ -117,6 +117,7 @@ class PublishWorld:
         self.lease = self.chance.choice((0.0, 3600.0))
         self.trace: list[str] = []
         self.seen: list[Seen] = []
+        self.problem: str | None = None
 
     async def run(self) -> None:
         actions: list[tuple[Callable[[], Awaitable[None]], int]] = [
@@ -347,9 +348,8 @@ def run_publish(seed: int, server: Callable[[], Server]) -> PublishWorld:
                 world = PublishWorld(seed, server(), sink)
                 try:
                     await world.run()
-                except BaseException as error:
-                    error.add_note("\n".join([f"seed {seed}", *world.trace[-60:]]))
-                    raise
+                except AssertionError as error:
+                    world.problem = f"{type(error).__name__}: {error}"
                 finally:
                     await world.close()
                 return world

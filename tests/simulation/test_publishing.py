@@ -9,6 +9,7 @@ import pytest
 from tests.redis_server import RedisServer
 from tests.simulation.publish_servers import RealServer, SimulatedServer
 from tests.simulation.publish_world import run_publish
+from tests.simulation.run import run_published
 
 SHARDS, RUNS = 20, 10
 AGREEMENTS = 20
@@ -23,7 +24,8 @@ def durable_redis() -> Iterator[RedisServer]:
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_a_consumer_has_the_chain_whatever_goes_wrong(shard: int) -> None:
     for seed in range(shard * RUNS, shard * RUNS + RUNS):
-        run_publish(seed, SimulatedServer)
+        outcome = run_published(seed)
+        assert outcome.problem is None, str(outcome)
 
 
 @pytest.mark.parametrize("shard", range(4))
@@ -33,6 +35,7 @@ def test_redis_does_what_the_model_does(shard: int, durable_redis: RedisServer) 
         durable_redis.empty()
         real = run_publish(seed, lambda: RealServer(durable_redis))
         model = run_publish(seed, SimulatedServer)
+        assert (real.problem, model.problem) == (None, None)
         assert real.seen == model.seen
         assert _steps(real.trace) == _steps(model.trace), f"seed {seed}"
 
