@@ -43,7 +43,7 @@ HEAD = 40
 DEPTH = 12  # hashes that the stream keeps
 DEEPEST = 6  # blocks that a reorganisation replaces
 ENTRIES = EntryTables.of(TABLES)
-STEPS = 70
+STEPS = 60
 _MOST_MOVES = 1500
 
 

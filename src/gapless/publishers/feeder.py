@@ -29,7 +29,7 @@ from gapless.publishers.rows import StoredBlocks
 from gapless.sinks.changes import CHANGES_LIMIT, Change
 from gapless.telemetry import log, metrics
 
-GROUP_BYTES = 512 << 10
+GROUP_BYTES = 1 << 20
 """The aim for one step: Redis serves nobody else while it runs."""
 _MOST_BLOCKS = 500
 _MOST_WITHDRAWALS = 500
