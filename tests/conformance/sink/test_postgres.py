@@ -329,18 +329,21 @@ async def test_a_table_of_an_older_version_gets_the_new_columns(
         await open_sink(postgres_target)
 
 
-async def test_a_schema_of_an_older_version_has_no_requests(
+async def test_a_schema_of_an_older_version_has_no_requests_or_changes(
     postgres_target: str, connection: asyncpg.Connection
 ) -> None:
     async with await open_sink(postgres_target) as sink:
         await sink.write(batch(0, 9), 1)
-    await connection.execute("DROP TABLE _gapless_requests")
+    await connection.execute("DROP TABLE _gapless_requests, _gapless_changes")
     async with await open_sink(postgres_target, Access.READ) as sink:
         assert await sink.requests(CHAIN_ID) == []
         assert await sink.chains() == [CHAIN_ID]
     async with await open_sink(postgres_target) as sink:
         await sink.request(CHAIN_ID, HEADERS_OF_TEN)
         assert await sink.requests(CHAIN_ID) == [HEADERS_OF_TEN]
+        start = await sink.add_change_reader(CHAIN_ID, "reader")
+        await sink.write(batch(10, 12), 1)
+        assert len(await sink.changes(CHAIN_ID, start)) == 1
 
 
 @pytest.mark.parametrize("option", ["", "&default_transaction_isolation=serializable"])
