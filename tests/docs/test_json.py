@@ -65,6 +65,10 @@ FIELDS = {
     "LedgerCheckView": "backfills problems",
     "MigrationView": "from to",
     "NetworkView": "name chain_id aliases block_time finality checks known_blocks",
+    "PublisherView": (
+        "name network sink server stream phase leader fence start head last_synced_block published"
+        " missing entries set_aside trouble"
+    ),
     "PurgeView": "purged",
     "QueueView": (
         "name paused paused_at active slots pending retry next_retry_at processed failed dead"
@@ -100,6 +104,7 @@ SECTIONS = {
     "Dead letters": ("DeadLetterView", "DeadLetterDetails", "PurgeView"),
     "Queues": ("QueueView",),
     "Follows": ("FollowView", "UnreadableFollowView"),
+    "Publishers": ("PublisherView",),
     "Worker": ("WorkerView",),
     "Networks": ("NetworkView", "FinalityView", "EraView", "KnownBlockView"),
     "Endpoints": ("UsableEndpoint", "UnusableEndpoint", "RateView"),

@@ -63,6 +63,8 @@ def keys_of(struct: type[msgspec.Struct], prefix: str = "") -> dict[str, Any]:
             found |= keys_of(config.SinkTarget, f"{name}.<name>.")
         elif field.name == "follow":
             found |= keys_of(config.FollowSettings, f"{name}.<name>.")
+        elif field.name == "publish":
+            found |= keys_of(config.PublishSettings, f"{name}.<name>.")
         elif name in SECTIONS:
             found |= keys_of(SECTIONS[field.name], f"{name}.")
         else:

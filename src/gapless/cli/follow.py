@@ -27,6 +27,7 @@ from gapless.following.creation import Created, FollowRequest, create
 from gapless.following.request import build_follow, configured
 from gapless.following.service import Followers, following
 from gapless.following.spec import FOREGROUND_SLOTS, SLOTS
+from gapless.following.spool import spool_of
 from gapless.following.status import (
     FollowStatus,
     all_follows,
@@ -35,6 +36,8 @@ from gapless.following.status import (
 )
 from gapless.ledger import Ledger
 from gapless.providers import Providers
+from gapless.publishers.publication import Publication
+from gapless.publishers.service import RunningPublishers, publishing
 from gapless.runtime.engine import Engine
 from gapless.runtime.process_control import leave_if_stuck, stdout_kept_for_data, working
 from gapless.runtime.signals import INTERRUPTED
@@ -74,7 +77,7 @@ def follow() -> None:
     "--to",
     "target",
     metavar="PATH",
-    help="Sink: `x.db` (SQLite), `x.duckdb`, `x/` (Parquet) or a URL.",
+    help="Sink: `x.db` (SQLite), `x.duckdb`, `x/` (Parquet), a URL, or a stream: `redis://…`.",
 )
 @click.option(
     "--from",
@@ -118,7 +121,7 @@ async def start(
 
     Ctrl-C or SIGTERM stops it and exits with 0. With --json, each line on stderr is a JSON object.
     """
-    config = load()
+    config, spool = load(), None
     if network is None:
         if any((rpcs, target, start, name, *options.values())):
             raise UsageError(
@@ -128,7 +131,11 @@ async def start(
         requests, shared = _configured(config), True
     else:
         wanted = FetchOptions(**options)  # type: ignore[typeddict-item]
+        if spool := spool_of(network, target, ledger_url):
+            target, name = spool.path, name or spool.name
         request, targets = build_follow(config, network, rpcs, target, start, wanted, name)
+        if spool:
+            spool.require_tables(request.blocks.datasets)
         requests, config, shared = [request], targets.config, targets.shared
     if detach and not shared:
         raise UsageError(
@@ -142,8 +149,10 @@ async def start(
     slots = SLOTS if shared else FOREGROUND_SLOTS
     names = [each.spec.name for each in created]
     providers = Providers(max(each.blocks.numbers.workers for each in requests))
-    run = _run(config, ledger_url, providers, slots, names, metrics_port, quiet, as_json)
-    return await run
+    more = [] if spool is None else [spool.publication(created[0].spec, config)]
+    return await _run(
+        config, ledger_url, providers, slots, names, more, metrics_port, quiet, as_json
+    )
 
 
 async def _created(
@@ -185,6 +194,7 @@ async def _run(
     providers: Providers,
     slots: dict[str, int],
     names: Sequence[str],
+    more: Sequence[Publication],
     metrics_port: int | None,
     quiet: bool,
     as_json: bool,
@@ -208,11 +218,14 @@ async def _run(
             working(engine) as stopped,
             supervised(engine) as supervisor,
             following(engine, names) as followers,
+            publishing(config, more) as publishers,
         ):
             with page.of(engine):
-                await _show_until(stopped, engine, followers, display, line, names)
+                beside = followers, publishers
+                await _show_until(stopped, engine, beside, display, line, names)
             supervisor.stopping()
             followers.stop()
+            publishers.stop()
             display.show_finishing(first=True)
             await engine.drain()
     if as_json:
@@ -227,7 +240,7 @@ async def _run(
 async def _show_until(
     stopped: asyncio.Event,
     engine: Engine,
-    followers: Followers,
+    beside: tuple[Followers, RunningPublishers],
     display: ProgressDisplay,
     line: render_follow.FollowLine,
     names: Sequence[str],
@@ -238,7 +251,8 @@ async def _show_until(
             if not statuses:
                 display.say(f"removed: {', '.join(f'`{name}`' for name in names)}")
                 return
-            line.update(statuses, followers.running)
+            followers, publishers = beside
+            line.update(statuses, followers.running, publishers.loops)
             display.show(statuses[0].backfill)
         with suppress(TimeoutError):
             async with asyncio.timeout(_LOOK_EVERY):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gapless.following.follower import Follower
     from gapless.following.status import FollowStatus
     from gapless.ledger.records import Backfill
+    from gapless.publishers.service import PublisherLoop
     from gapless.views.follows import FollowView
 
 HEAD = ("name", "network", "phase", "head", "stored", "history", "gaps", "leader", "sink")
@@ -129,6 +130,7 @@ class FollowProgress:
 
     statuses: Sequence[FollowStatus]
     troubles: Mapping[str, str]
+    publishers: Sequence[PublisherLoop] = ()
 
     def text(self, width: int) -> str:
         parts = []
@@ -136,6 +138,7 @@ class FollowProgress:
             trouble = self.troubles.get(each.name)
             head = f"{each.name}: {phase(each)}, head {_height(each.head)}"
             parts.append(f"{head}; {plain(trouble)}" if trouble else head)
+        parts += map(_published, self.publishers)
         return cut(" | ".join(parts), width)
 
     def fields(self) -> dict[str, Any]:
@@ -152,7 +155,17 @@ class FollowProgress:
                     "trouble": self.troubles.get(each.name),
                 }
                 for each in self.statuses
-            ]
+            ],
+            "publishers": [
+                {
+                    "name": each.name,
+                    "leads": each.status.leads,
+                    "complete_to": each.status.complete_to,
+                    "missing": each.status.missing,
+                    "trouble": each.status.trouble,
+                }
+                for each in self.publishers
+            ],
         }
 
 
@@ -162,17 +175,33 @@ class FollowLine:
 
     statuses: Sequence[FollowStatus] = ()
     troubles: Mapping[str, str] = field(default_factory=dict)
+    publishers: Sequence[PublisherLoop] = ()
 
-    def update(self, statuses: Sequence[FollowStatus], followers: Mapping[str, Follower]) -> None:
-        self.statuses = statuses
+    def update(
+        self,
+        statuses: Sequence[FollowStatus],
+        followers: Mapping[str, Follower],
+        publishers: Sequence[PublisherLoop],
+    ) -> None:
+        self.statuses, self.publishers = statuses, publishers
         known = {name: each.status.trouble for name, each in followers.items()}
         self.troubles = {name: text for name, text in known.items() if text}
 
     def at(self, backfill: Backfill, now: float, waiting: Waiting | None) -> FollowProgress:
-        return FollowProgress(self.statuses, self.troubles)
+        return FollowProgress(self.statuses, self.troubles, self.publishers)
 
     def finishing(self) -> str:
         return "storing the blocks that were fetched"
+
+
+def _published(publisher: PublisherLoop) -> str:
+    status = publisher.status
+    if status.trouble:
+        return f"{publisher.name}: {plain(status.trouble)}"
+    if not status.leads:
+        return f"{publisher.name}: standing by"
+    left = f", {counted(status.missing, 'block')} to publish" if status.missing else ""
+    return f"{publisher.name}: published {_height(status.complete_to)}{left}"
 
 
 def _height(height: int | None) -> str:

@@ -72,6 +72,20 @@ class FollowSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         return (self.rpc,) if isinstance(self.rpc, str) else self.rpc
 
 
+class PublishSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A chain in a sink whose blocks are published on a stream."""
+
+    url: str  # of the server
+    network: str
+    sink: str | None = None  # the name of a sink; default: the only one
+    stream: str | None = None  # default: the network's name and `:events`
+    start: int | None = msgspec.field(name="from", default=None)
+    trim: int | None = None  # entries to keep; default: all
+
+    def __repr__(self) -> str:
+        return f"PublishSettings(network={self.network!r}, stream={self.stream!r})"
+
+
 class Retry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Settings of retry policies. Omitted ones keep their defaults.
 
@@ -109,6 +123,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     endpoints: dict[str, EndpointSettings] = {}
     sinks: dict[str, SinkTarget] = {}
     follow: dict[str, FollowSettings] = {}
+    publish: dict[str, PublishSettings] = {}
     fetch: Fetch = Fetch()
     retry: Retry = Retry()
     worker: WorkerSettings = WorkerSettings()
@@ -142,6 +157,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         known = [each.url for each in self.endpoints.values()]
         known += [each.ws for each in self.endpoints.values() if each.ws is not None]
         known += [each.url for each in self.sinks.values()]
+        known += [each.url for each in self.publish.values()]
         return _resolvable(known if self.ledger is None else [*known, self.ledger])
 
     def header_values(self) -> list[str]:
@@ -203,6 +219,9 @@ def sound(config: Config) -> Config:
     for name, endpoint in config.endpoints.items():
         if endpoint.daily_calls is not None and endpoint.daily_calls < 1:
             raise UsageError(f"endpoint `{name}`: `daily_calls` must be at least 1")
+    for name, each in config.publish.items():
+        if (each.start or 0) < 0 or (each.trim or 0) < 0:
+            raise UsageError(f"a number of `[publish.{name}]` is negative")
     for kind in RetryKind:
         config.retry.applied(RetryPolicy.named(kind))
     return config

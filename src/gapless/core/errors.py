@@ -26,6 +26,10 @@
     │   ├── ChangesPruned     changes were deleted before they were read: start with the rows
     │   ├── Orphaned          its blocks are not on the node's chain: repair it; exit code 1
     │   └── SinkUnusable      it is not a sink, or not one for this
+    ├── PublisherError        a stream cannot take what it is given
+    │   ├── StreamUnreachable it does not answer: a publisher keeps trying, a command gives up
+    │   ├── StreamRefused     another publisher leads, or the stream says something else: read again
+    │   └── StreamUnusable    it is not a stream, or not one for this
     ├── OutputError           the file that is to be written cannot be: exit code 1
     └── JobError              raised by a job, or about one
         ├── TransientError    trying again later may help: the retry policy decides
@@ -273,6 +277,32 @@ class SinkUnusable(SinkError):
     """It is not a sink, or not one for this."""
 
     code = "sink_unusable"
+
+
+class PublisherError(GaplessError):
+    """A stream cannot take what it is given."""
+
+    code = "publisher_error"
+    exit_code = 1
+
+
+class StreamUnreachable(PublisherError):
+    """The server of a stream does not answer, or cannot serve for now."""
+
+    code = "stream_unreachable"
+
+
+class StreamRefused(PublisherError):
+    """The stream's own record does not allow this write; nothing was written."""
+
+    code = "stream_refused"
+
+
+class StreamUnusable(PublisherError):
+    """It is not a stream, or not one for this."""
+
+    code = "stream_unusable"
+    exit_code = 2
 
 
 class OutputError(GaplessError):

@@ -256,6 +256,36 @@ REORGS = Series(
     "Reorganisations that a follower has found, by the number of blocks that were replaced.",
     ("chain", "depth"),
 )
+PUBLISHED_BLOCKS = Series(
+    "gapless_published_blocks_total",
+    MetricKind.COUNTER,
+    "Blocks that this process has published on a stream.",
+    ("publisher",),
+)
+PUBLISHED_ENTRIES = Series(
+    "gapless_published_entries_total",
+    MetricKind.COUNTER,
+    "Entries of transactions and blocks that this process has published on a stream.",
+    ("publisher",),
+)
+UNPUBLISHED = Series(
+    "gapless_unpublished_blocks",
+    MetricKind.GAUGE,
+    "Blocks that the sink holds and that were not published yet.",
+    ("publisher",),
+)
+PUBLISHED_HEIGHT = Series(
+    "gapless_published_height",
+    MetricKind.GAUGE,
+    "Highest published block up to which nothing is missing.",
+    ("publisher",),
+)
+PUBLISHES = Series(
+    "gapless_publisher_leader",
+    MetricKind.GAUGE,
+    "1 if this process publishes, 0 if it stands by.",
+    ("publisher",),
+)
 PARTITIONS = Series(
     "gapless_partitions_completed_total",
     MetricKind.COUNTER,
@@ -331,6 +361,11 @@ METRICS: tuple[Metric, ...] = (
     LAG_SECONDS,
     LEADS,
     REORGS,
+    PUBLISHED_BLOCKS,
+    PUBLISHED_ENTRIES,
+    UNPUBLISHED,
+    PUBLISHED_HEIGHT,
+    PUBLISHES,
     PARTITIONS,
     SLOTS,
     RUNNING,
