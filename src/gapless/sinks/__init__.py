@@ -4,8 +4,8 @@
 suite tests them all. The decisions that all sinks share are pure: `admission` (is this batch
 valid), `records` (fences, seams and the parts of a range that survive), `revision` (what to keep of
 stored blocks), `requests` (which blocks were requested) and `changes` (what publishers read). `sql`
-holds what all databases share.
-`location` opens a sink by its path or URL. Nothing here depends on nodes or on the ledger.
+holds what all databases share, and `feed` their tables of changes. `location` opens a sink by its
+path or URL. Nothing here depends on nodes or on the ledger.
 """
 
 from gapless.sinks.changes import Change
