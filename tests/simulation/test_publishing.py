@@ -12,7 +12,7 @@ from tests.simulation.publish_world import run_publish
 from tests.simulation.run import run_published
 
 AGREEMENTS = 20  # seeds that run on both
-SHARDS, RUNS = 18, 10
+SHARDS, RUNS = 10, 10
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def test_redis_does_what_the_model_does(shard: int, durable_redis: RedisServer) 
 
 
 def test_the_runs_cover_what_can_go_wrong() -> None:
-    traces = [run_publish(seed, SimulatedServer).trace for seed in range(5)]
+    traces = [run_publish(seed, SimulatedServer).trace for seed in range(12)]
     lines = [line for trace in traces for line in trace]
     for wanted in ("flushed", "retracted from", "Crash", "Unreachable", "Refused", "took a turn"):
         assert any(wanted in line for line in lines), wanted
