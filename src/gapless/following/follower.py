@@ -143,10 +143,11 @@ class Follower:
             if not self._confirmed(seen):
                 self._pause = min(self._pause, _SOON)
                 return
-            deep = doubtful(state, seen, self.spec.depth)
+            depth = self.spec.depth
+            deep = doubtful(state, seen, depth)
             if deep is not None:
                 await self._head.require_agreement(deep)
-            decided = step(state, seen, next_chunk=backfill.chunks.total)
+            decided = step(state, seen, depth=depth, next_chunk=backfill.chunks.total)
         if decided.history is not None:
             await self._head.require_agreement(decided.history.last)
         await self._record(cursor, decided)

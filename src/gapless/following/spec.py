@@ -53,7 +53,7 @@ class FollowSpec(BlocksSpec, frozen=True, kw_only=True):
 
     @property
     def depth(self) -> int:
-        """The deepest reorganisation that one endpoint alone is believed to have seen."""
+        """The deepest reorganisation that is followed."""
         return self.chain.reorg_depth
 
     @property

@@ -60,13 +60,16 @@ def doubtful(state: FollowState, seen: Sighting, depth: int) -> int | None:
             return None
 
 
-def step(state: FollowState, seen: Sighting, *, next_chunk: int) -> Step:
-    """Decide what to do."""
+def step(state: FollowState, seen: Sighting, *, depth: int, next_chunk: int) -> Step:
+    """Decide what to do; `depth` is the deepest reorganisation that is followed."""
     if state.alarm is not None or state.retraction is not None:
         return Step(state)
     match seen:
         case Grown():
             return _grow(state, seen)
+        case Forked(fork=fork) if state.last - fork > depth:
+            changed = f"the {state.last - fork} blocks above {fork:,} changed"
+            return _stop(state, f"{changed}, which is more than the limit of {depth}")
         case Forked(fork=fork) if state.last >= state.start:
             span = Span(max(fork + 1, state.start), state.last)
             retraction = Retraction(next_chunk, *span)

@@ -27,7 +27,7 @@ from gapless.following.sighting import (
 from gapless.following.state import FollowState, Retraction
 from gapless.following.steps import doubtful, retracted, step
 
-DEPTH, FINAL = 5, 8
+DEPTH, FINAL = 8, 8
 
 
 @dataclass
@@ -101,7 +101,7 @@ class Follow:
         before, self.suspected = self.suspected, suspicion(seen)
         if self.suspected not in (None, before):
             return seen
-        made = step(self.state, seen, next_chunk=0)
+        made = step(self.state, seen, depth=DEPTH, next_chunk=0)
         self.state = made.state
         if made.retract is not None:
             for height in range(made.retract.first, made.retract.last + 1):
@@ -120,7 +120,7 @@ class Follow:
 async def test_the_first_turn_plans_history_and_the_blocks_above_it() -> None:
     chain = chain_of(30)
     seen = await look(beginning(5), chain)
-    made = step(beginning(5), seen, next_chunk=0)
+    made = step(beginning(5), seen, depth=DEPTH, next_chunk=0)
     assert made.history == (5, 21)
     assert [each.height for each in made.blocks] == [*range(22, 30)]
     assert made.state.next == 30
@@ -280,28 +280,32 @@ async def test_a_branch_that_is_not_final_either_stops_nothing(by_depth: bool) -
     assert follow.state.alarm is None
 
 
-async def test_a_deep_change_above_finality_is_followed_if_other_endpoints_agree() -> None:
+async def test_a_change_beyond_the_limit_is_doubted_and_then_stops_the_follow() -> None:
     chain = chain_of(30)
+    chain.final = 10  # the chain finalises no more blocks
     follow = Follow(chain, beginning(0))
     await follow.turn()
-    chain.reorganise(DEPTH, 1, "one")
+    stored = dict(follow.stored)
+    chain.reorganise(DEPTH, DEPTH, "one")
     seen = await look(follow.state, chain)
     assert doubtful(follow.state, seen, DEPTH) is None
-    chain.reorganise(3, 5, "two")
+    chain.final = 10
+    chain.reorganise(DEPTH + 1, DEPTH, "two")
     seen = await look(follow.state, chain)
-    assert doubtful(follow.state, seen, DEPTH) == 23
+    assert doubtful(follow.state, seen, DEPTH) == 30 - DEPTH - 1
     for _ in range(3):
         await follow.turn()
-    assert follow.stored == {each.height: each.hash for each in chain.blocks}
+    assert f"more than the limit of {DEPTH}" in (follow.state.alarm or "")
+    assert follow.stored == stored
 
 
 async def test_nothing_is_planned_while_a_branch_is_retracted() -> None:
     chain = chain_of(30)
     state = beginning(0)
-    state = step(state, await look(state, chain), next_chunk=0).state
+    state = step(state, await look(state, chain), depth=DEPTH, next_chunk=0).state
     waiting = state.cut(25, Retraction(7, 26, 29))
     chain.grow(3)
-    made = step(waiting, await look(waiting, chain), next_chunk=8)
+    made = step(waiting, await look(waiting, chain), depth=DEPTH, next_chunk=8)
     assert made.state == waiting
     assert not made.blocks
 
