@@ -143,7 +143,7 @@ async def _completed(worker: Worker, blocks: int) -> None:
     while True:
         if worker.ended["completed"] >= blocks:
             return
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0.01)
 
 
 def _reader(path: Path) -> apsw.Connection:
