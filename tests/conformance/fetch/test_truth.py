@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 import pytest
 
-from gapless.chains import network_of_chain
+from gapless.chains import Level, network_of_chain
 from gapless.chains.opening import open_sink
 from gapless.core.backfill import State
 from gapless.core.errors import Orphaned, UsageError
@@ -21,6 +21,7 @@ from gapless.sinks import Access
 from gapless.verification import Report, Verification
 from tests.conformance.fetch.stage import contents, truth
 from tests.conformance.sink.conftest import target_of
+from tests.evm import checks_of
 from tests.unit.rpc.nodes import Outspoken
 
 Fetch = Callable[..., Any]
@@ -152,6 +153,21 @@ async def test_rows_that_prove_nothing_are_fetched_again(
     assert await contents(target) == truth(chain, Span(0, 60))
 
 
+@pytest.mark.parametrize(
+    ("before", "verify", "datasets"),
+    [("links", "auto", "blocks,transactions"), ("off", "links", None)],
+    ids=["receipts without their logs", "the blooms of receipts"],
+)
+async def test_proofs_that_stored_rows_cannot_give_are_fetched(
+    node: DevNode, fetch: Fetch, tmp_path: Path, before: str, verify: str, datasets: str | None
+) -> None:
+    some = {"heights": "0:40", "to": f"{tmp_path}/weak.db", "datasets": datasets}
+    await fetch(node, **some, verify=before)
+    again = await fetch(node, **some, verify=verify)
+    assert (again.reproven, again.fetched) == (0, 41)
+    assert not again.not_proven & {*again.spec.checks}
+
+
 async def test_refetching_replaces_stored_rows(
     chain: Chain, node: DevNode, fetch: Fetch, tmp_path: Path
 ) -> None:
@@ -173,6 +189,10 @@ async def test_the_request_is_in_the_sink_before_any_row(
         await fetch(liar, heights=f"{LIED_ABOUT}:{LIED_ABOUT}", retry="halt")
     async with await open_sink(target, Access.READ) as sink:
         assert await sink.stored(1337) == []
+        (asked,) = await sink.requests(1337)
+    assert asked.span == Span(LIED_ABOUT, LIED_ABOUT)
+    assert asked.datasets == {"blocks", "transactions", "logs", "withdrawals"}
+    assert asked.checks == checks_of(Level.AUTO)
     assert (await report_of(target)).gaps == RangeSet.of((LIED_ABOUT, LIED_ABOUT))
 
 
