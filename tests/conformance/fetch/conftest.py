@@ -51,8 +51,8 @@ def fetch(target: str, ledger: str) -> Fetch:
         *nodes: DevNode, heights: str = f"0:{HEAD - 64}", to: str = target, **options: Any
     ) -> gapless.FetchResult:
         urls = [node.url for node in nodes]
-        sizes = {"chunk_size": 50, "batch_size": 20, **options}
-        return await gapless.fetch("custom", heights, rpc=urls, to=to, ledger=ledger, **sizes)
+        given = {"chunk_size": 50, "batch_size": 20, "ledger": ledger, **options}
+        return await gapless.fetch("custom", heights, rpc=urls, to=to, **given)
 
     return run
 

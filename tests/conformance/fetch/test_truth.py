@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
 
+from gapless.blocks.request import FetchOptions, build_request
+from gapless.blocks.session import open_fetch
 from gapless.chains import Level, network_of_chain
 from gapless.chains.opening import open_sink
+from gapless.config import Config
 from gapless.core.backfill import State
 from gapless.core.errors import Orphaned, UsageError
 from gapless.core.ranges import RangeSet, Span
@@ -180,6 +184,21 @@ async def test_refetching_replaces_stored_rows(
     for _ in range(2):  # each time from scratch
         assert (await fetch(node, heights="10:20", to=target, refetch=True)).fetched == 11
     assert await contents(target) == truth(chain, Span(0, 60))
+
+
+async def test_refetching_with_a_new_ledger_replaces_stored_rows(
+    chain: Chain, node: DevNode, fetch: Fetch, tmp_path: Path
+) -> None:
+    """Its fences continue above those that the sink has seen, or nothing would be replaced."""
+    target = f"{tmp_path}/again.db"
+    await fetch(node, heights="0:99", to=target)
+    sql = apsw.Connection(target)
+    sql.execute("DELETE FROM logs WHERE block_number BETWEEN 60 AND 80")
+    assert sql.changes()
+    sql.close()
+    other = f"sqlite:///{tmp_path}/other.db"
+    await fetch(node, heights="60:80", to=target, refetch=True, ledger=other)
+    assert await contents(target) == truth(chain, Span(0, 99))
 
 
 async def test_the_request_is_in_the_sink_before_any_row(
@@ -385,6 +404,22 @@ async def test_a_branch_abandoned_deeper_than_the_limit_is_reported(
             assert refused.value.stale == RangeSet.of((100, 200))
             assert "repair" in str(refused.value.hint)
     assert (await stored())["blocks"].num_rows == 201, "nothing is lost before a person decides"
+
+
+async def test_a_branch_that_is_replaced_takes_its_anchors_along(
+    chain: Chain, fetch: Fetch, stored: Fetch, target: str, ledger: str
+) -> None:
+    fetched = {"heights": "0:200", "confirmations": 0}
+    async with DevNode(chain) as node:
+        await fetch(node, **fetched, anchors=[anchor(chain, 150)])
+    chain.reorg(100)
+    async with DevNode(chain) as node:
+        options = FetchOptions(confirmations=0)
+        request, found = build_request(Config(), "custom", "0:200", [node.url], target, options)
+        async with open_fetch(replace(request, replace_branch=True), found.config, ledger) as it:
+            assert it.missing == RangeSet.of((100, 200))
+        assert (await fetch(node, **fetched)).fetched == 101
+    assert await stored() == truth(chain, Span(0, 200))
 
 
 async def test_a_shallow_reorganisation_is_repaired_even_if_all_is_stored(
