@@ -26,6 +26,7 @@ from gapless.ledger import (
     workers,
 )
 from gapless.ledger.database import (
+    BRIEF_SECONDS,
     PERSON_SECONDS,
     WORKER_SECONDS,
     Body,
@@ -110,8 +111,7 @@ class Ledger:
 
     async def _settled(self, backfill_id: str) -> bool:
         with suppress(LedgerBusy):  # a row of it is locked: a later poll settles it
-            state = await self._write(control.settle_if_free, backfill_id)
-            return state is not None and state.ended
+            return (await self._soon(control.settle, backfill_id)).ended
         return False
 
     async def condemn(self, backfill_id: str, reason: str) -> None:
@@ -157,7 +157,10 @@ class Ledger:
     # Leases
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
-        return await self._write(claims.claim, request, self._chance)
+        try:
+            return await self._soon(claims.claim, request, self._chance)
+        except LedgerBusy:  # somebody keeps a backfill locked, which must not delay the others
+            return await self._soon(claims.claim, request, self._chance, only_free=True)
 
     async def heartbeat(self, beats: Sequence[tuple[Claim, Progress]]) -> dict[int, Signal]:
         return await self._write(leases.heartbeat, beats)
@@ -329,6 +332,12 @@ class Ledger:
     async def _write(self, operation: Operation[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         return await self._reach(lambda tx: operation(tx, *arguments, **named))
 
+    async def _soon(self, operation: Operation[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+        """Like `_write`, but waits only briefly for locked rows."""
+        return await self._reach(
+            lambda tx: operation(tx, *arguments, **named), for_rows=BRIEF_SECONDS
+        )
+
     async def _look(self, operation: Operation[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         return await self._reach(
             lambda tx: operation(tx, *arguments, **named), write=False, within=PERSON_SECONDS
@@ -342,8 +351,13 @@ class Ledger:
         )
 
     async def _reach(
-        self, body: Body[T], *, write: bool = True, within: float = WORKER_SECONDS
+        self,
+        body: Body[T],
+        *,
+        write: bool = True,
+        within: float = WORKER_SECONDS,
+        for_rows: float | None = None,
     ) -> T:
-        found = await self._database.transact(body, write=write, within=within)
+        found = await self._database.transact(body, write=write, within=within, for_rows=for_rows)
         self.reached_at = self._clock()
         return found
