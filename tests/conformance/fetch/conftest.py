@@ -60,9 +60,9 @@ def fetch(target: str, ledger: str, family: Family) -> Fetch:
         *nodes: DevNode, heights: str = f"0:{HEAD - 64}", to: str = target, **options: Any
     ) -> gapless.FetchResult:
         urls = [node.url for node in nodes]
-        sizes = {"chunk_size": 50, "batch_size": 20, **options}
+        given = {"chunk_size": 50, "batch_size": 20, "ledger": ledger, **options}
         network = family.networks[-1].name
-        return await gapless.fetch(network, heights, rpc=urls, to=to, ledger=ledger, **sizes)
+        return await gapless.fetch(network, heights, rpc=urls, to=to, **given)
 
     return run
 

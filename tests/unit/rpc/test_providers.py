@@ -53,7 +53,8 @@ async def test_two_names_of_one_url_are_one_endpoint_at_the_lower_rate(chain: Ch
     async with DevNode(chain) as node, Providers() as providers:
         pool = Pool([spec(node, "a"), spec(node, "b", rps=5)], QUERIES, providers=providers)
         assert pool.names == {"a"}
-        assert providers.endpoint(spec(node, "c", rps=9), Profile()).spec.rps == 5
+        endpoint = providers.endpoint(spec(node, "c", rps=9), Profile())
+        assert (endpoint.spec.rps, endpoint.pacer.rate) == (5, 5)
 
 
 @pytest.mark.parametrize(("parts", "places"), [(1, [8]), (3, [3, 3, 2]), (10, [1] * 10)])
