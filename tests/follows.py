@@ -47,8 +47,10 @@ async def begin(ledger: Ledger, owner: str = "leader", **more: Any) -> Cursor:
 
 
 async def lead(ledger: Ledger, owner: str = "leader") -> Cursor:
-    cursor = await ledger.lead(FOLLOW, owner, LEASE)
-    assert cursor is not None
+    led = await ledger.lead(FOLLOW, owner, LEASE)
+    assert led is not None
+    cursor, backfill = led
+    assert backfill.id == cursor.backfill_id
     return cursor
 
 

@@ -20,7 +20,16 @@ from gapless.core.ranges import RangeSet
 from gapless.core.selector import Selection
 from gapless.ledger import Ledger, claims, control, open_ledger
 from gapless.ledger.database import Database, LedgerTransaction
-from gapless.ledger.records import Backfill, BackfillRequest, Claim, ClaimRequest, Failure, Progress
+from gapless.ledger.records import (
+    Backfill,
+    BackfillRequest,
+    Claim,
+    ClaimRequest,
+    Failure,
+    Progress,
+    Survey,
+    SurveyRequest,
+)
 from gapless.system import System
 
 JOB = ("copy", 1)
@@ -158,6 +167,10 @@ async def plan(ledger: Ledger, backfill_id: str, count: int) -> int:
 
 async def claim(ledger: Ledger, chunks: int = 1, **wish: Any) -> list[Claim]:
     return await ledger.claim(Wish(**wish).request(chunks))
+
+
+async def survey(ledger: Ledger, *queues: str, **more: Any) -> Survey:
+    return await ledger.survey(SurveyRequest(queues or ("default",), (JOB,), **more))
 
 
 async def claim_one(ledger: Ledger, **wish: Any) -> Claim:

@@ -13,11 +13,12 @@ callbacks later, in order, while time continues for all others.
 from __future__ import annotations
 
 import asyncio
-import heapq
-from asyncio import events
+from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
+from heapq import heappop, heappush
+from itertools import count
 from typing import Any
 
 START = 1000.0
@@ -41,15 +42,15 @@ class Process:
         self.tasks: list[asyncio.Task[Any]] = []  # including ended ones: they are few
         self.death = asyncio.Event()
         self.at_death: list[Callable[[], None]] = []
-        self._held: list[events.Handle] = []
+        self._held: list[Callback] = []
 
     def __repr__(self) -> str:
         return self.name
 
-    def admits(self, handle: events.Handle) -> bool:
+    def admits(self, called: Callback) -> bool:
         """Whether a callback may run now; during a pause, callbacks are held back."""
         if self.alive and self.paused:
-            self._held.append(handle)
+            self._held.append(called)
         return self.alive and not self.paused
 
     def start(self, main: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -98,18 +99,28 @@ class Process:
 PROCESS: ContextVar[Process | None] = ContextVar("simulated_process", default=None)
 
 
-class _Handle(events.Handle):
-    def _run(self) -> None:
-        process = self._context.get(PROCESS)  # type: ignore[attr-defined]
-        if process is None or process.admits(self):
-            super()._run()
+class Callback:
+    """Something that runs once, unless it is cancelled: a handle that costs little."""
 
+    __slots__ = ("args", "context", "function", "process", "time", "wanted")
 
-class _TimerHandle(events.TimerHandle):
-    def _run(self) -> None:
-        process = self._context.get(PROCESS)  # type: ignore[attr-defined]
-        if process is None or process.admits(self):
-            super()._run()
+    def __init__(
+        self, function: Callable[..., object], args: Any, context: Context | None, time: float
+    ) -> None:
+        self.function, self.args = function, args
+        self.context = copy_context() if context is None else context
+        self.process = self.context.get(PROCESS)
+        self.time = time
+        self.wanted = True
+
+    def cancel(self) -> None:
+        self.wanted = False
+
+    def cancelled(self) -> bool:
+        return not self.wanted
+
+    def when(self) -> float:
+        return self.time
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -118,20 +129,26 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def __init__(self, most_steps: int = 2_000_000) -> None:
         super().__init__()
         self._now = START
-        self._selector = _Jump(self)
-        self._clock_resolution = self.resolution = 1e-6
+        self.resolution = 1e-6
         self._steps_left = most_steps
+        self._soon: deque[Callback] = deque()
+        self._later: list[tuple[float, int, Callback]] = []  # a heap
+        self._numbers = count()  # callbacks of one moment run in the order of their calls
         self.set_task_factory(_task)
 
     def time(self) -> float:
         return self._now
 
-    def jump(self, seconds: float) -> None:
-        self._now += seconds
-
-    def requeue(self, handles: list[events.Handle]) -> None:
+    def requeue(self, callbacks: list[Callback]) -> None:
         """Runs callbacks next that were held back."""
-        self._ready.extend(handles)  # type: ignore[attr-defined]
+        self._soon.extend(callbacks)
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> Callback:
+        called = Callback(callback, args, context, self._now)
+        self._soon.append(called)
+        return called
 
     def call_at(  # type: ignore[override]
         self,
@@ -139,11 +156,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         callback: Callable[..., object],
         *args: Any,
         context: Context | None = None,
-    ) -> asyncio.TimerHandle:
-        timer = _TimerHandle(when, callback, args, self, context)
-        heapq.heappush(self._scheduled, timer)  # type: ignore[attr-defined]
-        timer._scheduled = True  # type: ignore[attr-defined]
-        return timer
+    ) -> Callback:
+        called = Callback(callback, args, context, when)
+        heappush(self._later, (when, next(self._numbers), called))
+        return called
 
     def call_later(  # type: ignore[override]
         self,
@@ -151,7 +167,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         callback: Callable[..., object],
         *args: Any,
         context: Context | None = None,
-    ) -> asyncio.TimerHandle:
+    ) -> Callback:
         return self.call_at(self._now + delay, callback, *args, context=context)
 
     def run_in_executor(  # type: ignore[override]
@@ -171,37 +187,36 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.call_later(executor.delay(), call)
         return done
 
-    def _call_soon(
-        self, callback: Callable[..., object], args: Any, context: Context | None
-    ) -> asyncio.Handle:
-        handle = _Handle(callback, args, self, context)
-        self._ready.append(handle)  # type: ignore[attr-defined]
-        return handle
-
     def _run_once(self) -> None:
+        """Runs all callbacks that are ready now; if there is none, time jumps to the next."""
         self._steps_left -= 1
         if self._steps_left < 0:
             raise Stuck(f"still busy at {self._now:.3f}, after all the steps that a run may take")
-        super()._run_once()  # type: ignore[misc]
+        soon, later = self._soon, self._later
+        while later and not later[0][2].wanted:
+            heappop(later)
+        if not soon:
+            if not later:
+                raise Stuck(f"everybody waits at {self._now:.3f}, and for nothing")
+            self._now = max(self._now, later[0][0])
+        until = self._now + self.resolution
+        while later and later[0][0] < until:
+            soon.append(heappop(later)[2])
+        for _ in range(len(soon)):
+            called = soon.popleft()
+            if called.wanted:
+                self._run(called)
 
-    def _process_events(self, event_list: list[Any]) -> None:
-        pass
-
-    def _write_to_self(self) -> None:
-        pass
-
-
-class _Jump:
-    """Replaces the selector: instead of waiting, it advances the time."""
-
-    def __init__(self, loop: VirtualLoop) -> None:
-        self._loop = loop
-
-    def select(self, timeout: float | None) -> list[Any]:
-        if timeout is None:
-            raise Stuck(f"everybody waits at {self._loop.time():.3f}, and for nothing")
-        self._loop.jump(timeout)
-        return []
+    def _run(self, called: Callback) -> None:
+        process = called.process
+        if process is not None and not process.admits(called):
+            return
+        try:
+            called.context.run(called.function, *called.args)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - as in other loops
+            self.call_exception_handler({"message": "a callback failed", "exception": error})
 
 
 def _task(

@@ -72,8 +72,9 @@ class Followers(Stage):
             assert (after.fence == before.fence) == led, f"{after} after {before}"
             assert after.version == before.version, f"{after} after {before}"
         if found is not None:
-            assert (found.owner, found.fence) == (owner, after.fence)
-            self.leaders[owner] = found
+            cursor, _ = found
+            assert (cursor.owner, cursor.fence) == (owner, after.fence)
+            self.leaders[owner] = cursor
 
     @precondition(lambda self: self.leaders)
     @rule(

@@ -39,7 +39,7 @@ async def test_a_rest_that_one_child_reports_is_known_to_all(
     async with Providers() as providers:
         endpoint = providers.endpoint(SPEC, Profile())
         until = providers.system.clock() + 60
-        rests = {fingerprint(SPEC.url): Rested(until, "too many requests")}
+        rests = {fingerprint(SPEC.url, SPEC.headers): Rested(until, "too many requests")}
         report = msgspec.json.encode(ChildReport(rests=rests)).decode()
         child = tmp_path / "child"
         child.write_text(CHILD.format(folder=tmp_path, report=report))

@@ -131,8 +131,7 @@ def _require_same(request: FollowRequest, chain_id: int, spec: FollowSpec) -> No
 
 async def _require_unfollowed(ledger: Ledger, chain_id: int, sink_id: str) -> None:
     """Refuses a second follow of a chain into a sink: they would write and retract at will."""
-    for cursor in await ledger.cursors():
-        backfill = await ledger.backfill(cursor.backfill_id)
+    for cursor, backfill in await ledger.follows():
         spec = backfill.spec  # as it is: a damaged one must not be in the way
         if (spec.get("chain_id"), spec.get("sink_id")) == (chain_id, sink_id):
             raise Conflict(

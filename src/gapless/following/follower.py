@@ -36,7 +36,7 @@ from gapless.following.steps import Step, doubtful, retracted, step, whole_cells
 from gapless.following.upkeep import Upkeep
 from gapless.lanes import Lane, in_lane
 from gapless.ledger.cursor import Cursor
-from gapless.ledger.records import Append, NewChunk
+from gapless.ledger.records import Append, Backfill, NewChunk
 from gapless.telemetry import log, metrics
 
 _SOON = 1.0  # seconds until a change of the chain is looked at once more
@@ -93,24 +93,24 @@ class Follower:
             await self._resign()
 
     async def _take_turn(self) -> None:
-        cursor = await self._lead()
-        if cursor is None:
+        led = await self._lead()
+        if led is None:
             self._suspected = None
             self._head.stand_by()
             await self._hints.stop()
             return
         async with lease_kept(self._renew, self.spec.lease_seconds):
-            await self._follow_from(cursor)
+            await self._follow_from(*led)
 
-    async def _lead(self) -> Cursor | None:
+    async def _lead(self) -> tuple[Cursor, Backfill] | None:
         """Takes or renews the lease; None while another process leads."""
         name, lease = self.spec.name, self.spec.lease_seconds
-        cursor = await self._host.ledger.lead(
+        led = await self._host.ledger.lead(
             name, self._owner, lease, self._head.report(self.status.trouble)
         )
-        self.status.leads = cursor is not None
+        self.status.leads = led is not None
         metrics.LEADS.set(int(self.status.leads), self.spec.name)
-        return cursor
+        return led
 
     async def _renew(self) -> bool:
         """Renews the lease within a turn that lasts."""
@@ -118,9 +118,8 @@ class Follower:
         await self._measure_lag()
         return leads
 
-    async def _follow_from(self, cursor: Cursor) -> None:
+    async def _follow_from(self, cursor: Cursor, backfill: Backfill) -> None:
         """Looks at the head, and writes what follows from it."""
-        backfill = await self._host.ledger.backfill(cursor.backfill_id)
         if backfill.lifecycle.stopping or backfill.state not in (State.PENDING, State.RUNNING):
             return
         if follow_spec(backfill) != self.spec:  # another follower takes this one's place soon

@@ -77,10 +77,9 @@ class Followers:
 
     async def _wanted(self) -> dict[str, FollowSpec]:
         found = {}
-        for cursor in await self._engine.ledger.cursors():
+        for cursor, backfill in await self._engine.ledger.follows():
             if self._only is not None and cursor.follow not in self._only:
                 continue
-            backfill = await self._engine.ledger.backfill(cursor.backfill_id)
             try:
                 spec = follow_spec(backfill)
             except Unreadable as error:

@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gapless.core.backfill import State, describe
-from gapless.core.chunk import Status
 from gapless.core.errors import Unreadable
 from gapless.core.ranges import RangeSet
 from gapless.following.spec import FollowSpec, follow_spec, is_history_of
 from gapless.following.state import FollowState, follow_state
 from gapless.ledger import Ledger
-from gapless.ledger.cursor import Cursor
-from gapless.ledger.records import Backfill
-from gapless.ledger.views import EVERYTHING
+from gapless.ledger.records import Backfill, FollowRecord
 
 _NEWEST = 10_000  # chunks of new blocks that are looked at
 LIVE_WITHIN = 3
@@ -102,40 +99,36 @@ class UnreadableFollow:
 
 async def all_follows(ledger: Ledger) -> list[FollowStatus | UnreadableFollow]:
     """All follows of a ledger, by name."""
-    return [await _status_if_readable(ledger, each) for each in await ledger.cursors()]
+    names = [cursor.follow for cursor, _ in await ledger.follows()]
+    return [await follow_if_readable(ledger, each) for each in names]
 
 
 async def follow_status(ledger: Ledger, name: str) -> FollowStatus:
     """How a follow stands; raises `Unreadable` if its rows are damaged."""
-    return await _status(ledger, await ledger.cursor(name))
+    return _status(await ledger.follow(name, _NEWEST))
 
 
 async def follow_if_readable(ledger: Ledger, name: str) -> FollowStatus | UnreadableFollow:
-    return await _status_if_readable(ledger, await ledger.cursor(name))
-
-
-async def _status_if_readable(ledger: Ledger, cursor: Cursor) -> FollowStatus | UnreadableFollow:
+    found = await ledger.follow(name, _NEWEST)
     try:
-        return await _status(ledger, cursor)
+        return _status(found)
     except Unreadable as error:
-        backfill = await ledger.backfill(cursor.backfill_id)
-        return UnreadableFollow(cursor.follow, backfill, str(error))
+        return UnreadableFollow(name, found.standing, str(error))
 
 
-async def _status(ledger: Ledger, cursor: Cursor) -> FollowStatus:
-    backfill = await ledger.backfill(cursor.backfill_id)
+def _status(found: FollowRecord) -> FollowStatus:
+    cursor, backfill = found.cursor, found.standing
     spec = follow_spec(backfill)
     state = follow_state(cursor)
-    closed = await ledger.backfills(follow=cursor.follow, limit=EVERYTHING)
-    history = [each for each in closed if is_history_of(each.id, backfill.id)]
-    unended = await ledger.open_chunks(backfill.id, _NEWEST)
-    dead = await ledger.chunks_with(backfill.id, [Status.ABANDONED], _NEWEST)
-    lost = RangeSet(each.span for each in dead)
-    open_heights = RangeSet(each.span for each in unended)
+    history = [each for each in found.backfills if is_history_of(each.id, backfill.id)]
+    lost = RangeSet(each.span for each in found.dead)
+    open_heights = RangeSet(each.span for each in found.unended)
     planned = RangeSet.of((state.start, state.last)) if state.last >= state.start else RangeSet()
     there = planned - open_heights - lost
     stored = there.spans[-1].last if there else None
-    waiting = [each.planned_at for each in unended if stored is None or each.span.first > stored]
+    waiting = [
+        each.planned_at for each in found.unended if stored is None or each.span.first > stored
+    ]
     return FollowStatus(
         name=cursor.follow,
         spec=spec,

@@ -35,7 +35,6 @@ from gapless.ledger.rows.backfill import (
     InspectedBackfill,
     JobVersion,
     LockedBackfill,
-    NextDue,
 )
 from gapless.ledger.rows.chunk import ExpiredChunk, LeasedChunk, ReclaimedChunk
 
@@ -88,24 +87,6 @@ async def plan(tx: LedgerTransaction, locked: LockedBackfill, count: int) -> int
     await tx.fetch("plan", id=locked.id, low=low, high=high, direction=order.direction)
     await control.record(tx, lifecycle, decide(lifecycle, Command.START))
     return len(indices)
-
-
-async def seconds_until_due(
-    tx: LedgerTransaction, queues: tuple[str, ...], since: float
-) -> float | None:
-    """Seconds until a chunk of these queues may be retried or its lease ends, whichever is first.
-
-    A time in the last `since` seconds counts too, as a negative number: a claim made that long ago
-    may have missed it. Chunks that were due even before that wait for a free run, not for time.
-    """
-    (due,) = await tx.fetch_as(NextDue, "next_due", queues=queues, since=since)
-    return min((each for each in (due.retry, due.lease) if each is not None), default=None)
-
-
-async def active_jobs(tx: LedgerTransaction, queues: tuple[str, ...]) -> list[tuple[str, int]]:
-    """Name and version of every job that unfinished backfills of these queues need."""
-    found = await tx.fetch_as(JobVersion, "active_jobs", queues=queues)
-    return [(each.job, each.job_version) for each in found]
 
 
 async def raise_fence(tx: LedgerTransaction, above: int) -> None:

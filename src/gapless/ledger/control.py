@@ -105,6 +105,8 @@ async def settle(tx: LedgerTransaction, backfill_id: str) -> State:
 
 async def unsettled(tx: LedgerTransaction, backfill_ids: Sequence[str] | None) -> list[str]:
     """The backfills, among these or all, that may be ready to settle."""
+    if backfill_ids is not None and not backfill_ids:
+        return []
     ids = None if backfill_ids is None else list(backfill_ids)
     return [row[0] for row in await tx.fetch("unsettled", ids=ids)]
 

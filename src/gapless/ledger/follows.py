@@ -44,8 +44,11 @@ async def lead(
     owner: str,
     lease_seconds: float,
     seen: HeadSeen | None = None,
-) -> Cursor | None:
-    """Takes or renews the leadership of a follow; None while somebody else has it."""
+) -> tuple[Cursor, Backfill] | None:
+    """Takes or renews the leadership of a follow; None while somebody else has it.
+
+    Returns the cursor and the standing backfill.
+    """
     locked = await one_as(tx, TimedCursor, "lock_cursor", follow=follow)
     if locked is None:
         raise NotFound(f"there is no follow `{follow}`", remedy=ListFollows())
@@ -57,7 +60,7 @@ async def lead(
     if seen is not None:
         known = {"ago": seen.ago, "time": seen.time, "trouble": seen.trouble}
         (row,) = await tx.fetch_as(TimedCursor, "note_head", follow=follow, **known)
-    return row.cursor()
+    return row.cursor(), await views.backfill(tx, row.backfill_id)
 
 
 async def resign(tx: LedgerTransaction, follow: str, owner: str) -> None:

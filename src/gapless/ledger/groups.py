@@ -45,6 +45,8 @@ def epoch_id(group: str, epoch: int) -> str:
 
 async def drained(tx: LedgerTransaction, names: Sequence[str] | None) -> list[str]:
     """The groups, among these or all, that look drained."""
+    if names is not None and not names:
+        return []
     wanted = None if names is None else list(names)
     return [group.name for group in await tx.fetch_as(DrainedGroup, "drained", names=wanted)]
 

@@ -22,6 +22,7 @@ from gapless.ledger import (
     leases,
     queues,
     retries,
+    survey,
     views,
     workers,
 )
@@ -44,9 +45,12 @@ from gapless.ledger.records import (
     ClaimRequest,
     DeadLetter,
     Failure,
+    FollowRecord,
     Progress,
     Queue,
     Signal,
+    Survey,
+    SurveyRequest,
     WorkerRow,
 )
 from gapless.ledger.rows.event import StoredEvent
@@ -128,7 +132,7 @@ class Ledger:
 
     async def lead(
         self, follow: str, owner: str, lease_seconds: float, seen: HeadSeen | None = None
-    ) -> Cursor | None:
+    ) -> tuple[Cursor, Backfill] | None:
         """Takes or renews the leadership of a follow; None while somebody else has it.
 
         What the leader has `seen` of the head is recorded with it.
@@ -163,8 +167,11 @@ class Ledger:
     async def cursor(self, follow: str) -> Cursor:
         return await self._read(views.cursor, follow)
 
-    async def cursors(self) -> list[Cursor]:
-        return await self._read(views.cursors)
+    async def follow(self, name: str, limit: int) -> FollowRecord:
+        return await self._look(views.follow, name, limit)
+
+    async def follows(self) -> list[tuple[Cursor, Backfill]]:
+        return await self._read(views.follows)
 
     # Leases
 
@@ -206,11 +213,9 @@ class Ledger:
         """A transaction on the ledger's database that locks none of its rows."""
         return self._database.session()
 
-    async def seconds_until_due(self, queues: tuple[str, ...], since: float = 0.0) -> float | None:
-        return await self._read(claims.seconds_until_due, queues, since)
-
-    async def active_jobs(self, queues: tuple[str, ...]) -> list[tuple[str, int]]:
-        return await self._read(claims.active_jobs, queues)
+    async def survey(self, request: SurveyRequest) -> Survey:
+        """What a worker can do now, and when to look again."""
+        return await self._read(survey.survey, request)
 
     async def raise_fence(self, above: int) -> None:
         """Makes every later fence higher than this one, which a sink has seen."""

@@ -13,6 +13,7 @@ from gapless.core.ranges import HIGHEST, RangeSet, Span
 from gapless.core.retry import RetryKind, RetryPolicy
 from gapless.core.selector import Selection
 from gapless.core.spec import encode_spec
+from gapless.ledger.cursor import Cursor
 
 CLASS_LIMIT = 200  # stored characters of an error's class, message and traceback
 MESSAGE_LIMIT = 2_000
@@ -89,6 +90,32 @@ class ClaimRequest:
     jobs: tuple[tuple[str, int], ...]
     count: int
     only: str | None = None  # the id of one backfill, or the name of a follow
+
+
+@dataclass(frozen=True)
+class SurveyRequest:
+    """What a worker wants to know before it claims."""
+
+    queues: tuple[str, ...]
+    jobs: tuple[tuple[str, int], ...]  # that it can run
+    only: str | None = None  # the id of one backfill, or the name of a follow
+    backfills: tuple[str, ...] | None = None  # that may have finished; None: any may have
+    groups: tuple[str, ...] | None = None  # that may be drained; None: any may be
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a worker can do now, and when to look again."""
+
+    with_work: frozenset[str]  # the queues that have chunks for it
+    due: float | None
+    """Seconds until the next chunk of its queues may be retried, or the next lease ends.
+
+    What is due already waits for a free run, not for time.
+    """
+    jobs: list[tuple[str, int]]  # that unfinished backfills of its queues need
+    finished: list[str]  # backfills with nothing left to do that have not ended
+    drained: list[str]  # groups whose hook is to run
 
 
 @dataclass(frozen=True)
@@ -298,6 +325,17 @@ class DeadLetter:
     @property
     def chunk_id(self) -> str:
         return chunk_id(self.backfill_id, self.chunk_index)
+
+
+@dataclass(frozen=True)
+class FollowRecord:
+    """A follow, as it was at one moment."""
+
+    cursor: Cursor
+    standing: Backfill
+    backfills: list[Backfill]  # all of the follow's
+    unended: list[ChunkRow]  # of the standing one
+    dead: list[ChunkRow]
 
 
 @dataclass(frozen=True)

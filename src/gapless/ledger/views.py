@@ -15,7 +15,14 @@ from gapless.core.remedies import ListBackfills, ListFollows
 from gapless.core.selector import Selection
 from gapless.ledger.cursor import Cursor
 from gapless.ledger.database import LedgerTransaction, one, one_as
-from gapless.ledger.records import RESERVED, Attempt, Backfill, ChunkRow, DeadLetter
+from gapless.ledger.records import (
+    RESERVED,
+    Attempt,
+    Backfill,
+    ChunkRow,
+    DeadLetter,
+    FollowRecord,
+)
 from gapless.ledger.rows.backfill import CountedBackfill
 from gapless.ledger.rows.chunk import DeadChunkOfJob, StoredChunk
 from gapless.ledger.rows.event import StoredEvent
@@ -129,9 +136,23 @@ async def cursor(tx: LedgerTransaction, follow: str) -> Cursor:
     return row.cursor()
 
 
-async def cursors(tx: LedgerTransaction) -> list[Cursor]:
-    """The cursors of all follows, by name."""
-    return [row.cursor() for row in await tx.fetch_as(TimedCursor, "cursors")]
+async def follows(tx: LedgerTransaction) -> list[tuple[Cursor, Backfill]]:
+    """The cursors of all follows with their standing backfills, by name."""
+    cursors = [row.cursor() for row in await tx.fetch_as(TimedCursor, "cursors")]
+    return [(each, await backfill(tx, each.backfill_id)) for each in cursors]
+
+
+async def follow(tx: LedgerTransaction, name: str, limit: int) -> FollowRecord:
+    """Everything about a follow, with up to `limit` chunks of each kind."""
+    found = await cursor(tx, name)
+    standing = await backfill(tx, found.backfill_id)
+    return FollowRecord(
+        cursor=found,
+        standing=standing,
+        backfills=await backfills(tx, follow=name, limit=EVERYTHING),
+        unended=await open_chunks(tx, standing.id, limit),
+        dead=await chunks_with(tx, standing.id, [Status.ABANDONED], limit),
+    )
 
 
 async def events(

@@ -1,7 +1,7 @@
 """Settles backfills after runs have ended: ends the backfills and starts the hooks of groups.
 
 The worker that writes the last outcome of a backfill ends it at once. It may crash in between, so
-every worker also checks all backfills from time to time.
+every worker also looks at all backfills from time to time.
 """
 
 from __future__ import annotations
@@ -30,25 +30,13 @@ class Settling:
         self._on_settled = on_settled
         self._wake = wake
 
-    async def settle_after(self, outcomes: Sequence[Outcome]) -> None:
-        """Ends the backfills for which these may have been the last outcomes."""
-        if outcomes:
-            claimed = {each.claim.backfill for each in outcomes}
-            groups = {backfill.group for backfill in claimed if backfill.group}
-            await self._settle(sorted({each.backfill_id for each in claimed}), sorted(groups))
-
-    async def settle_all(self) -> None:
-        """Ends all backfills that are done but not ended."""
-        await self._settle(None, None)
-
-    async def _settle(self, backfills: list[str] | None, groups: list[str] | None) -> None:
-        """Ends finished backfills and starts the hooks of drained groups; None means all."""
-        ended = await self._ledger.settle(backfills)
-        if groups is None or groups:
-            for hook in await self._ledger.close_epochs(groups):
-                log(logging.INFO, "group_drained", hook=hook.id)
-                self._catalog.resolve([(hook.job, hook.job_version)])
-                self._wake()
+    async def settle(self, backfills: Sequence[str], groups: Sequence[str]) -> None:
+        """Ends these backfills if they are finished, and starts the hooks of drained groups."""
+        ended = await self._ledger.settle(backfills) if backfills else []
+        for hook in await self._ledger.close_epochs(groups) if groups else ():
+            log(logging.INFO, "group_drained", hook=hook.id)
+            self._catalog.resolve([(hook.job, hook.job_version)])
+            self._wake()
         if ended:
             self._on_settled()
         for backfill_id in ended:
@@ -60,3 +48,10 @@ class Settling:
         metrics.DURATION.observe(seconds)
         fields = {"backfill": backfill_id, "state": ended.state.lower()}
         log(logging.INFO, "backfill_settled", **fields, seconds=round(seconds, 3))
+
+
+def concerned(outcomes: Sequence[Outcome]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The backfills and groups for which these may have been the last outcomes."""
+    claimed = {each.claim.backfill for each in outcomes}
+    groups = {backfill.group for backfill in claimed if backfill.group}
+    return tuple(sorted({each.backfill_id for each in claimed})), tuple(sorted(groups))

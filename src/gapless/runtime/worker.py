@@ -1,11 +1,11 @@
 """The worker: keeps its slots busy while the ledger has work for them.
 
 One loop talks to the ledger. Each turn, it writes the outcomes of all runs that have ended since
-the last turn, in one transaction where possible, and claims chunks for all idle slots, in one
-transaction per queue. Under load, turns batch by themselves; without load, the loop sleeps until
-something is due, a notification arrives, or the poll interval is over. Correctness relies on
-polling only; notifications just make it faster. While the ledger is unreachable, the loop retries
-without limit.
+the last turn, in one transaction where possible, and looks for work, in one that locks nothing. If
+there is any, it claims chunks for all idle slots, in one transaction per queue. Under load, turns
+batch by themselves; without load, the loop sleeps until something is due, a notification arrives,
+or the poll interval is over. Correctness relies on polling only; notifications just make it faster.
+While the ledger is unreachable, the loop retries without limit.
 
 A second loop sends heartbeats (see `heartbeats`).
 
@@ -29,7 +29,7 @@ from typing import Any, TypeVar
 from gapless.config import Config, load
 from gapless.core.errors import LedgerError, LedgerUnreachable, Unreadable
 from gapless.ledger import Ledger
-from gapless.ledger.records import Claim, ClaimRequest, Progress
+from gapless.ledger.records import Claim, ClaimRequest, Progress, Survey, SurveyRequest
 from gapless.runtime.calls import Calls, contain_exits
 from gapless.runtime.catalog import Catalog
 from gapless.runtime.heartbeats import Heartbeats
@@ -37,7 +37,7 @@ from gapless.runtime.outage import Outage
 from gapless.runtime.outcomes import Outcomes
 from gapless.runtime.run import GivenBack, Outcome, Resources, Run, trusted
 from gapless.runtime.selections import Selections
-from gapless.runtime.settling import Settling
+from gapless.runtime.settling import Settling, concerned
 from gapless.runtime.shared import Opening, Shared
 from gapless.runtime.slots import announced, checked, queues_of
 from gapless.system import SYSTEM, System
@@ -224,17 +224,19 @@ class Worker:
         self._wake.clear()
         try:
             ended = await self._outcomes.write()
-            polling = self._now() - self._polled_at >= self._options.poll_seconds
-            if not self._draining.is_set():
-                if polling:
-                    await self._learn_jobs()
-                await self._fill_slots()
-            # Idle slots are filled first; nothing waits for the following steps.
-            if polling:
+            looked = self._now()
+            if looked - self._polled_at >= self._options.poll_seconds:
+                found = await self._look(None, None)
                 self._polled_at = self._now()
-                await self._settling.settle_all()
             else:
-                await self._settling.settle_after(ended)
+                found = await self._look(*concerned(ended))
+            if not self._draining.is_set():
+                await self._fill_slots(found)
+            self._patience = self._options.poll_seconds * (0.75 + self._system.chance() / 2)
+            if found.due is not None and len(self._runs) < sum(self._slots.values()):
+                self._patience = min(self._patience, max(looked + found.due - self._now(), 0.0))
+            # Idle slots are filled first; nothing waits for this.
+            await self._settling.settle(found.finished, found.drained)
         except LedgerUnreachable as error:
             self._outage.note("turns", error)
             await self._hold_off(self._outage.pause())
@@ -259,33 +261,39 @@ class Worker:
         except TimeoutError:
             pass
 
-    async def _learn_jobs(self) -> None:
+    async def _look(
+        self, backfills: tuple[str, ...] | None, groups: tuple[str, ...] | None
+    ) -> Survey:
+        """Looks for work, and whether these backfills and groups, or any, have ended."""
+        known = self._catalog.known
+        request = SurveyRequest(self.queues, known, self._options.only, backfills, groups)
+        found = await self._ledger.survey(request)
+        self._learn(found.jobs)
+        if self._catalog.known != known:  # so that there may be more work
+            return await self._look(backfills, groups)
+        return found
+
+    def _learn(self, jobs: Sequence[tuple[str, int]]) -> None:
         """Resolves the jobs of current backfills."""
         before = set(self._catalog.unresolved.items())
-        self._catalog.resolve(await self._ledger.active_jobs(self.queues))
+        self._catalog.resolve(jobs)
         for job, reason in self._catalog.unresolved.items() - before:
             # Jobs of other workers that this process was never given are not worth a warning.
             level = logging.WARNING if self._catalog.importing else logging.DEBUG
             log(level, "job_unresolved", job=job, reason=reason)
             self._heartbeats.hurry()
 
-    async def _fill_slots(self) -> None:
+    async def _fill_slots(self, found: Survey) -> None:
         busy = self.running
-        looked = self._now()
         for slot, count in self._slots.items():
             idle = count - busy[slot]
             while (
                 idle > 0
+                and not found.with_work.isdisjoint(queues_of(slot))
                 and not self._draining.is_set()
                 and (claims := await self._claim(slot, idle))
             ):
                 idle -= len(claims)
-        self._patience = self._options.poll_seconds * (0.75 + self._system.chance() / 2)
-        if len(self._runs) < sum(self._slots.values()):
-            since = self._now() - looked
-            due = await self._ledger.seconds_until_due(self.queues, since)
-            if due is not None:
-                self._patience = min(self._patience, max(due, 0.0))
 
     async def _claim(self, slot: str, count: int) -> list[Claim]:
         request = ClaimRequest(
@@ -299,9 +307,8 @@ class Worker:
         sent = self._now()
         claims: list[Claim] = []
         try:
-            if request.jobs:
-                claims = await self._ledger.claim(request)
-                await self._start_all(claims, slot, sent)
+            claims = await self._ledger.claim(request)
+            await self._start_all(claims, slot, sent)
         except Unreadable as error:
             await self._condemn(error.backfill_id or claims[0].backfill_id, error)
         return claims

@@ -80,7 +80,7 @@ async def test_a_name_can_be_used_again_after_its_follow_was_removed(
         again = await follow(node, target, ledger)
         assert again.backfill.id != removed.backfill.id
         assert again.backfill.state is State.PENDING
-        assert [each.backfill_id for each in await opened.cursors()] == [again.backfill.id]
+        assert [backfill.id for _, backfill in await opened.follows()] == [again.backfill.id]
         status = await follow_status(opened, "custom-chain")
         assert (status.history_blocks, status.phase) == (0, "starting")
     finally:

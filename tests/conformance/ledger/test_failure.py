@@ -20,6 +20,7 @@ from tests.support import (
     finish,
     state,
     statuses,
+    survey,
 )
 
 
@@ -157,21 +158,20 @@ async def test_a_released_chunk_can_be_claimed_at_once_and_costs_no_attempt(
 
 
 async def test_the_next_due_time_is_known(ledger: Ledger, clock: Clock) -> None:
-    assert await ledger.seconds_until_due(("default",)) is None
+    assert (await survey(ledger)).due is None
     await create(ledger, partitions=2)
-    assert await ledger.seconds_until_due(("default",)) is None
+    assert (await survey(ledger)).due is None
     mine = await claim_one(ledger)
-    assert await ledger.seconds_until_due(("default",)) == 60
+    assert (await survey(ledger)).due == 60
     await fail(ledger, mine)
     clock.now += 20
-    assert await ledger.seconds_until_due(("default", "other")) == 100
-    assert await ledger.seconds_until_due(("other",)) is None
+    assert (await survey(ledger, "default", "other")).due == 100
+    assert (await survey(ledger, "other")).due is None
     clock.now += 105
-    assert await ledger.seconds_until_due(("default",)) is None
-    assert await ledger.seconds_until_due(("default",), since=10) == -5
+    assert (await survey(ledger)).due is None  # it waits for a free run
     clock.now -= 105
     await ledger.pause("bf")
-    assert await ledger.seconds_until_due(("default",)) is None
+    assert (await survey(ledger)).due is None
 
 
 async def test_a_failure_names_the_worker_that_had_the_chunk(ledger: Ledger, clock: Clock) -> None:

@@ -92,13 +92,12 @@ async def test_a_leader_records_what_it_saw_of_the_head(ledger: Ledger, clock: C
     first = await begin(ledger)
     assert (first.head_seen_at, first.head_time, first.trouble) == (None, None, None)
     seen = HeadSeen(ago=2.0, time=NOON - 5)
-    found = await ledger.lead(FOLLOW, "leader", LEASE, seen)
-    assert found is not None
+    found, _ = await ledger.lead(FOLLOW, "leader", LEASE, seen) or pytest.fail("it does not lead")
     assert (found.head_seen_at, found.head_time, found.trouble) == (NOON - 2, NOON - 5, None)
     assert (found.version, found.state) == (first.version, first.state)
     clock.now += 4
-    blind = await ledger.lead(FOLLOW, "leader", LEASE, HeadSeen(trouble="HTTP 503"))
-    assert blind is not None
+    seen = HeadSeen(trouble="HTTP 503")
+    blind, _ = await ledger.lead(FOLLOW, "leader", LEASE, seen) or pytest.fail("it does not lead")
     assert (blind.head_seen_at, blind.head_time, blind.trouble) == (NOON - 2, NOON - 5, "HTTP 503")
     assert blind.lease_until == clock.now + LEASE
     assert await ledger.cursor(FOLLOW) == blind
@@ -185,16 +184,18 @@ async def test_many_who_want_to_lead_elect_one(ledger: Ledger, other: Ledger) ->
     await ledger.create(standing())
     asked = [each.lead(FOLLOW, f"{at}", LEASE) for at, each in enumerate([ledger, other] * 4)]
     found = await asyncio.gather(*asked)
-    assert len([cursor for cursor in found if cursor is not None]) == 1
+    assert len([led for led in found if led is not None]) == 1
 
 
-async def test_cursors_are_listed_by_name(ledger: Ledger, clock: Clock) -> None:
-    assert await ledger.cursors() == []
+async def test_follows_are_listed_by_name(ledger: Ledger, clock: Clock) -> None:
+    assert await ledger.follows() == []
     await ledger.create(standing("b", "tron"))
     cursor = await begin(ledger)
     clock.now += 1
     tron = await ledger.cursor("tron")
-    assert await ledger.cursors() == [at(cursor, now=clock.now), tron]
+    found = await ledger.follows()
+    assert [each for each, _ in found] == [at(cursor, now=clock.now), tron]
+    assert [backfill.id for _, backfill in found] == [HEAD, "b"]
 
 
 async def test_an_unknown_follow_is_not_found(ledger: Ledger) -> None:

@@ -35,6 +35,7 @@ HOT = [
     "foldable",
     "claimed_before",
     "plan",
+    "has_work",
     "next_due",
     "active_jobs",
     "heartbeat",

@@ -23,6 +23,7 @@ from tests.support import (
     indices,
     state,
     statuses,
+    survey,
 )
 
 LEASE = 60.0
@@ -32,7 +33,7 @@ async def lose(ledger: Ledger, clock: Clock) -> float:
     """Claims the only chunk as soon as possible, then vanishes; returns how long it waited."""
     waited = 0.0
     if not await claim(ledger):
-        waited = await ledger.seconds_until_due(("default",)) or 0.0
+        waited = (await survey(ledger)).due or 0.0
         clock.now += waited - 0.001
         assert await claim(ledger) == []
         clock.now += 0.001

@@ -8,7 +8,17 @@ from gapless.core.errors import LibraryMismatch
 from gapless.ledger import Ledger
 from gapless.ledger.workers import LIVE_WITHIN
 from gapless.system import Process
-from tests.support import NOON, Clock, Home, claim, claim_one, complete, create, database_of
+from tests.support import (
+    NOON,
+    Clock,
+    Home,
+    claim,
+    claim_one,
+    complete,
+    create,
+    database_of,
+    survey,
+)
 
 ME = Process("here", 42, "boot-1")
 
@@ -85,7 +95,7 @@ async def test_the_jobs_that_unfinished_backfills_need_are_known(ledger: Ledger)
     await create(ledger, "b", job="move", job_version=2)
     await create(ledger, "c", job="move", job_version=3, queue="backlog")
     await ledger.pause("b")
-    assert sorted(await ledger.active_jobs(("default",))) == [("copy", 1), ("move", 2)]
-    assert await ledger.active_jobs(("backlog", "priority")) == [("move", 3)]
+    assert sorted((await survey(ledger)).jobs) == [("copy", 1), ("move", 2)]
+    assert (await survey(ledger, "backlog", "priority")).jobs == [("move", 3)]
     await ledger.cancel("b")
-    assert await ledger.active_jobs(("default",)) == [("copy", 1)]
+    assert (await survey(ledger)).jobs == [("copy", 1)]

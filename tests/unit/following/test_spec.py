@@ -34,9 +34,9 @@ async def test_a_process_that_died_with_all_its_runs_does_not_hold_up_the_head(
     ledger = await open_ledger(f"sqlite:///{tmp_path}/ledger.db")
     try:
         await ledger.create(standing("follow-eth", spec, FollowState(start=0, next=0)))
-        cursor = await ledger.lead("eth", "leader", 10.0)
-        assert cursor is not None
-        await append(ledger, cursor, *range(2 * PROCESS))
+        led = await ledger.lead("eth", "leader", 10.0)
+        assert led is not None
+        await append(ledger, led[0], *range(2 * PROCESS))
         for owner in ("dead", "alive"):
             taken = await claim(
                 ledger, PROCESS, owner=owner, queues=("priority",), jobs=(("follow", 1),)

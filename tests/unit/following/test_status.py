@@ -52,8 +52,9 @@ class Follow:
 
     async def plan(self, last: int, older: Span | None = None, **changed: object) -> None:
         """Plans the next blocks, and older ones as history."""
-        cursor = await self.ledger.lead("mine", "me", 10.0)
-        assert cursor is not None
+        led = await self.ledger.lead("mine", "me", 10.0)
+        assert led is not None
+        cursor, _ = led
         first = self.state.next if older is None else older.last + 1
         blocks = range(first, last + 1)
         hashes = tuple(b"%d".hex() for _ in blocks) or self.state.hashes

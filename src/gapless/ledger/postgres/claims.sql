@@ -187,15 +187,19 @@ WITH wanted AS MATERIALIZED (
 )
 UPDATE gapless.backfills SET planned = planned + :high - :low + 1 WHERE id = :id
 
+-- name: has_work
+-- Whether the queue has chunks to claim.
+SELECT EXISTS (SELECT 1 FROM gapless.backfills b WHERE @has_work)
+
 -- name: next_due
 -- Seconds until the next retry and until the next end of a lease in these queues.
--- What was due even earlier waits for a free run, not for time.
+-- What is due already waits for a free run, not for time.
 SELECT min((SELECT min(c.due) FROM gapless.chunks c
             WHERE c.backfill_id = b.id AND c.status = 'FAILED'
-              AND c.due > @now - :since::float8)) - @now AS retry,
+              AND c.due > @now)) - @now AS retry,
        min((SELECT min(c.due) FROM gapless.chunks c
             WHERE c.backfill_id = b.id AND c.status = 'RUNNING'
-              AND c.due > @now - :since::float8)) - @now AS lease
+              AND c.due > @now)) - @now AS lease
 FROM gapless.backfills b
 WHERE b.queue IN (SELECT json_array_elements_text(:queues::json))
   AND b.state IN ('PENDING', 'RUNNING')

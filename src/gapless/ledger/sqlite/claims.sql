@@ -157,15 +157,19 @@ WHERE true
 ON CONFLICT DO NOTHING;
 UPDATE backfills SET planned = planned + :high - :low + 1 WHERE id = :id
 
+-- name: has_work
+-- Whether the queue has chunks to claim.
+SELECT EXISTS (SELECT 1 FROM backfills b WHERE @has_work)
+
 -- name: next_due
 -- Seconds until the next retry and until the next end of a lease in these queues.
--- What was due even earlier waits for a free run, not for time.
+-- What is due already waits for a free run, not for time.
 SELECT min((SELECT min(c.due) FROM chunks c INDEXED BY chunks_failed
             WHERE c.backfill_id = b.id AND c.status = 'FAILED'
-              AND c.due > @now - :since)) - @now AS retry,
+              AND c.due > @now)) - @now AS retry,
        min((SELECT min(c.due) FROM chunks c INDEXED BY chunks_running
             WHERE c.backfill_id = b.id AND c.status = 'RUNNING'
-              AND c.due > @now - :since)) - @now AS lease
+              AND c.due > @now)) - @now AS lease
 FROM backfills b
 WHERE b.queue IN (SELECT value FROM json_each(:queues))
   AND b.state IN ('PENDING', 'RUNNING', 'PAUSED') AND b.state <> 'PAUSED'
