@@ -27,7 +27,7 @@ from gapless.sinks.parquet import ParquetSink
 from gapless.sinks.sqlite import SqliteSink
 from gapless.system import Process as Identity
 from gapless.system import System
-from gapless.threads import LockWaiting, SerialThread, outlasting
+from gapless.threads import LockWaiting, SerialThread, Unstoppable
 from tests.simulation.loop import PROCESS, Process
 
 T = TypeVar("T")
@@ -119,13 +119,13 @@ class InlineThread(SerialThread):
 
     async def run(self, function: Callable[..., T], *arguments: Any, **named: Any) -> T:
         loop = asyncio.get_running_loop()
-        done: asyncio.Future[T] = loop.create_future()
+        done: Unstoppable[T] = Unstoppable(loop=loop)
         call = partial(function, *arguments, **named)
         self._machine.watch.begun(self._machine, self._name, call)
         self._waiting.append((done, call), current_lane())
         if self._running is None:
             self._take_next()
-        return await outlasting(done)
+        return await done
 
     def wait_for_locks(self, connection: LockWaiting, seconds: float) -> None:
         connection.set_busy_timeout(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -42,6 +43,21 @@ class RangeSeen(NamedTuple):
     last: int
     fence: int
     kind: str
+
+
+COMMITS: Counter[str] = Counter()
+"""The transactions that wrote to each SQLite file, whether or not they changed anything."""
+
+
+def count_commits(connection: apsw.Connection) -> None:
+    """Counts the transactions of a new SQLite connection, which costs less than to ask for them."""
+    path = connection.filename
+
+    def count() -> bool:
+        COMMITS[path] += 1
+        return False  # it may commit
+
+    connection.set_commit_hook(count)
 
 
 class SeenFile:

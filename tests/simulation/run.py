@@ -24,6 +24,7 @@ from tests.simulation.follow_world import FollowWorld
 from tests.simulation.laws import Broken
 from tests.simulation.loop import START, Stuck, VirtualLoop
 from tests.simulation.machine import close_with_process
+from tests.simulation.observed import count_commits
 from tests.simulation.publish_servers import SimulatedServer
 from tests.simulation.publish_world import run_publish
 from tests.simulation.scenario import Scenario, drawn
@@ -32,6 +33,7 @@ from tests.simulation.trace import Trace
 from tests.simulation.world import World
 
 _SHOWN = 40
+_OF_CONNECTIONS = (close_with_process, count_commits)
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ def _surroundings(folder: Path) -> Iterator[None]:
     """Configuration from this folder alone, connections that die with their process, no GC."""
     before = os.environ.get("GAPLESS_CONFIG")
     os.environ["GAPLESS_CONFIG"] = str(folder / "gapless.toml")
-    apsw.connection_hooks.append(close_with_process)
+    apsw.connection_hooks.extend(_OF_CONNECTIONS)
     if not gc.get_freeze_count():
         gc.freeze()  # modules are not scanned again: a collection after each run is cheap
     gc.disable()  # it would close abandoned coroutines in the middle of a run
@@ -112,7 +114,8 @@ def _surroundings(folder: Path) -> Iterator[None]:
         yield
     finally:
         gc.enable()
-        apsw.connection_hooks.remove(close_with_process)
+        for each in _OF_CONNECTIONS:
+            apsw.connection_hooks.remove(each)
         del os.environ["GAPLESS_CONFIG"]
         if before is not None:
             os.environ["GAPLESS_CONFIG"] = before

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cache
 
 import msgspec
 
@@ -16,6 +17,11 @@ from gapless.chains.family import Family, Wanted
 from gapless.core.anchors import Anchor
 from gapless.core.errors import UsageError
 from gapless.sinks import Sink
+
+
+@cache
+def _chain(network: str, chain_id: int) -> Network:
+    return replace(find_network(network), chain_id=chain_id)
 
 
 class BlocksSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +42,7 @@ class BlocksSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def chain(self) -> Network:
-        return replace(find_network(self.network), chain_id=self.chain_id)
+        return _chain(self.network, self.chain_id)
 
     @property
     def family(self) -> Family:

@@ -57,6 +57,8 @@ class Frame:
 
     def table(self, table: Table, computed: Mapping[str, pa.Array], fields: Fields) -> pa.Table:
         """Build the table: decode the columns that are not already `computed` from `fields`."""
+        if not len(self.heights):
+            return arrow_schema(table).empty_table()
         computed = {**self._implied(), **computed}
         wanted = [column for column in table.columns if column.name not in computed]
         try:
