@@ -94,9 +94,10 @@ async def replay(as_json: bool, name: str, blocks_text: str) -> None:
 @click.argument("name")
 @_reporting
 async def rm(as_json: bool, name: str) -> None:
-    """Remove a publisher from its sink, which then records no more changes for it.
+    """Remove a publisher from its sink.
 
-    Run it before you delete a publisher from gapless.toml. The stream stays as it is.
+    The sink then records no more changes for it. Run it before you delete a publisher from
+    gapless.toml. The stream stays as it is.
     """
     wanted = publication(load(), name)
     await unregister(wanted)
