@@ -27,6 +27,7 @@ _POLL = 0.2  # seconds between two looks at the sink
 _STANDBY = 2.5  # seconds between two tries to lead
 _RETRY = 1.0  # seconds after an error
 _TIDY_EVERY = 5.0  # seconds
+_RESIGNING, _ENDING = 1.0, 2.0  # seconds to give up the lease, and to end
 SPOOL_BLOCKS = 10_000
 """How many published blocks a spool keeps, in case the server loses the newest entries."""
 
@@ -124,7 +125,7 @@ def _itself(wanted: Publication) -> Publication:
 
 async def _resign(stream: Publisher) -> None:
     with suppress(PublisherError, TimeoutError):  # the lease ends by itself
-        async with asyncio.timeout(1.0):
+        async with asyncio.timeout(_RESIGNING):
             await stream.resign()
 
 
@@ -143,8 +144,14 @@ class RunningPublishers:
             task.cancel()
 
     async def ended(self) -> None:
-        """Waits until all publishers have ended."""
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        """Waits until all publishers have ended, once they were told to.
+
+        The client uses `asyncio.wait_for`, which may lose a cancellation before Python 3.12. So a
+        publisher that has not ended in time is told again.
+        """
+        while pending := [task for task in self._tasks if not task.done()]:
+            if (await asyncio.wait(pending, timeout=_ENDING))[1]:
+                self.stop()
 
 
 @asynccontextmanager
