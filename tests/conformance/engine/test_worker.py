@@ -15,7 +15,7 @@ from gapless.core.backfill import State
 from gapless.core.errors import LeaseLost, LibraryMismatch, UnknownJob, UsageError
 from gapless.lanes import Lane, current_lane
 from gapless.ledger import Ledger
-from gapless.ledger.records import Claim, ClaimRequest
+from gapless.ledger.records import Survey, SurveyRequest
 from gapless.runtime.catalog import RETRY_SECONDS, Catalog, import_job
 from gapless.runtime.engine import Engine
 from gapless.runtime.slots import parse_slots
@@ -177,15 +177,15 @@ async def test_draining_interrupts_a_job_that_does_not_listen(home: Home) -> Non
 
 
 async def test_an_idle_worker_sleeps(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    claims = 0
-    claim = Ledger.claim
+    surveys = 0
+    survey = Ledger.survey
 
-    async def counted(self: Ledger, request: ClaimRequest) -> list[Claim]:
-        nonlocal claims
-        claims += 1
-        return await claim(self, request)
+    async def counted(self: Ledger, request: SurveyRequest) -> Survey:
+        nonlocal surveys
+        surveys += 1
+        return await survey(self, request)
 
-    monkeypatch.setattr(Ledger, "claim", counted)
+    monkeypatch.setattr(Ledger, "survey", counted)
     woken = asyncio.Event()
 
     @gapless.job(partitions=gapless.static(["x"]))
@@ -194,10 +194,11 @@ async def test_an_idle_worker_sleeps(home: Home, monkeypatch: pytest.MonkeyPatch
 
     options = WorkerOptions(poll_seconds=30)
     async with Engine(home.url, jobs=[wake], options=options) as engine:
-        await eventually(lambda: claims > 0)
-        before = claims
+        await eventually(lambda: surveys > 0)
         await asyncio.sleep(0.3)
-        assert claims == before  # nothing to do: it does not poll again and again
+        before = surveys
+        await asyncio.sleep(0.3)
+        assert surveys == before  # nothing to do: it does not poll again and again
         await engine.backfill(wake, gapless.Range("x", "x"))
         await asyncio.wait_for(woken.wait(), 5)  # but a hint wakes it at once
 
