@@ -30,8 +30,12 @@ class RedisServer:
     before its reply is sent. Tests kill the process and not the machine, so the file is in memory.
     """
 
-    def __init__(self, *, durable: bool = False, settings: tuple[str, ...] = ()) -> None:
-        self.port = free_port()
+    def __init__(
+        self, *, durable: bool = False, cluster: bool = False, settings: tuple[str, ...] = ()
+    ) -> None:
+        # Nodes of a cluster also listen on a port that is 10,000 higher.
+        self.port = free_port(22_000) if cluster else free_port()
+        settings += ("--cluster-enabled", "yes") if cluster else ()
         self.folder = Path(tempfile.mkdtemp(prefix="gapless-", dir=room_in_memory() or "/tmp"))
         self._durable, self._settings = durable, settings
         self._process: subprocess.Popen[bytes] | None = None

@@ -138,7 +138,7 @@ async def test_trimming_keeps_what_nobody_has_acknowledged(redis_stage: RedisSta
 
 
 async def test_keys_of_a_cluster_are_in_one_slot() -> None:
-    with RedisServer(settings=("--cluster-enabled", "yes")) as server:
+    with RedisServer(cluster=True) as server:
         stage = RedisStage(server.url)
         slots = [str(slot) for slot in range(16384)]
         await stage.redis.execute_command("CLUSTER", "ADDSLOTS", *slots)
