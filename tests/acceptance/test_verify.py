@@ -89,6 +89,7 @@ def test_gaps_are_named_and_can_be_filled(sqlite_gapless: Commands) -> None:
         "chain_id": 1337,
         "gaps": [[10, 12], [20, 20]],
         "damaged": [],
+        "expired": [],
         "blocks": 4,
     }
     assert sqlite_gapless("gaps", sink, "--blocks", "13:19").stdout == ""
