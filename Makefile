@@ -51,10 +51,15 @@ test: install $(NODES) ## Run all tests; 95 % of what they cover must stay cover
 	$(BIN)/pytest -n 4 --dist worksteal $(COVERING:%=--ignore=%)
 	$(BIN)/coverage report --fail-under=95
 
+.PHONY: simulate
+simulate: install ## Follow two hundred simulated chains, as CI does after the tests
+	$(BIN)/python -m tests.simulation --follow --runs 200 --seed 1000 --jobs 2
+
 .PHONY: soak
 soak: install ## Simulate ten thousand runs, kill fetches, crash their database, and follow a long chain
 	$(BIN)/python -m tests.simulation --runs 10000 --jobs 2
 	$(BIN)/python -m tests.simulation --follow --runs 2000 --jobs 2
+	$(BIN)/python -m tests.simulation --publish --runs 5000 --jobs 2
 	$(BIN)/python -m tests.soak.one_transaction --rounds 200
 	$(BIN)/python -m tests.soak.head --blocks 100000
 

@@ -29,6 +29,7 @@ from bench import (
     planning,
     pooling,
     processes,
+    publish,
     report,
     verifying,
     writing,
@@ -75,6 +76,7 @@ DATA: dict[str, Callable[[], AsyncIterator[Row]]] = {
     "verifying": verifying.measure,
     "memory": command.measure_memory,
     "head": head.measure,
+    "publish": publish.measure,
 }
 
 

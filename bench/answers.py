@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bench.rendered import Rendered
-from gapless.devnode.methods import NULL
+from gapless.devnode.view import NULL
 
 _QUANTITY = re.compile(r"0x[0-9a-fA-F]{1,16}").fullmatch
 

@@ -26,9 +26,10 @@ from bench.report import Bound, Row, at_most
 from bench.runs import NETWORK, room
 from gapless.devnode import DevNode, Fault, Faults, Limits, Pace, Parameters, simulated
 from gapless.devnode.chain import Move
+from gapless.devnode.evm.methods import heights_in
 from gapless.devnode.injector import Injector, Lot
 from gapless.devnode.limits import FINALITY_DEPTH
-from gapless.devnode.methods import MethodCall, View, heights_in
+from gapless.devnode.view import MethodCall, View
 from tests.waiting import eventually
 
 HISTORY = 100_000  # blocks: more than a run can fetch

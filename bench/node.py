@@ -27,12 +27,13 @@ from bench.answers import Answer, Answers
 from bench.meter import Meter
 from bench.rendered import WORKLOADS, rendered_from
 from gapless.devnode import Chain, Limits, Parameters
-from gapless.devnode.blocks import Builder
+from gapless.devnode.evm.blocks import EvmBuilder
+from gapless.devnode.evm.methods import answer
 from gapless.devnode.faults import Fault, Faults, parse_faults
 from gapless.devnode.injector import Injector, Lot
 from gapless.devnode.limits import Bucket, CallRefused
-from gapless.devnode.methods import NULL, MethodCall, View, answer
 from gapless.devnode.store import stored
+from gapless.devnode.view import NULL, MethodCall, View
 
 _HEAD_END = b"\r\n\r\n"
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
@@ -234,8 +235,9 @@ def node_of(
     per_call: bool = False,
 ) -> Node:
     """The node of a chain from the cache."""
-    found = stored(parameters, cache)  # read once, because each read is checked
-    chain = Chain(parameters.chain_id, found.blocks, found.receipts, Builder(parameters))
+    builder = EvmBuilder(parameters)
+    found = stored(builder, cache)  # read once, because each read is checked
+    chain = Chain(parameters.chain_id, found.blocks, found.receipts, builder)
     injector = Injector(faults or Faults())
     return Node(chain, Answers(rendered_from(found)), pace, injector, per_call=per_call)
 

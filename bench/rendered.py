@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from gapless.devnode import Parameters
+from gapless.devnode.evm.blocks import EvmBuilder
 from gapless.devnode.limits import FINALITY_DEPTH, SAFE_DEPTH
 from gapless.devnode.store import StoredChain, stored
 
@@ -98,7 +99,7 @@ class Rendered:
 
 def rendered(parameters: Parameters, cache: Path | None = None) -> Rendered:
     """The chain with these parameters; building it the first time takes a while."""
-    return rendered_from(stored(parameters, cache))
+    return rendered_from(stored(EvmBuilder(parameters), cache))
 
 
 def rendered_from(found: StoredChain) -> Rendered:

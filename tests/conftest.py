@@ -14,6 +14,7 @@ _SLOW = (
     *("test_chaos", "test_crash.py", "test_fetch_crash.py", "test_the_demo", "stateful/"),
     *("docs/tutorial/", "test_processes.py", "test_one_transaction.py", "test_machine.py"),
     *("test_anvil.py", "test_cli_scale.py", "test_servers.py", "test_chains.py"),
+    *("acceptance/test_publish", "simulation/test_publishing"),
     *("test_leaving.py", "test_outages.py", "acceptance/test_follow", "conformance/follow/"),
 )
 

@@ -10,7 +10,8 @@ from gapless.core.ranges import HIGHEST
 from gapless.core.retry import RetryPolicy
 from gapless.core.selector import all_heights
 from gapless.ledger import Ledger
-from gapless.ledger.records import Append, Backfill, BackfillRequest, Claim, Cursor, NewChunk
+from gapless.ledger.cursor import Cursor
+from gapless.ledger.records import Append, Backfill, BackfillRequest, Claim, NewChunk
 from tests.support import claim, claim_one, complete, request
 
 FOLLOW = "eth"

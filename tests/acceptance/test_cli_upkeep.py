@@ -54,8 +54,8 @@ async def test_the_ledger_is_checked_and_compacted(gapless: Commands) -> None:
     agreed = gapless("ledger", "check")
     assert agreed.stdout == "2 backfills checked: events and tables match\n"
     assert agreed.stderr == ""
-    assert gapless.json("ledger", "migrate") == {"from": 6, "to": 6}
-    assert gapless("ledger", "migrate").line == "schema 6"
+    assert gapless.json("ledger", "migrate") == {"from": 7, "to": 7}
+    assert gapless("ledger", "migrate").line == "schema 7"
 
     compacted = gapless.json("ledger", "compact")
     assert compacted["events"] > 30

@@ -81,6 +81,7 @@ def test_a_good_node(node: str) -> None:
         "receipts_by_transaction": True,
         "batch_calls": 100,
         "logs_range": 121,
+        "offers": {},
     }
 
 
@@ -110,7 +111,7 @@ def test_one_of_two_endpoints_does_not_answer(node: str) -> None:
     shown = doctor("--rpc", NOBODY, "--rpc", node, code=1)
     assert "earliest block" in shown.stdout
     assert "`127.0.0.1:1` (no connection (connection refused))" in shown.stderr
-    assert "hint: Is this the URL of a JSON-RPC node" in shown.stderr
+    assert "hint: Is this the URL of a node" in shown.stderr
 
 
 def test_no_endpoint_is_a_node(cache: Path) -> None:

@@ -21,7 +21,8 @@ from gapless.chains.opening import open_sink
 from gapless.cli.app import main
 from gapless.core.ranges import Span
 from gapless.export import output
-from tests.conformance.sink.stage import CHAIN_ID, HEAD, batch, listed, rows_of
+from gapless.sinks import Request
+from tests.conformance.sink.stage import CHAIN_ID, EVERYTHING, HEAD, batch, listed, rows_of
 
 
 @dataclass(frozen=True)
@@ -251,3 +252,40 @@ def test_a_file_gets_its_name_only_when_it_is_complete(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), output.new_file(tmp_path / "y.csv"):
         raise ZeroDivisionError
     assert listed(tmp_path) == ["x.csv"]
+
+
+async def _expire(below: int) -> None:
+    async with await open_sink("blocks.db") as sink:
+        await sink.request(CHAIN_ID, Request(Span(5, HEAD), frozenset(EVERYTHING)))
+        await sink.write(batch(5, below - 1), 5)
+        assert await sink.expire(CHAIN_ID, below) == below - 5
+
+
+def test_expired_blocks_are_refused(gapless: Gapless) -> None:
+    asyncio.run(_expire(15))
+    result = gapless("export", "blocks.db", "--table", "logs", "--output", "logs.csv")
+    assert result.code == 1
+    assert result.stderr == (
+        "error: blocks 5-14 have expired: their rows were deleted after they were published\n\n"
+        "hint: export other blocks with `--blocks A:B`, or fetch these into another sink\n"
+    )
+    assert not Path("logs.csv").exists()
+    rest = gapless("export", "blocks.db", "--table", "logs", "--blocks", "15:40")
+    expected = rows_of("logs", Span(15, HEAD))
+    assert len([*csv.DictReader(io.StringIO(rest.stdout.decode()))]) == expected.num_rows
+
+
+def test_expired_blocks_are_not_gaps(gapless: Gapless) -> None:
+    asyncio.run(_expire(15))
+    shown = gapless("verify", "blocks.db", "--deep")
+    assert shown.code == 0, shown.stderr
+    assert b"\n  expired: 5-14 (10 blocks); their rows were deleted\n" in shown.stdout
+    assert b"complete: nothing is missing" in shown.stdout
+    gaps = gapless("gaps", "blocks.db")
+    assert (gaps.code, gaps.stdout) == (0, b"")
+    assert "expired blocks: 5-14; they were stored and count as held" in gaps.stderr
+    listed_gaps = json.loads(gapless("gaps", "blocks.db", "--json").stdout)
+    assert (listed_gaps["gaps"], listed_gaps["expired"]) == ([], [[5, 14]])
+    repaired = gapless("repair", "blocks.db", "--dry-run")
+    assert repaired.code == 0
+    assert "nothing to replace" in repaired.stderr

@@ -85,6 +85,8 @@ def test_a_dry_run_creates_nothing(sqlite_gapless: Commands, url: str) -> None:
         "missing": 337,
         "to_prove_again": 0,
         "calls": calls,
+        "seconds": None,
+        "days": None,
     }
     assert sorted(sqlite_gapless.folder.iterdir()) == before
 

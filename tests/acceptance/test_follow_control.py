@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import signal
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -66,6 +69,38 @@ def test_ls_show_pause_resume_rm(gapless: Commands, node: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("damage", "problem"),
+    [
+        ("UPDATE backfills SET spec = '{\"network\": 7}'", "the specification of"),
+        ("UPDATE cursors SET state = 'nonsense'", "the cursor of"),
+    ],
+)
+def test_a_damaged_follow_is_listed_and_removed(
+    gapless: Commands, node: str, damage: str, problem: str
+) -> None:
+    for name in ("bad", "good"):
+        named = {"NODE": f"{node}/{KEY}", "SINK": f"{name}.db"}
+        start = ("follow", NETWORK, "--rpc", "env:NODE", "--to", "env:SINK", "--name", name)
+        gapless(*start, "--detach", env=named)
+    with closing(sqlite3.connect(gapless.folder / "ledger.db")) as ledger, ledger:
+        assert ledger.execute(f"{damage} WHERE follow = 'bad'").rowcount == 1
+    listed = gapless("follow", "ls")
+    rows = [row.split() for row in listed.stdout.splitlines()[1:]]
+    assert rows[0] == ["bad", "unreadable"]
+    assert rows[1][:3] == ["good", NETWORK, "starting"]
+    assert f"`bad` is damaged: {problem}" in listed.stderr
+    assert "`gapless follow rm bad` forgets it" in listed.stderr
+    bad, good = gapless.json("follow", "ls")
+    assert bad["phase"] == "unreadable"
+    assert bad["problem"].startswith(problem)
+    assert good == gapless.json("follow", "show", "good")
+    assert "`gapless follow rm bad`" in gapless("follow", "show", "bad", code=2).stderr
+    gapless("follow", "pause", "bad")
+    gapless("follow", "rm", "bad")
+    assert [each["name"] for each in gapless.json("follow", "ls")] == ["good"]
+
+
+@pytest.mark.parametrize(
     ("arguments", "error"),
     [
         (["show", "nothing"], "there is no follow `nothing`"),
@@ -100,16 +135,25 @@ def test_what_is_refused(gapless: Commands, node: str, arguments: list[str], err
 
 async def test_a_node_that_is_away_for_a_while(gapless: Commands, chain: Chain) -> None:
     """The follow says so, waits, and catches up by itself."""
+    name = f"{NETWORK}-chain"
     async with Patient(chain, limits=LIMITS) as node:
-        start = ("follow", NETWORK, "--rpc", node.url, "--to", "chain.db", "--from", "80")
+        url = f"{node.url}/{KEY}"
+        start = ("follow", NETWORK, "--rpc", url, "--to", "chain.db", "--from", "80")
         async with running(gapless, *start, "--json") as process:
-            await until_shown(gapless, f"{NETWORK}-chain", is_live)
+            await until_shown(gapless, name, is_live)
             node.well_for = 0
             said = await process.says("follow_troubled")
-            assert "no endpoint reports the head" in said
+            assert "no endpoint answers" in said
+            troubled = await until_shown(gapless, name, lambda it: it["silent_seconds"] > 0)
+            assert "HTTP 500" in troubled["trouble"]
+            assert troubled["phase"] == "behind"
+            assert troubled["lag_seconds"] >= troubled["silent_seconds"]
+            shown = (await run(gapless, "follow", "show", name)).stdout
+            assert re.search(r"no endpoint answers since \d\d:\d\d UTC \(.*\): .*HTTP 500", shown)
+            assert KEY not in said + shown
             node.advance(5)
             node.well_for = None
-            await until_shown(gapless, f"{NETWORK}-chain", above(104))
+            await until_shown(gapless, name, above(104))
             process.signal(signal.SIGTERM)
             await process.ended(0)
         compared = ("verify", "chain.db", "--deep", "--against", node.url)

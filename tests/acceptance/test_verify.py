@@ -89,6 +89,7 @@ def test_gaps_are_named_and_can_be_filled(sqlite_gapless: Commands) -> None:
         "chain_id": 1337,
         "gaps": [[10, 12], [20, 20]],
         "damaged": [],
+        "expired": [],
         "blocks": 4,
     }
     assert sqlite_gapless("gaps", sink, "--blocks", "13:19").stdout == ""
@@ -142,13 +143,29 @@ def test_stored_blocks_are_compared_with_a_node(sqlite_gapless: Commands, tmp_pa
     sink = fill(sqlite_gapless, "blocks.db")
     other = fill(sqlite_gapless, "other.db", branch=1)
     simulation = ("--blocks", str(HEAD), "--txs", "0:4", "--seed", "3")
-    with devnode(*simulation, "--cache", tmp_path) as url:
+    with devnode(*simulation, "--cache", tmp_path, "--finality-depth", "0") as url:
         agreed = sqlite_gapless("verify", sink, "--against", url)
         assert agreed.stderr == "compared 32 blocks with the node\n"
         differs = sqlite_gapless("verify", other, "--against", url, code=1)
     assert "the node has a different block at this height" in differs.stdout
     assert f"blocks {HEAD}" in differs.stdout or f"-{HEAD}:" in differs.stdout
     assert f"blocks {FORK - 1}:" not in differs.stdout
+
+
+@pytest.mark.parametrize("head", [HEAD, FORK + 1])
+def test_replaced_blocks_that_are_not_final_are_no_finding(
+    sqlite_gapless: Commands, tmp_path: Path, head: int
+) -> None:
+    """Also if the node does not have some of the stored blocks yet."""
+    sink = fill(sqlite_gapless, "other.db", branch=1)
+    simulation = ("--blocks", str(HEAD), "--txs", "0:4", "--seed", "3", "--head", str(head))
+    depth = ("--finality-depth", str(head - FORK + 1))
+    with devnode(*simulation, "--cache", tmp_path, *depth) as url:
+        compared = sqlite_gapless("verify", sink, "--against", url)
+        shown = sqlite_gapless.json("verify", sink, "--against", url)
+    assert f"not final yet, and different at the node: {FORK}" in compared.stderr
+    assert f"not final yet: {FORK}-{HEAD}" in compared.stdout
+    assert (shown["complete"], shown["not_final"]) == (True, [[FORK, HEAD]])
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,11 @@ from its position.
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
+from pathlib import Path as File
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gapless.chains import Level
+from gapless.chains.evm.check_names import Check
 from gapless.core.errors import BadAnswer
 from gapless.core.proof import Proof
 from tests.data.examination import check
@@ -157,3 +160,28 @@ def test_a_damaged_leaf_is_refused_or_harmless_and_never_crashes(
 ) -> None:
     with suppress(BadAnswer):
         examine(*place, damage)
+
+
+INTERNAL = ("arbitrum-sepolia", 185_232_422, 0)  # a transaction of type 0x6a
+COLUMNS = {"from": "from_address", "to": "to_address", "gasPrice": "gas_price"}
+SIGNATURE = {"v", "r", "s"}
+
+
+def test_the_documentation_lists_what_is_unproven_of_an_internal_transaction() -> None:
+    chain, height, position = INTERNAL
+    value = whole(chain, height)
+    unnoticed = set()
+    for path in leaves(value["block"]["transactions"][position]):
+        place = ("block", "transactions", position, *path)
+        with suppress(BadAnswer):
+            if (
+                Check.TRANSACTIONS_ROOT
+                in examine(chain, height, place, flipped(at(value, place))).proven
+            ):
+                unnoticed.add(str(path[0]))
+    text = (File(__file__).parents[2] / "docs/concepts/proof.md").read_text()
+    (field,) = (it.split("|")[1] for it in text.splitlines() if "(type 0x6a)" in it)
+    assert unnoticed >= SIGNATURE
+    assert "the signature" in field
+    named = {*re.findall("`([a-z_]+)`", field)}
+    assert named == {COLUMNS.get(it, it) for it in unnoticed - SIGNATURE}

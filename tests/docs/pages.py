@@ -10,8 +10,8 @@ The words after the language of a fenced block say what a test does with it:
     ```text output            what the previous block printed, except ids, times and pids
 
 All blocks of a page share one folder and run in order. Pages write the port of `ETH_RPC` as 8545,
-and those of nodes that they start as 8546 and so on; free ports replace them, so that pages can run
-in parallel.
+those of nodes that they start as 8546 and so on, and that of Redis as 6379. Free ports replace
+them, so that pages can run in parallel.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ NODE = "gapless devnode"
 _BLOCK = re.compile(r"^```([^\n`]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
-_PORT = re.compile(r"\b854\d\b")
+_PORT = re.compile(r"\b(?:854\d|6379)\b")
 _VARYING = {
     r"^\S+ +([━╸─]{8,}|[\d.]+%).*\n": "",  # progress, which only a slow run prints
     r"^[\d,]+ rows read in .*\n": "",  # likewise

@@ -153,3 +153,10 @@ def test_the_demo_does_what_it_says() -> None:
     assert asked == "5,000 blocks requested, 5,000 stored, 0 duplicates;"
     assert re.fullmatch(r"([\d,]+) logs expected by their blocks, \1 stored\.", promised)
     assert last == "Gapless."
+
+
+def test_the_consumer_of_the_tutorial_is_the_example() -> None:
+    """A reader can copy it from either."""
+    page = pages.ROOT / "docs/tutorial/events.md"
+    (shown,) = [block.text for block in pages.blocks(page) if block.word("file") == "consumer.py"]
+    assert shown == (pages.ROOT / "examples/consumer.py").read_text()

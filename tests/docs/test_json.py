@@ -47,7 +47,7 @@ FIELDS = {
     "ErrorView": "error",
     "ExplanationView": "chunk_index status reason detail until partitions",
     "ExportView": "network first last rows schema schema_version output",
-    "FetchPlanView": "first last requested final missing to_prove_again calls",
+    "FetchPlanView": "first last requested final missing to_prove_again calls seconds days",
     "FetchView": (
         "id state error network chain_id first last blocks requested final stored fetched batches"
         " rows gaps unproven verify not_proven reproven started_at ended_at seconds"
@@ -57,13 +57,18 @@ FIELDS = {
     "FindingView": "check table first last message",
     "FollowView": (
         "name backfill_id network chain_id sink datasets endpoints state phase leader start head"
-        " final stored lag_blocks lag_seconds history_blocks history_pct retries gaps alarm"
+        " final stored lag_blocks lag_seconds head_seen_at head_time trouble silent_seconds"
+        " history_blocks history_pct retries gaps alarm"
     ),
-    "GapsView": "network chain_id gaps damaged blocks",
+    "GapsView": "network chain_id gaps damaged expired blocks",
     "KnownBlockView": "height hash",
     "LedgerCheckView": "backfills problems",
     "MigrationView": "from to",
     "NetworkView": "name chain_id aliases block_time finality checks known_blocks",
+    "PublisherView": (
+        "name network sink server stream phase leader fence start head last_synced_block published"
+        " missing entries set_aside trouble"
+    ),
     "PurgeView": "purged",
     "QueueView": (
         "name paused paused_at active slots pending retry next_retry_at processed failed dead"
@@ -75,11 +80,12 @@ FIELDS = {
         " not_reproven tables findings"
     ),
     "RetryView": "kind base max_delay jitter retries delays lost_limit",
-    "TableView": "table rows stored gaps damaged proven unproven",
+    "TableView": "table rows stored expired gaps damaged proven unproven",
     "UnusableEndpoint": "endpoint usable error hint",
+    "UnreadableFollowView": "name backfill_id phase problem",
     "UsableEndpoint": (
         "endpoint chain_id network client head finalized known_block genesis earliest_block"
-        " receipts_by_block receipts_by_transaction batch_calls logs_range rate calls usable"
+        " receipts_by_block receipts_by_transaction batch_calls logs_range offers rate calls usable"
         " meaning"
     ),
     "WithdrawalView": "withdrawn dry_run",
@@ -97,7 +103,8 @@ SECTIONS = {
     "Chunks": ("ChunkView",),
     "Dead letters": ("DeadLetterView", "DeadLetterDetails", "PurgeView"),
     "Queues": ("QueueView",),
-    "Follows": ("FollowView",),
+    "Follows": ("FollowView", "UnreadableFollowView"),
+    "Publishers": ("PublisherView",),
     "Worker": ("WorkerView",),
     "Networks": ("NetworkView", "FinalityView", "EraView", "KnownBlockView"),
     "Endpoints": ("UsableEndpoint", "UnusableEndpoint", "RateView"),

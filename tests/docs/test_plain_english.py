@@ -51,7 +51,7 @@ TEXTS = ("*.py", "*.sql", "*.md", "*.toml")
 FOLDERS = ("src", "docs", "examples")
 VERBS = {
     *("Backfill", "Cancel", "Check", "Create", "Examine", "Export", "Fetch", "Follow", "List"),
-    *("Pause", "Remove", "Replace", "Resume", "Retry", "Run", "Show", "Start", "Wait"),
+    *("Pause", "Publish", "Remove", "Replace", "Resume", "Retry", "Run", "Show", "Start", "Wait"),
 }
 COMMANDS = {" ".join(path): command for path, command in commands(gapless, ("gapless",))}
 

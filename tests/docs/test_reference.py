@@ -63,6 +63,8 @@ def keys_of(struct: type[msgspec.Struct], prefix: str = "") -> dict[str, Any]:
             found |= keys_of(config.SinkTarget, f"{name}.<name>.")
         elif field.name == "follow":
             found |= keys_of(config.FollowSettings, f"{name}.<name>.")
+        elif field.name == "publish":
+            found |= keys_of(config.PublishSettings, f"{name}.<name>.")
         elif name in SECTIONS:
             found |= keys_of(SECTIONS[field.name], f"{name}.")
         else:
@@ -157,12 +159,13 @@ def test_every_check_that_a_verification_may_report() -> None:
     assert [check for check in sorted({*found}) if f"| `{check}` |" not in text] == []
 
 
-def test_every_column_of_the_ranges_and_requests() -> None:
-    created = ranges.CREATE + ranges.CREATE_REQUESTS
+def test_every_column_of_the_engines_tables_in_a_sink() -> None:
+    created = "".join((ranges.CREATE, *ranges.CREATE_OWN))
     columns = re.findall(r"^  (\w+) (?:INTEGER|TEXT|BLOB)", created, re.MULTILINE)
-    shown = re.findall(
-        r"`(\w+)`", "".join(row[0] for row in rows(REFERENCE / "sinks.md", "SQLite"))
+    described = (
+        row for part in ("SQLite", "Changes") for row in rows(REFERENCE / "sinks.md", part)
     )
+    shown = re.findall(r"`(\w+)`", "".join(row[0] for row in described))
     assert {*shown} == {*columns}
 
 

@@ -3,6 +3,7 @@
     python -m tests.simulation --runs 10000 [--seed FIRST] [--jobs 2]
     python -m tests.simulation --runs 1 --seed 4711 --trace
     python -m tests.simulation --follow --runs 200
+    python -m tests.simulation --publish --runs 1000
 
 Prints every seed that fails with the command that repeats it, and exits with 1 if any did.
 """
@@ -15,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable
 from multiprocessing import get_context
 
-from tests.simulation.run import Outcome, run, run_follow
+from tests.simulation.run import Outcome, run, run_follow, run_published
 
 _PER_PROCESS = 250  # runs, before a process is replaced by a fresh one
 
@@ -24,7 +25,8 @@ def main() -> int:
     options = _options()
     began, failed = time.monotonic(), 0
     seeds = range(options.seed, options.seed + options.runs)
-    outcomes = _outcomes(seeds, options.jobs, run_follow if options.follow else run)
+    one = run_published if options.publish else run_follow if options.follow else run
+    outcomes = _outcomes(seeds, options.jobs, one)
     for done, outcome in enumerate(outcomes, start=1):
         if options.trace:
             print("\n".join(outcome.trace))
@@ -52,6 +54,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="Seed of the first run.")
     parser.add_argument("--jobs", type=int, default=1, help="Number of processes.")
     parser.add_argument("--follow", action="store_true", help="Follow the head of a chain.")
+    parser.add_argument("--publish", action="store_true", help="Publish blocks on a stream.")
     parser.add_argument("--trace", action="store_true", help="Print everything that happens.")
     return parser.parse_args()
 

@@ -8,7 +8,7 @@ decides the latency, and whether a provider can be reached at all.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
 from types import TracebackType
@@ -133,7 +133,9 @@ class VirtualHttp(Http):
     ) -> None:
         pass
 
-    async def post(self, url: str, body: bytes, *, calls: int, fresh: bool) -> Response:
+    async def post(
+        self, url: str, body: bytes, *, headers: Mapping[str, str], calls: int, fresh: bool
+    ) -> Response:
         times = self._timeouts
         seconds = times.connect + times.read * (1 + calls / _CALLS_PER_READ)
         return await self._network.carry(url, body, seconds)

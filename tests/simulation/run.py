@@ -25,6 +25,8 @@ from tests.simulation.laws import Broken
 from tests.simulation.loop import START, Stuck, VirtualLoop
 from tests.simulation.machine import close_with_process
 from tests.simulation.observed import count_commits
+from tests.simulation.publish_servers import SimulatedServer
+from tests.simulation.publish_world import run_publish
 from tests.simulation.scenario import Scenario, drawn
 from tests.simulation.stage import Stage, Unexpected
 from tests.simulation.trace import Trace
@@ -42,11 +44,11 @@ class Outcome:
     problem: str | None
     trace: tuple[str, ...]
     seconds: float  # of virtual time
-    of_follow: bool = False
+    option: str = ""  # that selects what is simulated
 
     def __str__(self) -> str:
         lines = "\n".join(self.trace[-_SHOWN:])
-        which = " --follow" if self.of_follow else ""
+        which = f" {self.option}" if self.option else ""
         command = f"python -m tests.simulation{which} --seed {self.seed} --runs 1 --trace"
         return f"seed {self.seed}: {self.problem}\n{lines}\nto reproduce it: {command}"
 
@@ -60,7 +62,13 @@ def run(seed: int, scenario: Scenario | None = None) -> Outcome:
 def run_follow(seed: int, scenario: FollowScenario | None = None) -> Outcome:
     """The same for a process that follows the head of a chain."""
     chosen = scenario or drawn_follow(seed)
-    return replace(_outcome(seed, lambda *place: FollowWorld(chosen, *place)), of_follow=True)
+    return replace(_outcome(seed, lambda *place: FollowWorld(chosen, *place)), option="--follow")
+
+
+def run_published(seed: int) -> Outcome:
+    """The same for publishers, on a model of a stream; nothing in it takes time."""
+    world = run_publish(seed, SimulatedServer)
+    return Outcome(seed, world.problem, tuple(world.trace), 0.0, option="--publish")
 
 
 def _outcome(seed: int, world_in: Callable[[Path, VirtualLoop, Trace], Stage]) -> Outcome:

@@ -11,7 +11,8 @@ from dataclasses import replace
 import pytest
 
 from gapless.ledger import Ledger, follows
-from gapless.ledger.records import Append, Cursor
+from gapless.ledger.cursor import Cursor
+from gapless.ledger.records import Append
 from gapless.runtime.context import Context
 from gapless.sinks import Stored, records
 from tests.simulation.planting import Plant, assert_found

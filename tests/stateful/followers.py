@@ -13,7 +13,8 @@ from gapless.core.errors import WrongState
 from gapless.core.ranges import HIGHEST, Span
 from gapless.core.retry import RetryKind
 from gapless.core.selector import all_heights
-from gapless.ledger.records import Append, BackfillRequest, Cursor, NewChunk
+from gapless.ledger.cursor import Cursor
+from gapless.ledger.records import Append, BackfillRequest, NewChunk
 from tests.stateful.laws import Act, Deed
 from tests.stateful.replies import Reply
 from tests.stateful.stage import Stage, pick

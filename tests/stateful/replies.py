@@ -54,7 +54,12 @@ class UnreliableDatabase:
         return self._inner.newest_schema
 
     async def transact(
-        self, body: Body[T], *, write: bool = True, within: float = WORKER_SECONDS
+        self,
+        body: Body[T],
+        *,
+        write: bool = True,
+        within: float = WORKER_SECONDS,
+        for_rows: float | None = None,
     ) -> T:
         if not write:
             return await self._inner.transact(body, write=False, within=within)

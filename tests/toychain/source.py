@@ -11,7 +11,7 @@ import msgspec
 from gapless.chains.family import BlockHeader
 from gapless.core.errors import BadAnswer, MissingHistory, SourceError
 from gapless.core.ranges import Span
-from gapless.providers import Call, Pool
+from gapless.providers import JSON_RPC, Call, Pool
 from tests.toychain.blocks import Block
 
 
@@ -20,7 +20,7 @@ def _number(_: object, answer: msgspec.Raw) -> int | None:
 
 
 class ToyQueries:
-    chain, head, subscription = Call("toy_chain"), Call("toy_height"), None
+    chain, head, wire, subscription = Call("toy_chain"), Call("toy_height"), JSON_RPC, None
     chain_id = height = _number
 
     def about(self, call: Call, height: int) -> Call | None:
@@ -74,7 +74,7 @@ class ToySource:
     async def block_hash(self, height: int) -> bytes:
         return (await self.fetch(Span(height, height)))[0].parsed().seal
 
-    async def latest(self, endpoint: str, patience: float) -> tuple[BlockHeader, int | None] | None:
+    async def latest(self, endpoint: str, patience: float) -> tuple[BlockHeader, None] | None:
         found = await self.headers(endpoint, [await self.head()], patience)
         return next(((each, None) for each in found.values()), None)
 

@@ -51,6 +51,21 @@ def test_an_endpoint_may_have_a_websocket(monkeypatch: pytest.MonkeyPatch) -> No
     assert "SECRET" not in repr(found.endpoint("a"))
 
 
+def test_an_endpoint_may_have_headers(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = config.parse(
+        "[endpoints.a]\nurl = 'https://x'\nheaders = { X-Key = 'env:A_KEY', B = 'S3CRET' }\n"
+    )
+    with pytest.raises(UsageError, match="`A_KEY` is not set"):
+        found.endpoint("a")
+    assert found.header_values() == ["S3CRET"]
+    monkeypatch.setenv("A_KEY", "SECRET")
+    assert found.endpoint("a").headers == {"X-Key": "SECRET", "B": "S3CRET"}
+    assert found.header_values() == ["SECRET", "S3CRET"]
+    assert "SECRET" not in repr(found) + repr(found.endpoint("a"))
+    with pytest.raises(UsageError, match="`daily_calls` must be at least 1"):
+        config.parse("[endpoints.a]\nurl = 'https://x'\ndaily_calls = 0")
+
+
 def test_a_file_above_is_found_and_another_can_be_named(tmp_path: Path) -> None:
     (tmp_path / "gapless.toml").write_text("[fetch]\nworkers = 3\n")
     below = tmp_path / "a" / "b"

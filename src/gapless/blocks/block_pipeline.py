@@ -289,8 +289,9 @@ def endpoints_of(config: Config, names: Iterable[str]) -> list[EndpointSpec]:
             name,
             it.url,
             it.rps,
-            profile="" if _named(name) else fingerprint(it.url),
+            profile="" if _named(name) else fingerprint(it.url, it.headers),
             ws=it.ws or "",
+            headers=it.headers,
         )
         for name, it in found
     ]

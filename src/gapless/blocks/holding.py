@@ -19,7 +19,7 @@ from gapless.sinks import Damage, Sink, Stored
 class Holding:
     """Heights of a span, by how the sink holds them; all other heights are missing."""
 
-    done: RangeSet = RangeSet()  # noqa: RUF009 - immutable; as requested
+    done: RangeSet = RangeSet()  # noqa: RUF009 - immutable; as requested, or expired
     weak: RangeSet = RangeSet()  # noqa: RUF009 - with fewer checks than requested
     damaged: RangeSet = RangeSet()  # noqa: RUF009 - recorded but unreadable
 
@@ -41,7 +41,9 @@ async def holding(sink: Sink, spec: BlocksSpec, span: Span) -> Holding:
         return reduce(RangeSet.__and__, by_dataset, whole) - damaged
 
     there = held(records)
-    done = held([it for it in records if suffices(it.proven | it.unproven, it.span, spec)])
+    done = held(
+        [it for it in records if it.expired or suffices(it.proven | it.unproven, it.span, spec)]
+    )
     return Holding(done, there - done, damaged & whole)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from gapless.chains.evm.family import EVM
 from gapless.chains.level import Level
 from gapless.chains.network import Network
+from gapless.chains.tron.family import TRON
 from gapless.core.errors import UsageError
 from gapless.core.remedies import ListNetworks
 from gapless.core.similar import did_you_mean
@@ -58,6 +59,7 @@ def _names(family: Family) -> Iterator[str]:
 
 
 register(EVM)
+register(TRON)
 
 
 def families() -> tuple[Family, ...]:
@@ -88,7 +90,8 @@ def find_network(key: str | int) -> Network:
             return network
     known = [each for network in networks() for each in (network.name, *network.aliases)]
     similar = did_you_mean(name, known)
-    remedy = None if similar else ListNetworks()
+    unlisted = " and ".join(f"`{family.networks[-1].name}`" for family in families())
+    remedy = None if similar else ListNetworks(unlisted)
     raise UsageError(f"there is no network `{key}`", hint=similar, remedy=remedy)
 
 

@@ -41,11 +41,12 @@ class Wanted:
 
 @dataclass(frozen=True)
 class BlockHeader:
-    """What links a block to the one before."""
+    """What links a block to the one before, and when it was made."""
 
     height: int
     hash: bytes
     parent_hash: bytes
+    time: float | None = None  # in seconds since 1970; None: the endpoint does not report it
 
 
 class RawBlock(Protocol):
@@ -76,8 +77,10 @@ class Source(Protocol):
     async def block_hash(self, height: int) -> bytes:
         """Return the hash of a block; raise if no endpoint has it."""
 
-    async def latest(self, endpoint: str, patience: float) -> tuple[BlockHeader, int | None] | None:
-        """Return the head of one endpoint and the height that it calls final, if any.
+    async def latest(
+        self, endpoint: str, patience: float
+    ) -> tuple[BlockHeader, BlockHeader | None] | None:
+        """Return the head of one endpoint and the block that it calls final, if any.
 
         None if it does not answer.
         """

@@ -28,6 +28,7 @@ class Findings(Struct, frozen=True, kw_only=True):
     receipts_by_block: bool | None = None  # None: its blocks have no receipts
     receipts_by_transaction: bool | None = None  # None: there was no transaction to ask about
     batch_calls: int  # answered in one request; at most as many as a fetch would send
+    offers: dict[str, bool] = {}  # whether it has what its kind of node may lack, by name
     logs_range: int | None = None  # the largest range of logs that worked; None: none did
     rate: Rate | None = None
     calls: int  # sent by the probe

@@ -56,6 +56,7 @@ class LazyGroup(click.Group):
     lazy={
         "fetch": ("gapless.cli.fetch", "Fetch, verify and store blocks of a network."),
         "follow": ("gapless.cli.follow", "Follow the head of a chain."),
+        "publish": ("gapless.cli.publish", "List, show and replay publishers."),
         "verify": ("gapless.cli.verify", "Check that stored blocks are complete and correct."),
         "gaps": ("gapless.cli.gaps", "List missing blocks."),
         "repair": ("gapless.cli.repair", "Fetch missing blocks and replace damaged ones."),
@@ -171,14 +172,17 @@ def _print_error(error: str, hint: str | None, code: str) -> None:
 
 
 def _known_secrets() -> Secrets:
-    """Those of all URLs that this command may know: an error may repeat a part of one.
+    """Those of all URLs and headers that this command may know: an error may repeat a part of one.
 
     That happens above all to a URL in the wrong place, which nobody has taken for one.
     """
     names = {each.removeprefix("env:") for each in sys.argv if each.startswith("env:")}
     known = [value for name, value in os.environ.items() if name.startswith(_OURS) or name in names]
+    headers: list[str] = []
     with suppress(GaplessError):
         from gapless.config import load
 
-        known += load().urls()
-    return Secrets(urls_in([*sys.argv[1:], *known]))
+        config = load()
+        known += config.urls()
+        headers = config.header_values()
+    return Secrets(urls_in([*sys.argv[1:], *known]), headers)

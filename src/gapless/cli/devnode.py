@@ -28,7 +28,8 @@ from gapless.devnode import (
     simulated,
 )
 from gapless.devnode.growth import DEFAULT_DEPTH
-from gapless.devnode.limits import FINALITY_DEPTH, PROVIDERS, SAFE_DEPTH, FinalityTags, Metering
+from gapless.devnode.limits import PROVIDERS, SAFE_DEPTH, FinalityTags, Metering
+from gapless.devnode.simulation import BUILDERS
 
 _MOST_TRANSACTIONS = 500
 
@@ -67,6 +68,13 @@ class Reorgs(click.ParamType[tuple[int, int]]):
 
 
 @click.command()
+@click.option(
+    "--family",
+    type=click.Choice([*BUILDERS]),
+    default="evm",
+    show_default=True,
+    help="Kind of chain, and of the API that serves it.",
+)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--port",
@@ -96,9 +104,7 @@ class Reorgs(click.ParamType[tuple[int, int]]):
 @click.option(
     "--chain-id",
     type=click.IntRange(1),
-    default=1337,
-    show_default=True,
-    help="Chain id to report.",
+    help="Chain id to report.  [default: 1337; of a TRON chain, it follows from the genesis]",
 )
 @click.option(
     "--replay",
@@ -157,13 +163,15 @@ class Reorgs(click.ParamType[tuple[int, int]]):
 @click.option("--no-retry-after", is_flag=True, help="Send no waiting time with a 429.")
 @click.option("--max-range", type=click.IntRange(1), help="Blocks allowed per eth_getLogs.")
 @click.option("--max-results", type=click.IntRange(1), help="Logs allowed per answer.")
-@click.option("--max-batch", type=click.IntRange(1), help="Calls allowed per request.")
+@click.option(
+    "--max-batch",
+    type=click.IntRange(1),
+    help="Calls allowed per request; for TRON, blocks per getblockbylimitnext.",
+)
 @click.option(
     "--words",
     type=click.Choice(list(PROVIDERS)),
-    default="geth",
-    show_default=True,
-    help="Provider whose error messages to imitate.",
+    help="Provider whose error messages to imitate.  [default: geth; for TRON java-tron]",
 )
 @click.option(
     "--missing", multiple=True, metavar="METHOD", help="Method to reject as unknown. Repeatable."
@@ -179,14 +187,12 @@ class Reorgs(click.ParamType[tuple[int, int]]):
     type=click.Choice([each.value for each in FinalityTags]),
     default="depth",
     show_default=True,
-    help="How to answer the tags `safe` and `finalized`.",
+    help="How to answer the tags `safe` and `finalized`, or TRON's solid head.",
 )
 @click.option(
     "--finality-depth",
     type=click.IntRange(0),
-    default=FINALITY_DEPTH,
-    show_default=True,
-    help="Blocks from `finalized` to the highest head so far.",
+    help="Blocks from `finalized` to the highest head so far.  [default: 64; for TRON 19]",
 )
 @click.option(
     "--safe-depth",
@@ -201,8 +207,9 @@ def devnode(host: str, port: int, latency_ms: float, **given: Any) -> int:
 
     Prints its URL as the first line on stdout, then the URL of each --view, and serves until SIGINT
     or SIGTERM. GET /_faults reports the calls and the injected faults. The method devnode_grow
-    [blocks] moves the head, and devnode_reorg [height] replaces the blocks from a height on. With
-    ws:// instead of http://, a client can subscribe to new heads.
+    [blocks] moves the head, and devnode_reorg [height] replaces the blocks from a height on; on a
+    TRON node, they are the paths /devnode_grow and /devnode_reorg. With ws:// instead of http://, a
+    client of an EVM node can subscribe to new heads.
 
     The hashes, links, roots and blooms of a simulated chain are valid; its signatures are not. A
     chain is built once and cached.
@@ -245,17 +252,27 @@ def _pace(given: dict[str, Any], latency: float) -> Pace:
 
 
 def _chain(given: dict[str, Any]) -> Chain:
+    family, (fewest, most) = given["family"], given["txs"]
+    if family != "evm":
+        _refuse_evm_options(family, given)
     if given["replay"] is not None:
         return replayed(given["replay"])
-    fewest, most = given["txs"]
-    parameters = Parameters(
-        blocks=given["blocks"],
-        txs=most,
-        fewest=fewest,
-        seed=given["seed"],
-        chain_id=given["chain_id"],
-    )
-    return simulated(parameters, given["cache"])
+    parameters = Parameters(blocks=given["blocks"], txs=most, fewest=fewest, seed=given["seed"])
+    if given["chain_id"] is not None:
+        parameters = replace(parameters, chain_id=given["chain_id"])
+    return simulated(parameters, given["cache"], family=family)
+
+
+def _refuse_evm_options(family: str, given: dict[str, Any]) -> None:
+    if given["chain_id"] is not None:
+        raise UsageError(
+            f"`--chain-id` does not apply to `--family {family}`",
+            hint="the chain id follows from the genesis block; another `--seed` gives another one",
+        )
+    if given["replay"] is not None:
+        raise UsageError(
+            "a recorded chain is an EVM chain", hint=f"leave out `--family {family}` or `--replay`"
+        )
 
 
 def _limits(given: dict[str, Any]) -> Limits:

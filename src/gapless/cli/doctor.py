@@ -18,7 +18,7 @@ from gapless.cli.render import table
 from gapless.cli.suggestions import Commands
 from gapless.config import Config, load
 from gapless.core.anchors import Anchor
-from gapless.core.errors import GaplessError, UsageError
+from gapless.core.errors import GaplessError, SourceError, Unavailable, UsageError
 from gapless.providers import EndpointSpec, Refused
 from gapless.telemetry.lines import log_to_nobody
 from gapless.views.endpoints import (
@@ -39,7 +39,7 @@ class ProbeFailure(NamedTuple):
     @property
     def hint(self) -> str:
         hint = hint_of(self.error, Commands()) if isinstance(self.error, UsageError) else None
-        return hint or "Is this the URL of a JSON-RPC node, and is the API key still valid?"
+        return hint or "Is this the URL of a node, and is the API key still valid?"
 
 
 @click.command()
@@ -101,7 +101,7 @@ def _specs(config: Config, rpcs: Sequence[str], network: Network | None) -> Iter
         else:
             known = config.endpoint(text)
             name = text
-            yield EndpointSpec(name, known.url, known.rps)
+            yield EndpointSpec(name, known.url, known.rps, headers=known.headers)
         taken.add(name)
 
 
@@ -126,14 +126,18 @@ async def _examined(
 async def _probed(
     spec: EndpointSpec, network: Network | None, anchors: Mapping[int, bytes]
 ) -> Findings:
-    """What the family finds out; if no network is named, the first one that the node answers."""
-    refusals = []
+    """What the family finds out; if no network is named, the first one that the node answers.
+
+    A node of another family refuses the calls, or has no such path. If no family is answered, the
+    refusal says more than that nothing came.
+    """
+    failures: list[SourceError] = []
     for family in families() if network is None else (family_of(network),):
         try:
             return await family.probe(spec, network, anchors)
-        except Refused as refused:
-            refusals.append(refused)
-    raise refusals[0]
+        except (Refused, Unavailable) as error:
+            failures.append(error)
+    raise next((each for each in failures if isinstance(each, Refused)), failures[0])
 
 
 def _view(outcome: Findings | ProbeFailure) -> UsableEndpoint | UnusableEndpoint:
@@ -170,6 +174,7 @@ def _facts(found: UsableEndpoint) -> dict[str, str]:
         "finalized": "not known" if found.finalized is None else f"{found.finalized:,}",
         "earliest block": f"{found.earliest_block:,}",
         **(receipts if has_receipts else {}),
+        **{name: _yes(has) for name, has in found.offers.items()},
         "calls in a request": f"{found.batch_calls}",
         **(logs if has_receipts else {}),
         "speed": "not measured" if rate is None else f"{short(rate.calls_per_second)} calls/s",

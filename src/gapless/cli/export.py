@@ -19,10 +19,20 @@ from gapless.config import load
 from gapless.core.errors import Damaged, Incomplete, UsageError
 from gapless.core.ranges import Span
 from gapless.core.remedies import FetchBlocks, RepairBlocks
-from gapless.export import FORMATS, NATIVE, Export, find_layout, lacking, layout_sets, range_of
+from gapless.export import (
+    FORMATS,
+    NATIVE,
+    Export,
+    expired,
+    find_layout,
+    lacking,
+    layout_sets,
+    range_of,
+)
 from gapless.export.output import new_file, refuse_unwritable, stdout
 from gapless.schema.layout import Layout
 from gapless.views.export import export_view
+from gapless.views.figures import spans_text
 
 _STDOUT = "-"
 _SCHEMAS = layout_sets()
@@ -100,6 +110,12 @@ async def _span(store: Store, layout: Layout) -> Span:
         raise Incomplete(
             f"`{store.shown}` holds no {layout.table.name} of {store.network}",
             remedy=FetchBlocks(store.network, store.shown, store.has_endpoint),
+        )
+    if gone := await expired(store.sink, store.chain_id, layout, span):
+        raise Incomplete(
+            f"blocks {spans_text(gone.spans)} have expired: their rows were deleted after they were"
+            " published",
+            hint="export other blocks with `--blocks A:B`, or fetch these into another sink",
         )
     if gaps := await lacking(store.sink, store.chain_id, layout, span):
         raise Incomplete(

@@ -27,16 +27,24 @@ from gapless.following.creation import Created, FollowRequest, create
 from gapless.following.request import build_follow, configured
 from gapless.following.service import Followers, following
 from gapless.following.spec import FOREGROUND_SLOTS, SLOTS
-from gapless.following.status import FollowStatus, all_follows, follow_status
+from gapless.following.spool import spool_of
+from gapless.following.status import (
+    FollowStatus,
+    all_follows,
+    follow_if_readable,
+    follow_status,
+)
 from gapless.ledger import Ledger
 from gapless.providers import Providers
+from gapless.publishers.publication import Publication
+from gapless.publishers.service import RunningPublishers, publishing
 from gapless.runtime.engine import Engine
 from gapless.runtime.process_control import leave_if_stuck, stdout_kept_for_data, working
 from gapless.runtime.signals import INTERRUPTED
 from gapless.runtime.supervisor import supervised
 from gapless.runtime.worker import WorkerOptions
 from gapless.telemetry.lines import log_to_nobody, log_to_stderr
-from gapless.views.follows import follow_view
+from gapless.views.follows import UnreadableFollowView, follow_view, listed_view
 
 _LEVELS = [level.value for level in Level]
 _LOOK_EVERY = 0.5  # seconds
@@ -69,7 +77,7 @@ def follow() -> None:
     "--to",
     "target",
     metavar="PATH",
-    help="Sink: `x.db` (SQLite), `x.duckdb`, `x/` (Parquet) or a URL.",
+    help="Sink: `x.db` (SQLite), `x.duckdb`, `x/` (Parquet), a URL, or a stream: `redis://…`.",
 )
 @click.option(
     "--from",
@@ -113,7 +121,7 @@ async def start(
 
     Ctrl-C or SIGTERM stops it and exits with 0. With --json, each line on stderr is a JSON object.
     """
-    config = load()
+    config, spool = load(), None
     if network is None:
         if any((rpcs, target, start, name, *options.values())):
             raise UsageError(
@@ -123,7 +131,11 @@ async def start(
         requests, shared = _configured(config), True
     else:
         wanted = FetchOptions(**options)  # type: ignore[typeddict-item]
+        if spool := spool_of(network, target, ledger_url):
+            target, name = spool.path, name or spool.name
         request, targets = build_follow(config, network, rpcs, target, start, wanted, name)
+        if spool:
+            spool.require_tables(request.blocks.datasets)
         requests, config, shared = [request], targets.config, targets.shared
     if detach and not shared:
         raise UsageError(
@@ -137,8 +149,10 @@ async def start(
     slots = SLOTS if shared else FOREGROUND_SLOTS
     names = [each.spec.name for each in created]
     providers = Providers(max(each.blocks.numbers.workers for each in requests))
-    run = _run(config, ledger_url, providers, slots, names, metrics_port, quiet, as_json)
-    return await run
+    more = [] if spool is None else [spool.publication(created[0].spec, config)]
+    return await _run(
+        config, ledger_url, providers, slots, names, more, metrics_port, quiet, as_json
+    )
 
 
 async def _created(
@@ -180,6 +194,7 @@ async def _run(
     providers: Providers,
     slots: dict[str, int],
     names: Sequence[str],
+    more: Sequence[Publication],
     metrics_port: int | None,
     quiet: bool,
     as_json: bool,
@@ -203,11 +218,14 @@ async def _run(
             working(engine) as stopped,
             supervised(engine) as supervisor,
             following(engine, names) as followers,
+            publishing(config, more) as publishers,
         ):
             with page.of(engine):
-                await _show_until(stopped, engine, followers, display, line, names)
+                beside = followers, publishers
+                await _show_until(stopped, engine, beside, display, line, names)
             supervisor.stopping()
             followers.stop()
+            publishers.stop()
             display.show_finishing(first=True)
             await engine.drain()
     if as_json:
@@ -222,7 +240,7 @@ async def _run(
 async def _show_until(
     stopped: asyncio.Event,
     engine: Engine,
-    followers: Followers,
+    beside: tuple[Followers, RunningPublishers],
     display: ProgressDisplay,
     line: render_follow.FollowLine,
     names: Sequence[str],
@@ -233,7 +251,8 @@ async def _show_until(
             if not statuses:
                 display.say(f"removed: {', '.join(f'`{name}`' for name in names)}")
                 return
-            line.update(statuses, followers.running)
+            followers, publishers = beside
+            line.update(statuses, followers.running, publishers.loops)
             display.show(statuses[0].backfill)
         with suppress(TimeoutError):
             async with asyncio.timeout(_LOOK_EVERY):
@@ -254,11 +273,15 @@ async def _statuses(ledger: Ledger, names: Sequence[str]) -> list[FollowStatus]:
 async def ls(ledger_url: str, as_json: bool) -> None:
     """List follows."""
     async with opened(ledger_url) as ledger:
-        shown = [follow_view(each) for each in await all_follows(ledger)]
+        shown = [listed_view(each) for each in await all_follows(ledger)]
     if as_json:
         print_json(shown)
     elif shown:
         click.echo(render_follow.table_of(shown))
+        for each in shown:
+            if isinstance(each, UnreadableFollowView):
+                removal = commands()("follow", "rm", each.name)
+                warn(f"`{each.name}` is damaged: {each.problem}. {removal} forgets it")
     else:
         note(f"there are no follows yet in {ledger.url}")
         hint("`gapless follow NETWORK --rpc URL --to SINK` creates one")
@@ -288,7 +311,7 @@ async def pause(ledger_url: str, as_json: bool, name: str) -> None:
     """
     async with opened(ledger_url) as ledger:
         await control.pause(ledger, name)
-        shown = follow_view(await follow_status(ledger, name))
+        shown = listed_view(await follow_if_readable(ledger, name))
     if as_json:
         print_json(shown)
     else:
@@ -302,7 +325,7 @@ async def resume(ledger_url: str, as_json: bool, name: str) -> None:
     """Resume a paused follow."""
     async with opened(ledger_url) as ledger:
         await control.resume(ledger, name)
-        shown = follow_view(await follow_status(ledger, name))
+        shown = listed_view(await follow_if_readable(ledger, name))
     if as_json:
         print_json(shown)
     else:
@@ -315,9 +338,10 @@ async def resume(ledger_url: str, as_json: bool, name: str) -> None:
 async def rm(ledger_url: str, as_json: bool, name: str) -> None:
     """Remove a follow; what it has stored stays."""
     async with opened(ledger_url) as ledger:
-        shown = follow_view(await follow_status(ledger, name))
+        found = await follow_if_readable(ledger, name)
         await control.remove(ledger, name)
     if as_json:
-        print_json(shown)
+        print_json(listed_view(found))
     else:
-        note(f"`{name}` is removed; its blocks stay in `{shown.sink}`")
+        sink = found.backfill.spec.get("sink", "its sink")
+        note(f"`{name}` is removed; its blocks stay in `{sink}`")

@@ -39,6 +39,9 @@ async def gaps(
     else:
         for first, last in (report.gaps | report.damaged).spans:
             click.echo(f"{first}:{last}")
+    if report.expired:
+        expired = spans_text(report.expired.spans)
+        note(f"expired blocks: {expired}; they were stored and count as held")
     if report.damaged:
         damaged = spans_text(report.damaged.spans)
         note(f"damaged blocks: {damaged}; `gapless verify` shows what is wrong")

@@ -23,7 +23,8 @@ def networks(as_json: bool) -> None:
     """List the known networks.
 
     Shows the chain id of each, the rule for final blocks, the known blocks that endpoints are
-    compared with, and the checks that cannot be made. Use `custom` for any other EVM chain.
+    compared with, and the checks that cannot be made. A network whose chain id is `any` stands
+    for every other chain of its kind.
     """
     if as_json:
         print_json([network_view(each) for each in known_networks()])

@@ -81,8 +81,8 @@ def in_words(remedy: to.AnyRemedy, commands: Commands, sink: str = "") -> str:
             return f"if the node is right, replace the stored branch: `{command}`"
         case to.VerifySink():
             return f"`gapless verify {sink or 'SINK'}` lists everything that is wrong"
-        case to.ListNetworks():
-            return "`gapless networks` lists them; `custom` takes any EVM chain"
+        case to.ListNetworks(unlisted):
+            return f"`gapless networks` lists them; {unlisted} take any other chain"
         case to.ChooseNetwork():
             return "choose one with `--network NAME`"
         case to.GiveBlocks():

@@ -16,7 +16,7 @@ from gapless.postgres.url import split
 from gapless.schema import Table
 from gapless.schema.ddl import quoted
 from gapless.sinks.location import kind_of
-from gapless.views.fetch import PARTIAL, EndpointView, FetchView
+from gapless.views.fetch import PARTIAL, CallBudget, EndpointView, FetchView, budget_of
 from gapless.views.figures import counted, cut, duration, short, spans_text, time_text
 
 _TROUBLE = 60  # characters
@@ -90,6 +90,19 @@ def plan(fetch: FetchSession) -> str:
         prices = spec.family.calls(left, spec.datasets)
         calls = ", ".join(f"{count:,} {name}" for name, count in prices.items())
         text += f"\nto fetch: {counted(left, 'block')}, at least {calls}"
+        text += _budget_text(budget_of(fetch), sum(prices.values()))
+    return text
+
+
+def _budget_text(budget: CallBudget, calls: int) -> str:
+    """How long so many calls take at least, as far as rates and quotas are configured."""
+    seconds, days, text = budget.seconds(calls), budget.days(calls), ""
+    if seconds is not None and budget.per_second is not None:
+        rate = f"{short(budget.per_second)} calls/s"
+        text += f"\nat {rate}: {counted(calls, 'call')} take at least {duration(seconds)}"
+    if days is not None and budget.per_day is not None:
+        quota = f"{budget.per_day:,} calls a day"
+        text += f"\nwith {quota}: {counted(calls, 'call')} take at least {days:,.1f} days"
     return text
 
 

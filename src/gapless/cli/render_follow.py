@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gapless.cli.render import table
 from gapless.core.text import plain
 from gapless.views.figures import counted, cut, duration
+from gapless.views.follows import UnreadableFollowView
 
 if TYPE_CHECKING:
     from gapless.cli.waiting import Waiting
@@ -16,18 +17,24 @@ if TYPE_CHECKING:
     from gapless.following.follower import Follower
     from gapless.following.status import FollowStatus
     from gapless.ledger.records import Backfill
+    from gapless.publishers.service import PublisherLoop
     from gapless.views.follows import FollowView
 
 HEAD = ("name", "network", "phase", "head", "stored", "history", "gaps", "leader", "sink")
+
+_DAY = 86_400.0  # seconds
 
 
 def opening(created: Created) -> str:
     """What is about to be followed."""
     spec = created.spec
-    return (
+    text = (
         f"following {spec.network} (chain {spec.chain_id}) as `{spec.name}`: head {created.head:,},"
         f" from block {spec.start:,} → {plain(spec.sink)}"
     )
+    if created.changed:
+        text += f"\nits endpoints have changed; it now uses {', '.join(spec.endpoints)}"
+    return text
 
 
 def phase(follow: FollowView | FollowStatus) -> str:
@@ -44,15 +51,17 @@ def phase(follow: FollowView | FollowStatus) -> str:
             return other
 
 
-def table_of(follows: Sequence[FollowView]) -> str:
+def table_of(follows: Sequence[FollowView | UnreadableFollowView]) -> str:
     return table([HEAD, *map(_row, follows)])
 
 
-def _row(follow: FollowView) -> tuple[str, ...]:
+def _row(follow: FollowView | UnreadableFollowView) -> tuple[str, ...]:
+    if isinstance(follow, UnreadableFollowView):
+        return (follow.name, "", follow.phase, *("" for _ in HEAD[3:]))
     return (
         follow.name,
         follow.network,
-        phase(follow),
+        f"{phase(follow)}; {_what(follow.trouble)}" if follow.silent_seconds else phase(follow),
         _height(follow.head),
         _height(follow.stored),
         f"{follow.history_pct:.1f}%",
@@ -79,12 +88,29 @@ def page(follow: FollowView) -> str:
         "leader": follow.leader or "none",
         "backfill": follow.backfill_id,
     }
+    if follow.trouble is not None:
+        facts["trouble"] = trouble(follow, follow.trouble)
     if follow.alarm is not None:
         facts["alarm"] = follow.alarm
     width = max(map(len, facts))
     lines = [f"{follow.name}  {phase(follow)}", ""]
     lines += [f"  {name.ljust(width)}  {plain(text)}" for name, text in facts.items()]
     return "\n".join(lines)
+
+
+def trouble(follow: FollowView, text: str) -> str:
+    """`no endpoint answers since 02:13 UTC (3m05s): HTTP 503`."""
+    if not (follow.silent_seconds and follow.head_seen_at):
+        return text
+    clock = "%H:%M UTC" if follow.silent_seconds < _DAY else "%Y-%m-%d %H:%M UTC"
+    since = f"{follow.head_seen_at:{clock}} ({duration(follow.silent_seconds)})"
+    what = _what(text)
+    return f"{what} since {since}{text.removeprefix(what)}"
+
+
+def _what(trouble: str | None) -> str:
+    """The trouble without its reason."""
+    return plain((trouble or "").partition(": ")[0])
 
 
 def next_step(follow: FollowView) -> str | None:
@@ -104,6 +130,7 @@ class FollowProgress:
 
     statuses: Sequence[FollowStatus]
     troubles: Mapping[str, str]
+    publishers: Sequence[PublisherLoop] = ()
 
     def text(self, width: int) -> str:
         parts = []
@@ -111,6 +138,7 @@ class FollowProgress:
             trouble = self.troubles.get(each.name)
             head = f"{each.name}: {phase(each)}, head {_height(each.head)}"
             parts.append(f"{head}; {plain(trouble)}" if trouble else head)
+        parts += map(_published, self.publishers)
         return cut(" | ".join(parts), width)
 
     def fields(self) -> dict[str, Any]:
@@ -127,7 +155,17 @@ class FollowProgress:
                     "trouble": self.troubles.get(each.name),
                 }
                 for each in self.statuses
-            ]
+            ],
+            "publishers": [
+                {
+                    "name": each.name,
+                    "leads": each.status.leads,
+                    "complete_to": each.status.complete_to,
+                    "missing": each.status.missing,
+                    "trouble": each.status.trouble,
+                }
+                for each in self.publishers
+            ],
         }
 
 
@@ -137,17 +175,33 @@ class FollowLine:
 
     statuses: Sequence[FollowStatus] = ()
     troubles: Mapping[str, str] = field(default_factory=dict)
+    publishers: Sequence[PublisherLoop] = ()
 
-    def update(self, statuses: Sequence[FollowStatus], followers: Mapping[str, Follower]) -> None:
-        self.statuses = statuses
+    def update(
+        self,
+        statuses: Sequence[FollowStatus],
+        followers: Mapping[str, Follower],
+        publishers: Sequence[PublisherLoop],
+    ) -> None:
+        self.statuses, self.publishers = statuses, publishers
         known = {name: each.status.trouble for name, each in followers.items()}
         self.troubles = {name: text for name, text in known.items() if text}
 
     def at(self, backfill: Backfill, now: float, waiting: Waiting | None) -> FollowProgress:
-        return FollowProgress(self.statuses, self.troubles)
+        return FollowProgress(self.statuses, self.troubles, self.publishers)
 
     def finishing(self) -> str:
         return "storing the blocks that were fetched"
+
+
+def _published(publisher: PublisherLoop) -> str:
+    status = publisher.status
+    if status.trouble:
+        return f"{publisher.name}: {plain(status.trouble)}"
+    if not status.leads:
+        return f"{publisher.name}: standing by"
+    left = f", {counted(status.missing, 'block')} to publish" if status.missing else ""
+    return f"{publisher.name}: published {_height(status.complete_to)}{left}"
 
 
 def _height(height: int | None) -> str:

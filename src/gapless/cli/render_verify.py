@@ -21,13 +21,14 @@ _MOST = 20  # findings that a person wants to read; JSON has all
 def report_text(report: ReportView) -> str:
     """What was looked at, what is there, and what is wrong."""
     blocks = report.tables[0]
-    asked = RangeSet(blocks.stored) | RangeSet(blocks.gaps)
+    asked = RangeSet([*blocks.stored, *blocks.expired, *blocks.gaps])
     lines = [
         f"{report.network}: blocks {spans_text(asked.spans)} ({counted(len(asked), 'block')})",
         *(f"  {line}" for line in _tables(report)),
         *_proofs(report),
         *_anchored(report),
         *_not_final(report),
+        *_expired(report),
         *_findings(report.findings),
     ]
     lacking = ""
@@ -126,6 +127,13 @@ def _not_final(report: ReportView) -> Iterator[str]:
     if report.not_final:
         count = counted(len(RangeSet(report.not_final)), "block")
         yield f"  not final yet: {spans_text(report.not_final)} ({count})"
+
+
+def _expired(report: ReportView) -> Iterator[str]:
+    """Blocks that count as held, although nothing can be checked any more."""
+    if expired := RangeSet(span for each in report.tables for span in each.expired):
+        count = counted(len(expired), "block")
+        yield f"  expired: {spans_text(expired.spans)} ({count}); their rows were deleted"
 
 
 def _by_check(found: SpansByCheck, every: tuple[Span, ...]) -> str:

@@ -6,6 +6,7 @@ import logging
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from random import Random
 
 import click
@@ -16,12 +17,14 @@ from gapless.cli.display import CLEAR, LINE_EVERY
 from gapless.cli.options import anchor_option, common, complain, note, warn
 from gapless.cli.output import print_json
 from gapless.cli.stores import blocks_option, network_option, sink_argument
-from gapless.config import load
+from gapless.config import EndpointSettings, load
 from gapless.core.anchors import Anchor
+from gapless.core.heights import HIGHEST
+from gapless.core.ranges import RangeSet
 from gapless.telemetry.lines import log_to_stderr
 from gapless.verification import Report, compare
 from gapless.verification.against import sampled
-from gapless.views.figures import counted
+from gapless.views.figures import counted, spans_text
 from gapless.views.verify import report_view
 
 _SAMPLES = 32
@@ -112,23 +115,35 @@ class RowProgress:
 
 
 async def _compared(store: Store, report: Report, against: str) -> Report:
-    """The report, and which of some stored blocks a node has otherwise."""
+    """The report, and which of some stored blocks a node has otherwise.
+
+    Above the final block, a difference is no finding: a follow replaces such blocks.
+    """
+    from gapless.blocks.plan import survey
     from gapless.chains import family_of
     from gapless.providers import EndpointSpec, Pool
 
     family = family_of(store.facts)
     log_to_stderr(logging.WARNING, as_json=speech.wants_json())  # what keeps it waiting
-    known = None if "://" in against else load().endpoint(against)
-    spec = EndpointSpec("against", known.url if known else against)
+    known = EndpointSettings(against) if "://" in against else load().endpoint(against)
+    spec = EndpointSpec("against", known.url, headers=known.headers)
     async with Pool([spec], family.queries, chain_id=store.chain_id, patience=_PATIENCE) as pool:
         source = family.source(pool, store.facts, [store.anchor.name], ())
         stored = next(it.heights for it in report.coverage if it.dataset == store.anchor.name)
-        heights = sampled(stored, _SAMPLES, Random())
-        differing = await compare(
-            store.sink, store.anchor, store.chain_id, heights, source.block_hash
-        )
-    note(f"compared {counted(len(heights), 'block')} with the node")
-    return replace(report, findings=(*report.findings, *differing))
+        tip = await survey(source, store.facts)
+        unsettled = stored & RangeSet.of((tip.final + 1, HIGHEST))
+        reached = unsettled & RangeSet.of((0, tip.head))
+        above = sampled(reached, _SAMPLES // 4, Random())
+        below = sampled(stored - unsettled, _SAMPLES - len(above), Random())
+        same = partial(compare, store.sink, store.anchor, store.chain_id)
+        replaced = await same(above, source.block_hash)
+        differing = await same(below, source.block_hash)
+    note(f"compared {counted(len(below) + len(above), 'block')} with the node")
+    if replaced:
+        blocks = spans_text([each.span for each in replaced])
+        note(f"not final yet, and different at the node: {blocks}")
+    found = (*report.findings, *differing)
+    return replace(report, findings=found, not_final=report.not_final | unsettled)
 
 
 def _say(store: Store, report: Report, *, as_json: bool) -> None:

@@ -17,6 +17,7 @@ from gapless.cli.output import print_json
 from gapless.config import load
 from gapless.following.service import following
 from gapless.providers import Providers, Share
+from gapless.publishers.service import publishing
 from gapless.runtime import process_control
 from gapless.runtime.engine import Engine
 from gapless.runtime.signals import INTERRUPTED
@@ -101,11 +102,13 @@ async def worker(
             ChildProcesses(tasks, note, warn, engine.free_dead, providers) as children,
             supervised(engine) as supervisor,
             following(engine) as followers,
+            publishing(config) as publishers,
         ):
             with page.of(engine):
                 await work_until(engine, stopped, until_idle=until_idle)
             supervisor.stopping()
             followers.stop()
+            publishers.stop()
             children.dismiss()
             await engine.drain()
     _conclude(engine, children, time.monotonic() - began, as_json=as_json)

@@ -7,6 +7,7 @@
     ws = "env:ETH_WS"            # optional: its WebSocket
     network = "ethereum"
     rps = 25
+    headers = { X-Api-Key = "env:ETH_KEY" }   # optional: sent with each request
 
     [sinks.warehouse]
     url = "warehouse.db"
@@ -18,8 +19,8 @@ The file is `gapless.toml` here or in the nearest folder above, or what `GAPLESS
 environment variable overrides the file, and a flag overrides both. An unknown key is an error, so
 that a typo is not silently ignored.
 
-URLs are secrets and are kept only here: the ledger stores the names of endpoints and sinks, and
-each process resolves them through its own configuration.
+URLs and headers are secrets and are kept only here: the ledger stores the names of endpoints and
+sinks, and each process resolves them through its own configuration.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from gapless.config.settings import (
     EndpointSettings,
     Fetch,
     FollowSettings,
+    PublishSettings,
     Retry,
     SinkTarget,
     WorkerSettings,
@@ -52,6 +54,7 @@ __all__ = [
     "EndpointSettings",
     "Fetch",
     "FollowSettings",
+    "PublishSettings",
     "Retry",
     "SinkTarget",
     "WorkerSettings",

@@ -15,6 +15,7 @@ from gapless.config.settings import (
     EndpointSettings,
     Fetch,
     FollowSettings,
+    PublishSettings,
     Retry,
     SinkTarget,
     WorkerSettings,
@@ -34,6 +35,7 @@ _SECTIONS_BY_NAME: dict[str, type[msgspec.Struct]] = {
     "endpoints": EndpointSettings,
     "sinks": SinkTarget,
     "follow": FollowSettings,
+    "publish": PublishSettings,
 }
 
 
@@ -111,7 +113,12 @@ def _sections(given: Mapping[str, Any]) -> Iterator[tuple[str, Any, type[msgspec
 
 
 def _refuse_wrong_names(config: Config) -> None:
-    named = (("endpoint", config.endpoints), ("sink", config.sinks), ("follow", config.follow))
+    named = (
+        ("endpoint", config.endpoints),
+        ("sink", config.sinks),
+        ("follow", config.follow),
+        ("publisher", config.publish),
+    )
     for kind, names in named:
         for each in names:
             if not is_name(each):
@@ -121,13 +128,15 @@ def _refuse_wrong_names(config: Config) -> None:
                 )
     for name, endpoint in config.endpoints.items():
         if endpoint.network is not None:
-            _refuse_unknown_network(name, endpoint.network)
+            _refuse_unknown_network(f"endpoint `{name}`", endpoint.network)
+    for name, settings in config.publish.items():
+        _refuse_unknown_network(f"publisher `{name}`", settings.network)
 
 
-def _refuse_unknown_network(endpoint: str, network: str) -> None:
+def _refuse_unknown_network(user: str, network: str) -> None:
     from gapless.chains import find_network
 
     try:
         find_network(network)
     except UsageError as error:
-        raise UsageError(f"{error} (of the endpoint `{endpoint}`)", hint=error.hint) from None
+        raise UsageError(f"{error} (of the {user})", hint=error.hint) from None

@@ -28,6 +28,8 @@ class EndpointSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     network: str | None = None
     rps: float | None = None
     ws: str | None = None  # for notices of new heads
+    headers: dict[str, str] = {}  # sent with each request, such as an API key
+    daily_calls: int | None = None  # that the plan of the provider includes
 
     def __repr__(self) -> str:
         return f"EndpointSettings(network={self.network!r}, rps={self.rps})"
@@ -70,6 +72,20 @@ class FollowSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         return (self.rpc,) if isinstance(self.rpc, str) else self.rpc
 
 
+class PublishSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A chain in a sink whose blocks are published on a stream."""
+
+    url: str  # of the server
+    network: str
+    sink: str | None = None  # the name of a sink; default: the only one
+    stream: str | None = None  # default: the network's name and `:events`
+    start: int | None = msgspec.field(name="from", default=None)
+    trim: int | None = None  # entries to keep; default: all
+
+    def __repr__(self) -> str:
+        return f"PublishSettings(network={self.network!r}, stream={self.stream!r})"
+
+
 class Retry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Settings of retry policies. Omitted ones keep their defaults.
 
@@ -107,6 +123,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     endpoints: dict[str, EndpointSettings] = {}
     sinks: dict[str, SinkTarget] = {}
     follow: dict[str, FollowSettings] = {}
+    publish: dict[str, PublishSettings] = {}
     fetch: Fetch = Fetch()
     retry: Retry = Retry()
     worker: WorkerSettings = WorkerSettings()
@@ -132,18 +149,21 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         if found is None:
             raise _unknown("endpoint", name, self.endpoints)
         ws = None if found.ws is None else resolved(found.ws)
-        return msgspec.structs.replace(found, url=resolved(found.url), ws=ws)
+        headers = {header: resolved(value) for header, value in found.headers.items()}
+        return msgspec.structs.replace(found, url=resolved(found.url), ws=ws, headers=headers)
 
     def urls(self) -> list[str]:
         """All URLs of this configuration whose variables are set."""
         known = [each.url for each in self.endpoints.values()]
         known += [each.ws for each in self.endpoints.values() if each.ws is not None]
         known += [each.url for each in self.sinks.values()]
-        found = []
-        for url in known if self.ledger is None else [*known, self.ledger]:
-            with suppress(UsageError):
-                found.append(resolved(url))
-        return found
+        known += [each.url for each in self.publish.values()]
+        return _resolvable(known if self.ledger is None else [*known, self.ledger])
+
+    def header_values(self) -> list[str]:
+        """All values of headers in this configuration, which are secrets."""
+        endpoints = self.endpoints.values()
+        return _resolvable(value for each in endpoints for value in each.headers.values())
 
     def sink(self, name: str) -> str:
         """The target of a sink by its name, or by `env:VARIABLE`."""
@@ -167,6 +187,15 @@ def is_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
+def _resolvable(values: Iterable[str]) -> list[str]:
+    """The values, without those whose variables are not set."""
+    found = []
+    for value in values:
+        with suppress(UsageError):
+            found.append(resolved(value))
+    return found
+
+
 def resolved(value: str) -> str:
     """The value itself, or the environment variable that `env:NAME` refers to."""
     if not value.startswith("env:"):
@@ -187,6 +216,12 @@ def sound(config: Config) -> Config:
         raise UsageError(
             f"`queue` is `{config.queue}`", hint="use letters, digits, `_`, `.` and `-`"
         )
+    for name, endpoint in config.endpoints.items():
+        if endpoint.daily_calls is not None and endpoint.daily_calls < 1:
+            raise UsageError(f"endpoint `{name}`: `daily_calls` must be at least 1")
+    for name, each in config.publish.items():
+        if (each.start or 0) < 0 or (each.trim or 0) < 0:
+            raise UsageError(f"a number of `[publish.{name}]` is negative")
     for kind in RetryKind:
         config.retry.applied(RetryPolicy.named(kind))
     return config

@@ -23,8 +23,13 @@
     │   ├── BrokenSeam        a stored neighbour is of another branch: nothing was written
     │   ├── Damaged           stored rows cannot be read: repair the range; exit code 1
     │   ├── Incomplete        it does not hold all that was asked of it: exit code 1
+    │   ├── ChangesPruned     changes were deleted before they were read: start with the rows
     │   ├── Orphaned          its blocks are not on the node's chain: repair it; exit code 1
     │   └── SinkUnusable      it is not a sink, or not one for this
+    ├── PublisherError        a stream cannot take what it is given
+    │   ├── StreamUnreachable it does not answer: a publisher keeps trying, a command gives up
+    │   ├── StreamRefused     another publisher leads, or the stream says something else: read again
+    │   └── StreamUnusable    it is not a stream, or not one for this
     ├── OutputError           the file that is to be written cannot be: exit code 1
     └── JobError              raised by a job, or about one
         ├── TransientError    trying again later may help: the retry policy decides
@@ -250,6 +255,13 @@ class Incomplete(SinkError):
     exit_code = 1
 
 
+class ChangesPruned(SinkError):
+    """Changes were deleted that this reader has not seen."""
+
+    code = "changes_pruned"
+    exit_code = 1
+
+
 class Orphaned(SinkError):
     """Stored blocks, at the heights `stale`, are not on the chain of the node."""
 
@@ -265,6 +277,32 @@ class SinkUnusable(SinkError):
     """It is not a sink, or not one for this."""
 
     code = "sink_unusable"
+
+
+class PublisherError(GaplessError):
+    """A stream cannot take what it is given."""
+
+    code = "publisher_error"
+    exit_code = 1
+
+
+class StreamUnreachable(PublisherError):
+    """The server of a stream does not answer, or cannot serve for now."""
+
+    code = "stream_unreachable"
+
+
+class StreamRefused(PublisherError):
+    """The stream's own record does not allow this write; nothing was written."""
+
+    code = "stream_refused"
+
+
+class StreamUnusable(PublisherError):
+    """It is not a stream, or not one for this."""
+
+    code = "stream_unusable"
+    exit_code = 2
 
 
 class OutputError(GaplessError):

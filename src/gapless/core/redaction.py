@@ -30,8 +30,10 @@ _PATH = re.compile(r"[/?#]")
 _HOST = re.compile(r"[\w.-]*(?::\d*)?|\[[0-9a-fA-F:.]*\](?::\d*)?")
 _PIECES = re.compile(r"[/?#&=;]")
 _PARTS = re.compile(r"[:@,'\"\s]")
-_DATABASES = frozenset({"postgres", "postgresql", "sqlite", "duckdb"})
+_REDIS = frozenset({"redis", "rediss"})
+_DATABASES = frozenset({"postgres", "postgresql", "sqlite", "duckdb"}) | _REDIS
 _LONG = 6  # secrets of at least this length are removed within words too
+_STREAM = re.compile(r"(?<=[?&])stream=[^&]*")  # the name of a stream of Redis, which all may see
 _PUBLIC = frozenset(
     {
         *("api", "apikey", "api_key", "api-key", "bc", "c", "eth", "ethereum", "evm", "ext"),
@@ -73,10 +75,12 @@ _FILES = ("sqlite", "duckdb", "parquet")  # a local path, which contains no secr
 
 
 class Secrets:
-    """The secret parts of URLs, to be removed from texts in any common encoding."""
+    """The secret parts of URLs and of headers, to be removed from texts in any common encoding."""
 
-    def __init__(self, urls: Iterable[str]) -> None:
+    def __init__(self, urls: Iterable[str], headers: Iterable[str] = ()) -> None:
+        """`headers` are secret values of HTTP headers, such as `Bearer KEY`."""
         secrets = {secret for url in urls for secret in _secrets_of(url)}
+        secrets |= {part for value in headers for part in (value, value.rpartition(" ")[2])}
         forms = {form for secret in secrets for form in _forms(secret)}
         ordered = sorted(forms, key=len, reverse=True)  # the longest match first
         self._pattern = re.compile("|".join(ordered), re.IGNORECASE) if forms else None
@@ -112,11 +116,11 @@ def _secrets_of(url: str) -> Iterator[str]:
     yield password
     if web or password:
         yield before
-    if web:
+    if web or (scheme.lower() in _REDIS and not password):  # many write the password first
         yield user
     path = _PATH.search(after)
     left = "" if path is None else after[path.start() :]
-    options = left if web else left.partition("?")[2]
+    options = left if web else _STREAM.sub("", left).partition("?")[2]
     for piece in _PIECES.split(options):
         yield piece
         yield from _PARTS.split(piece)

@@ -177,7 +177,8 @@ class VerifySink(Remedy, frozen=True):
 
 
 class ListNetworks(Remedy, frozen=True):
-    sentence = "give the name of a known network; `custom` takes any EVM chain"
+    sentence = "give the name of a known network; {unlisted} take any other chain"
+    unlisted: str  # networks that stand for every chain of their kind
 
 
 class ChooseNetwork(Remedy, frozen=True):

@@ -14,32 +14,15 @@ again. So the head can grow by millions of blocks.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
-from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-from msgspec import Struct
+from gapless.devnode.building import BlockBuilder, BlockNames, Built
 
-from gapless.devnode.blocks import Builder, Built, Parameters
-from gapless.devnode.store import stored
-
-__all__ = ["Chain", "Move", "Parameters", "simulated", "transaction_hashes"]
+if TYPE_CHECKING:
+    from gapless.devnode.dialect import NodeDialect
 
 _BUILT_BLOCKS_KEPT = 1024
-
-
-class _Named(Struct, gc=False):
-    hash: str
-
-
-class _Names(Struct, gc=False):
-    hash: str
-    transactions: list[_Named]
-
-
-_names = msgspec.json.Decoder(_Names).decode
 
 
 class Move(NamedTuple):
@@ -61,7 +44,11 @@ class Chain:
     """Blocks 0 to `head` and their receipts, as JSON."""
 
     def __init__(
-        self, chain_id: int, blocks: Sequence[bytes], receipts: Sequence[bytes], builder: Builder
+        self,
+        chain_id: int,
+        blocks: Sequence[bytes],
+        receipts: Sequence[bytes],
+        builder: BlockBuilder,
     ) -> None:
         self.chain_id = chain_id
         self.head = len(blocks) - 1
@@ -78,6 +65,11 @@ class Chain:
         self._heights: dict[str, int] | None = None
         self._transactions: dict[str, tuple[int, int]] | None = None
 
+    @property
+    def dialect(self) -> NodeDialect:
+        """How nodes of this chain are asked and answer."""
+        return self._builder.dialect
+
     def block(self, height: int) -> bytes:
         """The block with full transactions."""
         return self._blocks[height] if height < self._fork else self._built(height).block
@@ -87,7 +79,7 @@ class Chain:
 
     def hash(self, height: int) -> str:
         if height < self._fork:
-            return _names(self._blocks[height]).hash
+            return self._builder.names(self._blocks[height]).hash
         return self._tail[height - self._fork].hash
 
     def height_of(self, block_hash: str) -> int | None:
@@ -108,8 +100,12 @@ class Chain:
         place = self._transactions.get(transaction_hash)
         if place is None or place[0] > self.head:
             return None
-        hashes = transaction_hashes(self.block(place[0]))
+        hashes = self.names(self.block(place[0])).transactions
         return place if hashes[place[1] : place[1] + 1] == [transaction_hash] else None
+
+    def names(self, block: bytes) -> BlockNames:
+        """The hashes of a block and of its transactions."""
+        return self._builder.names(block)
 
     def start_at(self, head: int) -> None:
         """Hides the blocks above a height, until the head grows again."""
@@ -164,7 +160,7 @@ class Chain:
 
     def _enter_transactions(self, height: int, block: bytes) -> None:
         assert self._transactions is not None
-        for at, transaction_hash in enumerate(transaction_hashes(block)):
+        for at, transaction_hash in enumerate(self.names(block).transactions):
             self._transactions[transaction_hash] = (height, at)
 
     def _move(self, move: Move) -> None:
@@ -172,20 +168,3 @@ class Chain:
         self.highest = max(self.highest, self.head)
         for listener in self.listeners:
             listener(move)
-
-
-def transaction_hashes(block: bytes) -> list[str]:
-    """The hashes of a block's transactions."""
-    return [each.hash for each in _names(block).transactions]
-
-
-def simulated(parameters: Parameters | None = None, cache: Path | None = None) -> Chain:
-    """The simulated chain of these parameters, from the cache if it is there."""
-    wanted = parameters or Parameters()
-    found = stored(wanted, cache)
-    return Chain(wanted.chain_id, found.blocks, found.receipts, Builder(wanted))
-
-
-def builder_above(chain_id: int, parameters: Parameters | None = None) -> Builder:
-    """Builds on a chain that was not simulated."""
-    return Builder(replace(parameters or Parameters(), chain_id=chain_id))

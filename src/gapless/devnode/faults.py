@@ -70,23 +70,6 @@ OF_REQUESTS = OF_BATCHES | {
 }
 OF_NOTICES = frozenset({Fault.WS_DROP, Fault.WS_SILENT})
 OF_CALLS = frozenset(Fault) - OF_REQUESTS - OF_NOTICES - SPREADING.keys()
-_LISTS = frozenset({"eth_getBlockReceipts", "eth_getLogs"})
-_BLOCKS = frozenset({"eth_getBlockByNumber", "eth_getBlockByHash"})
-_METHODS: Mapping[Fault, frozenset[str]] = {
-    Fault.GONE: _LISTS | _BLOCKS | {"eth_getTransactionReceipt"},
-    Fault.NULL: _LISTS | _BLOCKS | {"eth_getTransactionReceipt"},
-    Fault.EMPTY: _LISTS,
-    Fault.TRUNCATED: _LISTS | _BLOCKS,
-    Fault.WRONG_BLOCK: frozenset({"eth_getBlockByNumber", "eth_getBlockReceipts"}),
-    Fault.STALE_HEAD: _LISTS | {"eth_getBlockByNumber", "eth_blockNumber"},
-    Fault.WRONG_CHAIN: frozenset({"eth_chainId", "net_version"}),
-}
-
-
-def befalls(fault: Fault, method: str) -> bool:
-    """Whether a fault of single calls can affect this method."""
-    methods = _METHODS.get(fault)
-    return methods is None or method in methods
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import cache
 from hashlib import blake2b
-from typing import Any
 
 import msgspec
 from msgspec import Raw
 
 from gapless.devnode.chain import Chain
+from gapless.devnode.dialect import NodeDialect
 from gapless.devnode.faults import (
     OF_BATCHES,
     OF_CALLS,
@@ -23,10 +22,9 @@ from gapless.devnode.faults import (
     SPREADING,
     Fault,
     Faults,
-    befalls,
 )
 from gapless.devnode.limits import CallRefused
-from gapless.devnode.methods import NULL, MethodCall, View, answer, heights_in
+from gapless.devnode.view import MethodCall, View
 
 _MOST_LAG = 50  # blocks that a stale node is behind
 _REORG_DEPTH = 3
@@ -54,6 +52,7 @@ class Injector:
         self._chances = {fault: chance for fault, chance in faults.chances.items() if chance > 0}
         self._plan = Counter({(it.fault, it.height): it.times for it in faults.plan})
         self._seen: Counter[bytes] = Counter()
+        self._by_method: dict[str, frozenset[Fault]] = {}
         self.active = bool(self._chances or self._plan)
 
     def of_request(self, view: View, calls: Sequence[MethodCall], *, batch: bool) -> Lot | None:
@@ -63,17 +62,25 @@ class Injector:
             if planned := self._planned(view, call, scope | SPREADING.keys()):
                 return planned
         spreading = [fault for fault in self._chances if fault in SPREADING]
-        lots = [self._drawn(b"spreading" + _key(call), spreading) for call in calls]
+        lots = [self._drawn(b"spreading" + call.key, spreading) for call in calls]
         if any(lots):
             return next(filter(None, lots))
-        key = b"\n".join([b"request", *(_key(call) for call in calls)])
+        key = b"\n".join([b"request", *(call.key for call in calls)])
         return self._drawn(key, [fault for fault in self._chances if fault in scope])
 
     def of_call(self, view: View, call: MethodCall) -> Lot | None:
         """The fault of a single call, if any."""
-        fitting = _fitting(call.method)
-        drawn = self._drawn(_key(call), [fault for fault in self._chances if fault in fitting])
+        fitting = self._fitting(view.chain.dialect, call.method)
+        drawn = self._drawn(call.key, [fault for fault in self._chances if fault in fitting])
         return self._planned(view, call, fitting) or drawn
+
+    def _fitting(self, dialect: NodeDialect, method: str) -> frozenset[Fault]:
+        """The faults of single calls that can affect this method."""
+        if (found := self._by_method.get(method)) is None:
+            befallen = dialect.befallen
+            found = frozenset(it for it in OF_CALLS if method in befallen.get(it, {method}))
+            self._by_method[method] = found
+        return found
 
     def of_notice(self, height: int, block_hash: str) -> Lot | None:
         """The fault of a notice to one subscriber, if any."""
@@ -100,7 +107,7 @@ class Injector:
         return spoilt
 
     def _planned(self, view: View, call: MethodCall, scope: frozenset[Fault]) -> Lot | None:
-        if not self._plan or (heights := heights_in(view, call.method, call.params)) is None:
+        if not self._plan or (heights := view.chain.dialect.heights_in(view, call)) is None:
             return None
         return self._planned_for(heights, scope)
 
@@ -125,35 +132,27 @@ class Injector:
         return None
 
 
-@cache
-def _fitting(method: str) -> frozenset[Fault]:
-    return frozenset(it for it in OF_CALLS if befalls(it, method))
-
-
-def _key(call: MethodCall) -> bytes:
-    return call.method.encode() + bytes(call.params)
-
-
 def _spoiled(lot: Lot, view: View, call: MethodCall, honest: bytes) -> bytes:
+    dialect = view.chain.dialect
+    is_nothing = honest == dialect.nothing(call)
     match lot.fault:
         case Fault.GONE:
-            raise CallRefused(-32000, "missing trie node: state is not available")
+            raise dialect.gone()
         case Fault.NULL:
-            return NULL
+            return dialect.nothing(call)
         case Fault.EMPTY:
-            return honest if honest == NULL else b"[]"
+            return honest if is_nothing else b"[]"
         case Fault.TRUNCATED:
-            return _truncated(honest, lot.bits)
+            return honest if is_nothing else _truncated(honest, lot.bits, dialect.logs_key)
         case Fault.WRONG_BLOCK:
-            return _neighbour(view, call, honest)
+            return honest if is_nothing else _neighbour(view, call, honest)
         case Fault.STALE_HEAD:
             lagging = view._replace(head=max(0, _stale_head(lot, view)), highest=None)
-            return answer(lagging, call.method, call.params)
+            return dialect.answer(lagging, call)
         case Fault.WRONG_CHAIN:
-            other = view.chain.chain_id + 1
-            return f'"{other:#x}"'.encode() if b"0x" in honest else f'"{other}"'.encode()
+            return dialect.other_chain(view, call, honest)
         case Fault.LIMITED_INSIDE:
-            raise CallRefused(429, view.limits.provider.rate.words)
+            raise CallRefused(429, view.provider.rate.words)
     return honest
 
 
@@ -163,13 +162,11 @@ def _stale_head(lot: Lot, view: View) -> int:
     return view.head - 1 - lot.bits % _MOST_LAG
 
 
-def _truncated(honest: bytes, bits: int) -> bytes:
+def _truncated(honest: bytes, bits: int, logs_key: str) -> bytes:
     """Without its last log, or without its last item."""
-    if honest == NULL:
-        return honest
     if honest.startswith(b"{"):
         block = _members(honest)
-        transactions = _lists(block["transactions"])
+        transactions = _lists(block.get("transactions", b"[]"))
         if not transactions:
             return honest
         block["transactions"] = Raw(_joined(transactions[:-1]))
@@ -178,9 +175,9 @@ def _truncated(honest: bytes, bits: int) -> bytes:
     if bits & 1:
         for at in range(len(items) - 1, -1, -1):
             item = _members(items[at])
-            logs = _lists(item["logs"]) if "logs" in item else []
+            logs = _lists(item[logs_key]) if logs_key in item else []
             if logs:
-                item["logs"] = Raw(_joined(logs[:-1]))
+                item[logs_key] = Raw(_joined(logs[:-1]))
                 items[at] = Raw(msgspec.json.encode(item))
                 return _joined(items)
     return _joined(items[:-1])
@@ -191,12 +188,11 @@ def _joined(items: Sequence[Raw]) -> bytes:
 
 
 def _neighbour(view: View, call: MethodCall, honest: bytes) -> bytes:
-    heights = heights_in(view, call.method, call.params)
-    if heights is None or honest == NULL:
+    dialect = view.chain.dialect
+    heights = dialect.heights_in(view, call)
+    if heights is None:
         return honest
-    params: list[Any] = msgspec.json.decode(call.params)
-    params[0] = hex(heights[0] - 1 if heights[0] else 1)
-    return answer(view, call.method, Raw(msgspec.json.encode(params)))
+    return dialect.answer(view, dialect.about(call, heights[0] - 1 if heights[0] else 1))
 
 
 def _replaces_tail(lot: Lot, chain: Chain) -> bool:

@@ -34,7 +34,7 @@ class Metering(StrEnum):
 
 
 class CallRefused(Exception):
-    """A JSON-RPC error instead of a result."""
+    """An error instead of a result."""
 
     def __init__(self, code: int, message: str, status: int = 200) -> None:
         super().__init__(message)
@@ -66,6 +66,8 @@ _ERIGON_BATCH = Saying(
     "batch limit {most} exceeded (can increase by --rpc.batch.limit)."
     " Requested batch of size: {asked}",
 )
+# java-tron has one fixed limit; a proxy in front of it may have a lower one.
+_TRON_RANGE = Saying(-32000, "the range is limited to {most} blocks")
 _RATE = Saying(-32005, "rate limit exceeded: too many requests", 429)
 
 PROVIDERS = {
@@ -119,6 +121,22 @@ PROVIDERS = {
         _ERIGON_BATCH,
         _RATE,
     ),
+    "java-tron": Provider(
+        _TRON_RANGE,
+        _TRON_RANGE,
+        _TRON_RANGE,
+        Saying(-32000, "class java.lang.IllegalAccessException : lack of computing resources"),
+    ),
+    "trongrid": Provider(
+        _TRON_RANGE,
+        _TRON_RANGE,
+        _TRON_RANGE,
+        Saying(
+            -32000,
+            "request rate exceeded the allowed_rps(10), and the query server is suspended for 1 s",
+            403,
+        ),
+    ),
     "ankr": Provider(
         Saying(-32000, "block range too large ({asked}), maximum allowed is {most} blocks"),
         Saying(-32000, "query exceeds max results {most}, retry with the range {low}-{high}"),
@@ -128,19 +146,11 @@ PROVIDERS = {
 }
 
 
-def provider(name: str) -> Provider:
-    if name not in PROVIDERS:
-        raise UsageError(
-            f"there are no words of `{name}`", hint=f"known are {', '.join(PROVIDERS)}"
-        )
-    return PROVIDERS[name]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """The limits of the node; None: no limit."""
 
-    words: str = "geth"
+    words: str | None = None  # the provider whose error messages to imitate; None: the dialect's
     max_range: int | None = None  # blocks in one eth_getLogs
     max_results: int | None = None  # logs in one answer
     max_batch: int | None = None  # calls in one request
@@ -151,16 +161,21 @@ class Limits:
     pruned_below: int = 0  # blocks below are not kept
     pruned_null: bool = False  # and answered with null, instead of an error
     finality: FinalityTags = FinalityTags.DEPTH
-    finality_depth: int = FINALITY_DEPTH  # blocks from `finalized` to the highest head so far
+    finality_depth: int | None = None  # from the final block to the highest head; None: usual
     safe_depth: int = SAFE_DEPTH  # the same for `safe`
     strict_head: bool = False  # logs beyond the head are refused, instead of left out
 
     def __post_init__(self) -> None:
-        provider(self.words)
+        self.provider(next(iter(PROVIDERS)))
 
-    @property
-    def provider(self) -> Provider:
-        return provider(self.words)
+    def provider(self, usual: str) -> Provider:
+        """Whose error messages to imitate, given whose they usually are."""
+        name = self.words or usual
+        if name not in PROVIDERS:
+            raise UsageError(
+                f"there are no words of `{name}`", hint=f"known are {', '.join(PROVIDERS)}"
+            )
+        return PROVIDERS[name]
 
 
 class Bucket:

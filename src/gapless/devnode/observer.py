@@ -19,7 +19,7 @@ from gapless.core.errors import UsageError
 from gapless.core.similar import known_names
 from gapless.devnode.chain import Chain, Move
 from gapless.devnode.limits import Limits
-from gapless.devnode.methods import MethodCall, View
+from gapless.devnode.view import MethodCall, View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,13 +98,13 @@ class Observer:
         """The earlier answer to this call, if it is about the latest block and recent enough."""
         if not self._visibility.cache:
             return None
-        answered_at, answer = self._tips.get(_key(call), (-inf, None))
+        answered_at, answer = self._tips.get(call.key, (-inf, None))
         return answer if self._clock() - answered_at < self._visibility.cache else None
 
     def remember(self, call: MethodCall, answer: bytes) -> None:
         """Keeps an answer about the latest block."""
-        if self._visibility.cache and _is_about_tip(call):
-            self._tips[_key(call)] = (self._clock(), answer)
+        if self._visibility.cache and self._chain.dialect.is_about_tip(call):
+            self._tips[call.key] = (self._clock(), answer)
 
     def _lagging(self, height: int) -> int:
         return max(0, height - self._visibility.lag)
@@ -117,11 +117,3 @@ class Observer:
         while self._recent and self._recent[0][0] <= since:
             self._recent.popleft()
         return min((height for _, height in self._recent), default=None)
-
-
-def _is_about_tip(call: MethodCall) -> bool:
-    return call.method == "eth_blockNumber" or b'"latest"' in bytes(call.params)
-
-
-def _key(call: MethodCall) -> bytes:
-    return call.method.encode() + bytes(call.params)

@@ -1,4 +1,4 @@
-"""The node: a chain behind JSON-RPC, with its limits, its pace and its faults.
+"""The node: a chain behind its family's API, with its limits, its pace and its faults.
 
     async with DevNode(simulated(), faults="429=0.05,truncated=0.01") as node:
         ...  # ask node.url
@@ -17,29 +17,27 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from time import monotonic
 from typing import Any
 
 import msgspec
-from msgspec import Raw
 
 from gapless.devnode.chain import Chain, Move
+from gapless.devnode.dialect import Asked, CallOutcome
 from gapless.devnode.faults import Fault, Faults, parse_faults
 from gapless.devnode.growth import Growth, ReorgSchedule, replace_last
 from gapless.devnode.injector import Injector, Lot
 from gapless.devnode.limits import Bucket, CallRefused, Limits, Metering
-from gapless.devnode.methods import NULL, MethodCall, View, answer, header
 from gapless.devnode.observer import Observer, Visibility
 from gapless.devnode.subscriptions import METHODS as SUBSCRIPTION_METHODS
 from gapless.devnode.subscriptions import Subscriber, SubscriberSession, Subscriptions
+from gapless.devnode.view import MethodCall, View
 from gapless.devnode.wire import ClientConnection, Ending, HttpRequest, Reply
 
-_call = msgspec.json.Decoder(MethodCall).decode
-_items = msgspec.json.Decoder(list[Raw]).decode
-_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _HTML = b"<html><body><h1>502 Bad Gateway</h1></body></html>"
 
 
@@ -70,6 +68,8 @@ class DevNode:
     ) -> None:
         self.chain = chain
         self.limits, self.pace = limits or Limits(), pace or Pace()
+        self._dialect = chain.dialect
+        self._provider = self.limits.provider(self._dialect.words)
         self.injector = Injector(parse_faults(faults) if isinstance(faults, str) else faults)
         self.calls: Counter[str] = Counter()  # that were answered, by method
         self.requests = 0
@@ -105,7 +105,10 @@ class DevNode:
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
             lambda: ClientConnection(
-                self.respond, self._connections, packing=self.pace.gzip, opened=self._opened
+                self.respond,
+                self._connections,
+                packing=self.pace.gzip,
+                opened=None if self._dialect.header is None else self._opened,
             ),
             *self._address,
         )
@@ -138,8 +141,8 @@ class DevNode:
         if request.method == "GET" and request.path == "/_faults":
             return Reply(msgspec.json.encode(self.report()))
         if request.method != "POST":
-            return Reply(b'"JSON-RPC is asked with POST"', 405)
-        return self._answered(request.body)
+            return Reply(b'"ask with POST"', 405)
+        return self._answered(request.path, request.body)
 
     def report(self) -> dict[str, Any]:
         """The calls and the injected faults."""
@@ -152,73 +155,81 @@ class DevNode:
             "injected": self.injected,
         }
 
-    def _answered(self, body: bytes, subscriber: Subscriber | None = None) -> Reply:
+    def _answered(self, path: str, body: bytes, subscriber: Subscriber | None = None) -> Reply:
         self.requests += 1
-        return self._reply(body, subscriber)._replace(delay=self.pace.latency)
+        return self._reply(path, body, subscriber)._replace(delay=self.pace.latency)
 
-    def _reply(self, body: bytes, subscriber: Subscriber | None) -> Reply:
-        batch = body.lstrip()[:1] == b"["
+    def _reply(self, path: str, body: bytes, subscriber: Subscriber | None) -> Reply:
         try:
-            items = _items(body) if batch else [Raw(body)]
-            calls = [_read(item) for item in items]
-            if not batch and calls[0] is None:
-                msgspec.json.decode(body)
-        except _UNREADABLE:
-            return _lone(CallRefused(-32700, "parse error", 400))
-        good = [call for call in calls if call is not None]
+            asked = self._dialect.asked(path, body, self.limits.missing)
+        except CallRefused as refused:
+            return self._refused(refused)
         most = self.limits.max_batch
-        if batch and not calls:
-            return _lone(CallRefused(-32600, "empty batch"))
-        if batch and most is not None and len(calls) > most:
-            return _lone(self.limits.provider.batch.refusal(most=most, asked=len(calls)))
-        granted = len(calls) if self._bucket is None else self._bucket.take(len(calls))
-        if granted < len(calls):
+        if asked.is_batch and most is not None and len(asked.calls) > most:
+            return self._refused(self._provider.batch.refusal(most=most, asked=len(asked.calls)))
+        granted = asked.counted if self._bucket is None else self._bucket.take(asked.counted)
+        if granted < asked.counted:
             self.refused += 1
-            if not batch or self.limits.metering is not Metering.EACH:
+            if not asked.counts_calls or self.limits.metering is not Metering.EACH:
                 return self._too_many()
-        lot = None
-        if self.injector.active:
-            view = self._observer.view(self.requests)
-            lot = self.injector.of_request(view, good, batch=batch)
-            if lot is not None:
-                self.injector.count(lot)
-                if (instead := self._instead(lot)) is not None:
-                    return instead
-        answers = [self._one(call, subscriber) for call in calls[:granted]]
-        answers += [self._one_too_many(call) for call in calls[granted:]]
-        if not batch:
-            return _after(lot, *answers[0])
-        if self.pace.shuffle:
-            Random(self.requests).shuffle(answers)
-        return _after(lot, _joined([text for text, _ in answers], lot))
+        lot = self._lot(asked) if self.injector.active else None
+        if lot is not None and (instead := self._instead(lot)) is not None:
+            return instead
+        if asked.method is not None:
+            self.calls[asked.method] += 1
+        answered = len(asked.calls) if asked.method else granted
+        outcomes = [self._one(call, asked, subscriber) for call in asked.calls[:answered]]
+        outcomes += [self._one_too_many(call) for call in asked.calls[answered:]]
+        if asked.is_batch:
+            self._disturb(outcomes, lot)
+        return _after(lot, *self._dialect.joined(asked, outcomes))
 
-    def _one(self, call: MethodCall | None, subscriber: Subscriber | None) -> tuple[bytes, int]:
-        """The envelope with the answer to one call, and the HTTP status if it comes alone."""
+    def _lot(self, asked: Asked) -> Lot | None:
+        """The fault of the whole request, if any."""
+        calls = [call for call in asked.calls if call is not None]
+        view = self._observer.view(self.requests)
+        lot = self.injector.of_request(view, calls, batch=asked.is_batch)
+        if lot is not None:
+            self.injector.count(lot)
+        return lot
+
+    def _one(
+        self, call: MethodCall | None, asked: Asked, subscriber: Subscriber | None
+    ) -> CallOutcome:
         if call is None:
-            return _error(Raw(NULL), CallRefused(-32600, "invalid request")), 200
+            return CallOutcome(None, refusal=CallRefused(-32600, "invalid request"))
         try:
             if call.method in _CONTROLS:
-                return _result(call.id, self._controlled(call)), 200
+                return CallOutcome(call, self._controlled(call))
             view = self._observer.view(self.requests)
             result = self._observer.repeated(call)
             if result is None:
                 result = self._result_of(view, call, subscriber)
                 self._observer.remember(call, result)
-            self.calls[call.method] += 1
+            if asked.method is None:
+                self.calls[call.method] += 1
             if self.injector.active and (lot := self.injector.of_call(view, call)) is not None:
                 result = self.injector.spoiled(lot, view, call, result)
         except CallRefused as refused:
-            return _error(call.id, refused), refused.status
-        return _result(call.id, result), 200
+            return CallOutcome(call, refusal=refused)
+        return CallOutcome(call, result)
 
     def _result_of(self, view: View, call: MethodCall, subscriber: Subscriber | None) -> bytes:
         if call.method in SUBSCRIPTION_METHODS - self.limits.missing:
             return self.subscriptions.answer(call, subscriber)
-        return answer(view, call.method, call.params)
+        return self._dialect.answer(view, call)
 
-    def _one_too_many(self, call: MethodCall | None) -> tuple[bytes, int]:
-        rate = self.limits.provider.rate.refusal()
-        return _error(Raw(NULL) if call is None else call.id, rate), rate.status
+    def _one_too_many(self, call: MethodCall | None) -> CallOutcome:
+        return CallOutcome(call, refusal=self._provider.rate.refusal())
+
+    def _disturb(self, outcomes: list[CallOutcome], lot: Lot | None) -> None:
+        """Changes the order of a batch's answers, or omits one."""
+        if self.pace.shuffle:
+            Random(self.requests).shuffle(outcomes)
+        if lot is not None and lot.fault is Fault.OMIT:
+            del outcomes[lot.bits % len(outcomes)]
+        if lot is not None and lot.fault is Fault.SHUFFLE:
+            Random(lot.bits).shuffle(outcomes)
 
     def _controlled(self, call: MethodCall) -> bytes:
         """`devnode_grow [blocks]` and `devnode_reorg [height]`; both answer the new head."""
@@ -229,31 +240,35 @@ class DevNode:
             raise CallRefused(-32602, f"invalid argument 0: {error}") from None
         return f'"{self.chain.head:#x}"'.encode()
 
+    def _refused(self, refused: CallRefused) -> Reply:
+        return Reply(self._dialect.refused(refused), refused.status)
+
     def _too_many(self, *, told: bool = True) -> Reply:
         wait = self.limits.retry_after if told else None
         headers = () if wait is None else (("Retry-After", str(wait)),)
-        return _lone(self.limits.provider.rate.refusal())._replace(status=429, headers=headers)
+        return self._refused(self._provider.rate.refusal())._replace(headers=headers)
 
     def _instead(self, lot: Lot) -> Reply | None:
         """The reply to a request that fails as a whole."""
         match lot.fault:
             case Fault.LIMITED | Fault.LIMITED_BARE:
-                return self._too_many(told=lot.fault is Fault.LIMITED)
+                return self._too_many(told=lot.fault is Fault.LIMITED)._replace(status=429)
             case Fault.BROKEN:
-                return _lone(CallRefused(-32603, "internal server error", 500))
+                return self._refused(CallRefused(-32603, "internal server error", 500))
             case Fault.TIMEOUT:
                 return Reply(b"", ending=Ending.HANGING)
             case Fault.LONE_ERROR:
-                return _lone(CallRefused(-32000, "internal error"))
+                return self._refused(CallRefused(-32000, "internal error"))
         return None
 
     def _opened(self, subscriber: Subscriber) -> SubscriberSession:
-        return SubscriberSession(subscriber, self.subscriptions, self._answered)
+        return SubscriberSession(subscriber, self.subscriptions, partial(self._answered, "/"))
 
     def _moved(self, move: Move) -> None:
         """Tells the subscribers of the blocks that this node sees now."""
+        header = self._dialect.header
         for height in self._observer.moved(move):
-            if self.subscriptions:
+            if self.subscriptions and header is not None:
                 self.subscriptions.announce(
                     height,
                     self.chain.hash(height),
@@ -276,22 +291,6 @@ _CONTROLS: dict[str, Callable[[Chain, int], None]] = {
 }
 
 
-def _read(item: Raw) -> MethodCall | None:
-    try:
-        return _call(item)
-    except _UNREADABLE:
-        return None
-
-
-def _joined(answers: Sequence[bytes], lot: Lot | None) -> bytes:
-    kept = list(answers)
-    if lot is not None and lot.fault is Fault.OMIT:
-        del kept[lot.bits % len(kept)]
-    if lot is not None and lot.fault is Fault.SHUFFLE:
-        Random(lot.bits).shuffle(kept)
-    return b"[" + b",".join(kept) + b"]"
-
-
 def _after(lot: Lot | None, body: bytes, status: int = 200) -> Reply:
     """The reply with a correct body, which may still be damaged in transit."""
     if lot is not None and lot.fault is Fault.DROP:
@@ -299,16 +298,3 @@ def _after(lot: Lot | None, body: bytes, status: int = 200) -> Reply:
     if lot is not None and lot.fault is Fault.MALFORMED:
         return Reply(_HTML if lot.bits & 1 else body[: len(body) // 2])
     return Reply(body, status)
-
-
-def _lone(refused: CallRefused) -> Reply:
-    return Reply(_error(Raw(NULL), refused), refused.status)
-
-
-def _result(call_id: Raw, result: bytes) -> bytes:
-    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (bytes(call_id), result)
-
-
-def _error(call_id: Raw, refused: CallRefused) -> bytes:
-    error = msgspec.json.encode({"code": refused.code, "message": refused.message})
-    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (bytes(call_id), error)

@@ -4,8 +4,8 @@ A simulated chain is built once per parameters and version, and kept in a cache 
 there atomically (written beside, then renamed), and is read only if its digests match: a damaged
 one is rebuilt.
 
-    <cache>/devnode/<key>/blocks.jsonl      answers of eth_getBlockByNumber(N, true)
-                          receipts.jsonl    answers of eth_getBlockReceipts(N)
+    <cache>/devnode/<key>/blocks.jsonl      blocks with full transactions
+                          receipts.jsonl    what the transactions of each block did
                           info.json         what it is, and the digests of both files
 """
 
@@ -27,9 +27,7 @@ import numpy as np
 
 from gapless.core.errors import UsageError
 from gapless.core.remedies import ChooseCache
-from gapless.devnode.blocks import NO_PARENT, Builder, Built, Parameters
-
-VERSION = 1  # version of the simulation; raise it when the blocks change
+from gapless.devnode.building import BlockBuilder, Built
 
 BLOCKS, RECEIPTS, INFO = "blocks.jsonl", "receipts.jsonl", "info.json"
 _PIECE = 1 << 20
@@ -91,15 +89,15 @@ def default_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gapless"
 
 
-def stored(parameters: Parameters, cache: Path | None = None) -> StoredChain:
-    """The chain of these parameters: from the cache, or built into it."""
-    home = (cache or default_cache()) / "devnode"
-    folder = home / _key(parameters)
+def stored(builder: BlockBuilder, cache: Path | None = None) -> StoredChain:
+    """The chain of a builder's parameters: from the cache, or built into it."""
+    home = (cache or default_cache()) / builder.folder
+    folder = home / _key(builder)
     for _ in range(_ATTEMPTS):  # another process may replace it meanwhile
-        if (found := _read(folder, parameters)) is not None:
+        if (found := _read(folder, builder)) is not None:
             return found
         try:
-            _build(folder, parameters)
+            _build(folder, builder)
         except OSError as error:
             raise UsageError(
                 f"cannot store the chain in `{home}`: {error.strerror}",
@@ -108,21 +106,21 @@ def stored(parameters: Parameters, cache: Path | None = None) -> StoredChain:
     raise UsageError(f"`{folder}` is damaged each time it is written", hint="check the disk")
 
 
-def built(parameters: Parameters) -> Iterable[Built]:
+def built(builder: BlockBuilder) -> Iterable[Built]:
     """Builds the blocks in order, from the genesis."""
-    builder, parent = Builder(parameters), NO_PARENT
-    for height in range(parameters.blocks + 1):
+    parent = builder.no_parent
+    for height in range(builder.parameters.blocks + 1):
         block = builder.build(height, parent)
         parent = block.hash
         yield block
 
 
-def _build(folder: Path, parameters: Parameters) -> None:
+def _build(folder: Path, builder: BlockBuilder) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".building-", dir=folder.parent) as name:
         building = Path(name)
-        _write(building / "chain", parameters)
-        if _read(folder, parameters) is not None:
+        _write(building / "chain", builder)
+        if _read(folder, builder) is not None:
             return  # another process has written the same chain
         with suppress(FileNotFoundError):
             folder.rename(building / "damaged")
@@ -133,17 +131,18 @@ def _build(folder: Path, parameters: Parameters) -> None:
                 raise
 
 
-def _key(parameters: Parameters) -> str:
-    text = msgspec.json.encode({"version": VERSION, **asdict(parameters)})
+def _key(builder: BlockBuilder) -> str:
+    parameters = builder.parameters
+    text = msgspec.json.encode({"version": builder.version, **asdict(parameters)})
     name = f"{parameters.blocks}x{parameters.txs}-seed{parameters.seed}"
     return f"{name}-{blake2b(text, digest_size=8).hexdigest()}"
 
 
-def _write(folder: Path, parameters: Parameters) -> None:
+def _write(folder: Path, builder: BlockBuilder) -> None:
     folder.mkdir()
     digests = {BLOCKS: blake2b(digest_size=16), RECEIPTS: blake2b(digest_size=16)}
     with (folder / BLOCKS).open("wb") as blocks, (folder / RECEIPTS).open("wb") as receipts:
-        for block in built(parameters):
+        for block in built(builder):
             for name, file, text in (
                 (BLOCKS, blocks, block.block),
                 (RECEIPTS, receipts, block.receipts),
@@ -152,7 +151,8 @@ def _write(folder: Path, parameters: Parameters) -> None:
                 file.write(text + b"\n")
         _settle(blocks)
         _settle(receipts)
-    info = Info(VERSION, asdict(parameters), {name: it.hexdigest() for name, it in digests.items()})
+    found = {name: it.hexdigest() for name, it in digests.items()}
+    info = Info(builder.version, asdict(builder.parameters), found)
     with (folder / INFO).open("wb") as file:
         file.write(msgspec.json.encode(info))
         _settle(file)
@@ -163,10 +163,10 @@ def _settle(file: BinaryIO) -> None:
     os.fsync(file.fileno())
 
 
-def _read(folder: Path, parameters: Parameters) -> StoredChain | None:
+def _read(folder: Path, builder: BlockBuilder) -> StoredChain | None:
     try:
         info = msgspec.json.decode((folder / INFO).read_bytes(), type=Info)
-        if info.version != VERSION or info.parameters != asdict(parameters):
+        if info.version != builder.version or info.parameters != asdict(builder.parameters):
             return None
         texts = {name: _mapped(folder / name) for name in (BLOCKS, RECEIPTS)}
     except (OSError, ValueError):

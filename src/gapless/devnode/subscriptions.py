@@ -15,7 +15,7 @@ import msgspec
 from gapless.devnode.faults import Fault
 from gapless.devnode.injector import Injector
 from gapless.devnode.limits import CallRefused
-from gapless.devnode.methods import MethodCall
+from gapless.devnode.view import MethodCall
 from gapless.devnode.wire import Ending, Reply
 
 _SUBSCRIBE, _UNSUBSCRIBE = "eth_subscribe", "eth_unsubscribe"

@@ -6,7 +6,16 @@ in a file format, and `stream` copies the rows of a range from a sink to a write
 """
 
 from gapless.export.catalog import NATIVE, find_layout, layout_sets
-from gapless.export.stream import Export, lacking, range_of
+from gapless.export.stream import Export, expired, lacking, range_of
 from gapless.export.writers import FORMATS
 
-__all__ = ["FORMATS", "NATIVE", "Export", "find_layout", "lacking", "layout_sets", "range_of"]
+__all__ = [
+    "FORMATS",
+    "NATIVE",
+    "Export",
+    "expired",
+    "find_layout",
+    "lacking",
+    "layout_sets",
+    "range_of",
+]

@@ -126,6 +126,13 @@ async def range_of(sink: Sink, chain_id: int, layout: Layout) -> Span | None:
     return Span(min(it.first for it in spans), max(it.last for it in spans))
 
 
+async def expired(sink: Sink, chain_id: int, layout: Layout, span: Span) -> RangeSet:
+    """Return the blocks of a range whose rows were deleted on purpose."""
+    wanted = read_columns(layout)
+    records = [it for it in await sink.stored(chain_id) if it.expired and it.dataset in wanted]
+    return RangeSet(it.span for it in records) & RangeSet.of(span)
+
+
 async def lacking(sink: Sink, chain_id: int, layout: Layout, span: Span) -> dict[str, RangeSet]:
     """Return the missing blocks of a range, by the table that lacks them."""
     records = await sink.stored(chain_id)

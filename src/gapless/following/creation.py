@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
+
+import msgspec
 
 from gapless.blocks.branch import abandoned
 from gapless.blocks.holding import holding
@@ -21,7 +24,7 @@ from gapless.core.errors import Conflict, NotFound, UsageError
 from gapless.core.heights import HIGHEST, Heights, Moment, Tag
 from gapless.core.ranges import RangeSet, Span
 from gapless.core.remedies import RemoveFollow
-from gapless.following.spec import FollowSpec, follow_spec, standing, standing_id
+from gapless.following.spec import FollowSpec, changed, follow_spec, standing, standing_id
 from gapless.following.state import FollowState
 from gapless.following.steps import last_in_whole_cells
 from gapless.ledger import Ledger
@@ -56,13 +59,14 @@ class Created:
     spec: FollowSpec
     backfill: Backfill
     head: int
+    changed: bool  # whether other endpoints are used from now on
     absent: tuple[Absent, ...]  # endpoints that could not be used at first contact
 
 
 async def create(
     request: FollowRequest, config: Config, ledger_url: str, *, shared: Providers | None = None
 ) -> Created:
-    """Creates a follow; if it exists, nothing changes.
+    """Creates a follow; if it exists, only its endpoints can change.
 
     `shared` are open providers that may serve others too.
     """
@@ -79,9 +83,12 @@ async def create(
                 spec, state = await _first_state(request, chain, sink)
                 await ledger.raise_fence(await sink.highest_fence())
                 found = await ledger.create(standing(backfill_id, spec, state))
-        spec = follow_spec(found)
-        _require_same(request, spec)
-        return Created(spec, found, chain.tip.head, tuple(chain.absent))
+        recorded = follow_spec(found)
+        _require_same(request, chain.chain_id, recorded)
+        spec = _with_endpoints(recorded, blocks)
+        if spec != recorded:
+            await ledger.change_follow(request.name, partial(changed, spec=spec))
+        return Created(spec, found, chain.tip.head, spec != recorded, tuple(chain.absent))
 
 
 async def _unended(ledger: Ledger, name: str) -> tuple[str, Backfill | None]:
@@ -97,15 +104,27 @@ async def _unended(ledger: Ledger, name: str) -> tuple[str, Backfill | None]:
     raise AssertionError("the loop has no end")
 
 
-def _require_same(request: FollowRequest, spec: FollowSpec) -> None:
-    """Refuses a request that an existing follow of this name does not fulfil."""
+def _with_endpoints(spec: FollowSpec, blocks: FetchRequest) -> FollowSpec:
+    """The spec with the requested endpoints; their order does not matter."""
+    same = {*blocks.endpoints} == {*spec.endpoints}
+    endpoints = spec.endpoints if same else blocks.endpoints
+    return msgspec.structs.replace(spec, endpoints=endpoints, shared=blocks.queue != FOREGROUND)
+
+
+def _require_same(request: FollowRequest, chain_id: int, spec: FollowSpec) -> None:
+    """Refuses to change of an existing follow what decides about the blocks that it stores."""
     wanted = request.blocks
-    asked = (wanted.network.name, wanted.sink, wanted.datasets, wanted.endpoints)
-    same = asked == (spec.network, spec.sink, spec.datasets, spec.endpoints)
-    if not same or request.start not in (None, spec.start):
+    same = {
+        "network": (wanted.network.name, chain_id) == (spec.network, spec.chain_id),
+        "sink": wanted.sink == spec.sink,
+        "tables": wanted.datasets == spec.datasets,
+        "start": request.start in (None, spec.start),
+    }
+    if other := [what for what, is_same in same.items() if not is_same]:
         raise Conflict(
-            f"`{spec.name}` follows {spec.network} from {', '.join(spec.endpoints)} into"
-            f" `{spec.sink}`: {', '.join(spec.datasets)} from block {spec.start:,}",
+            f"`{spec.name}` follows {spec.network} (chain {spec.chain_id}) into `{spec.sink}`:"
+            f" {', '.join(spec.datasets)} from block {spec.start:,}; a follow cannot change its"
+            f" {' and '.join(other)}",
             remedy=RemoveFollow(spec.name),
         )
 
@@ -146,6 +165,8 @@ async def _first_state(
     last = final if sink.grid is None else last_in_whole_cells(final, sink.grid)
     requested = span if last < start else Span(start, last)
     plain, _, _ = await compare(request.blocks, chain, sink, requested, create=start <= last)
+    # Whoever fetched these took them for final; they are requested again when they are.
+    await sink.withdraw(chain.chain_id, Span(final + 1, HIGHEST))
     spec = _spec(request, plain, start, sink.grid)
     if plain.refetch:  # the chain was reorganised since
         stored -= await _retract_abandoned(sink, spec, span, chain)

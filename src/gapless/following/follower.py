@@ -3,7 +3,7 @@
 Any number of followers may stand by; the ledger lets one lead. Each turn, the leader renews its
 lease, looks at the head, and writes what to do and what it knows in one transaction. So a follower
 that is killed between two turns leaves nothing half done, and one that was overtaken writes
-nothing at all.
+nothing at all. While a turn lasts, the lease is kept, however long the endpoints take.
 
 A change of the chain is acted on only if two sightings in a row agree about it.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 
@@ -22,31 +23,24 @@ from gapless.blocks.block_pipeline import BlockPipeline
 from gapless.blocks.job import Host, shared_pipeline
 from gapless.core.backfill import State
 from gapless.core.chunk import Status
-from gapless.core.errors import GaplessError, LedgerError, TransientError
+from gapless.core.errors import GaplessError, LedgerError, UsageError
 from gapless.following.endpoints import StickyEndpoint
+from gapless.following.head_watch import HeadWatch
 from gapless.following.hints import HeadHints
-from gapless.following.next_block import NextBlock
-from gapless.following.sighting import (
-    Behind,
-    ChainHead,
-    Sighting,
-    Suspicion,
-    look,
-    suspicion,
-)
-from gapless.following.spec import FollowSpec, LiveChunk, history
-from gapless.following.state import FollowState, Retraction
+from gapless.following.lease import lease_kept
+from gapless.following.sighting import Sighting, Suspicion, suspicion
+from gapless.following.spec import FollowSpec, LiveChunk, follow_spec, history
+from gapless.following.state import FollowState, Retraction, follow_state
 from gapless.following.status import follow_status
-from gapless.following.steps import Step, retracted, step, whole_cells
+from gapless.following.steps import Step, doubtful, retracted, step, whole_cells
 from gapless.following.upkeep import Upkeep
 from gapless.lanes import Lane, in_lane
-from gapless.ledger.records import Append, Cursor, NewChunk
+from gapless.ledger.cursor import Cursor
+from gapless.ledger.records import Append, Backfill, NewChunk
 from gapless.telemetry import log, metrics
 
 _SOON = 1.0  # seconds until a change of the chain is looked at once more
 _LAG_EVERY = 5.0  # seconds
-_STALLED_AFTER = 5  # block times without a new block, and at least:
-_STALLED_AT_LEAST = 30.0  # seconds
 
 
 @dataclass
@@ -54,7 +48,6 @@ class FollowerStatus:
     """What a follower shows about itself."""
 
     leads: bool = False
-    head: int | None = None
     state: FollowState | None = None
     trouble: str | None = None
 
@@ -72,12 +65,10 @@ class Follower:
         self._hints = HeadHints(self.hint, spec.name, spec.chain.block_time)
         self._host, self._owner, self._planned = host, owner, planned
         self._clock = host.system.clock
-        self._endpoint: StickyEndpoint | None = None
+        self._head = HeadWatch(spec, host.system)
         self._upkeep: Upkeep | None = None
         self._suspected: Suspicion = None
-        self._moved_at = self._clock()  # when the head last moved
         self._lag_measured_at = -inf
-        self._next_block = NextBlock(spec.poll_seconds)
         self._pause = spec.poll_seconds
 
     async def run(self) -> None:
@@ -88,9 +79,12 @@ class Follower:
                 try:
                     with in_lane(Lane.PRIORITY):
                         await self._take_turn()
-                except (GaplessError, msgspec.ValidationError) as error:
+                except GaplessError as error:
                     self._note(error)
-                    self._pause = self._next_block.pause(self._clock())
+                    self._pause = self._head.pause
+                    await self._measure_lag()
+                    if isinstance(error, UsageError):  # another process may be able to lead
+                        await self._resign()
                 else:
                     self._note(None)
                 await self._sleep()
@@ -99,18 +93,38 @@ class Follower:
             await self._resign()
 
     async def _take_turn(self) -> None:
-        ledger = self._host.ledger
-        led = await ledger.lead(self.spec.name, self._owner, self.spec.lease_seconds)
-        self.status.leads = led is not None
-        metrics.LEADS.set(int(self.status.leads), self.spec.name)
+        led = await self._lead()
         if led is None:
             self._suspected = None
+            self._head.stand_by()
             await self._hints.stop()
             return
-        cursor, backfill = led
+        async with lease_kept(self._renew, self.spec.lease_seconds):
+            await self._follow_from(*led)
+
+    async def _lead(self) -> tuple[Cursor, Backfill] | None:
+        """Takes or renews the lease; None while another process leads."""
+        name, lease = self.spec.name, self.spec.lease_seconds
+        led = await self._host.ledger.lead(
+            name, self._owner, lease, self._head.report(self.status.trouble)
+        )
+        self.status.leads = led is not None
+        metrics.LEADS.set(int(self.status.leads), self.spec.name)
+        return led
+
+    async def _renew(self) -> bool:
+        """Renews the lease within a turn that lasts."""
+        leads = await self._lead() is not None
+        await self._measure_lag()
+        return leads
+
+    async def _follow_from(self, cursor: Cursor, backfill: Backfill) -> None:
+        """Looks at the head, and writes what follows from it."""
         if backfill.lifecycle.stopping or backfill.state not in (State.PENDING, State.RUNNING):
             return
-        state = msgspec.convert(cursor.state, FollowState)
+        if follow_spec(backfill) != self.spec:  # another follower takes this one's place soon
+            return
+        state = follow_state(cursor)
         self.status.state = state
         pipeline = await self._pipeline()
         self._hints.start(pipeline.pool)
@@ -121,35 +135,35 @@ class Follower:
             state = retracted(state)
         if state.alarm is not None:
             return
-        assert self._endpoint is not None
+        seen = await self._head.see(state)
         if self.spec.grid is not None:
-            tip = await self._endpoint.tip()
-            self._measure(tip)
-            decided = whole_cells(state, tip.final, self.spec.grid)
+            decided = whole_cells(state, seen.tip.final, self.spec.grid)
         else:
-            seen = await look(state, self._endpoint)
-            self._measure(seen.tip)
-            await self._notice_stall(seen, state)
             if not self._confirmed(seen):
                 self._pause = min(self._pause, _SOON)
                 return
-            decided = step(state, seen, depth=self.spec.depth, next_chunk=backfill.chunks.total)
+            depth = self.spec.depth
+            deep = doubtful(state, seen, depth)
+            if deep is not None:
+                await self._head.require_agreement(deep)
+            decided = step(state, seen, depth=depth, next_chunk=backfill.chunks.total)
         if decided.history is not None:
-            await self._require_agreement(decided.history.last)
+            await self._head.require_agreement(decided.history.last)
         await self._record(cursor, decided)
         assert self._upkeep is not None
         await self._upkeep.tidy(cursor, decided.state, pipeline)
         await self._measure_lag()
-        self._pause = self._next_block.pause(self._clock())
+        self._pause = self._head.pause
         if decided.retract is not None:
             self._pause = min(self._pause, _SOON)
 
     async def _pipeline(self) -> BlockPipeline:
         pipeline = await shared_pipeline(self._host, self.spec.blocks)
-        if self._endpoint is None:
+        if self._upkeep is None:
             anchor, chain = self.spec.family.tables[0].name, self.spec.chain
-            source = self.spec.family.source(pipeline.pool, chain, [anchor], ())
-            self._endpoint = StickyEndpoint(source, sorted(pipeline.pool.names), chain)
+            pool = pipeline.pool
+            source = self.spec.family.source(pool, chain, [anchor], ())
+            self._head.endpoint = StickyEndpoint(source, sorted(pool.names), chain, pool.served)
             self._upkeep = Upkeep(self._host.ledger, self.spec, self._owner, self._clock)
         return pipeline
 
@@ -167,19 +181,6 @@ class Follower:
             return False
         return found[0].status is Status.COMPLETE
 
-    async def _require_agreement(self, height: int) -> None:
-        """Raises if another endpoint contradicts the history that is about to be planned.
-
-        One endpoint that invents a head would make a follow pass over the blocks up to it.
-        """
-        assert self._endpoint is not None
-        doubtful = self._endpoint.name
-        if not await self._endpoint.is_agreed(height):
-            self._endpoint.move_on()
-            raise TransientError(
-                f"endpoint `{doubtful}` reports block {height:,} as final, and no other one does"
-            )
-
     def _confirmed(self, seen: Sighting) -> bool:
         """Whether this can be acted on: a change of the chain only if it was seen twice."""
         before = self._suspected
@@ -188,7 +189,7 @@ class Follower:
 
     async def _record(self, cursor: Cursor, decided: Step) -> None:
         """Writes a step, with its new blocks, unless nothing has changed."""
-        if decided.state == msgspec.convert(cursor.state, FollowState):
+        if decided.state == follow_state(cursor):
             return
         if not await self._append(cursor, decided):
             self.status.leads = False
@@ -229,36 +230,14 @@ class Follower:
             self._planned()
         return appended is not None
 
-    def _measure(self, tip: ChainHead) -> None:
-        chain, height = str(self.spec.chain_id), tip.head.height
-        if self.status.head != height:
-            self._moved_at = self._clock()
-        self.status.head = height
-        self._next_block.saw(height, self._clock())
-        metrics.HEAD_HEIGHT.set(height, chain)
-        metrics.FINAL_HEIGHT.set(tip.final, chain)
-
     async def _measure_lag(self) -> None:
         """Measures the lag, which takes several queries, every few seconds."""
         if self._clock() - self._lag_measured_at < _LAG_EVERY:
             return
         self._lag_measured_at = self._clock()
-        status = await follow_status(self._host.ledger, self.spec.name)
-        metrics.LAG_SECONDS.set(status.lag_seconds, self.spec.name)
-
-    async def _notice_stall(self, seen: Sighting, state: FollowState) -> None:
-        """Tells a chain that stands still from an endpoint that does."""
-        limit = max(_STALLED_AT_LEAST, _STALLED_AFTER * self.spec.chain.block_time)
-        if not isinstance(seen, Behind) or self._clock() - self._moved_at < limit:
-            return
-        assert self._endpoint is not None
-        self._moved_at = self._clock()
-        behind = await self._endpoint.move_ahead(max(seen.tip.head.height, state.last))
-        name, height = self.spec.name, seen.tip.head.height
-        if behind is None:
-            log(logging.WARNING, "chain_stalled", follow=name, height=height)
-        else:
-            log(logging.WARNING, "endpoint_behind", follow=name, endpoint=behind, height=height)
+        with suppress(GaplessError):
+            status = await follow_status(self._host.ledger, self.spec.name)
+            metrics.LAG_SECONDS.set(status.lag_seconds, self.spec.name)
 
     def _note(self, error: Exception | None) -> None:
         """Says once that something is wrong, and once that it is over."""
@@ -281,6 +260,7 @@ class Follower:
 
     async def _resign(self) -> None:
         if self.status.leads:
+            self.status.leads = False
             try:
                 async with asyncio.timeout(_SOON):
                     await self._host.ledger.resign(self.spec.name, self._owner)

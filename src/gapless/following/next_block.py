@@ -46,11 +46,15 @@ class NextBlock:
         if not self._seen:
             return self._usual
         block_time, seen_at = self._block_time(), self._seen[-1][0]
-        if now - seen_at > 2 * block_time:  # it is late: do not hurry any more
+        if self.is_late(now):  # do not hurry any more
             return max(SOONEST, block_time)
         due = seen_at + block_time
         middle = (max(now, self._not_before + block_time) + due) / 2
         return max(SOONEST, min(middle, due - _EARLY) - now)
+
+    def is_late(self, now: float) -> bool:
+        """Whether the next block is overdue by more than a block time."""
+        return bool(self._seen) and now - self._seen[-1][0] > 2 * self._block_time()
 
     def _block_time(self) -> float:
         (began, low), (ended, high) = self._seen[0], self._seen[-1]

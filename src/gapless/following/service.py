@@ -1,7 +1,7 @@
 """The followers of a process: one for each follow of the ledger that it can serve.
 
 A worker runs them beside its chunks. Which follows there are is looked up again and again, so a
-follow that is created, paused or removed elsewhere is noticed within seconds.
+follow that is created, changed, paused or removed elsewhere is noticed within seconds.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Followers:
         for name in [*self._tasks]:
             if self._tasks[name].done():
                 await self._end(name)
-            elif name not in wanted:
+            elif name not in wanted or wanted[name] != self.running[name].spec:
                 self._tasks[name].cancel()
                 await self._end(name)
         for name, spec in wanted.items():

@@ -2,7 +2,10 @@
 
 A lower head alone is no reorganisation: the endpoint may lag, or restart. Only a different hash at
 a known height is one. Answers that contradict each other, because the chain changed between two
-questions, mean nothing: the next sighting asks again.
+questions or a cache repeats an old head, mean nothing: the next sighting asks again.
+
+A block counts as final only if the endpoint that calls it final has the known hash there. A change
+of final blocks is told from one that the endpoint does not call final itself.
 """
 
 from __future__ import annotations
@@ -25,7 +28,8 @@ class ChainHead:
     """The head that an endpoint reports, and the highest block that is final."""
 
     head: BlockHeader
-    final: int
+    final: int  # not above the head
+    final_hash: bytes | None = None  # None: the final block is counted down from the head
 
 
 class Headers(Protocol):
@@ -64,7 +68,7 @@ class Forked:
 
 @dataclass(frozen=True)
 class Unrelated:
-    """Not even a final block is the same: no reorganisation explains it."""
+    """A final block differs, and so does what the endpoint calls final."""
 
     tip: ChainHead
     height: int  # the final block that differs
@@ -90,6 +94,8 @@ async def look(state: FollowState, chain: Headers) -> Sighting:
     tip = await chain.tip()
     if not state.hashes:
         return await _first(state, chain, tip)
+    if _calls_another_final(state, tip):
+        return await _forked(state, chain, tip, tip.final)
     common = min(tip.head.height, state.last)
     if common < state.base:
         return Behind(tip)
@@ -107,14 +113,12 @@ async def _first(state: FollowState, chain: Headers, tip: ChainHead) -> Sighting
     """The first sighting of a follow: headers from the final block on, wherever it starts."""
     if tip.head.height < state.last:
         return Behind(tip)
-    base = max(0, min(tip.head.height, tip.final))
-    return Grown(tip, await _linked(chain, base, tip.head))
+    return Grown(tip, await _from_final(chain, tip))
 
 
 async def _grown(state: FollowState, chain: Headers, tip: ChainHead) -> Grown:
-    final = min(tip.final, tip.head.height)
-    if final > state.last:
-        return Grown(tip, await _linked(chain, final, tip.head))
+    if tip.final > state.last:
+        return Grown(tip, await _from_final(chain, tip))
     found = await _linked(chain, state.next, tip.head)  # most often the head alone
     if found[0].parent_hash != state.hash(state.last):
         raise TransientError(f"block {state.last:,} has changed between two questions")
@@ -127,6 +131,9 @@ async def _forked(state: FollowState, chain: Headers, tip: ChainHead, common: in
     while high >= state.base:
         low = max(state.base, high - step + 1)
         found = await chain.headers(range(low, high + 2))
+        differing = found.get(high + 1)
+        if differing is not None and differing.hash == state.hash(high + 1):
+            raise TransientError(f"block {high + 1:,} has changed between two questions")
         for height in range(high, low - 1, -1):
             theirs = found.get(height)
             if theirs is None:
@@ -135,7 +142,20 @@ async def _forked(state: FollowState, chain: Headers, tip: ChainHead, common: in
                 after = found.get(height + 1)
                 return Forked(tip, height, after.hash if after else None)
         high, step = low - 1, min(2 * step, _MOST_AT_ONCE)
+    if tip.final < state.base or _calls_known_final(state, tip):
+        raise TransientError(
+            f"block {state.base:,} was final, and is another one here, but not a final one"
+        )
     return Unrelated(tip, state.base)
+
+
+def _calls_known_final(state: FollowState, tip: ChainHead) -> bool:
+    return tip.final_hash is not None and tip.final_hash == state.hash(tip.final)
+
+
+def _calls_another_final(state: FollowState, tip: ChainHead) -> bool:
+    """Whether the final block of the endpoint is at a known height, with another hash."""
+    return None not in (known := (tip.final_hash, state.hash(tip.final))) and known[0] != known[1]
 
 
 async def _hash_at(chain: Headers, tip: ChainHead, height: int) -> bytes | None:
@@ -145,6 +165,13 @@ async def _hash_at(chain: Headers, tip: ChainHead, height: int) -> bytes | None:
         return tip.head.parent_hash
     found = (await chain.headers([height])).get(height)
     return found.hash if found else None
+
+
+async def _from_final(chain: Headers, tip: ChainHead) -> tuple[BlockHeader, ...]:
+    found = await _linked(chain, max(0, tip.final), tip.head)
+    if tip.final_hash not in (None, found[0].hash):
+        raise TransientError("the endpoint's head and its final block are on different branches")
+    return found
 
 
 async def _linked(chain: Headers, first: int, head: BlockHeader) -> tuple[BlockHeader, ...]:

@@ -11,6 +11,7 @@ from gapless.core.errors import Unreadable
 from gapless.core.heights import HIGHEST
 from gapless.core.partitions import block_heights
 from gapless.core.ranges import Span
+from gapless.core.remedies import RemoveFollow
 from gapless.core.retry import RetryPolicy
 from gapless.core.selector import Range, Selection, all_heights, summary
 from gapless.following.state import FollowState
@@ -46,6 +47,11 @@ class FollowSpec(BlocksSpec, frozen=True, kw_only=True):
         return BlocksSpec(**{name: getattr(self, name) for name in names})
 
     @property
+    def queues(self) -> tuple[str, str]:
+        """The queues of its new blocks and of its history."""
+        return (PRIORITY, BACKLOG) if self.shared else (FOREGROUND_PRIORITY, FOREGROUND)
+
+    @property
     def depth(self) -> int:
         """The deepest reorganisation that is followed."""
         return self.chain.reorg_depth
@@ -69,6 +75,7 @@ def follow_spec(backfill: Backfill) -> FollowSpec:
         raise Unreadable(
             f"the specification of `{backfill.id}` cannot be read: {error}",
             backfill_id=backfill.id,
+            remedy=RemoveFollow(backfill.follow or backfill.id),
         ) from error
 
 
@@ -106,7 +113,7 @@ def standing(backfill_id: str, spec: FollowSpec, state: FollowState) -> Backfill
         selection=all_heights(),
         chunk_size=1,
         max_concurrent_runs=_MOST_RUNS,
-        queue=PRIORITY if spec.shared else FOREGROUND_PRIORITY,
+        queue=spec.queues[0],
         order=Order.NEWEST,
         retry=RetryPolicy.schedule(),
         lease_seconds=60.0,
@@ -128,7 +135,7 @@ def history(backfill_id: str, spec: FollowSpec, span: Span) -> BackfillRequest:
         selection=Selection(block_heights().kind, ((span.first, span.last),)),
         chunk_size=spec.chunk_size,
         max_concurrent_runs=SLOTS[BACKLOG],
-        queue=BACKLOG if spec.shared else FOREGROUND,
+        queue=spec.queues[1],
         order=Order.NEWEST,
         retry=RetryPolicy.unbounded(),
         lease_seconds=60.0,
@@ -136,6 +143,13 @@ def history(backfill_id: str, spec: FollowSpec, span: Span) -> BackfillRequest:
         follow=spec.name,
         precedence=span.last,
     )
+
+
+def changed(backfill: Backfill, spec: FollowSpec) -> tuple[dict[str, object], str]:
+    """The spec and the queue of a follow's backfill after its endpoints have changed."""
+    if backfill.standing:
+        return _plain(spec), spec.queues[0]
+    return backfill.spec | {"endpoints": list(spec.endpoints)}, spec.queues[1]
 
 
 def _plain(spec: BlocksSpec) -> dict[str, object]:

@@ -11,7 +11,10 @@ from collections.abc import Iterable
 
 import msgspec
 
+from gapless.core.errors import Unreadable
 from gapless.core.ranges import Span
+from gapless.core.remedies import RemoveFollow
+from gapless.ledger.cursor import Cursor
 
 
 class Retraction(msgspec.Struct, frozen=True):
@@ -76,3 +79,21 @@ class FollowState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
             base=base,
             hashes=tuple(known[base - self.base :]),
         )
+
+
+def follow_state(cursor: Cursor) -> FollowState:
+    """The state that a cursor stores; raises `Unreadable` if it is damaged."""
+    if cursor.unreadable is not None:
+        raise Unreadable(
+            cursor.unreadable,
+            backfill_id=cursor.backfill_id,
+            remedy=RemoveFollow(cursor.follow),
+        )
+    try:
+        return msgspec.convert(cursor.state, FollowState)
+    except msgspec.ValidationError as error:
+        raise Unreadable(
+            f"the state of the follow `{cursor.follow}` cannot be read: {error}",
+            backfill_id=cursor.backfill_id,
+            remedy=RemoveFollow(cursor.follow),
+        ) from error

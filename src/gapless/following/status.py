@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import msgspec
-
 from gapless.core.backfill import State, describe
+from gapless.core.errors import Unreadable
 from gapless.core.ranges import RangeSet
 from gapless.following.spec import FollowSpec, follow_spec, is_history_of
-from gapless.following.state import FollowState
+from gapless.following.state import FollowState, follow_state
 from gapless.ledger import Ledger
-from gapless.ledger.records import Backfill
+from gapless.ledger.records import Backfill, FollowRecord
 
 _NEWEST = 10_000  # chunks of new blocks that are looked at
 LIVE_WITHIN = 3
@@ -31,6 +30,9 @@ class FollowStatus:
     stored: int | None  # the newest block that is stored
     unstored: int  # new blocks that are planned and not stored yet
     waiting_since: float | None  # when the oldest newer block was planned
+    head_seen_at: float | None  # when a leader last saw a head
+    head_time: float | None  # the time of that head's block
+    trouble: str | None  # why the leader does not see the head now, or cannot go on
     gaps: RangeSet  # new blocks that were given up for now
     history_blocks: int
     history_done: int
@@ -44,8 +46,18 @@ class FollowStatus:
         return self.head - (self.state.start - 1 if self.stored is None else self.stored)
 
     @property
+    def silent_seconds(self) -> float:
+        """How long nobody has seen the head, if it should have been seen meanwhile."""
+        if self.trouble is None or self.head_seen_at is None:
+            return 0.0
+        silence = self.now - self.head_seen_at
+        return silence if silence > 2 * self.spec.poll_seconds else 0.0
+
+    @property
     def lag_seconds(self) -> float:
-        return 0.0 if self.waiting_since is None else max(0.0, self.now - self.waiting_since)
+        """Time since the oldest block that is not stored was seen, or since any block was."""
+        waiting = 0.0 if self.waiting_since is None else self.now - self.waiting_since
+        return max(0.0, waiting, self.silent_seconds)
 
     @property
     def history_pct(self) -> float:
@@ -72,19 +84,42 @@ class FollowStatus:
             return "starting"
         if self.history_done < self.history_blocks:
             return "backfilling"
-        return "live" if max(self.lag_blocks, self.unstored) <= LIVE_WITHIN else "behind"
+        near = max(self.lag_blocks, self.unstored) <= LIVE_WITHIN
+        return "live" if near and not self.silent_seconds else "behind"
 
 
-async def all_follows(ledger: Ledger) -> list[FollowStatus]:
+@dataclass(frozen=True)
+class UnreadableFollow:
+    """A follow whose rows are damaged; it can still be removed."""
+
+    name: str
+    backfill: Backfill
+    problem: str
+
+
+async def all_follows(ledger: Ledger) -> list[FollowStatus | UnreadableFollow]:
     """All follows of a ledger, by name."""
-    return [await follow_status(ledger, cursor.follow) for cursor, _ in await ledger.follows()]
+    names = [cursor.follow for cursor, _ in await ledger.follows()]
+    return [await follow_if_readable(ledger, each) for each in names]
 
 
 async def follow_status(ledger: Ledger, name: str) -> FollowStatus:
+    """How a follow stands; raises `Unreadable` if its rows are damaged."""
+    return _status(await ledger.follow(name, _NEWEST))
+
+
+async def follow_if_readable(ledger: Ledger, name: str) -> FollowStatus | UnreadableFollow:
     found = await ledger.follow(name, _NEWEST)
+    try:
+        return _status(found)
+    except Unreadable as error:
+        return UnreadableFollow(name, found.standing, str(error))
+
+
+def _status(found: FollowRecord) -> FollowStatus:
     cursor, backfill = found.cursor, found.standing
     spec = follow_spec(backfill)
-    state = msgspec.convert(cursor.state, FollowState)
+    state = follow_state(cursor)
     history = [each for each in found.backfills if is_history_of(each.id, backfill.id)]
     lost = RangeSet(each.span for each in found.dead)
     open_heights = RangeSet(each.span for each in found.unended)
@@ -104,6 +139,9 @@ async def follow_status(ledger: Ledger, name: str) -> FollowStatus:
         stored=stored,
         unstored=len(open_heights & planned),
         waiting_since=min(waiting, default=None),
+        head_seen_at=cursor.head_seen_at,
+        head_time=cursor.head_time,
+        trouble=cursor.trouble,
         gaps=lost,
         history_blocks=sum(each.partitions for each in history),
         history_done=sum(_done(each) for each in history),

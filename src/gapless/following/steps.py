@@ -49,6 +49,17 @@ def whole_cells(state: FollowState, final: int, grid: int) -> Step:
     return Step(after, history=Span(state.next, last))
 
 
+def doubtful(state: FollowState, seen: Sighting, depth: int) -> int | None:
+    """A block that other endpoints must have too, before so deep a change is acted on."""
+    match seen:
+        case Unrelated(height=height):
+            return height
+        case Forked(fork=fork) if state.last - fork > depth:
+            return fork + 1
+        case _:
+            return None
+
+
 def step(state: FollowState, seen: Sighting, *, depth: int, next_chunk: int) -> Step:
     """Decide what to do; `depth` is the deepest reorganisation that is followed."""
     if state.alarm is not None or state.retraction is not None:
@@ -78,7 +89,7 @@ def retracted(state: FollowState) -> FollowState:
 
 
 def _grow(state: FollowState, seen: Grown) -> Step:
-    final = min(seen.tip.final, seen.tip.head.height)
+    final = seen.tip.final
     new = [each for each in seen.headers if each.height >= state.next]
     first = max(state.next, state.start)
     blocks = tuple(

@@ -15,7 +15,8 @@ from gapless.core.ranges import RangeSet, Span
 from gapless.following.spec import FollowSpec, LiveChunk
 from gapless.following.state import FollowState
 from gapless.ledger import Ledger
-from gapless.ledger.records import Append, Cursor, DeadLetter, NewChunk
+from gapless.ledger.cursor import Cursor
+from gapless.ledger.records import Append, DeadLetter, NewChunk
 from gapless.ledger.views import EVERYTHING
 from gapless.sinks import Request
 

@@ -43,16 +43,23 @@ CANDIDATES = 8  # backfills of a queue that one claim tries
 Chance: TypeAlias = "Callable[[], float]"
 
 
-async def claim(tx: LedgerTransaction, request: ClaimRequest, chance: Chance) -> list[Claim]:
-    """Leases up to `count` chunks of one backfill to the owner."""
+async def claim(
+    tx: LedgerTransaction, request: ClaimRequest, chance: Chance, *, only_free: bool = False
+) -> list[Claim]:
+    """Leases up to `count` chunks of one backfill to the owner.
+
+    If all backfills of a queue with work are locked, it waits for one, unless with `only_free`.
+    """
     if tx.again and (taken := await _claimed_before(tx, request.claim_id)):
         return _claims((await inspect(tx, taken[0].backfill_id)).claimed(), request, taken)
+    waits = not only_free
     for queue in request.queues:
         tried: list[str] = []
         while len(tried) < CANDIDATES:
-            candidate = await _lock_candidate(tx, request, queue, tried)
+            candidate = await _lock_candidate(tx, request, queue, tried, waits=waits)
             if candidate is None:
                 break
+            waits = False  # which would risk what this one recovers
             if claims := await _take(tx, request, candidate, chance):
                 return claims
             tried.append(candidate.backfill_id)
@@ -90,14 +97,14 @@ async def raise_fence(tx: LedgerTransaction, above: int) -> None:
 
 
 async def _lock_candidate(
-    tx: LedgerTransaction, request: ClaimRequest, queue: str, tried: Sequence[str]
+    tx: LedgerTransaction, request: ClaimRequest, queue: str, tried: Sequence[str], *, waits: bool
 ) -> ClaimedBackfill | None:
-    """Locks a backfill with work: preferably one that is free, else the next that becomes free."""
+    """Locks a backfill with work: one that is free, else with `waits` the next to become free."""
     jobs = [JobVersion(*job) for job in request.jobs]
     wanted = {"queue": queue, "jobs": jobs, "only": request.only, "tried": list(tried)}
     found = await tx.fetch_as(Candidate, "lock_candidate", **wanted)
-    if not found and await tx.fetch("held_candidate", **wanted):
-        found = await tx.fetch_if_free(Candidate, "await_candidate", **wanted)
+    if not found and waits:
+        found = await tx.fetch_as(Candidate, "await_candidate", **wanted)
     return found[0].claimed() if found else None
 
 

@@ -93,13 +93,6 @@ async def condemn(tx: LedgerTransaction, backfill_id: str, reason: str) -> None:
     await settle(tx, backfill_id)
 
 
-async def settle_if_free(tx: LedgerTransaction, backfill_id: str) -> State | None:
-    """The same as `settle`, unless the backfill is locked: a later poll settles it."""
-    if not await tx.fetch_if_free(LifecycleRow, "lock_backfill", id=backfill_id):
-        return None
-    return await settle(tx, backfill_id)
-
-
 async def settle(tx: LedgerTransaction, backfill_id: str) -> State:
     """Ends the backfill if it has nothing left to do; returns its state."""
     lifecycle = await lock(tx, backfill_id)

@@ -24,6 +24,9 @@ WORKER_SECONDS = 5.0
 PERSON_SECONDS = 60.0
 """The same for a command of a person, which may touch every chunk of a backfill."""
 
+BRIEF_SECONDS = 1.0
+"""How long to wait for a locked row if other work may be free: longer than 64 claims in a row."""
+
 
 OVER = "the transaction has ended"
 OVER_HINT = "use a transaction only inside its `with` block"
@@ -39,9 +42,6 @@ class LedgerTransaction(Protocol):
 
     async def fetch_as(self, kind: type[T], statement: str, **parameters: Any) -> list[T]:
         """The same rows as values of a class, whose fields are filled by the names of columns."""
-
-    async def fetch_if_free(self, kind: type[T], statement: str, **parameters: Any) -> list[T]:
-        """The same for a statement that locks rows; none if others keep them locked."""
 
     async def execute(self, text: str, **parameters: Any) -> list[Row]:
         """Runs SQL with `:name` parameters, within the same transaction."""
@@ -70,11 +70,17 @@ class Database(Protocol):
         """The number of the last migration that this library knows."""
 
     async def transact(
-        self, body: Body[T], *, write: bool = True, within: float = WORKER_SECONDS
+        self,
+        body: Body[T],
+        *,
+        write: bool = True,
+        within: float = WORKER_SECONDS,
+        for_rows: float | None = None,
     ) -> T:
         """Runs the body in one transaction, and again if the connection was lost meanwhile.
 
-        No statement of it takes longer than `within` seconds.
+        No statement of it takes longer than `within` seconds. Where rows can be locked, it waits up
+        to `for_rows` seconds for one, half of `within` by default, and then raises `LedgerBusy`.
         """
 
     def session(self, limit: float | None = None) -> AbstractAsyncContextManager[LedgerTransaction]:

@@ -19,7 +19,8 @@ Everywhere, a cursor is locked before its backfill, and that before its chunks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from gapless.core.backfill import Command, Lifecycle, State, decide, describe
 from gapless.core.chunk import appended_rank
@@ -27,16 +28,22 @@ from gapless.core.errors import NotFound, UsageError, WrongState
 from gapless.core.events import BackfillChunkPlanned
 from gapless.core.ranges import Span
 from gapless.core.remedies import ListDeadLetters, ListFollows, ShowBackfill
+from gapless.core.spec import encode_spec
 from gapless.ledger import control, folding, views
+from gapless.ledger.cursor import Cursor, HeadSeen
 from gapless.ledger.database import LedgerTransaction, one_as
-from gapless.ledger.records import Append, Backfill, Cursor, NewChunk
+from gapless.ledger.records import Append, Backfill, NewChunk
 from gapless.ledger.rows.chunk import AppendedChunk, DeletedChunk
 from gapless.ledger.rows.follow import TimedCursor
 from gapless.ledger.rows.texts import json_text
 
 
 async def lead(
-    tx: LedgerTransaction, follow: str, owner: str, lease_seconds: float
+    tx: LedgerTransaction,
+    follow: str,
+    owner: str,
+    lease_seconds: float,
+    seen: HeadSeen | None = None,
 ) -> tuple[Cursor, Backfill] | None:
     """Takes or renews the leadership of a follow; None while somebody else has it.
 
@@ -50,12 +57,29 @@ async def lead(
         return None
     wanted = {"follow": follow, "owner": owner, "lease": lease_seconds}
     (row,) = await tx.fetch_as(TimedCursor, "renew_lead" if led else "take_lead", **wanted)
+    if seen is not None:
+        known = {"ago": seen.ago, "time": seen.time, "trouble": seen.trouble}
+        (row,) = await tx.fetch_as(TimedCursor, "note_head", follow=follow, **known)
     return row.cursor(), await views.backfill(tx, row.backfill_id)
 
 
 async def resign(tx: LedgerTransaction, follow: str, owner: str) -> None:
     """Gives the leadership up, if the owner has it."""
     await tx.fetch("resign", follow=follow, owner=owner)
+
+
+async def change(
+    tx: LedgerTransaction, follow: str, changed: Callable[[Backfill], tuple[dict[str, Any], str]]
+) -> None:
+    """Changes spec and queue of all backfills of a follow that have not ended.
+
+    Its leader is deposed: it may be about to append something that it planned before the change.
+    """
+    await tx.fetch("depose", follow=follow)
+    for each in await views.backfills(tx, follow=follow, limit=views.EVERYTHING):
+        if not each.state.ended:
+            spec, queue = changed(each)
+            await tx.fetch("change_backfill", id=each.id, spec=encode_spec(spec), queue=queue)
 
 
 async def remove_cursor(tx: LedgerTransaction, follow: str) -> None:

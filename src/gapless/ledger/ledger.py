@@ -26,7 +26,9 @@ from gapless.ledger import (
     views,
     workers,
 )
+from gapless.ledger.cursor import Cursor, HeadSeen
 from gapless.ledger.database import (
+    BRIEF_SECONDS,
     PERSON_SECONDS,
     WORKER_SECONDS,
     Body,
@@ -41,7 +43,6 @@ from gapless.ledger.records import (
     ChunkRow,
     Claim,
     ClaimRequest,
-    Cursor,
     DeadLetter,
     Failure,
     FollowRecord,
@@ -114,8 +115,7 @@ class Ledger:
 
     async def _settled(self, backfill_id: str) -> bool:
         with suppress(LedgerBusy):  # a row of it is locked: a later poll settles it
-            state = await self._write(control.settle_if_free, backfill_id)
-            return state is not None and state.ended
+            return (await self._soon(control.settle, backfill_id)).ended
         return False
 
     async def condemn(self, backfill_id: str, reason: str) -> None:
@@ -131,13 +131,23 @@ class Ledger:
     # Follows
 
     async def lead(
-        self, follow: str, owner: str, lease_seconds: float
+        self, follow: str, owner: str, lease_seconds: float, seen: HeadSeen | None = None
     ) -> tuple[Cursor, Backfill] | None:
-        """Takes or renews the leadership of a follow; None while somebody else has it."""
-        return await self._write(follows.lead, follow, owner, lease_seconds)
+        """Takes or renews the leadership of a follow; None while somebody else has it.
+
+        What the leader has `seen` of the head is recorded with it.
+        """
+        return await self._write(follows.lead, follow, owner, lease_seconds, seen)
 
     async def resign(self, follow: str, owner: str) -> None:
         await self._write(follows.resign, follow, owner)
+
+    async def change_follow(
+        self, follow: str, changed: Callable[[Backfill], tuple[dict[str, Any], str]]
+    ) -> None:
+        """Changes spec and queue of a follow's unended backfills, and deposes its leader."""
+        await self._command(follows.change, follow, changed)
+        await self._database.notify()
 
     async def append(self, step: Append) -> Cursor | None:
         """Takes one step of a follow's leader; None if it does not lead any more."""
@@ -166,7 +176,10 @@ class Ledger:
     # Leases
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
-        return await self._write(claims.claim, request, self._chance)
+        try:
+            return await self._soon(claims.claim, request, self._chance)
+        except LedgerBusy:  # somebody keeps a backfill locked, which must not delay the others
+            return await self._soon(claims.claim, request, self._chance, only_free=True)
 
     async def heartbeat(self, beats: Sequence[tuple[Claim, Progress]]) -> dict[int, Signal]:
         return await self._write(leases.heartbeat, beats)
@@ -336,6 +349,12 @@ class Ledger:
     async def _write(self, operation: Operation[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         return await self._reach(lambda tx: operation(tx, *arguments, **named))
 
+    async def _soon(self, operation: Operation[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+        """Like `_write`, but waits only briefly for locked rows."""
+        return await self._reach(
+            lambda tx: operation(tx, *arguments, **named), for_rows=BRIEF_SECONDS
+        )
+
     async def _look(self, operation: Operation[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         return await self._reach(
             lambda tx: operation(tx, *arguments, **named), write=False, within=PERSON_SECONDS
@@ -349,8 +368,13 @@ class Ledger:
         )
 
     async def _reach(
-        self, body: Body[T], *, write: bool = True, within: float = WORKER_SECONDS
+        self,
+        body: Body[T],
+        *,
+        write: bool = True,
+        within: float = WORKER_SECONDS,
+        for_rows: float | None = None,
     ) -> T:
-        found = await self._database.transact(body, write=write, within=within)
+        found = await self._database.transact(body, write=write, within=within, for_rows=for_rows)
         self.reached_at = self._clock()
         return found

@@ -13,6 +13,7 @@ from gapless.core.ranges import HIGHEST, RangeSet, Span
 from gapless.core.retry import RetryKind, RetryPolicy
 from gapless.core.selector import Selection
 from gapless.core.spec import encode_spec
+from gapless.ledger.cursor import Cursor
 
 CLASS_LIMIT = 200  # stored characters of an error's class, message and traceback
 MESSAGE_LIMIT = 2_000
@@ -324,28 +325,6 @@ class DeadLetter:
     @property
     def chunk_id(self) -> str:
         return chunk_id(self.backfill_id, self.chunk_index)
-
-
-@dataclass(frozen=True)
-class Cursor:
-    """How far a follow is, and who leads it; the fence proves who does."""
-
-    follow: str
-    backfill_id: str  # the standing one
-    owner: str | None
-    lease_until: float | None
-    fence: int  # 0 if nobody has led it yet
-    version: int  # one more with each append
-    state: dict[str, Any] = field(hash=False)  # the follower's own
-    updated_at: float
-    now: float
-
-    def is_led(self, lease_seconds: float | None = None) -> bool:
-        """Whether the owner's lease is valid, given how long a lease can be at most."""
-        if self.lease_until is None or self.lease_until <= self.now:
-            return False
-        # A lease that ends impossibly late was taken before the clock jumped back.
-        return lease_seconds is None or self.lease_until <= self.now + lease_seconds + 1
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,13 @@ from gapless.core.events import AnyEvent
 from gapless.core.projection import ChunkFacts
 from gapless.core.remedies import ListBackfills, ListFollows
 from gapless.core.selector import Selection
+from gapless.ledger.cursor import Cursor
 from gapless.ledger.database import LedgerTransaction, one, one_as
 from gapless.ledger.records import (
     RESERVED,
     Attempt,
     Backfill,
     ChunkRow,
-    Cursor,
     DeadLetter,
     FollowRecord,
 )

@@ -83,15 +83,20 @@ class BlockReader:
                 present = middle
         return missing
 
-    async def fetch(self, span: Span, edges: Collection[int] = ()) -> Unit:
-        """Fetch and read the blocks of a span; blocks at the `edges` are read in full."""
-        progress = _Progress(span)
+    async def fetch(
+        self, span: Span, edges: Collection[int] = (), avoid: Collection[str] = ()
+    ) -> Unit:
+        """Fetch and read the blocks of a span, if possible not from the endpoints to `avoid`.
+
+        Blocks at the `edges` are read in full.
+        """
+        progress = _Progress(span, suspects={*avoid})
         for _ in range(OPINIONS):
             whole = self._whole
             if progress.refusals > 1:  # one may be an accident; a lagging node needs time
                 await asyncio.sleep(delay(progress.refusals - 1, self._system.chance()))
-            avoid = frozenset(progress.suspects)
-            fetches = [self._source.fetch(part, avoid=avoid) for part in progress.left.spans]
+            others = frozenset(progress.suspects)
+            fetches = [self._source.fetch(part, avoid=others) for part in progress.left.spans]
             for raws in await gather_all(fetches):
                 samples = self._samples(raws, edges)
                 reading = await self._read(raws, samples, whole=whole)
@@ -172,6 +177,7 @@ class _Progress:
             reduce(and_, (each.proof for each in blocks)),
             has_all_keys,
             max(self.sampled, default=None),
+            frozenset(self.endpoints.values()),
         )
 
     def quarantine(self) -> PermanentError:

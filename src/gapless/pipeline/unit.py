@@ -33,6 +33,7 @@ class Unit:
     proof: Proof
     has_all_keys: bool = False  # whether every key of the answers was read
     sampled: int | None = None  # the last height whose answer was read in full
+    endpoints: frozenset[str] = frozenset()  # that answered
 
     @cached_property
     def size(self) -> int:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from gapless.core.errors import Unavailable
-from gapless.providers.envelope import BatchReply, Call
+from gapless.providers.calls import BatchReply
 from gapless.telemetry import metrics
 
 
@@ -27,20 +27,23 @@ class CallCounts:
     retries: int = 0  # calls that were sent again
     used_up: bool = False  # whether a call was not sent because of `most`
 
-    def count(self, endpoint: str, batch: Mapping[int, Call], sent: set[int]) -> None:
-        """Count a batch that is sent; `sent` are the calls of the same `ask` sent before."""
-        if self.most is not None and self.calls.total() + len(batch) > self.most:
+    def count(self, endpoint: str, counted: Mapping[int, str], sent: set[int]) -> None:
+        """Count a request by what a provider counts: methods, by the ids of their calls.
+
+        `sent` are the ids of the same `ask` that were counted before.
+        """
+        if self.most is not None and self.calls.total() + len(counted) > self.most:
             self.used_up = True
             raise Unavailable(
                 f"the limit of {self.most:,} calls is reached", hint="raise the limit of calls"
             )
         self.requests += 1
-        self.calls.update(call.method for call in batch.values())
-        self.calls_to[endpoint] += len(batch)
-        again = len(batch.keys() & sent)
+        self.calls.update(counted.values())
+        self.calls_to[endpoint] += len(counted)
+        again = len(counted.keys() & sent)
         self.retries += again
         metrics.REPEATED_CALLS.add(again, endpoint)
-        sent.update(batch)
+        sent.update(counted)
 
 
 class Measured:
@@ -50,7 +53,7 @@ class Measured:
 
 
 @contextmanager
-def measured(endpoint: str, batch: Mapping[int, Call]) -> Iterator[Measured]:
+def measured(endpoint: str, counted: Mapping[int, str]) -> Iterator[Measured]:
     """Measure a request; if it has no reply at the end, it was cancelled."""
     it = Measured()
     try:
@@ -59,7 +62,7 @@ def measured(endpoint: str, batch: Mapping[int, Call]) -> Iterator[Measured]:
     finally:
         for error in it.reply.errors if it.reply else ():
             metrics.REFUSALS.add(1, endpoint, error.refusal.reaction.replace(" ", "_"))
-        ends = Counter((call.method, _end(at, it.reply)) for at, call in batch.items())
+        ends = Counter((method, _end(at, it.reply)) for at, method in counted.items())
         for (method, end), count in ends.items():
             metrics.CALLS.add(count, endpoint, method, end)
 

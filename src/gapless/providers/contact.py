@@ -12,8 +12,15 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gapless.core.errors import Unavailable
+from gapless.providers.calls import BatchReply, Call, CallError
+from gapless.providers.endpoint import Endpoint
+from gapless.providers.provider_errors import Reaction, Refusal
+from gapless.providers.refused import raise_refused
 
 TLS_HINT = "Does this port expect `https://`?"
+TELLING = 3
+"""How often an endpoint must answer so before it is not taken for a chance."""
+_UNFIT = frozenset({Reaction.OTHER_METHOD, Reaction.ELSEWHERE})
 
 
 class Absent(NamedTuple):
@@ -62,3 +69,31 @@ def all_absent(absent: Sequence[Absent]) -> Unavailable:
     reasons = ", ".join(f"`{each.endpoint}` ({each.trouble})" for each in absent)
     hints = " ".join(f"`{each.endpoint}`: {each.hint}" for each in absent if each.hint)
     return Unavailable(f"no endpoint can be used: {reasons}", hint=hints or None)
+
+
+def is_unfit(error: CallError) -> bool:
+    """Whether an endpoint refuses as another kind of node does, or as one without history.
+
+    A single refusal of this kind may be a chance.
+    """
+    return error.refusal.reaction in _UNFIT
+
+
+def no_chain_id(endpoint: Endpoint, reply: BatchReply) -> BatchReply:
+    """Convert an empty answer about the chain id to a failure, which is retried."""
+    endpoint.trouble = "it does not identify its chain"
+    error = CallError(Refusal(Reaction.AGAIN), endpoint.trouble)
+    return BatchReply(errors=[error], seconds=reply.seconds)
+
+
+def chain_id_failure(endpoint: Endpoint, asked: Call, reply: BatchReply) -> BatchReply:
+    """Convert a failed check of the chain id, which must not count against the waiting calls."""
+    for error in reply.errors:
+        if error.refusal.reaction in (Reaction.GIVE_UP, Reaction.OTHER_METHOD):
+            raise_refused(endpoint, asked, error)
+    again = [
+        CallError(Refusal(Reaction.AGAIN), each.message)
+        for each in reply.errors
+        if each.refusal.reaction not in (Reaction.SLOW_DOWN, Reaction.SWITCH)  # it rests
+    ]
+    return BatchReply(errors=again, seconds=reply.seconds)

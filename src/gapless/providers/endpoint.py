@@ -1,13 +1,14 @@
 """One provider: its URL, its limits, and what was learned about it.
 
 Everything learned expires after `PROBE_AFTER` seconds and is then tried again, no matter how many
-processes have passed it on in between. The URL is a secret: only `http` receives it, and parts of
-it that a provider repeats in an error message are redacted.
+processes have passed it on in between. The URL and the headers are secrets: only `http` receives
+them, and parts of them that a provider repeats in an error message are redacted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from math import inf, isfinite
@@ -16,13 +17,13 @@ from urllib.parse import urlsplit
 
 from gapless.core.errors import UsageError
 from gapless.core.redaction import Secrets
-from gapless.providers.envelope import CallError
+from gapless.providers.calls import CallError
 from gapless.providers.limits import PROBE_AFTER, Cap, Concurrency, Rest, delay
 from gapless.providers.offer import Offer
 from gapless.providers.pace import Pacer
 from gapless.providers.profile import Learned, Profile
 from gapless.providers.provider_errors import Reaction
-from gapless.providers.request_queue import RequestQueue
+from gapless.providers.request_queue import RequestQueue, RequestSize
 from gapless.system import SYSTEM, System
 
 FIRST_BATCH, LARGEST_BATCH = 20, 100  # calls
@@ -34,18 +35,22 @@ _FAILED_REST = (0.2, 10.0)
 _HEAD_HOLDS = 10.0  # seconds
 _BAD_STREAK = 3  # consecutive failures that count against the endpoint rather than a call
 _MOST_WIDENING = 4  # times the slots, while batches are small
+_HEADER_NAME = re.compile(r"[A-Za-z0-9-]+")
+_HEADER_VALUE = re.compile(r"[\x20-\x7e]+")
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class EndpointSpec:
-    """A provider's name, its URLs, and the most calls per second to send to it."""
+    """A provider's name, its URLs and secrets, and the most calls per second to send to it."""
 
     name: str
     url: str = field(repr=False)
     rps: float | None = None
     profile: str = field(default="", repr=False)  # the key of its profile, if not its name
     ws: str = field(default="", repr=False)  # the URL of its WebSocket, if it has one
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
+    """Sent with each HTTP request to the URL, such as an API key."""
 
     @property
     def key(self) -> str:
@@ -67,13 +72,26 @@ class EndpointSpec:
             )
         if self.rps is not None and not 0 < self.rps < inf:
             raise UsageError(f"endpoint `{self.name}`: `rps` must be above 0")
+        for header, value in self.headers.items():
+            if not _HEADER_NAME.fullmatch(header) or not _HEADER_VALUE.fullmatch(value):
+                raise UsageError(
+                    f"endpoint `{self.name}`: the header `{header}` is not valid",
+                    hint="its name has letters, digits and `-`; its value has no line breaks",
+                )
 
     @cached_property
     def _secrets(self) -> Secrets:
-        return Secrets([self.url, self.ws])
+        return Secrets([self.url, self.ws], self.headers.values())
+
+    def url_of(self, path: str) -> str:
+        """Return the URL of a path below its own URL; a query stays at the end."""
+        if not path:
+            return self.url
+        parts = urlsplit(self.url)
+        return parts._replace(path=parts.path.rstrip("/") + path).geturl()
 
     def redacted(self, text: str) -> str:
-        """Return the text without the secret parts of the URLs."""
+        """Return the text without the secret parts of the URLs, and without header values."""
         return self._secrets.struck(text)
 
 
@@ -151,13 +169,13 @@ class Endpoint:
         """How many seconds the pace requires until the next request."""
         return self.pacer.wait(now)
 
-    def accepts(self, calls: int, now: float) -> bool:
+    def accepts(self, size: RequestSize, now: float) -> bool:
         """Whether it does not rest, and takes this many calls at once."""
-        return self.ready_at() <= now and calls <= self.largest_batch()
+        return self.ready_at() <= now and self.has_room(size)
 
-    def take(self, calls: int, now: float) -> None:
-        """Count calls that are sent now."""
-        self.pacer.take(calls, now)
+    def take(self, counted: int, now: float) -> None:
+        """Count calls, as the provider counts them, that are sent now."""
+        self.pacer.take(counted, now)
 
     def ready_at(self) -> float:
         """When it may be asked again; a time in the past if it may be asked now."""
@@ -171,8 +189,17 @@ class Endpoint:
     def record_head(self, height: int, now: float) -> None:
         self._head = (height, now)
 
-    def largest_batch(self) -> int:
-        return min(self.calls.value, self.pacer.largest or LARGEST_BATCH)
+    def has_room(self, size: RequestSize) -> bool:
+        """Whether it takes a request of this size, as far as is known."""
+        return size.calls <= self.calls.value and size.counted <= self._most_counted()
+
+    def largest_batch(self, *, counts_calls: bool) -> int:
+        """The most calls in one request, given whether each of them counts."""
+        return min(self.calls.value, self._most_counted() if counts_calls else LARGEST_BATCH)
+
+    def _most_counted(self) -> int:
+        """The most calls in one request, as the provider counts them."""
+        return self.pacer.largest or LARGEST_BATCH
 
     def answered(self, *, limited: bool) -> None:
         """Record a request that returned results; some calls may have hit a rate limit."""

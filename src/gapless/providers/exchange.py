@@ -13,19 +13,12 @@ from concurrent.futures import Executor
 from dataclasses import replace
 
 from gapless.providers.call_counts import CallCounts, measured
+from gapless.providers.calls import NULL, BatchReply, Call, CallError, MalformedReply
 from gapless.providers.endpoint import Endpoint
-from gapless.providers.envelope import (
-    NOT_A_NODE,
-    NULL,
-    BatchReply,
-    Call,
-    CallError,
-    MalformedReply,
-    encode,
-    read,
-)
 from gapless.providers.http import Http, Response, TransportFailure, decompressed
 from gapless.providers.provider_errors import Reaction, Refusal
+from gapless.providers.request_queue import RequestSize
+from gapless.providers.wire import Wire
 
 _TINY = 32 << 10  # bytes, below which a thread costs more than it saves
 _SHARE = 0.2  # of a new size in the running mean
@@ -37,14 +30,23 @@ _AMBIGUOUS_IN_BATCH = frozenset(
     }
 )
 
+# These refer to a block, so a smaller batch finds out which one, but its size is not a limit.
+_OF_A_BLOCK = frozenset({Reaction.ELSEWHERE, Reaction.LATER, Reaction.ABSENT})
+
 
 class Exchange:
     """Sends batches and learns from the answers."""
 
     def __init__(
-        self, http: Http, threads: Executor, call_counts: CallCounts, clock: Callable[[], float]
+        self,
+        wire: Wire,
+        http: Http,
+        threads: Executor,
+        call_counts: CallCounts,
+        clock: Callable[[], float],
     ) -> None:
-        self._http, self._threads, self._clock = http, threads, clock
+        self._wire, self._http = wire, http
+        self._threads, self._clock = threads, clock
         self.call_counts = call_counts
         self._sizes: dict[str, float] = {}  # mean bytes of a result, by kind of call
 
@@ -54,27 +56,35 @@ class Exchange:
     def batches(self, endpoint: Endpoint, calls: Mapping[int, Call]) -> Iterator[dict[int, Call]]:
         """Split the calls into as few requests as the endpoint accepts."""
         batch: dict[int, Call] = {}
-        expected = 0.0
+        expected, last = 0.0, None
         for at, call in calls.items():
             size = self.size(call)
-            full = len(batch) >= endpoint.largest_batch()
-            if batch and (full or expected + size > endpoint.bytes.value):
+            if last is not None and not (
+                self._wire.joins(last, call)
+                and self._has_room(endpoint, len(batch) + 1, expected + size)
+            ):
                 yield batch
                 batch, expected = {}, 0.0
-            batch[at] = call
+            batch[at] = last = call
             expected += size
         if batch:
             yield batch
+
+    def _has_room(self, endpoint: Endpoint, calls: int, expected: float) -> bool:
+        """Whether a request may hold this many calls, whose answer has this many bytes."""
+        size = RequestSize(calls, calls if self._wire.counts_calls else 1)
+        return expected <= endpoint.bytes.value and endpoint.has_room(size)
 
     async def send(
         self, endpoint: Endpoint, batch: Mapping[int, Call], sent: set[int], *, fresh: bool
     ) -> BatchReply:
         """Send a batch; the reply is empty if the endpoint now rests or takes only less."""
-        async with endpoint.requests.turn(len(batch)) as sent_at:
+        counted = self._wire.counted(batch)
+        async with endpoint.requests.turn(RequestSize(len(batch), len(counted))) as sent_at:
             if sent_at is None:
                 return BatchReply()
-            self.call_counts.count(endpoint.name, batch, sent)
-            with measured(endpoint.name, batch) as request:
+            self.call_counts.count(endpoint.name, counted, sent)
+            with measured(endpoint.name, counted) as request:
                 reply = request.reply = await self._post(endpoint, batch, sent_at, fresh=fresh)
             reply.seconds = self._clock() - sent_at
             return reply
@@ -83,21 +93,27 @@ class Exchange:
         self, endpoint: Endpoint, batch: Mapping[int, Call], sent_at: float, *, fresh: bool
     ) -> BatchReply:
         try:
+            path, body = self._wire.request(batch)
             response = await self._http.post(
-                endpoint.spec.url, encode(batch), calls=len(batch), fresh=fresh
+                endpoint.spec.url_of(path),
+                body,
+                headers=endpoint.spec.headers,
+                calls=len(batch),
+                fresh=fresh,
             )
-            reply = await self._read(response, batch.keys())
+            reply = await self._read(response, batch)
         except (TransportFailure, MalformedReply) as trouble:
-            return self._failed(endpoint, trouble, len(batch), sent_at)
+            return self._failed(endpoint, trouble, batch, sent_at)
         self._learn(endpoint, batch, reply, sent_at)
         return reply
 
-    async def _read(self, response: Response, ids: Collection[int]) -> BatchReply:
+    async def _read(self, response: Response, batch: Mapping[int, Call]) -> BatchReply:
         if len(response.body) < _TINY:
-            reply = _decode(response, ids)
+            reply = self._decode(response, batch)
         else:
             loop = asyncio.get_running_loop()
-            reply = await loop.run_in_executor(self._threads, _decode, response, ids)
+            reply = await loop.run_in_executor(self._threads, self._decode, response, batch)
+        ids = batch.keys()
         reply.errors = [
             _attribute(_with_retry_after(each, response.retry_after), ids) for each in reply.errors
         ]
@@ -110,15 +126,24 @@ class Exchange:
             reply.errors = [CallError(Refusal(Reaction.AGAIN), f"{missing} answers missing")]
         return reply
 
+    def _decode(self, response: Response, batch: Mapping[int, Call]) -> BatchReply:
+        return self._wire.read(decompressed(response), response.status, batch)
+
+    def _size_matters(self, batch: Mapping[int, Call]) -> bool:
+        """Whether the outcome says something about the size of requests that hold several calls."""
+        return len(batch) > 1 or self._wire.shares(next(iter(batch.values())))
+
     def _failed(
-        self, endpoint: Endpoint, trouble: Exception, calls: int, sent_at: float
+        self, endpoint: Endpoint, trouble: Exception, batch: Mapping[int, Call], sent_at: float
     ) -> BatchReply:
         message, sent = str(trouble), not isinstance(trouble, TransportFailure) or trouble.sent
-        hint = trouble.hint if isinstance(trouble, TransportFailure) else NOT_A_NODE
+        hint = trouble.hint if isinstance(trouble, TransportFailure) else self._wire.not_a_node
+        calls = len(batch) if self._size_matters(batch) else 0
         lasting = isinstance(trouble, TransportFailure) and bool(hint)
         if isinstance(trouble, TransportFailure) and trouble.slow:
-            endpoint.calls.shrink(calls)
-        elif sent and not lasting and endpoint.calls.failed(calls):
+            if calls:
+                endpoint.calls.shrink(calls)
+        elif calls and sent and not lasting and endpoint.calls.failed(calls):
             endpoint.shrank(message)
             return BatchReply(errors=[CallError(Refusal(Reaction.SMALLER_BATCH), message)])
         endpoint.failed(message, sent_at, self._clock())
@@ -128,14 +153,17 @@ class Exchange:
     def _learn(
         self, endpoint: Endpoint, batch: Mapping[int, Call], reply: BatchReply, sent_at: float
     ) -> None:
-        now, calls = self._clock(), len(batch)
+        now, calls, matters = self._clock(), len(batch), self._size_matters(batch)
+        counted = len(self._wire.counted(batch))
         declined = self._declined(endpoint, batch, reply, sent_at)
-        if not reply.results and not declined:
+        if matters and not reply.results and not declined:
             self._shrink(endpoint, calls, reply)
         reactions = {error.refusal.reaction for error in reply.errors}
-        endpoint.pacer.record(len(reply.results), _rate_limited(reply, calls), now)
+        answered = min(counted, len(reply.results))
+        endpoint.pacer.record(answered, _rate_limited(reply, counted), now)
         if reply.results:
-            endpoint.calls.answered_in_part()
+            if matters:
+                endpoint.calls.answered_in_part()
             endpoint.answered(limited=Reaction.SLOW_DOWN in reactions)
         if any(error.too_large for error in reply.errors):
             endpoint.calls.shrink(calls)
@@ -145,13 +173,16 @@ class Exchange:
         for error in reply.errors:
             reaction = error.refusal.reaction
             if reaction is Reaction.SMALLER_BATCH:
-                if not error.too_large and error.refusal.recognized:
+                if not error.refusal.recognized:
+                    endpoint.calls.shrink(calls)
+                elif not error.too_large:
                     endpoint.calls.refused(calls, now, error.refusal.most)
             elif not (reaction is Reaction.AGAIN and reply.results):
                 endpoint.refused(error, sent_at, now)
         total = self._record_sizes(batch, reply)
         if not reactions:
-            endpoint.calls.confirm(calls, now)
+            if matters:
+                endpoint.calls.confirm(calls, now)
             endpoint.bytes.confirm(total, now)
 
     def _shrink(self, endpoint: Endpoint, calls: int, reply: BatchReply) -> None:
@@ -197,10 +228,6 @@ class Exchange:
         return total
 
 
-def _decode(response: Response, ids: Collection[int]) -> BatchReply:
-    return read(decompressed(response), response.status, ids)
-
-
 def _with_retry_after(error: CallError, seconds: float | None) -> CallError:
     if seconds is None:
         return error
@@ -230,6 +257,7 @@ def _attribute(error: CallError, ids: Collection[int]) -> CallError:
         error.call is not None and (refusal.most or refusal.suggested)
     )
     if too_large or (error.call is None and refusal.reaction in _AMBIGUOUS_IN_BATCH):
-        refusal = Refusal(Reaction.SMALLER_BATCH)
+        about_size = refusal.reaction not in _OF_A_BLOCK
+        refusal = Refusal(Reaction.SMALLER_BATCH, recognized=about_size)
         return replace(error, refusal=refusal, too_large=too_large)
     return error

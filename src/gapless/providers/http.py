@@ -95,7 +95,9 @@ class Http:
         await self._kept.close()
         await self._fresh.close()
 
-    async def post(self, url: str, body: bytes, *, calls: int, fresh: bool) -> Response:
+    async def post(
+        self, url: str, body: bytes, *, headers: Mapping[str, str], calls: int, fresh: bool
+    ) -> Response:
         """Send a request and return the response; `fresh` uses a new connection."""
         timeout = aiohttp.ClientTimeout(
             total=self._timeouts.connect + self._timeouts.read * (1 + calls / _CALLS_PER_READ),
@@ -104,16 +106,15 @@ class Http:
         session = self._fresh if fresh else self._kept
         try:
             async with session.post(
-                url, data=body, timeout=timeout, allow_redirects=False
+                url, data=body, headers=headers, timeout=timeout, allow_redirects=False
             ) as response:
                 packed = await _read(response.content)
         except TimeoutError as error:
             raise TransportFailure("no answer in time", slow=True) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise _trouble(error) from error
-        headers = response.headers
-        encoding = headers.get("Content-Encoding", "").lower()
-        return Response(response.status, packed, encoding, _retry_after(headers))
+        encoding = response.headers.get("Content-Encoding", "").lower()
+        return Response(response.status, packed, encoding, _retry_after(response.headers))
 
     @asynccontextmanager
     async def socket(self, url: str) -> AsyncIterator[Socket]:

@@ -14,7 +14,7 @@ from functools import cached_property
 from msgspec import Raw
 
 from gapless.core.ranges import Span
-from gapless.providers.envelope import BatchReply, Call
+from gapless.providers.calls import BatchReply, Call
 
 _FEWEST_ATTEMPTS = 3
 _WAIT_BETWEEN = 3.0  # seconds

@@ -17,23 +17,33 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import NoReturn, Self
+from typing import Self
+
+from msgspec import Raw
 
 from gapless.core.errors import UsageError
 from gapless.providers.call_counts import CallCounts
+from gapless.providers.calls import BatchReply, Call, CallError, is_null
 from gapless.providers.choice import choose
-from gapless.providers.contact import TLS_HINT, Absent, meet
+from gapless.providers.contact import (
+    TELLING,
+    TLS_HINT,
+    Absent,
+    chain_id_failure,
+    is_unfit,
+    meet,
+    no_chain_id,
+)
 from gapless.providers.endpoint import Endpoint, EndpointSpec
-from gapless.providers.envelope import BatchReply, Call, CallError
 from gapless.providers.exchange import Exchange
 from gapless.providers.gather import gather_all
 from gapless.providers.http import Timeouts
 from gapless.providers.limits import delay
 from gapless.providers.pending import Answers, PendingAsk
 from gapless.providers.profile import Profile
-from gapless.providers.provider_errors import Reaction, Refusal
+from gapless.providers.provider_errors import Reaction
 from gapless.providers.queries import HeadNotice, NodeQueries
-from gapless.providers.refused import Refused
+from gapless.providers.refused import raise_refused
 from gapless.providers.registry import Providers
 from gapless.providers.standing import Served
 from gapless.providers.subscription import heads
@@ -80,6 +90,7 @@ class Pool:
         self._resting = 0
         self._chain_id_locks = {each.name: asyncio.Lock() for each in self._endpoints}
         self._chain_id_checked: set[str] = set()
+        self._strange_chain_ids: Counter[str] = Counter()  # answers that are not one
         self._exchange: Exchange
         self._stack = AsyncExitStack()
 
@@ -87,7 +98,11 @@ class Pool:
         if self._owned is not None:
             await self._stack.enter_async_context(self._owned)
         self._exchange = Exchange(
-            self._providers.http, self._providers.threads, self._call_counts, self._clock
+            self._queries.wire,
+            self._providers.http,
+            self._providers.threads,
+            self._call_counts,
+            self._clock,
         )
         return self
 
@@ -102,6 +117,12 @@ class Pool:
     @property
     def names(self) -> frozenset[str]:
         return frozenset(each.name for each in self._endpoints)
+
+    @property
+    def ready(self) -> frozenset[str]:
+        """The endpoints that may be asked now: those that do not rest after a failure."""
+        now = self._clock()
+        return frozenset(each.name for each in self._endpoints if each.ready_at() <= now)
 
     @property
     def announcing(self) -> frozenset[str]:
@@ -171,7 +192,10 @@ class Pool:
         """Return how many times a request has room for calls like these, as known now."""
         size = max(1.0, sum(map(self._exchange.size, calls)))
         rooms = (
-            min(each.largest_batch() // len(calls), int(each.bytes.value / size))
+            min(
+                each.largest_batch(counts_calls=self._queries.wire.counts_calls) // len(calls),
+                int(each.bytes.value / size),
+            )
             for each in self._endpoints
         )
         return max(1, *rooms)
@@ -237,7 +261,7 @@ class Pool:
         if endpoint.name not in self._chain_id_checked:
             refused = await self._check_chain_id(endpoint)
             if refused is not None:
-                return [_chain_id_failure(endpoint, self._queries.chain, refused)]
+                return [chain_id_failure(endpoint, self._queries.chain, refused)]
         batches = [*self._exchange.batches(endpoint, pending.pending(endpoint.name))]
         replies = await gather_all(
             [self._exchange.send(endpoint, batch, pending.sent, fresh=fresh) for batch in batches]
@@ -258,6 +282,8 @@ class Pool:
                 if not reply.results:
                     return reply
                 chain_id = self._queries.chain_id(reply.results[0])
+                if chain_id is None and self._may_be_chance(endpoint, reply.results[0]):
+                    return no_chain_id(endpoint, reply)
             if chain_id is None:
                 raise UsageError(
                     f"endpoint `{endpoint.name}` does not report a chain id",
@@ -273,17 +299,26 @@ class Pool:
             self._chain_id_checked.add(endpoint.name)
             return None
 
+    def _may_be_chance(self, endpoint: Endpoint, answer: Raw) -> bool:
+        """Whether a node behind a balancer may have given an answer without a chain id."""
+        if is_null(answer):
+            return True
+        self._strange_chain_ids[endpoint.name] += 1
+        return self._strange_chain_ids[endpoint.name] < TELLING
+
     def _notice(self, endpoint: Endpoint, reply: BatchReply) -> None:
         self._providers.standing(endpoint).notice(reply, self._clock())
 
     async def _contact(self, endpoint: Endpoint) -> Absent | None:
         """Retry the check of the chain id; return why it fails, if lasting or out of patience."""
         name, failures, until = endpoint.name, 0, self._clock() + self.patience
+        refusals = 0  # in a row
         while (reply := await self._check_chain_id(endpoint)) is not None:
             failures += 1
             last = reply.errors[-1] if reply.errors else None
             trouble, hint = endpoint.trouble, last.hint if last else ""
-            if last is not None and last.lasting:
+            refusals = refusals + 1 if last is not None and is_unfit(last) else 0
+            if last is not None and (last.lasting or refusals >= TELLING):
                 return Absent(name, trouble, hint)
             if failures == 1 and await self._providers.http.speaks_tls(endpoint.spec.url):
                 return Absent(name, trouble, TLS_HINT)
@@ -324,7 +359,7 @@ class Pool:
         if later := last.get(Reaction.LATER):
             pending.not_yet[endpoint.name] += 1
             if pending.not_yet.total() >= _LATER_AT_MOST * len(self._endpoints):
-                _raise_refused(endpoint, pending.calls[later.call or 0], later)
+                raise_refused(endpoint, pending.calls[later.call or 0], later)
             wait = delay(pending.not_yet[endpoint.name], self._chance(), _LATER_DELAY)
             pending.hold_off(endpoint.name, now + wait)
         if Reaction.ELSEWHERE in last:
@@ -343,11 +378,11 @@ class Pool:
         call = pending.calls[error.call]
         match error.refusal.reaction:
             case Reaction.GIVE_UP | Reaction.SMALLER_RANGE:
-                _raise_refused(endpoint, call, error)
+                raise_refused(endpoint, call, error)
             case Reaction.OTHER_METHOD:
                 endpoint.offer.without(call.method, self._clock())
             case Reaction.ELSEWHERE if call.height is None:
-                _raise_refused(endpoint, call, error)
+                raise_refused(endpoint, call, error)
             case Reaction.ELSEWHERE:
                 assert call.height is not None
                 endpoint.trouble = error.message
@@ -367,24 +402,3 @@ def _reported_missing(pending: PendingAsk, answered: Sequence[BatchReply]) -> li
         if call.height is not None and (highest is None or call.height > (highest.height or 0)):
             found[call.method] = call
     return list(found.values())
-
-
-def _chain_id_failure(endpoint: Endpoint, asked: Call, reply: BatchReply) -> BatchReply:
-    """Convert a failed check of the chain id, which must not count against the waiting calls."""
-    for error in reply.errors:
-        if error.refusal.reaction in (Reaction.GIVE_UP, Reaction.OTHER_METHOD):
-            _raise_refused(endpoint, asked, error)
-    again = [
-        CallError(Refusal(Reaction.AGAIN), each.message)
-        for each in reply.errors
-        if each.refusal.reaction not in (Reaction.SLOW_DOWN, Reaction.SWITCH)  # it rests
-    ]
-    return BatchReply(errors=again, seconds=reply.seconds)
-
-
-def _raise_refused(endpoint: Endpoint, call: Call, error: CallError) -> NoReturn:
-    """Raise the refusal for the caller to handle."""
-    where = "" if call.height is None else f" at {call.height:,}"
-    reason = endpoint.spec.redacted(error.message)[:300]
-    message = f"endpoint `{endpoint.name}` refuses {call.method}{where}: {reason}"
-    raise Refused(message, error.refusal)

@@ -87,6 +87,7 @@ _RULES: tuple[tuple[Reaction, re.Pattern[str]], ...] = (
             r"failed to get logs for block #0",
             r"missing trie node",
             r"archive",
+            r"lite full ?node",
         ),
     ),
     (Reaction.LATER, _any_of(r"beyond current head", r"not currently canonical")),
@@ -143,6 +144,7 @@ _RULES: tuple[tuple[Reaction, re.Pattern[str]], ...] = (
             r"(?:\bmethod|\b[a-z]+_[a-z]+)(?: \S+)? (?:is |are )?not "
             r"(?:supported|available|whitelisted|allowed|enabled|implemented|permitted)",
             r"unsupported method",
+            r"api is unavailable",
         ),
     ),
     (

@@ -12,7 +12,8 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Raw
 
-from gapless.providers.envelope import Call
+from gapless.providers.calls import Call
+from gapless.providers.wire import Wire
 
 
 class HeadNotice(NamedTuple):
@@ -34,6 +35,10 @@ class NodeQueries(Protocol):
 
     chain: Call
     head: Call
+
+    @property
+    def wire(self) -> Wire:
+        """How calls travel to nodes of this kind."""
 
     @property
     def subscription(self) -> HeadSubscription | None:

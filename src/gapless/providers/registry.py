@@ -2,7 +2,8 @@
 
 A provider counts the requests of a customer, not those of a backfill. So a process opens one
 registry, and each pool is a view on it: pools that use the same URL share its rate, its slots for
-requests in flight, its rests and everything that was learned about it.
+requests in flight, its rests and everything that was learned about it. Two API keys at one URL,
+sent as headers, are two customers.
 
     async with Providers(workers=8) as providers:
         async with Pool(specs, providers=providers) as pool: ...
@@ -64,7 +65,7 @@ class Rested(msgspec.Struct, frozen=True):
 
 
 Rests = dict[str, Rested]
-"""Rests by the fingerprint of the URL, which is the same in all processes and not secret."""
+"""Rests by the endpoint's fingerprint, which is the same in all processes and not secret."""
 
 
 class Providers:
@@ -120,7 +121,7 @@ class Providers:
         lowest applies.
         """
         mine = replace(spec, rps=self._share.of_rate(spec.rps))
-        key = fingerprint(spec.url)
+        key = fingerprint(spec.url, spec.headers)
         found = self._endpoints.get(key)
         if found is None:
             found = Endpoint(mine, self.workers, known, self.system)
@@ -165,6 +166,7 @@ class Providers:
         metrics.ENDPOINT_UP.set(1, endpoint.name)
 
 
-def fingerprint(url: str) -> str:
-    """Identify a URL without revealing it, as long as its API key cannot be guessed."""
-    return hashlib.sha256(url.encode()).hexdigest()[:16]
+def fingerprint(url: str, headers: Mapping[str, str]) -> str:
+    """Identify an endpoint without revealing it, as long as its API key cannot be guessed."""
+    lines = [url, *(f"{name.lower()}: {value}" for name, value in sorted(headers.items()))]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]

@@ -21,12 +21,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from math import inf
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from gapless.lanes import Lane, LaneQueue, current_lane
 
 RESERVED_SECONDS = 60.0
 """How long a slot stays reserved after a request of the priority lane."""
+
+
+class RequestSize(NamedTuple):
+    """How many calls a request holds, and as how many a provider counts it."""
+
+    calls: int
+    counted: int
 
 
 class Recipient(Protocol):
@@ -38,11 +45,11 @@ class Recipient(Protocol):
     def wait(self, now: float) -> float:
         """How many seconds the pace requires until the next request."""
 
-    def accepts(self, calls: int, now: float) -> bool:
-        """Whether a request with this many calls may be sent, if there is a slot."""
+    def accepts(self, size: RequestSize, now: float) -> bool:
+        """Whether a request of this size may be sent, if there is a slot."""
 
-    def take(self, calls: int, now: float) -> None:
-        """Count calls that are sent now."""
+    def take(self, counted: int, now: float) -> None:
+        """Count calls, as the provider counts them, that are sent now."""
 
 
 class RequestQueue:
@@ -60,9 +67,9 @@ class RequestQueue:
     def waiting(self) -> int:
         return sum(not turn.granted.done() for turn in self._waiting)
 
-    def turn(self, calls: int) -> RequestTurn:
-        """The turn of a request with this many calls, in the lane of the current task."""
-        return RequestTurn(self, calls, current_lane())
+    def turn(self, size: RequestSize) -> RequestTurn:
+        """The turn of a request of this size, in the lane of the current task."""
+        return RequestTurn(self, size, current_lane())
 
     def join(self, turn: RequestTurn) -> None:
         if turn.lane is Lane.PRIORITY:
@@ -85,8 +92,8 @@ class RequestQueue:
                 self._wake_after(wait)
                 return
             self._waiting.popleft()
-            if self._recipient.accepts(turn.calls, now):
-                self._recipient.take(turn.calls, now)
+            if self._recipient.accepts(turn.size, now):
+                self._recipient.take(turn.size.counted, now)
                 self.in_flight += 1
                 self._ordinary_in_flight += turn.lane is Lane.ORDINARY
                 turn.granted.set_result(now)
@@ -125,11 +132,11 @@ class RequestTurn:
     `sent_at` is None if the request must not be sent any more; it has no slot then.
     """
 
-    __slots__ = ("_queue", "calls", "granted", "lane")
+    __slots__ = ("_queue", "granted", "lane", "size")
 
-    def __init__(self, queue: RequestQueue, calls: int, lane: Lane) -> None:
+    def __init__(self, queue: RequestQueue, size: RequestSize, lane: Lane) -> None:
         self._queue = queue
-        self.calls = calls
+        self.size = size
         self.lane = lane
         self.granted: asyncio.Future[float | None] = asyncio.get_running_loop().create_future()
 

@@ -11,8 +11,8 @@ import logging
 
 import msgspec
 
+from gapless.providers.calls import BatchReply
 from gapless.providers.endpoint import Endpoint
-from gapless.providers.envelope import BatchReply
 from gapless.providers.provider_errors import Reaction
 from gapless.telemetry import log, metrics
 

@@ -11,8 +11,9 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 
+from gapless.providers.calls import MalformedReply
 from gapless.providers.endpoint import EndpointSpec
-from gapless.providers.envelope import MalformedReply, encode, read
+from gapless.providers.envelope import encode, read
 from gapless.providers.http import Http, Socket, TransportFailure
 from gapless.providers.queries import HeadNotice, HeadSubscription, NodeQueries
 

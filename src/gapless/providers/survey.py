@@ -11,10 +11,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-from msgspec import Raw
-
+from gapless.providers.calls import Call, is_null
 from gapless.providers.endpoint import Endpoint
-from gapless.providers.envelope import NULL, Call
 from gapless.providers.exchange import Exchange
 from gapless.providers.provider_errors import Reaction
 from gapless.providers.queries import NodeQueries
@@ -69,12 +67,8 @@ async def _probe(
     found: dict[int, bool] = {}
     for batch in exchange.batches(endpoint, calls):
         reply = await exchange.send(endpoint, batch, set(), fresh=True)
-        found |= {at: True for at, result in reply.results.items() if not _is_null(result)}
+        found |= {at: True for at, result in reply.results.items() if not is_null(result)}
         for each in reply.errors:
             if each.call is not None and each.refusal.reaction is Reaction.ELSEWHERE:
                 found[each.call] = False
     return found
-
-
-def _is_null(result: Raw) -> bool:
-    return memoryview(result).nbytes == memoryview(NULL).nbytes  # nothing else is that short

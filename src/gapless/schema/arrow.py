@@ -24,6 +24,7 @@ _VARIABLE = {
     Kind.BYTES: pa.binary(),
     Kind.FLOAT: pa.float64(),
     Kind.BOOL: pa.bool_(),
+    Kind.TEXT: pa.string(),
     Kind.JSON: pa.string(),
 }
 _TYPES = {kind: pa.binary(kind.width) if kind.width else _VARIABLE[kind] for kind in Kind}

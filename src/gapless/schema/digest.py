@@ -31,7 +31,7 @@ from gapless.schema.table import Column, Kind, Table
 
 MODULUS = 1 << 256
 
-_VARIABLE = (Kind.BYTES, Kind.JSON)
+_VARIABLE = (Kind.BYTES, Kind.TEXT, Kind.JSON)
 # Created once: converting a Python value makes Arrow look for pandas, which is slow.
 _EMPTY = {it: pa.scalar("", pa.string()).cast(it) for it in (pa.binary(), pa.string())}
 

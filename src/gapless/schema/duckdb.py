@@ -15,7 +15,13 @@ from collections.abc import Iterator
 from gapless.schema.ddl import definition, quoted
 from gapless.schema.table import Column, Kind, Table
 
-_TYPES = {Kind.INT: "UBIGINT", Kind.BOOL: "BOOLEAN", Kind.FLOAT: "DOUBLE", Kind.JSON: "VARCHAR"}
+_TYPES = {
+    Kind.INT: "UBIGINT",
+    Kind.BOOL: "BOOLEAN",
+    Kind.FLOAT: "DOUBLE",
+    Kind.TEXT: "VARCHAR",
+    Kind.JSON: "VARCHAR",
+}
 
 
 def create_table(table: Table) -> str:

@@ -113,7 +113,7 @@ def plain(column: Column, *, name: str | None = None, wide: Form) -> Field:
         array = one_array(rows[column.name])
         if column.kind is Kind.U256:
             return decimal_texts(array)
-        return hex_texts(array) if form is Form.TEXT else array
+        return hex_texts(array) if form is Form.TEXT and not column.kind.is_text else array
 
     return Field(name or column.name, form, _TYPES[form], (column.name,), values)
 

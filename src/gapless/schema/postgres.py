@@ -23,6 +23,7 @@ _TYPES = {
     Kind.INT: "bigint",
     Kind.U256: "numeric(78,0)",
     Kind.BOOL: "boolean",
+    Kind.TEXT: "text",
     Kind.JSON: "json",
 }
 

@@ -15,7 +15,13 @@ from collections.abc import Collection, Iterator
 from gapless.schema.ddl import create_index, definition, listed, nearest_parent, quoted
 from gapless.schema.table import Column, Kind, Table
 
-_TYPES = {Kind.INT: "INTEGER", Kind.BOOL: "INTEGER", Kind.FLOAT: "REAL", Kind.JSON: "TEXT"}
+_TYPES = {
+    Kind.INT: "INTEGER",
+    Kind.BOOL: "INTEGER",
+    Kind.FLOAT: "REAL",
+    Kind.TEXT: "TEXT",
+    Kind.JSON: "TEXT",
+}
 
 
 def create_table(

@@ -39,11 +39,16 @@ class Kind(Enum):
     BYTES = "bytes of any length", None
     FLOAT = "the nearest double", None
     BOOL = "true or false", None
+    TEXT = "text", None
     JSON = "JSON text", None
 
     def __init__(self, meaning: str, width: int | None) -> None:
         self.meaning = meaning
         self.width = width
+
+    @property
+    def is_text(self) -> bool:
+        return self in (Kind.TEXT, Kind.JSON)
 
     __hash__ = object.__hash__  # members are singletons; hashing by name is slower
 

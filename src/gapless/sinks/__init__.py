@@ -3,11 +3,23 @@
 `sink` defines the contract. Each kind of sink is a package that implements it, and one conformance
 suite tests them all. The decisions that all sinks share are pure: `admission` (is this batch
 valid), `records` (fences, seams and the parts of a range that survive), `revision` (what to keep of
-stored blocks) and `requests` (which blocks were requested). `sql` holds what all databases share.
-`location` opens a sink by its path or URL. Nothing here depends on nodes or on the ledger.
+stored blocks), `requests` (which blocks were requested) and `changes` (what publishers read). `sql`
+holds what all databases share, and `feed` their tables of changes. `location` opens a sink by its
+path or URL. Nothing here depends on nodes or on the ledger.
 """
 
+from gapless.sinks.changes import Change
 from gapless.sinks.location import open_sink
 from gapless.sinks.sink import Access, Batch, Damage, JoiningSink, Request, Sink, Stored
 
-__all__ = ["Access", "Batch", "Damage", "JoiningSink", "Request", "Sink", "Stored", "open_sink"]
+__all__ = [
+    "Access",
+    "Batch",
+    "Change",
+    "Damage",
+    "JoiningSink",
+    "Request",
+    "Sink",
+    "Stored",
+    "open_sink",
+]

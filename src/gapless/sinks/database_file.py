@@ -14,8 +14,9 @@ from gapless.core.coroutines import run_sync
 from gapless.core.ranges import RangeSet, Span
 from gapless.schema import Table
 from gapless.schema.digest import digest
-from gapless.sinks import sql
+from gapless.sinks import feed, sql
 from gapless.sinks.admission import admit
+from gapless.sinks.changes import Change
 from gapless.sinks.sink import Access, Batch, Request, Stored
 from gapless.sinks.threaded import ThreadedSink
 from gapless.threads import SerialThread
@@ -85,6 +86,29 @@ class DatabaseFileSink(ThreadedSink):
     def _fold(self, chain_id: int, below: int, keep: RangeSet, limit: int) -> int:
         with self._write_transaction():
             return run_sync(sql.fold(self._tables, chain_id, Span(0, below - 1), keep, limit))
+
+    def _expire(self, chain_id: int, below: int, limit: int) -> int:
+        with self._write_transaction():
+            return run_sync(sql.expire(self._tables, chain_id, below, limit))
+
+    def _changes(self, chain_id: int, after: int, limit: int) -> list[Change]:
+        with self._read_transaction():
+            return run_sync(feed.changes(self._tables, chain_id, after, limit))
+
+    def _add_change_reader(self, chain_id: int, name: str) -> int:
+        with self._write_transaction():
+            return run_sync(feed.add_reader(self._tables, chain_id, name))
+
+    def _remove_change_reader(self, chain_id: int, name: str) -> None:
+        with self._write_transaction():
+            run_sync(feed.remove_reader(self._tables, chain_id, name))
+
+    def _change_readers(self, chain_id: int) -> dict[str, int]:
+        return run_sync(feed.readers(self._tables, chain_id))
+
+    def _acknowledge_changes(self, chain_id: int, name: str, through: int) -> None:
+        with self._write_transaction():
+            run_sync(feed.acknowledge(self._tables, chain_id, name, through))
 
     def _chains(self) -> list[int]:
         return self._tables.chains()

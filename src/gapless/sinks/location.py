@@ -24,7 +24,8 @@ _HINT = (
     "write `name.db` for a SQLite file, `name.duckdb` for a DuckDB file, `name/` for a folder of"
     " Parquet files, or `postgresql://user@host/database`"
 )
-_LATER = ("redis", "s3")
+_STREAMS = ("redis", "rediss")
+_LATER = ("s3",)
 
 
 async def open_sink(
@@ -74,6 +75,11 @@ def _kind(place: str) -> tuple[str, Path]:
         if not path or path.startswith("//"):
             raise SinkUnusable(f"`{place}` has no path", hint=f"write `{scheme}:///path`")
         return scheme, Path(path)
+    if scheme in _STREAMS:
+        raise SinkUnusable(
+            f"`{redact(place)}` is a stream, which can only be appended to, and not a sink",
+            hint="store blocks in a sink and publish them from there: see `[publish.NAME]`",
+        )
     if scheme in _LATER:
         raise SinkUnusable(f"`{redact(place)}` is not supported as a sink yet", hint=_HINT)
     if place.endswith(_SQLITE):

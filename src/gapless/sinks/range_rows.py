@@ -24,7 +24,7 @@ CREATE TABLE {place} (
   first {number} NOT NULL,
   last {number} NOT NULL,
   fence {number} NOT NULL,
-  kind TEXT NOT NULL,      -- 'written' or 'retracted'
+  kind TEXT NOT NULL,      -- 'written', 'expired' or 'retracted'
   rows {number} NOT NULL,
   digest {data} NOT NULL,
   proven TEXT NOT NULL,    -- names of checks, separated by spaces
@@ -36,7 +36,7 @@ CREATE TABLE {place} (
 )
 """
 
-WRITTEN, RETRACTED = "written", "retracted"
+WRITTEN, EXPIRED, RETRACTED = "written", "expired", "retracted"
 EVERY_DATASET = "*"
 """The dataset of a retraction, which removes the rows of every table."""
 
@@ -52,10 +52,10 @@ def records_from(rows: Iterable[Sequence[Any]]) -> RangeRecords:
     """Return the records that these rows store."""
     stored, retracted = [], []
     for row in rows:
-        if row[4] == WRITTEN:
-            stored.append(_stored(row))
-        else:
+        if row[4] == RETRACTED:
             retracted.append(Retracted(Span(row[1], row[2]), row[3]))
+        else:
+            stored.append(_stored(row))
     return RangeRecords(tuple(stored), tuple(retracted))
 
 
@@ -69,7 +69,7 @@ def changes(
 
 
 def _stored(row: Sequence[Any]) -> Stored:
-    dataset, first, last, fence, _, rows, digest, proven, unproven, parent_hash, last_hash = row
+    dataset, first, last, fence, kind, rows, digest, proven, unproven, parent_hash, last_hash = row
     return Stored(
         dataset=dataset,
         span=Span(first, last),
@@ -80,6 +80,7 @@ def _stored(row: Sequence[Any]) -> Stored:
         unproven=frozenset(unproven.split()),
         parent_hash=parent_hash,
         last_hash=last_hash,
+        expired=kind == EXPIRED,
     )
 
 
@@ -91,7 +92,7 @@ def _to_row(record: Stored | Retracted) -> Row:
         record.dataset,
         *record.span,
         record.fence,
-        WRITTEN,
+        EXPIRED if record.expired else WRITTEN,
         record.rows,
         record.digest.to_bytes(32, "big"),
         " ".join(sorted(record.proven)),

@@ -15,6 +15,7 @@ from functools import reduce
 import pyarrow as pa
 
 from gapless.core.errors import BrokenSeam, FencedOff
+from gapless.core.heights import HIGHEST
 from gapless.core.ranges import RangeSet, Span
 from gapless.schema import Schema, Table
 from gapless.schema.digest import MODULUS, digest
@@ -48,6 +49,18 @@ class RangeRecords:
     def anchors(self, schema: Schema) -> set[str]:
         """Return the names of the stored anchor tables."""
         return {it.dataset for it in self.stored if schema.is_anchor(it.dataset)}
+
+    def heights(self, dataset: str) -> RangeSet:
+        """Return the heights at which a dataset has rows."""
+        return RangeSet(it.span for it in self.stored if it.dataset == dataset and not it.expired)
+
+    def hold(self, batch: Batch) -> bool:
+        """Whether all tables of a batch have rows of its whole range."""
+        return not any(RangeSet.of(batch.span) - self.heights(name) for name in batch.tables)
+
+    def hold_blocks(self, span: Span, schema: Schema) -> bool:
+        """Whether any block of a range has rows."""
+        return any(self.heights(name) & RangeSet.of(span) for name in self.anchors(schema))
 
     def of(self, datasets: Collection[str]) -> list[Stored]:
         """Return the records of some datasets."""
@@ -143,6 +156,16 @@ def surviving(
     return whole, parts
 
 
+def cut_expired(record: Stored, span: Span) -> Stored:
+    """Return the record of a part of an expired range; hashes within it are not known."""
+    return replace(
+        record,
+        span=span,
+        parent_hash=record.parent_hash if span.first == record.span.first else b"",
+        last_hash=record.last_hash if span.last == record.span.last else b"",
+    )
+
+
 def retractions(known: RangeRecords, span: Span, fence: int | None) -> list[Retracted]:
     """Return the retracted ranges after a range was written (`fence` is None) or retracted."""
     found = [
@@ -228,11 +251,45 @@ def folded(stored: Iterable[Stored], last: int, keep: RangeSet, schema: Schema) 
     return [record for here in found.values() for record in here]
 
 
+def expirable(stored: Iterable[Stored], last: int, keep: RangeSet, limit: int) -> RangeSet:
+    """Return the lowest heights up to `last` that may expire; see `Sink.expire`.
+
+    Where records of several tables overlap, they expire together or not at all, so that none is
+    split and no row is left without its block.
+    """
+    groups: list[Span] = []
+    for span in sorted(it.span for it in stored if not it.expired):
+        if groups and span.first <= groups[-1].last:
+            groups[-1] = Span(groups[-1].first, max(groups[-1].last, span.last))
+        else:
+            groups.append(span)
+    found = RangeSet()
+    for group in groups:
+        if group.last > last or len(found) >= limit:
+            break
+        if not keep.overlaps(group):
+            found |= RangeSet.of(group)
+    return found
+
+
+def expired(stored: Iterable[Stored], gone: RangeSet, schema: Schema) -> list[Stored]:
+    """Return the records after the rows of some heights were deleted.
+
+    Expired neighbours become one record, however long: it has no rows that would have to be read.
+    """
+    marked = [
+        replace(it, rows=0, digest=0, expired=True) if gone.overlaps(it.span) else it
+        for it in stored
+    ]
+    live = RangeSet(it.span for it in marked if not it.expired)
+    return folded(marked, HIGHEST, live, schema)
+
+
 def _is_linked(record: Stored, after: Stored) -> bool:
     """Whether two records may be folded into one, whatever their fences are."""
     cells = record.span.first // FOLDED_BLOCKS, after.span.last // FOLDED_BLOCKS
     linked = record.last_hash == after.parent_hash != b""
-    return _continues(record, after) and linked and cells[0] == cells[1]
+    return _continues(record, after) and linked and (record.expired or cells[0] == cells[1])
 
 
 def _is_within_one(span: Span, records: Sequence[Stored]) -> bool:
@@ -243,7 +300,7 @@ def _is_within_one(span: Span, records: Sequence[Stored]) -> bool:
 
 def _continues(record: Stored, after: Stored) -> bool:
     def attributes(it: Stored) -> tuple[object, ...]:
-        return it.dataset, it.proven, it.unproven
+        return it.dataset, it.expired, it.proven, it.unproven
 
     return record.span.last + 1 == after.span.first and attributes(record) == attributes(after)
 

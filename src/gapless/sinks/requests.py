@@ -62,6 +62,15 @@ def merged(requests: Iterable[Request]) -> list[Request]:
     return sorted(joined, key=to_row)
 
 
+def final_height(requests: Iterable[Request]) -> int:
+    """Return the highest final block, as far as a sink can know; -1 if it knows of none.
+
+    Only final blocks are requested: a fetch requests what it is about to store, and a follow what
+    has become final.
+    """
+    return max((each.span.last for each in requests), default=-1)
+
+
 def without(requests: Iterable[Request], span: Span) -> list[Request]:
     """Return the requests without the blocks and the anchors of a span."""
     return merged(

@@ -7,7 +7,8 @@ everything that is stored of the old block is removed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 from gapless.core.ranges import RangeSet
 from gapless.schema import Schema, Table
 from gapless.schema.arrow import one_array
+from gapless.sinks.changes import Change
 from gapless.sinks.records import Dropped
 from gapless.sinks.sink import Batch
 
@@ -37,11 +39,20 @@ class Revision:
     anchor: Table
     blocks: pa.Table
     dropped: Dropped  # by table: ranges whose stored rows are deleted
+    replaced: Mapping[int, bytes] = field(default_factory=dict)  # hashes of blocks that go
 
     def rows(self, batch: Batch, name: str) -> pa.Table:
         """Return the rows of a table, in one chunk per column: they are read more than once."""
         rows = self.blocks if name == self.anchor.name else batch.tables[name]
         return rows.combine_chunks()
+
+    def change(self, batch: Batch, fence: int) -> Change:
+        """Return the change that a write of the batch makes; its position is not known yet."""
+        hashes = self.blocks[self.anchor.links.hash].to_pylist()
+        new = dict(zip(range(batch.span.first, batch.span.last + 1), hashes, strict=True))
+        return Change(
+            0, batch.chain_id, batch.span, fence, retracted=False, old=self.replaced, new=new
+        )
 
 
 def revised(batch: Batch, stored: pa.Table | None, schema: Schema) -> Revision:
@@ -55,7 +66,10 @@ def revised(batch: Batch, stored: pa.Table | None, schema: Schema) -> Revision:
     heights, hash_ = one_array(stored["block_number"]), anchor.links.hash
     places = pa.array(heights.to_numpy() - np.uint64(batch.span.first))
     same = pc.equal(one_array(blocks[hash_]).take(places), one_array(stored[hash_]))
-    changed = RangeSet.from_members(heights.filter(pc.invert(same)).to_pylist())
+    old = (it.filter(pc.invert(same)).to_pylist() for it in (heights, one_array(stored[hash_])))
+    replaced = dict(zip(*old, strict=True))
+    # Also what is recorded where no block is stored: rows that have expired.
+    changed = whole - RangeSet.from_members(heights.filter(same).to_pylist())
     for name, column in _optional_counts(anchor).items():
         if name not in batch.tables:
             known = stored[column].filter(same)
@@ -64,6 +78,7 @@ def revised(batch: Batch, stored: pa.Table | None, schema: Schema) -> Revision:
         anchor,
         blocks,
         {each.name: whole if each.name in batch.tables else changed for each in tables},
+        replaced,
     )
 
 

@@ -7,7 +7,8 @@ Rows and records change in one transaction. After every transaction:
 - **newest fence**: no writer has overwritten rows of a higher fence than its own;
 - **linked**: of two neighbouring stored blocks, one is the parent of the other, and every row of
   another table belongs to the block that is stored at its height;
-- **reported**: `stored` lists exactly the ranges that have rows, with what was proven about them.
+- **reported**: `stored` lists exactly the ranges that have rows, and those whose rows have expired,
+  with what was proven about them.
 
 Every sink stores its own id: a file that is deleted and created again is a different sink.
 """
@@ -26,12 +27,16 @@ from gapless.core.errors import SinkUnusable
 from gapless.core.ranges import RangeSet, Span
 from gapless.schema import Table
 from gapless.schema.arrow import Tables
+from gapless.sinks.changes import CHANGES_LIMIT, Change
 
 COUNTS = pa.schema([("block_number", pa.uint64()), ("rows", pa.uint64())])
 """The columns that `Sink.counts` returns."""
 
 FOLD_LIMIT = 1000
 """How many records of each dataset one call of `Sink.fold` considers."""
+
+EXPIRE_LIMIT = 1000
+"""How many blocks one call of `Sink.expire` removes, or a few more: records are not split."""
 
 
 class Access(Enum):
@@ -83,6 +88,7 @@ class Stored:
     unproven: frozenset[str]
     parent_hash: bytes  # of the first block
     last_hash: bytes
+    expired: bool = False  # whether the rows were deleted on purpose: see `Sink.expire`
 
 
 @dataclass(frozen=True)
@@ -176,6 +182,43 @@ class Sink(Protocol):
         again to continue further down. Retractions are not merged: a write removes those of its
         range, so each that is left guards blocks that are not stored. A folder of Parquet files
         merges nothing, because each record describes a file.
+        """
+
+    async def expire(self, chain_id: int, below: int, limit: int = EXPIRE_LIMIT) -> int:
+        """Delete the rows of final blocks below a height, and keep records that they were stored.
+
+        Return the number of blocks; call it again to continue, until it returns 0. The records
+        have `expired` set and count as stored, so these blocks are not fetched again.
+
+        Records are not split: one that reaches the height stays. So do the highest final block
+        and those above it (see `requests.final_height`), which the next block has to link to, and
+        blocks of changes that a reader has not acknowledged. What a reader has yet to read from
+        the rows, the caller must know. Raise `SinkUnusable` if the sink cannot do this.
+        """
+
+    async def changes(self, chain_id: int, after: int, limit: int = CHANGES_LIMIT) -> list[Change]:
+        """Return the changes after a position, in the order of their commits.
+
+        Raise `ChangesPruned` if some of them have been deleted.
+        """
+
+    async def add_change_reader(self, chain_id: int, name: str) -> int:
+        """Register a reader of the chain's changes, and return the position to read after.
+
+        For a new reader that is the latest position: what was stored until now is in the rows.
+        Repeating the call returns what the reader has acknowledged.
+        """
+
+    async def remove_change_reader(self, chain_id: int, name: str) -> None:
+        """Remove a reader; without any, the sink records no changes of this chain."""
+
+    async def change_readers(self, chain_id: int) -> dict[str, int]:
+        """Return the position that each reader has acknowledged, by name."""
+
+    async def acknowledge_changes(self, chain_id: int, name: str, through: int) -> None:
+        """Record that a reader needs no change up to a position, and delete what none needs.
+
+        Raise `SinkUnusable` if the reader is not registered.
         """
 
     async def chains(self) -> list[int]:

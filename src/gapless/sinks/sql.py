@@ -11,7 +11,7 @@ loading new blocks needs only inserts. A retraction deletes all rows, whether re
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Protocol
 
@@ -23,7 +23,9 @@ from gapless.core.ranges import RangeSet, Span
 from gapless.core.remedies import RepairBlocks
 from gapless.schema import Schema, Table
 from gapless.schema.digest import MODULUS, digest
-from gapless.sinks import records, requests
+from gapless.sinks import feed, records, requests
+from gapless.sinks.changes import Change
+from gapless.sinks.feed import FeedTransaction
 from gapless.sinks.records import RangeRecords, Retracted
 from gapless.sinks.revision import compared_columns, revised
 from gapless.sinks.sink import Batch, Request, Stored
@@ -47,7 +49,7 @@ def report_damage(table: Table, span: Span) -> Iterator[None]:
         ) from error
 
 
-class SinkTransaction(Protocol):
+class SinkTransaction(FeedTransaction, Protocol):
     """The operations that a sink needs from its current transaction."""
 
     schema: Schema
@@ -61,8 +63,11 @@ class SinkTransaction(Protocol):
         known: RangeRecords,
         stored: Iterable[Stored],
         retracted: Iterable[Retracted],
-    ) -> None:
-        """Replace the known records with these."""
+    ) -> bool:
+        """Replace the known records with these. Return whether changes of the chain are read.
+
+        PostgreSQL finds out both in one round trip.
+        """
 
     async def create(self, names: Collection[str]) -> None:
         """Create those of the named tables that do not exist."""
@@ -105,7 +110,7 @@ async def write(
         await _neighbour_hash(tx, anchor, chain_id, known, span.first - 1, anchor.links.hash),
         await _neighbour_hash(tx, anchor, chain_id, known, span.last + 1, anchor.links.parent),
     )
-    overlapping = _stored(known, anchor.name) & RangeSet.of(span)
+    overlapping = known.heights(anchor.name) & RangeSet.of(span)
     found = await tx.read(anchor, chain_id, span, compared_columns(anchor)) if overlapping else None
     revision = revised(batch, found, tx.schema)
     await tx.create(batch.tables)
@@ -116,7 +121,10 @@ async def write(
         await tx.insert(tx.schema[name], rows)
         written.append(records.written(batch, tx.schema[name], rows, fence, digest_of))
     retracted = records.retractions(known, span, None)
-    await tx.remember(chain_id, known, records.merged([*surviving, *written], tx.schema), retracted)
+    after = records.merged([*surviving, *written], tx.schema)
+    is_read = await tx.remember(chain_id, known, after, retracted)
+    if is_read and (revision.replaced or not known.hold(batch)):
+        await feed.append(tx, revision.change(batch, fence))
     return written
 
 
@@ -126,12 +134,15 @@ async def retract(tx: SinkTransaction, chain_id: int, span: Span, fence: int) ->
     records.refuse_older(known, span, fence, known.anchors(tx.schema), tx.schema)
     dropped = dict.fromkeys(tx.schema, RangeSet.of(span))
     surviving = await _surviving(tx, chain_id, known.stored, dropped)
-    for each in reversed(
-        tx.schema.tables
-    ):  # unrecorded rows too: they would collide with later writes
-        await tx.delete(each, chain_id, span)
     retracted = records.retractions(known, span, fence)
-    await tx.remember(chain_id, known, records.merged(surviving, tx.schema), retracted)
+    after = records.merged(surviving, tx.schema)
+    is_read = await tx.remember(chain_id, known, after, retracted)
+    old = await _unfinal_hashes(tx, chain_id, known, span) if is_read else {}
+    for table in reversed(tx.schema.tables):
+        # Unrecorded rows too: they would collide with later writes.
+        await tx.delete(table, chain_id, span)
+    if is_read and known.hold_blocks(span, tx.schema):
+        await feed.append(tx, Change(0, chain_id, span, fence, retracted=True, old=old))
 
 
 async def stored(tx: SinkTransaction, chain_id: int, span: Span | None) -> list[Stored]:
@@ -178,6 +189,22 @@ async def fold(tx: SinkTransaction, chain_id: int, span: Span, keep: RangeSet, l
     return merged_away
 
 
+async def expire(tx: SinkTransaction, chain_id: int, below: int, limit: int) -> int:
+    """Delete the rows of final blocks; see `Sink.expire`. Return the number of blocks."""
+    last = min(below, await feed.final(tx, chain_id)) - 1
+    if last < 0:
+        return 0
+    known = await tx.known(chain_id, Span(0, last))
+    gone = records.expirable(known.stored, last, await feed.unread(tx, chain_id), limit)
+    if gone:
+        for table in reversed(tx.schema.tables):
+            for span in gone.spans:
+                await tx.delete(table, chain_id, span)
+        after = records.expired(known.stored, gone, tx.schema)
+        await tx.remember(chain_id, known, after, known.retracted)
+    return len(gone)
+
+
 async def foldable(
     tx: SinkTransaction, chain_id: int, span: Span, keep: RangeSet, limit: int
 ) -> Span | None:
@@ -213,8 +240,18 @@ def _with_neighbours(span: Span) -> Span:
     return Span(max(span.first - 1, 0), min(span.last + 1, HIGHEST))
 
 
-def _stored(known: RangeRecords, dataset: str) -> RangeSet:
-    return RangeSet(each.span for each in known.stored if each.dataset == dataset)
+async def _unfinal_hashes(
+    tx: SinkTransaction, chain_id: int, known: RangeRecords, span: Span
+) -> dict[int, bytes]:
+    """Return the hashes of stored blocks that are not final, as far as they can be read."""
+    part = Span(max(span.first, await feed.final(tx, chain_id) + 1), span.last)
+    found: dict[int, bytes] = {}
+    for anchor in (tx.schema[name] for name in known.anchors(tx.schema)):
+        with suppress(Damaged), report_damage(anchor, part):
+            columns = ("block_number", anchor.links.hash)
+            rows = await tx.read(anchor, chain_id, part, columns)
+            found |= zip(*(rows[name].to_pylist() for name in columns), strict=True)
+    return found
 
 
 async def _drop(
@@ -223,7 +260,7 @@ async def _drop(
     """Delete the dropped rows, and return the records of the remaining ones."""
     surviving = await _surviving(tx, chain_id, known.stored, dropped)
     for each in reversed(tx.schema.tables):
-        for span in (dropped.get(each.name, RangeSet()) & _stored(known, each.name)).spans:
+        for span in (dropped.get(each.name, RangeSet()) & known.heights(each.name)).spans:
             await tx.delete(each, chain_id, span)
     return surviving
 
@@ -237,6 +274,8 @@ async def _surviving(
 
 async def _cut(tx: SinkTransaction, chain_id: int, record: Stored, span: Span) -> Stored:
     """Return the record of a part of a range, computed from the stored rows."""
+    if record.expired:
+        return records.cut_expired(record, span)
     count = total = 0
     table = tx.schema[record.dataset]
     links = table.anchor.links
@@ -261,9 +300,9 @@ async def _neighbour_hash(
     for each in known.stored:
         if each.dataset == anchor.name and each.span.first <= height <= each.span.last:
             if column == anchor.links.hash and height == each.span.last:
-                return each.last_hash
+                return each.last_hash if each.last_hash or not each.expired else None
             if column == anchor.links.parent and height == each.span.first:
-                return each.parent_hash
+                return each.parent_hash if each.parent_hash or not each.expired else None
             return await _hash(tx, anchor, chain_id, height, column)
     return None
 

@@ -13,7 +13,16 @@ import pyarrow as pa
 from gapless.core.ranges import RangeSet, Span
 from gapless.lanes import Lane, in_lane
 from gapless.schema import Table
-from gapless.sinks.sink import FOLD_LIMIT, Access, Batch, Damage, Request, Stored
+from gapless.sinks.changes import CHANGES_LIMIT, Change
+from gapless.sinks.sink import (
+    EXPIRE_LIMIT,
+    FOLD_LIMIT,
+    Access,
+    Batch,
+    Damage,
+    Request,
+    Stored,
+)
 from gapless.system import System
 from gapless.threads import SerialThread
 
@@ -74,6 +83,24 @@ class ThreadedSink(ABC):
         limit: int = FOLD_LIMIT,
     ) -> int:
         return await self._change(self._fold, chain_id, below, keep, limit)
+
+    async def expire(self, chain_id: int, below: int, limit: int = EXPIRE_LIMIT) -> int:
+        return await self._change(self._expire, chain_id, below, limit)
+
+    async def changes(self, chain_id: int, after: int, limit: int = CHANGES_LIMIT) -> list[Change]:
+        return await self._run(self._changes, chain_id, after, limit)
+
+    async def add_change_reader(self, chain_id: int, name: str) -> int:
+        return await self._change(self._add_change_reader, chain_id, name)
+
+    async def remove_change_reader(self, chain_id: int, name: str) -> None:
+        await self._change(self._remove_change_reader, chain_id, name)
+
+    async def change_readers(self, chain_id: int) -> dict[str, int]:
+        return await self._run(self._change_readers, chain_id)
+
+    async def acknowledge_changes(self, chain_id: int, name: str, through: int) -> None:
+        await self._change(self._acknowledge_changes, chain_id, name, through)
 
     async def chains(self) -> list[int]:
         return await self._run(self._chains)
@@ -154,6 +181,24 @@ class ThreadedSink(ABC):
 
     @abstractmethod
     def _fold(self, chain_id: int, below: int, keep: RangeSet, limit: int) -> int: ...
+
+    @abstractmethod
+    def _expire(self, chain_id: int, below: int, limit: int) -> int: ...
+
+    @abstractmethod
+    def _changes(self, chain_id: int, after: int, limit: int) -> list[Change]: ...
+
+    @abstractmethod
+    def _add_change_reader(self, chain_id: int, name: str) -> int: ...
+
+    @abstractmethod
+    def _remove_change_reader(self, chain_id: int, name: str) -> None: ...
+
+    @abstractmethod
+    def _change_readers(self, chain_id: int) -> dict[str, int]: ...
+
+    @abstractmethod
+    def _acknowledge_changes(self, chain_id: int, name: str, through: int) -> None: ...
 
     @abstractmethod
     def _chains(self) -> list[int]: ...

@@ -51,6 +51,10 @@ ACTIONS = (
     "follow_recovered",
     "follower_failed",
     "follows_unknown",
+    "blocks_retracted",
+    "publisher_troubled",
+    "publisher_recovered",
+    "publisher_failed",
 )
 
 _LOGGER = logging.getLogger("gapless")

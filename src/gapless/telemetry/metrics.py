@@ -219,6 +219,18 @@ FINAL_HEIGHT = Series(
     "Highest block of the chain that is final, when a follower last asked for it.",
     ("chain",),
 )
+HEAD_SEEN = Series(
+    "gapless_head_seen_timestamp_seconds",
+    MetricKind.GAUGE,
+    "When the follower of this process last saw the head of the chain, in seconds since 1970.",
+    ("follow",),
+)
+HEAD_TIME = Series(
+    "gapless_head_timestamp_seconds",
+    MetricKind.GAUGE,
+    "Time of the head's block when a follower last asked for it, in seconds since 1970.",
+    ("chain",),
+)
 LAG_BLOCKS = Series(
     "gapless_lag_blocks",
     MetricKind.GAUGE,
@@ -228,7 +240,8 @@ LAG_BLOCKS = Series(
 LAG_SECONDS = Series(
     "gapless_lag_seconds",
     MetricKind.GAUGE,
-    "Time since the oldest block above the newest stored one was planned; 0 if there is none.",
+    "Time since the oldest block above the newest stored one was planned, or since a head was last"
+    " seen while there is none to see.",
     ("follow",),
 )
 LEADS = Series(
@@ -242,6 +255,36 @@ REORGS = Series(
     MetricKind.COUNTER,
     "Reorganisations that a follower has found, by the number of blocks that were replaced.",
     ("chain", "depth"),
+)
+PUBLISHED_BLOCKS = Series(
+    "gapless_published_blocks_total",
+    MetricKind.COUNTER,
+    "Blocks that this process has published on a stream.",
+    ("publisher",),
+)
+PUBLISHED_ENTRIES = Series(
+    "gapless_published_entries_total",
+    MetricKind.COUNTER,
+    "Entries of transactions and blocks that this process has published on a stream.",
+    ("publisher",),
+)
+UNPUBLISHED = Series(
+    "gapless_unpublished_blocks",
+    MetricKind.GAUGE,
+    "Blocks that the sink holds and that were not published yet.",
+    ("publisher",),
+)
+PUBLISHED_HEIGHT = Series(
+    "gapless_published_height",
+    MetricKind.GAUGE,
+    "Highest published block up to which nothing is missing.",
+    ("publisher",),
+)
+PUBLISHES = Series(
+    "gapless_publisher_leader",
+    MetricKind.GAUGE,
+    "1 if this process publishes, 0 if it stands by.",
+    ("publisher",),
 )
 PARTITIONS = Series(
     "gapless_partitions_completed_total",
@@ -312,10 +355,17 @@ METRICS: tuple[Metric, ...] = (
     STORED_HEIGHT,
     HEAD_HEIGHT,
     FINAL_HEIGHT,
+    HEAD_SEEN,
+    HEAD_TIME,
     LAG_BLOCKS,
     LAG_SECONDS,
     LEADS,
     REORGS,
+    PUBLISHED_BLOCKS,
+    PUBLISHED_ENTRIES,
+    UNPUBLISHED,
+    PUBLISHED_HEIGHT,
+    PUBLISHES,
     PARTITIONS,
     SLOTS,
     RUNNING,

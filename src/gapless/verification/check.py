@@ -33,6 +33,7 @@ from gapless.verification.report import Coverage, Finding, Report, Reproven, joi
 from gapless.verification.row_counts import RowCounts
 from gapless.verification.strays import stray_files
 from gapless.verification.windows import (
+    Last,
     blocks_findings,
     columns,
     count_findings,
@@ -63,12 +64,14 @@ class Verification:
 
     async def _report(self, span: Span | None, attempts: int) -> Report | None:
         sink, chain_id, anchor = self.sink, self.chain_id, self._anchor
-        records = await sink.stored(chain_id)
+        everything = await sink.stored(chain_id)
         requests = await sink.requests(chain_id)
-        whole = span or extent(records, requests)
+        whole = span or extent(everything, requests)
         if whole is None:
             return None
-        wanted = expected(self._family.tables, records, requests, span)
+        wanted = expected(self._family.tables, everything, requests, span)
+        records = [it for it in everything if not it.expired]
+        expired = [it for it in everything if it.expired]
         damage = await sink.damage(chain_id, whole)
         findings = [Finding("damaged", it.dataset, it.span, it.message) for it in damage]
         broken = {
@@ -82,7 +85,12 @@ class Verification:
         here = [it for it in records if it.span.overlap(whole)]
         findings += record_findings(anchor, here, covered)
         rows: Counter[str] = Counter()
-        found = self._shallow(whole, records, {**covered}, broken, rows)
+        ends = {
+            it.span.last + 1: Last(it.span.last, it.last_hash)
+            for it in expired
+            if it.dataset == anchor.name and it.last_hash
+        }
+        found = self._shallow(whole, records, {**covered}, broken, rows, ends)
         findings += [it async for it in found]
         elsewhere = RangeSet.of(span or Span(0, HIGHEST)) - _heights(records)
         findings += [it async for it in self._strays_in(elsewhere)]
@@ -100,7 +108,7 @@ class Verification:
             sink, anchor, chain_id, self.anchors, covered[anchor.name] - broken[anchor.name]
         )
         findings = await self._settled(findings, records, attempts)
-        coverage = tuple(_coverage(records, whole, wanted, rows))
+        coverage = tuple(_coverage(records, expired, whole, wanted, rows))
         return Report(
             chain_id,
             whole,
@@ -118,7 +126,8 @@ class Verification:
         """Return the findings without those that a concurrent write explains."""
         if not findings or attempts <= 1:
             return findings
-        changed = RangeSet(it.span for it in {*records} ^ {*await self.sink.stored(self.chain_id)})
+        now = [it for it in await self.sink.stored(self.chain_id) if not it.expired]
+        changed = RangeSet(it.span for it in {*records} ^ {*now})
         doubtful = [it for it in joined(findings) if _with_block_before(it.span) & changed]
         found = [it for it in findings if not _with_block_before(it.span) & changed]
         for each in doubtful:
@@ -133,8 +142,12 @@ class Verification:
         covered: Mapping[str, RangeSet],
         broken: Mapping[str, RangeSet],
         rows: Counter[str],
+        ends: Mapping[int, Last],
     ) -> AsyncIterator[Finding]:
-        """Check heights, hashes and row counts. Add the number of rows to `rows`."""
+        """Check heights, hashes and row counts. Add the number of rows to `rows`.
+
+        `ends` has the last block of each expired range, by the height that links to it.
+        """
         before, anchor = None, self._anchor
         sound = [it for it in records if not RangeSet.of(it.span) & broken[it.dataset]]
         tallies = {
@@ -162,6 +175,7 @@ class Verification:
                     findings.append(Finding("damaged", anchor.name, span, str(error)))
             if blocks is not None:
                 rows[anchor.name] += blocks.num_rows
+                before = ends.get(window.first, before)
                 findings += blocks_findings(anchor, blocks, covered[anchor.name] & within, before)
                 findings += edges.findings(blocks)
                 before = last_block(anchor, blocks) or before
@@ -268,9 +282,13 @@ def _with_block_before(span: Span) -> RangeSet:
 
 
 def _coverage(
-    records: Sequence[Stored], whole: Span, wanted: Mapping[str, RangeSet], rows: Counter[str]
+    records: Sequence[Stored],
+    expired: Sequence[Stored],
+    whole: Span,
+    wanted: Mapping[str, RangeSet],
+    rows: Counter[str],
 ) -> Iterator[Coverage]:
-    """Yield which heights of each table are stored and which are wanted."""
+    """Yield which heights of each table are stored, have expired, and are wanted."""
     for dataset, heights in wanted.items():
         here = [it for it in records if it.dataset == dataset and it.span.overlap(whole)]
         stored = _heights(here) & RangeSet.of(whole)
@@ -278,6 +296,7 @@ def _coverage(
             dataset=dataset,
             heights=stored,
             wanted=heights,
+            expired=_heights([it for it in expired if it.dataset == dataset]) & RangeSet.of(whole),
             rows=rows[dataset],
             proven=_where(here, whole, lambda it: it.proven),
             unproven=_where(here, whole, lambda it: it.unproven),

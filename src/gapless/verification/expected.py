@@ -14,6 +14,7 @@ from gapless.core.heights import HIGHEST
 from gapless.core.ranges import RangeSet, Span
 from gapless.schema import Table
 from gapless.sinks import Request, Stored
+from gapless.sinks.requests import final_height
 
 
 def extent(records: Sequence[Stored], requests: Sequence[Request]) -> Span | None:
@@ -57,4 +58,4 @@ def above(requests: Sequence[Request], stored: RangeSet) -> RangeSet:
     """
     if not requests:
         return RangeSet()
-    return stored & RangeSet.of((max(it.span.last for it in requests) + 1, HIGHEST))
+    return stored & RangeSet.of((final_height(requests) + 1, HIGHEST))

@@ -31,10 +31,11 @@ class Coverage:
     rows: int = 0  # that are stored
     proven: Mapping[str, RangeSet] = field(default_factory=dict)  # by check
     unproven: Mapping[str, RangeSet] = field(default_factory=dict)  # requested, but not possible
+    expired: RangeSet = RangeSet()  # noqa: RUF009 - immutable; were stored, rows deleted on purpose
 
     @property
     def gaps(self) -> RangeSet:
-        return self.wanted - self.heights
+        return self.wanted - self.heights - self.expired
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,11 @@ class Report:
     def gaps(self) -> RangeSet:
         """The heights that any table lacks."""
         return RangeSet(span for each in self.coverage for span in each.gaps.spans)
+
+    @property
+    def expired(self) -> RangeSet:
+        """The heights that were stored, and whose rows were deleted on purpose."""
+        return RangeSet(span for each in self.coverage for span in each.expired.spans)
 
     @property
     def asked(self) -> RangeSet:

@@ -38,6 +38,7 @@ class UsableEndpoint(Struct, frozen=True, kw_only=True):
     receipts_by_transaction: bool | None
     batch_calls: int
     logs_range: int | None
+    offers: dict[str, bool]
     rate: RateView | None
     calls: int
     usable: bool

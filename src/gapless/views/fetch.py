@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -88,6 +89,8 @@ class FetchPlanView(Struct, frozen=True, kw_only=True):
     missing: int
     to_prove_again: int
     calls: dict[str, int]
+    seconds: float | None  # that these calls take at least, at the configured rates
+    days: float | None  # that these calls take at least, by the configured daily quota
 
 
 def fetch_view(result: FetchResult, ledger_url: str, *, allow_partial: bool = False) -> FetchView:
@@ -128,6 +131,8 @@ def fetch_view(result: FetchResult, ledger_url: str, *, allow_partial: bool = Fa
 def fetch_plan_view(fetch: FetchSession) -> FetchPlanView:
     weak = len(fetch.held.weak & fetch.missing)
     count = len(fetch.missing) - weak
+    calls = fetch.spec.family.calls(count, fetch.spec.datasets)
+    budget = budget_of(fetch)
     return FetchPlanView(
         first=fetch.span.first,
         last=fetch.span.last,
@@ -135,7 +140,32 @@ def fetch_plan_view(fetch: FetchSession) -> FetchPlanView:
         final=fetch.tip.final,
         missing=count,
         to_prove_again=weak,
-        calls=fetch.spec.family.calls(count, fetch.spec.datasets),
+        calls=calls,
+        seconds=budget.seconds(sum(calls.values())),
+        days=budget.days(sum(calls.values())),
+    )
+
+
+class CallBudget(NamedTuple):
+    """What the configuration says about the calls that the endpoints of a fetch allow."""
+
+    per_second: float | None  # None: at least one of them has no limit that is known
+    per_day: int | None
+
+    def seconds(self, calls: int) -> float | None:
+        return None if self.per_second is None else round(calls / self.per_second, 1)
+
+    def days(self, calls: int) -> float | None:
+        return None if self.per_day is None else round(calls / self.per_day, 2)
+
+
+def budget_of(fetch: FetchSession) -> CallBudget:
+    found = [fetch.config.endpoints.get(name) for name in fetch.spec.endpoints]
+    rates = [each.rps for each in found if each is not None and each.rps is not None]
+    quotas = [each.daily_calls for each in found if each is not None and each.daily_calls]
+    return CallBudget(
+        sum(rates) if len(rates) == len(found) else None,
+        sum(quotas) if len(quotas) == len(found) else None,
     )
 
 

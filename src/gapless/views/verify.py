@@ -20,11 +20,12 @@ class AnchoredView(Struct, frozen=True, kw_only=True):
 
 
 class TableView(Struct, frozen=True, kw_only=True):
-    """What is stored of a table, what of it is missing or damaged, and which checks held."""
+    """What is stored of a table, what has expired, is missing or damaged, and which checks held."""
 
     table: str
     rows: int
     stored: tuple[Span, ...]
+    expired: tuple[Span, ...]
     gaps: tuple[Span, ...]
     damaged: tuple[Span, ...]
     proven: SpansByCheck
@@ -60,12 +61,13 @@ class ReportView(Struct, frozen=True, kw_only=True):
 
 
 class GapsView(Struct, frozen=True, kw_only=True):
-    """The blocks that are missing or damaged; `blocks` is their number."""
+    """The blocks that are missing or damaged, their number, and those that have expired."""
 
     network: str
     chain_id: int
     gaps: tuple[Span, ...]
     damaged: tuple[Span, ...]
+    expired: tuple[Span, ...]
     blocks: int
 
 
@@ -115,6 +117,7 @@ def gaps_view(report: Report, network: str) -> GapsView:
         chain_id=report.chain_id,
         gaps=tuple(report.gaps.spans),
         damaged=tuple(report.damaged.spans),
+        expired=tuple(report.expired.spans),
         blocks=len(report.gaps | report.damaged),
     )
 
@@ -124,6 +127,7 @@ def _table_view(coverage: Coverage, damaged: RangeSet) -> TableView:
         table=coverage.dataset,
         rows=coverage.rows,
         stored=tuple(coverage.heights.spans),
+        expired=tuple(coverage.expired.spans),
         gaps=tuple(coverage.gaps.spans),
         damaged=tuple(damaged.spans),
         proven=_by_check(coverage.proven),

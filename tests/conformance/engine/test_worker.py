@@ -177,12 +177,12 @@ async def test_draining_interrupts_a_job_that_does_not_listen(home: Home) -> Non
 
 
 async def test_an_idle_worker_sleeps(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    looks = 0
+    surveys = 0
     survey = Ledger.survey
 
     async def counted(self: Ledger, request: SurveyRequest) -> Survey:
-        nonlocal looks
-        looks += 1
+        nonlocal surveys
+        surveys += 1
         return await survey(self, request)
 
     monkeypatch.setattr(Ledger, "survey", counted)
@@ -194,10 +194,11 @@ async def test_an_idle_worker_sleeps(home: Home, monkeypatch: pytest.MonkeyPatch
 
     options = WorkerOptions(poll_seconds=30)
     async with Engine(home.url, jobs=[wake], options=options) as engine:
-        await eventually(lambda: looks > 0)
-        before = looks
+        await eventually(lambda: surveys > 0)
         await asyncio.sleep(0.3)
-        assert looks == before  # nothing to do: it does not poll again and again
+        before = surveys
+        await asyncio.sleep(0.3)
+        assert surveys == before  # nothing to do: it does not poll again and again
         await engine.backfill(wake, gapless.Range("x", "x"))
         await asyncio.wait_for(woken.wait(), 5)  # but a hint wakes it at once
 

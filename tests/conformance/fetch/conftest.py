@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 import gapless
+from gapless.chains import families
+from gapless.chains.family import Family
 from gapless.devnode import Chain, DevNode, Parameters, simulated
 from tests.conformance.fetch.stage import HEAD, Contents, contents
 from tests.conformance.sink.conftest import target_of
@@ -22,8 +24,15 @@ def parameters() -> Parameters:
 
 
 @pytest.fixture
-def chain(parameters: Parameters) -> Chain:
-    return simulated(parameters)
+def family(request: pytest.FixtureRequest) -> Family:
+    """The family of the chain, EVM unless a test chooses another one by its name."""
+    name = getattr(request, "param", "evm")
+    return next(each for each in families() if each.name == name)
+
+
+@pytest.fixture
+def chain(parameters: Parameters, family: Family) -> Chain:
+    return simulated(parameters, family=family.name)
 
 
 @pytest.fixture
@@ -44,22 +53,23 @@ def ledger(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def fetch(target: str, ledger: str) -> Fetch:
+def fetch(target: str, ledger: str, family: Family) -> Fetch:
     """Fetches into the sink, in chunks and batches small enough to have several."""
 
     async def run(
         *nodes: DevNode, heights: str = f"0:{HEAD - 64}", to: str = target, **options: Any
     ) -> gapless.FetchResult:
         urls = [node.url for node in nodes]
-        sizes = {"chunk_size": 50, "batch_size": 20, **options}
-        return await gapless.fetch("custom", heights, rpc=urls, to=to, ledger=ledger, **sizes)
+        given = {"chunk_size": 50, "batch_size": 20, "ledger": ledger, **options}
+        network = family.networks[-1].name
+        return await gapless.fetch(network, heights, rpc=urls, to=to, **given)
 
     return run
 
 
 @pytest.fixture
-def stored(target: str) -> Callable[[], Any]:
+def stored(target: str, chain: Chain, family: Family) -> Callable[[], Any]:
     async def read() -> Contents:
-        return await contents(target)
+        return await contents(target, chain.chain_id, family)
 
     return read

@@ -6,8 +6,10 @@ import pyarrow as pa
 
 from gapless.chains.evm.decode.structs import parse_block, parse_receipts
 from gapless.chains.evm.decode.tables import decode_blocks
-from gapless.chains.evm.tables import TABLES
+from gapless.chains.evm.family import EVM
+from gapless.chains.family import Family, Wanted
 from gapless.chains.opening import open_sink
+from gapless.chains.tron.raw_block import RawTronBlock
 from gapless.core.ranges import Span
 from gapless.devnode import Chain
 from gapless.sinks import Access
@@ -17,13 +19,25 @@ LAST = HEAD - 64  # the last final block
 Contents = dict[str, pa.Table]
 
 
-async def contents(target: str, chain_id: int = 1337) -> Contents:
+async def contents(target: str, chain_id: int = 1337, family: Family = EVM) -> Contents:
     """All rows of a sink, by table."""
     async with await open_sink(target, Access.READ) as sink:
         return {
             table.name: (await sink.read(table, chain_id, Span(0, 10**6))).combine_chunks()
-            for table in TABLES
+            for table in family.tables
         }
+
+
+def truth_of(chain: Chain, span: Span, family: Family) -> Contents:
+    """The same as `truth`, for a chain of any family."""
+    if family is EVM:
+        return truth(chain, span)
+    heights = range(span.first, span.last + 1)
+    raws = [RawTronBlock(at, "", chain.block(at), chain.receipts(at)) for at in heights]
+    datasets = frozenset(table.name for table in family.tables)
+    wanted = Wanted(family.networks[-1], chain.chain_id, frozenset(), datasets)
+    tables = family.read(raws, wanted, (), whole=True).tables
+    return {name: tables[name].combine_chunks() for name in tables}
 
 
 def truth(chain: Chain, span: Span, *, with_receipts: bool = True) -> Contents:

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+import gapless
+from gapless.chains.opening import open_sink
 from gapless.core.backfill import State
 from gapless.core.errors import UsageError
 from gapless.core.ranges import RangeSet, Span
@@ -40,6 +42,23 @@ async def test_a_finished_range_is_not_requested_again(
     again = await fetch(node)
     assert (again.fetched, again.state, asked(node)) == (0, State.SUCCEEDED, before)
     assert await stored() == truth(chain, Span(0, LAST))
+
+
+@pytest.mark.parametrize("target", ["sqlite", "duckdb", "postgres"], indirect=True)
+async def test_expired_blocks_are_not_requested_again(
+    chain: Chain, node: DevNode, fetch: Fetch, stored: Fetch, target: str
+) -> None:
+    await fetch(node, heights="0:199", verify="links")
+    async with await open_sink(target) as sink:
+        assert await sink.expire(chain.chain_id, 150) == 150
+    before = asked(node)
+    again = await fetch(node, heights="0:209")  # with more checks, for which rows would be needed
+    assert (again.fetched, again.gaps, asked(node)) == (10, RangeSet(), before + 10)
+    assert again.reproven == 50
+    assert await stored() == truth(chain, Span(150, 209))
+    report = await gapless.verify(target, deep=True)
+    assert report.complete
+    assert report.expired == RangeSet.of((0, 149))
 
 
 async def test_extending_a_range_requests_only_the_difference(

@@ -15,7 +15,7 @@ from gapless.config import load
 from gapless.core.errors import BadSelector, MissingHistory
 from gapless.core.ranges import Span
 from gapless.devnode import Chain, DevNode, Limits, Parameters, simulated
-from gapless.devnode.blocks import BLOCK_TIME, GENESIS_TIME
+from gapless.devnode.evm.blocks import BLOCK_TIME, GENESIS_TIME
 
 Fetch = Callable[..., Any]
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
 
-from gapless.chains import network_of_chain
+from gapless.blocks.request import FetchOptions, build_request
+from gapless.blocks.session import open_fetch
+from gapless.chains import Level, network_of_chain
 from gapless.chains.opening import open_sink
+from gapless.config import Config
 from gapless.core.backfill import State
 from gapless.core.errors import Orphaned, UsageError
 from gapless.core.ranges import RangeSet, Span
@@ -21,6 +25,7 @@ from gapless.sinks import Access
 from gapless.verification import Report, Verification
 from tests.conformance.fetch.stage import contents, truth
 from tests.conformance.sink.conftest import target_of
+from tests.evm import checks_of
 from tests.unit.rpc.nodes import Outspoken
 
 Fetch = Callable[..., Any]
@@ -152,6 +157,21 @@ async def test_rows_that_prove_nothing_are_fetched_again(
     assert await contents(target) == truth(chain, Span(0, 60))
 
 
+@pytest.mark.parametrize(
+    ("before", "verify", "datasets"),
+    [("links", "auto", "blocks,transactions"), ("off", "links", None)],
+    ids=["receipts without their logs", "the blooms of receipts"],
+)
+async def test_proofs_that_stored_rows_cannot_give_are_fetched(
+    node: DevNode, fetch: Fetch, tmp_path: Path, before: str, verify: str, datasets: str | None
+) -> None:
+    some = {"heights": "0:40", "to": f"{tmp_path}/weak.db", "datasets": datasets}
+    await fetch(node, **some, verify=before)
+    again = await fetch(node, **some, verify=verify)
+    assert (again.reproven, again.fetched) == (0, 41)
+    assert not again.not_proven & {*again.spec.checks}
+
+
 async def test_refetching_replaces_stored_rows(
     chain: Chain, node: DevNode, fetch: Fetch, tmp_path: Path
 ) -> None:
@@ -166,6 +186,21 @@ async def test_refetching_replaces_stored_rows(
     assert await contents(target) == truth(chain, Span(0, 60))
 
 
+async def test_refetching_with_a_new_ledger_replaces_stored_rows(
+    chain: Chain, node: DevNode, fetch: Fetch, tmp_path: Path
+) -> None:
+    """Its fences continue above those that the sink has seen, or nothing would be replaced."""
+    target = f"{tmp_path}/again.db"
+    await fetch(node, heights="0:99", to=target)
+    sql = apsw.Connection(target)
+    sql.execute("DELETE FROM logs WHERE block_number BETWEEN 60 AND 80")
+    assert sql.changes()
+    sql.close()
+    other = f"sqlite:///{tmp_path}/other.db"
+    await fetch(node, heights="60:80", to=target, refetch=True, ledger=other)
+    assert await contents(target) == truth(chain, Span(0, 99))
+
+
 async def test_the_request_is_in_the_sink_before_any_row(
     chain: Chain, fetch: Fetch, target: str
 ) -> None:
@@ -173,6 +208,10 @@ async def test_the_request_is_in_the_sink_before_any_row(
         await fetch(liar, heights=f"{LIED_ABOUT}:{LIED_ABOUT}", retry="halt")
     async with await open_sink(target, Access.READ) as sink:
         assert await sink.stored(1337) == []
+        (asked,) = await sink.requests(1337)
+    assert asked.span == Span(LIED_ABOUT, LIED_ABOUT)
+    assert asked.datasets == {"blocks", "transactions", "logs", "withdrawals"}
+    assert asked.checks == checks_of(Level.AUTO)
     assert (await report_of(target)).gaps == RangeSet.of((LIED_ABOUT, LIED_ABOUT))
 
 
@@ -365,6 +404,22 @@ async def test_a_branch_abandoned_deeper_than_the_limit_is_reported(
             assert refused.value.stale == RangeSet.of((100, 200))
             assert "repair" in str(refused.value.hint)
     assert (await stored())["blocks"].num_rows == 201, "nothing is lost before a person decides"
+
+
+async def test_a_branch_that_is_replaced_takes_its_anchors_along(
+    chain: Chain, fetch: Fetch, stored: Fetch, target: str, ledger: str
+) -> None:
+    fetched = {"heights": "0:200", "confirmations": 0}
+    async with DevNode(chain) as node:
+        await fetch(node, **fetched, anchors=[anchor(chain, 150)])
+    chain.reorg(100)
+    async with DevNode(chain) as node:
+        options = FetchOptions(confirmations=0)
+        request, found = build_request(Config(), "custom", "0:200", [node.url], target, options)
+        async with open_fetch(replace(request, replace_branch=True), found.config, ledger) as it:
+            assert it.missing == RangeSet.of((100, 200))
+        assert (await fetch(node, **fetched)).fetched == 101
+    assert await stored() == truth(chain, Span(0, 200))
 
 
 async def test_a_shallow_reorganisation_is_repaired_even_if_all_is_stored(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gapless.devnode import Chain, DevNode, Parameters, simulated
-from gapless.following import endpoints, follower, service
+from gapless.following import endpoints, follower, head_watch, service
 from gapless.following.spec import FollowSpec
 from tests.conformance.follow.stage import CHAIN_ID, HEAD, LIMITS, Stage
 
@@ -34,5 +34,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets followers look ten times a second instead of once."""
     monkeypatch.setattr(follower, "_SOON", 0.1)
     monkeypatch.setattr(FollowSpec, "poll_seconds", 0.1)
+    monkeypatch.setattr(follower, "_LAG_EVERY", 0.3)
+    monkeypatch.setattr(head_watch, "_OTHERS_EVERY", 0.3)
     monkeypatch.setattr(endpoints, "_PATIENCE", 0.5)
     monkeypatch.setattr(service, "_LOOK_EVERY", 0.2)

@@ -32,12 +32,12 @@ class Stage:
 
     @asynccontextmanager
     async def follow(
-        self, *nodes: DevNode, ws: bool = False, **options: Any
+        self, *nodes: DevNode, names: str = "abc", ws: bool = False, **options: Any
     ) -> AsyncIterator[gapless.FollowHandle]:
-        """A running follow, on an engine of its own; the nodes are named `a`, `b`, …"""
+        """A running follow, on an engine of its own; its nodes have a letter each as a name."""
         endpoints = {
             name: EndpointSettings(node.url, ws=f"{node.ws_url}/SECRET" if ws else None)
-            for name, node in zip("abc", nodes, strict=False)
+            for name, node in zip(names, nodes, strict=False)
         }
         engine = gapless.Engine(
             self.ledger,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from gapless.devnode import Chain, DevNode, Limits, Visibility
-from gapless.following import follower, hints
+from gapless.following import head_watch, hints
 from gapless.following.spec import FollowSpec
+from gapless.telemetry import metrics
 from tests.acceptance.beside import Patient
-from tests.conformance.follow.stage import DEPTH, HEAD, LIMITS, Stage, live_at
+from tests.conformance.follow.stage import DEPTH, HEAD, LIMITS, Stage, live_at, until
 from tests.waiting import eventually
 
 
@@ -19,8 +20,8 @@ def actions(caplog: pytest.LogCaptureFixture) -> list[str]:
 @pytest.fixture
 def soon_stalled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets a head that does not move be noticed after a moment."""
-    monkeypatch.setattr(follower, "_STALLED_AT_LEAST", 0.3)
-    monkeypatch.setattr(follower, "_STALLED_AFTER", 0)
+    monkeypatch.setattr(head_watch, "_STALLED_AT_LEAST", 0.3)
+    monkeypatch.setattr(head_watch, "_STALLED_AFTER", 0)
 
 
 async def test_a_node_that_fails_and_recovers(
@@ -32,11 +33,16 @@ async def test_a_node_that_fails_and_recovers(
         node.advance(4)
         await eventually(lambda: "follow_troubled" in actions(caplog))
         assert (await follow.status()).head == HEAD, "what nobody has seen is not planned"
+        status = await until(follow, lambda it: it.silent_seconds > 0.5)
+        assert (status.trouble or "").startswith("no endpoint answers: `a` (")
+        assert status.phase == "behind"
+        await eventually(lambda: metrics.LAG_SECONDS.values[follow.name,] > 0.5)
         node.well_for = None
-        await live_at(follow, HEAD + 4)
+        status = await live_at(follow, HEAD + 4)
+        await until(follow, lambda it: it.trouble is None and it.silent_seconds == 0)
     await stage.assert_same(chain, 110, HEAD + 4)
     (said,) = (each for each in caplog.records if getattr(each, "action", "") == "follow_troubled")
-    assert "no endpoint reports the head" in said.getMessage()
+    assert "no endpoint answers: `a` (" in said.getMessage()
 
 
 async def test_another_endpoint_takes_over(stage: Stage, chain: Chain) -> None:
@@ -79,6 +85,28 @@ async def test_an_endpoint_that_stands_still(
         await live_at(follow, HEAD + 3)
     assert "endpoint_behind" in actions(caplog)
     assert "chain_stalled" not in actions(caplog)[actions(caplog).index("endpoint_behind") :]
+
+
+@pytest.mark.parametrize(
+    "visibility",
+    [Visibility(null=3600), Visibility(cache=3600), Visibility(lag=30)],
+    ids=["null", "cache", "lag"],
+)
+async def test_what_one_endpoint_lacks_another_one_serves_at_once(
+    stage: Stage, chain: Chain, visibility: Visibility, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither the follower nor a run waits for the endpoint; a retry would take five seconds."""
+    async with (
+        DevNode(chain, limits=LIMITS, visibility=visibility) as first,
+        DevNode(chain, limits=LIMITS) as second,
+        stage.follow(first, second, start=110) as follow,
+    ):
+        await eventually(lambda: first.requests > 3)
+        for blocks in (1, 3, 1, 2):
+            second.advance(blocks)
+            await live_at(follow, chain.head)
+    assert "chunk_failed" not in actions(caplog)
+    await stage.assert_same(chain, 110, HEAD + 7)
 
 
 async def test_a_lower_head_is_not_a_reorganisation(

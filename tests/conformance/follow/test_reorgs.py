@@ -11,13 +11,17 @@ import gapless
 from gapless.blocks.request import build_request
 from gapless.blocks.running import SilentObserver, run_fetch
 from gapless.blocks.session import open_fetch
+from gapless.chains.opening import open_sink
 from gapless.config import Config
 from gapless.core.errors import Orphaned
+from gapless.core.ranges import RangeSet
 from gapless.devnode import Chain, DevNode, ReorgSchedule
 from gapless.devnode.growth import Growth
 from gapless.following import control
 from gapless.following.spec import FollowSpec
+from gapless.sinks import Access
 from tests.conformance.follow.stage import (
+    CHAIN_ID,
     FINAL,
     HEAD,
     LIMITS,
@@ -45,6 +49,34 @@ async def test_replaced_blocks_are_replaced(stage: Stage, node: DevNode) -> None
         node.advance(2)
         await live_at(follow, HEAD + 1)
     await stage.assert_same(node.chain, 90, HEAD + 1)
+
+
+def hash_at(node: DevNode, height: int) -> bytes:
+    return bytes.fromhex(node.chain.hash(height).removeprefix("0x"))
+
+
+async def test_readers_of_changes_learn_of_every_block(stage: Stage, node: DevNode) -> None:
+    """What a reader collects from the changes alone is the chain, above the final block."""
+    async with await open_sink(stage.target) as sink:
+        start = await sink.add_change_reader(CHAIN_ID, "reader")
+    old = hash_at(node, HEAD)
+    async with stage.follow(node, start=90) as follow:
+        await live_at(follow, HEAD)
+        node.reorg(3)
+        await live_at(follow, HEAD + 1)
+    async with await open_sink(stage.target, Access.READ) as sink:
+        changes = await sink.changes(CHAIN_ID, start)
+    found: dict[int, bytes] = {}
+    for change in changes:
+        for height, hash_ in change.old.items():
+            assert found.pop(height) == hash_
+        found |= change.new
+        assert all(height > FINAL for height in {**change.old, **change.new})
+        assert not (change.retracted and change.new)
+    assert old in {each for change in changes for each in change.old.values()}
+    assert found == {at: hash_at(node, at) for at in range(FINAL + 1, HEAD + 2)}
+    history = [it for it in changes if it.span.last <= FINAL]
+    assert RangeSet(it.span for it in history) == RangeSet.of((90, FINAL))
 
 
 async def looked_at(node: DevNode) -> None:
@@ -105,17 +137,43 @@ async def test_a_follow_stops_if_final_blocks_change(stopped: Stage, node: DevNo
     await stopped.assert_same(node.chain, 40, node.chain.head)
 
 
-async def test_a_reorganisation_beyond_the_limit_stops_it(
-    tmp_path: Path, chain: Chain, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def shallow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
+    """A follow of a network whose changes are never deeper than five blocks."""
     monkeypatch.setattr(FollowSpec, "depth", 5)
-    stage = Stage(f"sqlite:///{tmp_path}/ledger.db", f"{tmp_path}/blocks.db")
-    async with DevNode(chain, limits=LIMITS) as node, stage.follow(node, start=90) as follow:
+    return Stage(f"sqlite:///{tmp_path}/ledger.db", f"{tmp_path}/blocks.db")
+
+
+async def test_a_reorganisation_beyond_the_limit_stops_it(shallow: Stage, node: DevNode) -> None:
+    async with shallow.follow(node, start=90) as follow:
         await live_at(follow, HEAD)
-        before = await stage.contents()
+        before = await shallow.contents()
         node.reorg(6)
         status = await until(follow, lambda it: it.phase == "stopped")
         assert (status.state.alarm or "").startswith(
             f"the 6 blocks above {HEAD - 6:,} changed, which is more than the limit of 5: nothing"
         )
-    assert await stage.contents() == before
+    assert await shallow.contents() == before
+
+
+@pytest.mark.parametrize("depth", [6, 40])
+async def test_a_deep_change_that_only_one_endpoint_has_is_not_followed(
+    shallow: Stage, chain: Chain, depth: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whether or not it includes final blocks."""
+    alone = Chain(chain.chain_id, chain._blocks, chain._receipts, chain._builder)
+    alone.start_at(HEAD)
+    async with (
+        DevNode(alone, limits=LIMITS) as wrong,
+        DevNode(chain, limits=LIMITS) as right,
+        shallow.follow(wrong, right, start=70) as follow,
+    ):
+        await live_at(follow, HEAD)
+        wrong.reorg(depth)
+        await eventually(lambda: "that no other endpoint has" in caplog.text)
+        right.advance(2)
+        status = await live_at(follow, HEAD + 2)
+        assert status.state.alarm is None
+    assert "chain_reorganised" not in caplog.text
+    assert "chunk_failed" not in caplog.text, "the other endpoint was asked at once"
+    await shallow.assert_same(chain, 70, HEAD + 2)

@@ -9,7 +9,8 @@ from gapless.core.errors import NotFound
 from gapless.core.events import BackfillFolded
 from gapless.core.ranges import Span
 from gapless.ledger import Ledger
-from gapless.ledger.records import Cursor, NewChunk, Progress
+from gapless.ledger.cursor import Cursor
+from gapless.ledger.records import NewChunk, Progress
 from tests.follows import (
     FOLLOW,
     HEAD,

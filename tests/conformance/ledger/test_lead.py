@@ -8,7 +8,8 @@ import pytest
 
 from gapless.core.errors import NotFound
 from gapless.ledger import Ledger
-from tests.follows import FOLLOW, HEAD, LEASE, append, at, begin, lead, standing, step
+from gapless.ledger.cursor import HeadSeen
+from tests.follows import FOLLOW, HEAD, LEASE, append, at, begin, closed, lead, standing, step
 from tests.support import NOON, Clock, claim_one, create
 
 
@@ -85,6 +86,52 @@ async def test_a_lease_further_ahead_than_possible_counts_as_past(
     assert await ledger.lead(FOLLOW, "two", LEASE) is None
     clock.now -= 86_400
     assert (await lead(ledger, "two")).fence > first.fence
+
+
+async def test_a_leader_records_what_it_saw_of_the_head(ledger: Ledger, clock: Clock) -> None:
+    first = await begin(ledger)
+    assert (first.head_seen_at, first.head_time, first.trouble) == (None, None, None)
+    seen = HeadSeen(ago=2.0, time=NOON - 5)
+    found, _ = await ledger.lead(FOLLOW, "leader", LEASE, seen) or pytest.fail("it does not lead")
+    assert (found.head_seen_at, found.head_time, found.trouble) == (NOON - 2, NOON - 5, None)
+    assert (found.version, found.state) == (first.version, first.state)
+    clock.now += 4
+    seen = HeadSeen(trouble="HTTP 503")
+    blind, _ = await ledger.lead(FOLLOW, "leader", LEASE, seen) or pytest.fail("it does not lead")
+    assert (blind.head_seen_at, blind.head_time, blind.trouble) == (NOON - 2, NOON - 5, "HTTP 503")
+    assert blind.lease_until == clock.now + LEASE
+    assert await ledger.cursor(FOLLOW) == blind
+
+
+async def test_what_a_leader_saw_stays_until_the_next_one_has_looked(
+    ledger: Ledger, clock: Clock
+) -> None:
+    await begin(ledger, "one")
+    seen = HeadSeen(ago=1.0, time=NOON, trouble="HTTP 503")
+    assert await ledger.lead(FOLLOW, "two", LEASE, HeadSeen(ago=0.0)) is None
+    await ledger.lead(FOLLOW, "one", LEASE, seen)
+    clock.now += LEASE
+    heir = await lead(ledger, "two")
+    assert (heir.head_seen_at, heir.head_time, heir.trouble) == (NOON - 1, NOON, "HTTP 503")
+
+
+async def test_a_changed_follow_has_no_leader(ledger: Ledger) -> None:
+    cursor = await begin(ledger, "one")
+    for name in ("ended", "open"):
+        await ledger.create(closed(name))
+    await ledger.cancel("ended")
+    await ledger.create(standing("b", "tron"))
+    await ledger.change_follow(FOLLOW, lambda it: ({"was": it.id}, f"{it.queue}-2"))
+    found = {each.id: (each.spec, each.queue) for each in await ledger.backfills()}
+    assert found == {
+        HEAD: ({"was": HEAD}, "priority-2"),
+        "open": ({"was": "open"}, "backlog-2"),
+        "ended": ({}, "backlog"),
+        "b": ({}, "priority"),
+    }
+    assert await ledger.append(step(cursor, 7)) is None
+    assert (await lead(ledger, "two")).version == cursor.version
+    assert await ledger.check() == []
 
 
 async def test_who_resigns_makes_room_at_once(ledger: Ledger) -> None:

@@ -6,6 +6,7 @@ the tables, for example.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -152,3 +153,13 @@ async def test_a_claim_that_finds_only_locked_work_soon_returns(
         assert await claim(other) == []
         assert time.monotonic() - began < 5
     await other.close()
+
+
+async def test_a_claim_waits_for_work_that_is_locked_only_for_a_moment(
+    ledger: Ledger, home: PostgresHome
+) -> None:
+    await create(ledger, partitions=1)
+    async with locked(home, "backfills"):
+        waiting = asyncio.create_task(claim_one(ledger))
+        await asyncio.sleep(0.3)  # a crowd of workers may lock it that long, one after another
+    assert (await waiting).backfill_id == "bf"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import pytest
@@ -40,14 +41,20 @@ class LosesReplies:
         return getattr(self._inner, name)
 
     async def transact(
-        self, body: Body[T], *, write: bool = True, within: float = WORKER_SECONDS
+        self,
+        body: Body[T],
+        *,
+        write: bool = True,
+        within: float = WORKER_SECONDS,
+        for_rows: float | None = None,
     ) -> T:
         async def again(tx: LedgerTransaction) -> T:
             tx.again = True
             return await body(tx)
 
-        await self._inner.transact(body, write=write, within=within)
-        return await self._inner.transact(again, write=write, within=within)
+        transact = partial(self._inner.transact, write=write, within=within, for_rows=for_rows)
+        await transact(body)
+        return await transact(again)
 
 
 @pytest.fixture

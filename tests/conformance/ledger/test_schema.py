@@ -15,6 +15,7 @@ KNOWN = sql.migrations
 NEWEST = KNOWN("gapless.ledger.sqlite")[-1][0]
 NEXT = NEWEST + 1
 WITHOUT_QUEUES = [
+    *(f"ALTER TABLE cursors DROP COLUMN {it}" for it in ("head_seen_at", "head_time", "trouble")),
     "DROP TABLE paused_queues",
     "DROP TABLE folded_queues",
     *(

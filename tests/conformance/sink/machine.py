@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ from gapless.chains.opening import open_sink
 from gapless.core.anchors import Anchor
 from gapless.core.errors import BrokenSeam, FencedOff
 from gapless.core.ranges import RangeSet, Span
-from gapless.sinks import Access, Request, Sink, Stored
+from gapless.sinks import Access, Change, Request, Sink, Stored
 from tests.conformance.sink.model import Model, Nature, Refusal
 from tests.conformance.sink.stage import (
     CHAIN_ID,
@@ -73,6 +74,8 @@ class SinkMachine(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory()
         self.model = Model()
         self.reader: Sink | None = None
+        self.position: int | None = None  # of the reader of changes, if there is one
+        self.changes: list[Change] = []  # that it has not acknowledged
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self.runner.run(coroutine)
@@ -106,6 +109,7 @@ class SinkMachine(RuleBasedStateMachine):
         expected = self.model.refusal_of_write(span, branch, fence, names)
         assert self._refusal(self.sink.write(given, fence)) == expected
         if expected is None:
+            self._expect(self.model.change_of_write(span, branch, fence, names))
             self.model.write(span, branch, fence, names)
 
     @rule(first=heights, size=sizes, fence=fences)
@@ -114,7 +118,26 @@ class SinkMachine(RuleBasedStateMachine):
         expected = self.model.refusal_of_fence(span, fence, HEADERS)
         assert self._refusal(self.sink.retract(CHAIN_ID, span, fence)) == expected
         if expected is None:
+            self._expect(self.model.change_of_retraction(span, fence))
             self.model.retract(span, fence)
+
+    @rule()
+    def read_changes(self) -> None:
+        position = self.run(self.sink.add_change_reader(CHAIN_ID, "reader"))
+        assert self.position in (None, position)
+        self.position = position
+
+    @rule(count=st.integers(0, 5))
+    def acknowledge_changes(self, count: int) -> None:
+        if self.position is not None:
+            read = self.changes[:count]
+            self.position, self.changes = self.position + len(read), self.changes[count:]
+            self.run(self.sink.acknowledge_changes(CHAIN_ID, "reader", self.position))
+
+    @rule()
+    def stop_reading_changes(self) -> None:
+        self.run(self.sink.remove_change_reader(CHAIN_ID, "reader"))
+        self.position, self.changes = None, []
 
     @rule(first=heights, size=sizes, nature=natures)
     def request(self, first: int, size: int, nature: Nature) -> None:
@@ -181,6 +204,15 @@ class SinkMachine(RuleBasedStateMachine):
         assert self.run(self.sink.fold(CHAIN_ID, 100)) == 0
 
     @invariant()
+    def each_commit_is_a_change(self) -> None:
+        if self.position is not None:
+            found = self.run(self.sink.changes(CHAIN_ID, self.position))
+            assert found == [
+                replace(each, position=self.position + nth)
+                for nth, each in enumerate(self.changes, start=1)
+            ]
+
+    @invariant()
     def both_hold_the_same(self) -> None:
         self.run(examine(self.sink))
         assert self._said(self.run(self.sink.stored(CHAIN_ID))) == {
@@ -205,6 +237,10 @@ class SinkMachine(RuleBasedStateMachine):
             self.run(self.sink.close())
         self.runner.close()
         self.folder.cleanup()
+
+    def _expect(self, change: Change | None) -> None:
+        if change is not None and self.position is not None:
+            self.changes.append(change)
 
     def _refusal(self, asked: Coroutine[Any, Any, None]) -> Refusal | None:
         try:

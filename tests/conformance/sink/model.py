@@ -16,8 +16,8 @@ from gapless.core.anchors import Anchor
 from gapless.core.errors import BrokenSeam, FencedOff, SinkError
 from gapless.core.ranges import RangeSet, Span
 from gapless.schema.arrow import arrow_schema
-from gapless.sinks import Request, requests
-from tests.conformance.sink.stage import FORK, PROVEN, rows_of, with_column
+from gapless.sinks import Change, Request, requests
+from tests.conformance.sink.stage import CHAIN_ID, FORK, PROVEN, rows_of, with_column
 
 
 class Nature(NamedTuple):
@@ -52,6 +52,11 @@ def on(branch: int, height: int) -> int:
 @cache
 def rows_at(name: str, height: int, branch: int) -> pa.Table:
     return rows_of(name, Span(height, height), branch)
+
+
+def hash_at(height: int, branch: int) -> bytes:
+    found: bytes = rows_at("blocks", height, branch)["hash"][0].as_py()
+    return found
 
 
 def _below(height: int) -> RangeSet:
@@ -100,6 +105,31 @@ class Model:
             if "logs" in names:
                 self.counted.add(height)
             self.touched[height] = fence
+
+    def change_of_write(
+        self, span: Span, branch: int, fence: int, names: tuple[str, ...]
+    ) -> Change | None:
+        """What a reader of changes must learn of a write that is about to be done."""
+        heights, blocks = range(span.first, span.last + 1), self.tables["blocks"]
+        gone = [at for at in heights if at in blocks and blocks[at].branch != on(branch, at)]
+        if not gone and all(at in self.tables[name] for at in heights for name in names):
+            return None
+        old = {at: hash_at(at, blocks[at].branch) for at in gone if at > self.final}
+        new = {at: hash_at(at, branch) for at in heights if at > self.final}
+        return Change(0, CHAIN_ID, span, fence, retracted=False, old=old, new=new)
+
+    def change_of_retraction(self, span: Span, fence: int) -> Change | None:
+        """What a reader of changes must learn of a retraction that is about to be done."""
+        blocks = self.tables["blocks"]
+        gone = [at for at in range(span.first, span.last + 1) if at in blocks]
+        if not gone:
+            return None
+        old = {at: hash_at(at, blocks[at].branch) for at in gone if at > self.final}
+        return Change(0, CHAIN_ID, span, fence, retracted=True, old=old)
+
+    @property
+    def final(self) -> int:
+        return max((at for heights in self.wanted.values() for at in heights), default=-1)
 
     def held(self, span: Span, names: tuple[str, ...]) -> object:
         """All that is held of a span, but for its proofs."""

@@ -121,7 +121,13 @@ async def examine(sink: Sink) -> None:
     """Rows and records agree, blocks are linked, and every row has a record."""
     there = {each.name: await held(sink, each.name) for each in TABLES}
     covered = {each.name: RangeSet() for each in TABLES}
+    expired = {each.name: RangeSet() for each in TABLES}
     for record in await sink.stored(CHAIN_ID):
+        assert not (covered[record.dataset] | expired[record.dataset]) & RangeSet.of(record.span)
+        if record.expired:
+            assert (record.rows, record.digest) == (0, 0)
+            expired[record.dataset] |= RangeSet.of(record.span)
+            continue
         rows = within(there[record.dataset], record.span)
         assert rows.num_rows == record.rows
         assert digest(table(record.dataset), rows) == record.digest
@@ -129,7 +135,6 @@ async def examine(sink: Sink) -> None:
         assert blocks["block_number"].to_pylist() == [*range(record.span[0], record.span[1] + 1)]
         assert blocks["parent_hash"][0].as_py() == record.parent_hash
         assert blocks["hash"][-1].as_py() == record.last_hash
-        assert not covered[record.dataset] & RangeSet.of(record.span)
         covered[record.dataset] |= RangeSet.of(record.span)
     for each in TABLES:
         rows = there[each.name]
@@ -138,6 +143,7 @@ async def examine(sink: Sink) -> None:
         keys = [*zip(*(rows[name].to_pylist() for name in each.key), strict=True)]
         assert keys == sorted(set(keys))
         assert not covered[each.name] - covered[BLOCKS.name]
+        assert not expired[each.name] - expired[BLOCKS.name]
     columns = (
         there["blocks"][name].to_pylist() for name in ("block_number", "hash", "parent_hash")
     )

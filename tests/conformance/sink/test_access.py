@@ -151,6 +151,21 @@ async def test_changes_that_sqlite_cannot_read_are_not_ignored(tmp_path: Path) -
             await examine(sink)
 
 
+async def test_a_reader_leaves_the_log_of_a_crashed_writer_as_it_is(tmp_path: Path) -> None:
+    path, copy = tmp_path / "blocks.db", tmp_path / "crashed.db"
+    async with await SqliteSink.open(path, SCHEMA) as sink:
+        await sink.write(batch(0, 9), 5)
+        for suffix in ("", "-wal"):
+            content = path.with_name(f"{path.name}{suffix}").read_bytes()
+            copy.with_name(f"{copy.name}{suffix}").write_bytes(content)
+    log = copy.with_name("crashed.db-wal")
+    before = copy.read_bytes(), log.read_bytes()
+    async with await open_sink(str(copy), Access.READ) as sink:
+        assert await ranges(sink) == [(0, 9, 5)]
+        await examine(sink)
+    assert (copy.read_bytes(), log.read_bytes()) == before
+
+
 async def test_a_reader_of_sqlite_sees_what_a_writer_commits(tmp_path: Path) -> None:
     path = tmp_path / "with space & percent%41.db"
     async with await SqliteSink.open(path, SCHEMA) as sink:

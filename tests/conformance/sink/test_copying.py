@@ -36,7 +36,7 @@ def value(chance: random.Random, kind: Kind) -> Any:
         return chance.randbytes(kind.width)
     if kind is Kind.BYTES:
         return chance.randbytes(chance.choice([0, 0, 1, 3, 5000]))
-    return chance.choice(TEXTS) if kind is Kind.JSON else chance.random() < 0.5
+    return chance.choice(TEXTS) if kind.is_text else chance.random() < 0.5
 
 
 def some_rows(chance: random.Random, table: Table) -> pa.Table:

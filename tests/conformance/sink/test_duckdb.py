@@ -167,16 +167,19 @@ async def test_a_table_of_an_older_version_gets_the_new_columns(path: Path) -> N
     assert asked(path, "SELECT send_root FROM blocks_hex WHERE block_number = 11") == [(None,)]
 
 
-async def test_a_file_of_an_older_version_has_no_requests(path: Path) -> None:
+async def test_a_file_of_an_older_version_has_no_requests_or_changes(path: Path) -> None:
     async with await DuckdbSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 9), 1)
-    asked(path, "DROP TABLE _gapless_requests")
+    asked(path, "DROP TABLE _gapless_requests", "DROP TABLE _gapless_changes")
     async with await DuckdbSink.open(path, SCHEMA, Access.READ) as sink:
         assert await sink.requests(CHAIN_ID) == []
         assert await sink.chains() == [CHAIN_ID]
     async with await DuckdbSink.open(path, SCHEMA) as sink:
         await sink.request(CHAIN_ID, HEADERS_OF_TEN)
         assert await sink.requests(CHAIN_ID) == [HEADERS_OF_TEN]
+        start = await sink.add_change_reader(CHAIN_ID, "reader")
+        await sink.write(batch(10, 12), 1)
+        assert len(await sink.changes(CHAIN_ID, start)) == 1
 
 
 @pytest.mark.parametrize(

@@ -164,6 +164,10 @@ async def test_an_uncommitted_change_is_cleaned_up(path: Path) -> None:
             stale.write_bytes(b"half a file")
         (file.parent / "notes.txt").write_text("a person's own")
         (path / "_gapless/lock").write_bytes(b"unsettled")
+        there = snapshot(path)
+        async with await ParquetSink.open(path, SCHEMA, Access.READ) as reader:
+            await examine(reader)
+        assert snapshot(path) == there
         await examine(sink)  # a writer that is still open cleans up as well
         assert names(path) == ["0-9.5.parquet", "notes.txt"]
         assert (path / "_gapless/lock").read_bytes() == b""

@@ -203,6 +203,80 @@ async def test_a_write_within_a_transaction_retries_within_it(
     await other.close()
 
 
+async def test_changes_are_numbered_in_the_order_of_the_commits(
+    postgres_target: str,
+    connection: asyncpg.Connection,
+    records_database: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A transaction that began earlier and commits later gets a higher position, not a lower one.
+
+    The writers are distant, so that nothing but the position makes one wait for the other.
+    """
+    monkeypatch.setattr(locks, "CELL", 1)
+    other = await asyncpg.connect(records_database)
+    async with await PostgresSink.open(postgres_target, SCHEMA) as sink:
+        await sink.write(batch(10, 10), 1)  # creates the tables
+        start = await sink.add_change_reader(CHAIN_ID, "alice")
+        for each in (connection, other):
+            await each.execute("BEGIN; SELECT pg_current_xact_id()")
+        await sink.write_within(other, batch(20, 21), 2)  # began second, writes first
+        waiting = asyncio.create_task(sink.write_within(connection, batch(0, 1), 3))
+        done, _ = await asyncio.wait([waiting], timeout=0.2)
+        assert not done
+        assert await sink.changes(CHAIN_ID, start) == []
+        await other.execute("COMMIT")
+        (first,) = await sink.changes(CHAIN_ID, start)
+        assert first.span == Span(20, 21)
+        await waiting
+        assert await sink.changes(CHAIN_ID, first.position) == []
+        await connection.execute("COMMIT")
+        (second,) = await sink.changes(CHAIN_ID, first.position)
+        assert second.span == Span(0, 1)
+    await other.close()
+
+
+async def test_a_transaction_that_is_rolled_back_leaves_no_position(
+    postgres_target: str,
+    connection: asyncpg.Connection,
+    records_database: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(locks, "CELL", 1)
+    other = await asyncpg.connect(records_database)
+    async with await PostgresSink.open(postgres_target, SCHEMA) as sink:
+        await sink.write(batch(10, 10), 1)
+        start = await sink.add_change_reader(CHAIN_ID, "alice")
+        for each in (connection, other):
+            await each.execute("BEGIN")
+        await sink.write_within(connection, batch(0, 1), 2)
+        waiting = asyncio.create_task(sink.write_within(other, batch(20, 21), 3))
+        await asyncio.wait([waiting], timeout=0.2)
+        await connection.execute("ROLLBACK")
+        await waiting
+        await other.execute("COMMIT")
+        (change,) = await sink.changes(CHAIN_ID, start)
+        assert (change.position, change.span) == (start + 1, Span(20, 21))
+    await other.close()
+
+
+async def test_a_reader_registers_between_transactions(
+    postgres_target: str, connection: asyncpg.Connection
+) -> None:
+    """A writer that has not seen the reader is committed before the reader looks at the rows."""
+    async with await PostgresSink.open(postgres_target, SCHEMA) as sink:
+        await sink.write(batch(10, 10), 1)
+        await connection.execute("BEGIN")
+        await sink.write_within(connection, batch(0, 1), 2)
+        registering = asyncio.create_task(sink.add_change_reader(CHAIN_ID, "alice"))
+        done, _ = await asyncio.wait([registering], timeout=0.2)
+        assert not done
+        await connection.execute("COMMIT")
+        start = await registering
+        assert await ranges(sink) == [(0, 1, 2), (10, 10, 1)]
+        assert await sink.changes(CHAIN_ID, start) == []
+
+
 async def test_a_reader_needs_only_read_privileges(
     postgres_target: str, connection: asyncpg.Connection, schema: str
 ) -> None:
@@ -255,18 +329,21 @@ async def test_a_table_of_an_older_version_gets_the_new_columns(
         await open_sink(postgres_target)
 
 
-async def test_a_schema_of_an_older_version_has_no_requests(
+async def test_a_schema_of_an_older_version_has_no_requests_or_changes(
     postgres_target: str, connection: asyncpg.Connection
 ) -> None:
     async with await open_sink(postgres_target) as sink:
         await sink.write(batch(0, 9), 1)
-    await connection.execute("DROP TABLE _gapless_requests")
+    await connection.execute("DROP TABLE _gapless_requests, _gapless_changes")
     async with await open_sink(postgres_target, Access.READ) as sink:
         assert await sink.requests(CHAIN_ID) == []
         assert await sink.chains() == [CHAIN_ID]
     async with await open_sink(postgres_target) as sink:
         await sink.request(CHAIN_ID, HEADERS_OF_TEN)
         assert await sink.requests(CHAIN_ID) == [HEADERS_OF_TEN]
+        start = await sink.add_change_reader(CHAIN_ID, "reader")
+        await sink.write(batch(10, 12), 1)
+        assert len(await sink.changes(CHAIN_ID, start)) == 1
 
 
 @pytest.mark.parametrize("option", ["", "&default_transaction_isolation=serializable"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from random import Random
 from typing import Any, cast
@@ -19,10 +18,9 @@ from gapless.chains.evm.decode.structs import (
     parse_receipts,
 )
 from gapless.chains.evm.source import MOST_BYTES, EvmSource
-from gapless.core.errors import BadAnswer, MissingHistory, Unavailable
+from gapless.core.errors import BadAnswer
 from gapless.core.ranges import Span
 from gapless.devnode import Chain, DevNode, Limits, replayed
-from gapless.devnode.limits import FinalityTags
 from gapless.devnode.wire import HttpRequest, Reply
 from gapless.providers import Answers, Call, Pool, Refused
 from gapless.providers.provider_errors import Reaction
@@ -144,24 +142,6 @@ async def test_no_second_opinion_if_no_other_endpoint_can_give_one(
 # Nulls
 
 
-async def test_null_below_the_head_is_requested_again(chain: Chain) -> None:
-    async with source_of(DevNode(chain, faults="null@17*3")) as source:
-        assert_true(chain, SPAN, await source.fetch(SPAN))
-
-
-async def test_null_is_requested_from_another_endpoint(chain: Chain, other: Chain) -> None:
-    liar = DevNode(chain, limits=Limits(pruned_below=100, pruned_null=True))
-    async with source_of(liar, DevNode(other)) as source:
-        await source.head()
-        for _ in range(4):
-            blocks = await source.fetch(SPAN, avoid={"b"})
-            assert_true(chain, SPAN, blocks)
-            assert {each.endpoint for each in blocks} == {"b"}
-        for _ in range(4):
-            await source.fetch(SPAN)
-        assert liar.calls["eth_getBlockReceipts"] <= 61 * 4, "it is now asked last"
-
-
 @pytest.mark.parametrize(
     "limits",
     [Limits(), Limits(missing=NO_BLOCK_RECEIPTS)],
@@ -196,74 +176,7 @@ async def test_no_answer_for_a_third_of_all_calls(chain: Chain) -> None:
         assert node.calls.total() < 4 * 122
 
 
-async def test_one_block_that_is_always_null_is_not_called_pruned(chain: Chain) -> None:
-    node = DevNode(chain, faults="null@17*1000")
-    async with source_of(node) as source:
-        await source.head()
-        with pytest.raises(
-            MissingHistory, match=r"block 17 .* null at `a`.*although lower blocks are answered"
-        ) as missing:
-            await source.fetch(Span(10, 20))
-        assert missing.value.height == 17
-        assert "archive" not in (missing.value.hint or "")
-        with pytest.raises(MissingHistory, match="although lower blocks are answered"):
-            await source.fetch(Span(17, 17))
-        assert node.calls.total() < 150
-
-
-async def test_pruned_history_answered_with_null(chain: Chain) -> None:
-    limits = Limits(pruned_below=30, pruned_null=True)
-    async with source_of(DevNode(chain, limits=limits)) as source:
-        with pytest.raises(MissingHistory, match="null at `a`") as missing:
-            await source.fetch(Span(28, 33))
-        assert missing.value.height == 28
-        assert "archive" in (missing.value.hint or "")
-        assert_true(chain, Span(30, 33), await source.fetch(Span(30, 33)))
-
-
-async def test_pruned_history_answered_with_an_error(chain: Chain) -> None:
-    async with source_of(DevNode(chain, limits=Limits(pruned_below=30))) as source:
-        with pytest.raises(MissingHistory) as missing:
-            await source.fetch(Span(25, 33))
-        assert missing.value.height == 25
-
-
-async def test_a_block_above_the_head(chain: Chain) -> None:
-    async with source_of(DevNode(chain)) as source:
-        with pytest.raises(Refused, match="block 205 is above the head, 200") as refused:
-            await source.fetch(Span(199, 205))
-        assert refused.value.refusal.reaction is Reaction.LATER
-
-
-async def test_a_node_that_lags_behind_its_own_head(chain: Chain) -> None:
-    async with source_of(DevNode(chain, faults="stale-head@200*99")) as source:
-        source._head = 200  # as another endpoint has reported
-        with pytest.raises(Unavailable, match="block 200 is below the head, but null at `a`"):
-            await source.fetch(Span(199, 200))
-
-
 # The head
-
-
-async def test_a_lower_head_is_ignored(chain: Chain, other: Chain) -> None:
-    other.start_at(150)
-    async with source_of(DevNode(chain), DevNode(other)) as source:
-        assert max([await source.head() for _ in range(4)]) == 200
-        assert await source.head() == 200
-
-
-@pytest.mark.parametrize(
-    ("finality", "expected"),
-    [
-        (FinalityTags.DEPTH, 136),
-        (FinalityTags.ERROR, None),
-        (FinalityTags.NULL, None),
-        (FinalityTags.ZERO, None),
-    ],
-)
-async def test_finalized(chain: Chain, finality: FinalityTags, expected: int | None) -> None:
-    async with source_of(DevNode(chain, limits=Limits(finality=finality))) as source:
-        assert await source.finalized() == expected
 
 
 async def test_a_finalized_block_without_a_number_is_refused() -> None:
@@ -278,25 +191,7 @@ async def test_a_finalized_block_without_a_number_is_refused() -> None:
         await source.finalized()
 
 
-async def test_the_hash_of_a_block(chain: Chain) -> None:
-    async with source_of(DevNode(chain, faults="null@17")) as source:
-        assert await source.block_hash(17) == bytes.fromhex(chain.hash(17)[2:])
-
-
 # How much at once
-
-
-async def test_the_unit_adapts_to_what_the_endpoint_accepts(chain: Chain) -> None:
-    async with source_of(DevNode(chain)) as source:
-        assert source.unit == 10
-        units = []
-        for _ in range(4):
-            await source.fetch(Span(1, source.unit))
-            units.append(source.unit)
-        assert units == [20, 40, 50, 50]
-    async with source_of(DevNode(chain, limits=Limits(max_batch=6, words="alchemy"))) as source:
-        await source.fetch(Span(1, source.unit))
-        assert source.unit == 3
 
 
 async def test_large_blocks_make_small_units(chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -306,14 +201,6 @@ async def test_large_blocks_make_small_units(chain: Chain, monkeypatch: pytest.M
         await source.fetch(Span(1, 10))
         assert source.unit == pytest.approx(50_000 / size, rel=0.5)
         assert source.unit < 10
-
-
-async def test_a_second_opinion(chain: Chain, other: Chain) -> None:
-    async with source_of(DevNode(chain), DevNode(other)) as source:
-        (one,) = await source.fetch(Span(5, 5))
-        (two,) = await source.fetch(Span(5, 5), avoid={one.endpoint})
-        assert one.endpoint != two.endpoint
-        assert json.loads(bytes(one.block)) == json.loads(bytes(two.block))
 
 
 @needs_data

@@ -228,6 +228,13 @@ def test_a_provider_that_barely_limited_anyone_is_not_compared() -> None:
 
 
 def test_every_provider_has_conditions() -> None:
+    """Far away, limited, metered, and faulty: each is difficult in one way of its own."""
+    assert [provider.conditions for provider in PROVIDERS] == [
+        Conditions(latency_ms=80),
+        Conditions(rps=300),
+        Conditions(rps=100, metered=True),
+        Conditions(faults="500=0.03,drop=0.01,malformed=0.01", per_call=True),
+    ]
     assert len({provider.name for provider in PROVIDERS}) == len(PROVIDERS)
     assert all(provider.blocks <= SMALL.blocks for provider in PROVIDERS)
 

@@ -39,7 +39,7 @@ EXAMPLES: list[AnyRemedy] = [
     remedies.RepairBlocks(),
     remedies.ReplaceBranch("x.db", has_endpoint=False),
     remedies.VerifySink(),
-    remedies.ListNetworks(),
+    remedies.ListNetworks("`custom`"),
     remedies.ChooseNetwork(),
     remedies.GiveBlocks(),
     remedies.ResolveDates(),

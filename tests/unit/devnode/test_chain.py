@@ -11,7 +11,8 @@ import pytest
 from gapless.core.errors import UsageError
 from gapless.core.remedies import ChooseCache
 from gapless.devnode import Chain, Parameters, simulated
-from gapless.devnode.drafts import APPROVAL, TRANSFER, TRANSFER_BATCH, TRANSFER_SINGLE
+from gapless.devnode.evm.blocks import EvmBuilder
+from gapless.devnode.evm.drafts import APPROVAL, TRANSFER, TRANSFER_BATCH, TRANSFER_SINGLE
 from gapless.devnode.store import BLOCKS, INFO, stored
 from tests.unit.devnode.asking import assert_valid, decoded
 
@@ -56,9 +57,9 @@ def test_it_contains_what_real_chains_contain(chain: Chain) -> None:
 
 
 def test_equal_parameters_make_equal_chains(tmp_path: Path) -> None:
-    first, second = (stored(SMALL, tmp_path / name) for name in ("a", "b"))
+    first, second = (stored(EvmBuilder(SMALL), tmp_path / name) for name in ("a", "b"))
     assert first.info.digest == second.info.digest
-    other = stored(Parameters(blocks=12, txs=3, seed=1), tmp_path / "a")
+    other = stored(EvmBuilder(Parameters(blocks=12, txs=3, seed=1)), tmp_path / "a")
     assert other.info.digest != first.info.digest
     longer = simulated(Parameters(blocks=14, txs=3), tmp_path / "a")
     assert longer.block(12) == simulated(SMALL, tmp_path / "a").block(12)
@@ -71,17 +72,17 @@ def test_the_chain_is_that_of_this_version(tmp_path: Path) -> None:
 
 
 def test_a_chain_is_built_once(tmp_path: Path) -> None:
-    stored(SMALL, tmp_path)
+    stored(EvmBuilder(SMALL), tmp_path)
     (folder,) = (tmp_path / "devnode").iterdir()
     before = (folder / BLOCKS).stat()
-    stored(SMALL, tmp_path)
+    stored(EvmBuilder(SMALL), tmp_path)
     assert (folder / BLOCKS).stat().st_ino == before.st_ino
     assert [each.name for each in (tmp_path / "devnode").iterdir()] == [folder.name]
 
 
 @pytest.mark.parametrize("damage", ["flipped", "cut", "gone", "nonsense"])
 def test_a_damaged_chain_is_rebuilt(tmp_path: Path, damage: str) -> None:
-    whole = stored(SMALL, tmp_path)
+    whole = stored(EvmBuilder(SMALL), tmp_path)
     blocks = list(whole.blocks)
     (folder,) = (tmp_path / "devnode").iterdir()
     text = (folder / BLOCKS).read_bytes()
@@ -93,7 +94,7 @@ def test_a_damaged_chain_is_rebuilt(tmp_path: Path, damage: str) -> None:
     elif damage == "nonsense":
         (folder / BLOCKS).write_bytes(text)
         (folder / INFO).write_text("{")
-    again = stored(SMALL, tmp_path)
+    again = stored(EvmBuilder(SMALL), tmp_path)
     assert list(again.blocks) == blocks
     assert again.info.digest == whole.info.digest
     assert len(list((tmp_path / "devnode").iterdir())) == 1
@@ -102,13 +103,15 @@ def test_a_damaged_chain_is_rebuilt(tmp_path: Path, damage: str) -> None:
 def test_an_unwritable_cache_is_explained(tmp_path: Path) -> None:
     (tmp_path / "devnode").write_text("in the way")
     with pytest.raises(UsageError, match="cannot store the chain") as raised:
-        stored(SMALL, tmp_path)
+        stored(EvmBuilder(SMALL), tmp_path)
     assert raised.value.remedy == ChooseCache()
 
 
 def test_many_processes_may_build_the_same_chain(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
-        digests = {each.info.digest for each in pool.map(stored, [SMALL] * 8, [tmp_path] * 8)}
+        digests = {
+            each.info.digest for each in pool.map(stored, [EvmBuilder(SMALL)] * 8, [tmp_path] * 8)
+        }
     assert len(digests) == 1
     assert len(list((tmp_path / "devnode").iterdir())) == 1
 

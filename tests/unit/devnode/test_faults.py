@@ -8,7 +8,7 @@ from msgspec import Raw
 from gapless.core.errors import UsageError
 from gapless.devnode import Chain, Fault, Faults, Limits, Planned, parse_faults
 from gapless.devnode.injector import Injector
-from gapless.devnode.methods import MethodCall, View
+from gapless.devnode.view import MethodCall, View
 
 
 def test_chances_and_plans() -> None:

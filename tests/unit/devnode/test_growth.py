@@ -10,7 +10,8 @@ from msgspec import Raw
 
 from gapless.devnode import Chain, DevNode, Growth, Limits, Parameters, ReorgSchedule, simulated
 from gapless.devnode.chain import Move
-from gapless.devnode.methods import View, answer
+from gapless.devnode.evm.methods import answer
+from gapless.devnode.view import View
 from tests.unit.devnode.asking import assert_valid
 
 SMALL = Parameters(blocks=20, txs=2, seed=5)

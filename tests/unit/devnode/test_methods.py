@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gapless.devnode import Chain, DevNode, Limits, replayed
-from gapless.devnode.drafts import TRANSFER
+from gapless.devnode.evm.drafts import TRANSFER
 from gapless.devnode.limits import FinalityTags
 from tests.unit.devnode.asking import DATA, client_of, needs_data
 

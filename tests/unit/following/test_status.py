@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from gapless.chains import Level
+from gapless.cli.render_follow import page, table_of
 from gapless.core.errors import NotFound
 from gapless.core.ranges import RangeSet, Span
 from gapless.following import control
@@ -16,7 +17,10 @@ from gapless.following.spec import FollowSpec, LiveChunk, history, standing
 from gapless.following.state import FollowState, Retraction
 from gapless.following.status import FollowStatus, all_follows, follow_status
 from gapless.ledger import Ledger
+from gapless.ledger.cursor import HeadSeen
 from gapless.ledger.records import Append, NewChunk
+from gapless.views.follows import follow_view
+from gapless.views.moments import utc
 from tests.support import Clock, SqliteHome, Wish, complete, fail, open_at
 
 SPEC = FollowSpec(
@@ -120,6 +124,41 @@ async def test_the_lag(follow: Follow) -> None:
     assert (status.lag_blocks, status.lag_seconds, status.leader) == (2, 7, "me")
     follow.clock.now += 60
     assert (await follow.status()).leader is None
+
+
+async def test_the_lag_grows_while_no_endpoint_answers(follow: Follow) -> None:
+    await follow.plan(102)
+    await follow.store(3)
+    poll = SPEC.poll_seconds
+    await follow.ledger.lead("mine", "me", 10.0, HeadSeen(ago=0.0, time=7.0))
+    seen_at = follow.clock.now
+    follow.clock.now += 3 * poll
+    status = await follow.status()
+    assert (status.phase, status.lag_seconds) == ("live", 0), "nobody said that it sees no head"
+    await follow.ledger.lead("mine", "me", 10.0, HeadSeen(trouble="no endpoint answers: HTTP 503"))
+    for _ in range(2):
+        follow.clock.now += 100
+        status = await follow.status()
+        assert (status.phase, status.lag_blocks) == ("behind", 0)
+        assert status.lag_seconds == follow.clock.now - seen_at
+    view = follow_view(status)
+    assert view.trouble == "no endpoint answers: HTTP 503"
+    assert (view.head_time, view.lag_seconds) == (utc(7.0), view.silent_seconds)
+    since = f"{utc(seen_at):%H:%M} UTC (3m23s)"
+    assert f"  no endpoint answers since {since}: HTTP 503\n" in f"{page(view)}\n"
+    assert "lag 0 blocks (3m23s); no endpoint answers " in table_of([view])
+    await follow.ledger.lead("mine", "me", 10.0, HeadSeen(ago=0.0))
+    assert (await follow.status()).lag_seconds == 0
+
+
+async def test_a_trouble_of_another_kind_is_no_lag(follow: Follow) -> None:
+    await follow.plan(100)
+    await follow.store(1)
+    told = HeadSeen(ago=0.5, trouble="the disk is full")
+    await follow.ledger.lead("mine", "me", 10.0, told)
+    view = follow_view(await follow.status())
+    assert (view.phase, view.lag_seconds) == ("live", 0)
+    assert "  the disk is full\n" in f"{page(view)}\n"
 
 
 async def test_history(follow: Follow) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import pytest
@@ -24,9 +25,9 @@ from gapless.following.sighting import (
     suspicion,
 )
 from gapless.following.state import FollowState, Retraction
-from gapless.following.steps import retracted, step
+from gapless.following.steps import doubtful, retracted, step
 
-DEPTH, FINAL = 12, 8
+DEPTH, FINAL = 8, 8
 
 
 @dataclass
@@ -38,6 +39,8 @@ class Chain:
     lag: int = 0
     lacks: frozenset[int] = frozenset()
     null_once: set[int] = field(default_factory=set)
+    cached: BlockHeader | None = None  # a head that it repeats; its other answers are current
+    by_depth: bool = False  # it does not report which block is final
     asked: list[int] = field(default_factory=list)  # heights whose headers were asked for
 
     def grow(self, count: int, salt: str = "") -> None:
@@ -57,8 +60,15 @@ class Chain:
         return self.blocks[: max(1, len(self.blocks) - self.lag)]
 
     async def tip(self) -> ChainHead:
-        head = self.shown[-1]
-        return ChainHead(head, min(self.final, head.height))
+        head = self.cached or self.shown[-1]
+        if self.by_depth:
+            return ChainHead(head, head.height - FINAL)
+        final = self.blocks[min(self.final, self.shown[-1].height)]
+        return ChainHead(max(head, final, key=lambda it: it.height), final.height, final.hash)
+
+    def cache(self) -> None:
+        """Let it repeat its present head from now on."""
+        self.cached = self.shown[-1]
 
     async def headers(self, heights: Sequence[int]) -> Mapping[int, BlockHeader]:
         shown = self.shown
@@ -198,6 +208,97 @@ async def test_a_change_below_the_limit_stops_the_follow_and_deletes_nothing() -
     assert follow.stored == stored
 
 
+async def test_an_old_head_beside_a_newer_final_block_is_a_reorganisation_and_no_alarm() -> None:
+    """The old head is of a branch that is gone, and below the height that is final by now."""
+    chain = chain_of(30)
+    follow = Follow(chain, beginning(0))
+    await follow.turn()
+    chain.cache()
+    chain.reorganise(6, 12, "other")
+    assert chain.final > 24
+    assert [type(await follow.turn()) for _ in range(2)] == [Forked, Forked]
+    with pytest.raises(TransientError):  # its head does not follow from the other blocks
+        await follow.turn()
+    chain.cached = None
+    await follow.turn()
+    assert follow.state.alarm is None
+    assert follow.stored == {each.height: each.hash for each in chain.blocks}
+
+
+async def test_a_final_block_above_what_is_known_is_simply_the_next_head() -> None:
+    chain = chain_of(30)
+    follow = Follow(chain, beginning(0))
+    await follow.turn()
+    chain.cache()
+    chain.grow(20)
+    await follow.turn()
+    assert follow.state.last == chain.final == 41
+    assert sorted(follow.stored) == [*range(42)]
+
+
+async def test_a_head_and_a_final_block_on_two_branches_mean_nothing() -> None:
+    chain = chain_of(30)
+    head = chain.blocks[-1]
+    chain.reorganise(6, 12, "other")
+    tip = ChainHead(head, 25, chain.blocks[25].hash)
+
+    async def contradict() -> ChainHead:
+        return tip
+
+    chain.tip = contradict  # type: ignore[method-assign]
+    with pytest.raises(TransientError):
+        await look(beginning(0), chain)
+
+
+async def test_an_answer_from_another_branch_than_the_others_means_nothing() -> None:
+    chain = chain_of(30)
+    follow = Follow(chain, beginning(0))
+    await follow.turn()
+    blocks = list(chain.blocks)
+    chain.reorganise(3, 3, "other")
+    chain.cache()
+    chain.blocks = blocks
+    for _ in range(2):
+        with pytest.raises(TransientError, match="29 has changed between two questions"):
+            await follow.turn()
+
+
+@pytest.mark.parametrize("by_depth", [True, False])
+async def test_a_branch_that_is_not_final_either_stops_nothing(by_depth: bool) -> None:
+    """An endpoint on a branch of its own, whose final block is below the known one."""
+    chain = chain_of(30)
+    follow = Follow(chain, beginning(0))
+    await follow.turn()
+    chain.by_depth = by_depth
+    chain.final = 0
+    del chain.blocks[15:]
+    chain.grow(10, "other")
+    chain.final = 10
+    for _ in range(3):
+        with pytest.raises(TransientError, match="but not a final one"):
+            await follow.turn()
+    assert follow.state.alarm is None
+
+
+async def test_a_change_beyond_the_limit_is_doubted_and_then_stops_the_follow() -> None:
+    chain = chain_of(30)
+    chain.final = 10  # the chain finalises no more blocks
+    follow = Follow(chain, beginning(0))
+    await follow.turn()
+    stored = dict(follow.stored)
+    chain.reorganise(DEPTH, DEPTH, "one")
+    seen = await look(follow.state, chain)
+    assert doubtful(follow.state, seen, DEPTH) is None
+    chain.final = 10
+    chain.reorganise(DEPTH + 1, DEPTH, "two")
+    seen = await look(follow.state, chain)
+    assert doubtful(follow.state, seen, DEPTH) == 30 - DEPTH - 1
+    for _ in range(3):
+        await follow.turn()
+    assert f"more than the limit of {DEPTH}" in (follow.state.alarm or "")
+    assert follow.stored == stored
+
+
 async def test_nothing_is_planned_while_a_branch_is_retracted() -> None:
     chain = chain_of(30)
     state = beginning(0)
@@ -236,7 +337,8 @@ async def test_a_fork_is_not_told_from_headers_that_the_endpoint_lacks() -> None
 actions = st.lists(
     st.one_of(
         st.tuples(st.just("grow"), st.integers(1, 30)),
-        st.tuples(st.just("reorganise"), st.integers(1, DEPTH + 4), st.integers(0, 9)),
+        st.tuples(st.just("reorganise"), st.integers(1, 2 * FINAL), st.integers(0, 9)),
+        st.tuples(st.just("cache"), st.booleans()),
         st.tuples(st.just("lag"), st.integers(0, 6)),
         st.tuples(st.just("turn")),
     ),
@@ -257,9 +359,14 @@ async def test_what_is_stored_becomes_the_chain(start: int, script: list[tuple[s
                 chain.reorganise(int(depth), int(grown), str(at))
             case ("lag", lag):
                 chain.lag = int(lag)
+            case ("cache", True):
+                chain.cache()
+            case ("cache", False):
+                chain.cached = None
             case _:
-                await follow.turn()
-    chain.lag = 0
+                with suppress(TransientError):
+                    await follow.turn()
+    chain.lag, chain.cached = 0, None
     chain.grow(20)
     for _ in range(4):
         await follow.turn()

@@ -9,8 +9,8 @@ from typing import cast
 import pytest
 
 from gapless.providers import EndpointSpec, Learned, Profile
+from gapless.providers.calls import CallError
 from gapless.providers.endpoint import LARGEST_BATCH, LONGEST_REST, Endpoint
-from gapless.providers.envelope import CallError
 from gapless.providers.limits import PROBE_AFTER
 from gapless.providers.provider_errors import Reaction, Refusal
 from gapless.system import System

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from gapless.providers.envelope import BatchReply, Call, MalformedReply, encode, read
+from gapless.providers.calls import BatchReply, Call, MalformedReply
+from gapless.providers.envelope import encode, read
 from gapless.providers.provider_errors import Reaction
 
 IDS = (0, 1, 2)

@@ -18,7 +18,7 @@ WORDS = "missing trie node 5ab1 (path 0a) state is not available"
 
 
 def gone(chain: Chain, is_gone: Any) -> Answering:
-    """Refuses single calls about some blocks, as a node that has lost them."""
+    """Refuses single calls about some blocks, as a node that has lost them, or in other words."""
 
     def answering(asked: Any) -> Reply | None:
         calls = asked if isinstance(asked, list) else [asked]
@@ -28,8 +28,8 @@ def gone(chain: Chain, is_gone: Any) -> Answering:
         for each in calls:
             height = int(each["params"][0], 16)
             answer: dict[str, Any] = {"jsonrpc": "2.0", "id": each["id"]}
-            if is_gone(each["method"], height):
-                answer["error"] = {"code": -32000, "message": WORDS}
+            if said := is_gone(each["method"], height):
+                answer["error"] = {"code": -32000, "message": WORDS if said is True else said}
             else:
                 answer["result"] = json.loads(_ANSWERS[each["method"]](chain, height))
             answers.append(answer)
@@ -95,6 +95,24 @@ async def test_one_lost_block_makes_no_other_missing(chain: Chain) -> None:
             await pool.ask(block_calls(range(95, 105)))
         assert pool.profiles()["a"].earliest == {}
         assert len((await pool.ask(block_calls(range(10)))).results) == 20
+
+
+async def test_a_node_that_reports_every_block_missing_has_not_pruned_them(chain: Chain) -> None:
+    """Only a block above that is answered shows where the history begins."""
+    async with Outspoken(chain, gone(chain, lambda *_: True)) as node, pool_of(node) as pool:
+        with pytest.raises(MissingHistory):
+            await pool.ask(block_calls([50]))
+        assert pool.profiles()["a"].earliest == {}
+
+
+async def test_blocks_below_that_only_fail_are_not_missing(chain: Chain) -> None:
+    def lost(method: str, height: int) -> bool | str:
+        return height == 100 or (height < 100 and "internal error")
+
+    async with Outspoken(chain, gone(chain, lost)) as node, pool_of(node) as pool:
+        with pytest.raises(MissingHistory):
+            await pool.ask(block_calls([100]))
+        assert pool.profiles()["a"].earliest == {}
 
 
 async def test_pruned_history_is_learned_and_not_requested_again(chain: Chain) -> None:

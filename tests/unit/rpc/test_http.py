@@ -30,7 +30,7 @@ PACKED = gzip.compress(BODY)
 async def retry_after(chain: Chain, value: str) -> float | None:
     reply = Reply(b"", 429, (("Retry-After", value),))
     async with Outspoken(chain, lambda _: reply) as node, Http(Timeouts()) as client:
-        response = await client.post(node.url, b"{}", calls=1, fresh=False)
+        response = await client.post(node.url, b"{}", headers={}, calls=1, fresh=False)
         assert response.status == 429
         return response.retry_after
 
@@ -96,12 +96,14 @@ def test_decompressing_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -
 
 async def test_a_body_without_end_is_cut_off(chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
     async with Outspoken(chain, lambda _: Reply(BODY)) as node, Http(Timeouts()) as client:
-        size = len((await client.post(node.url, b"{}", calls=1, fresh=False)).body)
+        size = len((await client.post(node.url, b"{}", headers={}, calls=1, fresh=False)).body)
         monkeypatch.setattr(http, "MOST_BYTES", size)
-        assert len((await client.post(node.url, b"{}", calls=1, fresh=False)).body) == size
+        assert (
+            len((await client.post(node.url, b"{}", headers={}, calls=1, fresh=False)).body) == size
+        )
         monkeypatch.setattr(http, "MOST_BYTES", size - 1)
         with pytest.raises(TransportFailure, match="larger than"):
-            await client.post(node.url, b"{}", calls=1, fresh=False)
+            await client.post(node.url, b"{}", headers={}, calls=1, fresh=False)
 
 
 @given(st.integers(1, len(PACKED) - 1))

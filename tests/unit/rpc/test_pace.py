@@ -99,7 +99,7 @@ def test_a_provider_that_refuses_by_chance_is_not_throttled(nth: int) -> None:
     """Every n-th request is refused, however few there are."""
 
     class Unpaced(Pacer):
-        def heard(self, answered: int, refused: int, now: float) -> None: ...
+        def record(self, answered: int, refused: int, now: float) -> None: ...
 
     def chance() -> Meter:
         numbers = count(1)

@@ -53,7 +53,8 @@ async def test_two_names_of_one_url_are_one_endpoint_at_the_lower_rate(chain: Ch
     async with DevNode(chain) as node, Providers() as providers:
         pool = Pool([spec(node, "a"), spec(node, "b", rps=5)], QUERIES, providers=providers)
         assert pool.names == {"a"}
-        assert providers.endpoint(spec(node, "c", rps=9), Profile()).spec.rps == 5
+        endpoint = providers.endpoint(spec(node, "c", rps=9), Profile())
+        assert (endpoint.spec.rps, endpoint.pacer.rate) == (5, 5)
 
 
 @pytest.mark.parametrize(("parts", "places"), [(1, [8]), (3, [3, 3, 2]), (10, [1] * 10)])
@@ -76,10 +77,10 @@ async def test_a_rest_reaches_another_process_without_growing(chain: Chain) -> N
         async with Pool(specs, QUERIES, providers=here) as pool:
             await pool.ask(HEAD, avoid=["b"])
         shared = here.rests()
-        assert [*shared] == [fingerprint(specs[0].url)]
+        assert [*shared] == [fingerprint(specs[0].url, {})]
         there.rest(shared)  # before anyone there has asked that provider
         endpoint = there.endpoint(specs[0], Profile())
-        assert endpoint.ready_at() == shared[fingerprint(specs[0].url)].until
+        assert endpoint.ready_at() == shared[fingerprint(specs[0].url, {})].until
         assert "monthly capacity" in endpoint.trouble
         here.rest(there.rests())
         assert here.rests() == shared
@@ -98,5 +99,7 @@ async def test_short_and_past_rests_are_not_shared() -> None:
 
 
 def test_a_fingerprint_does_not_show_the_url() -> None:
-    assert fingerprint("https://host/key") != fingerprint("https://host/another")
-    assert "key" not in fingerprint("https://host/key")
+    assert fingerprint("https://host/key", {}) != fingerprint("https://host/another", {})
+    one, two = ({"Key": value} for value in ("one", "two"))
+    assert fingerprint("https://host", one) != fingerprint("https://host", two)
+    assert "key" not in fingerprint("https://host/key", {})

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gapless.lanes import Lane, in_lane
 from gapless.providers.pace import Pacer
-from gapless.providers.request_queue import RESERVED_SECONDS, RequestQueue
+from gapless.providers.request_queue import RESERVED_SECONDS, RequestQueue, RequestSize
 from tests.simulation.loop import START, VirtualLoop
 
 ORDINARY, PRIORITY = Lane.ORDINARY, Lane.PRIORITY
@@ -62,8 +62,8 @@ class Provider:
     def wait(self, now: float) -> float:
         return self._pacer.wait(now)
 
-    def accepts(self, calls: int, now: float) -> bool:
-        return not self.resting and calls <= self.largest
+    def accepts(self, size: RequestSize, now: float) -> bool:
+        return not self.resting and size.calls <= self.largest
 
     def take(self, calls: int, now: float) -> None:
         self._pacer.take(calls, now)
@@ -78,7 +78,7 @@ class Provider:
         """Starts a request that takes this long to be answered."""
 
         async def request() -> None:
-            async with self.queue.turn(calls) as sent_at:
+            async with self.queue.turn(RequestSize(calls, calls)) as sent_at:
                 if sent_at is None:
                     self.unsent.append(name)
                     return

@@ -10,7 +10,7 @@ import pytest
 
 from gapless.devnode import Chain, DevNode, Limits, Metering
 from gapless.devnode.wire import Ending, Reply
-from gapless.providers import Refused
+from gapless.providers import Refused, Timeouts
 from gapless.providers.provider_errors import Reaction
 from tests.unit.rpc.nodes import Outspoken, block_calls, error, pool_of, truth
 
@@ -63,6 +63,18 @@ async def test_smaller_batches_are_tried(chain: Chain, name: str, most: int) -> 
         refused = [size for size in sizes if size > most]
         assert len(refused) < 60, "it was not sent repeatedly"
         assert len(refused) < 0.4 * len(sizes)
+
+
+async def test_a_batch_that_is_not_answered_in_time_is_made_smaller(chain: Chain) -> None:
+    def answering(asked: Any) -> Reply | None:
+        large = isinstance(asked, list) and len(asked) > 5
+        return Reply(b"", ending=Ending.HANGING) if large else None
+
+    timeouts = Timeouts(connect=0.05, read=0.1)
+    async with Outspoken(chain, answering) as node, pool_of(node, timeouts=timeouts) as pool:
+        answers = await pool.ask(block_calls(range(10)))
+        assert [*map(bytes, answers.results)] == truth(chain, range(10))
+        assert [len(each) for each in node.asked if isinstance(each, list)][:3] == [20, 10, 10]
 
 
 async def test_batches_grow_again_after_successes(chain: Chain) -> None:

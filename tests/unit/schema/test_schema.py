@@ -28,7 +28,7 @@ def database() -> apsw.Connection:
 def sample(kind: Kind) -> Any:
     if kind.width is not None or kind is Kind.BYTES:
         return b"\0" * ((kind.width or 4) - 1) + b"\x0a"
-    return {Kind.FLOAT: 10.0, Kind.JSON: "[]"}.get(kind, 10)
+    return {Kind.FLOAT: 10.0, Kind.TEXT: "ten", Kind.JSON: "[]"}.get(kind, 10)
 
 
 def insert(database: apsw.Connection, table: Table, **values: Any) -> None:

@@ -6,9 +6,9 @@ refused during the probe. It costs a few hundred calls and a few seconds.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 
 import msgspec
@@ -18,23 +18,19 @@ from gapless.chains.evm.decode.structs import UNREADABLE, is_given
 from gapless.chains.evm.networks import CUSTOM, NETWORKS
 from gapless.chains.evm.queries import QUERIES
 from gapless.chains.evm.source import EvmSource
-from gapless.chains.findings import Findings, Rate
+from gapless.chains.findings import Findings
 from gapless.chains.identity import refuse_wrong_chain
 from gapless.chains.network import Network
+from gapless.chains.probing import PATIENCE, TIMEOUTS, WORKERS, find_earliest, measure_rate
 from gapless.core.errors import BadAnswer, MissingHistory, SourceError
-from gapless.core.ranges import Span
-from gapless.providers import Call, EndpointSpec, Pool, Refused, Timeouts
+from gapless.providers import Call, EndpointSpec, Pool, Refused
 from gapless.providers.endpoint import LARGEST_BATCH
 from gapless.providers.provider_errors import Reaction
 
-_PATIENCE = 2.0
-_TIMEOUTS = Timeouts(connect=5, read=10)
 _BATCHES = (20, 40, 80, 100)  # a fetch grows them in the same steps
 _RANGES = (10_000, 2000, 1000, 500, 100, 10, 1)
 _NO_SUCH_TOPIC = f"0x{1:064x}"  # a filter that matches nothing: only the range is tested
 _BLOCKS_SEARCHED = 50  # for a transaction to test with
-_RATE_SECONDS, _RATE_CALLS, _RATE_BLOCKS = 2.0, 400, 5
-_WORKERS = 8
 NO_ANCHORS: Mapping[int, bytes] = MappingProxyType({})
 
 
@@ -48,7 +44,7 @@ async def probe(
     """Probe an endpoint; it must be on the network, if one is given."""
     wanted = None if network is None else network.chain_id
     async with Pool(
-        [spec], QUERIES, workers=_WORKERS, chain_id=wanted, patience=_PATIENCE, timeouts=_TIMEOUTS
+        [spec], QUERIES, workers=WORKERS, chain_id=wanted, patience=PATIENCE, timeouts=TIMEOUTS
     ) as pool:
         client = await _client(pool)
         assert pool.chain_id is not None
@@ -56,7 +52,7 @@ async def probe(
         source = EvmSource(pool, chain, receipts=True)
         head = await source.head()
         by_block = await _has(pool, Call("eth_getBlockReceipts", (hex(head),), head))
-        earliest = await _earliest(pool, head, receipts=by_block)
+        earliest = await find_earliest(head, partial(_is_there, pool, receipts=by_block))
         by_transaction = await _by_transaction(pool, head, earliest)
         logs_range = await _logs_range(pool, head, earliest)
         return Findings(
@@ -75,7 +71,7 @@ async def probe(
             receipts_by_transaction=by_transaction,
             batch_calls=await _batch(pool),
             logs_range=logs_range,
-            rate=await _rate(pool, source, head, earliest),
+            rate=await measure_rate(pool, source, head, earliest),
             calls=pool.calls.total(),
             cost=_cost(by_block=by_block, by_transaction=by_transaction, logs=bool(logs_range)),
         )
@@ -124,20 +120,6 @@ async def _has(pool: Pool, call: Call) -> bool:
     except Refused as refused:
         return refused.refusal.reaction is not Reaction.OTHER_METHOD
     return True
-
-
-async def _earliest(pool: Pool, head: int, *, receipts: bool) -> int:
-    """Find the first block that exists with its receipts, by binary search."""
-    absent, present = 0, head  # the genesis may lack receipts even if nothing was pruned
-    if head <= 1 or await _is_there(pool, 1, receipts=receipts):
-        return 0
-    while present - absent > 1:
-        middle = (absent + present) // 2
-        if await _is_there(pool, middle, receipts=receipts):
-            present = middle
-        else:
-            absent = middle
-    return present
 
 
 async def _is_there(pool: Pool, height: int, *, receipts: bool) -> bool:
@@ -198,35 +180,3 @@ async def _logs_range(pool: Pool, head: int, earliest: int) -> int | None:
         else:
             return size
     return None
-
-
-async def _rate(pool: Pool, source: EvmSource, head: int, earliest: int) -> Rate | None:
-    """Fetch blocks for a short time, as fast as a fetch would, and measure the rate."""
-    before, again, start = pool.calls.total(), pool.retries, pool.system.clock()
-    spans = iter(
-        Span(first, first + _RATE_BLOCKS - 1)
-        for first in range(max(earliest, head - 10_000), head - _RATE_BLOCKS, _RATE_BLOCKS)
-    )
-    blocks = 0
-
-    async def fetch_spans() -> None:
-        nonlocal blocks
-        for span in spans:
-            fetched = await source.fetch(span)
-            blocks += len(fetched)
-            spent = pool.calls.total() - before
-            if spent >= _RATE_CALLS or pool.system.clock() - start >= _RATE_SECONDS:
-                return
-
-    try:
-        await asyncio.gather(*(fetch_spans() for _ in range(_WORKERS)))
-    except SourceError:
-        return None
-    seconds = pool.system.clock() - start
-    answered = pool.calls.total() - before - (pool.retries - again)
-    (profile,) = pool.profiles().values()
-    return Rate(
-        calls_per_second=round(answered / seconds, 1),
-        blocks_per_second=round(blocks / seconds, 1),
-        limited=profile.concurrency is not None or profile.rate is not None,
-    )

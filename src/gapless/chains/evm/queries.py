@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from gapless.providers import Call, HeadNotice, HeadSubscription
+from gapless.providers import JSON_RPC, Call, HeadNotice, HeadSubscription
 
 
 class _Header(Struct, gc=False):
@@ -38,6 +38,7 @@ def read_notice(message: bytes) -> HeadNotice | None:
 class EvmQueries:
     chain = Call("eth_chainId")
     head = Call("eth_blockNumber")
+    wire = JSON_RPC
     subscription = HeadSubscription(Call("eth_subscribe", ("newHeads",)), read_notice)
 
     def chain_id(self, answer: Raw) -> int | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from msgspec import Raw
 
-from gapless.chains.evm.decode.structs import is_given
+from gapless.providers.calls import is_null
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,3 @@ class EvmRawBlock:
         """Bytes."""
         parts = (self.block, self.receipts, self.logs, self.other_logs)
         return sum(memoryview(part).nbytes for part in parts if part is not None)
-
-
-def is_null(raw: Raw) -> bool:
-    """Whether a value is null, without copying large values."""
-    return memoryview(raw).nbytes <= len(b"null") and not is_given(raw)

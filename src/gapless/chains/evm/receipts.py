@@ -15,10 +15,11 @@ from msgspec import Raw, Struct
 
 from gapless.chains.evm.decode.structs import UNREADABLE
 from gapless.chains.evm.logs_client import LogRanges
-from gapless.chains.evm.raw_block import EvmRawBlock, is_null
+from gapless.chains.evm.raw_block import EvmRawBlock
 from gapless.core.errors import BadAnswer, SourceError
 from gapless.core.ranges import RangeSet, Span
 from gapless.providers import Answers, Call, Pool
+from gapless.providers.calls import is_null
 
 _OPINION_PATIENCE = 10.0  # seconds for a second endpoint; after that there is no second opinion
 

@@ -73,10 +73,6 @@ ORDER BY random()
 LIMIT 1
 FOR NO KEY UPDATE SKIP LOCKED
 
--- name: held_candidate
--- Whether a locked backfill has work.
-SELECT 1 FROM gapless.backfills b WHERE @has_work LIMIT 1
-
 -- name: await_candidate
 -- The same, locked or not; waits until it is not locked.
 SELECT @b.Candidate

@@ -83,7 +83,6 @@ BEGIN_WRITING = f"{BEGIN}; {FORCED}"
 # All reads see one snapshot, as on SQLite: a check must not see half of another transaction.
 BEGIN_READING = f"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; {FORCED}"
 LONGEST_LOCK = 10.0  # seconds
-BRIEFLY = "SET LOCAL lock_timeout = '100ms'"  # many times the duration of a claim
 LATE = 1.0  # seconds for an answer to arrive
 OPTIONS = ("prepared_statements",)
 SESSIONS = 64
@@ -98,14 +97,12 @@ class PostgresTransaction:
         connection: Connection,
         bound: Callable[[], dict[str, Any]],
         *,
-        within: float = WORKER_SECONDS,
         prepared: bool = False,
         again: bool = False,
     ) -> None:
         self.again = again
         self._connection = connection
         self._bound = bound
-        self._within = within
         self._prepared = prepared
 
     async def fetch(self, statement: str, **parameters: Any) -> list[Row]:
@@ -116,16 +113,6 @@ class PostgresTransaction:
     async def fetch_as(self, kind: type[T], statement: str, **parameters: Any) -> list[T]:
         rows = await self.fetch(statement, **parameters)
         return named(kind, [*rows[0].keys()], rows) if rows else []
-
-    async def fetch_if_free(self, kind: type[T], statement: str, **parameters: Any) -> list[T]:
-        await self._connection.execute(f"SAVEPOINT waiting; {BRIEFLY}")
-        try:
-            rows = await self.fetch_as(kind, statement, **parameters)
-        except asyncpg.LockNotAvailableError:
-            await self._connection.execute("ROLLBACK TO waiting")
-            return []
-        await self._connection.execute(lock_timeout(self._within))
-        return rows
 
     async def execute(self, text: str, **parameters: Any) -> list[Row]:
         statement = sql.Statement.parse(text)
@@ -221,14 +208,21 @@ class PostgresDatabase:
         return self
 
     async def transact(
-        self, body: Body[T], *, write: bool = True, within: float = WORKER_SECONDS
+        self,
+        body: Body[T],
+        *,
+        write: bool = True,
+        within: float = WORKER_SECONDS,
+        for_rows: float | None = None,
     ) -> T:
+        begin = BEGIN_WRITING if write else BEGIN_READING
+        begin = f"{begin}; {timeouts(within, for_rows)}"
         started = time.monotonic()
         pause = 0.05
         again = False
         while True:
             try:
-                async with self._begun(write, within, again=again) as transaction:
+                async with self._begun(begin, within, again=again) as transaction:
                     return await body(transaction)
             except POOLED:
                 self._prepared = False
@@ -269,16 +263,13 @@ class PostgresDatabase:
 
     @asynccontextmanager
     async def _begun(
-        self, write: bool, within: float, *, again: bool
+        self, begin: str, within: float, *, again: bool
     ) -> AsyncIterator[PostgresTransaction]:
-        begin = f"{BEGIN_WRITING if write else BEGIN_READING}; {timeouts(within)}"
         async with (
             self._connections.lend() as connection,
             connection.transaction(begin, within + LATE),
         ):
-            yield PostgresTransaction(
-                connection, self._bound, within=within, prepared=self._prepared, again=again
-            )
+            yield PostgresTransaction(connection, self._bound, prepared=self._prepared, again=again)
 
     async def schema_version(self) -> int | None:
         return await self.transact(_schema_version, write=False)
@@ -328,16 +319,14 @@ class PostgresDatabase:
         return f"{type(error).__name__}: {error}".replace(self._url, self._shown_url)
 
 
-def timeouts(within: float) -> str:
+def timeouts(within: float, for_rows: float | None = None) -> str:
     """The settings of a transaction in which no statement takes longer than `within` seconds."""
+    lock = min(within / 2, LONGEST_LOCK) if for_rows is None else for_rows
     return (
-        f"SET LOCAL statement_timeout = {round(within * 1000)}; {lock_timeout(within)};"
+        f"SET LOCAL statement_timeout = {round(within * 1000)};"
+        f" SET LOCAL lock_timeout = {round(lock * 1000)};"
         " SET LOCAL idle_in_transaction_session_timeout = '10s'"
     )
-
-
-def lock_timeout(within: float) -> str:
-    return f"SET LOCAL lock_timeout = {round(min(within / 2, LONGEST_LOCK) * 1000)}"
 
 
 async def _migrate(transaction: LedgerTransaction) -> None:

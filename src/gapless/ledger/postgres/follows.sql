@@ -29,9 +29,22 @@ SET owner = :owner, lease_until = @now + :lease::float8, fence = nextval('gaples
 WHERE follow = :follow
 RETURNING @StoredCursor, @now AS now
 
+-- name: note_head
+UPDATE gapless.cursors
+SET head_seen_at = coalesce(@now - :ago::float8, head_seen_at),
+    head_time = coalesce(:time::float8, head_time), trouble = :trouble
+WHERE follow = :follow
+RETURNING @StoredCursor, @now AS now
+
 -- name: resign
 UPDATE gapless.cursors SET owner = NULL, lease_until = NULL
 WHERE follow = :follow AND owner = :owner
+
+-- name: depose
+UPDATE gapless.cursors SET owner = NULL, lease_until = NULL WHERE follow = :follow
+
+-- name: change_backfill
+UPDATE gapless.backfills SET spec = :spec, queue = :queue WHERE id = :id
 
 -- name: advance_cursor
 -- Only for the leader who has seen the latest version.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from gapless.ledger.records import Cursor
+from gapless.core.errors import Unreadable
+from gapless.ledger.cursor import Cursor
 from gapless.ledger.rows.chunk import EndedCounts
 from gapless.ledger.rows.texts import SPEC, read
 
@@ -18,6 +19,9 @@ class StoredCursor(msgspec.Struct, frozen=True):
     version: int
     state: str
     updated_at: float
+    head_seen_at: float | None
+    head_time: float | None
+    trouble: str | None
 
 
 class TimedCursor(StoredCursor, frozen=True):
@@ -26,8 +30,13 @@ class TimedCursor(StoredCursor, frozen=True):
     now: float
 
     def cursor(self) -> Cursor:
-        state = read(self.backfill_id, "cursor", self.state, SPEC)
-        return Cursor(**(msgspec.structs.asdict(self) | {"state": state}))
+        """The cursor, even if its state cannot be read: its follow can still be removed."""
+        columns, unreadable = msgspec.structs.asdict(self), None
+        try:
+            state = read(self.backfill_id, "cursor", self.state, SPEC)
+        except Unreadable as error:
+            state, unreadable = {}, str(error)
+        return Cursor(**(columns | {"state": state, "unreadable": unreadable}))
 
 
 class FoldedCounts(EndedCounts, frozen=True):

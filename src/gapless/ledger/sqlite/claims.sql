@@ -38,10 +38,6 @@ WHERE @has_work AND @is_foremost
 ORDER BY random()
 LIMIT 1
 
--- name: held_candidate
--- No other transaction can hold a lock.
-SELECT 1 WHERE false
-
 -- name: await_candidate
 -- No other transaction can hold a lock.
 SELECT @b.Candidate

@@ -91,9 +91,6 @@ class SqliteTransaction:
             self._run(step, given)
         return found
 
-    async def fetch_if_free(self, kind: type[T], statement: str, **parameters: Any) -> list[T]:
-        return await self.fetch_as(kind, statement, **parameters)  # the whole ledger is locked
-
     async def execute(self, text: str, **parameters: Any) -> list[Row]:
         return self._run(sql.Statement.parse(text), parameters).fetchall()
 
@@ -183,7 +180,12 @@ class SqliteDatabase:
         return connection
 
     async def transact(
-        self, body: Body[T], *, write: bool = True, within: float = WORKER_SECONDS
+        self,
+        body: Body[T],
+        *,
+        write: bool = True,
+        within: float = WORKER_SECONDS,
+        for_rows: float | None = None,  # only the whole ledger can be locked
     ) -> T:
         async with self._turn:
             return await self._hop(self._run, body, write, within)

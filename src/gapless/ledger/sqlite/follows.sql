@@ -29,8 +29,21 @@ WHERE follow = :follow
 RETURNING @StoredCursor, @now AS now;
 UPDATE fence SET value = value + 1
 
+-- name: note_head
+UPDATE cursors
+SET head_seen_at = coalesce(@now - :ago, head_seen_at), head_time = coalesce(:time, head_time),
+    trouble = :trouble
+WHERE follow = :follow
+RETURNING @StoredCursor, @now AS now
+
 -- name: resign
 UPDATE cursors SET owner = NULL, lease_until = NULL WHERE follow = :follow AND owner = :owner
+
+-- name: depose
+UPDATE cursors SET owner = NULL, lease_until = NULL WHERE follow = :follow
+
+-- name: change_backfill
+UPDATE backfills SET spec = :spec, queue = :queue WHERE id = :id
 
 -- name: advance_cursor
 -- Only for the leader who has seen the latest version.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from gapless.core.errors import SinkError, SinkUnusable
 from gapless.schema import Column, Schema, Table
 from gapless.schema.duckdb import add_column, create_table, create_view
-from gapless.sinks import requests
+from gapless.sinks import feed, requests
 from gapless.sinks.sink import Access
 from gapless.sinks.write_turns import turn_to_write
 from gapless.system import System
@@ -36,7 +36,7 @@ CREATE TABLE _gapless_ranges (
   first UBIGINT NOT NULL,
   last UBIGINT NOT NULL,
   fence UBIGINT NOT NULL,
-  kind VARCHAR NOT NULL,    -- 'written' or 'retracted'
+  kind VARCHAR NOT NULL,    -- 'written', 'expired' or 'retracted'
   rows UBIGINT NOT NULL,
   digest BLOB NOT NULL,
   proven VARCHAR NOT NULL,  -- names of checks, separated by spaces
@@ -45,7 +45,11 @@ CREATE TABLE _gapless_ranges (
   last_hash BLOB NOT NULL
 );
 """
-_CREATE_REQUESTS = requests.create(requests.TABLE, "UBIGINT")
+_CREATE_OWN = (
+    requests.create(requests.TABLE, "UBIGINT"),
+    *feed.create(feed.PLACES, "UBIGINT", keyed=False),
+)
+_OWN_TABLES = {requests.TABLE, *feed.TABLES}
 _COLUMNS = "SELECT table_name, column_name FROM duckdb_columns() WHERE schema_name = 'main'"
 # Otherwise DuckDB may download an extension to read a file of another format.
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
@@ -155,7 +159,7 @@ def _find_or_create(
             raise SinkUnusable(f"`{path}` is not a Gapless sink", hint="check the path")
         with transaction(connection, path):
             _create_schema(connection, path, schema, system)
-            connection.execute(_CREATE_REQUESTS)
+            _create_own_tables(connection)
         return
     version = _one(connection, "SELECT version FROM _gapless_sink")
     if version != VERSION:
@@ -163,9 +167,9 @@ def _find_or_create(
             f"`{path}` has format {version}, but this version of Gapless supports format {VERSION}",
             hint="upgrade Gapless",
         )
-    if access.writes and requests.TABLE not in existing:
+    if access.writes and not existing.keys() >= _OWN_TABLES:
         with transaction(connection, path):
-            connection.execute(_CREATE_REQUESTS)
+            _create_own_tables(connection)
     for table in schema.tables:
         if table.name not in existing:  # its chain family is newer than the file
             if access.writes:
@@ -196,6 +200,12 @@ def _create_schema(
     connection.execute("INSERT INTO _gapless_sink VALUES (?, ?)", [system.uuid(), VERSION])
     for table in schema.tables:
         _create_table(connection, table)
+
+
+def _create_own_tables(connection: duckdb.DuckDBPyConnection) -> None:
+    """Create the tables that sinks of older versions lack."""
+    for statement in _CREATE_OWN:
+        connection.execute(statement)
 
 
 def _create_table(connection: duckdb.DuckDBPyConnection, table: Table) -> None:

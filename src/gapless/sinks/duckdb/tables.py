@@ -14,7 +14,7 @@ import pyarrow as pa
 from gapless.core.ranges import Span
 from gapless.schema import Schema, Table
 from gapless.schema.arrow import arrow_schema
-from gapless.sinks import requests
+from gapless.sinks import feed, requests
 from gapless.sinks.range_rows import COLUMNS, changes, records_from
 from gapless.sinks.records import RangeRecords, Retracted
 from gapless.sinks.sink import COUNTS, Request, Stored
@@ -29,7 +29,7 @@ SELECT {COLUMNS} FROM _gapless_ranges WHERE chain_id = ? AND last >= ? AND first
 _HIGHEST = "QUALIFY row_number() OVER (PARTITION BY dataset ORDER BY first DESC) <= ?"
 _DELETE = "DELETE FROM _gapless_ranges WHERE chain_id = ? AND (dataset, first) IN"
 _INSERT = "INSERT INTO _gapless_ranges VALUES"
-_CHAINS = "SELECT DISTINCT chain_id FROM _gapless_ranges WHERE kind = 'written'"
+_CHAINS = "SELECT DISTINCT chain_id FROM _gapless_ranges WHERE kind <> 'retracted'"
 _REQUESTS = f"SELECT {requests.COLUMNS} FROM {requests.TABLE} WHERE chain_id = ?"  # noqa: S608
 _FORGET = f"DELETE FROM {requests.TABLE} WHERE chain_id = ?"  # noqa: S608 - our own names
 _REQUEST = f"INSERT INTO {requests.TABLE} VALUES"
@@ -67,13 +67,19 @@ class DuckdbTables:
         known: RangeRecords,
         stored: Iterable[Stored],
         retracted: Iterable[Retracted],
-    ) -> None:
+    ) -> bool:
         removed, added = changes(known, stored, retracted)
         if removed:
             self._connection.execute(f"{_DELETE} ({_marks(removed)})", [chain_id, *chain(*removed)])
         if added:
             rows = [(chain_id, *each) for each in added]
             self._connection.execute(f"{_INSERT} {_marks(rows)}", [*chain(*rows)])
+        ((readers,),) = await self.execute(feed.IS_READ, chain_id)
+        return bool(readers)
+
+    async def execute(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        query = statement.format_map(feed.PLACES)
+        return self._connection.execute(query, [*values]).fetchall()
 
     async def create(self, names: Collection[str]) -> None:
         """Do nothing: all tables exist from the start, because they have no foreign keys."""

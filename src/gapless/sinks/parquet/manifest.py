@@ -16,7 +16,9 @@ from gapless.core.anchors import Anchor
 from gapless.core.errors import SinkUnusable
 from gapless.core.heights import HIGHEST
 from gapless.core.ranges import Span
+from gapless.sinks.parquet.file_feed import FileFeed
 from gapless.sinks.records import RangeRecords, Retracted
+from gapless.sinks.requests import final_height
 from gapless.sinks.sink import Request, Stored
 
 VERSION = 1
@@ -113,6 +115,7 @@ class ChainFiles(Struct, frozen=True):
     cells: dict[int, tuple[Entry, ...]] = {}
     retracted: tuple[tuple[int, int, int], ...] = ()  # first, last, fence
     requests: tuple[RequestEntry, ...] = ()
+    feed: FileFeed | None = None  # once anyone has read the changes
 
     def entries(self, span: Span | None = None) -> list[Entry]:
         """Return the files of a range, or all."""
@@ -124,6 +127,11 @@ class ChainFiles(Struct, frozen=True):
             for entry in self.cells.get(cell, ())
             if entry.span.overlap(span)
         ]
+
+    @property
+    def final(self) -> int:
+        """The highest block that is final, as far as the sink knows."""
+        return final_height(each.request() for each in self.requests)
 
     def known(self, span: Span) -> RangeRecords:
         """Return the records that overlap or touch a range."""

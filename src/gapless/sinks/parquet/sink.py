@@ -8,7 +8,7 @@ the files that are part of the sink, and replacing it is the commit; see `folder
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -17,16 +17,18 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from gapless.core.errors import SinkError
+from gapless.core.errors import Damaged, SinkError, SinkUnusable
 from gapless.core.heights import HIGHEST
 from gapless.core.ranges import RangeSet, Span
 from gapless.schema import Schema, Table
 from gapless.schema.arrow import Tables, one_array
 from gapless.sinks import records, requests
 from gapless.sinks.admission import admit
-from gapless.sinks.parquet.change import Change
+from gapless.sinks.changes import Change
+from gapless.sinks.parquet.file_feed import FileFeed
 from gapless.sinks.parquet.folder import Folder
-from gapless.sinks.parquet.manifest import CELL, RequestEntry
+from gapless.sinks.parquet.folder_change import FolderChange
+from gapless.sinks.parquet.manifest import CELL, ChainFiles, Manifest, RequestEntry
 from gapless.sinks.parquet.stored import StoredRows
 from gapless.sinks.revision import revised
 from gapless.sinks.sink import Access, Batch, Damage, Request, Stored
@@ -72,7 +74,7 @@ class ParquetSink(ThreadedSink):
         admit(batch, self._schema)
         span, anchor = batch.span, self._schema.anchor_of(batch.tables)
         with self._folder.held() as manifest:
-            change = Change(self._folder, manifest, batch.chain_id, self._writer)
+            change = FolderChange(self._folder, manifest, batch.chain_id, self._writer)
             known = change.chain.known(span)
             records.refuse_older(known, span, fence, batch.tables, self._schema)
             stored_rows = StoredRows(self._folder, change.chain)
@@ -93,18 +95,34 @@ class ParquetSink(ThreadedSink):
                 for part, table, rows in parts:
                     change.add_file(table, part.span, fence, rows)
                 stored += (records.written(*each, fence) for each in parts)
-                change.commit(known, stored, records.retractions(known, span, None))
+                unchanged = known.hold(batch) and not revision.replaced
+                recorded = None if unchanged else revision.change(batch, fence)
+                change.commit(known, stored, records.retractions(known, span, None), recorded)
 
     def _retract(self, chain_id: int, span: Span, fence: int) -> None:
         with self._folder.held() as manifest:
-            change = Change(self._folder, manifest, chain_id, self._writer)
+            change = FolderChange(self._folder, manifest, chain_id, self._writer)
             known = change.chain.known(span)
             anchors = known.anchors(self._schema)
             records.refuse_older(known, span, fence, anchors, self._schema)
             dropped = dict.fromkeys(self._schema, RangeSet.of(span))
             with self._folder.change(), change:
                 stored = self._surviving(change, known.stored, dropped)
-                change.commit(known, stored, records.retractions(known, span, fence))
+                recorded = self._removal(change.chain, chain_id, span, fence)
+                change.commit(known, stored, records.retractions(known, span, fence), recorded)
+
+    def _removal(self, chain: ChainFiles, chain_id: int, span: Span, fence: int) -> Change | None:
+        """Return the change that a retraction makes; None if nothing is stored there."""
+        known, found = chain.known(span), dict[int, bytes]()
+        if chain.feed is None or not known.hold_blocks(span, self._schema):
+            return None
+        part = Span(max(span.first, chain.final + 1), span.last)
+        for anchor in (self._schema[name] for name in known.anchors(self._schema)):
+            with suppress(Damaged):
+                columns = ("block_number", anchor.links.hash)
+                rows = StoredRows(self._folder, chain).rows(anchor, part, columns)
+                found |= zip(*(rows[name].to_pylist() for name in columns), strict=True)
+        return Change(0, chain_id, span, fence, retracted=True, old=found)
 
     def _stored(self, chain_id: int, span: Span | None) -> list[Stored]:
         with self._folder.held() as manifest:
@@ -134,7 +152,7 @@ class ParquetSink(ThreadedSink):
         span, names = records.hull(seen), {it.dataset for it in seen}
         inside, outside = RangeSet.of(span), RangeSet.of((0, HIGHEST)) - RangeSet.of(span)
         with self._folder.held() as manifest:
-            change = Change(self._folder, manifest, chain_id, self._writer)
+            change = FolderChange(self._folder, manifest, chain_id, self._writer)
             known = change.chain.known(span)
             records.refuse_older(known, span, fence, names, self._schema)
             with self._folder.change(), change:
@@ -147,6 +165,43 @@ class ParquetSink(ThreadedSink):
     def _fold(self, chain_id: int, below: int, keep: RangeSet, limit: int) -> int:
         """Merges nothing: each record describes a file."""
         return 0
+
+    def _expire(self, chain_id: int, below: int, limit: int) -> int:
+        raise SinkUnusable(
+            f"`{self._path}` holds Parquet files, which are kept",
+            hint="use a SQLite or DuckDB file or a PostgreSQL schema if blocks are to expire",
+        )
+
+    def _changes(self, chain_id: int, after: int, limit: int) -> list[Change]:
+        with self._folder.held() as manifest:
+            return self._feed(manifest, chain_id).after(after, limit)
+
+    def _add_change_reader(self, chain_id: int, name: str) -> int:
+        return self._change_feed(chain_id, lambda feed: feed.with_reader(name)).readers[name]
+
+    def _remove_change_reader(self, chain_id: int, name: str) -> None:
+        self._change_feed(chain_id, lambda feed: feed.without_reader(name))
+
+    def _change_readers(self, chain_id: int) -> dict[str, int]:
+        with self._folder.held() as manifest:
+            return dict(sorted(self._feed(manifest, chain_id).readers.items()))
+
+    def _acknowledge_changes(self, chain_id: int, name: str, through: int) -> None:
+        self._change_feed(chain_id, lambda feed: feed.acknowledged(name, through))
+
+    def _feed(self, manifest: Manifest, chain_id: int) -> FileFeed:
+        return self._folder.chain(manifest, chain_id).feed or FileFeed(chain_id)
+
+    def _change_feed(self, chain_id: int, change: Callable[[FileFeed], FileFeed]) -> FileFeed:
+        with self._folder.held() as manifest:
+            before = self._feed(manifest, chain_id)
+            after = change(before)
+            if after != before:
+                chain = self._folder.chain(manifest, chain_id)
+                changed = msgspec.structs.replace(chain, feed=after)
+                with self._folder.change():
+                    self._folder.commit(manifest.following(chain_id, changed), ())
+            return after
 
     def _chains(self) -> list[int]:
         with self._folder.held() as manifest:
@@ -182,7 +237,7 @@ class ParquetSink(ThreadedSink):
             return max([0, *fences, *(fence for chain in chains for *_, fence in chain.retracted)])
 
     def _surviving(
-        self, change: Change, stored: Iterable[Stored], dropped: records.Dropped
+        self, change: FolderChange, stored: Iterable[Stored], dropped: records.Dropped
     ) -> list[Stored]:
         """Return the records without the dropped ranges; copy the rows that remain of a file."""
         whole, parts = records.surviving(stored, dropped)

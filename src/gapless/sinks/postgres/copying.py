@@ -27,7 +27,7 @@ END = b"\xff\xff"
 ROWS_AT_ONCE = 8192
 _BASE = 10_000
 _LIMBS = 8  # of 32 bits
-_VARIABLE = (Kind.BYTES, Kind.JSON)
+_VARIABLE = (Kind.BYTES, Kind.TEXT, Kind.JSON)
 _JOINED = pc.JoinOptions(null_handling="replace", null_replacement="")
 # Created once: converting a Python value makes Arrow look for pandas, which is slow.
 _NOTHING, _NULL = pa.scalar(b"", pa.binary()), pa.scalar(-1, pa.int32())

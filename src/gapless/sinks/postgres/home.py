@@ -22,11 +22,12 @@ from gapless.core.ranges import Span
 from gapless.schema import Schema, Table
 from gapless.schema.ddl import quoted
 from gapless.schema.postgres import PostgresDdl
-from gapless.sinks import range_rows, requests
+from gapless.sinks import feed, range_rows, requests
 from gapless.sinks.postgres import locks
 from gapless.sinks.postgres.options import Options
 
 VERSION = 1
+OWN_TABLES = {requests.TABLE, *feed.TABLES}
 LEDGER = "gapless"
 _CREATE = """
 CREATE TABLE {sink} (
@@ -99,13 +100,13 @@ async def create_schema(connection: asyncpg.Connection, options: Options, schema
 
     Refuse the ledger's schema, and one where other programs have tables with the same names.
 
-    Add the table of requests to a sink of an older version.
+    Add the tables that a sink of an older version lacks.
     """
     await connection.execute(locks.to_create(options.schema))
     existing = await names(connection, options.schema)
     ddl = PostgresDdl(options.schema)
     if "_gapless_sink" in existing:
-        await connection.execute(_create_requests(ddl))
+        await _create_own_tables(connection, ddl)
         return
     if options.schema == LEDGER:
         raise SinkUnusable(
@@ -123,7 +124,7 @@ async def create_schema(connection: asyncpg.Connection, options: Options, schema
     await connection.execute(_CREATE.format(sink=sink))
     ranges = range_rows.create(ddl.place("_gapless_ranges"), "bigint", "bytea")
     await connection.execute(f"{ranges} WITH (fillfactor = 70)")
-    await connection.execute(_create_requests(ddl))
+    await _create_own_tables(connection, ddl)
     await connection.execute(
         f"INSERT INTO {sink} VALUES ($1, $2, $3, $4)",  # noqa: S608
         str(uuid4()),
@@ -133,8 +134,12 @@ async def create_schema(connection: asyncpg.Connection, options: Options, schema
     )
 
 
-def _create_requests(ddl: PostgresDdl) -> str:
-    return requests.create(ddl.place(requests.TABLE), "bigint")
+async def _create_own_tables(connection: asyncpg.Connection, ddl: PostgresDdl) -> None:
+    """Create the tables that sinks of older versions lack."""
+    places = {name: ddl.place(name) for name in feed.PLACES}
+    await connection.execute(requests.create(ddl.place(requests.TABLE), "bigint"))
+    for statement in feed.create(places, "bigint"):
+        await connection.execute(statement)
 
 
 async def create_tables(

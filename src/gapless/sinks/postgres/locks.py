@@ -43,6 +43,11 @@ def to_request(sink_id: str) -> str:
     return f"SELECT pg_advisory_xact_lock({_key(sink_id, 'requests')})"
 
 
+def to_acknowledge(sink_id: str) -> str:
+    """Return SQL that locks the acknowledgements of changes, which writers do not wait for."""
+    return f"SELECT pg_advisory_xact_lock({_key(sink_id, 'acknowledgements')})"
+
+
 def to_index(sink_id: str) -> str:
     """Return SQL that locks the building of indexes."""
     return f"SELECT pg_advisory_xact_lock({_key(sink_id, 'indexes')})"

@@ -20,8 +20,9 @@ from gapless.core.errors import SinkUnusable
 from gapless.core.ranges import RangeSet, Span
 from gapless.postgres.connections import Connection
 from gapless.schema import Schema, Table
-from gapless.sinks import records, requests, sql
+from gapless.sinks import feed, records, sql
 from gapless.sinks.admission import admit
+from gapless.sinks.changes import CHANGES_LIMIT, Change
 from gapless.sinks.postgres import home as homes
 from gapless.sinks.postgres import locks
 from gapless.sinks.postgres.database import (
@@ -36,7 +37,7 @@ from gapless.sinks.postgres.database import (
 from gapless.sinks.postgres.home import Home
 from gapless.sinks.postgres.options import Options
 from gapless.sinks.postgres.tables import Interleaved, PostgresTables, Ready
-from gapless.sinks.sink import FOLD_LIMIT, Access, Batch, Damage, Request, Stored
+from gapless.sinks.sink import EXPIRE_LIMIT, FOLD_LIMIT, Access, Batch, Damage, Request, Stored
 
 T = TypeVar("T")
 Body = Callable[[PostgresTables], Awaitable[T]]
@@ -157,6 +158,35 @@ class PostgresSink:
             locks.to_write(self.id, chain_id, gone),
         )
 
+    async def expire(self, chain_id: int, below: int, limit: int = EXPIRE_LIMIT) -> int:
+        async def body(tables: PostgresTables) -> int:
+            async with tables.whole():
+                return await sql.expire(tables, chain_id, below, limit)
+
+        return await self._change(body, locks.to_change(self.id))
+
+    async def changes(self, chain_id: int, after: int, limit: int = CHANGES_LIMIT) -> list[Change]:
+        return await self._run(lambda tables: feed.changes(tables, chain_id, after, limit))
+
+    async def add_change_reader(self, chain_id: int, name: str) -> int:
+        return await self._change(
+            lambda tables: feed.add_reader(tables, chain_id, name), locks.to_change(self.id)
+        )
+
+    async def remove_change_reader(self, chain_id: int, name: str) -> None:
+        await self._change(
+            lambda tables: feed.remove_reader(tables, chain_id, name), locks.to_change(self.id)
+        )
+
+    async def change_readers(self, chain_id: int) -> dict[str, int]:
+        return await self._run(lambda tables: feed.readers(tables, chain_id))
+
+    async def acknowledge_changes(self, chain_id: int, name: str, through: int) -> None:
+        await self._change(
+            lambda tables: feed.acknowledge(tables, chain_id, name, through),
+            locks.to_acknowledge(self.id),
+        )
+
     async def chains(self) -> list[int]:
         return await self._run(PostgresTables.chains)
 
@@ -265,7 +295,7 @@ async def _home(database: SinkDatabase, options: Options, schema: Schema, access
         return await homes.find_sink(connection.raw, options, schema)
 
     home = await database.transact(look, READING)
-    lacks = access is Access.CREATE if home is None else requests.TABLE not in home.existing
+    lacks = access is Access.CREATE if home is None else not home.existing >= homes.OWN_TABLES
     if lacks and access.writes:
         await database.transact(lambda it: homes.create_schema(it.raw, options, schema))
         home = await database.transact(look, READING)

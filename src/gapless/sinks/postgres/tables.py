@@ -24,7 +24,7 @@ from gapless.postgres.connections import Connection
 from gapless.schema import Table
 from gapless.schema.ddl import listed
 from gapless.schema.digest import digest
-from gapless.sinks import requests
+from gapless.sinks import feed, requests
 from gapless.sinks.postgres.copying import columns_with_values, copy_stream
 from gapless.sinks.postgres.home import Home
 from gapless.sinks.postgres.home import columns as columns_of
@@ -45,7 +45,7 @@ SELECT r.* FROM unnest($2::text[]) WITH ORDINALITY AS wanted (name, nth) CROSS J
 """  # noqa: S608 - our own names
 _HIGHEST = "ORDER BY first DESC LIMIT $5"
 # A second writer waits for the first, and then finds different versions. Returns the number of rows
-# deleted or updated.
+# deleted or updated, and how many readers the changes of the chain have.
 _REMEMBER = f"""
 WITH gone AS (
   DELETE FROM {{ranges}} r USING unnest($2::text[], $3::bigint[], $4::text[]) AS old (d, f, version)
@@ -67,7 +67,7 @@ WITH gone AS (
   INSERT INTO {{ranges}} (chain_id, {COLUMNS})
   SELECT $1, {COLUMNS} FROM come WHERE version IS NULL
 )
-SELECT (SELECT count(*) FROM gone) + (SELECT count(*) FROM changed)
+SELECT (SELECT count(*) FROM gone) + (SELECT count(*) FROM changed), ({{is_read}})
 """  # noqa: S608
 _OF_SPAN = "WHERE chain_id = $1 AND block_number BETWEEN $2 AND $3"
 
@@ -133,16 +133,24 @@ class PostgresTables:
         known: RangeRecords,
         stored: Iterable[Stored],
         retracted: Iterable[Retracted],
-    ) -> None:
+    ) -> bool:
         removed, added = changes(known, stored, retracted)
         left = {*removed} - {row[:2] for row in added}
         removed_rows = [(*key, self._versions[key]) for key in sorted(left)]
         added_rows = [(*row, self._versions.get(row[:2])) for row in sorted(added)]
         values = (chain_id, *_columns(removed_rows, 3), *_columns(added_rows, 12))
-        query = _REMEMBER.format(ranges=self._ranges)
+        query = _REMEMBER.format(ranges=self._ranges, is_read=self._placed(feed.IS_READ))
         (row,) = await self._lent.fetch(query, values, prepared=self._prepared)
-        if row[0] != len(removed):
+        changed, readers = row
+        if changed != len(removed):
             raise Interleaved
+        return bool(readers)
+
+    async def execute(self, statement: str, *values: object) -> list[Any]:
+        return await self._lent.fetch(self._placed(statement), values, prepared=self._prepared)
+
+    def _placed(self, statement: str) -> str:
+        return statement.format_map({name: self._ddl.place(name) for name in feed.PLACES})
 
     def digest_of(self, table: Table, rows: pa.Table) -> int:
         """Return the digest of rows that were just inserted."""
@@ -222,7 +230,7 @@ class PostgresTables:
         return True
 
     async def chains(self) -> list[int]:
-        query = f"SELECT DISTINCT chain_id FROM {self._ranges} WHERE kind = 'written'"  # noqa: S608
+        query = f"SELECT DISTINCT chain_id FROM {self._ranges} WHERE kind <> 'retracted'"  # noqa: S608
         found = {row[0] for row in await self._fetch(query)}
         if await self._has_name(requests.TABLE):
             query = f"SELECT DISTINCT chain_id FROM {self._requests}"  # noqa: S608

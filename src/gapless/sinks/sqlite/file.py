@@ -22,7 +22,6 @@ from gapless import sqlite
 from gapless.core.errors import SinkError, SinkUnusable
 from gapless.schema import Column, Schema, Table
 from gapless.schema.sqlite import add_column, create_view, drop_view
-from gapless.sinks import requests
 from gapless.sinks.sink import Access
 from gapless.sinks.sqlite import ranges
 from gapless.system import System
@@ -196,9 +195,10 @@ def _find_or_create(
             f"`{path}` has format {version}, but this version of Gapless supports format {VERSION}",
             hint="upgrade Gapless",
         )
-    if access.writes and requests.TABLE not in names(connection):
+    if access.writes and not names(connection) >= ranges.OWN_TABLES:
         with transaction(connection):
-            connection.execute(ranges.CREATE_REQUESTS)
+            for statement in ranges.CREATE_OWN:
+                connection.execute(statement)
     for table in schema.tables:
         if missing_columns(connection, path, table) and access.writes:
             with transaction(connection):

@@ -1,6 +1,6 @@
 """The records of a SQLite sink, in the table `_gapless_ranges` of the same file.
 
-The requests are in a second table.
+The requests and changes are in tables beside it, which sinks of older versions lack.
 """
 
 from __future__ import annotations
@@ -11,13 +11,20 @@ import apsw
 
 from gapless.core.ranges import Span
 from gapless.schema import Schema
-from gapless.sinks import requests
+from gapless.sinks import feed, requests
 from gapless.sinks.range_rows import COLUMNS, EVERY_DATASET, changes, create, records_from
 from gapless.sinks.records import RangeRecords, Retracted
 from gapless.sinks.sink import Stored
 
 CREATE = create("_gapless_ranges", "INTEGER", "BLOB") + " STRICT, WITHOUT ROWID"
-CREATE_REQUESTS = f"{requests.create(requests.TABLE, 'INTEGER')} STRICT"
+CREATE_OWN = tuple(
+    f"{statement} STRICT"
+    for statement in (
+        requests.create(requests.TABLE, "INTEGER"),
+        *feed.create(feed.PLACES, "INTEGER"),
+    )
+)
+OWN_TABLES = {requests.TABLE, *feed.TABLES}
 # Ranges are disjoint: of those that begin before this one, only the last can overlap it.
 _WITHIN = f"""
 SELECT {COLUMNS}
@@ -29,7 +36,7 @@ WHERE chain_id = :chain AND dataset = :dataset AND last >= :first AND first <= :
 ORDER BY first DESC
 LIMIT :limit
 """  # noqa: S608 - our own names
-_CHAINS = "SELECT DISTINCT chain_id FROM _gapless_ranges WHERE kind = 'written'"
+_CHAINS = "SELECT DISTINCT chain_id FROM _gapless_ranges WHERE kind <> 'retracted'"
 _DELETE = "DELETE FROM _gapless_ranges WHERE chain_id = ? AND dataset = ? AND first = ?"
 _INSERT = "INSERT INTO _gapless_ranges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 

@@ -43,7 +43,7 @@ def to_arrow(table: Table, names: Sequence[str], rows: Sequence[tuple[Any, ...]]
 
 
 def _values(array: pa.Array, kind: Kind) -> Iterable[Any]:
-    if kind is Kind.JSON:
+    if kind.is_text:
         texts: list[Any] = array.to_pylist()
         return texts
     values = _all_values(array, kind)

@@ -8,6 +8,7 @@ block's rows are replaced table by table.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from typing import Any
 
 import apsw
 import pyarrow as pa
@@ -16,7 +17,7 @@ from gapless.core.heights import HIGHEST
 from gapless.core.ranges import Span
 from gapless.schema import Schema, Table
 from gapless.schema.sqlite import create_indexes, create_table, create_view
-from gapless.sinks import requests
+from gapless.sinks import feed, requests
 from gapless.sinks.records import RangeRecords, Retracted
 from gapless.sinks.sink import COUNTS, Request, Stored
 from gapless.sinks.sqlite import file
@@ -47,8 +48,14 @@ class SqliteTables:
         known: RangeRecords,
         stored: Iterable[Stored],
         retracted: Iterable[Retracted],
-    ) -> None:
+    ) -> bool:
         self._ranges.replace(chain_id, known, stored, retracted)
+        ((readers,),) = await self.execute(feed.IS_READ, chain_id)
+        return bool(readers)
+
+    async def execute(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        query = statement.format_map(feed.PLACES).replace("$", "?")
+        return self._connection.execute(query, values).fetchall()
 
     async def create(self, names: Collection[str]) -> None:
         existing = file.names(self._connection)

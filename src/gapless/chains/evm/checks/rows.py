@@ -9,6 +9,7 @@ that a transaction paid) cannot differ from them or be empty without being notic
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
 from operator import and_, or_
@@ -116,6 +117,9 @@ def examine_rows(
 def _proof(it: Restored, network: EvmNetwork, checks: frozenset[str]) -> Proof:
     complete(it.block, it.receipts, network, it.height)
     proof = check_block(it.block, it.receipts, network, checks, it.height)
+    if it.receipts is not None and Check.RECEIPT_BLOOMS in network.checks_at(it.height):
+        # Not impossible: the blooms are only not stored, and a node has them.
+        proof = replace(proof, unproven=proof.unproven - {Check.RECEIPT_BLOOMS})
     if it.logs is None or not isinstance(it.block, Block):
         return proof
     return proof | check_range_logs(it.block, it.logs, None, network, checks, it.height)

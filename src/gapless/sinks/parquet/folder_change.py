@@ -6,11 +6,13 @@ from concurrent.futures import Executor, Future, wait
 from dataclasses import dataclass, field
 from typing import Self
 
+import msgspec
 import pyarrow as pa
 
 from gapless.core.ranges import Span
 from gapless.schema import Table
 from gapless.sinks import records
+from gapless.sinks.changes import Change
 from gapless.sinks.parquet.files import write_file
 from gapless.sinks.parquet.folder import Folder
 from gapless.sinks.parquet.manifest import ChainFiles, Entry, Manifest, file_name
@@ -18,7 +20,7 @@ from gapless.sinks.sink import Stored
 
 
 @dataclass
-class Change:
+class FolderChange:
     """The files that the next commit of a chain adds.
 
     They are written on a separate thread: encoding and compressing release Python's global lock, so
@@ -49,11 +51,18 @@ class Change:
         known: records.RangeRecords,
         stored: list[Stored],
         retracted: list[records.Retracted],
+        recorded: Change | None = None,
     ) -> None:
-        """Replace the known records with these, whose files are stored or staged."""
+        """Replace the known records with these, whose files are stored or staged.
+
+        `recorded` is what readers of changes learn of it.
+        """
         for each in self._writing:
             each.result()
         chain = self.chain.replacing(known, stored, retracted)
+        if recorded is not None and chain.feed is not None:
+            changed = chain.feed.with_change(recorded.above(chain.final))
+            chain = msgspec.structs.replace(chain, feed=changed)
         remaining = {Entry.of(each).name for each in stored}
         removed = {Entry.of(each).name for each in known.stored} - remaining
         superseded = [f"{chain.folder}/{name}" for name in removed]

@@ -1,58 +1,52 @@
-"""One block of the simulated chain: generated, encoded, hashed and rendered as a node does.
-
-A block depends only on the parameters, its branch, its height and its parent's hash. So the chain
-can be extended from any block: this is how its head grows and how a reorganisation gets another
-valid tail.
+"""One block of a simulated EVM chain: generated, encoded, hashed and rendered as a node does.
 
 Signatures are random: every hash and root is correct, but no signature recovers to `from`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from hashlib import blake2b
 from random import Random
-from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct
 
 from gapless.chains.evm.codec.hexrlp import listed, number, packed
 from gapless.chains.evm.codec.keccak import keccak
 from gapless.chains.evm.codec.trie import ordered_root
-from gapless.devnode.drafts import Turn, World, draft
-from gapless.devnode.envelopes import GAS_PER_BLOB, Envelope, Fees, sealed
-from gapless.devnode.headers import Head, encoded_header, header_json
-from gapless.devnode.outcomes import receipts_of
+from gapless.devnode.building import BlockNames, Built, Parameters
+from gapless.devnode.evm.dialect import EVM_DIALECT
+from gapless.devnode.evm.drafts import Turn, World, draft
+from gapless.devnode.evm.envelopes import GAS_PER_BLOB, Envelope, Fees, sealed
+from gapless.devnode.evm.headers import Head, encoded_header, header_json
+from gapless.devnode.evm.outcomes import receipts_of
 
 GENESIS_TIME = 1_700_000_000
 BLOCK_TIME = 12
-NO_PARENT = f"0x{0:064x}"
 
 _MOST_BLOBS = 9
 _WITHDRAWALS = 4  # in every third block
 _WITHDRAWALS_EVERY = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameters:
-    """What a simulated chain is made from; equal parameters make equal chains."""
-
-    blocks: int = 1000  # the height of the head; block 0 is the genesis
-    txs: int = 5  # transactions per block, at most
-    fewest: int | None = None  # and at least; None: always `txs`
-    empty_every: int = 16  # one block in this many has no transactions; 0: never
-    seed: int = 0
-    chain_id: int = 1337
-
-
-class Built(NamedTuple):
-    """A block and its receipts as the node answers them, in JSON."""
-
+class _Named(Struct, gc=False):
     hash: str
-    block: bytes
-    receipts: bytes
 
 
-class Builder:
+class _Names(Struct, gc=False):
+    hash: str
+    transactions: list[_Named]
+
+
+_names = msgspec.json.Decoder(_Names).decode
+
+
+class EvmBuilder:
     """Builds the blocks of a chain."""
+
+    dialect = EVM_DIALECT
+    version = 1
+    folder = "devnode"
+    no_parent = f"0x{0:064x}"
 
     def __init__(self, parameters: Parameters) -> None:
         self.parameters = parameters
@@ -60,7 +54,7 @@ class Builder:
 
     def build(self, height: int, parent: str, branch: int = 0) -> Built:
         """The block at a height of a branch, above the parent with this hash."""
-        rng = Random(_key(self.parameters.seed, branch, height))
+        rng = self.parameters.chance(branch, height)
         fees = Fees(self.parameters.chain_id, 8_000_000_000 + rng.getrandbits(33))
         envelopes = self._envelopes(rng, height, fees)
         receipts, withdrawals = receipts_of(envelopes), self._withdrawals(height)
@@ -91,10 +85,17 @@ class Builder:
         receipts_json = receipts.rendered(own, head.height, head.time)
         return Built(own, block.encode(), receipts_json.encode())
 
+    def chain_id(self, genesis: str) -> int:
+        return self.parameters.chain_id
+
+    def names(self, block: bytes) -> BlockNames:
+        found = _names(block)
+        return BlockNames(found.hash, [each.hash for each in found.transactions])
+
     def _envelopes(self, rng: Random, height: int, fees: Fees) -> list[Envelope]:
         world, most = self._world, self.parameters.txs
         wallets, envelopes, blobs = len(world.wallets), [], _MOST_BLOBS
-        for at in range(self._count(rng, height)):
+        for at in range(self.parameters.transactions(rng, height)):
             # Wallets take turns, so no state has to be carried from block to block.
             nonce, sender = divmod(height * most + at, wallets)
             did = draft(Turn(rng, world, sender))
@@ -102,12 +103,6 @@ class Builder:
             blobs -= envelope.blobs
             envelopes.append(envelope)
         return envelopes
-
-    def _count(self, rng: Random, height: int) -> int:
-        it = self.parameters
-        if height == 0 or (it.empty_every and height % it.empty_every == 0):
-            return 0
-        return it.txs if it.fewest is None else rng.randint(it.fewest, it.txs)
 
     def _withdrawals(self, height: int) -> list[tuple[str, str, str, str]]:
         if height == 0 or height % _WITHDRAWALS_EVERY:
@@ -139,6 +134,6 @@ def _transactions(head: Head, own: str, envelopes: list[Envelope]) -> str:
     )
 
 
-def _key(seed: int, branch: int, height: int) -> int:
-    name = f"{seed}:{branch}:{height}".encode()
-    return int.from_bytes(blake2b(name, digest_size=16).digest(), "big")
+def builder_above(chain_id: int) -> EvmBuilder:
+    """Builds on a chain that was not simulated."""
+    return EvmBuilder(Parameters(chain_id=chain_id))

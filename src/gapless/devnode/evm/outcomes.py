@@ -9,8 +9,8 @@ from typing import NamedTuple
 from gapless.chains.evm.codec.bloom import log_bits
 from gapless.chains.evm.codec.hexrlp import data, list_head, listed, number, packed, words
 from gapless.chains.evm.codec.keccak import keccak
-from gapless.devnode.drafts import DraftLog
-from gapless.devnode.envelopes import BLOB_GAS_PRICE, GAS_PER_BLOB, Envelope
+from gapless.devnode.evm.drafts import DraftLog
+from gapless.devnode.evm.envelopes import BLOB_GAS_PRICE, GAS_PER_BLOB, Envelope
 
 _REMEMBERED = 1 << 12
 

@@ -1,77 +1,21 @@
-"""The JSON-RPC methods, each returning its result as JSON.
-
-A method sees a view of the chain, whose head may be below the chain's own head, and whose last
-blocks may be those of a replaced branch, as with a node behind a load balancer that has not caught
-up.
-"""
+"""The JSON-RPC methods, each returning its result as JSON."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
-from gapless.devnode.blocks import Built
-from gapless.devnode.chain import Chain, transaction_hashes
-from gapless.devnode.filters import matching
-from gapless.devnode.limits import CallRefused, FinalityTags, Limits
-
-NULL = b"null"
+from gapless.devnode.evm.filters import matching
+from gapless.devnode.limits import FINALITY_DEPTH, CallRefused, FinalityTags
+from gapless.devnode.view import NULL, View
 
 _QUANTITY = re.compile(r"0x[0-9a-fA-F]{1,16}")
 _INVALID = -32602
 _BODY = frozenset({"size", "totalDifficulty", "transactions", "uncles", "withdrawals"})
-
-
-class MethodCall(Struct):
-    """A request for one method."""
-
-    method: str
-    params: Raw = Raw(b"[]")
-    id: Raw = Raw(NULL)
-
-
-class View(NamedTuple):
-    """What the node sees and allows when it answers a call."""
-
-    chain: Chain
-    head: int
-    limits: Limits
-    highest: int | None = None  # the highest head so far, if it was above this one
-    unready_from: int | None = None  # blocks from here to the head are announced, but not served
-    replaced: Mapping[int, Built] = MappingProxyType({})  # served instead of the chain's, by height
-
-    def has(self, height: int) -> bool:
-        return height <= self.head and (self.unready_from is None or height < self.unready_from)
-
-    def block(self, height: int) -> bytes:
-        other = self.replaced.get(height)
-        return self.chain.block(height) if other is None else other.block
-
-    def receipts(self, height: int) -> bytes:
-        other = self.replaced.get(height)
-        return self.chain.receipts(height) if other is None else other.receipts
-
-    def height_of(self, block_hash: str) -> int | None:
-        """The height of the block with this hash, if this view has it."""
-        for height, other in self.replaced.items():
-            if other.hash == block_hash:
-                return height
-        found = self.chain.height_of(block_hash)
-        return None if found in self.replaced else found
-
-    def transaction(self, transaction_hash: str) -> tuple[int, int] | None:
-        """The height of the transaction's block, and its index in the block."""
-        for height, other in self.replaced.items():
-            hashes = transaction_hashes(other.block)
-            if transaction_hash in hashes:
-                return height, hashes.index(transaction_hash)
-        found = self.chain.transaction(transaction_hash)
-        return None if found is None or found[0] in self.replaced else found
 
 
 _raws = msgspec.json.Decoder(list[Raw]).decode
@@ -154,7 +98,7 @@ def _logs(view: View, params: list[Any]) -> bytes:
     most = view.limits.max_range
     if most is not None and last - first + 1 > most:
         gaps = {"asked": last - first + 1, "most": most, "low": first, "high": first + most - 1}
-        raise view.limits.provider.range.refusal(**gaps)
+        raise view.provider.range.refusal(**gaps)
     found: list[bytes] = []
     for height in range(first, min(last, view.head) + 1):
         if not _is_there(view, height):
@@ -165,7 +109,7 @@ def _logs(view: View, params: list[Any]) -> bytes:
         if most is not None and len(found) > most:
             fits = max(first, height - 1) if before else first
             gaps = {"asked": len(found), "most": most, "low": first, "high": fits}
-            raise view.limits.provider.results.refusal(**gaps)
+            raise view.provider.results.refusal(**gaps)
     return b"[" + b",".join(found) + b"]"
 
 
@@ -222,7 +166,7 @@ _TAGS: dict[str, Callable[[View], int]] = {
 }
 
 
-def _settled(view: View, depth: int) -> int:
+def _settled(view: View, depth: int | None) -> int:
     match view.limits.finality:
         case FinalityTags.ERROR:
             raise CallRefused(-39001, "Unknown block")
@@ -230,8 +174,7 @@ def _settled(view: View, depth: int) -> int:
             return view.head + 1
         case FinalityTags.ZERO:
             return 0
-    highest = view.head if view.highest is None else view.highest
-    return max(0, highest - depth)  # so the tag does not move back with the head
+    return view.settled(FINALITY_DEPTH if depth is None else depth)
 
 
 def _is_there(view: View, height: int) -> bool:
@@ -247,7 +190,7 @@ def _block(view: View, height: int, full: bool) -> bytes:
     if full:
         return block
     members = _members(block)
-    members["transactions"] = Raw(msgspec.json.encode(transaction_hashes(block)))
+    members["transactions"] = Raw(msgspec.json.encode(view.chain.names(block).transactions))
     return msgspec.json.encode(members)
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import msgspec
 
 from gapless.core.errors import UsageError
-from gapless.devnode.chain import Chain, builder_above
+from gapless.devnode.chain import Chain
+from gapless.devnode.evm.blocks import builder_above
 from gapless.devnode.store import BLOCKS, INFO, RECEIPTS, Lines
 
 

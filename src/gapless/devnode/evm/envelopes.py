@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gapless.chains.evm.codec.hexrlp import EMPTY, data, listed, number, packed, string_head, words
 from gapless.chains.evm.codec.keccak import keccak
-from gapless.devnode.drafts import Draft
+from gapless.devnode.evm.drafts import Draft
 
 GAS_PER_BLOB = 1 << 17
 BLOB_GAS_PRICE = "0x1"  # the least, as no blob gas is in excess

@@ -1,0 +1,1 @@
+"""Simulated EVM chains, recorded ones, and the JSON-RPC of their nodes."""

@@ -1,0 +1,1 @@
+"""Simulated TRON chains, and the HTTP API of their nodes."""
