@@ -17,7 +17,7 @@ from gapless.chains import Level
 from gapless.core.ranges import RangeSet
 from gapless.sinks.records import merged
 from tests.conformance.verify.forgeries import Forged, Forgery, forgeries, pair
-from tests.conformance.verify.places import PLACES, Place, SqlitePlace
+from tests.conformance.verify.places import Place, SqlitePlace
 from tests.conformance.verify.signed import FIRST, signed_chain
 from tests.conformance.verify.stage import cut, fill, look, refit
 from tests.evm import SCHEMA
@@ -109,12 +109,7 @@ async def test_every_forgery_is_detected_while_the_records_are_unchanged(place: 
         assert [str(it) for at, it in enumerate(deeds) if not spans & it.places(at)] == []
 
 
-# Senders are recovered from rows, wherever these are stored.
-@pytest.mark.parametrize(
-    ("place", "level"),
-    [*((kind, Level.AUTO) for kind in PLACES), ("sqlite", Level.SENDERS)],
-    indirect=["place"],
-)
+@pytest.mark.parametrize("level", [Level.AUTO, Level.SENDERS])
 async def test_recomputed_records_hide_only_what_is_listed(place: Place, level: Level) -> None:
     deeds = chosen(place, every_row=isinstance(place, SqlitePlace) and level is Level.AUTO)
     assert await undetected(place, deeds, level) == [
