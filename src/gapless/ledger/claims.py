@@ -28,13 +28,13 @@ from gapless.core.backfill import Command, State, Stop, decide
 from gapless.core.chunk import Status, after_loss, missing, next_indices
 from gapless.core.retry import RetryKind
 from gapless.ledger import control, leases
-from gapless.ledger.database import LedgerTransaction
+from gapless.ledger.database import LedgerTransaction, one_as
 from gapless.ledger.records import Claim, ClaimedBackfill, ClaimRequest, Progress
 from gapless.ledger.rows.backfill import (
-    Candidate,
     InspectedBackfill,
     JobVersion,
     LockedBackfill,
+    LockedCandidate,
 )
 from gapless.ledger.rows.chunk import ExpiredChunk, LeasedChunk, ReclaimedChunk
 
@@ -101,11 +101,21 @@ async def _lock_candidate(
 ) -> ClaimedBackfill | None:
     """Locks a backfill with work: one that is free, else with `waits` the next to become free."""
     jobs = [JobVersion(*job) for job in request.jobs]
-    wanted = {"queue": queue, "jobs": jobs, "only": request.only, "tried": list(tried)}
-    found = await tx.fetch_as(Candidate, "lock_candidate", **wanted)
-    if not found and waits:
-        found = await tx.fetch_as(Candidate, "await_candidate", **wanted)
-    return found[0].claimed() if found else None
+    found = await one_as(
+        tx,
+        LockedCandidate,
+        "lock_candidate",
+        queue=queue,
+        jobs=jobs,
+        only=request.only,
+        tried=list(tried),
+        waits=waits,
+    )
+    if found is None:
+        return None
+    if found.awaited:
+        tx.release_early()  # where one had to wait, others do
+    return found.claimed()
 
 
 async def _claimed_before(tx: LedgerTransaction, claim_id: str) -> list[ReclaimedChunk]:

@@ -46,6 +46,12 @@ class LedgerTransaction(Protocol):
     async def execute(self, text: str, **parameters: Any) -> list[Row]:
         """Runs SQL with `:name` parameters, within the same transaction."""
 
+    def release_early(self) -> None:
+        """Lets the commit release its locks before it waits for the disk, because others wait.
+
+        The transaction returns when it is on disk, as always.
+        """
+
 
 @runtime_checkable
 class Lending(Protocol):

@@ -62,7 +62,7 @@ def refuse_ending(text: str) -> None:
 
 def bindable(value: Any) -> Any:
     """Encodes lists and tuples as JSON, which the statements decode."""
-    return msgspec.json.encode(value).decode() if isinstance(value, list | tuple) else value
+    return msgspec.json.encode(value).decode() if isinstance(value, (list, tuple)) else value
 
 
 def load(package: str, dialect: Dialect) -> dict[str, Statement]:

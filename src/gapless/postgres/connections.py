@@ -20,7 +20,7 @@ import contextlib
 import hashlib
 import socket
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -30,6 +30,7 @@ from asyncpg.prepared_stmt import PreparedStatement
 from gapless.lanes import Lane, LaneSemaphore, in_lane
 from gapless.postgres.failures import FAILURES, UNABLE
 
+COMMIT = "COMMIT"
 IDLE_SECONDS = 300.0  # proxies and firewalls tend to drop connections that are idle for longer
 CLOSING_SECONDS = 3.0
 ROLLBACK_SECONDS = 2.0  # then the connection is closed, which rolls back too
@@ -49,7 +50,7 @@ class Connection:
         self._prepared: dict[str, PreparedStatement] = {}
 
     async def fetch(self, text: str, values: Sequence[Any], *, prepared: bool) -> list[Any]:
-        with self._note_silence():
+        try:
             if not prepared:
                 return await self.raw.fetch(text, *values, timeout=self._seconds)
             statement = self._prepared.get(text)
@@ -58,16 +59,22 @@ class Connection:
                 statement = await self.raw.prepare(text, name=name, timeout=self._seconds)
                 self._prepared[text] = statement
             return await statement.fetch(*values, timeout=self._seconds)
+        except TimeoutError:
+            self._silent = True
+            raise
 
     async def execute(self, text: str) -> None:
         """Runs one or more statements that return nothing."""
-        with self._note_silence():
+        try:
             await self.raw.execute(text, timeout=self._seconds)
+        except TimeoutError:
+            self._silent = True
+            raise
 
     @asynccontextmanager
     async def transaction(self, begin: str, seconds: float | None = None) -> AsyncIterator[None]:
         """A transaction in which no command waits longer than `seconds` for its answer."""
-        self._seconds = seconds
+        self._seconds, self.commit = seconds, COMMIT
         await self.execute(begin)
         try:
             yield
@@ -82,16 +89,8 @@ class Connection:
                         await self.execute("ROLLBACK")
                     self.clean = True
             raise
-        await self.execute("COMMIT")
+        await self.execute(self.commit)
         self.clean = True
-
-    @contextlib.contextmanager
-    def _note_silence(self) -> Iterator[None]:
-        try:
-            yield
-        except TimeoutError:
-            self._silent = True
-            raise
 
     async def reset(self) -> None:
         """Resets the session, which a job's own SQL may have changed."""

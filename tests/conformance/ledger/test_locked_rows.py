@@ -29,6 +29,7 @@ from tests.support import (
     plan,
     state,
 )
+from tests.waiting import eventually
 
 BOTH = ("priority", "default")
 
@@ -163,3 +164,22 @@ async def test_a_claim_waits_for_work_that_is_locked_only_for_a_moment(
         waiting = asyncio.create_task(claim_one(ledger))
         await asyncio.sleep(0.3)  # a crowd of workers may lock it that long, one after another
     assert (await waiting).backfill_id == "bf"
+
+
+@pytest.mark.parametrize("change", ["state = 'PAUSED'", "stopping = 'cancel'", "queue = 'backlog'"])
+async def test_a_claim_that_waited_obeys_what_the_holder_of_the_lock_changed(
+    breakable: Ledger, home: PostgresHome, change: str
+) -> None:
+    async def waits() -> bool:
+        waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        return await home.run(f"{waiting} AND datname = current_database()") != []
+
+    await create(breakable, partitions=1)
+    await plan(breakable, "bf", 1)
+    stranger = await asyncpg.connect(home.url)
+    async with stranger.transaction():
+        await stranger.execute(f"UPDATE gapless.backfills SET {change}")
+        waiting = asyncio.create_task(claim(breakable))
+        await eventually(waits)
+    assert await waiting == []
+    await stranger.close()

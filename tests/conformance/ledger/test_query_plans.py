@@ -20,7 +20,6 @@ from tests.support import PostgresHome, SqliteHome, create, open_at
 
 HOT = [
     "lock_candidate",
-    "await_candidate",
     "inspect",
     "expired",
     "take_failed",

@@ -9,6 +9,10 @@
 --     disabled: only a search by the whole key, for each of them, satisfies that;
 --   * `status || ''` checks the status without letting it choose the index.
 
+-- part: still_open
+-- Whether `b`, found by its id, still is a backfill of the queue that is neither paused nor stopping.
+b.queue = :queue AND b.state || '' IN ('PENDING', 'RUNNING') AND b.stopping IS NULL
+
 -- part: has_work
 -- Whether `b` is a backfill of the queue that may run more and has work, and it is not paused.
 b.queue = :queue AND b.state IN ('PENDING', 'RUNNING') AND b.stopping IS NULL
@@ -28,14 +32,6 @@ b.queue = :queue AND b.state IN ('PENDING', 'RUNNING') AND b.stopping IS NULL
            ORDER BY c.rank LIMIT 1) IS NOT NULL
        OR @failed_due
        OR @lease_over)
-
--- part: is_foremost
--- Whether `b` has the highest precedence of those of its follow that have work in the queue.
-(b.follow IS NULL
- OR b.id = (SELECT (SELECT b.id FROM gapless.backfills b
-                    WHERE b.follow = one.follow AND @has_work
-                    ORDER BY b.precedence DESC, b.id DESC LIMIT 1)
-            FROM (SELECT b.follow AS follow) AS one))
 
 -- part: lease_over
 -- Whether a lease of `b` has ended, or ends impossibly late because the clock has jumped back.
@@ -64,23 +60,26 @@ coalesce((SELECT c.due FROM gapless.chunks c
           ORDER BY c.due) AS running))
 
 -- name: lock_candidate
--- A random backfill with work, among those without a follow and one of each follow that are not
--- locked.
-SELECT @b.Candidate
-FROM gapless.backfills b
-WHERE @has_work AND @is_foremost
-ORDER BY random()
-LIMIT 1
-FOR NO KEY UPDATE SKIP LOCKED
-
--- name: await_candidate
--- The same, locked or not; waits until it is not locked.
-SELECT @b.Candidate
-FROM gapless.backfills b
-WHERE @has_work AND @is_foremost
-ORDER BY random()
-LIMIT 1
-FOR NO KEY UPDATE
+-- Locks a random backfill with work, one that is free, else with `waits` the next to become free. Of
+-- each follow, only the one with the highest precedence is a candidate. Whoever held the lock may
+-- have paused or stopped the backfill, so those columns are checked again.
+WITH ready AS MATERIALIZED (
+    SELECT b.id, b.follow, b.precedence, CASE WHEN b.follow IS NULL THEN b.id END AS single
+    FROM gapless.backfills b
+    WHERE @has_work
+), foremost AS MATERIALIZED (
+    SELECT DISTINCT ON (follow, single) id FROM ready
+    ORDER BY follow, single, precedence DESC, id DESC
+), free AS MATERIALIZED (
+    SELECT @b.Candidate FROM foremost f JOIN gapless.backfills b ON b.id = f.id
+    WHERE @still_open
+    ORDER BY random() LIMIT 1 FOR NO KEY UPDATE OF b SKIP LOCKED
+), awaited AS MATERIALIZED (
+    SELECT @b.Candidate FROM foremost f JOIN gapless.backfills b ON b.id = f.id
+    WHERE @still_open AND :waits::bool AND NOT EXISTS (SELECT 1 FROM free)
+    ORDER BY random() LIMIT 1 FOR NO KEY UPDATE OF b
+)
+SELECT *, false AS awaited FROM free UNION ALL SELECT *, true FROM awaited
 
 -- name: expired
 -- Leases that have ended, or that end impossibly late because the clock has jumped back.

@@ -173,6 +173,12 @@ class Candidate(msgspec.Struct, frozen=True):
         )
 
 
+class LockedCandidate(Candidate, frozen=True):
+    """A backfill to claim from, whose row is locked."""
+
+    awaited: bool = False  # whether somebody else had it locked
+
+
 class LockedBackfill(Candidate, frozen=True):
     """A backfill whose row is locked, with what planning needs."""
 

@@ -38,12 +38,6 @@ WHERE @has_work AND @is_foremost
 ORDER BY random()
 LIMIT 1
 
--- name: await_candidate
--- No other transaction can hold a lock.
-SELECT @b.Candidate
-FROM backfills b
-WHERE false
-
 -- part: lease_over
 -- Whether a lease of `b` has ended, or ends impossibly late because the clock has jumped back.
 (EXISTS (SELECT 1 FROM chunks c INDEXED BY chunks_running

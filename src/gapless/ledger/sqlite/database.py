@@ -74,29 +74,32 @@ class SqliteTransaction:
         self._bound = bound
 
     async def fetch(self, statement: str, **parameters: Any) -> list[Row]:
-        given = {**self._bound(), **parameters}
+        given = _bindable(self._bound() | parameters)
         rows: list[Row] = []
         for step in STEPS[statement]:
             if "returned" in step.parameters:
-                given["returned"] = [row[0] for row in rows]
-            rows += self._run(step, given).fetchall()
+                given["returned"] = sql.bindable([row[0] for row in rows])
+            rows += self._connection.execute(step.text, given).fetchall()
         return rows
 
     async def fetch_as(self, kind: type[T], statement: str, **parameters: Any) -> list[T]:
-        given = {**self._bound(), **parameters}
+        given = _bindable(self._bound() | parameters)
         first, *others = STEPS[statement]
-        cursor = self._run(first, given)
+        cursor = self._connection.execute(first.text, given)
         found = named(kind, _names(cursor), cursor.fetchall())
         for step in others:
-            self._run(step, given)
+            self._connection.execute(step.text, given)
         return found
 
     async def execute(self, text: str, **parameters: Any) -> list[Row]:
-        return self._run(sql.Statement.parse(text), parameters).fetchall()
+        return self._connection.execute(text, _bindable(parameters)).fetchall()
 
-    def _run(self, statement: sql.Statement, given: dict[str, Any]) -> apsw.Cursor:
-        values = dict(zip(statement.parameters, statement.values(given), strict=True))
-        return self._connection.execute(statement.text, values)
+    def release_early(self) -> None:
+        """SQLite keeps its lock until the write is on disk."""
+
+
+def _bindable(parameters: dict[str, Any]) -> dict[str, Any]:
+    return {name: sql.bindable(value) for name, value in parameters.items()}
 
 
 def _names(cursor: apsw.Cursor) -> list[str]:

@@ -51,6 +51,9 @@ class Session:
         sql.refuse_ending(text)
         return await self._rows(self._inner.execute, text, parameters)
 
+    def release_early(self) -> None:
+        self._inner.release_early()
+
     async def begin(self, limit: float | None) -> None:
         # Even if the caller is cancelled while this waits for the lock, the transaction begins.
         await self._hop(self._connection.execute, "BEGIN IMMEDIATE")
