@@ -67,7 +67,7 @@ FIELDS = {
     "NetworkView": "name chain_id aliases block_time finality checks known_blocks",
     "PublisherView": (
         "name network sink server stream phase leader fence start head last_synced_block published"
-        " missing entries set_aside trouble"
+        " missing kept_changes entries set_aside trouble"
     ),
     "PurgeView": "purged",
     "QueueView": (

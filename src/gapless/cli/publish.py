@@ -54,7 +54,10 @@ async def ls(as_json: bool) -> None:
         click.echo(render_publish.table_of(shown))
     else:
         note("there are no publishers in the configuration")
-        hint("name one in `gapless.toml`: `[publish.NAME]`")
+        hint(
+            "name one in `gapless.toml`: `[publish.NAME]`; `gapless follow --to redis://…` shows"
+            " its own stream while it runs"
+        )
 
 
 @publish.command()

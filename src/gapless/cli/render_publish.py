@@ -9,7 +9,17 @@ from gapless.core.text import plain
 from gapless.views.figures import counted
 from gapless.views.publishers import PublisherView
 
-HEAD = ("name", "network", "phase", "published to", "missing", "leader", "sink", "stream")
+HEAD = (
+    "name",
+    "network",
+    "phase",
+    "published to",
+    "missing",
+    "changes",
+    "leader",
+    "sink",
+    "stream",
+)
 
 
 def table_of(publishers: Sequence[PublisherView]) -> str:
@@ -23,6 +33,7 @@ def _row(it: PublisherView) -> tuple[str, ...]:
         it.phase,
         _height(it.last_synced_block),
         f"{it.missing:,}",
+        f"{it.kept_changes:,}",
         it.leader or "none",
         it.sink,
         it.stream,
@@ -41,6 +52,7 @@ def page(it: PublisherView) -> str:
         "last synced": _height(it.last_synced_block),
         "published": counted(it.published, "block"),
         "missing": counted(it.missing, "block"),
+        "changes kept": f"{it.kept_changes:,}",
         "entries": f"{it.entries:,}",
         "leader": it.leader or "none",
     }
@@ -58,7 +70,9 @@ def next_step(it: PublisherView) -> str | None:
     if it.phase == "unreachable":
         return "publishers keep trying; start the server, or correct `[publish]` in `gapless.toml`"
     if it.phase == "stopped":
-        return "nobody publishes: run a `gapless worker` or a `gapless follow`"
+        start = "nobody publishes: run a `gapless worker` or a `gapless follow`"
+        remove = f"or `gapless publish rm {it.name}`, so that `{it.sink}` keeps no changes for it"
+        return f"{start}, {remove}" if it.kept_changes else start
     return None
 
 

@@ -1,11 +1,11 @@
-"""Compares a sink with a stream, and publishes the difference, one group of blocks at a time.
+"""Compares a sink with a stream, and publishes the difference, some blocks at a time.
 
 What the sink holds minus what the stream records is missing. The sink's changes say where to look
 next, and tell of blocks that were removed. A feeder keeps no knowledge beyond its connection: it
 begins with the record of the stream and the records of the sink, so a stream that was emptied, or
 replaced by an older copy, is simply one that lacks more.
 
-    begin ──► read changes ──► retract ──► publish a group ──┐
+    begin ──► read changes ──► retract ──► publish blocks ───┐
                    ▲                                         │
                    └─────────────────────────────────────────┘
 
@@ -31,6 +31,7 @@ from gapless.telemetry import log, metrics
 
 GROUP_BYTES = 1 << 20
 """The aim for one step: Redis serves nobody else while it runs."""
+_WINDOW_BYTES = 8 * GROUP_BYTES  # the aim for what is read at once
 _MOST_BLOCKS = 500
 _MOST_WITHDRAWALS = 500
 
@@ -54,7 +55,7 @@ class Feeder:
         self._sink, self._chain, self._name = blocks.sink, blocks.chain_id, options.name
         self.record = Record()
         self._held = RangeSet()
-        self._at_once = 16  # blocks in a group, from the sizes of the last one
+        self._at_once = 16  # blocks to read, from the sizes of the last ones
         self._aside: dict[Span, str] = {}
         self._began = False
 
@@ -74,6 +75,10 @@ class Feeder:
         changes = await self._sink.changes(self._chain, self.record.position, CHANGES_LIMIT)
         retracted = await self._follow(changes) if changes else 0
         return retracted + await self._publish()
+
+    async def has_changes(self) -> bool:
+        """Whether the sink has changed since the last turn."""
+        return bool(await self._sink.changes(self._chain, self.record.position, 1))
 
     async def _begin(self) -> None:
         """Read both records, and compare the newest hashes: changes may be lost, rows are not."""
@@ -144,7 +149,7 @@ class Feeder:
         return len(gone)
 
     async def _publish(self) -> int:
-        """Publish the next group, unless nothing is missing or it is just being replaced."""
+        """Publish the next blocks, unless nothing is missing or it is just being replaced."""
         top = max(self._held.spans[-1].last if self._held else 0, self.record.head or 0)
         span = next_span(self.missing, top)
         if span is None:
@@ -158,22 +163,21 @@ class Feeder:
         if blocks is None:  # a change will tell
             return 0
         keep_from = max(0, top - self._options.depth)
-        for group in _groups(blocks):
-            await self._stream.publish(group, keep_from)
-            self._note(group, keep_from)
+        await self._stream.publish(*_groups(blocks), keep_from=keep_from)
+        self._note(blocks, keep_from)
         return len(blocks)
 
-    def _note(self, group: Sequence[OutgoingBlock], keep_from: int) -> None:
+    def _note(self, blocks: Sequence[OutgoingBlock], keep_from: int) -> None:
         links = {at: link for at, link in self.record.links.items() if at >= keep_from}
-        links |= {each.height: each.link for each in group if each.height >= keep_from}
-        span = Span(group[0].height, group[-1].height)
+        links |= {each.height: each.link for each in blocks if each.height >= keep_from}
+        span = Span(blocks[0].height, blocks[-1].height)
         heights = self.record.heights | RangeSet.of(span)
         self.record = replace(self.record, heights=heights, links=links)
-        metrics.PUBLISHED_BLOCKS.add(len(group), self._name)
-        entries = sum(len(each.transactions) + 1 for each in group)
+        metrics.PUBLISHED_BLOCKS.add(len(blocks), self._name)
+        entries = sum(len(each.transactions) + 1 for each in blocks)
         metrics.PUBLISHED_ENTRIES.add(entries, self._name)
-        size = max(1, sum(sizes(group)) // len(group))
-        self._at_once = max(1, min(_MOST_BLOCKS, GROUP_BYTES // size))
+        size = max(1, sum(sizes(blocks)) // len(blocks))
+        self._at_once = max(1, min(_MOST_BLOCKS, _WINDOW_BYTES // size))
 
     async def _name_expired(self) -> None:
         """List the blocks that the stream lacks, and that the sink has no rows of any more."""

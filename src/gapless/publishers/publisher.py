@@ -116,11 +116,12 @@ class Publisher(Protocol):
         Like all steps below, raise `StreamRefused` and write nothing unless this connection leads.
         """
 
-    async def publish(self, blocks: Sequence[OutgoingBlock], keep_from: int) -> None:
-        """Append consecutive blocks.
+    async def publish(self, *groups: Sequence[OutgoingBlock], keep_from: int) -> None:
+        """Append groups of consecutive blocks, each in a step of its own, one after the other.
 
-        Raise `StreamRefused` and write nothing if one is published already, or if it is not linked
-        to a neighbour. Hashes are recorded from the height `keep_from` on; lower ones are dropped.
+        Raise `StreamRefused` at the first group with a block that is published already, or is not
+        linked to a neighbour; neither that group nor a later one is written. Hashes are recorded
+        from the height `keep_from` on; lower ones are dropped.
         """
 
     async def retract(self, blocks: Sequence[PublishedBlock], position: int | None) -> None:

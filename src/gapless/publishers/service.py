@@ -23,7 +23,8 @@ from gapless.publishers.rows import StoredBlocks
 from gapless.system import SYSTEM, System
 from gapless.telemetry import log, metrics
 
-_POLL = 0.2  # seconds between two looks at the sink
+_POLL = 0.1  # seconds between two looks at the sink
+_AGAIN = 2.5  # seconds between two looks at a stream that lacks nothing, which renews the lease
 _STANDBY = 2.5  # seconds between two tries to lead
 _RETRY = 1.0  # seconds after an error
 _TIDY_EVERY = 5.0  # seconds
@@ -79,7 +80,17 @@ class PublisherLoop:
                     await asyncio.sleep(_STANDBY)
                     continue
                 await self._tidy(wanted, blocks, stream, feeder)
-                await asyncio.sleep(0 if published else _POLL)
+                await asyncio.sleep(0)
+                if not published:
+                    await self._idle(feeder)
+
+    async def _idle(self, feeder: Feeder) -> None:
+        """Waits for a change of the sink, without asking the server."""
+        until = self._system.clock() + _AGAIN
+        while self._system.clock() < until:
+            await asyncio.sleep(_POLL)
+            if await feeder.has_changes():
+                return
 
     def _show(self, feeder: Feeder, published: int | None) -> None:
         self._note(None)

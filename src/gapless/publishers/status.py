@@ -23,6 +23,7 @@ class PublicationStatus:
     publication: Publication
     state: StreamState | None  # None: it cannot be read
     missing: RangeSet = RangeSet()  # noqa: RUF009 - immutable; stored but not published
+    unread: int = 0  # changes that the sink keeps for it
     trouble: str | None = None
 
     @property
@@ -41,11 +42,13 @@ async def publication_status(wanted: Publication) -> PublicationStatus:
             state = await stream.inspect()
         async with wanted.opened_sink(Access.READ) as blocks:
             held = await blocks.held(Span(0, HIGHEST))
+            readers = await blocks.sink.change_readers(blocks.chain_id)
     except GaplessError as error:
         return PublicationStatus(wanted, None, trouble=str(error))
     start = wanted.start if state.record.start is None else state.record.start
     missing = (held - state.record.heights) & RangeSet.of((start or 0, HIGHEST))
-    return PublicationStatus(wanted, state, missing)
+    reader = readers.get(wanted.reader)
+    return PublicationStatus(wanted, state, missing, 0 if reader is None else reader.unread)
 
 
 async def replay(wanted: Publication, span: Span, system: System = SYSTEM) -> int:

@@ -6,15 +6,13 @@ individually.
 
 from __future__ import annotations
 
+from binascii import hexlify
 from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-
-_DIGITS = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), "<u2")
-"""The two hex digits of each byte, side by side."""
 
 
 def hex_texts(array: pa.Array) -> pa.Array:
@@ -24,9 +22,9 @@ def hex_texts(array: pa.Array) -> pa.Array:
     whole = array.cast(pa.binary())
     _, offsets, data = whole.buffers()
     edges = np.frombuffer(offsets, np.int32, len(whole) + 1, whole.offset * 4)
-    digits = _DIGITS[np.frombuffer(data or b"", np.uint8)[edges[0] : edges[-1]]]
+    digits = hexlify(memoryview(data or b"")[edges[0] : edges[-1]])
     places = pa.py_buffer(((edges - edges[0]) * 2).tobytes())
-    texts = pa.StringArray.from_buffers(len(whole), places, pa.py_buffer(digits.tobytes()))
+    texts = pa.StringArray.from_buffers(len(whole), places, pa.py_buffer(digits))
     return _where_valid(array, joined("0x", texts))
 
 

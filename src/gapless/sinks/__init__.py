@@ -8,7 +8,7 @@ holds what all databases share, and `feed` their tables of changes. `location` o
 path or URL. Nothing here depends on nodes or on the ledger.
 """
 
-from gapless.sinks.changes import Change
+from gapless.sinks.changes import Change, ChangeReader
 from gapless.sinks.location import open_sink
 from gapless.sinks.sink import Access, Batch, Damage, JoiningSink, Request, Sink, Stored
 
@@ -16,6 +16,7 @@ __all__ = [
     "Access",
     "Batch",
     "Change",
+    "ChangeReader",
     "Damage",
     "JoiningSink",
     "Request",

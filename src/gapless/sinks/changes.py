@@ -54,6 +54,14 @@ class Change:
         return replace(self, old=old, new=new)
 
 
+@dataclass(frozen=True)
+class ChangeReader:
+    """How far a reader of changes is."""
+
+    position: int  # the last change that it has acknowledged
+    unread: int  # later changes, which the sink keeps for it
+
+
 Row = tuple[int, int, int, int, int, int, str, str]
 
 

@@ -16,7 +16,7 @@ from gapless.schema import Table
 from gapless.schema.digest import digest
 from gapless.sinks import feed, sql
 from gapless.sinks.admission import admit
-from gapless.sinks.changes import Change
+from gapless.sinks.changes import Change, ChangeReader
 from gapless.sinks.sink import Access, Batch, Request, Stored
 from gapless.sinks.threaded import ThreadedSink
 from gapless.threads import SerialThread
@@ -103,7 +103,7 @@ class DatabaseFileSink(ThreadedSink):
         with self._write_transaction():
             run_sync(feed.remove_reader(self._tables, chain_id, name))
 
-    def _change_readers(self, chain_id: int) -> dict[str, int]:
+    def _change_readers(self, chain_id: int) -> dict[str, ChangeReader]:
         return run_sync(feed.readers(self._tables, chain_id))
 
     def _acknowledge_changes(self, chain_id: int, name: str, through: int) -> None:

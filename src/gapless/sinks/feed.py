@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from gapless.core.errors import SinkUnusable
 from gapless.core.ranges import RangeSet, Span
 from gapless.sinks import requests
-from gapless.sinks.changes import Change, from_row, refuse_lost, to_row
+from gapless.sinks.changes import Change, ChangeReader, from_row, refuse_lost, to_row
 
 FEEDS, CHANGES, READERS = "_gapless_feeds", "_gapless_changes", "_gapless_change_readers"
 TABLES = (FEEDS, CHANGES, READERS)
@@ -128,16 +128,18 @@ async def unread(tx: FeedTransaction, chain_id: int) -> RangeSet:
     return RangeSet(Span(*row) for row in await tx.execute(_SPANS, chain_id))
 
 
-async def readers(tx: FeedTransaction, chain_id: int) -> dict[str, int]:
+async def readers(tx: FeedTransaction, chain_id: int) -> dict[str, ChangeReader]:
     """Return the readers; see `Sink.change_readers`."""
-    return dict(map(tuple, await tx.execute(_READERS, chain_id)))
+    latest = await _latest(tx, chain_id) or 0
+    found = await tx.execute(_READERS, chain_id)
+    return {name: ChangeReader(position, latest - position) for name, position in found}
 
 
 async def add_reader(tx: FeedTransaction, chain_id: int, name: str) -> int:
     """Register a reader; see `Sink.add_change_reader`. Requires that nothing is written."""
     known = await readers(tx, chain_id)
     if name in known:
-        return known[name]
+        return known[name].position
     position = await _latest(tx, chain_id)
     if position is None:
         await tx.execute(_BEGIN, chain_id)

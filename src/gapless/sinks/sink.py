@@ -27,7 +27,7 @@ from gapless.core.errors import SinkUnusable
 from gapless.core.ranges import RangeSet, Span
 from gapless.schema import Table
 from gapless.schema.arrow import Tables
-from gapless.sinks.changes import CHANGES_LIMIT, Change
+from gapless.sinks.changes import CHANGES_LIMIT, Change, ChangeReader
 
 COUNTS = pa.schema([("block_number", pa.uint64()), ("rows", pa.uint64())])
 """The columns that `Sink.counts` returns."""
@@ -212,8 +212,8 @@ class Sink(Protocol):
     async def remove_change_reader(self, chain_id: int, name: str) -> None:
         """Remove a reader; without any, the sink records no changes of this chain."""
 
-    async def change_readers(self, chain_id: int) -> dict[str, int]:
-        """Return the position that each reader has acknowledged, by name."""
+    async def change_readers(self, chain_id: int) -> dict[str, ChangeReader]:
+        """Return how far each reader is, by name."""
 
     async def acknowledge_changes(self, chain_id: int, name: str, through: int) -> None:
         """Record that a reader needs no change up to a position, and delete what none needs.

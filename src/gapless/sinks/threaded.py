@@ -13,7 +13,7 @@ import pyarrow as pa
 from gapless.core.ranges import RangeSet, Span
 from gapless.lanes import Lane, in_lane
 from gapless.schema import Table
-from gapless.sinks.changes import CHANGES_LIMIT, Change
+from gapless.sinks.changes import CHANGES_LIMIT, Change, ChangeReader
 from gapless.sinks.sink import (
     EXPIRE_LIMIT,
     FOLD_LIMIT,
@@ -96,7 +96,7 @@ class ThreadedSink(ABC):
     async def remove_change_reader(self, chain_id: int, name: str) -> None:
         await self._change(self._remove_change_reader, chain_id, name)
 
-    async def change_readers(self, chain_id: int) -> dict[str, int]:
+    async def change_readers(self, chain_id: int) -> dict[str, ChangeReader]:
         return await self._run(self._change_readers, chain_id)
 
     async def acknowledge_changes(self, chain_id: int, name: str, through: int) -> None:
@@ -195,7 +195,7 @@ class ThreadedSink(ABC):
     def _remove_change_reader(self, chain_id: int, name: str) -> None: ...
 
     @abstractmethod
-    def _change_readers(self, chain_id: int) -> dict[str, int]: ...
+    def _change_readers(self, chain_id: int) -> dict[str, ChangeReader]: ...
 
     @abstractmethod
     def _acknowledge_changes(self, chain_id: int, name: str, through: int) -> None: ...

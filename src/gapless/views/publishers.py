@@ -24,6 +24,7 @@ class PublisherView(Struct, frozen=True, kw_only=True):
     last_synced_block: int | None
     published: int
     missing: int
+    kept_changes: int
     entries: int
     set_aside: dict[str, str]
     trouble: str | None
@@ -48,6 +49,7 @@ def publisher_view(status: PublicationStatus) -> PublisherView:
         last_synced_block=None if record is None else record.complete_to,
         published=0 if record is None else len(record.heights),
         missing=len(status.missing),
+        kept_changes=status.unread,
         entries=0 if state is None else state.entries,
         set_aside={} if state is None else dict(state.aside),
         trouble=status.trouble,

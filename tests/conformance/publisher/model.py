@@ -83,7 +83,11 @@ class ModelPublisher:
         server.record = replace(server.record, sink=sink, position=position, start=start)
         self._settle()
 
-    async def publish(self, blocks: Sequence[OutgoingBlock], keep_from: int) -> None:
+    async def publish(self, *groups: Sequence[OutgoingBlock], keep_from: int) -> None:
+        for blocks in groups:
+            self._publish(blocks, keep_from)
+
+    def _publish(self, blocks: Sequence[OutgoingBlock], keep_from: int) -> None:
         self._require_lead()
         server, record = self._server, self._server.record
         span = Span(blocks[0].height, blocks[-1].height)

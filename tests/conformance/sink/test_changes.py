@@ -12,7 +12,7 @@ from gapless.chains.opening import open_sink
 from gapless.core.errors import ChangesPruned, FencedOff, SinkUnusable
 from gapless.core.ranges import Span
 from gapless.schema.arrow import Tables
-from gapless.sinks import Access, Change, Request, Sink
+from gapless.sinks import Access, Change, ChangeReader, Request, Sink
 from tests.conformance.sink.stage import (
     CHAIN_ID,
     HEAD,
@@ -129,13 +129,19 @@ async def test_changes_are_kept_for_the_slowest_reader(sink: Sink, other: Sink) 
     bob = await other.add_change_reader(CHAIN_ID, BOB)
     await sink.write(batch(4, 7), 6)
     await sink.write(batch(8, 9), 7)
-    assert await other.change_readers(CHAIN_ID) == {ALICE: alice, BOB: bob}
+    assert await other.change_readers(CHAIN_ID) == {
+        ALICE: ChangeReader(alice, unread=3),
+        BOB: ChangeReader(bob, unread=2),
+    }
     assert told(await sink.changes(CHAIN_ID, bob)) == [(4, 7, 6, False), (8, 9, 7, False)]
     await sink.acknowledge_changes(CHAIN_ID, BOB, bob + 2)
     assert len(await sink.changes(CHAIN_ID, alice)) == 3
     await sink.acknowledge_changes(CHAIN_ID, ALICE, alice + 2)
     await sink.acknowledge_changes(CHAIN_ID, ALICE, alice)  # late: nothing comes back
-    assert await sink.change_readers(CHAIN_ID) == {ALICE: alice + 2, BOB: bob + 2}
+    assert await sink.change_readers(CHAIN_ID) == {
+        ALICE: ChangeReader(alice + 2, unread=1),
+        BOB: ChangeReader(bob + 2, unread=0),
+    }
     assert told(await other.changes(CHAIN_ID, alice + 2)) == [(8, 9, 7, False)]
     with pytest.raises(ChangesPruned):
         await sink.changes(CHAIN_ID, alice)
@@ -159,7 +165,7 @@ async def test_changes_survive_reopening(sink: Sink, target: str) -> None:
     await sink.write(batch(0, 3), 5)
     before = await sink.changes(CHAIN_ID, start)
     async with await open_sink(target, Access.READ) as again:
-        assert await again.change_readers(CHAIN_ID) == {ALICE: start}
+        assert await again.change_readers(CHAIN_ID) == {ALICE: ChangeReader(start, unread=1)}
         assert await again.changes(CHAIN_ID, start) == before
 
 

@@ -52,8 +52,10 @@ PATIENCE = 5.0  # seconds for an answer
 OLDEST = (6, 2)
 _TRIMMED_AT_ONCE = 1000
 _CODES = ("OOM", "MISCONF", "NOREPLICAS", "READONLY", "BUSY", "LOADING")
-_TEMPORARY = (OutOfMemoryError, ReadOnlyError, ClusterDownError, TryAgainError)
+_TEMPORARY = (OutOfMemoryError, ReadOnlyError, ClusterDownError, TryAgainError, NoScriptError)
 """Refusals that may end without a change of the configuration: in scripts by their codes."""
+
+Argument = bytes | int | str
 
 
 class RedisPublisher:
@@ -112,12 +114,13 @@ class RedisPublisher:
     async def begin(self, sink: str, position: int, start: int) -> None:
         await self._step("begin", sink, position, start)
 
-    async def publish(self, blocks: Sequence[OutgoingBlock], keep_from: int) -> None:
-        arguments: list[bytes | int | str] = [keep_from, len(blocks)]
-        for block in blocks:
-            arguments += (block.height, _hex(block.link.hash), _hex(block.link.parent))
-            arguments += (len(block.transactions), *block.transactions, block.summary)
-        await self._step("publish", *arguments)
+    async def publish(self, *groups: Sequence[OutgoingBlock], keep_from: int) -> None:
+        steps = [_publication(group, keep_from) for group in groups]
+        if len(steps) > 1 and not self.keys.cluster:
+            await self._steps("publish", steps)
+            return
+        for arguments in steps:
+            await self._step("publish", *arguments)
 
     async def retract(self, blocks: Sequence[PublishedBlock], position: int | None) -> None:
         pairs = ((each.height, _hex(each.hash)) for each in blocks)
@@ -139,21 +142,39 @@ class RedisPublisher:
         with suppress(RedisError, OSError):
             await self._connection.aclose()
 
-    async def _step(self, script: str, *arguments: bytes | int | str) -> None:
+    async def _step(self, script: str, *arguments: Argument) -> None:
         """Run a script that changes the record."""
         await self._run(script, *arguments)
         self._revision += 1
 
-    async def _run(self, script: str, *arguments: bytes | int | str) -> Any:
+    async def _steps(self, script: str, steps: Sequence[Sequence[Argument]]) -> None:
+        """Run a script several times in one round trip.
+
+        Each step names the revision that the one before leaves, so after a refusal all others are
+        refused too. The first one brings the text, so that Redis knows the script for the others.
+        """
+        text, digest = _script(script)
+        pipeline = self._connection.pipeline(transaction=False)
+        for nth, arguments in enumerate(steps):
+            run, name = (pipeline.evalsha, digest) if nth else (pipeline.eval, text)
+            run(name, len(self.keys.all), *self._given(arguments, self._revision + nth))
+        for reply in await self._ask(pipeline.execute(raise_on_error=False)):
+            if isinstance(reply, RedisError):
+                raise self._translated(reply)
+        self._revision += len(steps)
+
+    def _given(self, arguments: Sequence[Argument], revision: int) -> tuple[Argument, ...]:
+        """The keys, and what each script expects before its own arguments."""
+        return (*self.keys.all, self._owner, self._fence, revision, self._lease, *arguments)
+
+    async def _run(self, script: str, *arguments: Argument) -> Any:
         """Run a script; Redis knows it by its digest from the second time on."""
-        keys = self.keys.all
-        known = (self._owner, self._fence, self._revision, self._lease)
-        given = (*keys, *known, *arguments)
+        count, given = len(self.keys.all), self._given(arguments, self._revision)
         text, digest = _script(script)
         try:
-            return await self._ask(self._connection.evalsha(digest, len(keys), *given))
+            return await self._ask(self._connection.evalsha(digest, count, *given))
         except _Unknown:
-            return await self._ask(self._connection.eval(text, len(keys), *given))
+            return await self._ask(self._connection.eval(text, count, *given))
 
     async def _ask(self, answer: Any) -> Any:
         """Wait for an answer, and translate the errors of the client.
@@ -210,7 +231,7 @@ _OPTIONS: dict[str, Any] = {
 
 
 def _connection(url: StreamUrl) -> Any:
-    return client.Redis.from_url(url.url, single_connection_client=True, **_OPTIONS)
+    return client.Redis.from_url(url.url, max_connections=1, **_OPTIONS)
 
 
 @cache
@@ -219,6 +240,15 @@ def _script(name: str) -> tuple[str, str]:
     folder = resources.files("gapless.publishers.redis")
     text = "\n".join((folder / f"{each}.lua").read_text() for each in ("common", name))
     return text, sha1(text.encode()).hexdigest()  # noqa: S324 - Redis knows scripts by it
+
+
+def _publication(blocks: Sequence[OutgoingBlock], keep_from: int) -> list[Argument]:
+    """What the script needs to publish a group of blocks."""
+    arguments: list[Argument] = [keep_from, len(blocks)]
+    for block in blocks:
+        arguments += (block.height, _hex(block.link.hash), _hex(block.link.parent))
+        arguments += (len(block.transactions), *block.transactions, block.summary)
+    return arguments
 
 
 def _record(facts: list[Any], spans: list[bytes], links: list[bytes]) -> Record:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from gapless.core.errors import SinkUnusable
-from gapless.sinks.changes import Change, from_row, refuse_lost, to_row
+from gapless.sinks.changes import Change, ChangeReader, from_row, refuse_lost, to_row
 
 
 class FileFeed(Struct, frozen=True):
@@ -22,6 +22,12 @@ class FileFeed(Struct, frozen=True):
     latest: int = 0
     readers: dict[str, int] = {}
     rows: tuple[tuple[Any, ...], ...] = ()
+
+    @property
+    def progress(self) -> dict[str, ChangeReader]:
+        """How far each reader is; see `Sink.change_readers`."""
+        readers = sorted(self.readers.items())
+        return {name: ChangeReader(at, self.latest - at) for name, at in readers}
 
     def after(self, position: int, limit: int) -> list[Change]:
         """Return the changes after a position; see `Sink.changes`."""

@@ -24,7 +24,7 @@ from gapless.schema import Schema, Table
 from gapless.schema.arrow import Tables, one_array
 from gapless.sinks import records, requests
 from gapless.sinks.admission import admit
-from gapless.sinks.changes import Change
+from gapless.sinks.changes import Change, ChangeReader
 from gapless.sinks.parquet.file_feed import FileFeed
 from gapless.sinks.parquet.folder import Folder
 from gapless.sinks.parquet.folder_change import FolderChange
@@ -182,9 +182,9 @@ class ParquetSink(ThreadedSink):
     def _remove_change_reader(self, chain_id: int, name: str) -> None:
         self._change_feed(chain_id, lambda feed: feed.without_reader(name))
 
-    def _change_readers(self, chain_id: int) -> dict[str, int]:
+    def _change_readers(self, chain_id: int) -> dict[str, ChangeReader]:
         with self._folder.held() as manifest:
-            return dict(sorted(self._feed(manifest, chain_id).readers.items()))
+            return self._feed(manifest, chain_id).progress
 
     def _acknowledge_changes(self, chain_id: int, name: str, through: int) -> None:
         self._change_feed(chain_id, lambda feed: feed.acknowledged(name, through))

@@ -22,7 +22,7 @@ from gapless.postgres.connections import Connection
 from gapless.schema import Schema, Table
 from gapless.sinks import feed, records, sql
 from gapless.sinks.admission import admit
-from gapless.sinks.changes import CHANGES_LIMIT, Change
+from gapless.sinks.changes import CHANGES_LIMIT, Change, ChangeReader
 from gapless.sinks.postgres import home as homes
 from gapless.sinks.postgres import locks
 from gapless.sinks.postgres.database import (
@@ -178,7 +178,7 @@ class PostgresSink:
             lambda tables: feed.remove_reader(tables, chain_id, name), locks.to_change(self.id)
         )
 
-    async def change_readers(self, chain_id: int) -> dict[str, int]:
+    async def change_readers(self, chain_id: int) -> dict[str, ChangeReader]:
         return await self._run(lambda tables: feed.readers(tables, chain_id))
 
     async def acknowledge_changes(self, chain_id: int, name: str, through: int) -> None:
