@@ -5,6 +5,9 @@ from the blocks that were seen. A block came between the look that found it and 
 the next one is due a block time later. Looking in the middle of that time halves it for the block
 after, whether or not the block is there; one that is not there is looked for again soon. So the lag
 of a block is soon a second at most, however long a block time is.
+
+Until a second block was seen, nothing is learned. So the first looks are soon, and each pause is
+twice the one before.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from math import inf
 SOONEST = 1.0  # seconds between two looks
 _EARLY = 0.25  # seconds
 _REMEMBERED = 32  # heads
+_FEW = 8  # heads: from fewer, the block time is not learned well
 
 
 class NextBlock:
@@ -25,20 +29,25 @@ class NextBlock:
         self._usual = usual
         self._seen: deque[tuple[float, int]] = deque(maxlen=_REMEMBERED)
         self._looked_at = self._not_before = -inf  # the last block came after `_not_before`
+        self._in_vain = 0  # looks since the first one that found no other block
 
     def saw(self, height: int, now: float) -> None:
         """Takes note of the head at this time."""
         if self._seen and height < self._seen[-1][1]:
             self._seen.clear()
         if not self._seen:
-            self._not_before = now - self._usual
+            self._not_before, self._in_vain = now - self._usual, 0
             self._seen.append((now, height))
         elif (blocks := height - self._seen[-1][1]) > 0:
+            shortest = self._shortest(height)
             self._seen.append((now, height))
-            earliest = self._not_before + blocks * self._block_time()
+            few = len(self._seen) <= _FEW
+            earliest = self._not_before + blocks * (shortest if few else self._block_time())
             if blocks == 1:
                 earliest = max(earliest, self._looked_at)
             self._not_before = min(now, earliest)
+        else:
+            self._in_vain += 1
         self._looked_at = now
 
     def pause(self, now: float) -> float:
@@ -50,11 +59,20 @@ class NextBlock:
             return max(SOONEST, block_time)
         due = seen_at + block_time
         middle = (max(now, self._not_before + block_time) + due) / 2
-        return max(SOONEST, min(middle, due - _EARLY) - now)
+        pause = max(SOONEST, min(middle, due - _EARLY) - now)
+        return pause if len(self._seen) > 1 else min(pause, SOONEST * 2**self._in_vain)
 
     def is_late(self, now: float) -> bool:
         """Whether the next block is overdue by more than a block time."""
         return bool(self._seen) and now - self._seen[-1][0] > 2 * self._block_time()
+
+    def _shortest(self, height: int) -> float:
+        """The least that the block time can be: few looks tell it within a second or more.
+
+        The first block was there when it was seen, and the new one not yet at the look before.
+        """
+        began, low = self._seen[0]
+        return min(self._usual, (self._looked_at - began) / (height - low))
 
     def _block_time(self) -> float:
         (began, low), (ended, high) = self._seen[0], self._seen[-1]

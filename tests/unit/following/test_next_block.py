@@ -43,12 +43,29 @@ def test_fast_blocks_are_looked_at_once_a_second() -> None:
 
 def test_a_look_that_finds_nothing_is_repeated_ever_sooner() -> None:
     expected = NextBlock(12)
+    expected.saw(6, 88.0)
     expected.saw(7, 100.0)
     assert expected.pause(100.0) == 6
     expected.saw(7, 106.0)
     assert expected.pause(106.0) == 3
     expected.saw(7, 111.5)
     assert expected.pause(111.5) == SOONEST
+
+
+def test_the_first_looks_are_soon_and_then_ever_later() -> None:
+    expected = NextBlock(12)
+    pauses, now = [], 100.0
+    for _ in range(4):
+        expected.saw(7, now)
+        pauses.append(expected.pause(now))
+        now += pauses[-1]
+    assert pauses[:3] == [1, 2, 4]
+
+
+@pytest.mark.parametrize("began", [0.1, 0.5, 0.9])
+def test_no_block_waits_until_an_unknown_block_time_is_learned(began: float) -> None:
+    lags, _ = looks_at(2, 20, usual=12, began=began * 2)
+    assert max(lags) < 2.5
 
 
 def test_a_chain_that_stands_still_is_looked_at_once_per_block_time() -> None:
@@ -61,4 +78,4 @@ def test_a_lower_head_begins_anew() -> None:
     expected = NextBlock(12)
     for height, now in ((7, 100.0), (8, 103.0), (5, 104.0)):
         expected.saw(height, now)
-    assert expected.pause(104.0) == 6
+    assert expected.pause(104.0) == SOONEST
