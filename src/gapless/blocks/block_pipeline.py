@@ -118,6 +118,7 @@ class BlockPipeline:
             ahead=self._ahead,
             linked=LINK in self.spec.checks,
             mends_to=HIGHEST if final is None else final,
+            replaces=self.spec.refetch,
         )
         last = chunk.whole_spans[-1].last
         written = partial(self._written, context)

@@ -77,6 +77,7 @@ class Sizes:
     ahead: Callable[[], int] = lambda: 16  # units being fetched or waiting for earlier ones
     linked: bool = True  # whether parent links are checked
     mends_to: int = HIGHEST  # up to here, stored blocks are replaced where the chain has changed
+    replaces: bool = False  # whether every block must be written, also if a newer run has stored it
 
 
 class Flow:
@@ -200,7 +201,7 @@ class Flow:
             with metrics.WRITE_SECONDS.timed():
                 await self._sink.write(batch, self._fence)
         except FencedOff as newer:
-            if not newer.stored:
+            if self._sizes.replaces or not newer.stored:
                 raise TransientError(f"{newer}; it will be retried") from newer
             left = RangeSet.of(batch.span) - newer.stored
             for span in left.spans:

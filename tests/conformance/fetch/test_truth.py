@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,6 +22,7 @@ from gapless.core.errors import Orphaned, UsageError
 from gapless.core.ranges import RangeSet, Span
 from gapless.devnode import Chain, DevNode, Parameters, simulated
 from gapless.devnode.wire import Reply
+from gapless.ledger import Ledger
 from gapless.sinks import Access
 from gapless.verification import Report, Verification
 from tests.conformance.fetch.stage import contents, truth
@@ -196,6 +198,24 @@ async def test_refetching_with_a_new_ledger_replaces_stored_rows(
     sql.execute("DELETE FROM logs WHERE block_number BETWEEN 60 AND 80")
     assert sql.changes()
     sql.close()
+    other = f"sqlite:///{tmp_path}/other.db"
+    await fetch(node, heights="60:80", to=target, refetch=True, ledger=other)
+    assert await contents(target) == truth(chain, Span(0, 99))
+
+
+async def test_a_refetch_never_counts_stored_rows_as_replaced(
+    chain: Chain, node: DevNode, fetch: Fetch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If its fences are lower than the sink's, it is retried until they are not."""
+    target = f"{tmp_path}/again.db"
+    await fetch(node, heights="0:99", to=target, chunk_size=50)
+    sql = apsw.Connection(target)
+    sql.execute("DELETE FROM logs WHERE block_number BETWEEN 60 AND 80")
+    assert sql.changes()
+    sql.close()
+    monkeypatch.setattr(Ledger, "raise_fence", lambda *_: asyncio.sleep(0))
+    (tmp_path / "gapless.toml").write_text("[retry]\nbase = 0.01\nmax_delay = 0.02\n")
+    monkeypatch.setenv("GAPLESS_CONFIG", f"{tmp_path}/gapless.toml")
     other = f"sqlite:///{tmp_path}/other.db"
     await fetch(node, heights="60:80", to=target, refetch=True, ledger=other)
     assert await contents(target) == truth(chain, Span(0, 99))

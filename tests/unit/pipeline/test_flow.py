@@ -331,6 +331,15 @@ async def test_blocks_retracted_by_a_newer_run_are_retried_later() -> None:
     assert reported == []
 
 
+async def test_blocks_that_must_be_replaced_do_not_count_as_done_by_a_newer_run() -> None:
+    sink = MemorySink()
+    sink.newer = RangeSet.of((0, 49))
+    run, reported = flow(Chain(), sink, sizes=Sizes(batch_blocks=50, replaces=True))
+    with pytest.raises(TransientError, match="a newer run was here; it will be retried"):
+        await run.run(Span(0, 99))
+    assert reported == []
+
+
 async def test_going_back_skips_nothing_that_is_not_written_yet() -> None:
     chain = Chain(keys_from=20)
     sink = MemorySink()
