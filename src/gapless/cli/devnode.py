@@ -29,7 +29,7 @@ from gapless.devnode import (
 )
 from gapless.devnode.growth import DEFAULT_DEPTH
 from gapless.devnode.limits import PROVIDERS, SAFE_DEPTH, FinalityTags, Metering
-from gapless.devnode.simulation import BUILDERS
+from gapless.devnode.simulation import BUILDERS, DEFAULT_FAMILY, RECORDED_FAMILY
 
 _MOST_TRANSACTIONS = 500
 
@@ -71,7 +71,7 @@ class Reorgs(click.ParamType[tuple[int, int]]):
 @click.option(
     "--family",
     type=click.Choice([*BUILDERS]),
-    default="evm",
+    default=DEFAULT_FAMILY,
     show_default=True,
     help="Kind of chain, and of the API that serves it.",
 )
@@ -253,8 +253,7 @@ def _pace(given: dict[str, Any], latency: float) -> Pace:
 
 def _chain(given: dict[str, Any]) -> Chain:
     family, (fewest, most) = given["family"], given["txs"]
-    if family != "evm":
-        _refuse_evm_options(family, given)
+    _refuse_options_of_others(family, given)
     if given["replay"] is not None:
         return replayed(given["replay"])
     parameters = Parameters(blocks=given["blocks"], txs=most, fewest=fewest, seed=given["seed"])
@@ -263,15 +262,17 @@ def _chain(given: dict[str, Any]) -> Chain:
     return simulated(parameters, given["cache"], family=family)
 
 
-def _refuse_evm_options(family: str, given: dict[str, Any]) -> None:
-    if given["chain_id"] is not None:
+def _refuse_options_of_others(family: str, given: dict[str, Any]) -> None:
+    """Raise `UsageError` for options that chains of a family do not have."""
+    if given["chain_id"] is not None and BUILDERS[family](Parameters()).derives_chain_id:
         raise UsageError(
             f"`--chain-id` does not apply to `--family {family}`",
             hint="the chain id follows from the genesis block; another `--seed` gives another one",
         )
-    if given["replay"] is not None:
+    if given["replay"] is not None and family != RECORDED_FAMILY:
         raise UsageError(
-            "a recorded chain is an EVM chain", hint=f"leave out `--family {family}` or `--replay`"
+            f"a recorded chain is of the family `{RECORDED_FAMILY}`",
+            hint=f"leave out `--family {family}` or `--replay`",
         )
 
 

@@ -64,6 +64,8 @@ class BlockBuilder(Protocol):
     """Where chains are kept in the cache."""
     no_parent: str
     """The parent of the genesis."""
+    derives_chain_id: bool
+    """Whether the chain id follows from the genesis, instead of from the parameters."""
 
     @property
     def dialect(self) -> NodeDialect:

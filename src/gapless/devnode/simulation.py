@@ -20,10 +20,12 @@ BUILDERS: Mapping[str, Callable[[Parameters], BlockBuilder]] = {
     "tron": TronBuilder,
 }
 """The builders of blocks, by the name of their family."""
+DEFAULT_FAMILY = RECORDED_FAMILY = "evm"
+"""The family of a chain unless another one is chosen, and the only one of recorded chains."""
 
 
 def simulated(
-    parameters: Parameters | None = None, cache: Path | None = None, *, family: str = "evm"
+    parameters: Parameters | None = None, cache: Path | None = None, *, family: str = DEFAULT_FAMILY
 ) -> Chain:
     """The simulated chain of these parameters, from the cache if it is there."""
     builder = BUILDERS[family](parameters or Parameters())

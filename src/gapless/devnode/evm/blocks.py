@@ -47,6 +47,7 @@ class EvmBuilder:
     version = 1
     folder = "devnode"
     no_parent = f"0x{0:064x}"
+    derives_chain_id = False
 
     def __init__(self, parameters: Parameters) -> None:
         self.parameters = parameters

@@ -71,6 +71,7 @@ class TronBuilder:
     version = 1
     folder = "devnode-tron"
     no_parent = "00" * 32
+    derives_chain_id = True
 
     def __init__(self, parameters: Parameters) -> None:
         self.parameters = parameters
