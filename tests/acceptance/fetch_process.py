@@ -1,6 +1,6 @@
 """A fetch with a short lease, as a process that can be stopped and woken.
 
-python -m tests.acceptance.fetch_process URL HEIGHTS TARGET LEDGER
+python -m tests.acceptance.fetch_process NETWORK URL HEIGHTS TARGET LEDGER
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from gapless.config import Config
 LEASE = 1.0
 
 
-async def main(url: str, heights: str, target: str, ledger: str) -> int:
+async def main(network: str, url: str, heights: str, target: str, ledger: str) -> int:
     options = FetchOptions(chunk_size=60, batch_size=20, max_concurrent=2)
-    request, targets = build_request(Config(), "custom", heights, [url], target, options)
+    request, targets = build_request(Config(), network, heights, [url], target, options)
     request = replace(request, lease_seconds=LEASE)
     async with open_fetch(request, targets.config, ledger) as session:
         if not session.missing:

@@ -3,6 +3,7 @@
     python -m tests.simulation --runs 10000 [--seed FIRST] [--jobs 2]
     python -m tests.simulation --runs 1 --seed 4711 --trace
     python -m tests.simulation --follow --runs 200
+    python -m tests.simulation --family tron --runs 200
     python -m tests.simulation --publish --runs 1000
 
 Prints every seed that fails with the command that repeats it, and exits with 1 if any did.
@@ -14,9 +15,11 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from multiprocessing import get_context
 
 from tests.simulation.run import Outcome, run, run_follow, run_published
+from tests.simulation.subjects import SUBJECTS
 
 _PER_PROCESS = 250  # runs, before a process is replaced by a fresh one
 
@@ -25,7 +28,8 @@ def main() -> int:
     options = _options()
     began, failed = time.monotonic(), 0
     seeds = range(options.seed, options.seed + options.runs)
-    one = run_published if options.publish else run_follow if options.follow else run
+    fetched = run_follow if options.follow else run
+    one = run_published if options.publish else partial(fetched, family=options.family)
     outcomes = _outcomes(seeds, options.jobs, one)
     for done, outcome in enumerate(outcomes, start=1):
         if options.trace:
@@ -55,6 +59,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="Number of processes.")
     parser.add_argument("--follow", action="store_true", help="Follow the head of a chain.")
     parser.add_argument("--publish", action="store_true", help="Publish blocks on a stream.")
+    parser.add_argument(
+        "--family", choices=SUBJECTS, help="Chain family.  [default: the seed decides]"
+    )
     parser.add_argument("--trace", action="store_true", help="Print everything that happens.")
     return parser.parse_args()
 

@@ -39,8 +39,8 @@ SELECT (SELECT count(*) FROM backfills
         WHERE NOT standing AND state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED')),
        (SELECT count(*) FROM chunks WHERE status = 'ABANDONED')
 """
-_RANGES = "SELECT first, last, fence, kind FROM _gapless_ranges WHERE dataset IN ('blocks', '*')"
-_HASH = "SELECT hash FROM blocks WHERE block_number = ?"
+_RANGES = "SELECT first, last, fence, kind FROM _gapless_ranges WHERE dataset IN (?, '*')"
+_HASH = "SELECT hash FROM {} WHERE block_number = ?"
 _SCHEDULE = RetryPolicy.schedule()
 
 
@@ -81,9 +81,10 @@ class CursorSeen(NamedTuple):
 class FollowLaws(Watch):
     """Examines the ledger and the sink after every step of any process."""
 
-    def __init__(self, ledger: Path, sink: Path, say: Callable[..., None]) -> None:
+    def __init__(self, ledger: Path, sink: Path, anchor: str, say: Callable[..., None]) -> None:
         self._ledger = ChangedFile(ledger, "cursors")
         self._sink = ChangedFile(sink, "_gapless_ranges")
+        self._anchor = anchor  # the table of blocks
         self._say = say
         self._open: dict[tuple[str, int], LiveSeen] = {}
         self._cursor: CursorSeen | None = None
@@ -117,8 +118,8 @@ class FollowLaws(Watch):
             self._break(f"the follow has stopped: {state.alarm}")
         if state is None or state.retraction is not None or self._open:
             return False
-        known = state.hash(head) or b""
-        return state.last == head and known.hex() == hash_[2:] and not any(self._left())
+        known = bytes.fromhex(hash_.removeprefix("0x"))
+        return state.last == head and state.hash(head) == known and not any(self._left())
 
     def left(self) -> str:
         """What is not done."""
@@ -195,11 +196,11 @@ class FollowLaws(Watch):
     def _require_stored(self, chunk: LiveSeen) -> None:
         wanted = LiveChunk.decode(chunk.payload)
         if not wanted.retracts:
-            found = self._sink.rows(_HASH, chunk.first)
+            found = self._sink.rows(_HASH.format(self._anchor), chunk.first)
             if len(found) != 1 or wanted.hash not in (None, found[0][0].hex()):
                 self._break(f"block {chunk.first} counts as done, but {wanted.hash} is not stored")
             return
-        for first, last, fence, kind in self._sink.rows(_RANGES):
+        for first, last, fence, kind in self._sink.rows(_RANGES, self._anchor):
             old = kind == "written" and fence <= (chunk.write_fence or 0)
             if old and first <= chunk.last and chunk.first <= last:
                 self._break(f"blocks {first} to {last} of a former branch are still stored")
@@ -207,7 +208,7 @@ class FollowLaws(Watch):
     # The sink
 
     def _look_at_sink(self) -> None:
-        before, self._ranges = self._ranges, {*self._sink.rows(_RANGES)}
+        before, self._ranges = self._ranges, {*self._sink.rows(_RANGES, self._anchor)}
         fences = {}
         for first, last, fence, kind in sorted(self._ranges - before):
             fences.update(dict.fromkeys(range(first, last + 1), fence))

@@ -10,12 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from gapless.chains import find_network
 from gapless.devnode import Limits, Metering, ReorgSchedule, Visibility
-from tests.simulation.laws import DATASETS
 from tests.simulation.machine import Disk
 from tests.simulation.network import Provider
-from tests.simulation.scenario import FAULTS, Incident, Kind, disk_of, incidents_of
+from tests.simulation.scenario import Incident, Kind, disk_of, incidents_of
+from tests.simulation.subjects import Subject, subject_of
 
 
 @dataclass(frozen=True)
@@ -23,6 +22,7 @@ class FollowScenario:
     """Everything in a run, except for the seed of what happens during it."""
 
     seed: int
+    subject: Subject
     chain: int
     head: int  # when it begins
     start: int | None  # the first block to store; None: the next one
@@ -44,7 +44,7 @@ class FollowScenario:
 
 FOLLOW_CHAINS = 2
 STEPS = 330
-_DEEPEST = find_network("custom").reorg_depth - 2  # short branches lower the head before the next
+_SHORTER = 2  # blocks: short branches lower the head before the next reorganisation
 _MARGIN = 6  # blocks: an old head may be cached, and the highest head be above the present one
 _KINDS = (
     *(each for each in Kind if each is not Kind.REORG),  # the chain has its own schedule
@@ -52,8 +52,10 @@ _KINDS = (
 )
 
 
-def drawn_follow(seed: int) -> FollowScenario:
-    """The scenario of a seed."""
+def drawn_follow(seed: int, subject: Subject | None = None) -> FollowScenario:
+    """The scenario of a seed, of its family or another one."""
+    subject = subject or subject_of(seed)
+    deepest = subject.network.reorg_depth - _SHORTER
     chance = Random(f"follow {seed}")
     head = chance.randrange(20, 120)
     finality_depth = chance.choice((16, 32, 64, 96))
@@ -61,21 +63,22 @@ def drawn_follow(seed: int) -> FollowScenario:
     step_seconds = chance.choice((1.0, 1.0, 1.0, 2.0))
     return FollowScenario(
         seed=seed,
+        subject=subject,
         chain=chance.randrange(FOLLOW_CHAINS),
         head=head,
         start=chance.choice((0, chance.randrange(0, head), None)),
         steps=STEPS,
         step_seconds=step_seconds,
         finality_depth=finality_depth,
-        reorgs=_reorgs(chance, seed, min(_DEEPEST, finality_depth - doubt - _MARGIN)),
-        datasets=",".join(DATASETS) if chance.random() < 0.15 else "blocks",
+        reorgs=_reorgs(chance, seed, min(deepest, finality_depth - doubt - _MARGIN)),
+        datasets=",".join(subject.datasets) if chance.random() < 0.15 else subject.anchor,
         followers=chance.choice((1, 2, 2, 3)),
         slots={"priority": 1, "backlog": chance.choice((1, 3))},
         chunk_size=chance.choice((10, 40)),
         requests=4,
         heartbeat_seconds=chance.choice((5.0, 10.0)),
         poll_seconds=chance.choice((1.0, 3.0, 3.0)),
-        providers=_providers(chance, finality_depth, step_seconds, doubt * step_seconds),
+        providers=_providers(chance, subject, finality_depth, step_seconds, doubt * step_seconds),
         disk=disk_of(chance, slowest=(0.01, 0.01, 0.3), rarity=16),
         incidents=incidents_of(chance, STEPS * step_seconds, _KINDS, most=12),
     )
@@ -89,21 +92,30 @@ def _reorgs(chance: Random, seed: int, deepest: int) -> ReorgSchedule:
 
 
 def _providers(
-    chance: Random, finality_depth: int, step_seconds: float, longest_flap: float
+    chance: Random,
+    subject: Subject,
+    finality_depth: int,
+    step_seconds: float,
+    longest_flap: float,
 ) -> tuple[Provider, ...]:
     return tuple(
-        _provider(chance, name, finality_depth, step_seconds, longest_flap)
+        _provider(chance, subject, name, finality_depth, step_seconds, longest_flap)
         for name in ("alpha", "beta", "gamma")[: chance.choice((1, 2, 2, 3))]
     )
 
 
 def _provider(
-    chance: Random, name: str, finality_depth: int, step_seconds: float, longest_flap: float
+    chance: Random,
+    subject: Subject,
+    name: str,
+    finality_depth: int,
+    step_seconds: float,
+    longest_flap: float,
 ) -> Provider:
     fastest = chance.choice((0.005, 0.01, 0.02))
     slowest = fastest * chance.choice((2, 10, 20))
     limits = Limits(
-        words=chance.choice(("geth", "alchemy", "quicknode", "erigon")),
+        words=chance.choice(subject.words),
         max_batch=chance.choice((None, None, 20)),
         rps=chance.choice((None, None, 100.0)),
         metering=chance.choice(list(Metering)),
@@ -115,4 +127,4 @@ def _provider(
         flap=longest_flap * chance.choice((0.0, 0.0, 0.5, 1.0)),
         null=step_seconds * chance.choice((0.0, 0.0, 0.3, 0.6)),
     )
-    return Provider(name, fastest, slowest, chance.choice(FAULTS), limits, visibility)
+    return Provider(name, fastest, slowest, chance.choice(subject.faults), limits, visibility)

@@ -16,7 +16,7 @@ from gapless.blocks.request import FetchOptions
 from gapless.chains.opening import open_sink
 from gapless.config import load
 from gapless.core.ranges import Span
-from gapless.devnode import Chain, Growth, Parameters, simulated
+from gapless.devnode import Growth, Parameters
 from gapless.following import job
 from gapless.following.creation import create
 from gapless.following.request import build_follow
@@ -33,7 +33,7 @@ from tests.simulation.laws import Broken, require_proof, require_rows
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.machine import Disk
 from tests.simulation.network import Network, Node
-from tests.simulation.programs import NETWORK, Member
+from tests.simulation.programs import Member
 from tests.simulation.stage import Stage
 from tests.simulation.trace import Trace
 
@@ -52,13 +52,13 @@ class FollowWorld(Stage):
         self, scenario: FollowScenario, folder: Path, loop: VirtualLoop, trace: Trace
     ) -> None:
         ledger, sink = folder / "ledger.db", folder / "sink.db"
-        laws = FollowLaws(ledger, sink, trace.say)
+        laws = FollowLaws(ledger, sink, scenario.subject.anchor, trace.say)
         super().__init__(scenario.seed, scenario.disk, laws, loop, trace)
         self.laws: FollowLaws = laws
         self.scenario = scenario
         self._trace = trace
         self._url, self._sink = f"sqlite:///{ledger}", str(sink)
-        self._chain = _chain(scenario)
+        self._chain = scenario.subject.chain(_parameters(scenario), scenario.head)
         nodes = {
             each.url: Node(each, self._chain, Random(f"{each.name} {scenario.seed}"), loop.time)
             for each in scenario.providers
@@ -92,7 +92,7 @@ class FollowWorld(Stage):
         scenario, config = self.scenario, load()
         request, targets = build_follow(
             config,
-            NETWORK,
+            scenario.subject.network.name,
             [each.name for each in scenario.providers],
             "sink",
             scenario.start,
@@ -145,26 +145,18 @@ class FollowWorld(Stage):
         assert self.laws.state is not None
         span = Span(self.laws.state.start, self._chain.head)
         async with await open_sink(self._sink, Access.READ, system=self._system) as sink:
-            await require_rows(sink, self._chain, span, self.scenario.datasets.split(","))
-            await require_proof(sink, self._chain, deep=self.scenario.seed % 8 == 0)
+            subject, datasets = self.scenario.subject, self.scenario.datasets.split(",")
+            await require_rows(sink, self._chain, span, subject, datasets)
+            await require_proof(sink, self._chain, subject, deep=self.scenario.seed % 8 == 0)
 
     def _configuration(self) -> str:
+        network = self.scenario.subject.network.name
         endpoints = "".join(
-            f'[endpoints.{each.name}]\nurl = "{each.url}"\nnetwork = "{NETWORK}"\n'
+            f'[endpoints.{each.name}]\nurl = "{each.url}"\nnetwork = "{network}"\n'
             for each in self.scenario.providers
         )
         return f'{endpoints}[sinks.sink]\nurl = "{self._sink}"\n{_RETRY}'
 
 
-_chains: dict[int, Chain] = {}
-
-
-def _chain(scenario: FollowScenario) -> Chain:
-    """A separate chain for every run, over blocks that all runs share."""
-    if scenario.chain not in _chains:
-        seed = 200 + scenario.chain
-        _chains[scenario.chain] = simulated(Parameters(blocks=470, txs=1, empty_every=3, seed=seed))
-    found = _chains[scenario.chain]
-    chain = Chain(found.chain_id, found._blocks, found._receipts, found._builder)
-    chain.start_at(scenario.head)
-    return chain
+def _parameters(scenario: FollowScenario) -> Parameters:
+    return Parameters(blocks=470, txs=1, empty_every=3, seed=200 + scenario.chain)

@@ -22,7 +22,6 @@ from typing import Any
 import msgspec
 
 from gapless.chains import network_of_chain
-from gapless.chains.evm.tables import TABLES
 from gapless.core.ranges import RangeSet, Span
 from gapless.core.selector import Selection
 from gapless.devnode import Chain
@@ -31,12 +30,11 @@ from gapless.ledger.records import Backfill
 from gapless.sinks import Sink
 from gapless.sinks.sink import Batch
 from gapless.verification import Verification
-from tests.conformance.fetch.stage import truth
+from tests.conformance.fetch.stage import truth_of
 from tests.simulation.loop import Process
 from tests.simulation.machine import NOON, Machine, Watch, unwrapped
 from tests.simulation.observed import ChunkSeen, LedgerSeen, RangeSeen, SinkSeen
-
-DATASETS = tuple(table.name for table in TABLES)
+from tests.simulation.subjects import Subject
 
 
 class Broken(AssertionError):
@@ -50,17 +48,19 @@ class Laws(Watch):
         self,
         ledger: LedgerSeen,
         sink: SinkSeen,
+        datasets: Collection[str],
         clock: Callable[[], float],
         say: Callable[..., None],
     ) -> None:
         self._ledger = ledger
         self._sink = sink
+        self._datasets = datasets
         self._clock = clock
         self._say = say
         self._ranges: list[RangeSeen] = []
         self._chunks: list[ChunkSeen] = []
         self._fences: dict[tuple[str, int], int] = {}
-        self._written: dict[str, set[int]] = {dataset: set() for dataset in DATASETS}
+        self._written: dict[str, set[int]] = {dataset: set() for dataset in self._datasets}
         self._leases: dict[int, tuple[float, float]] = {}  # fence: when renewed, until when
         self._due: dict[int, float] = {}
 
@@ -89,7 +89,7 @@ class Laws(Watch):
             return
         self._ranges = ranges
         fences: dict[tuple[str, int], int] = {}
-        written: dict[str, set[int]] = {dataset: set() for dataset in DATASETS}
+        written: dict[str, set[int]] = {dataset: set() for dataset in self._datasets}
         for dataset, first, last, fence, kind in ranges:
             for height in range(first, last + 1):
                 fences[dataset, height] = max(fence, fences.get((dataset, height), 0))
@@ -123,7 +123,7 @@ class Laws(Watch):
     def _require_recorded(self, selection: Selection, done: RangeSet) -> None:
         for position in done:
             height = selection.ordinals.at(position)
-            for dataset in DATASETS:
+            for dataset in self._datasets:
                 if height not in self._written[dataset]:
                     self._break(f"{height} of `{dataset}` counts as done, but is not stored")
                     return
@@ -147,12 +147,12 @@ def _holes(text: str | None) -> RangeSet:
 
 
 async def require_rows(
-    sink: Sink, chain: Chain, span: Span, datasets: Collection[str] = DATASETS
+    sink: Sink, chain: Chain, span: Span, subject: Subject, datasets: Collection[str]
 ) -> None:
     """Compares the sink with the chain itself."""
-    expected = truth(chain, span, with_receipts="logs" in datasets)
+    expected = truth_of(chain, span, subject.family, datasets)
     whole = Span(0, 10**6)
-    for table in TABLES:
+    for table in subject.family.tables:
         if table.name not in datasets:
             continue
         found = (await sink.read(table, chain.chain_id, whole)).combine_chunks()
@@ -163,9 +163,9 @@ async def require_rows(
             )
 
 
-async def require_proof(sink: Sink, chain: Chain, *, deep: bool) -> None:
+async def require_proof(sink: Sink, chain: Chain, subject: Subject, *, deep: bool) -> None:
     """Verifies the stored rows."""
-    facts = network_of_chain(chain.chain_id)
+    facts = network_of_chain(chain.chain_id, subject.datasets)
     report = await Verification(sink, chain.chain_id, facts, {}, deep).report()
     if report is None or not report.complete:
         raise Broken(f"`verify` finds {report and (report.findings, report.gaps)}")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from random import Random
 from types import TracebackType
 from typing import NoReturn, Self
+from urllib.parse import urlsplit
 
 from gapless.devnode import Chain, DevNode, Faults, Limits, Visibility, parse_faults
 from gapless.devnode.injector import Injector
@@ -71,11 +72,11 @@ class Node:
         low = min(self._provider.fastest, self._slowest)
         return low * float((self._slowest / low) ** self._chance.random())
 
-    async def answer(self, body: bytes) -> Response:
+    async def answer(self, path: str, body: bytes) -> Response:
         await asyncio.sleep(self.way())
         if not self.up:
             raise TransportFailure("no connection (connection refused)", sent=False)
-        reply = self._node.respond(HttpRequest("POST", "/", {}, body))
+        reply = self._node.respond(HttpRequest("POST", path, {}, body))
         await asyncio.sleep(self.way())
         if reply.ending is Ending.HANGING:
             await _nothing()
@@ -90,10 +91,10 @@ class Node:
 
 
 class Network:
-    """All providers, by URL."""
+    """All providers, by host."""
 
     def __init__(self, nodes: dict[str, Node], said: Callable[[str], None]) -> None:
-        self._nodes = nodes
+        self._nodes = {urlsplit(url).netloc: node for url, node in nodes.items()}
         self._said = said
 
     def connect(self, timeouts: Timeouts) -> Http:
@@ -102,9 +103,10 @@ class Network:
 
     async def carry(self, url: str, body: bytes, seconds: float) -> Response:
         """Carries a request to its provider, and the answer back."""
+        parts = urlsplit(url)
         try:
             async with asyncio.timeout(seconds):
-                response = await self._nodes[url].answer(body)
+                response = await self._nodes[parts.netloc].answer(parts.path, body)
         except TimeoutError as error:
             self._said(f"{url} {len(body)} no answer in time")
             raise TransportFailure("no answer in time", slow=True) from error

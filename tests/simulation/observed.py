@@ -134,7 +134,8 @@ class SqliteSinkSeen:
 
 
 class ParquetSinkSeen:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, anchor: str) -> None:
+        self._anchor = anchor  # the table of blocks
         self._manifest = path / "_gapless" / "manifest.json"
 
     def ranges(self) -> list[RangeSeen]:
@@ -147,12 +148,12 @@ class ParquetSinkSeen:
                 RangeSeen(it.dataset, it.first, it.last, it.fence, "written")
                 for it in chain.entries()
             ]
-            found += [RangeSeen("blocks", *each, "retracted") for each in chain.retracted]
+            found += [RangeSeen(self._anchor, *each, "retracted") for each in chain.retracted]
         return sorted(found)
 
     def close(self) -> None:
         pass
 
 
-def sink_seen(kind: str, path: Path) -> SinkSeen:
-    return SqliteSinkSeen(path) if kind == "sqlite" else ParquetSinkSeen(path)
+def sink_seen(kind: str, path: Path, anchor: str) -> SinkSeen:
+    return SqliteSinkSeen(path) if kind == "sqlite" else ParquetSinkSeen(path, anchor)

@@ -18,8 +18,6 @@ from tests.simulation.machine import Machine
 from tests.simulation.network import Network
 from tests.simulation.scenario import Scenario
 
-NETWORK = "custom"
-
 
 @dataclass
 class Member:
@@ -47,7 +45,7 @@ class Programs:
     async def submit(self, member: Member) -> None:
         """What `gapless fetch --detach` does."""
         request, targets = build_request(
-            load(), NETWORK, self._heights, self._names, "sink", self._options, detached=True
+            load(), self._network, self._heights, self._names, "sink", self._options, detached=True
         )
         request = replace(request, lease_seconds=self.scenario.lease_seconds)
         async with (
@@ -81,7 +79,7 @@ class Programs:
         async with self._providers(member) as providers:
             while not member.stop.is_set():
                 result = await gapless.fetch(
-                    NETWORK,
+                    self._network,
                     self._heights,
                     rpc=self._names,
                     to="sink",
@@ -96,6 +94,10 @@ class Programs:
     def _providers(self, member: Member) -> Providers:
         system, connect = member.machine.system, self.network.connect
         return Providers(self.scenario.requests, system=system, connect=connect)
+
+    @property
+    def _network(self) -> str:
+        return self.scenario.subject.network.name
 
     @property
     def _names(self) -> list[str]:

@@ -29,6 +29,7 @@ from tests.simulation.publish_servers import SimulatedServer
 from tests.simulation.publish_world import run_publish
 from tests.simulation.scenario import Scenario, drawn
 from tests.simulation.stage import Stage, Unexpected
+from tests.simulation.subjects import SUBJECTS
 from tests.simulation.trace import Trace
 from tests.simulation.world import World
 
@@ -53,16 +54,20 @@ class Outcome:
         return f"seed {self.seed}: {self.problem}\n{lines}\nto reproduce it: {command}"
 
 
-def run(seed: int, scenario: Scenario | None = None) -> Outcome:
+def run(seed: int, scenario: Scenario | None = None, family: str | None = None) -> Outcome:
     """Runs the scenario of a seed, or another one with the randomness of this seed."""
-    chosen = scenario or drawn(seed)
-    return _outcome(seed, lambda *place: World(chosen, *place))
+    chosen = scenario or drawn(seed, SUBJECTS[family] if family else None)
+    outcome = _outcome(seed, lambda *place: World(chosen, *place))
+    return replace(outcome, option=f"--family {chosen.subject.family.name}")
 
 
-def run_follow(seed: int, scenario: FollowScenario | None = None) -> Outcome:
+def run_follow(
+    seed: int, scenario: FollowScenario | None = None, family: str | None = None
+) -> Outcome:
     """The same for a process that follows the head of a chain."""
-    chosen = scenario or drawn_follow(seed)
-    return replace(_outcome(seed, lambda *place: FollowWorld(chosen, *place)), option="--follow")
+    chosen = scenario or drawn_follow(seed, SUBJECTS[family] if family else None)
+    outcome = _outcome(seed, lambda *place: FollowWorld(chosen, *place))
+    return replace(outcome, option=f"--follow --family {chosen.subject.family.name}")
 
 
 def run_published(seed: int) -> Outcome:

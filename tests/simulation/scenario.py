@@ -16,6 +16,7 @@ from gapless.core.ranges import Span
 from gapless.devnode import Limits, Metering
 from tests.simulation.machine import Disk
 from tests.simulation.network import Provider
+from tests.simulation.subjects import Subject, subject_of
 
 
 class Front(StrEnum):
@@ -54,6 +55,7 @@ class Scenario:
     """Everything in a run, except for the seed of what happens during it."""
 
     seed: int
+    subject: Subject
     front: Front
     sink: str
     chain: int
@@ -81,8 +83,9 @@ CHAINS = 3
 HEAD = 330
 
 
-def drawn(seed: int) -> Scenario:
-    """The scenario of a seed."""
+def drawn(seed: int, subject: Subject | None = None) -> Scenario:
+    """The scenario of a seed, of its family or another one."""
+    subject = subject or subject_of(seed)
     chance = Random(f"scenario {seed}")
     first = chance.choice((0, chance.randrange(0, 120)))
     span = Span(first, first + chance.randrange(20, 80))
@@ -92,6 +95,7 @@ def drawn(seed: int) -> Scenario:
     horizon = chance.choice((40.0, 120.0) if slow else (15.0, 40.0, 120.0))
     return Scenario(
         seed=seed,
+        subject=subject,
         front=front,
         sink="parquet" if chance.random() < 0.15 else "sqlite",
         chain=chance.randrange(CHAINS),
@@ -106,44 +110,32 @@ def drawn(seed: int) -> Scenario:
         lease_seconds=10.0 if slow else chance.choice((10.0, 20.0, 60.0)),
         heartbeat_seconds=chance.choice((2.0, 5.0, 10.0)),
         poll_seconds=chance.choice((1.0, 3.0)),
-        providers=_providers(chance, slow=slow),
+        providers=_providers(chance, subject, slow=slow),
         disk=disk_of(chance),
         incidents=incidents_of(chance, horizon),
         quiet_at=horizon * 1.5 + 10,
     )
 
 
-def _providers(chance: Random, *, slow: bool) -> tuple[Provider, ...]:
+def _providers(chance: Random, subject: Subject, *, slow: bool) -> tuple[Provider, ...]:
     return tuple(
-        _provider(chance, name, slow=slow)
+        _provider(chance, subject, name, slow=slow)
         for name in ("alpha", "beta", "gamma")[: chance.choice((1, 2, 2, 3))]
     )
 
 
-FAULTS = (
-    "",
-    "",
-    "truncated=0.04,empty=0.03,wrong-block=0.03",
-    "drop=0.06,timeout=0.02,malformed=0.03",
-    "null=0.05,stale-head=0.03",
-    "500=0.05,429=0.04,429-bare=0.03",
-    "lone-error=0.05,omit=0.05,shuffle=0.2",
-    "limited=0.04,gone=0.01,null=0.02",
-    "call-500=0.02,call-drop=0.02",
-)
-
-
-def _provider(chance: Random, name: str, *, slow: bool) -> Provider:
+def _provider(chance: Random, subject: Subject, name: str, *, slow: bool) -> Provider:
     fastest = 1.0 if slow else chance.choice((0.005, 0.02, 0.2))
     slowest = fastest * (4 if slow else chance.choice((2, 10, 60)))
     limits = Limits(
-        words=chance.choice(("geth", "alchemy", "quicknode", "erigon")),
+        words=chance.choice(subject.words),
         max_batch=4 if slow else chance.choice((None, None, 4, 20)),
         rps=chance.choice((None, None, 30.0, 100.0)),
         metering=chance.choice(list(Metering)),
-        missing=chance.choice((frozenset(), frozenset(), frozenset({"eth_getBlockReceipts"}))),
+        missing=chance.choice((frozenset(), frozenset(), frozenset({subject.replaceable}))),
+        finality_depth=FINAL,
     )
-    return Provider(name, fastest, slowest, chance.choice(FAULTS), limits)
+    return Provider(name, fastest, slowest, chance.choice(subject.faults), limits)
 
 
 def disk_of(

@@ -14,6 +14,7 @@ from tests.simulation.follow_scenario import drawn_follow
 from tests.simulation.machine import Disk
 from tests.simulation.network import Provider
 from tests.simulation.run import run_follow
+from tests.simulation.subjects import SUBJECTS
 
 SHARDS, RUNS = 10, 2
 BLOCKS = 300  # that a follow must at least have seen
@@ -44,6 +45,7 @@ def test_the_runs_cover_what_a_chain_can_do() -> None:
     drawn = [drawn_follow(seed) for seed in range(SHARDS * RUNS)]
     assert all(each.steps >= BLOCKS for each in drawn)
     assert {each.followers for each in drawn} == {1, 2, 3}
+    assert {each.subject.family.name for each in drawn} == {*SUBJECTS}
     assert max(each.reorgs.depth for each in drawn) >= 60  # the network's limit is 64
     seen = [provider.visibility for each in drawn for provider in each.providers]
     assert all(any(getattr(it, name) for it in seen) for name in ("lag", "cache", "flap", "null"))

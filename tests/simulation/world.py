@@ -18,7 +18,7 @@ import apsw
 from gapless.chains.opening import open_sink
 from gapless.core.backfill import State
 from gapless.core.ranges import RangeSet
-from gapless.devnode import Chain, Parameters, simulated
+from gapless.devnode import Parameters
 from gapless.ledger import open_ledger
 from gapless.ledger.views import EVERYTHING
 from gapless.sinks import Access
@@ -47,14 +47,15 @@ class World(Stage):
 
     def __init__(self, scenario: Scenario, folder: Path, loop: VirtualLoop, trace: Trace) -> None:
         ledger, sink = folder / "ledger.db", folder / _SINKS[scenario.sink]
-        seen = LedgerSeen(ledger), sink_seen(scenario.sink, sink)
-        laws = Laws(*seen, loop.time, trace.say)
+        subject = scenario.subject
+        seen = LedgerSeen(ledger), sink_seen(scenario.sink, sink, subject.anchor)
+        laws = Laws(*seen, subject.datasets, loop.time, trace.say)
         super().__init__(scenario.seed, scenario.disk, laws, loop, trace)
         self.scenario = scenario
         self._ledger = ledger
         self._url = f"sqlite:///{ledger}"
         self._sink = f"{folder}/{_SINKS[scenario.sink]}"
-        self._chain = _chain(scenario)
+        self._chain = subject.chain(_parameters(scenario), scenario.head)
         nodes = {
             each.url: Node(each, self._chain, Random(f"{each.name} {scenario.seed}"), loop.time)
             for each in scenario.providers
@@ -121,7 +122,8 @@ class World(Stage):
             return False
         async with await open_sink(self._sink, Access.READ, system=self._system) as sink:
             records = await sink.records(self._chain.chain_id, self.scenario.span)
-        held = RangeSet(it.span for it in records if it.dataset == "logs")
+        last = self.scenario.subject.datasets[-1]
+        held = RangeSet(it.span for it in records if it.dataset == last)
         return not RangeSet.of(self.scenario.span) - held
 
     def _ask_again(self) -> None:
@@ -146,8 +148,9 @@ class World(Stage):
 
     async def _compare(self) -> None:
         async with await open_sink(self._sink, Access.READ, system=self._system) as sink:
-            await require_rows(sink, self._chain, self.scenario.span)
-            await require_proof(sink, self._chain, deep=self.scenario.seed % 8 == 0)
+            subject = self.scenario.subject
+            await require_rows(sink, self._chain, self.scenario.span, subject, subject.datasets)
+            await require_proof(sink, self._chain, subject, deep=self.scenario.seed % 8 == 0)
         ledger = await open_ledger(self._url, create=False, system=self._system)
         try:
             await require_sound(ledger, await ledger.backfills(limit=EVERYTHING))
@@ -155,24 +158,13 @@ class World(Stage):
             await ledger.close()
 
     def _configuration(self) -> str:
+        network = self.scenario.subject.network.name
         endpoints = "".join(
-            f'[endpoints.{each.name}]\nurl = "{each.url}"\nnetwork = "custom"\n'
+            f'[endpoints.{each.name}]\nurl = "{each.url}"\nnetwork = "{network}"\n'
             for each in self.scenario.providers
         )
         return f'{endpoints}[sinks.sink]\nurl = "{self._sink}"\n{_RETRY}'
 
 
-_chains: dict[int, Chain] = {}
-
-
-def _chain(scenario: Scenario) -> Chain:
-    """A separate chain for every run, over blocks that all runs share."""
-    if scenario.chain not in _chains:
-        seed = 100 + scenario.chain
-        _chains[scenario.chain] = simulated(
-            Parameters(blocks=HEAD, txs=3, fewest=0, empty_every=7, seed=seed)
-        )
-    found = _chains[scenario.chain]
-    chain = Chain(found.chain_id, found._blocks, found._receipts, found._builder)
-    chain.start_at(scenario.head)
-    return chain
+def _parameters(scenario: Scenario) -> Parameters:
+    return Parameters(blocks=HEAD, txs=3, fewest=0, empty_every=7, seed=100 + scenario.chain)

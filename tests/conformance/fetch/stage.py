@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pyarrow as pa
 
 from gapless.chains.evm.decode.structs import parse_block, parse_receipts
@@ -9,6 +11,7 @@ from gapless.chains.evm.decode.tables import decode_blocks
 from gapless.chains.evm.family import EVM
 from gapless.chains.family import Family, Wanted
 from gapless.chains.opening import open_sink
+from gapless.chains.tron.levels import needs_infos
 from gapless.chains.tron.raw_block import RawTronBlock
 from gapless.core.ranges import Span
 from gapless.devnode import Chain
@@ -28,14 +31,22 @@ async def contents(target: str, chain_id: int = 1337, family: Family = EVM) -> C
         }
 
 
-def truth_of(chain: Chain, span: Span, family: Family) -> Contents:
-    """The same as `truth`, for a chain of any family."""
+def truth_of(
+    chain: Chain, span: Span, family: Family, datasets: Collection[str] | None = None
+) -> Contents:
+    """The same as `truth`, for a chain of any family, and for some of its tables."""
+    names = frozenset(
+        table.name for table in family.tables if datasets is None or table.name in datasets
+    )
     if family is EVM:
-        return truth(chain, span)
+        return truth(chain, span, with_receipts="logs" in names)
     heights = range(span.first, span.last + 1)
-    raws = [RawTronBlock(at, "", chain.block(at), chain.receipts(at)) for at in heights]
-    datasets = frozenset(table.name for table in family.tables)
-    wanted = Wanted(family.networks[-1], chain.chain_id, frozenset(), datasets)
+    infos = needs_infos(names)
+    raws = [
+        RawTronBlock(at, "", chain.block(at), chain.receipts(at) if infos else None)
+        for at in heights
+    ]
+    wanted = Wanted(family.networks[-1], chain.chain_id, frozenset(), names)
     tables = family.read(raws, wanted, (), whole=True).tables
     return {name: tables[name].combine_chunks() for name in tables}
 

@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 
 from gapless.chains.family import Family
+from gapless.chains.opening import open_sink
+from gapless.chains.tron.check_names import TronCheck
 from gapless.core.backfill import State
 from gapless.core.ranges import RangeSet, Span
 from gapless.devnode import Chain, DevNode, Limits
+from gapless.sinks import Access
 from tests.conformance.fetch.stage import LAST, truth_of
 
 # Shares of requests, of which there are few, and of calls.
@@ -43,7 +46,7 @@ ALL = (
 )
 SINKS = ("sqlite", "parquet", "duckdb", "postgres")
 CELLS = [("evm", kind, cell) for kind in SINKS for cell in (*MATRIX, "all")]
-# Nothing on a TRON chain covers logs: a lost one is recorded as unproven, not found.
+# Nothing on a TRON chain covers logs: one endpoint can leave them out, and two are compared.
 CELLS += [("tron", "sqlite", cell) for cell in MATRIX if cell != "truncated"]
 LIES = ("empty", "wrong-block", "null", "gone")
 LIARS = pytest.mark.parametrize(
@@ -67,6 +70,36 @@ async def test_no_fault_costs_a_row(
         assert node.injected, "the node was honest: the test proves nothing"
     assert (result.state, result.gaps) == (State.SUCCEEDED, RangeSet())
     assert await stored() == truth_of(chain, Span(0, LAST), family)
+
+
+@pytest.mark.parametrize(("family", "target"), [("tron", "sqlite")], indirect=True)
+async def test_logs_that_nothing_proves_are_compared_between_endpoints(
+    chain: Chain, family: Family, fetch: Fetch, stored: Fetch
+) -> None:
+    async with (
+        DevNode(chain, faults=MATRIX["truncated"], limits=QUICK) as liar,
+        DevNode(chain, limits=QUICK) as honest,
+    ):
+        result = await fetch(liar, honest, verify="roots")
+        assert liar.injected, "the node was honest: the test proves nothing"
+    assert (result.state, result.gaps, result.not_proven) == (State.SUCCEEDED, RangeSet(), set())
+    assert await stored() == truth_of(chain, Span(0, LAST), family)
+
+
+@pytest.mark.parametrize(("family", "target"), [("tron", "sqlite")], indirect=True)
+async def test_logs_that_one_endpoint_left_out_are_recorded_as_unproven(
+    chain: Chain, family: Family, fetch: Fetch, stored: Fetch, target: str
+) -> None:
+    async with DevNode(chain, faults="truncated=0.05", limits=QUICK) as node:
+        result = await fetch(node)
+    assert (result.state, result.gaps) == (State.SUCCEEDED, RangeSet())
+    found, honest = await stored(), truth_of(chain, Span(0, LAST), family)
+    wrong = {name for name in honest if found[name] != honest[name]}
+    assert wrong == {"tron_logs"}, "all that the ids cover is right"
+    assert result.not_proven == {TronCheck.LOGS}
+    async with await open_sink(target, Access.READ) as sink:
+        records = await sink.records(chain.chain_id, Span(0, LAST))
+    assert all(TronCheck.LOGS in it.unproven for it in records if it.dataset in wrong)
 
 
 @LIARS
