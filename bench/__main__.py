@@ -31,6 +31,7 @@ from bench import (
     processes,
     publish,
     report,
+    tron,
     verifying,
     writing,
 )
@@ -77,6 +78,7 @@ DATA: dict[str, Callable[[], AsyncIterator[Row]]] = {
     "memory": command.measure_memory,
     "head": head.measure,
     "publish": publish.measure,
+    "tron": tron.measure,
 }
 
 
