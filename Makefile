@@ -6,9 +6,6 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 UV := .tools/bin/uv
 NODES := .tools/nodes/.installed
-# Tests that run in one process, so that they show what they cover. The other tests mostly wait for
-# processes and servers, so more of them run in parallel.
-COVERING := tests/unit tests/conformance tests/data
 # In syntax that old versions of Python can parse.
 REFUSE_OLD_PYTHON := import sys; sys.exit(None if sys.version_info >= (3, 11) else \
 	"Gapless needs Python 3.11 or newer; $(PYTHON) is %d.%d.%d. Set PYTHON=python3.11 or newer." \
@@ -46,9 +43,9 @@ check: install ## Lint, check formatting, types and the layers
 	$(BIN)/lint-imports
 
 .PHONY: test
+# Some of the tests show what they cover: see tests/conftest.py.
 test: install $(NODES) ## Run all tests; 95 % of what they cover must stay covered
-	$(BIN)/pytest -n 4 --dist worksteal --cov --cov-report= $(COVERING)
-	$(BIN)/pytest -n 4 --dist worksteal $(COVERING:%=--ignore=%)
+	$(BIN)/pytest -n 4 --dist worksteal --cov --cov-report=
 	$(BIN)/coverage report --fail-under=95
 
 .PHONY: simulate

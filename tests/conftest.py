@@ -2,10 +2,11 @@
 
 import gc
 import os
-from collections.abc import Iterator
-from itertools import count, islice
+from collections.abc import Generator, Iterator
+from itertools import count, groupby, islice
 
 import pytest
+from coverage import Coverage
 
 from tests.servers import PostgresServer, room_in_memory
 
@@ -17,12 +18,24 @@ _SLOW = (
     *("acceptance/test_publish", "simulation/test_publishing"),
     *("test_leaving.py", "test_outages.py", "acceptance/test_follow", "conformance/follow/"),
 )
+# Tests that show what they cover. Measuring takes as long as running the test, so it is left out
+# where tests take long and run hardly any line that no other test runs.
+_MEASURED = ("tests/unit/", "tests/conformance/")
+_NOT_MEASURED = (
+    *("conformance/family/", "conformance/follow/test_beginning.py"),
+    *("conformance/follow/test_endpoints.py", "conformance/follow/test_reorgs.py"),
+    *("fetch/test_again.py", "fetch/test_chains.py", "fetch/test_fault_matrix.py"),
+    *("fetch/test_metered.py", "fetch/test_truth.py", "rpc/test_whole_batches.py"),
+    *("sink/test_fold.py", "sink/test_machine.py", "sink/test_processes.py"),
+    *("sink/test_real_blocks.py", "unit/test_folding.py", "unit/verify/test_verify.py"),
+    "verify/test_forged_files.py",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Spreads the slow tests over the test processes, and runs them first.
+    """Deals out the tests in one piece per test process, with slow tests in each.
 
-    They are dealt out in pieces of equal length; a slow test at the end would delay all processes.
+    A slow test at the end would delay all processes, so each piece ends with quick ones.
     """
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     slow = [each for each in items if any(name in each.nodeid for name in _SLOW)]
@@ -32,8 +45,46 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     dealt: list[pytest.Item] = []
     for at in range(processes):
         mine = slow[at::processes]
-        dealt += [*mine, *islice(quick, max(0, length - len(mine)))]
+        files = [[*tests] for _, tests in groupby(mine, key=lambda each: each.path)]
+        first = at * len(files) // processes  # so that not all processes wait for the same
+        others = [*islice(quick, max(0, length - len(mine)))]
+        dealt += _mixed([*files[first:], *files[:first]], others)
     items[:] = [*dealt, *quick]
+
+
+def _mixed(slow: list[list[pytest.Item]], quick: list[pytest.Item]) -> list[pytest.Item]:
+    """Slow tests mostly wait, quick ones mostly compute: when they are mixed, no core is idle.
+
+    Tests of one file stay together, because they may share a server.
+    """
+    step = len(quick) * 3 // 4 // max(1, len(slow))
+    mixed: list[pytest.Item] = []
+    for nth, file in enumerate(slow):
+        mixed += [*file, *quick[nth * step : (nth + 1) * step]]
+    return [*mixed, *quick[len(slow) * step :]]
+
+
+def is_measured(nodeid: str) -> bool:
+    """Whether a test shows what it covers.
+
+    Tests that run on SQLite and PostgreSQL do so on SQLite: other tests cover what differs.
+    """
+    if not nodeid.startswith(_MEASURED) or any(name in nodeid for name in _NOT_MEASURED):
+        return False
+    return "/sink/" in nodeid or "[postgres" not in nodeid
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Pauses the measurement of coverage, if there is one, during a test that is not measured."""
+    coverage = Coverage.current()
+    if coverage is None or is_measured(item.nodeid):
+        return (yield)
+    coverage.stop()
+    try:
+        return (yield)
+    finally:
+        coverage.start()
 
 
 def pytest_configure() -> None:

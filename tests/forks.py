@@ -51,9 +51,14 @@ sys.exit(code)
 
 
 def run(
-    arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float
+    arguments: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    timeout: float,
+    prelude: str = "",
 ) -> subprocess.CompletedProcess[str]:
-    """`gapless` with these arguments, run to its end."""
+    """`gapless` with these arguments, run to its end, after the Python code of `prelude`."""
     with (
         Path(os.devnull).open() as nothing,
         tempfile.TemporaryFile("w+") as stdout,
@@ -62,7 +67,7 @@ def run(
     ):
         caller.settimeout(timeout)
         caller.connect(_server())
-        _ask(caller, (nothing, stdout, stderr), arguments, cwd, env)
+        _ask(caller, (nothing, stdout, stderr), arguments, cwd, env, prelude=prelude)
         code = int(caller.makefile().read())
         for stream in (stdout, stderr):
             stream.seek(0)
@@ -135,7 +140,7 @@ def _ask(
     arguments: Sequence[str],
     cwd: Path,
     env: Mapping[str, str],
-    **more: int,
+    **more: int | str,
 ) -> None:
     request = {"arguments": [*map(str, arguments)], "cwd": str(cwd), "env": dict(env), **more}
     files = [each.fileno() for each in streams]
@@ -249,6 +254,7 @@ def _become(command: dict[str, Any], streams: list[int]) -> NoReturn:
     sys.pycache_prefix = os.environ.get("PYTHONPYCACHEPREFIX")
     code = 1
     try:
+        exec(command.get("prelude", ""), {})
         main()
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1

@@ -8,8 +8,6 @@ from __future__ import annotations
 import asyncio
 import io
 import os
-import sys
-from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -30,7 +28,7 @@ from gapless.core.ranges import RangeSet, Span
 from gapless.devnode import DevNode, Parameters, simulated
 from gapless.export import FORMATS, NATIVE, Export, find_layout
 from gapless.sinks import Access
-from tests import toychain
+from tests import forks, toychain
 from tests.conformance.sink.conftest import ALL, target_of
 from tests.toychain import TOY
 from tests.toychain.blocks import Block, rows_of
@@ -41,12 +39,13 @@ LAST = 119
 WHOLE = RangeSet.of((0, LAST))
 DATASETS = (BLOCKS.name, MOVES.name)
 
-_COMMAND_LINE = """
+PATIENCE = 30.0
+_REGISTRATION = """
+import sys
 from gapless.chains import register
 from tests.toychain import TOY
 register(TOY)
-from gapless.cli import main
-main()
+del sys.modules["gapless.cli.export"]  # imported again, it lists the tables of this family too
 """
 
 Fetch = Callable[..., Awaitable[gapless.FetchResult]]
@@ -105,15 +104,16 @@ async def stored(target: str, chain: ToyChain) -> bool:
 
 async def command(*arguments: str, code: int = 0) -> tuple[str, str]:
     """Runs `gapless` in a process that knows the family; returns its stdout and stderr."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", _COMMAND_LINE, *arguments),
+    done = await asyncio.to_thread(
+        forks.run,
+        arguments,
+        cwd=Path.cwd(),
         env={**os.environ, "PYTHONPATH": str(Path(toychain.__path__[0]).parents[1])},
-        stdout=PIPE,
-        stderr=PIPE,
+        timeout=PATIENCE,
+        prelude=_REGISTRATION,
     )
-    stdout, stderr = (each.decode() for each in await process.communicate())
-    assert process.returncode == code, stderr
-    return stdout, stderr
+    assert done.returncode == code, done.stderr
+    return done.stdout, done.stderr
 
 
 def wrong_seal(block: Block) -> Block:
