@@ -51,18 +51,11 @@ def transactions(entries: Entries, names: Names) -> Rows:
     for _, group in groupby(found, lambda it: (it[0].block_number, it[0].transaction_index)):
         together = [*group]
         movement, entry = max(together, key=lambda it: it[0].kind is MovementKind.NATIVE)
-        received, sent, fee = 0, 0, 0
-        for it, its_entry in together:
-            if it.kind is MovementKind.FEE:
-                fee += it.amount * (its_entry.direction < 0)
-            else:
-                received += it.amount * (its_entry.direction > 0)
-                sent += it.amount * (its_entry.direction < 0)
-        receiver = names.address(movement.receiver)
-        values = (decimal(value, names.coin.decimals) for value in (received, sent, fee))
-        value_in, value_out, cost = values
-        parties = (_party(movement.sender, entry, names), receiver, "")
-        yield (*_place(movement, names), *parties, value_in, value_out, "", cost, *[""] * 5)
+        parties = (_party(movement.sender, entry, names), names.address(movement.receiver), "")
+        fees = [it for it in together if it[0].kind is MovementKind.FEE]
+        values = [it for it in together if it[0].kind is not MovementKind.FEE]
+        amounts = (_total(values, 1, names), _total(values, -1, names), "", _total(fees, -1, names))
+        yield (*_place(movement, names), *parties, *amounts, "", "", "", "", "")
 
 
 def internal(entries: Entries, names: Names) -> Rows:
@@ -100,6 +93,12 @@ def _place(movement: Movement, names: Names) -> tuple[str, ...]:
     when = f"{time(movement):%Y-%m-%d %H:%M:%S}"
     number, seconds = str(movement.block_number), str(movement.block_timestamp)
     return names.transaction(movement), number, seconds, when
+
+
+def _total(entries: Entries, direction: int, names: Names) -> str:
+    """How many coins went in one direction."""
+    total = sum(movement.amount for movement, entry in entries if entry.direction == direction)
+    return decimal(total, names.coin.decimals)
 
 
 def _party(address: bytes, entry: Entry, names: Names) -> str:
