@@ -23,7 +23,7 @@ COLUMNS = (
     *("Label", "Description", "TxHash"),
 )
 _TRADES = frozenset({Category.SWAP, Category.WRAP})
-_LABELS = {Category.REWARD: "reward", Category.FEE: "cost", Category.APPROVAL: "cost"}
+_COSTS = frozenset({Category.FEE, Category.APPROVAL})
 _NFT_BYTES = 5
 
 
@@ -33,6 +33,10 @@ class _Leg(NamedTuple):
     movement: Movement  # one of those that it sums up
     entry: Entry
     amount: int  # below zero if it was given
+
+    @property
+    def is_fee(self) -> bool:
+        return self.movement.kind is MovementKind.FEE and self.amount < 0
 
 
 class _Row(NamedTuple):
@@ -48,8 +52,8 @@ def rows(entries: Iterable[tuple[Movement, Entry]], names: Names) -> Iterator[tu
             for _, (movement, entry) in group
             if entry.category is not Category.SPOOF and movement.amount * entry.direction
         ]
-        fee = next(iter(_netted([it for it in legs if it.movement.kind is MovementKind.FEE])), None)
-        found = _rows([it for it in legs if it.movement.kind is not MovementKind.FEE])
+        fee = next(iter(_netted([it for it in legs if it.is_fee])), None)
+        found = _rows([it for it in legs if not it.is_fee])
         if fee is not None and not found:
             found, fee = [_Row(fee, None)], None
         for row in found:
@@ -93,9 +97,14 @@ def _written(row: _Row, fee: _Leg | None, names: Names) -> tuple[str, ...]:
     amounts = (*_amount(row.given, names), *_amount(row.got, names), *_amount(fee, names))
     tokens = [names.token(it.movement) for it in row if it is not None]
     description = " ".join([entry.category, *sorted(entry.flags), *filter(None, tokens)])
-    label = _LABELS.get(entry.category, "")
     when = f"{time(movement):%Y-%m-%d %H:%M:%S} UTC"
-    return (when, *amounts, "", "", label, description, names.transaction(movement))
+    return (when, *amounts, "", "", _label(main), description, names.transaction(movement))
+
+
+def _label(leg: _Leg) -> str:
+    if leg.entry.category in _COSTS and leg.amount < 0:
+        return "cost"
+    return "reward" if leg.entry.category is Category.REWARD else ""
 
 
 def _amount(leg: _Leg | None, names: Names) -> tuple[str, str]:

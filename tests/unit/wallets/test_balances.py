@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,7 +39,7 @@ def test_what_adds_up_to_zero_is_not_a_holding() -> None:
 
 
 def test_an_nft_is_owned_by_the_wallet_that_received_it_last() -> None:
-    nft = {"token": GOLD, "token_id": 7}
+    nft: dict[str, Any] = {"token": GOLD, "token_id": 7}
     past = Past()
     classified([move(MovementKind.NFT, SHOP, ANN, **nft)], past)
     assert past.sums.holdings() == [Holding(wallet=ANN, token=GOLD, token_id=7, amount=1)]
