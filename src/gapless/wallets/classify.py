@@ -38,7 +38,7 @@ _place = attrgetter("transaction_index", "position", "batch_position", "kind")
 
 
 class _Transaction(NamedTuple):
-    """What the movements of one transaction say together."""
+    """What the movements of one transaction say together; or those of a block that have none."""
 
     is_signed: bool  # by a wallet of the group
     is_swap: bool
@@ -87,12 +87,11 @@ class Classifier:
     def _classify_block(self, entries: list[Entry]) -> None:
         block, self._block = self._block, []
         block.sort(key=_place)
-        for index, group in groupby(block, _transaction):
+        for _, group in groupby(block, _transaction):
             movements = [*group]
-            for together in [[it] for it in movements] if index == NOWHERE else [movements]:
-                transaction = self._transaction(together)
-                for movement in together:
-                    self._classify(movement, transaction, entries)
+            transaction = self._transaction(movements)
+            for movement in movements:
+                self._classify(movement, transaction, entries)
 
     def _transaction(self, movements: Sequence[Movement]) -> _Transaction:
         is_signed = movements[0].initiator in self._wallets

@@ -13,7 +13,7 @@ from hashlib import sha256
 from itertools import groupby, zip_longest
 from typing import NamedTuple
 
-from gapless.chains.movements import NOWHERE, Movement, MovementKind
+from gapless.chains.movements import Movement, MovementKind
 from gapless.wallets.categories import Category, Entry
 from gapless.wallets.history import Names, time
 
@@ -46,10 +46,10 @@ class _Row(NamedTuple):
 
 def rows(entries: Iterable[tuple[Movement, Entry]], names: Names) -> Iterator[tuple[str, ...]]:
     """The rows of one wallet. The fee of a transaction is in its first row."""
-    for _, group in groupby(enumerate(entries), lambda it: _transaction(it[0], it[1][0])):
+    for _, group in groupby(entries, lambda it: (it[0].block_number, it[0].transaction_index)):
         legs = [
             _Leg(movement, entry, movement.amount * entry.direction)
-            for _, (movement, entry) in group
+            for movement, entry in group
             if entry.category is not Category.SPOOF and movement.amount * entry.direction
         ]
         fee = next(iter(_netted([it for it in legs if it.is_fee])), None)
@@ -59,12 +59,6 @@ def rows(entries: Iterable[tuple[Movement, Entry]], names: Names) -> Iterator[tu
         for row in found:
             yield _written(row, fee, names)
             fee = None
-
-
-def _transaction(place: int, movement: Movement) -> tuple[int, int]:
-    """What movements of one transaction have in common, and others do not."""
-    index = movement.transaction_index
-    return movement.block_number, index if index != NOWHERE else -1 - place
 
 
 def _rows(legs: Sequence[_Leg]) -> list[_Row]:

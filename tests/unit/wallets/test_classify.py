@@ -8,6 +8,7 @@ import pytest
 
 from gapless.chains.movements import NOBODY, NOWHERE, Movement, MovementKind
 from gapless.wallets.categories import Category, Entry, Flag
+from gapless.wallets.classify import Classifier
 from gapless.wallets.past import MOST_PAYEES, Past, Payee, face
 from tests.unit.wallets.moves import (
     ANN,
@@ -17,6 +18,7 @@ from tests.unit.wallets.moves import (
     GOLD,
     IRON,
     MALLORY,
+    OWN,
     ROUTER,
     SHOP,
     SHOP_LIKE,
@@ -163,6 +165,14 @@ class TestWrap:
         ]
         assert categories(*legs) == ["wrap", "wrap", "swap", "swap"]
 
+    def test_does_not_make_a_present_a_swap(self) -> None:
+        legs = [
+            move(K.NATIVE, ANN, WETH, 10),
+            move(K.WRAP, NOBODY, ANN, 10, token=WETH, position=0, initiator=ANN),
+            token(SHOP, ANN, 3, GOLD, position=1, initiator=ANN),
+        ]
+        assert categories(*legs) == ["wrap", "wrap", "in"]
+
     def test_is_not_coins_for_tokens_of_another_contract(self) -> None:
         legs = [move(K.NATIVE, ANN, ROUTER, 10), token(ROUTER, ANN, 10, WETH, initiator=ANN)]
         assert categories(*legs) == ["swap", "swap"]
@@ -223,6 +233,14 @@ class TestSpoof:
     def test_is_a_spoof_for_both_own_wallets(self) -> None:
         found = classified([token(ANN, BOB, 5, FAKE, initiator=MALLORY)])
         assert read(found) == [(ANN, -1, "spoof"), (BOB, 1, "spoof")]
+
+    def test_counts_what_came_earlier_in_a_batch(self) -> None:
+        batch: dict[str, Any] = {"token": GOLD, "token_id": 1, "position": 0, "initiator": MALLORY}
+        found = [
+            move(K.MULTI_TOKEN, ANN, SHOP, 5, batch_position=1, **batch),
+            move(K.MULTI_TOKEN, SHOP, ANN, 5, batch_position=0, **batch),
+        ]
+        assert categories(*found) == ["in", "out"]
 
     def test_counts_what_came_earlier_in_the_block(self) -> None:
         found = [
@@ -285,6 +303,15 @@ class TestLookalike:
 def test_movements_out_of_order_are_refused() -> None:
     with pytest.raises(ValueError, match="order of their blocks"):
         classified([token(SHOP, ANN, block=2), token(SHOP, ANN, block=1)])
+
+
+def test_a_block_is_not_classified_twice() -> None:
+    classifier = Classifier(OWN, Past(), hexed)
+    assert len(classifier.add([token(SHOP, ANN, block=2)]) + classifier.finish()) == 1
+    assert not classifier.finish()
+    with pytest.raises(ValueError, match="order of their blocks"):
+        classifier.add([token(SHOP, ANN, block=2, position=1)])
+    assert len(classifier.add([token(SHOP, ANN, block=3)]) + classifier.finish()) == 1
 
 
 def test_the_number_of_remembered_payees_is_bounded() -> None:

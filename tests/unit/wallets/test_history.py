@@ -255,6 +255,7 @@ class TestKoinly:
 
     def test_legs_of_a_swap_are_netted_and_paired(self) -> None:
         legs = [
+            move(K.FEE, ANN, NOBODY, 10**15),
             move(K.NATIVE, ANN, ROUTER, 3 * 10**18),
             move(K.INTERNAL, ROUTER, ANN, 10**18, position=0, initiator=ANN),
             token(ROUTER, ANN, 5, IRON, position=1, initiator=ANN),
@@ -262,7 +263,8 @@ class TestKoinly:
         ]
         first, second = cells("koinly", *legs)
         assert (first["Sent Amount"], first["Received Amount"]) == ("2", "5")
-        assert "Sent Amount" not in second
+        assert (first["Fee Amount"], first["Fee Currency"]) == ("0.001", "ETH")
+        assert not {"Sent Amount", "Fee Amount"} & {*second}
         assert (second["Received Amount"], second["Received Currency"]) == ("1", "GLD")
 
     def test_a_fee_alone_is_a_cost(self) -> None:
