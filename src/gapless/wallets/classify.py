@@ -112,24 +112,26 @@ class Classifier:
         return min(net.values(), default=0) < 0 < max(net.values(), default=0)
 
     def _classify(self, it: Movement, transaction: _Transaction, entries: list[Entry]) -> None:
-        category = self._category(it, transaction)
-        if it.sender in self._wallets:
+        is_sent, is_received = it.sender in self._wallets, it.receiver in self._wallets
+        category = self._category(it, transaction, is_sent, is_received)
+        if is_sent:
             is_self = it.sender == it.receiver
             entries.append(self._entry(it, category, it.sender, it.receiver, 0 if is_self else -1))
-            if transaction.is_signed and it.amount and it.kind not in _KINDS:
+            if transaction.is_signed and it.amount and it.kind not in _KINDS and not is_received:
                 self._remember_payee(it)
             if is_self:
                 return
-        if it.receiver in self._wallets:
+        if is_received:
             entries.append(self._entry(it, category, it.receiver, it.sender, 1))
 
-    def _category(self, it: Movement, transaction: _Transaction) -> Category:
+    def _category(
+        self, it: Movement, transaction: _Transaction, is_sent: bool, is_received: bool
+    ) -> Category:
         if it.kind in _KINDS:
             is_approval = it.kind is MovementKind.FEE and it.is_approval and transaction.is_idle
             return Category.APPROVAL if is_approval else _KINDS[it.kind]
-        if _is_wrapped_coin(it, transaction.wrappers):
+        if transaction.wrappers and _is_wrapped_coin(it, transaction.wrappers):
             return Category.WRAP
-        is_sent, is_received = it.sender in self._wallets, it.receiver in self._wallets
         if is_sent and not transaction.is_signed and self._is_spoof(it):
             return Category.SPOOF
         if is_sent and is_received:
@@ -166,11 +168,12 @@ class Classifier:
         if other == NOBODY or other in self._wallets:
             return False
         shown = self._face(other)
-        payee = self._past.payees.get(wallet, {}).get(shown)
+        payees = self._past.payees.get(wallet)
+        payee = payees.get(shown) if payees else None
         return shown in self._own_faces or (payee is not None and payee.address != other)
 
     def _remember_payee(self, it: Movement) -> None:
-        if it.receiver != NOBODY and it.receiver not in self._wallets:
+        if it.receiver != NOBODY:
             payee = Payee(it.receiver, it.block_number)
             self._past.pay(it.sender, self._face(it.receiver), payee)
 
