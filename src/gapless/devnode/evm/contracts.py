@@ -16,7 +16,7 @@ from gapless.devnode.evm.postings import Asset
 BALANCE_OF, BALANCE_OF_ITEM, OWNER_OF = "70a08231", "00fdd58e", "6352211e"
 SYMBOL, NAME, DECIMALS, SUPPORTS = "95d89b41", "06fdde03", "313ce567", "01ffc9a7"
 ERC_165, ERC_721, ERC_1155 = "01ffc9a7", "80ac58cd", "d9b67a26"
-HOSTILE = "\x1b[2J\x00\r\n\u202e<script>alert(1)</script>'; DROP TABLE tokens; --" * 160
+HOSTILE = "\x1b[2J\x00\r\n\u202e<script>alert(1)</script>'; DROP TABLE tokens; --" * 200
 """A symbol of more than 10 KB."""
 SHORT, REVERTING, LONG, BROKEN = range(4)
 """Of a chain's tokens, those that answer in an unusual way."""
