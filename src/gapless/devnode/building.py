@@ -35,7 +35,7 @@ class Parameters:
         An economy is named only if there is one, so that chains of older versions are found.
         """
         given = asdict(self)
-        return given if self.economy else {key: given[key] for key in given if key != "economy"}
+        return {name: value for name, value in given.items() if name != "economy" or value}
 
     def transactions(self, rng: Random, height: int) -> int:
         """How many transactions a block has."""

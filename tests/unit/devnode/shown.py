@@ -55,10 +55,11 @@ def shown(chain: Chain, last: int) -> dict[str, Counter[Asset]]:
         for log in receipt["logs"]:
             token, topics, data = log["address"], log["topics"], log["data"]
             if token == WRAPPED and topics[0] in (DEPOSIT, WITHDRAWAL):
-                sign = 1 if topics[0] == DEPOSIT else -1
-                sums[account(topics[1])][Asset(WRAPPED)] += sign * number(data)
-                if sign < 0:
-                    moved(COINS, WRAPPED, account(topics[1]), number(data))
+                owner, change = account(topics[1]), number(data)
+                change = change if topics[0] == DEPOSIT else -change
+                sums[owner][Asset(WRAPPED)] += change
+                if change < 0 or transaction["to"] != WRAPPED:  # a call moved the coins
+                    moved(COINS, owner, WRAPPED, change)
             elif topics[:1] == [TRANSFER] and len(topics) == 3:
                 moved(Asset(token), account(topics[1]), account(topics[2]), number(data))
             elif topics[:1] == [TRANSFER] and len(topics) == 4:

@@ -161,8 +161,8 @@ class Accounts:
         before, after = (_INDEXES[at % len(_INDEXES)] for at in (number - 1, number))
         for account, causes in self._rebasing.items():
             balance = sum(series.last for series in causes.values())
-            change = balance * after // before - balance
-            self._post(height, Posting(account, asset, change, Cause.REBASE))
+            if change := balance * after // before - balance:
+                self._post(height, Posting(account, asset, change, Cause.REBASE))
 
     def _entered(self, account: str) -> _Account:
         if (found := self._accounts.get(account)) is None:

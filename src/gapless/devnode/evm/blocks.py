@@ -15,6 +15,7 @@ from gapless.devnode.building import BlockNames, Built, Parameters
 from gapless.devnode.evm.accounts import Accounts
 from gapless.devnode.evm.contents import Author, Withdrawal
 from gapless.devnode.evm.dialect import EvmDialect
+from gapless.devnode.evm.economy import ECONOMY_VERSION
 from gapless.devnode.evm.envelopes import GAS_PER_BLOB, Envelope
 from gapless.devnode.evm.headers import Head, encoded_header, header_json
 from gapless.devnode.evm.outcomes import receipts_of
@@ -45,6 +46,8 @@ class EvmBuilder:
 
     def __init__(self, parameters: Parameters) -> None:
         self.parameters = parameters
+        if parameters.economy:
+            self.version = ECONOMY_VERSION
         self._author = Author(parameters)
         self.dialect = EvmDialect(Accounts(self._author) if parameters.economy else None)
 

@@ -40,6 +40,8 @@ from gapless.devnode.evm.drafts import (
 )
 from gapless.devnode.evm.items import crafted
 
+ECONOMY_VERSION = 1
+"""Raise it when such chains change: the accounts of a chain must fit its blocks in the cache."""
 DEPOSIT = event("Deposit(address,uint256)")
 WITHDRAWAL = event("Withdrawal(address,uint256)")
 WRAPPED = "0xc02aaa39b223fe8d0a0e5c4f27ead9083c756cc2"

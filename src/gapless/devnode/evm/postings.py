@@ -38,8 +38,7 @@ class Cause(StrEnum):
     FEE = "fee"
     WITHDRAWAL = "withdrawal"  # from a validator
     EVENT = "event"  # of a token
-    WRAPPING = "wrapping"  # an event of the wrapping contract created or destroyed tokens
-    UNWRAPPING = "unwrapping"  # coins that the wrapping contract paid, as that event tells
+    WRAPPING = "wrapping"  # of coins, in tokens and in the coins of a call that the event proves
     ALLOCATION = "allocation"  # at the start
     CALL = "call"  # within a transaction
     REWARD = "reward"  # of a miner
@@ -49,12 +48,7 @@ class Cause(StrEnum):
     FORGERY = "forgery"  # the opposite of an event that pretends
 
 
-VISIBLE = frozenset(
-    {
-        *(Cause.VALUE, Cause.FEE, Cause.WITHDRAWAL, Cause.EVENT),
-        *(Cause.WRAPPING, Cause.UNWRAPPING),
-    }
-)
+VISIBLE = frozenset({Cause.VALUE, Cause.FEE, Cause.WITHDRAWAL, Cause.EVENT, Cause.WRAPPING})
 """What blocks and receipts show, if the wrapping contract is known."""
 
 
@@ -101,7 +95,8 @@ def _transaction(it: Envelope, contents: Contents, world: World) -> Iterator[Pos
     assert receiver is not None
     yield from _moved(COINS, (it.sender, receiver), it.draft.value, Cause.VALUE)
     for call in it.draft.calls:
-        cause = Cause.UNWRAPPING if call.sender == WRAPPED else Cause.CALL
+        # Events prove the calls from and to the wrapping contract.
+        cause = Cause.WRAPPING if WRAPPED in (call.sender, call.receiver) else Cause.CALL
         yield from _moved(COINS, (call.sender, call.receiver), call.value, cause)
     for log in it.draft.logs:
         yield from _event(log, world)
