@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from gapless.devnode.evm.drafts import World
 from tests.acceptance.commands import GAPLESS, PATIENCE
 
 CHAINS = Path(__file__).parents[3] / "shared/data/chains"
@@ -74,6 +75,15 @@ def test_limits(tmp_path: Path) -> None:
             assert ask(url, method, "0x5")["error"]["code"] == -32601
 
 
+def test_an_economy(tmp_path: Path) -> None:
+    account = World(0).wallets[0]
+    with devnode("--blocks", "60", "--economy", "--state-blocks", "5", "--cache", tmp_path) as url:
+        assert int(ask(url, "eth_getBalance", account, "latest")["result"], 16) > 10**27
+        assert ask(url, "eth_getTransactionCount", account, "0x3c")["result"] == "0x2"
+        error = ask(url, "eth_getBalance", account, "0x37")["error"]
+        assert error["message"].startswith("missing trie node ")
+
+
 def test_a_live_chain_with_several_views(tmp_path: Path) -> None:
     live = ("--head-every", "10ms", "--reorg-every", "4:3", "--finality-depth", "9")
     views = ("--view", "lag=5,cache=1s", "--view", "flap=1m,null=1s")
@@ -117,6 +127,8 @@ def test_a_recorded_chain() -> None:
         (["--txs", "9:3"], "`9:3` is not between 0 and 500"),
         (["--txs", "many"], "`many` is not a number of transactions: write `5` or `0:150`"),
         (["--replay", "/"], "`/` holds no recorded chain"),
+        (["--replay", "/", "--economy"], "error: a recorded chain has no balances\n\nhint: leave"),
+        (["--family", "tron", "--economy"], "error: a simulated TRON chain has no economy\n\nhint"),
         (["--words", "nobody"], "`nobody` is not one of"),
         (["--host", "192.0.2.1"], "cannot listen there"),
         (["--port", "65535", "--view", "lag=1"], "cannot listen there"),

@@ -107,6 +107,12 @@ class Reorgs(click.ParamType[tuple[int, int]]):
     help="Chain id to report.  [default: 1337; of a TRON chain, it follows from the genesis]",
 )
 @click.option(
+    "--economy",
+    is_flag=True,
+    help="Give accounts balances, which also change where no event shows it. The node then answers"
+    " eth_getBalance, eth_getTransactionCount, eth_getCode and eth_call.",
+)
+@click.option(
     "--replay",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="Serve the chain recorded in this folder.",
@@ -183,6 +189,12 @@ class Reorgs(click.ParamType[tuple[int, int]]):
     "--pruned-null", is_flag=True, help="Answer null for pruned blocks instead of an error."
 )
 @click.option(
+    "--state-blocks",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Answer about accounts only at the newest N blocks, as a node without an archive does.",
+)
+@click.option(
     "--finality",
     type=click.Choice([each.value for each in FinalityTags]),
     default="depth",
@@ -256,7 +268,13 @@ def _chain(given: dict[str, Any]) -> Chain:
     _refuse_options_of_others(family, given)
     if given["replay"] is not None:
         return replayed(given["replay"])
-    parameters = Parameters(blocks=given["blocks"], txs=most, fewest=fewest, seed=given["seed"])
+    parameters = Parameters(
+        blocks=given["blocks"],
+        txs=most,
+        fewest=fewest,
+        seed=given["seed"],
+        economy=given["economy"],
+    )
     if given["chain_id"] is not None:
         parameters = replace(parameters, chain_id=given["chain_id"])
     return simulated(parameters, given["cache"], family=family)
@@ -269,6 +287,10 @@ def _refuse_options_of_others(family: str, given: dict[str, Any]) -> None:
             f"`--chain-id` does not apply to `--family {family}`",
             hint="the chain id follows from the genesis block; another `--seed` gives another one",
         )
+    if given["replay"] is not None and given["economy"]:
+        raise UsageError(
+            "a recorded chain has no balances", hint="leave out `--economy` or `--replay`"
+        )
     if given["replay"] is not None and family != RECORDED_FAMILY:
         raise UsageError(
             f"a recorded chain is of the family `{RECORDED_FAMILY}`",
@@ -277,7 +299,7 @@ def _refuse_options_of_others(family: str, given: dict[str, Any]) -> None:
 
 
 def _limits(given: dict[str, Any]) -> Limits:
-    names = ("words", "max_range", "max_results", "max_batch", "rps")
+    names = ("words", "max_range", "max_results", "max_batch", "rps", "state_blocks")
     flags = ("pruned_below", "pruned_null", "strict_head")
     depths = ("finality_depth", "safe_depth")
     return Limits(

@@ -7,7 +7,7 @@ valid tail.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -26,6 +26,16 @@ class Parameters:
     empty_every: int = 16  # one block in this many has no transactions; 0: never
     seed: int = 0
     chain_id: int = 1337  # of families whose chain id is not derived from the genesis
+    economy: bool = False  # whether accounts have balances, which nodes then answer
+
+    @property
+    def recipe(self) -> dict[str, int | None]:
+        """What identifies the chain in a cache.
+
+        An economy is named only if there is one, so that chains of older versions are found.
+        """
+        given = asdict(self)
+        return {name: value for name, value in given.items() if name != "economy" or value}
 
     def transactions(self, rng: Random, height: int) -> int:
         """How many transactions a block has."""
@@ -45,6 +55,7 @@ class Built(NamedTuple):
     hash: str
     block: bytes
     receipts: bytes
+    branch: int
 
 
 class BlockNames(NamedTuple):

@@ -82,6 +82,10 @@ class Chain:
             return self._builder.names(self._blocks[height]).hash
         return self._tail[height - self._fork].hash
 
+    def branch(self, height: int) -> int:
+        """The number of a block's branch. With the height, it identifies the block's ancestors."""
+        return 0 if height < self._fork else self._tail[height - self._fork].branch
+
     def height_of(self, block_hash: str) -> int | None:
         """The height of the block with this hash; None if it was replaced."""
         if self._heights is None:
@@ -128,7 +132,7 @@ class Chain:
         if self.head + extra < height:
             raise ValueError(f"the new branch from block {height:,} on has no block")
         self.replaced = {
-            at: Built(self.hash(at), self.block(at), self.receipts(at))
+            at: Built(self.hash(at), self.block(at), self.receipts(at), self.branch(at))
             for at in range(height, self.head + 1)
         }
         self._branch += 1

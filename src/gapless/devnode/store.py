@@ -17,7 +17,6 @@ import os
 import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO, overload
@@ -67,7 +66,7 @@ class Info(msgspec.Struct, frozen=True):
     """What a cached chain is."""
 
     version: int
-    parameters: dict[str, int | None]
+    parameters: dict[str, int | bool | None]
     digests: dict[str, str]
 
     @property
@@ -133,7 +132,7 @@ def _build(folder: Path, builder: BlockBuilder) -> None:
 
 def _key(builder: BlockBuilder) -> str:
     parameters = builder.parameters
-    text = msgspec.json.encode({"version": builder.version, **asdict(parameters)})
+    text = msgspec.json.encode({"version": builder.version, **parameters.recipe})
     name = f"{parameters.blocks}x{parameters.txs}-seed{parameters.seed}"
     return f"{name}-{blake2b(text, digest_size=8).hexdigest()}"
 
@@ -152,7 +151,7 @@ def _write(folder: Path, builder: BlockBuilder) -> None:
         _settle(blocks)
         _settle(receipts)
     found = {name: it.hexdigest() for name, it in digests.items()}
-    info = Info(builder.version, asdict(builder.parameters), found)
+    info = Info(builder.version, builder.parameters.recipe, found)
     with (folder / INFO).open("wb") as file:
         file.write(msgspec.json.encode(info))
         _settle(file)
@@ -166,7 +165,7 @@ def _settle(file: BinaryIO) -> None:
 def _read(folder: Path, builder: BlockBuilder) -> StoredChain | None:
     try:
         info = msgspec.json.decode((folder / INFO).read_bytes(), type=Info)
-        if info.version != builder.version or info.parameters != asdict(builder.parameters):
+        if info.version != builder.version or info.parameters != builder.parameters.recipe:
             return None
         texts = {name: _mapped(folder / name) for name in (BLOCKS, RECEIPTS)}
     except (OSError, ValueError):

@@ -58,6 +58,11 @@ class View(NamedTuple):
         other = self.replaced.get(height)
         return self.chain.receipts(height) if other is None else other.receipts
 
+    def branch(self, height: int) -> int:
+        """The number of the branch of the block that this view has at a height."""
+        other = self.replaced.get(height)
+        return self.chain.branch(height) if other is None else other.branch
+
     def settled(self, depth: int) -> int:
         """The height this far below the highest head so far, which never moves back."""
         highest = self.head if self.highest is None else self.highest

@@ -74,6 +74,7 @@ def test_the_chain_is_that_of_this_version(tmp_path: Path) -> None:
 def test_a_chain_is_built_once(tmp_path: Path) -> None:
     stored(EvmBuilder(SMALL), tmp_path)
     (folder,) = (tmp_path / "devnode").iterdir()
+    assert folder.name == "12x3-seed0-9111a228edbe9139", "older versions wrote to the same folder"
     before = (folder / BLOCKS).stat()
     stored(EvmBuilder(SMALL), tmp_path)
     assert (folder / BLOCKS).stat().st_ino == before.st_ino

@@ -8,14 +8,18 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from gapless.devnode.chain import Chain
 from gapless.devnode.dialect import Asked, CallOutcome
 from gapless.devnode.evm import methods
+from gapless.devnode.evm.accounts import Accounts
+from gapless.devnode.evm.state_methods import BLOCK_AT, state_height, state_methods
 from gapless.devnode.faults import Fault
 from gapless.devnode.limits import CallRefused
 from gapless.devnode.view import NULL, MethodCall, View
 
 _LISTS = frozenset({"eth_getBlockReceipts", "eth_getLogs"})
 _BLOCKS = frozenset({"eth_getBlockByNumber", "eth_getBlockByHash"})
+_STATE = frozenset({"eth_getBalance", "eth_getTransactionCount", "eth_getCode", "eth_call"})
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 _call = msgspec.json.Decoder(MethodCall).decode
@@ -29,14 +33,18 @@ class EvmDialect:
     header = staticmethod(methods.header)
     logs_key = "logs"
     befallen: Mapping[Fault, frozenset[str]] = {
-        Fault.GONE: _LISTS | _BLOCKS | {"eth_getTransactionReceipt"},
-        Fault.NULL: _LISTS | _BLOCKS | {"eth_getTransactionReceipt"},
+        Fault.GONE: _LISTS | _BLOCKS | _STATE | {"eth_getTransactionReceipt"},
+        Fault.NULL: _LISTS | _BLOCKS | _STATE | {"eth_getTransactionReceipt"},
         Fault.EMPTY: _LISTS,
         Fault.TRUNCATED: _LISTS | _BLOCKS,
-        Fault.WRONG_BLOCK: frozenset({"eth_getBlockByNumber", "eth_getBlockReceipts"}),
-        Fault.STALE_HEAD: _LISTS | {"eth_getBlockByNumber", "eth_blockNumber"},
+        Fault.WRONG_BLOCK: _STATE | {"eth_getBlockByNumber", "eth_getBlockReceipts"},
+        Fault.STALE_HEAD: _LISTS | _STATE | {"eth_getBlockByNumber", "eth_blockNumber"},
         Fault.WRONG_CHAIN: frozenset({"eth_chainId", "net_version"}),
     }
+
+    def __init__(self, accounts: Accounts | None = None) -> None:
+        self.accounts = accounts
+        self._more = {} if accounts is None else state_methods(accounts)
 
     def asked(self, path: str, body: bytes, missing: frozenset[str]) -> Asked:
         batch = body.lstrip()[:1] == b"["
@@ -52,7 +60,7 @@ class EvmDialect:
         return Asked(calls, batch)
 
     def answer(self, view: View, call: MethodCall) -> bytes:
-        return methods.answer(view, call.method, call.params)
+        return methods.answer(view, call.method, call.params, self._more)
 
     def joined(self, asked: Asked, outcomes: Sequence[CallOutcome]) -> tuple[bytes, int]:
         answers = [_envelope(each) for each in outcomes]
@@ -65,11 +73,14 @@ class EvmDialect:
         return _envelope(CallOutcome(None, refusal=refusal))
 
     def heights_in(self, view: View, call: MethodCall) -> tuple[int, int] | None:
+        if call.method in _STATE:
+            height = state_height(view, call.params)
+            return None if height is None else (height, height)
         return methods.heights_in(view, call.method, call.params)
 
     def about(self, call: MethodCall, height: int) -> MethodCall:
         params: list[Any] = msgspec.json.decode(call.params)
-        params[0] = hex(height)
+        params[BLOCK_AT if call.method in _STATE else 0] = hex(height)
         return MethodCall(call.method, Raw(msgspec.json.encode(params)), call.id)
 
     def is_about_tip(self, call: MethodCall) -> bool:
@@ -86,7 +97,12 @@ class EvmDialect:
         return f'"{other:#x}"'.encode() if b"0x" in honest else f'"{other}"'.encode()
 
 
-EVM_DIALECT = EvmDialect()
+def accounts_of(chain: Chain) -> Accounts:
+    """The accounts of a chain with an economy."""
+    accounts = chain.dialect.accounts if isinstance(chain.dialect, EvmDialect) else None
+    if accounts is None:
+        raise ValueError("the chain has no economy")
+    return accounts
 
 
 def _read(item: Raw) -> MethodCall | None:

@@ -7,7 +7,7 @@ Addresses and token ids come from small pools, as on real chains, where a few to
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from random import Random
 from typing import NamedTuple
@@ -15,20 +15,20 @@ from typing import NamedTuple
 from gapless.chains.evm.codec.keccak import keccak
 
 
-def _event(signature: str) -> str:
+def event(signature: str) -> str:
     return f"0x{keccak(signature.encode()).hex()}"
 
 
-TRANSFER = _event("Transfer(address,address,uint256)")
-APPROVAL = _event("Approval(address,address,uint256)")
-APPROVAL_FOR_ALL = _event("ApprovalForAll(address,address,bool)")
-TRANSFER_SINGLE = _event("TransferSingle(address,address,address,uint256,uint256)")
-TRANSFER_BATCH = _event("TransferBatch(address,address,address,uint256[],uint256[])")
-SYNC = _event("Sync(uint112,uint112)")
-SWAP = _event("Swap(address,uint256,uint256,uint256,uint256,address)")
+TRANSFER = event("Transfer(address,address,uint256)")
+APPROVAL = event("Approval(address,address,uint256)")
+APPROVAL_FOR_ALL = event("ApprovalForAll(address,address,bool)")
+TRANSFER_SINGLE = event("TransferSingle(address,address,address,uint256,uint256)")
+TRANSFER_BATCH = event("TransferBatch(address,address,address,uint256[],uint256[])")
+SYNC = event("Sync(uint112,uint112)")
+SWAP = event("Swap(address,uint256,uint256,uint256,uint256,address)")
 
 _WALLETS, _TOKENS, _COLLECTIONS, _POOLS, _IDS = 256, 24, 8, 8, 512
-_NOBODY = f"0x{0:064x}"
+NOBODY = f"0x{0:064x}"
 _INIT_CODE = "0x608060405234801561001057600080fd5b50"
 
 
@@ -36,6 +36,14 @@ class DraftLog(NamedTuple):
     address: str
     topics: tuple[str, ...]
     data: str
+
+
+class InnerCall(NamedTuple):
+    """A call of a contract that sends coins. Transactions and logs do not show it."""
+
+    sender: str
+    receiver: str
+    value: int
 
 
 class Draft(NamedTuple):
@@ -47,19 +55,24 @@ class Draft(NamedTuple):
     gas_used: int
     logs: tuple[DraftLog, ...] = ()
     succeeds: bool = True
+    calls: tuple[InnerCall, ...] = ()
 
 
 class World:
     """The addresses of a chain, by its seed."""
 
     def __init__(self, seed: int) -> None:
-        self.wallets = _addresses(seed, "wallet", _WALLETS)
-        self.holders = [_topic(wallet) for wallet in self.wallets]
-        self.tokens = _addresses(seed, "token", _TOKENS)
-        self.collections = _addresses(seed, "collection", _COLLECTIONS)
-        self.bazaars = _addresses(seed, "bazaar", _COLLECTIONS)
-        self.pools = _addresses(seed, "pool", _POOLS)
-        self.ids = [_word(1 + number) for number in range(_IDS)]
+        self.seed = seed
+        self.wallets = addresses(seed, "wallet", _WALLETS)
+        self.holders = [topic(wallet) for wallet in self.wallets]
+        self.tokens = addresses(seed, "token", _TOKENS)
+        self.collections = addresses(seed, "collection", _COLLECTIONS)
+        self.bazaars = addresses(seed, "bazaar", _COLLECTIONS)
+        self.pools = addresses(seed, "pool", _POOLS)
+        self.ids = [word(1 + number) for number in range(_IDS)]
+        # Only chains with an economy use the following.
+        self.router, self.staking, self.spammer, self.treasury = addresses(seed, "agent", 4)
+        self.rebasing, self.taxed, self.unindexed, self.forged = addresses(seed, "odd token", 4)
 
 
 class Turn(NamedTuple):
@@ -70,21 +83,29 @@ class Turn(NamedTuple):
     sender: int
 
 
+Act = Callable[[Turn], Draft]
+
+
 def draft(turn: Turn) -> Draft:
     """Draws the wallet's next transaction."""
+    return drawn(turn, _ACTS)
+
+
+def drawn(turn: Turn, acts: Sequence[tuple[float, Act]]) -> Draft:
+    """Draws one of some acts by their cumulative shares; the rest are payments."""
     lot = turn.rng.random()
-    for share, act in _ACTS:
+    for share, act in acts:
         if lot < share:
             return act(turn)
-    return _payment(turn)
+    return payment(turn)
 
 
-def _payment(turn: Turn) -> Draft:
+def payment(turn: Turn) -> Draft:
     rng = turn.rng
     return Draft(turn.world.wallets[rng.getrandbits(8)], rng.getrandbits(62), "0x", 21_000)
 
 
-def _failure(turn: Turn) -> Draft:
+def failure(turn: Turn) -> Draft:
     rng, world, _ = turn
     amount = rng.getrandbits(70)
     call = f"0xa9059cbb{world.holders[rng.getrandbits(8)][2:]}{amount:064x}"
@@ -92,18 +113,18 @@ def _failure(turn: Turn) -> Draft:
     return Draft(token, 0, call, 24_000 + rng.getrandbits(10), succeeds=False)
 
 
-def _token_transfer(turn: Turn) -> Draft:
+def token_transfer(turn: Turn) -> Draft:
     rng, world, sender = turn
     dice = rng.getrandbits(32)
     token, target = world.tokens[(dice >> 8) % _TOKENS], world.holders[dice & 255]
     amount = f"{rng.getrandbits(70):064x}"
     minted = dice >> 28 == 0
-    topics = (TRANSFER, _NOBODY if minted else world.holders[sender], target)
+    topics = (TRANSFER, NOBODY if minted else world.holders[sender], target)
     call = f"0x{'40c10f19' if minted else 'a9059cbb'}{target[2:]}{amount}"
     return Draft(token, 0, call, 46_000 + (dice >> 20), (DraftLog(token, topics, f"0x{amount}"),))
 
 
-def _approval(turn: Turn) -> Draft:
+def approval(turn: Turn) -> Draft:
     rng, world, sender = turn
     dice = rng.getrandbits(32)
     spender = world.holders[dice & 255]
@@ -153,15 +174,15 @@ def _multi_transfer(turn: Turn) -> Draft:
     return Draft(where, 0, call, 70_000 + 9_000 * count, (log,))
 
 
-def _swap(turn: Turn) -> Draft:
+def swap(turn: Turn) -> Draft:
     rng, world, sender = turn
     dice = rng.getrandbits(32)
     pool, first = world.pools[dice % _POOLS], (dice >> 4) % _TOKENS
     given, got = world.tokens[first], world.tokens[(first + 1) % _TOKENS]
-    paid, taken, owner, market = dice + 1, dice // 3 + 1, world.holders[sender], _topic(pool)
+    paid, taken, owner, market = dice + 1, dice // 3 + 1, world.holders[sender], topic(pool)
     logs = (
-        DraftLog(given, (TRANSFER, owner, market), _word(paid)),
-        DraftLog(got, (TRANSFER, market, owner), _word(taken)),
+        DraftLog(given, (TRANSFER, owner, market), word(paid)),
+        DraftLog(got, (TRANSFER, market, owner), word(taken)),
         DraftLog(pool, (SYNC,), f"0x{paid * 1000:064x}{taken * 1000:064x}"),
         DraftLog(pool, (SWAP, owner, owner), f"0x{paid:064x}{0:064x}{0:064x}{taken:064x}"),
     )
@@ -169,13 +190,13 @@ def _swap(turn: Turn) -> Draft:
     return Draft(pool, 0, call, 110_000 + (dice >> 18), logs)
 
 
-def _deployment(turn: Turn) -> Draft:
+def deployment(turn: Turn) -> Draft:
     dice = turn.rng.getrandbits(32)
     code = f"{_INIT_CODE}{turn.rng.getrandbits(256):064x}"
     return Draft(None, dice & 1, code, 300_000 + (dice >> 14))
 
 
-def _oddity(turn: Turn) -> Draft:
+def oddity(turn: Turn) -> Draft:
     """Logs without topics, of odd sizes and duplicated, in a transaction that also sends ether."""
     rng, world, _ = turn
     dice = rng.getrandbits(16)
@@ -185,28 +206,26 @@ def _oddity(turn: Turn) -> Draft:
     return Draft(pool, dice, f"0x{dice & 0x7F:02x}", 40_000 + dice, logs)
 
 
-Act = Callable[[Turn], Draft]
-# Cumulative shares; the rest are payments.
 _ACTS: tuple[tuple[float, Act], ...] = (
-    (0.05, _failure),
-    (0.42, _token_transfer),
-    (0.50, _approval),
+    (0.05, failure),
+    (0.42, token_transfer),
+    (0.50, approval),
     (0.56, _nft_transfer),
     (0.62, _multi_transfer),
-    (0.70, _swap),
-    (0.72, _deployment),
-    (0.74, _oddity),
+    (0.70, swap),
+    (0.72, deployment),
+    (0.74, oddity),
 )
 
 
-def _addresses(seed: int, what: str, count: int) -> list[str]:
+def addresses(seed: int, what: str, count: int) -> list[str]:
     names = (f"{seed}:{what}:{at}".encode() for at in range(count))
     return [f"0x{blake2b(name, digest_size=20).hexdigest()}" for name in names]
 
 
-def _topic(address: str) -> str:
+def topic(address: str) -> str:
     return f"0x{'0' * 24}{address[2:]}"
 
 
-def _word(number: int) -> str:
+def word(number: int) -> str:
     return f"0x{number:064x}"

@@ -2,38 +2,42 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
+from gapless.devnode.evm.arguments import INVALID, argument, block_of, flag, hash_of, height_of
 from gapless.devnode.evm.filters import matching
-from gapless.devnode.limits import FINALITY_DEPTH, CallRefused, FinalityTags
+from gapless.devnode.limits import CallRefused
 from gapless.devnode.view import NULL, View
 
-_QUANTITY = re.compile(r"0x[0-9a-fA-F]{1,16}")
-_INVALID = -32602
+Handler = Callable[[View, list[Any]], bytes]
 _BODY = frozenset({"size", "totalDifficulty", "transactions", "uncles", "withdrawals"})
-
 
 _raws = msgspec.json.Decoder(list[Raw]).decode
 _members = msgspec.json.Decoder(dict[str, Raw]).decode
 _parameters = msgspec.json.Decoder().decode
 
 
-def answer(view: View, method: str, params: Raw) -> bytes:
-    """The result of a call as JSON; raises `CallRefused` if there is none."""
-    handler = None if method in view.limits.missing else METHODS.get(method)
-    if handler is None:
+def answer(
+    view: View, method: str, params: Raw, more: Mapping[str, Handler] = MappingProxyType({})
+) -> bytes:
+    """The result of a call as JSON; raises `CallRefused` if there is none.
+
+    `more` are methods that only some nodes have.
+    """
+    handler = METHODS.get(method) or more.get(method)
+    if handler is None or method in view.limits.missing:
         raise CallRefused(-32601, f"the method {method} does not exist/is not available")
     try:
         given = _parameters(params) if bytes(params) != NULL else []
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        raise CallRefused(_INVALID, "invalid argument 0: no JSON") from None
+        raise CallRefused(INVALID, "invalid argument 0: no JSON") from None
     if not isinstance(given, list):
-        raise CallRefused(_INVALID, "non-array args")
+        raise CallRefused(INVALID, "non-array args")
     return handler(view, given)
 
 
@@ -42,7 +46,7 @@ def heights_in(view: View, method: str, params: Raw) -> tuple[int, int] | None:
     try:
         given = _parameters(params)
         if method in ("eth_getBlockByNumber", "eth_getBlockReceipts"):
-            height = _height(view, given[0])
+            height = height_of(view, given[0])
             return height, height
         if method == "eth_getLogs":
             return _range(view, given[0])
@@ -62,28 +66,22 @@ def header(block: bytes) -> bytes:
 
 
 def _block_by_number(view: View, params: list[Any]) -> bytes:
-    height, full = _height(view, _argument(params, 0)), _flag(params, 1)
+    height, full = height_of(view, argument(params, 0)), flag(params, 1)
     return _block(view, height, full) if _is_there(view, height) else NULL
 
 
 def _block_by_hash(view: View, params: list[Any]) -> bytes:
-    height, full = view.height_of(_hash(_argument(params, 0))), _flag(params, 1)
+    height, full = view.height_of(hash_of(argument(params, 0))), flag(params, 1)
     return NULL if height is None or not _is_there(view, height) else _block(view, height, full)
 
 
 def _block_receipts(view: View, params: list[Any]) -> bytes:
-    which = _argument(params, 0)
-    if isinstance(which, dict):
-        which = which.get("blockHash") or which.get("blockNumber")
-    if isinstance(which, str) and len(which) == 66:
-        height = view.height_of(_hash(which))
-    else:
-        height = _height(view, which)
+    height = block_of(view, argument(params, 0))
     return NULL if height is None or not _is_there(view, height) else view.receipts(height)
 
 
 def _transaction_receipt(view: View, params: list[Any]) -> bytes:
-    place = view.transaction(_hash(_argument(params, 0)))
+    place = view.transaction(hash_of(argument(params, 0)))
     if place is None or not _is_there(view, place[0]):
         return NULL
     receipts = _raws(view.receipts(place[0]))
@@ -91,9 +89,9 @@ def _transaction_receipt(view: View, params: list[Any]) -> bytes:
 
 
 def _logs(view: View, params: list[Any]) -> bytes:
-    wanted = _argument(params, 0)
+    wanted = argument(params, 0)
     if not isinstance(wanted, dict):
-        raise CallRefused(_INVALID, "invalid argument 0: not a filter")
+        raise CallRefused(INVALID, "invalid argument 0: not a filter")
     first, last = _range(view, wanted)
     most = view.limits.max_range
     if most is not None and last - first + 1 > most:
@@ -113,7 +111,7 @@ def _logs(view: View, params: list[Any]) -> bytes:
     return b"[" + b",".join(found) + b"]"
 
 
-METHODS: dict[str, Callable[[View, list[Any]], bytes]] = {
+METHODS: Mapping[str, Handler] = {
     "eth_blockNumber": lambda view, _: f'"{view.head:#x}"'.encode(),
     "eth_chainId": lambda view, _: f'"{view.chain.chain_id:#x}"'.encode(),
     "eth_getBlockByHash": _block_by_hash,
@@ -131,50 +129,21 @@ def _range(view: View, wanted: dict[str, Any]) -> tuple[int, int]:
     if block_hash is not None:
         if "fromBlock" in wanted or "toBlock" in wanted:
             raise CallRefused(
-                _INVALID,
+                INVALID,
                 "invalid argument 0: cannot specify both BlockHash and FromBlock/ToBlock,"
                 " choose one or the other",
             )
-        height = view.height_of(_hash(block_hash))
+        height = view.height_of(hash_of(block_hash))
         if height is None or height > view.head:
             raise CallRefused(-32000, "unknown block")
         return height, height
-    first = _height(view, wanted.get("fromBlock") or "latest")
-    last = _height(view, wanted.get("toBlock") or "latest")
+    first = height_of(view, wanted.get("fromBlock") or "latest")
+    last = height_of(view, wanted.get("toBlock") or "latest")
     if first > last:
-        raise CallRefused(_INVALID, "invalid block range params")
+        raise CallRefused(INVALID, "invalid block range params")
     if last > view.head and view.limits.strict_head:
-        raise CallRefused(_INVALID, "block range extends beyond current head block")
+        raise CallRefused(INVALID, "block range extends beyond current head block")
     return first, last
-
-
-def _height(view: View, which: object) -> int:
-    """Resolves a height or a tag."""
-    if isinstance(which, str) and which in _TAGS:
-        return _TAGS[which](view)
-    if isinstance(which, str) and _QUANTITY.fullmatch(which):
-        return int(which, 16)
-    raise CallRefused(_INVALID, "invalid argument 0: hex string without 0x prefix")
-
-
-_TAGS: dict[str, Callable[[View], int]] = {
-    "earliest": lambda view: view.limits.pruned_below,
-    "finalized": lambda view: _settled(view, view.limits.finality_depth),
-    "latest": lambda view: view.head,
-    "pending": lambda view: view.head,
-    "safe": lambda view: _settled(view, view.limits.safe_depth),
-}
-
-
-def _settled(view: View, depth: int | None) -> int:
-    match view.limits.finality:
-        case FinalityTags.ERROR:
-            raise CallRefused(-39001, "Unknown block")
-        case FinalityTags.NULL:
-            return view.head + 1
-        case FinalityTags.ZERO:
-            return 0
-    return view.settled(FINALITY_DEPTH if depth is None else depth)
 
 
 def _is_there(view: View, height: int) -> bool:
@@ -192,22 +161,3 @@ def _block(view: View, height: int, full: bool) -> bytes:
     members = _members(block)
     members["transactions"] = Raw(msgspec.json.encode(view.chain.names(block).transactions))
     return msgspec.json.encode(members)
-
-
-def _argument(params: list[Any], at: int) -> Any:
-    if at >= len(params):
-        raise CallRefused(_INVALID, f"missing value for required argument {at}")
-    return params[at]
-
-
-def _flag(params: list[Any], at: int) -> bool:
-    flag = _argument(params, at)
-    if not isinstance(flag, bool):
-        raise CallRefused(_INVALID, f"invalid argument {at}: not a boolean")
-    return flag
-
-
-def _hash(given: object) -> str:
-    if not isinstance(given, str) or not re.fullmatch(r"0x[0-9a-fA-F]{64}", given):
-        raise CallRefused(_INVALID, "invalid argument 0: not a hash of 32 bytes")
-    return given.lower()

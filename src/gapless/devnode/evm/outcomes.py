@@ -30,7 +30,7 @@ class Receipts(NamedTuple):
         block = f'"blockHash":"{block_hash}","blockNumber":"{height}",'
         for at, (it, bloom) in enumerate(zip(self.envelopes, self.blooms, strict=True)):
             used += it.draft.gas_used
-            to = "null" if it.draft.to is None else f'"{it.draft.to}"'
+            to, new = (_text(each) for each in (it.draft.to, created(it)))
             place = (
                 f'"blockNumber":"{height}","transactionHash":"{it.hash}",'
                 f'"transactionIndex":"{at:#x}","blockHash":"{block_hash}",'
@@ -48,7 +48,7 @@ class Receipts(NamedTuple):
                 blobs = f',"blobGasUsed":"{it.blobs * GAS_PER_BLOB:#x}"'
                 blobs += f',"blobGasPrice":"{BLOB_GAS_PRICE}"'
             texts.append(
-                f'{{{block}"contractAddress":{_created(it)},"cumulativeGasUsed":"{used:#x}",'
+                f'{{{block}"contractAddress":{new},"cumulativeGasUsed":"{used:#x}",'
                 f'"effectiveGasPrice":"{it.price}","from":"{it.sender}",'
                 f'"gasUsed":"{it.draft.gas_used:#x}","logs":[{listing}],"logsBloom":"0x{bloom}",'
                 f'"to":{to},"transactionHash":"{it.hash}","transactionIndex":"{at:#x}",'
@@ -93,9 +93,13 @@ def _topics(topics: tuple[str, ...]) -> str:
     return '["' + '","'.join(topics) + '"]' if topics else "[]"
 
 
-def _created(it: Envelope) -> str:
-    """The address of the new contract, derived from its creator and nonce."""
+def _text(address: str | None) -> str:
+    return "null" if address is None else f'"{address}"'
+
+
+def created(it: Envelope) -> str | None:
+    """The address of the new contract, if there is one, derived from its creator and nonce."""
     if it.draft.to is not None:
-        return "null"
+        return None
     creator = packed(listed(f"94{it.sender[2:]}{number(hex(it.nonce))}"))
-    return f'"0x{keccak(creator)[12:].hex()}"'
+    return f"0x{keccak(creator)[12:].hex()}"

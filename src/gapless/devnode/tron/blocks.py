@@ -23,6 +23,7 @@ from gapless.chains.tron.hashing import (
 )
 from gapless.chains.tron.networks import chain_id_of
 from gapless.chains.tron.protobuf import bytes_field, item_field, number_field
+from gapless.core.errors import UsageError
 from gapless.devnode.building import BlockNames, Built, Parameters
 from gapless.devnode.tron.dialect import TRON_DIALECT
 from gapless.devnode.tron.drafts import REVERT, TronDraft, TronWorld, draft, transfer
@@ -74,6 +75,10 @@ class TronBuilder:
     derives_chain_id = True
 
     def __init__(self, parameters: Parameters) -> None:
+        if parameters.economy:
+            raise UsageError(
+                "a simulated TRON chain has no economy", hint="only EVM chains can have one"
+            )
         self.parameters = parameters
         self._world = TronWorld(parameters.seed)
 
@@ -104,7 +109,7 @@ class TronBuilder:
         if sealed:
             block["transactions"] = [each.json for each in sealed]
         infos = [_info(rng, each, height, time) for each in sealed] if height else []
-        return Built(own, _encode(block), _encode(infos))
+        return Built(own, _encode(block), _encode(infos), branch)
 
     def chain_id(self, genesis: str) -> int:
         return chain_id_of(bytes.fromhex(genesis))
