@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from gapless.chains.family import Examined, Flaw, ReadBlock, Reading, Wanted
 from gapless.chains.findings import Findings
 from gapless.chains.level import Level
+from gapless.chains.movements import WalletRules
 from gapless.chains.network import Era, Finality, Network
 from gapless.core.errors import BadAnswer, BadBlock
 from gapless.core.proof import ANCHOR, HEIGHT, LINK, Proof
@@ -35,6 +36,7 @@ class ToyFamily:
     checks: tuple[str, ...] = CHECKS
     queries = QUERIES
     layouts: Mapping[str, LayoutSet] = {}
+    wallets: WalletRules | None = None
 
     @property
     def rows(self) -> "ToyFamily":
