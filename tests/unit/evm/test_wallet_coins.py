@@ -11,7 +11,7 @@ import pytest
 from gapless.chains.evm.networks import NETWORKS
 from gapless.chains.movements import NOWHERE, Coin
 from tests.evm import evm_network
-from tests.unit.evm.answers import CHAIN, HEIGHT
+from tests.unit.evm.answers import CHAIN, HEIGHT, Json
 from tests.unit.evm.answers import word as hash_of
 from tests.unit.evm.wallet_stage import (
     ANN,
@@ -129,7 +129,7 @@ def test_fees_for_the_first_layer() -> None:
 
 
 def test_fees_of_the_operator() -> None:
-    fields = {"operatorFeeScalar": hex(1_500_000), "operatorFeeConstant": "0x7"}
+    fields: Json = {"operatorFeeScalar": hex(1_500_000), "operatorFeeConstant": "0x7"}
     assert fee_of(**fields) == FEE + 7 + GAS * 3 // 2
     assert fee_of(**fields, daFootprintGasScalar="0x190") == FEE + 7 + GAS * 150_000_000
     assert fee_of(operatorFeeConstant="nonsense") == FEE
@@ -151,7 +151,11 @@ def test_nobody_pays_for_what_the_zero_address_sends() -> None:
 
 def test_fees_that_are_paid_with_tokens() -> None:
     assert fee_of("tempo") == 0
-    assert fee_of("celo") == FEE
+    rows = rows_of(Sent())
+    table, extra = rows["transactions"], pa.array([f'{{"feeCurrency":"{hexed(CAT)}"}}'])
+    at = table.schema.get_field_index("extra")
+    celo = {**rows, "transactions": table.set_column(at, "extra", extra)}
+    assert brief(moved(celo, ANN)) == [("fee", ANN, b"", 0)]
 
 
 def test_what_a_deposit_mints_stays_even_if_it_fails() -> None:

@@ -73,13 +73,13 @@ Deed = Callable[[World, st.DataObject, bytes], list[Json]]
 
 
 def tokens(world: World, data: st.DataObject, to: bytes) -> list[Json]:
-    sender, receiver, amount = (data.draw(it) for it in (parties, parties, amounts))
+    sender, receiver, amount = data.draw(parties), data.draw(parties), data.draw(amounts)
     world.move(sender, receiver, amount, COIN)
     return [transfer(sender, receiver, amount)]
 
 
 def nft(world: World, data: st.DataObject, to: bytes) -> list[Json]:
-    sender, receiver, id_ = (data.draw(it) for it in (parties, parties, amounts))
+    sender, receiver, id_ = data.draw(parties), data.draw(parties), data.draw(amounts)
     world.move(sender, receiver, ONE_NFT, ART, id_)
     return [event(ART, [TRANSFER, padded(sender), padded(receiver), word(id_)])]
 

@@ -20,6 +20,7 @@ from tests.unit.evm.wallet_stage import (
     ETHEREUM,
     NOBODY,
     ROUTER,
+    RULES,
     Sent,
     brief,
     event,
@@ -214,3 +215,9 @@ def test_movements_are_in_the_order_of_their_keys() -> None:
     keys = [it.key for it in found]
     assert keys == sorted(keys)
     assert len({*keys}) == len(keys) == 8
+
+
+def test_no_rows_and_no_addresses_have_no_movements() -> None:
+    rows = rows_of(Sent(value=1), withdrawals=[(ANN, 1)])
+    assert RULES.movements(rows, ETHEREUM, []) == []
+    assert moved({name: table.slice(0, 0) for name, table in rows.items()}, ANN) == []

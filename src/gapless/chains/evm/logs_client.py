@@ -90,13 +90,14 @@ class LogRanges:
     async def heights(self, span: Span, selections: Sequence[Topics]) -> LogHeights:
         """Return the blocks with logs of any of the selections, which are asked for at once.
 
-        Each part of the span is also asked of a second endpoint, if one is ready.
+        Each part of the span is also asked of a second endpoint, until one part has no answer.
         """
-        heights, is_agreed = set[int](), True
+        heights, is_agreed, is_answered = set[int](), True, True
         async for part in self._parts(span, selections):
-            opinion = await self._opinion(part, selections)
-            heights |= part.heights | (opinion or frozenset())
+            opinion = await self._opinion(part, selections) if is_answered else None
+            is_answered = opinion is not None
             is_agreed &= opinion == part.heights
+            heights |= part.heights | (opinion or frozenset())
         return LogHeights(frozenset(heights), is_agreed)
 
     async def _opinion(self, part: _Part, selections: Sequence[Topics]) -> frozenset[int] | None:
