@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gapless.chains.evm import logs_client
 from gapless.chains.evm.decode.structs import parse_block, parse_receipts
 from gapless.chains.evm.decode.tables import decode_blocks
 from gapless.chains.evm.family import EVM
@@ -131,7 +132,11 @@ async def test_what_one_endpoint_misses_another_finds(chain: Chain, other: Chain
     assert ({*found.heights}, found.is_agreed) == (truth(chain, some), False)
 
 
-async def test_a_second_endpoint_that_fails_is_no_opinion(chain: Chain, other: Chain) -> None:
+async def test_a_second_endpoint_that_fails_is_no_opinion(
+    chain: Chain, other: Chain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs_client, "OPINION_PATIENCE", 0.5)
+
     def broken(asked: Any) -> Reply | None:
         calls = asked if isinstance(asked, list) else [asked]
         return Reply(b"oops", 500) if calls[0]["method"] == "eth_getLogs" else None
