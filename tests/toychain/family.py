@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from gapless.chains.family import Examined, Flaw, ReadBlock, Reading, Wanted
 from gapless.chains.findings import Findings
 from gapless.chains.level import Level
-from gapless.chains.movements import WalletRules
 from gapless.chains.network import Era, Finality, Network
 from gapless.core.errors import BadAnswer, BadBlock
 from gapless.core.proof import ANCHOR, HEIGHT, LINK, Proof
@@ -34,9 +33,8 @@ class ToyFamily:
     tables: tuple[Table, ...] = (BLOCKS, MOVES)
     networks: tuple[Network, ...] = (_NETWORK, replace(_NETWORK, name="toy-custom", chain_id=None))
     checks: tuple[str, ...] = CHECKS
-    queries = QUERIES
+    queries, wallets = QUERIES, None
     layouts: Mapping[str, LayoutSet] = {}
-    wallets: WalletRules | None = None
 
     @property
     def rows(self) -> "ToyFamily":
