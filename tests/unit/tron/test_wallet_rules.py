@@ -52,6 +52,10 @@ def test_a_failed_call_pays_and_moves_nothing(result: str) -> None:
     assert brief(failed) == [("fee", ANN, b"", 9)]
 
 
+def test_a_transaction_fails_if_its_info_says_so() -> None:
+    assert brief(Done(transfers(7), {"fee": 9, "result": "FAILED"})) == [("fee", ANN, b"", 9)]
+
+
 def test_assets_have_a_number_or_a_name() -> None:
     numbered, named = moved(
         rows_of(Done(transfers_asset(6)), Done(transfers_asset(7, b"BitTorrent"))), BOB
