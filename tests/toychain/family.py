@@ -33,7 +33,7 @@ class ToyFamily:
     tables: tuple[Table, ...] = (BLOCKS, MOVES)
     networks: tuple[Network, ...] = (_NETWORK, replace(_NETWORK, name="toy-custom", chain_id=None))
     checks: tuple[str, ...] = CHECKS
-    queries = QUERIES
+    queries, wallets = QUERIES, None
     layouts: Mapping[str, LayoutSet] = {}
 
     @property

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from gapless.chains.findings import Findings
 from gapless.chains.level import Level
+from gapless.chains.movements import WalletRules
 from gapless.chains.network import Network
 from gapless.core.errors import BadAnswer
 from gapless.core.proof import Proof
@@ -189,6 +190,10 @@ class Family(Protocol):
     @property
     def layouts(self) -> Mapping[str, LayoutSet]:
         """By schema, what can be exported in addition to the stored tables."""
+
+    @property
+    def wallets(self) -> WalletRules | None:
+        """How its chains tell the history of a wallet; None if they do not."""
 
     async def probe(
         self, spec: EndpointSpec, network: Network | None, anchors: Mapping[int, bytes]

@@ -34,7 +34,7 @@ class MovementKind(StrEnum):
     """What caused a movement."""
 
     NATIVE = "native"  # the value of a transaction
-    FEE = "fee"  # what its sender paid for it
+    FEE = "fee"  # what its sender paid for it; it may be zero
     INTERNAL = "internal"  # the value of a call within a transaction
     TOKEN = "token"  # noqa: S105 - an amount of a fungible token: ERC-20, TRC-20
     NFT = "nft"  # a token that exists once: ERC-721, TRC-721
@@ -66,7 +66,9 @@ class Movement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     token_id: int | None = None  # of a token that is not fungible
     amount: int
     initiator: bytes = NOBODY  # who signed the transaction
-    is_approval: bool = False  # whether the transaction grants somebody an allowance
+    is_approval: bool = False
+    """Of a fee: whether its transaction grants somebody an allowance. Only the rows of the payer
+    tell, so other movements do not say it."""
 
     @property
     def key(self) -> MovementKey:

@@ -23,7 +23,7 @@ class Reaction(StrEnum):
     OTHER_METHOD = "other method"  # the endpoint lacks this method: use another one
     ELSEWHERE = "elsewhere"  # the endpoint has no such history: ask one that has
     LATER = "later"  # beyond this endpoint's head, or not the canonical block any more
-    ABSENT = "absent"  # a plain "not found", the same as null
+    ABSENT = "absent"  # a plain "not found", or a call that reverts: the same as null
     AGAIN = "again"  # an internal failure: retry the same call
     GIVE_UP = "give up"  # the request itself is wrong: a retry does not help
 
@@ -51,6 +51,8 @@ def _any_of(*patterns: str) -> re.Pattern[str]:
 
 # The first rule that matches decides; a matching group is the limit.
 _RULES: tuple[tuple[Reaction, re.Pattern[str]], ...] = (
+    # The rest of such a message is the contract's own, and may imitate any other.
+    (Reaction.ABSENT, _any_of(r"execution reverted", r"vm (?:execution error|exception)")),
     (
         Reaction.SWITCH,
         _any_of(r"monthly capacity", r"daily request count", r"daily usage", r"quota exceeded"),
@@ -86,6 +88,9 @@ _RULES: tuple[tuple[Reaction, re.Pattern[str]], ...] = (
             r"height is not available",
             r"failed to get logs for block #0",
             r"missing trie node",
+            r"historical state",
+            r"no state available",
+            r"world state (?:is )?(?:unavailable|not available)",
             r"archive",
             r"lite full ?node",
         ),
@@ -149,7 +154,14 @@ _RULES: tuple[tuple[Reaction, re.Pattern[str]], ...] = (
     ),
     (
         Reaction.ABSENT,
-        _any_of(r"(?:block|header|transaction|receipt)s? not found", r"unknown block$"),
+        _any_of(
+            r"(?:block|header|transaction|receipt)s? not found",
+            r"unknown block$",
+            # A contract that was called fails.
+            r"invalid (?:opcode|jump destination)",
+            r"out of gas",
+            r"stack (?:underflow|limit reached)",
+        ),
     ),
     (
         Reaction.AGAIN,
@@ -175,6 +187,7 @@ _RULES: tuple[tuple[Reaction, re.Pattern[str]], ...] = (
 )
 _STATUSES = {413: Reaction.SMALLER_RANGE, 429: Reaction.SLOW_DOWN}
 _CODES = {
+    3: Reaction.ABSENT,  # a contract reverted
     -32004: Reaction.OTHER_METHOD,  # EIP-1474
     -32601: Reaction.OTHER_METHOD,
     -32604: Reaction.OTHER_METHOD,

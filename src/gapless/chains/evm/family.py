@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gapless.chains.family import Reading, RowProofs, Wanted
     from gapless.chains.findings import Findings
     from gapless.chains.level import Level
+    from gapless.chains.movements import WalletRules
     from gapless.chains.network import Network
     from gapless.providers import EndpointSpec, NodeQueries, Pool
     from gapless.schema.layout import LayoutSet
@@ -74,6 +75,12 @@ class EvmFamily:
         from gapless.chains.evm.layouts import LAYOUTS
 
         return LAYOUTS
+
+    @property
+    def wallets(self) -> WalletRules:
+        from gapless.chains.evm.wallet_rules import EvmWalletRules
+
+        return EvmWalletRules()
 
     async def probe(
         self, spec: EndpointSpec, network: Network | None, anchors: Mapping[int, bytes]

@@ -19,6 +19,7 @@ from typing import Any
 from gapless.chains.evm.check_names import BASIC, FULL, Check
 from gapless.chains.evm.checkpoints import CHECKPOINTS
 from gapless.chains.evm.codec.header import HeaderForm
+from gapless.chains.evm.coins import ETHER, SYMBOLS, WRAPPED
 from gapless.chains.network import Era, Finality, Network
 
 
@@ -30,6 +31,10 @@ class EvmNetwork(Network):
     header: HeaderForm = HeaderForm.ETHEREUM
     byzantium: int = 0  # receipts below it hold a state root, which some nodes have not kept
     sprint: int = 0  # Polygon: state is synchronised at every multiple of this height
+    coin: str = ETHER
+    wrapped: bytes | None = None  # the contract that turns coins into tokens and back
+    pays_with_tokens: bool = False  # fees are paid with tokens, by ordinary transfers
+    withdraws_coins: bool = True  # else validators' withdrawals wait in a contract
 
 
 _ROLLUP = FULL - {Check.WITHDRAWALS_ROOT}
@@ -74,6 +79,8 @@ def _network(
         finality=finality,
         anchors=CHECKPOINTS.get(chain_id or 0, ()),
         aliases=_ALIASES.get(name, ()),
+        coin=SYMBOLS.get(name, ETHER),
+        wrapped=WRAPPED.get(name),
         **facts,
     )
 
@@ -107,11 +114,12 @@ def _avalanche(name: str, chain_id: int) -> EvmNetwork:
 
 
 def _gnosis(name: str, chain_id: int) -> EvmNetwork:
-    return _network(name, chain_id, 5, _TAGGED, eras=_always(FULL), header=HeaderForm.AURA)
+    facts = {"eras": _always(FULL), "header": HeaderForm.AURA, "withdraws_coins": False}
+    return _network(name, chain_id, 5, _TAGGED, **facts)
 
 
 def _tempo(name: str, chain_id: int) -> EvmNetwork:
-    facts = {"eras": _always(_TEMPO), "header": HeaderForm.TEMPO}
+    facts = {"eras": _always(_TEMPO), "header": HeaderForm.TEMPO, "pays_with_tokens": True}
     return _network(name, chain_id, 0.5, _AT_ONCE, reorg_depth=1, **facts)
 
 

@@ -49,9 +49,11 @@ class EvmQueries:
 
     def about(self, call: Call, height: int) -> Call | None:
         assert call.height is not None
-        first: Any = call.params[0] if call.params else None
-        if first == hex(call.height):
-            return Call(call.method, (hex(height), *call.params[1:]), height)
+        params: list[Any] = [*call.params]
+        if (own := hex(call.height)) in params:  # first or, about an account, last
+            params[params.index(own)] = hex(height)
+            return Call(call.method, tuple(params), height)
+        first = params[0] if params else None
         if isinstance(first, dict) and "fromBlock" in first:
             block = {"fromBlock": hex(height), "toBlock": hex(height)}
             return Call(call.method, ({**first, **block},), height)

@@ -14,14 +14,12 @@ import msgspec
 from msgspec import Raw, Struct
 
 from gapless.chains.evm.decode.structs import UNREADABLE
-from gapless.chains.evm.logs_client import LogRanges
+from gapless.chains.evm.logs_client import OPINION_PATIENCE, LogRanges
 from gapless.chains.evm.raw_block import EvmRawBlock
 from gapless.core.errors import BadAnswer, SourceError
 from gapless.core.ranges import RangeSet, Span
 from gapless.providers import Answers, Call, Pool
 from gapless.providers.calls import is_null
-
-_OPINION_PATIENCE = 10.0  # seconds for a second endpoint; after that there is no second opinion
 
 Ask = Callable[[Sequence[Call], Collection[str]], Awaitable[Answers]]
 
@@ -81,7 +79,7 @@ class OtherReceipts:
         both = asked.union(avoid)
         avoided = both if self._pool.names - both else asked
         try:
-            found = await self._logs.by_block(span, avoided, _OPINION_PATIENCE)
+            found = await self._logs.by_block(span, avoided, OPINION_PATIENCE)
         except SourceError:
             return {}
         return {} if found.endpoints & asked else found.by_height

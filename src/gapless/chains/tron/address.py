@@ -2,7 +2,9 @@
 
 The text encodes the version byte 0x41 and the 20 bytes, followed by the first four bytes of their
 double SHA-256. On the wire an address has 21 bytes, with the version byte in front; in logs it has
-20. A text with a valid checksum but another version byte is not a TRON address.
+20. A text with a valid checksum but another version byte is not a TRON address. People may also
+write the 21 bytes in hex, as nodes do; the same without the version byte is refused, because it
+could be an address of another chain.
 
     >>> base58_of(bytes.fromhex("a614f803b6fd780986a42c78ec9c7f77e6ded13c"))
     'TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t'
@@ -12,6 +14,7 @@ double SHA-256. On the wire an address has 21 bytes, with the version byte in fr
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from hashlib import sha256
 
@@ -25,6 +28,7 @@ _CHECKSUM = 4  # bytes
 _TEXT_LENGTH = 34  # digits; the version byte makes every address this long
 _HINT = "a TRON address begins with T and has 34 characters, for example {}"
 _EXAMPLE = "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t"
+_HEX = re.compile("(?:0x)?(41)?([0-9a-fA-F]{40})")
 
 
 @lru_cache(maxsize=1 << 16)
@@ -57,6 +61,21 @@ def address_of(text: str) -> bytes:
     if not versioned.startswith(VERSION):
         raise _refusal(text, f"its version byte is 0x{versioned[0]:02x}, not 0x41")
     return versioned[len(VERSION) :]
+
+
+def parse_address(text: str) -> bytes:
+    """Return the 20 bytes of an address in base58check, or in hex with its version byte."""
+    text = text.strip()
+    found = _HEX.fullmatch(text)
+    if found is None:
+        return address_of(text)
+    address = bytes.fromhex(found[2])
+    if found[1] is None:
+        raise UsageError(
+            f"`{text}` is not a TRON address: in hex, one begins with 41",
+            hint=f"if you mean the account with these bytes, write `{base58_of(address)}`",
+        )
+    return address
 
 
 def without_version(address: bytes) -> bytes | None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gapless.chains.family import Reading, RowProofs, Wanted
     from gapless.chains.findings import Findings
     from gapless.chains.level import Level
+    from gapless.chains.movements import WalletRules
     from gapless.chains.network import Network
     from gapless.chains.tron.raw_block import RawTronBlock
     from gapless.chains.tron.source import TronSource
@@ -68,6 +69,12 @@ class TronFamily:
         from gapless.chains.tron.rows import TronRowProofs
 
         return TronRowProofs()
+
+    @property
+    def wallets(self) -> WalletRules:
+        from gapless.chains.tron.wallet_rules import TronWalletRules
+
+        return TronWalletRules()
 
     async def probe(
         self, spec: EndpointSpec, network: Network | None, anchors: Mapping[int, bytes]

@@ -1,0 +1,148 @@
+"""What EVM nodes know about accounts and tokens.
+
+Events are searched for by address, in both directions, with three filters per range that are sent
+as one batch:
+
+    Transfer, Deposit, Withdrawal | A
+    Transfer, TransferSingle, TransferBatch | any | A
+    TransferSingle, TransferBatch | any | any | A
+
+A filter proves that an event exists, since its block is fetched and checked, but never that there
+is no other one. So a second endpoint is asked the same, if there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import msgspec
+from msgspec import Raw
+
+from gapless.chains.contract_answers import read_address, read_facts, read_number, word_of
+from gapless.chains.evm.decode.structs import UNREADABLE
+from gapless.chains.evm.logs_client import LogRanges, Topics
+from gapless.chains.evm.networks import EvmNetwork
+from gapless.chains.evm.transfers import TRANSFER
+from gapless.chains.evm.wallet_tokens import BATCH, DEPOSIT, PADDING, SINGLE, WITHDRAWAL
+from gapless.chains.movements import Account, Hits, TokenFacts
+from gapless.core.errors import BadAnswer, MissingHistory
+from gapless.core.ranges import Span
+from gapless.providers import Call, Pool, Refused
+
+_MOST_ADDRESSES = 500  # in one call
+_MOST_BLOCKS = 100_000  # in one call
+_MOST_TOKENS = 50  # in one request
+_LATEST = "latest"
+
+_SYMBOL, _NAME, _DECIMALS = (bytes.fromhex(it) for it in ("95d89b41", "06fdde03", "313ce567"))
+_BALANCE, _BALANCE_OF_ID = bytes.fromhex("70a08231"), bytes.fromhex("00fdd58e")
+_OWNER_OF_ID = bytes.fromhex("6352211e")
+_SUPPORTS = bytes.fromhex("01ffc9a7")
+_IS_ERC721, _IS_ERC1155 = (
+    _SUPPORTS + bytes.fromhex(interface).ljust(32, b"\0") for interface in ("80ac58cd", "d9b67a26")
+)
+_QUESTIONS = (_SYMBOL, _NAME, _DECIMALS, _IS_ERC721, _IS_ERC1155)
+
+T = TypeVar("T")
+
+_text = msgspec.json.Decoder(str).decode
+
+
+class EvmWalletNode:
+    """See `gapless.chains.movements.WalletNode`."""
+
+    finds_events = True
+
+    def __init__(self, pool: Pool, network: EvmNetwork) -> None:
+        self._pool = pool
+        self._logs = LogRanges(pool, _MOST_BLOCKS)
+        self._wrapping = () if network.wrapped is None else (DEPOSIT, WITHDRAWAL)
+
+    async def hits(self, span: Span, addresses: Sequence[bytes]) -> Hits:
+        heights, is_agreed = set[int](), True
+        for group in _groups(sorted({*addresses}), _MOST_ADDRESSES):
+            found = await self._logs.heights(span, self._selections(group))
+            heights |= found.heights
+            is_agreed &= found.is_agreed
+        return Hits(heights, is_agreed)
+
+    async def account(self, address: bytes, height: int) -> Account | None:
+        at = ("0x" + address.hex(), hex(height))
+        methods = ("eth_getBalance", "eth_getTransactionCount", "eth_getCode")
+        answers = await self._remembered([Call(method, at, height) for method in methods])
+        if answers is None or None in answers:
+            return None
+        balance, nonce, code = (each or b"" for each in answers)
+        return Account(int.from_bytes(balance, "big"), int.from_bytes(nonce, "big"), bool(code))
+
+    async def token_balance(
+        self, token: bytes, token_id: int | None, address: bytes, height: int
+    ) -> int | None:
+        owner = word_of(address)
+        if token_id is None:
+            answers = await self._remembered([_call(token, _BALANCE + owner, height)])
+            return None if answers is None else read_number(answers[0])
+        which = word_of(token_id)
+        questions = (_BALANCE_OF_ID + owner + which, _OWNER_OF_ID + which)
+        answers = await self._remembered([_call(token, each, height) for each in questions])
+        if answers is None:
+            return None
+        balance, holder = read_number(answers[0]), read_address(answers[1])
+        return int(holder == address) if balance is None and holder is not None else balance
+
+    async def token_facts(self, tokens: Sequence[bytes]) -> dict[bytes, TokenFacts]:
+        found: dict[bytes, TokenFacts] = {}
+        for group in _groups([*dict.fromkeys(tokens)], _MOST_TOKENS):
+            calls = [_call(token, question) for token in group for question in _QUESTIONS]
+            answers = await self._remembered(calls) or [None] * len(calls)
+            for token, its in zip(group, _groups(answers, len(_QUESTIONS)), strict=True):
+                if (facts := read_facts(its, "ERC")) is not None:
+                    found[token] = facts
+        return found
+
+    def _selections(self, addresses: Sequence[bytes]) -> list[Topics]:
+        parties = [_hex(PADDING + each) for each in addresses]
+        tokens, multi_tokens = _hexes(TRANSFER), _hexes(SINGLE, BATCH)
+        return [
+            [tokens + _hexes(*self._wrapping), parties],
+            [tokens + multi_tokens, None, parties],
+            [multi_tokens, None, None, parties],
+        ]
+
+    async def _remembered(self, calls: Sequence[Call]) -> list[bytes | None] | None:
+        """Return what each call returned; None if no endpoint has the state of that block."""
+        try:
+            answers = await self._pool.ask(calls)
+        except (MissingHistory, Refused):
+            return None
+        return [_octets(each) for each in answers.results]
+
+
+def _call(contract: bytes, data: bytes, height: int | None = None) -> Call:
+    at = _LATEST if height is None else hex(height)
+    return Call("eth_call", ({"to": _hex(contract), "data": _hex(data)}, at), height)
+
+
+def _octets(answer: Raw) -> bytes | None:
+    """Return the bytes of a hex answer; None if it is null."""
+    try:
+        digits = _text(answer).removeprefix("0x")
+    except UNREADABLE:
+        return None
+    try:
+        return bytes.fromhex(digits.rjust(len(digits) + len(digits) % 2, "0"))
+    except ValueError as error:
+        raise BadAnswer(f"an endpoint returned `{digits[:20]}` instead of hex") from error
+
+
+def _groups(items: Sequence[T], size: int) -> list[Sequence[T]]:
+    return [items[at : at + size] for at in range(0, len(items), size)]
+
+
+def _hex(data: bytes) -> str:
+    return "0x" + data.hex()
+
+
+def _hexes(*items: bytes) -> list[str]:
+    return [*map(_hex, items)]
