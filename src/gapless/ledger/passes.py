@@ -7,15 +7,26 @@ every height of its range is done, however often parts of it failed, were purged
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 
 from gapless.core.backfill import State, Stop
 from gapless.core.chunk import Order, Status
-from gapless.core.ranges import RangeSet
+from gapless.core.ranges import RangeSet, Span
 from gapless.ledger.records import ChunkCounts
-from gapless.ledger.rows.wallet import ListedSync, OpenSegments, PassCounters, PassTrouble
-from gapless.ledger.syncs import Sync, SyncState, Trouble
+from gapless.ledger.rows.wallet import OpenSegments, PassCounters, PassTrouble
+from gapless.ledger.syncs import SyncProgress, SyncState, Trouble
+
+_COUNTED = [each.name for each in fields(ChunkCounts)]
+_FIRST = (
+    SyncState.RUNNING,
+    SyncState.PENDING,
+    SyncState.FAILED,
+    SyncState.PAUSED,
+    SyncState.ABANDONED,
+    SyncState.CANCELLED,
+)
 
 
 @dataclass(frozen=True)
@@ -30,12 +41,16 @@ class Pass:
     left: RangeSet  # of these, those that no child retries
     has_children: bool
 
-    @property
+    def age(self) -> tuple[float, str]:
+        """The key by which passes are sorted, the oldest first."""
+        return self.row.created_at, self.row.id
+
+    @cached_property
     def pending(self) -> int:
         """Chunks that wait for a run, those that are not planned yet included."""
-        if self.row.stopping or State(self.row.state).ended:
+        if self.row.stopping or self.row.has_ended:
             return 0
-        return unended(self.row) - self.count(Status.RUNNING) - self.count(Status.FAILED)
+        return self.row.unended - self.count(Status.RUNNING) - self.count(Status.FAILED)
 
     @property
     def is_retried(self) -> bool:
@@ -59,6 +74,22 @@ class Pass:
             abandoned=row.abandoned - gone,
             cancelled=row.cancelled,
         )
+
+    @property
+    def states(self) -> Iterator[SyncState]:
+        """What happens to its chunks, and what became of them."""
+        if self.undone is not None:
+            if self.left:
+                is_cancelled = self.row.stopping == Stop.CANCEL
+                yield SyncState.CANCELLED if is_cancelled else SyncState.ABANDONED
+            return
+        if Status.RUNNING in self.segments:
+            yield SyncState.RUNNING
+        if self.pending or Status.FAILED in self.segments:
+            if self.row.state == State.PAUSED:
+                yield SyncState.PAUSED
+            else:
+                yield SyncState.PENDING if self.pending else SyncState.FAILED
 
     @property
     def done(self) -> int:
@@ -104,55 +135,31 @@ class Pass:
         return self.segments[status].chunks if status in self.segments else 0
 
 
-def unended(row: PassCounters) -> int:
-    """Chunks that have not ended, those that are not planned yet included."""
-    return row.chunk_total - row.complete - row.abandoned - row.cancelled
-
-
-def summed(sync: ListedSync, passes: Sequence[Pass]) -> Sync:
-    """A sync, from its passes."""
-    ordered = sorted(passes, key=lambda each: (each.row.created_at, each.row.id))
-    state = _state(ordered)
-    heights = sync.heights
-    missing = [at for each in ordered if (at := each.missing_from(sync.first)) is not None]
-    processed_to = min(missing, default=sync.last + 1) - 1
-    retries = [due for each in ordered if (due := each.next_retry_at) is not None]
-    done = heights.size if state is SyncState.COMPLETE else sum(each.done for each in ordered)
-    return Sync(
-        key=sync.key,
-        label=sync.label,
-        network=sync.network,
-        sink=sync.sink,
-        heights=heights,
-        passes=tuple(each.row.id for each in ordered),
+def summed(passes: Sequence[Pass], heights: Span) -> SyncProgress:
+    """The progress of a sync over these heights, from its passes."""
+    state = _state(passes)
+    missing = [at for each in passes if (at := each.missing_from(heights.first)) is not None]
+    processed_to = min(missing, default=heights.last + 1) - 1
+    done = heights.size if state is SyncState.COMPLETE else sum(each.done for each in passes)
+    return SyncProgress(
         state=state,
-        segments=_sum([each.counts for each in ordered]),
+        segments=_sum([each.counts for each in passes]),
         done=min(done, heights.size),
-        processed_to=processed_to if processed_to >= sync.first else None,
-        trouble=_trouble(ordered),
-        failed_runs=sum(each.row.failed_runs for each in ordered),
-        next_retry_at=min(retries, default=None),
-        created_at=sync.created_at,
-        updated_at=max([sync.updated_at, *(each.changed_at for each in ordered)]),
+        total=heights.size,
+        processed_to=processed_to if processed_to >= heights.first else None,
+        trouble=_trouble(passes),
+        failed_runs=sum(each.row.failed_runs for each in passes),
+        next_retry_at=min(
+            (due for each in passes if (due := each.next_retry_at) is not None), default=None
+        ),
+        changed_at=max((each.changed_at for each in passes), default=0.0),
     )
 
 
 def _state(passes: Sequence[Pass]) -> SyncState:
-    def some(holds: Callable[[Pass], object]) -> bool:
-        return any(holds(each) for each in passes)
-
-    active = [each for each in passes if each.row.state != State.PAUSED]
-    if some(lambda each: each.count(Status.RUNNING)):
-        return SyncState.RUNNING
-    if any(each.pending for each in active):
-        return SyncState.PENDING
-    if any(each.count(Status.FAILED) for each in active):
-        return SyncState.FAILED
-    if some(lambda each: each.pending or each.count(Status.FAILED)):
-        return SyncState.PAUSED
-    if some(lambda each: each.left and each.row.stopping != Stop.CANCEL):
-        return SyncState.ABANDONED
-    return SyncState.CANCELLED if some(lambda each: each.left) else SyncState.COMPLETE
+    """What happens to a sync: the first of these that is true of one of its passes."""
+    found = {state for each in passes for state in each.states}
+    return next((state for state in _FIRST if state in found), SyncState.COMPLETE)
 
 
 def _trouble(passes: Sequence[Pass]) -> Trouble | None:
@@ -167,5 +174,6 @@ def _trouble(passes: Sequence[Pass]) -> Trouble | None:
 
 
 def _sum(counts: Sequence[ChunkCounts]) -> ChunkCounts:
-    names = [each.name for each in fields(ChunkCounts)]
-    return ChunkCounts(**{name: sum(getattr(each, name) for each in counts) for name in names})
+    if len(counts) == 1:
+        return counts[0]
+    return ChunkCounts(*(sum(getattr(each, name) for each in counts) for name in _COUNTED))

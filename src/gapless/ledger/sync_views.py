@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from gapless.core.backfill import State
 from gapless.core.chunk import Order, Status
 from gapless.core.errors import NotFound, Unreadable
-from gapless.core.ranges import RangeSet
+from gapless.core.ranges import RangeSet, Span
 from gapless.core.selector import Selection
 from gapless.ledger import views
 from gapless.ledger.database import LedgerTransaction, one_as
-from gapless.ledger.passes import Pass, summed, unended
+from gapless.ledger.passes import Pass, summed
 from gapless.ledger.retries import missing_positions
 from gapless.ledger.rows.wallet import (
     ListedSync,
@@ -37,6 +36,7 @@ from gapless.ledger.syncs import (
     Sync,
     SyncFilter,
     SyncKey,
+    SyncProgress,
     SyncState,
     Wallet,
     WalletKey,
@@ -104,9 +104,22 @@ async def syncs_of(tx: LedgerTransaction, wanted: Iterable[WalletKey]) -> list[L
 
 
 async def shown_syncs(tx: LedgerTransaction, rows: Sequence[ListedSync]) -> list[Sync]:
-    """These syncs with their states and progress."""
-    passes = await read_passes(tx, {each for row in rows for each in row.pass_ids})
-    return [summed(row, [passes[each] for each in row.pass_ids if each in passes]) for row in rows]
+    """These syncs with their states and progress, which those with the same passes share."""
+    ids = {row.passes: row.pass_ids for row in rows}
+    passes = await read_passes(tx, {each for its in ids.values() for each in its})
+    of_passes = {
+        text: sorted((passes[each] for each in its if each in passes), key=Pass.age)
+        for text, its in ids.items()
+    }
+    shared: dict[tuple[str, Span], SyncProgress] = {}
+    found: list[Sync] = []
+    for row in rows:
+        its, heights = of_passes[row.passes], row.heights
+        progress = shared.get((row.passes, heights))
+        if progress is None:
+            progress = shared[row.passes, heights] = summed(its, heights)
+        found.append(row.sync(tuple(each.row.id for each in its), progress))
+    return found
 
 
 async def read_passes(tx: LedgerTransaction, ids: Iterable[str]) -> dict[str, Pass]:
@@ -160,7 +173,7 @@ async def _troubles(tx: LedgerTransaction, rows: Sequence[PassCounters]) -> dict
 def _is_over(row: PassCounters, segments: dict[str, OpenSegments]) -> bool:
     """Whether nothing of a pass will run any more, even if it has not been settled yet."""
     waits = Status.RUNNING in segments or Status.FAILED in segments
-    return State(row.state).ended or not (waits or unended(row))
+    return row.has_ended or not (waits or row.unended)
 
 
 async def _undone(tx: LedgerTransaction, over: Sequence[PassCounters]) -> dict[str, RangeSet]:

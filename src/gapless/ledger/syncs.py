@@ -153,8 +153,7 @@ class SyncFilter:
     state: SyncState | None = None
 
 
-@dataclass(frozen=True)
-class Trouble:
+class Trouble(msgspec.Struct, frozen=True):
     """Why a segment is not done: its latest failure."""
 
     attempts: int  # failed runs in a row
@@ -162,8 +161,32 @@ class Trouble:
     error_message: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sync:
+class SyncProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far some passes are. Syncs with the same passes share it."""
+
+    state: SyncState
+    segments: ChunkCounts
+    """Chunks of all passes. Those that were retried count as what they became."""
+    done: int
+    """Heights that are done. Of a segment that was interrupted, what it did counts when it runs."""
+    total: int  # heights that are planned
+    processed_to: int | None
+    """Everything from the first height to this one is done; None if the first one is not."""
+    trouble: Trouble | None  # of the segment to be retried next, else of an abandoned one
+    failed_runs: int
+    next_retry_at: float | None
+    changed_at: float  # heartbeats included
+
+    @property
+    def segments_pct(self) -> float:
+        return _percentage(self.segments.complete, self.segments.total)
+
+    @property
+    def heights_pct(self) -> float:
+        return _percentage(self.done, self.total)
+
+
+class Sync(msgspec.Struct, frozen=True, kw_only=True):
     """A wallet on a chain, for a sink, and how far it is."""
 
     key: SyncKey
@@ -172,27 +195,17 @@ class Sync:
     sink: str
     heights: Span
     passes: tuple[str, ...]  # ids of backfills, the oldest first
-    state: SyncState
-    segments: ChunkCounts
-    """Chunks of all passes. Those that were retried count as what they became."""
-    done: int
-    """Heights that are done. Of a segment that was interrupted, what it did counts when it runs."""
-    processed_to: int | None
-    """Everything from the first height to this one is done; None if the first one is not."""
-    trouble: Trouble | None  # of the segment to be retried next, else of an abandoned one
-    failed_runs: int
-    next_retry_at: float | None
+    progress: SyncProgress
     created_at: float
-    updated_at: float
+    updated_at: float  # when it was last planned, or one of its passes changed
 
     @property
-    def progress_pct(self) -> float:
-        """Progress by segments."""
-        return round(100 * self.segments.complete / self.segments.total, 2)
+    def state(self) -> SyncState:
+        return self.progress.state
 
-    @property
-    def heights_pct(self) -> float:
-        return round(100 * self.done / self.heights.size, 2)
+
+def _percentage(part: int, whole: int) -> float:
+    return round(100 * part / whole, 2) if whole else 0.0
 
 
 MovementPlace = tuple[int, int, str, int, int, int]

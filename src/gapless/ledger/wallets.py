@@ -92,7 +92,7 @@ async def remove(
     return [
         await control.command(tx, each, Command.CANCEL)
         for each, found in passes.items()
-        if each not in needed and not State(found.state).ended
+        if each not in needed and not found.has_ended
     ]
 
 
@@ -163,7 +163,7 @@ async def _renew(tx: LedgerTransaction, keys: Sequence[SyncKey], new_id: Callabl
         if dead := [letter.chunk_index for letter in await views.dead(tx, each)]:
             await _plan(tx, (await retries.retry_dead(tx, each, new_id(), dead)).id)
     for each, found in sorted((await _passes(tx, keys)).items()):
-        if State(found.row.state).ended and found.left:
+        if found.row.has_ended and found.left:
             await _plan(tx, (await retries.retry_failed(tx, each, new_id())).id)
 
 

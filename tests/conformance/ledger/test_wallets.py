@@ -75,11 +75,15 @@ async def test_an_earlier_start_is_a_second_pass_with_a_common_progress(ledger: 
     await finish(ledger)
     (alice,) = await add(ledger, ALICE, heights=(50, 199))
     assert (alice.heights, len(alice.passes), alice.state) == ((50, 199), 2, "PENDING")
-    assert (alice.segments.complete, alice.segments.total, alice.progress_pct) == (10, 15, 66.67)
-    assert (alice.done, alice.processed_to) == (100, None)
+    assert (
+        alice.progress.segments.complete,
+        alice.progress.segments.total,
+        alice.progress.segments_pct,
+    ) == (10, 15, 66.67)
+    assert (alice.progress.done, alice.progress.processed_to) == (100, None)
     await finish(ledger)
     alice = await sync_of(ledger, ALICE)
-    assert (alice.state, alice.done, alice.processed_to) == ("COMPLETE", 150, 199)
+    assert (alice.state, alice.progress.done, alice.progress.processed_to) == ("COMPLETE", 150, 199)
 
 
 async def test_both_ends_can_be_extended_at_once(ledger: Ledger) -> None:
@@ -105,7 +109,7 @@ async def test_adding_again_makes_waiting_segments_due(ledger: Ledger, clock: Cl
     assert (await sync_of(ledger, ALICE)).state == "FAILED"
     assert await claim(ledger) == []
     (alice,) = await add(ledger, ALICE, heights=(100, 109))
-    assert alice.next_retry_at == clock.now
+    assert alice.progress.next_retry_at == clock.now
     await complete(ledger, await claim_one(ledger))
     assert (await sync_of(ledger, ALICE)).state == "COMPLETE"
 
@@ -121,10 +125,10 @@ async def test_adding_again_retries_abandoned_segments_in_a_child(
     if settled:
         await ledger.settle()
     alice = await sync_of(ledger, ALICE)
-    assert (alice.state, alice.done, alice.processed_to) == ("ABANDONED", 58, 154)
+    assert (alice.state, alice.progress.done, alice.progress.processed_to) == ("ABANDONED", 58, 154)
     (alice,) = await add(ledger, ALICE, chunk_size=50)
-    assert (alice.state, len(alice.passes), alice.trouble) == ("PENDING", 2, None)
-    assert (alice.segments.complete, alice.segments.total) == (1, 2)
+    assert (alice.state, len(alice.passes), alice.progress.trouble) == ("PENDING", 2, None)
+    assert (alice.progress.segments.complete, alice.progress.segments.total) == (1, 2)
     child = await ledger.backfill(alice.passes[1])
     assert child.parent_backfill_id == alice.passes[0]
     assert child.chunks.planned == child.chunks.total
@@ -134,7 +138,7 @@ async def test_adding_again_retries_abandoned_segments_in_a_child(
     assert [each.passes for each in again] == [alice.passes] * 2
     await finish(ledger)
     assert await states(ledger) == {ALICE: "COMPLETE", BOB: "COMPLETE"}
-    assert (await sync_of(ledger, BOB)).done == 100
+    assert (await sync_of(ledger, BOB)).progress.done == 100
 
 
 async def test_adding_again_retries_dead_letters_of_a_pass_that_still_runs(ledger: Ledger) -> None:
@@ -142,7 +146,11 @@ async def test_adding_again_retries_dead_letters_of_a_pass_that_still_runs(ledge
     dead, running = await claim(ledger, 2)
     await fail(ledger, dead, permanent=True)
     (alice,) = await add(ledger, ALICE, chunk_size=50)
-    assert (alice.state, alice.segments.total, alice.segments.abandoned) == ("RUNNING", 2, 0)
+    assert (alice.state, alice.progress.segments.total, alice.progress.segments.abandoned) == (
+        "RUNNING",
+        2,
+        0,
+    )
     await complete(ledger, running)
     await finish(ledger)
     assert (await sync_of(ledger, ALICE)).state == "COMPLETE"
@@ -154,8 +162,8 @@ async def test_a_child_that_fails_is_retried_too(ledger: Ledger) -> None:
         await fail(ledger, await claim_one(ledger), permanent=True)
         await ledger.settle()
     alice = await sync_of(ledger, ALICE)
-    assert (alice.state, len(alice.passes), alice.failed_runs) == ("ABANDONED", 3, 3)
-    assert (alice.segments.total, alice.segments.abandoned) == (1, 1)
+    assert (alice.state, len(alice.passes), alice.progress.failed_runs) == ("ABANDONED", 3, 3)
+    assert (alice.progress.segments.total, alice.progress.segments.abandoned) == (1, 1)
 
 
 async def test_a_cancelled_pass_is_retried_where_it_stopped(ledger: Ledger) -> None:
@@ -164,11 +172,11 @@ async def test_a_cancelled_pass_is_retried_where_it_stopped(ledger: Ledger) -> N
     await complete(ledger, *(await claim(ledger, 3))[1:])
     await ledger.cancel(alice.passes[0], force=True)
     alice = await sync_of(ledger, ALICE)
-    assert (alice.state, alice.done, alice.processed_to) == ("CANCELLED", 24, 103)
+    assert (alice.state, alice.progress.done, alice.progress.processed_to) == ("CANCELLED", 24, 103)
     (alice,) = await add(ledger, ALICE)
     assert alice.state == "PENDING"
     await finish(ledger)
-    assert (await sync_of(ledger, ALICE)).done == 100
+    assert (await sync_of(ledger, ALICE)).progress.done == 100
 
 
 async def test_a_retry_that_a_person_starts_counts_too(ledger: Ledger) -> None:
@@ -180,7 +188,11 @@ async def test_a_retry_that_a_person_starts_counts_too(ledger: Ledger) -> None:
     assert (await sync_of(ledger, ALICE)).state == "ABANDONED"
     await ledger.purge(alice.passes[0], [0])
     alice = await sync_of(ledger, ALICE)
-    assert (alice.state, alice.done, alice.processed_to) == ("ABANDONED", 50, None)
+    assert (alice.state, alice.progress.done, alice.progress.processed_to) == (
+        "ABANDONED",
+        50,
+        None,
+    )
     await add(ledger, ALICE)
     await finish(ledger)
     assert (await sync_of(ledger, ALICE)).state == "COMPLETE"
@@ -386,7 +398,7 @@ async def test_a_removed_wallet_can_be_added_again(ledger: Ledger) -> None:
     assert await ledger.remove_wallets([WalletKey("own", ALICE)]) == []
     (after,) = await add(ledger, ALICE)
     assert before.passes != after.passes
-    assert (after.state, after.done) == ("PENDING", 0)
+    assert (after.state, after.progress.done) == ("PENDING", 0)
 
 
 async def test_a_wallet_moves_by_being_added_to_the_other_group_first(ledger: Ledger) -> None:
@@ -420,11 +432,13 @@ async def test_what_is_processed_counts_from_the_first_height(ledger: Ledger, or
         await complete(ledger, claims[index])
     alice = await sync_of(ledger, ALICE)
     low = min(claims)
-    assert alice.done == sum(each.span.size for index, each in claims.items() if index != low)
-    assert alice.processed_to is None
+    assert alice.progress.done == sum(
+        each.span.size for index, each in claims.items() if index != low
+    )
+    assert alice.progress.processed_to is None
     await ledger.heartbeat([(claims[low], done(claims[low].span.first + 3))])
     alice = await sync_of(ledger, ALICE)
-    assert alice.processed_to == (103 if order is Order.OLDEST else None)
+    assert alice.progress.processed_to == (103 if order is Order.OLDEST else None)
     await finish(ledger)
     await complete(ledger, claims[low])
-    assert (await sync_of(ledger, ALICE)).processed_to == 194
+    assert (await sync_of(ledger, ALICE)).progress.processed_to == 194

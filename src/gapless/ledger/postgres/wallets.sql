@@ -80,7 +80,7 @@ LIMIT :limit
 SELECT @s.PlannedSync, s.created_at, s.updated_at,
        (SELECT w.label FROM gapless.wallets w
         WHERE w.wallet_group = s.wallet_group AND w.address = s.address) AS label,
-       (SELECT json_agg(p.backfill_id)::text FROM gapless.sync_passes p
+       (SELECT coalesce(json_agg(p.backfill_id), '[]')::text FROM gapless.sync_passes p
         WHERE p.wallet_group = s.wallet_group AND p.address = s.address
           AND p.chain_id = s.chain_id AND p.sink_id = s.sink_id) AS passes
 

@@ -6,6 +6,7 @@ import zlib
 
 import msgspec
 
+from gapless.core.backfill import State
 from gapless.core.errors import Unreadable
 from gapless.core.ranges import Span
 from gapless.ledger.rows.chunk import ChunkProgress
@@ -14,11 +15,14 @@ from gapless.ledger.syncs import (
     MovementPlace,
     Override,
     PassRequest,
+    Sync,
     SyncKey,
+    SyncProgress,
     Wallet,
     WalletKey,
 )
 
+_ENDED = frozenset(each.value for each in State if each.ended)
 _ADDRESSES = msgspec.json.Decoder(tuple[str, ...]).decode
 _IDS = msgspec.json.Decoder(list[str]).decode
 
@@ -78,11 +82,24 @@ class ListedSync(PlannedSync, frozen=True):
     created_at: float
     updated_at: float
     label: str | None
-    passes: str | None
+    passes: str
 
     @property
     def pass_ids(self) -> list[str]:
-        return _IDS(self.passes) if self.passes else []
+        return _IDS(self.passes)
+
+    def sync(self, passes: tuple[str, ...], progress: SyncProgress) -> Sync:
+        return Sync(
+            key=self.key,
+            label=self.label,
+            network=self.network,
+            sink=self.sink,
+            heights=self.heights,
+            passes=passes,
+            progress=progress,
+            created_at=self.created_at,
+            updated_at=max(self.updated_at, progress.changed_at),
+        )
 
 
 class SyncPass(SyncName, frozen=True):
@@ -97,7 +114,7 @@ class SyncPass(SyncName, frozen=True):
         return [cls(*key, *names) for key in wanted.syncs]
 
 
-class PassCounters(msgspec.Struct, frozen=True):
+class PassCounters(msgspec.Struct, frozen=True, gc=False):
     """A pass, with counters of its ended chunks."""
 
     id: str
@@ -120,8 +137,17 @@ class PassCounters(msgspec.Struct, frozen=True):
     failed_runs: int
     last_status: str | None  # of the last chunk, which may be smaller than the others
 
+    @property
+    def has_ended(self) -> bool:
+        return self.state in _ENDED
 
-class OpenSegments(msgspec.Struct, frozen=True):
+    @property
+    def unended(self) -> int:
+        """Chunks that have not ended, those that are not planned yet included."""
+        return self.chunk_total - self.complete - self.abandoned - self.cancelled
+
+
+class OpenSegments(msgspec.Struct, frozen=True, gc=False):
     """The chunks of a pass in one status."""
 
     backfill_id: str
@@ -133,7 +159,7 @@ class OpenSegments(msgspec.Struct, frozen=True):
     last_due: float | None
 
 
-class PassTrouble(msgspec.Struct, frozen=True):
+class PassTrouble(msgspec.Struct, frozen=True, gc=False):
     """The latest failure of a chunk of a pass."""
 
     backfill_id: str
