@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 
 from gapless.core.chunk import Order, Status
 from gapless.core.errors import NotFound, Unreadable
@@ -99,8 +100,9 @@ async def _page(
 
 async def syncs_of(tx: LedgerTransaction, wanted: Iterable[WalletKey]) -> list[ListedSync]:
     """All syncs of these wallets."""
-    names = [WalletName(*key) for key in sorted(set(wanted))]
-    return await tx.fetch_as(ListedSync, "syncs_of_wallets", items=names)
+    names = [WalletName(*key) for key in set(wanted)]
+    rows = await tx.fetch_as(ListedSync, "syncs_of_wallets", items=names)
+    return sorted(rows, key=attrgetter("key"))
 
 
 async def shown_syncs(tx: LedgerTransaction, rows: Sequence[ListedSync]) -> list[Sync]:

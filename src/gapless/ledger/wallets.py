@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-import msgspec
+from msgspec.structs import asdict
 
 from gapless.core.backfill import Command, State
 from gapless.core.errors import NotFound, UsageError
@@ -32,7 +32,6 @@ from gapless.ledger.rows.wallet import (
     PlannedSync,
     StoredAddressSet,
     SyncPass,
-    WalletName,
 )
 from gapless.ledger.syncs import (
     MOST_SEGMENTS,
@@ -80,13 +79,12 @@ async def remove(
     """
     await tx.fetch("lock_wallets")
     unwanted = sorted(set(wallets))
-    names = [WalletName(*key) for key in unwanted]
     passes = await _lock_passes(tx, unwanted)
-    gone = await tx.fetch("remove_wallets", items=names)
-    if not tx.again:
-        _require_all(unwanted, gone)
-    if with_overrides:
-        await tx.fetch("remove_all_overrides", items=names)
+    for each in unwanted:
+        if not await tx.fetch("remove_wallet", **each._asdict()) and not tx.again:
+            raise _unknown(each)
+        if with_overrides:
+            await tx.fetch("remove_overrides_of", **each._asdict())
     needed = {row[0] for row in await tx.fetch("still_needed", ids=sorted(passes))}
     await groups.request_epochs(tx, _groups(passes.values()))
     return [
@@ -99,9 +97,9 @@ async def remove(
 async def set_overrides(tx: LedgerTransaction, overrides: Sequence[Override]) -> None:
     """Says what movements mean to wallets; a later word on the same movement replaces this one."""
     said = {(each.wallet, each.movement): each for each in overrides}
-    wallets = sorted({wallet for wallet, _ in said})
-    names = [WalletName(*key) for key in wallets]
-    _require_all(wallets, await tx.fetch("known_wallets", items=names))
+    for each in sorted({wallet for wallet, _ in said}):
+        if not await tx.fetch("wallet", **each._asdict()):
+            raise _unknown(each)
     await tx.fetch("set_overrides", items=[NewOverride.saying(said[key]) for key in sorted(said)])
     await _reclassify(tx, said)
 
@@ -110,16 +108,19 @@ async def remove_overrides(
     tx: LedgerTransaction, wallet: WalletKey, movements: Iterable[MovementPlace]
 ) -> int:
     """Takes back what was said about movements of a wallet; returns how many it was."""
-    items = [MovementName.of(wallet, each) for each in sorted(set(movements))]
-    removed = await tx.fetch("remove_overrides", items=items)
-    await _reclassify(tx, [(wallet, MovementName(*row).place) for row in removed])
+    removed = [
+        each
+        for each in sorted(set(movements))
+        if await tx.fetch("remove_override", **asdict(MovementName.of(wallet, each)))
+    ]
+    await _reclassify(tx, [(wallet, each) for each in removed])
     return len(removed)
 
 
 async def _add_pass(tx: LedgerTransaction, wanted: PassRequest) -> None:
     """Creates a backfill with its whole plan, and makes it a part of its syncs."""
     stored = StoredAddressSet.of(wanted.addresses)
-    await tx.fetch("add_address_set", **msgspec.structs.asdict(stored))
+    await tx.fetch("add_address_set", **asdict(stored))
     await control.create(tx, wanted.backfill)
     await _plan(tx, wanted.backfill.id)
     await tx.fetch("add_syncs", items=PlannedSync.of(wanted))
@@ -206,10 +207,8 @@ def _groups(passes: Iterable[PassCounters]) -> set[str]:
     return {each.group_name for each in passes if each.group_name is not None}
 
 
-def _require_all(wanted: Iterable[WalletKey], found: Iterable[Sequence[str]]) -> None:
-    if unknown := sorted(set(wanted) - {WalletKey(*each) for each in found}):
-        group, address = unknown[0]
-        raise NotFound(
-            f"there is no wallet `{address}` in the group `{group}`",
-            hint="list the wallets of this ledger to find the right one",
-        )
+def _unknown(wallet: WalletKey) -> NotFound:
+    return NotFound(
+        f"there is no wallet `{wallet.address}` in the group `{wallet.group}`",
+        hint="list the wallets of this ledger to find the right one",
+    )

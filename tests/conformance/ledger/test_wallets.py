@@ -259,8 +259,8 @@ async def test_concurrent_adding_and_removing_leaves_whole_syncs(
         add(other, BOB),
         return_exceptions=True,
     )
-    for each in (results[0], results[1], results[3]):
-        assert not isinstance(each, BaseException), each
+    for result in (results[0], results[1], results[3]):
+        assert not isinstance(result, BaseException), result
     assert await ledger.check() == []
 
 
@@ -303,7 +303,7 @@ async def _stops_after(ledger: Ledger, statements: int, targets: list[Target]) -
     except Stopped:
         return False
     finally:
-        del database.transact  # type: ignore[method-assign]
+        del database.transact
     return True
 
 

@@ -1,5 +1,6 @@
 -- Wallets, their syncs, and the passes of those.
--- `claims.sql` explains the form of the conditions.
+-- `claims.sql` explains the form of the conditions. Here, given rows are found by
+-- `LATERAL (… OFFSET 0)`: no plan can read the table first and then look for each row of it.
 
 -- name: lock_wallets
 -- Keeps others from adding or removing wallets until the commit.
@@ -42,29 +43,21 @@ FROM gapless.sync_passes p
 WHERE p.backfill_id = :parent
 ON CONFLICT DO NOTHING
 
--- name: remove_wallets
-WITH unwanted AS MATERIALIZED (
-    SELECT wallet_group, address FROM (@WalletName(items)) AS item
-), passes AS (
-    DELETE FROM gapless.sync_passes p USING unwanted u
-    WHERE p.wallet_group = u.wallet_group AND p.address = u.address
+-- name: remove_wallet
+WITH passes AS (
+    DELETE FROM gapless.sync_passes WHERE wallet_group = :group AND address = :address
 ), syncs AS (
-    DELETE FROM gapless.syncs s USING unwanted u
-    WHERE s.wallet_group = u.wallet_group AND s.address = u.address
+    DELETE FROM gapless.syncs WHERE wallet_group = :group AND address = :address
 )
-DELETE FROM gapless.wallets w USING unwanted u
-WHERE w.wallet_group = u.wallet_group AND w.address = u.address
-RETURNING @w.WalletName
+DELETE FROM gapless.wallets WHERE wallet_group = :group AND address = :address RETURNING address
 
 -- name: still_needed
 -- Of these passes, those of syncs that there are.
 SELECT wanted.id FROM json_array_elements_text(:ids::json) AS wanted(id)
 WHERE EXISTS (SELECT 1 FROM gapless.sync_passes p WHERE p.backfill_id = wanted.id)
 
--- name: known_wallets
-SELECT @w.WalletName
-FROM (@WalletName(items)) AS item
-JOIN gapless.wallets w ON w.wallet_group = item.wallet_group AND w.address = item.address
+-- name: wallet
+SELECT @StoredWallet FROM gapless.wallets WHERE wallet_group = :group AND address = :address
 
 -- name: wallet_page
 SELECT @StoredWallet
@@ -133,9 +126,12 @@ FROM (SELECT DISTINCT @p.SyncName
       FROM (SELECT id FROM gapless.backfills WHERE state IN ('PENDING', 'RUNNING', 'PAUSED')
             UNION ALL
             SELECT id FROM gapless.backfills WHERE state IN ('FAILED', 'CANCELLED')) AS b
-      JOIN gapless.sync_passes p ON p.backfill_id = b.id) AS k
-JOIN gapless.syncs s ON s.wallet_group = k.wallet_group AND s.address = k.address
-                    AND s.chain_id = k.chain_id AND s.sink_id = k.sink_id
+      CROSS JOIN LATERAL (SELECT * FROM gapless.sync_passes p
+                          WHERE p.backfill_id = b.id OFFSET 0) AS p) AS k
+CROSS JOIN LATERAL (SELECT * FROM gapless.syncs s
+                    WHERE s.wallet_group = k.wallet_group AND s.address = k.address
+                      AND s.chain_id = k.chain_id AND s.sink_id = k.sink_id
+                    OFFSET 0) AS s
 WHERE (s.wallet_group, s.address, s.chain_id, s.sink_id)
       > (:after_group, :after_address, :after_chain, :after_sink)
   AND @sync_chosen
@@ -144,8 +140,9 @@ WHERE (s.wallet_group, s.address, s.chain_id, s.sink_id)
 -- name: syncs_of_wallets
 @syncs_listed
 FROM (@WalletName(items)) AS item
-JOIN gapless.syncs s ON s.wallet_group = item.wallet_group AND s.address = item.address
-ORDER BY s.wallet_group, s.address, s.chain_id, s.sink_id
+CROSS JOIN LATERAL (SELECT * FROM gapless.syncs s
+                    WHERE s.wallet_group = item.wallet_group AND s.address = item.address
+                    OFFSET 0) AS s
 
 -- The passes of syncs, read for a whole page of syncs at once.
 
@@ -157,7 +154,7 @@ SELECT b.id, b.parent_backfill_id, b.group_name, b.selection, b.partitions, b.ch
        (SELECT c.status FROM gapless.chunks c
         WHERE c.backfill_id = b.id AND c.chunk_index = b.chunk_total - 1) AS last_status
 FROM json_array_elements_text(:ids::json) AS wanted(id)
-JOIN gapless.backfills b ON b.id = wanted.id
+CROSS JOIN LATERAL (SELECT * FROM gapless.backfills b WHERE b.id = wanted.id OFFSET 0) AS b
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(n.complete), 0)::bigint AS complete,
            coalesce(sum(n.abandoned), 0)::bigint AS abandoned,
@@ -219,13 +216,15 @@ CROSS JOIN LATERAL (
 -- name: missing_chunks
 SELECT @c.MissingChunk
 FROM json_array_elements_text(:ids::json) AS wanted(id)
-JOIN gapless.chunks c ON c.backfill_id = wanted.id
-WHERE c.status || '' <> 'COMPLETE'
+CROSS JOIN LATERAL (SELECT * FROM gapless.chunks c
+                    WHERE c.backfill_id = wanted.id AND c.status || '' <> 'COMPLETE'
+                    OFFSET 0) AS c
 
 -- name: selections
 SELECT @s.StoredSelection
 FROM json_array_elements_text(:hashes::json) AS wanted(hash)
-JOIN gapless.selections s ON s.hash = wanted.hash
+CROSS JOIN LATERAL (SELECT * FROM gapless.selections s
+                    WHERE s.hash = wanted.hash OFFSET 0) AS s
 
 -- name: all_syncs
 @syncs_listed
@@ -252,14 +251,11 @@ SELECT @NewOverride, @now FROM (@NewOverride(items)) AS item
 ON CONFLICT (@MovementName) DO UPDATE
 SET category = excluded.category, note = excluded.note, at = excluded.at
 
--- name: remove_overrides
-DELETE FROM gapless.overrides o USING (@MovementName(items)) AS item
-WHERE (@o.MovementName) = (@item.MovementName)
-RETURNING @o.MovementName
+-- name: remove_override
+DELETE FROM gapless.overrides WHERE (@MovementName) = (@:MovementName) RETURNING at
 
--- name: remove_all_overrides
-DELETE FROM gapless.overrides o USING (@WalletName(items)) AS item
-WHERE o.wallet_group = item.wallet_group AND o.address = item.address
+-- name: remove_overrides_of
+DELETE FROM gapless.overrides WHERE wallet_group = :group AND address = :address
 
 -- name: overrides
 SELECT @StoredOverride

@@ -44,24 +44,18 @@ FROM sync_passes p
 WHERE p.backfill_id = :parent
 ON CONFLICT DO NOTHING
 
--- name: remove_wallets
-DELETE FROM sync_passes
-WHERE (wallet_group, address) IN (SELECT wallet_group, address FROM (@WalletName(items)));
-DELETE FROM syncs
-WHERE (wallet_group, address) IN (SELECT wallet_group, address FROM (@WalletName(items)));
-DELETE FROM wallets
-WHERE (wallet_group, address) IN (SELECT wallet_group, address FROM (@WalletName(items)))
-RETURNING @WalletName
+-- name: remove_wallet
+DELETE FROM sync_passes WHERE wallet_group = :group AND address = :address;
+DELETE FROM syncs WHERE wallet_group = :group AND address = :address;
+DELETE FROM wallets WHERE wallet_group = :group AND address = :address RETURNING address
 
 -- name: still_needed
 -- Of these passes, those of syncs that there are.
 SELECT value FROM json_each(:ids)
 WHERE EXISTS (SELECT 1 FROM sync_passes p WHERE p.backfill_id = value)
 
--- name: known_wallets
-SELECT @w.WalletName
-FROM (@WalletName(items)) AS item
-JOIN wallets w ON w.wallet_group = item.wallet_group AND w.address = item.address
+-- name: wallet
+SELECT @StoredWallet FROM wallets WHERE wallet_group = :group AND address = :address
 
 -- name: wallet_page
 SELECT @StoredWallet
@@ -143,7 +137,6 @@ WHERE (s.wallet_group, s.address, s.chain_id, s.sink_id)
 @syncs_listed
 FROM (@WalletName(items)) AS item
 CROSS JOIN syncs s ON s.wallet_group = item.wallet_group AND s.address = item.address
-ORDER BY s.wallet_group, s.address, s.chain_id, s.sink_id
 
 -- The passes of syncs, read for a whole page of syncs at once.
 
@@ -248,14 +241,11 @@ SELECT @NewOverride, @now FROM (@NewOverride(items)) AS item
 WHERE true
 ON CONFLICT DO UPDATE SET category = excluded.category, note = excluded.note, at = excluded.at
 
--- name: remove_overrides
-DELETE FROM overrides
-WHERE (@MovementName) IN (SELECT @MovementName FROM (@MovementName(items)))
-RETURNING @MovementName
+-- name: remove_override
+DELETE FROM overrides WHERE (@MovementName) = (@:MovementName) RETURNING at
 
--- name: remove_all_overrides
-DELETE FROM overrides
-WHERE (wallet_group, address) IN (SELECT wallet_group, address FROM (@WalletName(items)))
+-- name: remove_overrides_of
+DELETE FROM overrides WHERE wallet_group = :group AND address = :address
 
 -- name: overrides
 SELECT @StoredOverride
