@@ -226,7 +226,7 @@ class TestSchemas:
         start = f"backfill start {' '.join(BLOCKS)}"
         for command in ("backfill ls", start, "worker", "ledger migrate"):
             said = gapless.refused(*command.split())
-            assert "has schema 99, this Gapless knows 7" in said
+            assert "has schema 99, this Gapless knows 8" in said
             assert "hint: upgrade Gapless" in said
         assert set((await gapless.rows()).values()) == {0}
 
@@ -235,7 +235,7 @@ class TestSchemas:
         gapless("ledger", "migrate")
         await gapless.home.run("UPDATE schema_version SET version = 99 RETURNING version")
 
-        assert "has schema 99, this Gapless knows 7" in gapless.refused("backfill", "ls")
+        assert "has schema 99, this Gapless knows 8" in gapless.refused("backfill", "ls")
         gapless.refused("backfill", "start", *BLOCKS, "--detach")
         assert set((await gapless.rows()).values()) == {0}
 

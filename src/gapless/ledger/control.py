@@ -35,7 +35,8 @@ async def create(tx: LedgerTransaction, request: BackfillRequest) -> Backfill:
     row = NewBackfill.of(request)
     await tx.fetch("add_selection", hash=request.selection.digest, data=request.selection.encode())
     if request.group and request.hook:
-        await tx.fetch("add_group", name=request.group, hook=request.hook)
+        quiet = request.quiet_seconds
+        await tx.fetch("add_group", name=request.group, hook=request.hook, quiet_seconds=quiet)
     if await tx.fetch("add_backfill", **msgspec.structs.asdict(row)):
         await append(tx, [_created(request, row)])
     backfill = await views.backfill(tx, request.id)

@@ -40,7 +40,7 @@ from gapless.core.events import (
     Event,
 )
 from gapless.ledger.records import Attempt
-from gapless.ledger.rows import backfill, chunk, event, follow, queue, worker
+from gapless.ledger.rows import backfill, chunk, event, follow, queue, wallet, worker
 from gapless.ledger.rows.event import NewEvent
 
 _REFERENCE = re.compile(r"(:|\w+\.)?([A-Z]\w+)(?:\((\w+)\))?")
@@ -49,7 +49,7 @@ _FIRST_MARKER = 10**15
 
 ROWS: Mapping[str, type] = {
     name: kind
-    for module in (backfill, chunk, event, follow, queue, worker)
+    for module in (backfill, chunk, event, follow, queue, wallet, worker)
     for name, kind in vars(module).items()
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 } | {"Attempt": Attempt}

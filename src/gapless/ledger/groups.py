@@ -5,11 +5,15 @@ completed since the last time. The worker that notices locks the group, checks a
 backfill for the new epoch, whose only partition is the epoch. So the hook is as durable as any
 other work, runs once per epoch, and never runs because a queue merely looked empty. Ids that begin
 with `drained-` are reserved for these backfills; if an older ledger uses one, its epoch is skipped.
+
+A chunk that waits for a retry does not delay an epoch, however long it waits; when it completes, it
+makes another one. Backfills that are added one by one would make an epoch each: a group may wait
+for `quiet_seconds` after the latest of them before it closes an epoch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -43,18 +47,21 @@ def epoch_id(group: str, epoch: int) -> str:
     return f"{RESERVED}{group}-{epoch}"
 
 
-async def drained(tx: LedgerTransaction, names: Sequence[str] | None) -> list[str]:
-    """The groups, among these or all, that look drained."""
+async def drained(
+    tx: LedgerTransaction, names: Sequence[str] | None, *, hurry: bool = False
+) -> list[str]:
+    """The groups, among these or all, that look drained; with `hurry`, even if not quiet yet."""
     if names is not None and not names:
         return []
     wanted = None if names is None else list(names)
-    return [group.name for group in await tx.fetch_as(DrainedGroup, "drained", names=wanted)]
+    found = await tx.fetch_as(DrainedGroup, "drained", names=wanted, hurry=hurry)
+    return [group.name for group in found]
 
 
-async def close_epoch(tx: LedgerTransaction, group: str) -> Backfill | None:
+async def close_epoch(tx: LedgerTransaction, group: str, *, hurry: bool = False) -> Backfill | None:
     """Starts the group's next epoch and its hook, if the group is still drained."""
     row = await one_as(tx, Group, "lock_group", name=group)
-    still = await one_as(tx, DrainedGroup, "drained", names=[group])
+    still = await one_as(tx, DrainedGroup, "drained", names=[group], hurry=hurry)
     if row is None or still is None:
         return None
     while True:
@@ -63,6 +70,11 @@ async def close_epoch(tx: LedgerTransaction, group: str) -> Backfill | None:
             return await _start(tx, epoch_id(group, epoch), epoch, row.hook)
         except Conflict:
             continue
+
+
+async def request_epochs(tx: LedgerTransaction, names: Iterable[str]) -> None:
+    """Lets the hooks of groups run once more when drained, although nothing has completed."""
+    await tx.fetch("request_epochs", names=sorted(set(names)))
 
 
 async def _start(tx: LedgerTransaction, backfill_id: str, epoch: int, stored: str) -> Backfill:

@@ -23,9 +23,12 @@ from gapless.ledger import (
     queues,
     retries,
     survey,
+    sync_views,
     views,
+    wallet_check,
     workers,
 )
+from gapless.ledger import wallets as wallet_book
 from gapless.ledger.cursor import Cursor, HeadSeen
 from gapless.ledger.database import (
     BRIEF_SECONDS,
@@ -54,6 +57,17 @@ from gapless.ledger.records import (
     WorkerRow,
 )
 from gapless.ledger.rows.event import StoredEvent
+from gapless.ledger.syncs import (
+    AddressSet,
+    MovementPlace,
+    Override,
+    Planner,
+    Sync,
+    SyncFilter,
+    SyncKey,
+    Wallet,
+    WalletKey,
+)
 from gapless.system import SYSTEM, Process, System
 
 P = ParamSpec("P")
@@ -122,10 +136,15 @@ class Ledger:
         """Fails a backfill that no worker can run."""
         await self._write(control.condemn, backfill_id, reason)
 
-    async def close_epochs(self, names: Sequence[str] | None = None) -> list[Backfill]:
-        """Starts the hooks of the groups, among these or all, that are drained."""
-        drained = await self._read(groups.drained, names)
-        hooks = [await self._write(groups.close_epoch, name) for name in drained]
+    async def close_epochs(
+        self, names: Sequence[str] | None = None, *, hurry: bool = False
+    ) -> list[Backfill]:
+        """Starts the hooks of the groups, among these or all, that are drained.
+
+        With `hurry`, a group does not have to be quiet for as long as it usually waits.
+        """
+        drained = await self._read(groups.drained, names, hurry=hurry)
+        hooks = [await self._write(groups.close_epoch, name, hurry=hurry) for name in drained]
         return [hook for hook in hooks if hook is not None]
 
     # Follows
@@ -220,6 +239,53 @@ class Ledger:
     async def raise_fence(self, above: int) -> None:
         """Makes every later fence higher than this one, which a sink has seen."""
         await self._command(claims.raise_fence, above)
+
+    # Wallets
+
+    async def add_wallets(
+        self, wallets: Sequence[Wallet], planner: Planner, new_id: Callable[[], str]
+    ) -> list[Sync]:
+        """Adds wallets with all that the planner decides; returns the syncs that it concerns."""
+        found = await self._command(wallet_book.add, wallets, planner, new_id)
+        await self._database.notify()
+        return found
+
+    async def remove_wallets(
+        self, wallets: Sequence[WalletKey], *, with_overrides: bool = False
+    ) -> list[Backfill]:
+        """Removes wallets; returns the passes that it cancelled because nobody needs them."""
+        return await self._command(wallet_book.remove, wallets, with_overrides=with_overrides)
+
+    async def wallets(
+        self, group: str | None = None, *, after: WalletKey | None = None, limit: int = views.PAGE
+    ) -> list[Wallet]:
+        return await self._look(sync_views.wallets, group, after, limit)
+
+    async def syncs(
+        self,
+        wanted: SyncFilter = SyncFilter(),  # noqa: B008 - frozen
+        *,
+        after: SyncKey | None = None,
+        limit: int = views.PAGE,
+    ) -> list[Sync]:
+        """Syncs in the order of their keys; the next page begins after the key of the last one."""
+        return await self._look(sync_views.syncs, wanted, after, limit)
+
+    async def address_set(self, set_id: str) -> AddressSet:
+        return await self._read(sync_views.address_set, set_id)
+
+    async def set_overrides(self, overrides: Sequence[Override]) -> None:
+        """Says what movements mean to wallets; the hooks of their groups run once more."""
+        await self._command(wallet_book.set_overrides, overrides)
+
+    async def remove_overrides(self, wallet: WalletKey, movements: Sequence[MovementPlace]) -> int:
+        """Takes back what was said about movements of a wallet; returns how many it was."""
+        return await self._command(wallet_book.remove_overrides, wallet, movements)
+
+    async def overrides(
+        self, group: str, address: str | None = None, chain_id: int | None = None
+    ) -> list[Override]:
+        return await self._read(sync_views.overrides, group, address, chain_id)
 
     # Queues
 
@@ -321,7 +387,7 @@ class Ledger:
             return problems  # no row of such a database can be trusted
         for backfill in await self.backfills(limit=views.EVERYTHING):
             problems += await self._look(check.check, backfill.id)
-        return problems
+        return problems + await self._look(wallet_check.check)
 
     async def compact(self) -> int:
         """Compacts ended backfills; returns how many events were deleted."""

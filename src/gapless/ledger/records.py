@@ -56,7 +56,8 @@ class BackfillRequest(Terms):
     selection: Selection
     parent_backfill_id: str | None = None
     retry_request_id: str | None = None
-    hook: str | None = None
+    hook: str | None = None  # that its group runs when drained
+    quiet_seconds: float = 0.0  # that the hook waits after the creation for more of the group
     standing: bool = False  # its chunks are appended by its follow, and it never ends by itself
     cursor: dict[str, Any] = field(default_factory=dict)  # the first state of its follow's cursor
 

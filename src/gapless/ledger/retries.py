@@ -10,10 +10,10 @@ retried this way: its follow plans them again too.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from gapless.core.backfill import State
-from gapless.core.chunk import unplanned_positions
+from gapless.core.chunk import Order, unplanned_positions
 from gapless.core.errors import NotFound, Unreadable, UsageError, WrongState
 from gapless.core.ranges import RangeSet
 from gapless.core.remedies import EndBackfill, ListDeadLetters
@@ -45,9 +45,8 @@ async def retry_failed(
             remedy=EndBackfill(parent_id),
         )
     incomplete = await tx.fetch_as(ChunkProgress, "incomplete", id=parent_id)
-    left = [span for chunk in incomplete for span in chunk.missing().spans]
-    missing = RangeSet(left) | unplanned_positions(
-        parent.order, parent.partitions, parent.chunk_size, parent.chunks.planned
+    missing = missing_positions(
+        incomplete, parent.order, parent.partitions, parent.chunk_size, parent.chunks.planned
     )
     taken = [
         await views.selection(tx, row[0])
@@ -80,6 +79,18 @@ async def retry_dead(
     child = await _child(tx, parent, child_id, request_id, missing)
     await control.purge(tx, parent_id, wanted)
     return child
+
+
+def missing_positions(
+    incomplete: Iterable[ChunkProgress],
+    order: Order,
+    partitions: int,
+    chunk_size: int,
+    planned: int,
+) -> RangeSet:
+    """What an ended backfill did not do, given the chunks that it did not complete."""
+    left = [span for chunk in incomplete for span in chunk.missing().spans]
+    return RangeSet(left) | unplanned_positions(order, partitions, chunk_size, planned)
 
 
 async def _refuse_instructed(tx: LedgerTransaction, parent_id: str, indices: Sequence[int]) -> None:
@@ -122,7 +133,7 @@ async def _child(
         selection = selection.without(other)
     if not len(selection):
         raise WrongState(f"backfill `{parent.id}` misses no partition: there is nothing to retry")
-    return await control.create(
+    child = await control.create(
         tx,
         BackfillRequest(
             id=child_id,
@@ -133,6 +144,8 @@ async def _child(
             **parent.inherited(),
         ),
     )
+    await tx.fetch("inherit_syncs", parent=parent.id, child=child.id)
+    return child
 
 
 def _selector(selection: Selection) -> dict[str, object]:

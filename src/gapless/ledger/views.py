@@ -64,10 +64,15 @@ async def backfills(
 
 async def selection(tx: LedgerTransaction, digest: str) -> Selection:
     row = await one(tx, "selection", hash=digest)
+    return decoded(digest, None if row is None else row[0])
+
+
+def decoded(digest: str, data: bytes | None) -> Selection:
+    """The selection in a row, or in none; raises `Unreadable` if there is no sense in it."""
     try:
-        if row is None:
+        if data is None:
             raise ValueError("it is not in the ledger")
-        return Selection.decode(row[0])
+        return Selection.decode(data)
     except (zlib.error, msgspec.MsgspecError, TypeError, ValueError) as error:
         raise Unreadable(f"the selection `{digest:.16}` cannot be read: {error}") from error
 

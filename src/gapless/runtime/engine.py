@@ -261,7 +261,7 @@ class Engine:
         assert self.worker is not None
         if self.worker.running:
             return False
-        if await self.ledger.close_epochs():
+        if await self.ledger.close_epochs(hurry=True):  # more can come only after this engine
             return False
         for state in (State.PENDING, State.RUNNING):
             for each in await self.ledger.backfills(state=state, limit=EVERYTHING):

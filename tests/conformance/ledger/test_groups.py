@@ -18,6 +18,7 @@ from tests.support import (
     fail,
     finish,
     state,
+    survey,
 )
 
 SPEC = {"sink": "main"}
@@ -153,4 +154,59 @@ async def test_a_retry_belongs_to_the_group_of_its_parent(ledger: Ledger) -> Non
     await ledger.retry_failed("a", "child")
     assert await epochs(ledger) == []
     await finish(ledger, only="child")
+    assert await epochs(ledger) == ["drained-wallets-2"]
+
+
+async def test_a_quiet_time_makes_one_epoch_of_what_is_added_one_by_one(
+    ledger: Ledger, clock: Clock
+) -> None:
+    for number in range(5):
+        clock.now += 20
+        wanted = {"partitions": 1, "group": "wallets", "hook": HOOK, "quiet_seconds": 30.0}
+        await create(ledger, f"bf{number}", **wanted)
+        await finish(ledger)
+        assert await epochs(ledger) == []
+        assert (await survey(ledger)).drained == []
+    clock.now += 30
+    assert (await survey(ledger)).drained == ["wallets"]
+    assert await epochs(ledger) == ["drained-wallets-1"]
+    assert await epochs(ledger) == []
+
+
+async def test_a_hook_in_a_hurry_does_not_wait_for_quiet(ledger: Ledger, clock: Clock) -> None:
+    await create(ledger, partitions=1, group="wallets", hook=HOOK, quiet_seconds=30.0)
+    await finish(ledger)
+    assert await epochs(ledger) == []
+    (hook,) = await ledger.close_epochs(hurry=True)
+    assert hook.id == "drained-wallets-1"
+    clock.now += 60
+    assert await epochs(ledger) == []
+
+
+async def test_a_clock_that_jumps_back_does_not_prolong_the_quiet_time(
+    ledger: Ledger, clock: Clock
+) -> None:
+    await create(ledger, partitions=1, group="wallets", hook=HOOK, quiet_seconds=30.0)
+    await finish(ledger)
+    clock.now -= 1_000_000
+    assert await epochs(ledger) == ["drained-wallets-1"]
+
+
+async def test_segments_that_wait_for_ever_delay_no_epoch(ledger: Ledger, clock: Clock) -> None:
+    """With unbounded retries, only what completes makes an epoch, however much keeps failing."""
+    await create(
+        ledger, "a", partitions=2, group="wallets", hook=HOOK, retry=RetryPolicy.unbounded()
+    )
+    first, second = await claim(ledger, 2)
+    await complete(ledger, first)
+    await fail(ledger, second)
+    assert await epochs(ledger) == ["drained-wallets-1"]
+    for _ in range(12):
+        clock.now += 4000
+        retried = await claim_one(ledger, only="a")
+        assert await epochs(ledger) == []
+        await fail(ledger, retried, permanent=True)
+        assert await epochs(ledger) == []
+    clock.now += 4000
+    await finish(ledger, only="a")
     assert await epochs(ledger) == ["drained-wallets-2"]

@@ -8,8 +8,10 @@ from typing import Any, TypeVar, cast
 import pytest
 
 from gapless.core.errors import WrongState
+from gapless.core.retry import RetryPolicy
 from gapless.ledger import Ledger
 from gapless.ledger.database import WORKER_SECONDS, Body, Database, LedgerTransaction
+from gapless.ledger.syncs import Override, WalletKey
 from gapless.system import Process, System
 from tests.conformance.ledger.test_groups import HOOK
 from tests.support import (
@@ -27,6 +29,7 @@ from tests.support import (
     indices,
     state,
 )
+from tests.wallets import ALICE, BOB, add
 
 T = TypeVar("T")
 
@@ -165,6 +168,33 @@ async def test_an_epoch_is_closed_once(ledger: Ledger, flaky: Ledger) -> None:
     await flaky.close_epochs()
     assert {each.id for each in await ledger.backfills()} == {"bf", "drained-wallets-1"}
     assert await flaky.close_epochs() == []
+
+
+async def test_wallets_are_added_renewed_and_removed_once(ledger: Ledger, flaky: Ledger) -> None:
+    one, two = await add(flaky, ALICE, BOB, retry=RetryPolicy())
+    assert (one.passes, len(one.passes), one.state) == (two.passes, 1, "PENDING")
+    for each in await claim(flaky, 4):
+        await fail(flaky, each, permanent=True)
+    (alice,) = await add(flaky, ALICE, heights=(50, 199))
+    assert len(alice.passes) == 3
+    await ledger.cancel(one.passes[0])
+    (alice,) = await add(flaky, ALICE, heights=(50, 199))
+    assert len(alice.passes) == 4
+    assert len(await ledger.backfills()) == 4
+    await flaky.remove_wallets([WalletKey("own", ALICE)])
+    cancelled = [each.id for each in await ledger.backfills(state="CANCELLED")]
+    assert {*alice.passes} - {*two.passes} >= {*cancelled} - {one.passes[0]}
+    assert [each.key.address for each in await ledger.syncs()] == [BOB]
+
+
+async def test_overrides_are_set_and_removed_once(ledger: Ledger, flaky: Ledger) -> None:
+    await add(ledger, ALICE)
+    movement = (1, 17, "token", 3, 9, -1)
+    said = Override(group="own", address=ALICE, movement=movement, category="spoof")
+    await flaky.set_overrides([said])
+    assert len(await ledger.overrides("own")) == 1
+    await flaky.remove_overrides(said.wallet, [movement])
+    assert await ledger.overrides("own") == []
 
 
 async def test_a_worker_is_registered_once(ledger: Ledger, flaky: Ledger, clock: Clock) -> None:

@@ -64,6 +64,12 @@ HOT = [
     "purge_all_dead",
     "first_error",
     "queue_backlog",
+    *("pass_counters", "open_segments", "pass_troubles", "inherit_syncs", "still_needed"),
+]
+LISTS = [
+    *("syncs", "syncs_of_group", "syncs_of_address", "syncs_of_network", "syncs_of_wallets"),
+    *("unfinished_syncs", "wallet_page", "overrides", "remove_override", "pass_counters"),
+    *("open_segments", "pass_troubles", "missing_chunks", "selections", "still_needed"),
 ]
 FILL = """
 INSERT INTO gapless.chunks (backfill_id, chunk_index, rank, first, last, status, planned_at, due)
@@ -106,18 +112,53 @@ async def test_postgres_finds_chunks_by_their_whole_key_or_as_open_ones(
     filled: asyncpg.Connection,
 ) -> None:
     for name in HOT:
-        text, statement = postgres_dialect.NUMBERED[name], postgres_dialect.STATEMENTS[name]
-        await filled.execute(postgres_dialect.BEGIN_WRITING)
-        await filled.execute(f"PREPARE hot AS {text}")
-        nulls = ", ".join("NULL" for _ in statement.parameters)
-        call = f"EXECUTE hot({nulls})" if nulls else "EXECUTE hot"
-        plan = "\n".join(row[0] for row in await filled.fetch(f"EXPLAIN (COSTS OFF) {call}"))
-        await filled.execute("ROLLBACK")
-        await filled.execute("DEALLOCATE hot")
+        plan = await _postgres_plan(filled, name)
         assert "Seq Scan on chunks" not in plan, f"{name}: {plan}"
         assert "Bitmap" not in plan, f"{name}: {plan}"
         for scan in re.findall(r"using chunks_pkey on chunks.*\n(?: *Index Cond: .*)?", plan):
             assert "chunk_index" in scan, f"{name}: {plan}"
+
+
+async def _postgres_plan(connection: asyncpg.Connection, name: str) -> str:
+    """How a statement is run, whatever its parameters are."""
+    text, statement = postgres_dialect.NUMBERED[name], postgres_dialect.STATEMENTS[name]
+    await connection.execute(postgres_dialect.BEGIN_WRITING)
+    await connection.execute(f"PREPARE hot AS {text}")
+    nulls = ", ".join("NULL" for _ in statement.parameters)
+    call = f"EXECUTE hot({nulls})" if nulls else "EXECUTE hot"
+    rows = await connection.fetch(f"EXPLAIN (COSTS OFF) {call}")
+    await connection.execute("ROLLBACK")
+    await connection.execute("DEALLOCATE hot")
+    return "\n".join(row[0] for row in rows)
+
+
+async def test_postgres_lists_wallets_and_syncs_by_an_index(filled: asyncpg.Connection) -> None:
+    for name in LISTS:
+        plan = await _postgres_plan(filled, name)
+        assert "Seq Scan" not in plan, f"{name}: {plan}"
+        for index, condition in re.findall(r"Scan using (\w+) on .*\n *(.*)", plan):
+            whole = index in ("backfills_active", "backfills_unsuccessful")
+            assert whole or condition.startswith("Index Cond"), f"{name}: {plan}"
+        if name != "unfinished_syncs":  # which sorts what it finds
+            assert "Sort" not in plan, f"{name}: {plan}"
+
+
+async def test_sqlite_lists_wallets_and_syncs_by_an_index(sqlite_home: SqliteHome) -> None:
+    await (await open_at(sqlite_home)).close()
+    connection = apsw.Connection(str(sqlite_home.path))
+    for name in LISTS:
+        (step,) = sqlite_dialect.STEPS[name]
+        rows = connection.execute(
+            f"EXPLAIN QUERY PLAN {step.text}", dict.fromkeys(step.parameters)
+        ).fetchall()
+        plan = [str(row[-1]) for row in rows]
+        for line in plan:
+            assert not re.search(r"SCAN (s|p|w|c|n|syncs|wallets|overrides)$", line), (
+                f"{name}: {plan}"
+            )
+        if name not in ("unfinished_syncs", "pass_counters", "open_segments"):  # which sort
+            assert not any("TEMP B-TREE" in line for line in plan), f"{name}: {plan}"
+    connection.close()
 
 
 async def test_sqlite_finds_chunks_by_their_whole_key_or_as_open_ones(

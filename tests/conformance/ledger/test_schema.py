@@ -9,12 +9,23 @@ import pytest
 from gapless.core.errors import SchemaMismatch
 from gapless.core.remedies import MigrateLedger
 from gapless.ledger import open_ledger, sql
-from tests.support import Home, PostgresHome, claim, claim_one, create, fail, open_at
+from tests.conformance.ledger.test_groups import HOOK
+from tests.support import Home, PostgresHome, claim, claim_one, create, fail, finish, open_at
 
 KNOWN = sql.migrations
 NEWEST = KNOWN("gapless.ledger.sqlite")[-1][0]
 NEXT = NEWEST + 1
+WITHOUT_WALLETS = [
+    *(
+        f"DROP TABLE {name}"
+        for name in ("wallets", "syncs", "sync_passes", "address_sets", "overrides")
+    ),
+    "DROP INDEX backfills_unsuccessful",
+    "ALTER TABLE counts DROP COLUMN changed_at",
+    *(f"ALTER TABLE groups DROP COLUMN {name}" for name in ("joined_at", "quiet_seconds")),
+]
 WITHOUT_QUEUES = [
+    *WITHOUT_WALLETS,
     *(f"ALTER TABLE cursors DROP COLUMN {it}" for it in ("head_seen_at", "head_time", "trouble")),
     "DROP TABLE paused_queues",
     "DROP TABLE folded_queues",
@@ -137,6 +148,22 @@ async def test_failures_of_before_are_counted(home: Home) -> None:
     ledger = await open_at(home)
     (queue,) = await ledger.queues()
     assert (queue.failed, queue.dead, queue.active) == (2, 1, 1)
+    assert await ledger.check() == []
+    await ledger.close()
+
+
+async def test_a_group_of_before_does_not_wait(home: Home) -> None:
+    ledger = await open_at(home)
+    await create(ledger, partitions=1, group="wallets", hook=HOOK)
+    await finish(ledger)
+    await ledger.close()
+    for statement in (*WITHOUT_WALLETS, _version(home, 7)):
+        await home.run(statement)
+    migrating = await open_ledger(home.url, migrating=True)
+    assert await migrating.migrate() == (7, NEWEST)
+    await migrating.close()
+    ledger = await open_at(home)
+    assert [hook.id for hook in await ledger.close_epochs()] == ["drained-wallets-1"]
     assert await ledger.check() == []
     await ledger.close()
 

@@ -44,7 +44,7 @@ async def test_a_commit_is_on_disk_before_it_is_confirmed(
         names = ("journal_mode", "synchronous", "user_version")
         return [(await tx.execute(f"PRAGMA {name}"))[0][0] for name in names]
 
-    assert await database_of(ledger).transact(pragmas) == ["wal", 2, 7]
+    assert await database_of(ledger).transact(pragmas) == ["wal", 2, 8]
     assert await sqlite_home.run("PRAGMA application_id") == [(0x6761706C,)]
 
 

@@ -134,20 +134,24 @@ FROM gapless.chunks
 WHERE backfill_id = :id AND status <> 'COMPLETE'
 
 -- name: add_group
-INSERT INTO gapless.groups (name, hook) VALUES (:name, :hook)
-ON CONFLICT (name) DO UPDATE SET hook = excluded.hook
+INSERT INTO gapless.groups (name, hook, joined_at, quiet_seconds)
+VALUES (:name, :hook, @now, :quiet_seconds)
+ON CONFLICT (name) DO UPDATE
+SET hook = excluded.hook, joined_at = excluded.joined_at, quiet_seconds = excluded.quiet_seconds
 
 -- name: lock_group
 SELECT @Group FROM gapless.groups WHERE name = :name FOR UPDATE
 
 -- name: drained
--- Groups without a pending or running chunk in which something completed since the last epoch.
+-- Groups without a pending or running chunk in which something completed since the last epoch; without
+-- `hurry`, only those that have been quiet for long enough. If the clock jumped back, none waits.
 SELECT g.name,
        (SELECT coalesce(sum(n.complete), 0)::bigint
         FROM gapless.backfills b JOIN gapless.counts n ON n.backfill_id = b.id
         WHERE b.group_name = g.name) AS completed
 FROM gapless.groups g
 WHERE (:names::json IS NULL OR g.name IN (SELECT json_array_elements_text(:names)))
+  AND (:hurry::bool OR @now >= g.joined_at + g.quiet_seconds OR @now < g.joined_at)
   AND CASE
       WHEN EXISTS (
           SELECT 1 FROM gapless.backfills b
@@ -166,6 +170,11 @@ WHERE (:names::json IS NULL OR g.name IN (SELECT json_array_elements_text(:names
 -- name: next_epoch
 UPDATE gapless.groups SET epoch = epoch + 1, completed_seen = :completed WHERE name = :name
 RETURNING epoch
+
+-- name: request_epochs
+-- Lets the hooks of these groups run once more, although nothing of them has completed.
+UPDATE gapless.groups SET completed_seen = -1
+WHERE name IN (SELECT json_array_elements_text(:names::json))
 
 -- name: note_drift
 UPDATE gapless.backfills SET drift = :drift WHERE id = :id AND drift IS DISTINCT FROM :drift

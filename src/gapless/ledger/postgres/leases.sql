@@ -45,10 +45,10 @@ WITH ended AS (
     INSERT INTO gapless.events (@NewEvent, actor, at)
     SELECT @completed_event, :actor, @now FROM ended
 ), counted AS (
-    INSERT INTO gapless.counts AS n (backfill_id, shard, complete, minute, in_minute)
-    SELECT :id, :shard, count(*), @minute, count(*) FROM ended HAVING count(*) > 0
+    INSERT INTO gapless.counts AS n (backfill_id, shard, complete, minute, in_minute, changed_at)
+    SELECT :id, :shard, count(*), @minute, count(*), @now FROM ended HAVING count(*) > 0
     ON CONFLICT (backfill_id, shard) DO UPDATE
-    SET complete = n.complete + excluded.complete,
+    SET complete = n.complete + excluded.complete, changed_at = excluded.changed_at,
         in_previous_minute = CASE excluded.minute - n.minute
             WHEN 0 THEN n.in_previous_minute WHEN 1 THEN n.in_minute ELSE 0 END,
         in_minute = excluded.in_minute
@@ -77,10 +77,11 @@ WITH added AS (
     VALUES (:id, :chunk_index, :fence, :attempt, @now, :worker, :error_class, :error_message,
             :traceback)
 ), counted AS (
-    INSERT INTO gapless.counts AS n (backfill_id, shard, failed_runs, abandoned)
-    VALUES (:id, :shard, 1, :abandoned)
+    INSERT INTO gapless.counts AS n (backfill_id, shard, failed_runs, abandoned, changed_at)
+    VALUES (:id, :shard, 1, :abandoned, @now)
     ON CONFLICT (backfill_id, shard) DO UPDATE
-    SET failed_runs = n.failed_runs + 1, abandoned = n.abandoned + excluded.abandoned
+    SET failed_runs = n.failed_runs + 1, abandoned = n.abandoned + excluded.abandoned,
+        changed_at = excluded.changed_at
 )
 DELETE FROM gapless.attempts
 WHERE backfill_id = :id AND chunk_index = :chunk_index

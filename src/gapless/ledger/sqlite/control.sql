@@ -134,20 +134,24 @@ FROM chunks
 WHERE backfill_id = :id AND status <> 'COMPLETE'
 
 -- name: add_group
-INSERT INTO groups (name, hook) VALUES (:name, :hook)
-ON CONFLICT (name) DO UPDATE SET hook = excluded.hook
+INSERT INTO groups (name, hook, joined_at, quiet_seconds)
+VALUES (:name, :hook, @now, :quiet_seconds)
+ON CONFLICT (name) DO UPDATE
+SET hook = excluded.hook, joined_at = excluded.joined_at, quiet_seconds = excluded.quiet_seconds
 
 -- name: lock_group
 SELECT @Group FROM groups WHERE name = :name
 
 -- name: drained
--- Groups without a pending or running chunk in which something completed since the last epoch.
+-- Groups without a pending or running chunk in which something completed since the last epoch; without
+-- `hurry`, only those that have been quiet for long enough. If the clock jumped back, none waits.
 SELECT g.name,
        (SELECT coalesce(sum(n.complete), 0)
         FROM backfills b JOIN counts n ON n.backfill_id = b.id WHERE b.group_name = g.name)
          AS completed
 FROM groups g
 WHERE (:names IS NULL OR g.name IN (SELECT value FROM json_each(:names)))
+  AND (:hurry OR @now >= g.joined_at + g.quiet_seconds OR @now < g.joined_at)
   AND CASE
       WHEN EXISTS (
           SELECT 1 FROM backfills b
@@ -166,6 +170,10 @@ WHERE (:names IS NULL OR g.name IN (SELECT value FROM json_each(:names)))
 -- name: next_epoch
 UPDATE groups SET epoch = epoch + 1, completed_seen = :completed WHERE name = :name
 RETURNING epoch
+
+-- name: request_epochs
+-- Lets the hooks of these groups run once more, although nothing of them has completed.
+UPDATE groups SET completed_seen = -1 WHERE name IN (SELECT value FROM json_each(:names))
 
 -- name: note_drift
 UPDATE backfills SET drift = :drift WHERE id = :id AND drift IS NOT :drift

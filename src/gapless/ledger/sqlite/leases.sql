@@ -37,10 +37,10 @@ RETURNING chunk_index;
 INSERT INTO events (@NewEvent, actor, at)
 SELECT @completed_event, :actor, @now
 FROM (SELECT :id AS backfill_id, value AS chunk_index FROM json_each(:returned));
-INSERT INTO counts (backfill_id, shard, complete, minute, in_minute)
-SELECT :id, :shard, changes(), @minute, changes() WHERE changes() > 0
+INSERT INTO counts (backfill_id, shard, complete, minute, in_minute, changed_at)
+SELECT :id, :shard, changes(), @minute, changes(), @now WHERE changes() > 0
 ON CONFLICT DO UPDATE
-SET complete = complete + excluded.complete,
+SET complete = complete + excluded.complete, changed_at = excluded.changed_at,
     in_previous_minute = CASE excluded.minute - minute
         WHEN 0 THEN in_previous_minute WHEN 1 THEN in_minute ELSE 0 END,
     in_minute = excluded.in_minute + CASE excluded.minute WHEN minute THEN in_minute ELSE 0 END,
@@ -68,8 +68,10 @@ WHERE backfill_id = :id AND chunk_index = :chunk_index
   AND fence <= (SELECT fence FROM attempts
                 WHERE backfill_id = :id AND chunk_index = :chunk_index
                 ORDER BY fence DESC LIMIT 1 OFFSET :kept);
-INSERT INTO counts (backfill_id, shard, failed_runs, abandoned) VALUES (:id, :shard, 1, :abandoned)
-ON CONFLICT DO UPDATE SET failed_runs = failed_runs + 1, abandoned = abandoned + excluded.abandoned
+INSERT INTO counts (backfill_id, shard, failed_runs, abandoned, changed_at)
+VALUES (:id, :shard, 1, :abandoned, @now)
+ON CONFLICT DO UPDATE SET failed_runs = failed_runs + 1, abandoned = abandoned + excluded.abandoned,
+                          changed_at = excluded.changed_at
 
 -- name: release
 -- Gives a chunk back; the next run resumes after its progress.
