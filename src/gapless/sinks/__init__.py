@@ -10,12 +10,7 @@ path or URL. Nothing here depends on nodes or on the ledger.
 """
 
 from gapless.sinks.changes import Change, ChangeReader
-from gapless.sinks.companion import (
-    AccompaniedSink,
-    Companion,
-    CompanionTransaction,
-    Exclusion,
-)
+from gapless.sinks.companion import AccompaniedSink, Companion, CompanionTransaction
 from gapless.sinks.location import open_sink
 from gapless.sinks.sink import Access, Batch, Damage, JoiningSink, Request, Sink, Stored
 
@@ -28,7 +23,6 @@ __all__ = [
     "Companion",
     "CompanionTransaction",
     "Damage",
-    "Exclusion",
     "JoiningSink",
     "Request",
     "Sink",

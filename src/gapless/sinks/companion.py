@@ -5,10 +5,10 @@ transaction that does it. What it changes there is committed with the rows, or n
 
     _gapless_companions   which companions the rows of a chain have
 
-A companion is attached to a chain while nothing is written (`Exclusion.EVERYTHING`). So each writer
-either knows the new companion, or has committed before the companion looks at the rows. Writers
-learn of companions in the statement that they need for the records, and load them by their names:
-a process that has never heard of a companion is not able to write past it.
+A companion is attached to a chain while nothing is written. So each writer either knows the new
+companion, or has committed before the companion looks at the rows. Writers learn of companions in
+the statement that they need for the records, and load them by their names. A process that does not
+know a companion refuses to write.
 
 SQLite and PostgreSQL can have companions. A DuckDB file or a folder of Parquet files cannot.
 """
@@ -16,7 +16,6 @@ SQLite and PostgreSQL can have companions. A DuckDB file or a folder of Parquet 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from enum import Enum
 from importlib import import_module
 from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar, runtime_checkable
 
@@ -41,17 +40,6 @@ TABLE = "_gapless_companions"
 NAMES = "SELECT string_agg(name, ' ') FROM {_gapless_companions} WHERE chain_id = $1"
 _ATTACH = "INSERT INTO {_gapless_companions} VALUES ($1, $2) ON CONFLICT DO NOTHING"
 _DETACH = "DELETE FROM {_gapless_companions} WHERE chain_id = $1 AND name = $2"
-
-
-class Exclusion(Enum):
-    """What may not happen while a transaction runs."""
-
-    NOTHING = "nothing"
-    """It reads one state of the database and changes nothing."""
-    COMPANIONS = "companions"
-    """No companion's tables of the chain are changed."""
-    EVERYTHING = "everything"
-    """Also, no rows of the sink are written."""
 
 
 class Observers(NamedTuple):
@@ -137,12 +125,17 @@ Body = Callable[[CompanionTransaction], Awaitable[T]]
 class AccompaniedSink(Sink, Protocol):
     """A sink whose database can have tables of companions."""
 
-    async def transact(
-        self, chain_id: int, body: Body[T], exclusion: Exclusion = Exclusion.NOTHING
-    ) -> T:
-        """Run a function in one transaction. It may have to be run again from its start.
+    async def consult(self, body: Body[T]) -> T:
+        """Run a function that reads one state of the database and changes nothing.
 
-        It awaits nothing but the transaction.
+        It awaits nothing but the transaction. It may have to be run again from its start.
+        """
+
+    async def transact(self, chain_id: int, body: Body[T], *, alone: bool = False) -> T:
+        """Run a function in a transaction that excludes other changes of companions of the chain.
+
+        With `alone`, also no rows of the sink are written meanwhile. What holds for the function of
+        `consult` holds here too.
         """
 
     async def build_indexes(self, indexes: Mapping[str, Collection[Index]]) -> None:

@@ -24,7 +24,6 @@ from gapless.sinks import feed, records, sql
 from gapless.sinks.admission import admit
 from gapless.sinks.changes import CHANGES_LIMIT, Change, ChangeReader
 from gapless.sinks.companion import Body as CompanionBody
-from gapless.sinks.companion import Exclusion
 from gapless.sinks.postgres import home as homes
 from gapless.sinks.postgres import locks
 from gapless.sinks.postgres.database import (
@@ -189,13 +188,12 @@ class PostgresSink:
             locks.to_acknowledge(self.id),
         )
 
-    async def transact(
-        self, chain_id: int, body: CompanionBody[T], exclusion: Exclusion = Exclusion.NOTHING
-    ) -> T:
-        if exclusion is Exclusion.NOTHING:
-            return await self._run(body)
+    async def consult(self, body: CompanionBody[T]) -> T:
+        return await self._run(body)
+
+    async def transact(self, chain_id: int, body: CompanionBody[T], *, alone: bool = False) -> T:
         lock = locks.to_accompany(self.id, chain_id)
-        if exclusion is Exclusion.EVERYTHING:
+        if alone:
             lock = f"{locks.to_change(self.id)}; {lock}"
         return await self._change(body, lock)
 

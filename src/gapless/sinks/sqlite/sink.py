@@ -17,7 +17,7 @@ import apsw
 from gapless.core.coroutines import run_sync
 from gapless.core.errors import SinkUnusable
 from gapless.schema import Index, Schema
-from gapless.sinks.companion import Body, Exclusion
+from gapless.sinks.companion import Body
 from gapless.sinks.database_file import DatabaseFileSink
 from gapless.sinks.sink import Access
 from gapless.sinks.sqlite import file
@@ -71,12 +71,11 @@ class SqliteSink(DatabaseFileSink):
             system,
         )
 
-    async def transact(
-        self, chain_id: int, body: Body[T], exclusion: Exclusion = Exclusion.NOTHING
-    ) -> T:
-        """Run a function in a transaction; one that changes anything excludes all others."""
-        if exclusion is Exclusion.NOTHING:
-            return await self._run(self._transact, body, self._read_transaction)
+    async def consult(self, body: Body[T]) -> T:
+        return await self._run(self._transact, body, self._read_transaction)
+
+    async def transact(self, chain_id: int, body: Body[T], *, alone: bool = False) -> T:
+        """Run a function in a transaction, which is always alone."""
         return await self._change(self._transact, body, self._write_transaction)
 
     def _transact(self, body: Body[T], begin: Callable[[], AbstractContextManager[None]]) -> T:
