@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from gapless.schema.ddl import create_index, definition, listed, nearest_parent, quoted
+from gapless.schema.ddl import definition, listed, nearest_parent, quoted
 from gapless.schema.table import Column, Kind, Table
 
 _TYPES = {
@@ -83,10 +83,6 @@ class PostgresDdl:
 
     def add_column(self, table: Table, column: Column) -> str:
         return f"ALTER TABLE {self.place(table.name)} ADD COLUMN {_definition(column)}"
-
-    def create_indexes(self, table: Table) -> dict[str, str]:
-        """`CREATE INDEX` by the name of the index."""
-        return {it.name: create_index(it, self.place(table.name)) for it in table.indexes}
 
     def create_view(self, table: Table) -> str:
         """`CREATE VIEW` of `<table>_hex`: bytes as hex, the time also as a time."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from gapless.schema.ddl import create_index, definition, listed, nearest_parent, quoted
+from gapless.schema.ddl import definition, listed, nearest_parent, quoted
 from gapless.schema.table import Column, Kind, Table
 
 _TYPES = {
@@ -38,10 +38,6 @@ def create_table(
 
 def add_column(table: Table, column: Column) -> str:
     return f"ALTER TABLE {table.name} ADD COLUMN {_definition(column)}"
-
-
-def create_indexes(table: Table) -> tuple[str, ...]:
-    return tuple(create_index(index, table.name) for index in table.indexes)
 
 
 def create_view(table: Table) -> str:

@@ -4,19 +4,24 @@
 suite tests them all. The decisions that all sinks share are pure: `admission` (is this batch
 valid), `records` (fences, seams and the parts of a range that survive), `revision` (what to keep of
 stored blocks), `requests` (which blocks were requested) and `changes` (what publishers read). `sql`
-holds what all databases share, and `feed` their tables of changes. `location` opens a sink by its
+holds what all databases share, `feed` their tables of changes, and `companion` lets other tables
+change together with the rows. `location` opens a sink by its
 path or URL. Nothing here depends on nodes or on the ledger.
 """
 
 from gapless.sinks.changes import Change, ChangeReader
+from gapless.sinks.companion import AccompaniedSink, Companion, CompanionTransaction
 from gapless.sinks.location import open_sink
 from gapless.sinks.sink import Access, Batch, Damage, JoiningSink, Request, Sink, Stored
 
 __all__ = [
     "Access",
+    "AccompaniedSink",
     "Batch",
     "Change",
     "ChangeReader",
+    "Companion",
+    "CompanionTransaction",
     "Damage",
     "JoiningSink",
     "Request",

@@ -23,8 +23,9 @@ from gapless.core.ranges import RangeSet, Span
 from gapless.core.remedies import RepairBlocks
 from gapless.schema import Schema, Table
 from gapless.schema.digest import MODULUS, digest
-from gapless.sinks import feed, records, requests
+from gapless.sinks import companion, feed, records, requests
 from gapless.sinks.changes import Change
+from gapless.sinks.companion import Companion, CompanionTransaction, Observers
 from gapless.sinks.feed import FeedTransaction
 from gapless.sinks.records import RangeRecords, Retracted
 from gapless.sinks.revision import compared_columns, revised
@@ -63,10 +64,10 @@ class SinkTransaction(FeedTransaction, Protocol):
         known: RangeRecords,
         stored: Iterable[Stored],
         retracted: Iterable[Retracted],
-    ) -> bool:
-        """Replace the known records with these. Return whether changes of the chain are read.
+    ) -> Observers:
+        """Replace the known records with these. Return who has to learn of the change.
 
-        PostgreSQL finds out both in one round trip.
+        PostgreSQL finds out in the same round trip.
         """
 
     async def create(self, names: Collection[str]) -> None:
@@ -122,8 +123,12 @@ async def write(
         written.append(records.written(batch, tx.schema[name], rows, fence, digest_of))
     retracted = records.retractions(known, span, None)
     after = records.merged([*surviving, *written], tx.schema)
-    is_read = await tx.remember(chain_id, known, after, retracted)
-    if is_read and (revision.replaced or not known.hold(batch)):
+    observers = await tx.remember(chain_id, known, after, retracted)
+    for each in companion.named(observers.companions):
+        replaced = RangeSet.from_members(revision.replaced)
+        await _tell_of_retraction(tx, each, chain_id, replaced, fence)
+        await each.written(_accompanied(tx), batch, fence)
+    if observers.is_read and (revision.replaced or not known.hold(batch)):
         await feed.append(tx, revision.change(batch, fence))
     return written
 
@@ -136,12 +141,14 @@ async def retract(tx: SinkTransaction, chain_id: int, span: Span, fence: int) ->
     surviving = await _surviving(tx, chain_id, known.stored, dropped)
     retracted = records.retractions(known, span, fence)
     after = records.merged(surviving, tx.schema)
-    is_read = await tx.remember(chain_id, known, after, retracted)
-    old = await _unfinal_hashes(tx, chain_id, known, span) if is_read else {}
+    observers = await tx.remember(chain_id, known, after, retracted)
+    old = await _unfinal_hashes(tx, chain_id, known, span) if observers.is_read else {}
     for table in reversed(tx.schema.tables):
         # Unrecorded rows too: they would collide with later writes.
         await tx.delete(table, chain_id, span)
-    if is_read and known.hold_blocks(span, tx.schema):
+    for each in companion.named(observers.companions):
+        await _tell_of_retraction(tx, each, chain_id, RangeSet.of(span), fence)
+    if observers.is_read and known.hold_blocks(span, tx.schema):
         await feed.append(tx, Change(0, chain_id, span, fence, retracted=True, old=old))
 
 
@@ -238,6 +245,18 @@ async def _replace_requests(
 
 def _with_neighbours(span: Span) -> Span:
     return Span(max(span.first - 1, 0), min(span.last + 1, HIGHEST))
+
+
+async def _tell_of_retraction(
+    tx: SinkTransaction, each: Companion, chain_id: int, heights: RangeSet, fence: int
+) -> None:
+    for span in heights.spans:
+        await each.retracted(_accompanied(tx), chain_id, span, fence)
+
+
+def _accompanied(tx: SinkTransaction) -> CompanionTransaction:
+    assert isinstance(tx, CompanionTransaction), "this database has no companions"
+    return tx
 
 
 async def _unfinal_hashes(

@@ -11,8 +11,13 @@ import pytest
 from gapless.chains.evm.tables import BLOCKS, LOGS, TABLES, TRANSACTIONS, WITHDRAWALS
 from gapless.schema import F64, Kind, Schema, Table
 from gapless.schema.arrow import arrow_schema
+from gapless.schema.ddl import create_index
 from gapless.schema.reference import reference
-from gapless.schema.sqlite import create_indexes, create_table, create_view
+from gapless.schema.sqlite import create_table, create_view
+
+
+def indexes(table: Table) -> list[str]:
+    return [create_index(index, table.name) for index in table.indexes]
 
 
 @pytest.fixture
@@ -20,7 +25,7 @@ def database() -> apsw.Connection:
     connection = apsw.Connection(":memory:")
     connection.execute("PRAGMA foreign_keys = ON")
     for each in TABLES:
-        for statement in (create_table(each), *create_indexes(each), create_view(each)):
+        for statement in (create_table(each), *indexes(each), create_view(each)):
             connection.execute(statement)
     return connection
 
@@ -129,7 +134,7 @@ def test_views_show_bytes_as_hex(database: apsw.Connection) -> None:
 def test_indexes_are_built_once(database: apsw.Connection) -> None:
     names = "SELECT count(*) FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL"
     for each in TABLES:
-        for statement in create_indexes(each):
+        for statement in indexes(each):
             database.execute(statement)
     expected = sum(len(each.indexes) for each in TABLES)
     assert database.execute(names).fetchall() == [(expected,)]

@@ -15,6 +15,7 @@ from gapless.core.ranges import Span
 from gapless.schema import Schema, Table
 from gapless.schema.arrow import arrow_schema
 from gapless.sinks import feed, requests
+from gapless.sinks.companion import Observers
 from gapless.sinks.range_rows import COLUMNS, changes, records_from
 from gapless.sinks.records import RangeRecords, Retracted
 from gapless.sinks.sink import COUNTS, Request, Stored
@@ -67,7 +68,7 @@ class DuckdbTables:
         known: RangeRecords,
         stored: Iterable[Stored],
         retracted: Iterable[Retracted],
-    ) -> bool:
+    ) -> Observers:
         removed, added = changes(known, stored, retracted)
         if removed:
             self._connection.execute(f"{_DELETE} ({_marks(removed)})", [chain_id, *chain(*removed)])
@@ -75,7 +76,7 @@ class DuckdbTables:
             rows = [(chain_id, *each) for each in added]
             self._connection.execute(f"{_INSERT} {_marks(rows)}", [*chain(*rows)])
         ((readers,),) = await self.execute(feed.IS_READ, chain_id)
-        return bool(readers)
+        return Observers(bool(readers))
 
     async def execute(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         query = statement.format_map(feed.PLACES)

@@ -11,7 +11,7 @@ are empty, so it does no harm if that write never happens.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -19,15 +19,15 @@ import asyncpg
 
 from gapless.core.errors import SinkUnusable
 from gapless.core.ranges import Span
-from gapless.schema import Schema, Table
-from gapless.schema.ddl import quoted
+from gapless.schema import Index, Schema, Table
+from gapless.schema.ddl import create_index, quoted
 from gapless.schema.postgres import PostgresDdl
-from gapless.sinks import feed, range_rows, requests
+from gapless.sinks import companion, feed, range_rows, requests
 from gapless.sinks.postgres import locks
 from gapless.sinks.postgres.options import Options
 
 VERSION = 1
-OWN_TABLES = {requests.TABLE, *feed.TABLES}
+OWN_TABLES = {requests.TABLE, *feed.TABLES, companion.TABLE}
 LEDGER = "gapless"
 _CREATE = """
 CREATE TABLE {sink} (
@@ -140,6 +140,7 @@ async def _create_own_tables(connection: asyncpg.Connection, ddl: PostgresDdl) -
     await connection.execute(requests.create(ddl.place(requests.TABLE), "bigint"))
     for statement in feed.create(places, "bigint"):
         await connection.execute(statement)
+    await connection.execute(companion.create(ddl.place(companion.TABLE), "bigint"))
 
 
 async def create_tables(
@@ -191,17 +192,18 @@ async def extend(connection: asyncpg.Connection, home: Home, tables: Collection[
         await connection.execute(home.ddl.create_view(each))
 
 
-async def missing_indexes(connection: asyncpg.Connection, home: Home) -> list[str]:
-    """Return the statements that build the indexes that do not exist yet."""
-    ddl = home.ddl
+async def missing_indexes(
+    connection: asyncpg.Connection, ddl: PostgresDdl, indexes: Mapping[str, Collection[Index]]
+) -> list[str]:
+    """Return the statements that build those indexes of existing tables that do not exist yet."""
     tables = await names(connection, ddl.schema)
     built = {row[0] for row in await connection.fetch(_INDEXES, ddl.schema)}
     return [
-        statement
-        for each in home.schema.tables
-        if each.name in tables
-        for name, statement in ddl.create_indexes(each).items()
-        if name not in built
+        create_index(index, ddl.place(name))
+        for name, wanted in indexes.items()
+        if name in tables
+        for index in wanted
+        if index.name not in built
     ]
 
 

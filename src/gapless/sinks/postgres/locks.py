@@ -2,6 +2,7 @@
 
     the whole sink     shared by writers; exclusive to create tables or to write a long range
     cells of heights   exclusive: every cell of the range and its neighbours, ascending
+    companions         exclusive: the companions' tables of a chain
 
 So writers of distant ranges run concurrently, and writers of overlapping or touching ranges never
 interleave. All locks are taken in this order, so there are no deadlocks. A key is a hash of what is
@@ -36,6 +37,11 @@ def to_change(sink_id: str) -> str:
 def to_create(schema: str) -> str:
     """Return SQL that locks the creation of a sink in the schema."""
     return f"SELECT pg_advisory_xact_lock({_key('found', schema)})"
+
+
+def to_accompany(sink_id: str, chain_id: int) -> str:
+    """Return SQL that locks the companions' tables of a chain, after any of the locks above."""
+    return f"SELECT pg_advisory_xact_lock({_key(sink_id, chain_id, 'companions')})"
 
 
 def to_request(sink_id: str) -> str:

@@ -19,10 +19,11 @@ import pyarrow as pa
 from gapless.core.errors import SinkUnusable
 from gapless.core.ranges import RangeSet, Span
 from gapless.postgres.connections import Connection
-from gapless.schema import Schema, Table
+from gapless.schema import Index, Schema, Table
 from gapless.sinks import feed, records, sql
 from gapless.sinks.admission import admit
 from gapless.sinks.changes import CHANGES_LIMIT, Change, ChangeReader
+from gapless.sinks.companion import Body as CompanionBody
 from gapless.sinks.postgres import home as homes
 from gapless.sinks.postgres import locks
 from gapless.sinks.postgres.database import (
@@ -187,6 +188,15 @@ class PostgresSink:
             locks.to_acknowledge(self.id),
         )
 
+    async def consult(self, body: CompanionBody[T]) -> T:
+        return await self._run(body)
+
+    async def transact(self, chain_id: int, body: CompanionBody[T], *, alone: bool = False) -> T:
+        lock = locks.to_accompany(self.id, chain_id)
+        if alone:
+            lock = f"{locks.to_change(self.id)}; {lock}"
+        return await self._change(body, lock)
+
     async def chains(self) -> list[int]:
         return await self._run(PostgresTables.chains)
 
@@ -222,10 +232,13 @@ class PostgresSink:
         return await self._run(PostgresTables.highest_fence)
 
     async def finish(self) -> None:
+        await self.build_indexes({it.name: it.indexes for it in self._home.schema.tables})
+
+    async def build_indexes(self, indexes: Mapping[str, Collection[Index]]) -> None:
         self._access.admit(self._database.shown)
 
         async def lacking(connection: Connection) -> list[str]:
-            return await homes.missing_indexes(connection.raw, self._home)
+            return await homes.missing_indexes(connection.raw, self._home.ddl, indexes)
 
         async def build(connection: Connection) -> None:
             """Build one index per transaction, so that only the writers of its table wait."""

@@ -11,10 +11,10 @@ range at distant positions, the second has to start again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import pyarrow as pa
 
@@ -24,7 +24,11 @@ from gapless.postgres.connections import Connection
 from gapless.schema import Table
 from gapless.schema.ddl import listed
 from gapless.schema.digest import digest
-from gapless.sinks import feed, requests
+from gapless.schema.postgres import PostgresDdl
+from gapless.sinks import companion, feed, requests
+from gapless.sinks.companion import Key, Observers
+from gapless.sinks.dialect import POSTGRES, Dialect
+from gapless.sinks.postgres import locks, seeking
 from gapless.sinks.postgres.copying import columns_with_values, copy_stream
 from gapless.sinks.postgres.home import Home
 from gapless.sinks.postgres.home import columns as columns_of
@@ -32,6 +36,9 @@ from gapless.sinks.postgres.rows import select_list, to_arrow
 from gapless.sinks.range_rows import COLUMNS, EVERY_DATASET, changes, records_from
 from gapless.sinks.records import RangeRecords, Retracted
 from gapless.sinks.sink import COUNTS, Request, Stored
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 # Ranges are disjoint: of those that begin before this one, only the last can overlap it.
 _KNOWN = f"""
@@ -45,7 +52,7 @@ SELECT r.* FROM unnest($2::text[]) WITH ORDINALITY AS wanted (name, nth) CROSS J
 """  # noqa: S608 - our own names
 _HIGHEST = "ORDER BY first DESC LIMIT $5"
 # A second writer waits for the first, and then finds different versions. Returns the number of rows
-# deleted or updated, and how many readers the changes of the chain have.
+# deleted or updated, how many readers the changes of the chain have, and the names of companions.
 _REMEMBER = f"""
 WITH gone AS (
   DELETE FROM {{ranges}} r USING unnest($2::text[], $3::bigint[], $4::text[]) AS old (d, f, version)
@@ -67,7 +74,7 @@ WITH gone AS (
   INSERT INTO {{ranges}} (chain_id, {COLUMNS})
   SELECT $1, {COLUMNS} FROM come WHERE version IS NULL
 )
-SELECT (SELECT count(*) FROM gone) + (SELECT count(*) FROM changed), ({{is_read}})
+SELECT (SELECT count(*) FROM gone) + (SELECT count(*) FROM changed), ({{is_read}}), ({{companions}})
 """  # noqa: S608
 _OF_SPAN = "WHERE chain_id = $1 AND block_number BETWEEN $2 AND $3"
 
@@ -92,8 +99,21 @@ class Ready:
         return cls(rows, names, [*copy_stream(columns, rows)], digest(table, rows))
 
 
+class _Places(dict[str, str]):
+    """Every table by its name, in the schema of the sink."""
+
+    def __init__(self, ddl: PostgresDdl) -> None:
+        super().__init__()
+        self._ddl = ddl
+
+    def __missing__(self, name: str) -> str:
+        return self._ddl.place(name)
+
+
 class PostgresTables:
     """Reads and writes rows and records on a connection, in its current transaction."""
+
+    dialect: Dialect = POSTGRES
 
     def __init__(
         self,
@@ -133,24 +153,47 @@ class PostgresTables:
         known: RangeRecords,
         stored: Iterable[Stored],
         retracted: Iterable[Retracted],
-    ) -> bool:
+    ) -> Observers:
         removed, added = changes(known, stored, retracted)
         left = {*removed} - {row[:2] for row in added}
         removed_rows = [(*key, self._versions[key]) for key in sorted(left)]
         added_rows = [(*row, self._versions.get(row[:2])) for row in sorted(added)]
         values = (chain_id, *_columns(removed_rows, 3), *_columns(added_rows, 12))
-        query = _REMEMBER.format(ranges=self._ranges, is_read=self._placed(feed.IS_READ))
+        query = _REMEMBER.format(
+            ranges=self._ranges,
+            is_read=self._placed(feed.IS_READ),
+            companions=self._placed(companion.NAMES),
+        )
         (row,) = await self._lent.fetch(query, values, prepared=self._prepared)
-        changed, readers = row
+        changed, readers, names = row
         if changed != len(removed):
             raise Interleaved
-        return bool(readers)
+        return Observers.of(readers, names)
 
     async def execute(self, statement: str, *values: object) -> list[Any]:
         return await self._lent.fetch(self._placed(statement), values, prepared=self._prepared)
 
+    async def execute_many(self, statement: str, rows: Collection[Sequence[object]]) -> None:
+        if rows:
+            await self._connection.executemany(self._placed(statement), rows)
+
+    async def has(self, name: str) -> bool:
+        """Whether the table exists now: another process may have created it."""
+        if name not in self._existing:
+            place = self._ddl.place(name)
+            if await self._connection.fetchval("SELECT to_regclass($1) IS NULL", place):
+                return False
+            self._existing.add(name)
+        return True
+
+    async def exclude_companions(self, chain_id: int) -> None:
+        await self._connection.execute(locks.to_accompany(self._home.id, chain_id))
+
+    async def compute(self, function: Callable[P, T], *values: P.args, **named: P.kwargs) -> T:
+        return await asyncio.to_thread(function, *values, **named)
+
     def _placed(self, statement: str) -> str:
-        return statement.format_map({name: self._ddl.place(name) for name in feed.PLACES})
+        return statement.format_map(_Places(self._ddl))
 
     def digest_of(self, table: Table, rows: pa.Table) -> int:
         """Return the digest of rows that were just inserted."""
@@ -160,7 +203,7 @@ class PostgresTables:
         assert {*names} <= self._existing, "tables must be created before the transaction begins"
 
     async def delete(self, table: Table, chain_id: int, span: Span) -> None:
-        if not await self._has(table):
+        if not await self.has(table.name):
             return
         if self._ddl.foreign_keys and not self._deferred:
             self._deferred = True
@@ -191,20 +234,49 @@ class PostgresTables:
     async def read(
         self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
     ) -> pa.Table:
-        names = [it.name for it in table if columns is None or it.name in columns]
-        if not await self._has(table):
+        names, wanted = await self._wanted(table, columns)
+        if not wanted:
             return to_arrow(table, names, [])
-        existing = {column.name for column in table.columns}
-        if table.name in self._home.outdated:
-            existing = await columns_of(self._connection, self._ddl, table)
-        wanted, place = select_list(table, names, existing), self._ddl.place(table.name)
-        order = listed(table.key)
+        place, order = self._ddl.place(table.name), listed(table.key)
         select = f"SELECT {wanted} FROM {place} {_OF_SPAN} ORDER BY {order}"  # noqa: S608
         rows = await self._fetch(select, chain_id, *_countable(span))
         return await asyncio.to_thread(to_arrow, table, names, rows)
 
+    async def find(
+        self, table: Table, chain_id: int, span: Span, column: str, values: Collection[bytes]
+    ) -> list[Key]:
+        if not await self.has(table.name):
+            return []
+        select = seeking.keys(table, self._ddl.place(table.name), column)
+        rows = await self._fetch(select, [*values], *_countable(span), chain_id)
+        return [tuple(row) for row in rows]
+
+    async def read_rows(
+        self,
+        table: Table,
+        chain_id: int,
+        keys: Sequence[Key],
+        columns: Collection[str] | None = None,
+    ) -> pa.Table:
+        names, wanted = await self._wanted(table, columns)
+        if not wanted or not keys:
+            return to_arrow(table, names, [])
+        select = seeking.rows(table, self._ddl.place(table.name), wanted)
+        rows = await self._fetch(select, chain_id, *map(list, zip(*keys, strict=True)))
+        return await asyncio.to_thread(to_arrow, table, names, rows)
+
+    async def _wanted(self, table: Table, columns: Collection[str] | None) -> tuple[list[str], str]:
+        """Return names of columns and the list to select; nothing if the table does not exist."""
+        names = [it.name for it in table if columns is None or it.name in columns]
+        if not await self.has(table.name):
+            return names, ""
+        existing = {column.name for column in table.columns}
+        if table.name in self._home.outdated:
+            existing = await columns_of(self._connection, self._ddl, table)
+        return names, select_list(table, names, existing)
+
     async def counts(self, table: Table, chain_id: int, span: Span) -> pa.Table:
-        if not await self._has(table):
+        if not await self.has(table.name):
             return COUNTS.empty_table()
         select = (
             f"SELECT block_number, count(*) FROM {self._ddl.place(table.name)} {_OF_SPAN}"  # noqa: S608
@@ -217,28 +289,16 @@ class PostgresTables:
     async def _fetch(self, query: str, *values: object) -> list[Any]:
         return await self._connection.fetch(query, *values)
 
-    async def _has(self, table: Table) -> bool:
-        """Whether the table exists now: another process may have created it."""
-        return await self._has_name(table.name)
-
-    async def _has_name(self, name: str) -> bool:
-        if name not in self._existing:
-            place = self._ddl.place(name)
-            if await self._connection.fetchval("SELECT to_regclass($1) IS NULL", place):
-                return False
-            self._existing.add(name)
-        return True
-
     async def chains(self) -> list[int]:
         query = f"SELECT DISTINCT chain_id FROM {self._ranges} WHERE kind <> 'retracted'"  # noqa: S608
         found = {row[0] for row in await self._fetch(query)}
-        if await self._has_name(requests.TABLE):
+        if await self.has(requests.TABLE):
             query = f"SELECT DISTINCT chain_id FROM {self._requests}"  # noqa: S608
             found |= {row[0] for row in await self._fetch(query)}
         return sorted(found)
 
     async def requests(self, chain_id: int) -> list[Request]:
-        if not await self._has_name(requests.TABLE):  # a sink of an older version
+        if not await self.has(requests.TABLE):  # a sink of an older version
             return []
         query = f"SELECT {requests.COLUMNS} FROM {self._requests} WHERE chain_id = $1"  # noqa: S608
         return requests.merged(map(requests.from_row, await self._fetch(query, chain_id)))

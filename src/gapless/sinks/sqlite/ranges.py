@@ -11,7 +11,7 @@ import apsw
 
 from gapless.core.ranges import Span
 from gapless.schema import Schema
-from gapless.sinks import feed, requests
+from gapless.sinks import companion, feed, requests
 from gapless.sinks.range_rows import COLUMNS, EVERY_DATASET, changes, create, records_from
 from gapless.sinks.records import RangeRecords, Retracted
 from gapless.sinks.sink import Stored
@@ -22,9 +22,10 @@ CREATE_OWN = tuple(
     for statement in (
         requests.create(requests.TABLE, "INTEGER"),
         *feed.create(feed.PLACES, "INTEGER"),
+        companion.create(companion.TABLE, "INTEGER"),
     )
 )
-OWN_TABLES = {requests.TABLE, *feed.TABLES}
+OWN_TABLES = {requests.TABLE, *feed.TABLES, companion.TABLE}
 # Ranges are disjoint: of those that begin before this one, only the last can overlap it.
 _WITHIN = f"""
 SELECT {COLUMNS}

@@ -6,7 +6,7 @@ it ends, so the fence is still high enough when the rows are written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -14,8 +14,10 @@ from typing import ParamSpec, Self, TypeVar
 
 import apsw
 
+from gapless.core.coroutines import run_sync
 from gapless.core.errors import SinkUnusable
-from gapless.schema import Schema
+from gapless.schema import Index, Schema
+from gapless.sinks.companion import Body
 from gapless.sinks.database_file import DatabaseFileSink
 from gapless.sinks.sink import Access
 from gapless.sinks.sqlite import file
@@ -30,6 +32,8 @@ T = TypeVar("T")
 
 class SqliteSink(DatabaseFileSink):
     """A sink in a file. Open it with `open`."""
+
+    _tables: SqliteTables
 
     def __init__(
         self,
@@ -66,6 +70,26 @@ class SqliteSink(DatabaseFileSink):
             lambda it: cls(path, it, schema, access, foreign_keys=foreign_keys, system=system),
             system,
         )
+
+    async def consult(self, body: Body[T]) -> T:
+        return await self._run(self._transact, body, self._read_transaction)
+
+    async def transact(self, chain_id: int, body: Body[T], *, alone: bool = False) -> T:
+        """Run a function in a transaction, which is always alone."""
+        return await self._change(self._transact, body, self._write_transaction)
+
+    def _transact(self, body: Body[T], begin: Callable[[], AbstractContextManager[None]]) -> T:
+        with begin():
+            return run_sync(body(self._tables))
+
+    async def build_indexes(self, indexes: Mapping[str, Collection[Index]]) -> None:
+        """Build each index in its own transaction, so that others can write in between."""
+        for statement in await self._run(lambda: self._tables.missing_indexes(indexes)):
+            await self._change(self._build_index, statement)
+
+    def _build_index(self, statement: str) -> None:
+        with self._write_transaction():
+            self._connection.execute(statement)
 
     async def _run(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         return await super()._run(self._run_on_one_state, partial(function, *arguments, **named))

@@ -7,23 +7,30 @@ block's rows are replaced table by table.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, ParamSpec, TypeVar
 
 import apsw
 import pyarrow as pa
 
 from gapless.core.heights import HIGHEST
 from gapless.core.ranges import Span
-from gapless.schema import Schema, Table
-from gapless.schema.sqlite import create_indexes, create_table, create_view
-from gapless.sinks import feed, requests
+from gapless.schema import Index, Schema, Table
+from gapless.schema.ddl import create_index, listed, quoted
+from gapless.schema.sqlite import create_table, create_view
+from gapless.sinks import companion, feed, requests
+from gapless.sinks.companion import Key, Observers
+from gapless.sinks.dialect import SQLITE, Dialect
 from gapless.sinks.records import RangeRecords, Retracted
 from gapless.sinks.sink import COUNTS, Request, Stored
 from gapless.sinks.sqlite import file
 from gapless.sinks.sqlite.ranges import Ranges
 from gapless.sinks.sqlite.rows import columns_with_values, to_arrow, to_tuples
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_OBSERVERS = f"SELECT ({feed.IS_READ}), ({companion.NAMES})"
 _OF_SPAN = "WHERE chain_id = ? AND block_number BETWEEN ? AND ?"
 _REQUESTS = f"SELECT {requests.COLUMNS} FROM {requests.TABLE} WHERE chain_id = ?"  # noqa: S608
 _FORGET = f"DELETE FROM {requests.TABLE} WHERE chain_id = ?"  # noqa: S608 - our own names
@@ -33,6 +40,8 @@ _REQUESTED = f"SELECT DISTINCT chain_id FROM {requests.TABLE}"  # noqa: S608
 
 class SqliteTables:
     """Reads and writes rows and records on the connection of the sink."""
+
+    dialect: Dialect = SQLITE
 
     def __init__(self, connection: apsw.Connection, schema: Schema) -> None:
         self.schema = schema
@@ -48,14 +57,26 @@ class SqliteTables:
         known: RangeRecords,
         stored: Iterable[Stored],
         retracted: Iterable[Retracted],
-    ) -> bool:
+    ) -> Observers:
         self._ranges.replace(chain_id, known, stored, retracted)
-        ((readers,),) = await self.execute(feed.IS_READ, chain_id)
-        return bool(readers)
+        ((readers, names),) = await self.execute(_OBSERVERS, chain_id)
+        return Observers.of(readers, names)
 
     async def execute(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        query = statement.format_map(feed.PLACES).replace("$", "?")
-        return self._connection.execute(query, values).fetchall()
+        return self._connection.execute(_placed(statement), values).fetchall()
+
+    async def execute_many(self, statement: str, rows: Collection[Sequence[object]]) -> None:
+        self._connection.executemany(_placed(statement), rows)
+
+    async def has(self, name: str) -> bool:
+        return name in file.names(self._connection)
+
+    async def exclude_companions(self, chain_id: int) -> None:
+        """Do nothing: there is only one writer."""
+
+    async def compute(self, function: Callable[P, T], *values: P.args, **named: P.kwargs) -> T:
+        """Call the function here, on the thread of the sink."""
+        return function(*values, **named)
 
     async def create(self, names: Collection[str]) -> None:
         existing = file.names(self._connection)
@@ -86,16 +107,50 @@ class SqliteTables:
     async def read(
         self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
     ) -> pa.Table:
-        names = [it.name for it in table if columns is None or it.name in columns]
-        existing = file.columns(self._connection, table)
-        if not existing:
+        names, wanted = self._wanted(table, columns)
+        if not wanted:
             return to_arrow(table, names, [])
-        # A reader does not upgrade a table of an older version: missing columns are null.
-        wanted = ", ".join(f'"{name}"' if name in existing else "NULL" for name in names)
         order = ", ".join(table.key)
         select = f"SELECT {wanted} FROM {table.name} {_OF_SPAN} ORDER BY {order}"  # noqa: S608
         rows = self._connection.execute(select, (chain_id, *_countable(span))).fetchall()
         return to_arrow(table, names, rows)
+
+    async def find(
+        self, table: Table, chain_id: int, span: Span, column: str, values: Collection[bytes]
+    ) -> list[Key]:
+        if not await self.has(table.name):
+            return []
+        # The `+` keeps SQLite from walking through all rows of the chain instead.
+        select = (
+            f"SELECT {listed(table.key[1:])} FROM {table.name}"  # noqa: S608 - our own names
+            f" WHERE {quoted(column)} = ? AND block_number BETWEEN ? AND ? AND +chain_id = ?"
+        )
+        wanted = [(value, *_countable(span), chain_id) for value in values]
+        keys: list[Any] = self._connection.executemany(select, wanted).fetchall()
+        return keys
+
+    async def read_rows(
+        self,
+        table: Table,
+        chain_id: int,
+        keys: Sequence[Key],
+        columns: Collection[str] | None = None,
+    ) -> pa.Table:
+        names, wanted = self._wanted(table, columns)
+        if not wanted:
+            return to_arrow(table, names, [])
+        of_key = " AND ".join(f"{quoted(name)} = ?" for name in table.key)
+        select = f"SELECT {wanted} FROM {table.name} WHERE {of_key}"  # noqa: S608 - our own names
+        rows = self._connection.executemany(select, [(chain_id, *key) for key in keys]).fetchall()
+        return to_arrow(table, names, rows)
+
+    def _wanted(self, table: Table, columns: Collection[str] | None) -> tuple[list[str], str]:
+        """Return names of columns and the list to select; nothing if the table does not exist."""
+        names = [it.name for it in table if columns is None or it.name in columns]
+        existing = file.columns(self._connection, table)
+        # A reader does not upgrade a table of an older version: missing columns are null.
+        each = (f'"{name}"' if name in existing else "NULL" for name in names)
+        return names, ", ".join(each) if existing else ""
 
     def counts(self, table: Table, chain_id: int, span: Span) -> pa.Table:
         if table.name not in file.names(self._connection):
@@ -130,10 +185,34 @@ class SqliteTables:
 
     def finish(self) -> None:
         """Build the indexes."""
-        for each in self.schema.tables:
-            if each.name in file.names(self._connection):
-                for statement in create_indexes(each):
-                    self._connection.execute(statement)
+        for statement in self.missing_indexes({it.name: it.indexes for it in self.schema.tables}):
+            self._connection.execute(statement)
+
+    def missing_indexes(self, indexes: Mapping[str, Collection[Index]]) -> list[str]:
+        """Return the statements that build those indexes of existing tables that are missing."""
+        found = self._connection.execute("SELECT name FROM sqlite_schema")
+        existing = {name for (name,) in found}
+        return [
+            create_index(index, table)
+            for table, wanted in indexes.items()
+            if table in existing
+            for index in wanted
+            if index.name not in existing
+        ]
+
+
+def _placed(statement: str) -> str:
+    return statement.format_map(_PLACES).replace("$", "?")
+
+
+class _Places(dict[str, str]):
+    """Every table by its own name: a file has no schemas."""
+
+    def __missing__(self, name: str) -> str:
+        return name
+
+
+_PLACES = _Places()
 
 
 def _countable(span: Span) -> Span:

@@ -1,0 +1,196 @@
+"""Changing what is known to have moved: scans, watched blocks and retractions.
+
+Movements are facts that all address sets and groups share. So a scan replaces what its set had in
+the range, except for movements that another scan has to show too, or a watched member. Facts of two
+branches never mix: a movement whose block hash differs from that of a stored block is refused, and
+otherwise one with a new hash replaces what is known of that block, in the scans of all sets.
+
+A movement that goes takes its entries with it, and these are taken back from the balances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from gapless.chains.movements import NOBODY, Movement, MovementKey
+from gapless.core.errors import BrokenSeam
+from gapless.core.heights import HIGHEST
+from gapless.core.ranges import RangeSet, Span
+from gapless.sinks import CompanionTransaction
+from gapless.wallets.records import Scan
+from gapless.wallets.store import coverage, entries, movements, scans
+
+_AT_ONCE = 10_000  # movements that are retracted together
+
+ByKey = Mapping[MovementKey, Movement]
+
+
+async def write(
+    tx: CompanionTransaction, scan: Scan, addresses: frozenset[bytes], found: Sequence[Movement]
+) -> None:
+    """Store a scan and what it found; see `WalletStore.write`."""
+    hashes = _admit(scan, addresses, found)
+    chain_id, span = scan.chain_id, scan.span
+    around = Span(max(span.first - 1, 0), min(span.last + 1, HIGHEST))
+    await _know_addresses(tx, scan, addresses)
+    known = await scans.of_set(tx, chain_id, scan.address_set, around)
+    coverage.refuse_older(known, await scans.retracted(tx, chain_id, span), span, scan.fence)
+    await _refuse_other_branch(tx, scan, hashes)
+    await _forget_other_branches(tx, chain_id, hashes)
+    stored = await _stored(tx, chain_id, addresses, span, hashes)
+    gone = _missing(stored, found, addresses)
+    gone = await scans.unclaimed(tx, chain_id, gone, by_sets_except=scan.address_set)
+    await _replace(tx, stored, gone, found)
+    known = await scans.of_set(tx, chain_id, scan.address_set, around)
+    left = coverage.cut(known, RangeSet.of(span))
+    await scans.save(tx, known, coverage.folded([*left, scan]))
+
+
+async def watch(
+    tx: CompanionTransaction,
+    chain_id: int,
+    hashes: Mapping[int, bytes],
+    addresses: frozenset[bytes],
+    found: Sequence[Movement],
+) -> None:
+    """Store what watched addresses sent or received in blocks that were just written.
+
+    `hashes` are those of the blocks, by height. What is known of these heights on other branches
+    goes. Retractions of theirs are no longer needed, because stored blocks refuse other branches.
+    """
+    span = Span(min(hashes), max(hashes))
+    await _forget_other_branches(tx, chain_id, hashes)
+    stored = await _stored(tx, chain_id, addresses, span, {it.block_number for it in found})
+    gone = _missing(stored, found, addresses)
+    await _replace(tx, stored, await scans.unclaimed(tx, chain_id, gone, by_members=False), found)
+    known = await scans.retracted(tx, chain_id, span)
+    await scans.save_retracted(
+        tx, chain_id, known, coverage.without(known, RangeSet.from_members(hashes))
+    )
+
+
+async def retract(tx: CompanionTransaction, chain_id: int, span: Span, fence: int) -> None:
+    """Remove a range, unless a higher fence has changed it; see `WalletStore.retract`."""
+    known = await scans.overlapping(tx, chain_id, span)
+    coverage.refuse_older(known, await scans.retracted(tx, chain_id, span), span, fence)
+    await drop(tx, chain_id, span, fence)
+
+
+async def drop(tx: CompanionTransaction, chain_id: int, span: Span, fence: int) -> None:
+    """Remove a range whose blocks the sink has removed, under the sink's own fence."""
+    while gone := await movements.of_span(tx, chain_id, span, _AT_ONCE):
+        await forget(tx, gone)
+    await _cut_scans(tx, chain_id, RangeSet.of(span))
+    known = await scans.retracted(tx, chain_id, span)
+    after = coverage.retracted_too(known, span, fence)
+    await scans.save_retracted(tx, chain_id, known, after)
+
+
+async def forget(tx: CompanionTransaction, gone: Sequence[Movement]) -> None:
+    """Delete movements with their entries."""
+    if gone:
+        await entries.delete_of(tx, gone)
+        await movements.delete(tx, gone)
+
+
+async def _stored(
+    tx: CompanionTransaction,
+    chain_id: int,
+    addresses: frozenset[bytes],
+    span: Span,
+    heights: Iterable[int],
+) -> ByKey:
+    """Return what is known of some addresses in a span, and of all in some blocks."""
+    ours = await movements.of_addresses(tx, chain_id, addresses, span)
+    there = await movements.of_blocks(tx, chain_id, [*heights])
+    return {it.key: it for it in (*ours, *there)}
+
+
+def _missing(
+    stored: ByKey, found: Iterable[Movement], addresses: frozenset[bytes]
+) -> list[Movement]:
+    """Return the movements of some addresses that were not found again."""
+    keys = {it.key for it in found}
+    return [
+        it
+        for key, it in stored.items()
+        if key not in keys and not addresses.isdisjoint((it.sender, it.receiver))
+    ]
+
+
+async def _replace(
+    tx: CompanionTransaction, stored: ByKey, gone: Sequence[Movement], found: Sequence[Movement]
+) -> None:
+    """Make what was found the truth. What was known before, and is the same, is not touched."""
+    new = [it for it in found if stored.get(it.key) != it]
+    changed = [stored[it.key] for it in new if it.key in stored]
+    await forget(tx, [*gone, *changed])
+    await movements.add(tx, new)
+
+
+async def _know_addresses(
+    tx: CompanionTransaction, scan: Scan, addresses: frozenset[bytes]
+) -> None:
+    """Record the addresses of a set. If some were purged, its earlier scans no longer count."""
+    known = await scans.addresses(tx, scan.chain_id, scan.address_set)
+    if not known <= addresses:
+        raise ValueError(f"the address set `{scan.address_set}` has other addresses")
+    if known != addresses:
+        await scans.forget(tx, scan.chain_id, scan.address_set)
+        await scans.add_addresses(tx, scan.chain_id, scan.address_set, addresses - known)
+
+
+async def _refuse_other_branch(
+    tx: CompanionTransaction, scan: Scan, hashes: Mapping[int, bytes]
+) -> None:
+    """Raise `BrokenSeam` if a stored block has another hash."""
+    expected = {scan.span.first - 1: scan.parent_hash, scan.span.last: scan.last_hash, **hashes}
+    keys = sorted((height,) for height, it in expected.items() if it and height >= 0)
+    for anchor in tx.schema.tables:
+        if not tx.schema.is_anchor(anchor.name):
+            continue
+        columns = ("block_number", anchor.links.hash)
+        rows = await tx.read_rows(anchor, scan.chain_id, keys, columns)
+        for height, stored in zip(*(rows[name].to_pylist() for name in columns), strict=True):
+            if stored != expected[height]:
+                raise BrokenSeam(
+                    f"the stored block {height:,} of chain {scan.chain_id} is on a different branch"
+                    f" than the movements of blocks {scan.span}",
+                    height=height,
+                )
+
+
+async def _forget_other_branches(
+    tx: CompanionTransaction, chain_id: int, hashes: Mapping[int, bytes]
+) -> None:
+    known = await movements.of_blocks(tx, chain_id, hashes)
+    stale = [it for it in known if it.block_hash != hashes[it.block_number]]
+    await forget(tx, stale)
+    await _cut_scans(tx, chain_id, RangeSet.from_members({it.block_number for it in stale}))
+
+
+async def _cut_scans(tx: CompanionTransaction, chain_id: int, heights: RangeSet) -> None:
+    """Forget that some heights were scanned for any set."""
+    for span in heights.spans:
+        known = await scans.overlapping(tx, chain_id, span)
+        await scans.save(tx, known, coverage.cut(known, RangeSet.of(span)))
+
+
+def _admit(scan: Scan, addresses: frozenset[bytes], found: Sequence[Movement]) -> dict[int, bytes]:
+    """Raise `ValueError` unless this is what a scan can find. Return the hashes of the blocks."""
+    first, last = scan.span
+    if not 0 <= first <= last <= HIGHEST:
+        raise ValueError(f"`{scan.span}` is not a range of blocks")
+    if not addresses or NOBODY in addresses or not scan.address_set:
+        raise ValueError("a scan needs a named set of addresses")
+    hashes = {last: scan.last_hash} if scan.last_hash else {}
+    for it in found:
+        if it.chain_id != scan.chain_id or not first <= it.block_number <= last:
+            raise ValueError(f"{it.key} is outside of the scan of {scan.span}")
+        if addresses.isdisjoint((it.sender, it.receiver)):
+            raise ValueError(f"{it.key} is not a movement of the set `{scan.address_set}`")
+        if hashes.setdefault(it.block_number, it.block_hash) != it.block_hash:
+            raise ValueError(f"{it.key} is on a different branch than others of the scan")
+    if len({it.key for it in found}) != len(found):
+        raise ValueError(f"a movement occurs twice in the scan of {scan.span}")
+    return hashes

@@ -1,0 +1,302 @@
+"""The contract of the wallet store: each method is one transaction, unless it says otherwise.
+
+After every transaction:
+
+- **once**: a movement is stored once, whichever address sets and groups it concerns;
+- **newest fence**: no run has overwritten what a higher fence has scanned or retracted;
+- **one branch**: all movements of a block have its hash, and that of the stored block if there is
+  one;
+- **needed**: a movement is stored as long as a scan of an address set that it concerns, or a
+  watched member, has to show it;
+- **balanced**: the balances are the sums of the entries, and an entry is of a stored movement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from typing import TypeVar
+
+import pyarrow as pa
+
+from gapless.chains.movements import Movement, TokenFacts, WalletRules
+from gapless.chains.network import Network
+from gapless.core.errors import SinkUnusable
+from gapless.core.heights import HIGHEST
+from gapless.core.ranges import Span
+from gapless.schema import Index
+from gapless.sinks import AccompaniedSink, CompanionTransaction, Sink
+from gapless.wallets.records import (
+    Balance,
+    Entry,
+    Filter,
+    HistoryItem,
+    Member,
+    Page,
+    Scan,
+)
+from gapless.wallets.store import (
+    balances,
+    changing,
+    entries,
+    lookup,
+    members,
+    movements,
+    scans,
+    tables,
+    tokens,
+)
+from gapless.wallets.store.members import Settled
+
+T = TypeVar("T")
+Body = Callable[[CompanionTransaction], Awaitable[T]]
+
+EVERYTHING = Span(0, HIGHEST)
+_ANY = Filter()
+_FIRST = Page()
+_STREAMED = 5_000  # movements that a piece of a stream should have
+_FIRST_WINDOW = 10_000  # blocks
+
+
+class WalletStore:
+    """The wallets of a sink."""
+
+    def __init__(self, sink: AccompaniedSink) -> None:
+        self._sink = sink
+        self._is_created = False
+
+    @classmethod
+    def of(cls, sink: Sink) -> WalletStore:
+        """Return the store of a sink; raise `SinkUnusable` if it cannot have one."""
+        if not isinstance(sink, AccompaniedSink):
+            raise SinkUnusable(
+                "wallets need a database that several tables can change in together",
+                hint="use a SQLite file or a PostgreSQL database as the sink of wallets",
+            )
+        return cls(sink)
+
+    async def write(
+        self, scan: Scan, addresses: Collection[bytes], found: Sequence[Movement]
+    ) -> None:
+        """Store a scan, and replace what its address set had in the range by what was found.
+
+        Raise `FencedOff` if a higher fence has scanned the set in the range, or retracted any of
+        it; `BrokenSeam` if a stored block has another hash; `ValueError` for movements that the
+        scan cannot have found. In these cases, change nothing.
+        """
+        await self._change(
+            scan.chain_id, lambda tx: changing.write(tx, scan, frozenset(addresses), found)
+        )
+
+    async def retract(self, chain_id: int, span: Span, fence: int) -> None:
+        """Remove the movements of a range with their entries, and forget that it was scanned.
+
+        Raise `FencedOff` if a higher fence has scanned or retracted any of it.
+        """
+        await self._change(chain_id, lambda tx: changing.retract(tx, chain_id, span, fence))
+
+    async def scans(
+        self, chain_id: int, address_set: str, addresses: Collection[bytes] = ()
+    ) -> list[Scan]:
+        """Return what was scanned for an address set, ascending.
+
+        With addresses, return nothing if one of them is not, or no longer, part of the set.
+        """
+
+        async def body(tx: CompanionTransaction) -> list[Scan]:
+            if addresses and not {*addresses} <= await scans.addresses(tx, chain_id, address_set):
+                return []
+            return await scans.of_set(tx, chain_id, address_set, EVERYTHING)
+
+        return await self._read(body, [])
+
+    async def movements(
+        self,
+        chain_id: int,
+        addresses: Collection[bytes],
+        wanted: Filter = _ANY,
+        page: Page = _FIRST,
+    ) -> list[Movement]:
+        """Return a page of what a few addresses sent or received, by block."""
+        return await self._read(
+            lambda tx: movements.listed(tx, chain_id, addresses, wanted, page), []
+        )
+
+    async def stream(
+        self, chain_id: int, addresses: Collection[bytes], span: Span = EVERYTHING
+    ) -> AsyncIterator[list[Movement]]:
+        """Yield all that any number of addresses sent or received in a span, by block.
+
+        Each piece is read in its own transaction, and has whole blocks.
+        """
+        extent = await self._read(lambda tx: movements.extent(tx, chain_id), None)
+        rest = None if extent is None else extent.overlap(span)
+        size = _FIRST_WINDOW
+        while rest is not None:
+            window = Span(rest.first, min(rest.first + size - 1, rest.last))
+            nothing: list[Movement] = []
+            found = await self._read(_of_addresses(chain_id, addresses, window), nothing)
+            if found:
+                yield found
+            if len(found) > 2 * _STREAMED:
+                size = max(size // 2, 1)
+            elif len(found) < _STREAMED // 2:
+                size *= 4
+            rest = rest.overlap(Span(window.last + 1, HIGHEST))
+
+    async def find_rows(
+        self, rules: WalletRules, network: Network, addresses: Collection[bytes], span: Span
+    ) -> dict[str, pa.Table]:
+        """Return the stored rows that the history of some addresses needs; see `WalletRules`.
+
+        The first call builds the indexes that it needs, in transactions of their own.
+        """
+        chain_id = _chain(network)
+        await self._build_indexes(rules)
+        return await self._sink.consult(
+            lambda tx: lookup.find_rows(tx, rules, chain_id, addresses, span)
+        )
+
+    async def add_members(
+        self,
+        group: str,
+        network: Network,
+        rules: WalletRules,
+        addresses: Collection[bytes],
+        above: int,
+    ) -> list[Movement]:
+        """Make new blocks above a height be watched for movements of some addresses.
+
+        Derive, store and return their movements in blocks above the height that are stored with
+        all tables of the rules. A member that is watched from a lower height stays so.
+        """
+        await self._build_indexes(rules)
+        return await self._change(
+            _chain(network),
+            lambda tx: members.add(tx, group, network, rules, frozenset(addresses), above),
+            alone=True,
+        )
+
+    async def members(self, chain_id: int, group: str | None = None) -> list[Member]:
+        """Return the members of all groups on a chain, or of one."""
+        return await self._read(lambda tx: members.listed(tx, chain_id, group), [])
+
+    async def remove_members(
+        self, group: str, chain_id: int, addresses: Collection[bytes], *, purge: bool = False
+    ) -> None:
+        """Watch new blocks no longer; with `purge`, then delete what no one else needs.
+
+        Purging is a transaction of its own. Repeat the call if it was interrupted.
+        """
+        await self._change(
+            chain_id, lambda tx: members.remove(tx, group, chain_id, addresses), alone=True
+        )
+        if purge:
+            await self._change(chain_id, lambda tx: members.purge(tx, group, chain_id, addresses))
+
+    async def replace_entries(
+        self,
+        group: str,
+        chain_id: int,
+        span: Span,
+        facts: Sequence[Movement],
+        new: Collection[Entry],
+        epoch: int,
+    ) -> bool:
+        """Replace the entries of all members of a group in a span, and adjust their balances.
+
+        `facts` are the movements of the members in the span, as they were read. If they have
+        changed since, change nothing and return False: read them again. Raise `FencedOff` if a
+        later epoch has begun.
+        """
+
+        async def body(tx: CompanionTransaction) -> bool:
+            await members.begin_epoch(tx, group, chain_id, epoch)
+            wallets = {it.address for it in await members.listed(tx, chain_id, group)}
+            return await entries.replace(tx, group, wallets, facts, new, span, chain_id)
+
+        return await self._change(chain_id, body)
+
+    async def settle(
+        self, group: str, chain_id: int, wallets: Mapping[bytes, Settled], epoch: int
+    ) -> None:
+        """Record how far the balances of wallets go, now that all entries of an epoch are stored.
+
+        Raise `FencedOff` if a later epoch has begun.
+        """
+
+        async def body(tx: CompanionTransaction) -> None:
+            await members.begin_epoch(tx, group, chain_id, epoch)
+            await members.settle(tx, group, chain_id, wallets)
+
+        await self._change(chain_id, body)
+
+    async def entries(
+        self,
+        group: str,
+        wallets: Collection[bytes] | None = None,
+        wanted: Filter = _ANY,
+        page: Page = _FIRST,
+    ) -> list[HistoryItem]:
+        """Return a page of the history of a group, or of a few of its wallets, by time."""
+        return await self._read(lambda tx: entries.listed(tx, group, wallets, wanted, page), [])
+
+    async def balances(
+        self, group: str, wallets: Collection[bytes] | None = None, chain_id: int | None = None
+    ) -> list[Balance]:
+        """Return the balances of a group, or of some of its wallets, on all chains or on one."""
+        return await self._read(lambda tx: balances.listed(tx, group, wallets, chain_id), [])
+
+    async def balances_at(
+        self,
+        group: str,
+        wallet: bytes,
+        chain_id: int,
+        *,
+        height: int | None = None,
+        time: int | None = None,
+    ) -> list[Balance]:
+        """Return the balances of a wallet after a block, or at a time, from its entries."""
+        return await self._read(
+            lambda tx: entries.sums_at(tx, group, wallet, chain_id, height=height, time=time), []
+        )
+
+    async def put_tokens(self, chain_id: int, facts: Mapping[bytes, TokenFacts]) -> None:
+        """Store what tokens say about themselves."""
+        await self._change(chain_id, lambda tx: tokens.put(tx, chain_id, facts))
+
+    async def tokens(self, chain_id: int, wanted: Collection[bytes]) -> dict[bytes, TokenFacts]:
+        """Return what is known about some tokens."""
+        return await self._read(lambda tx: tokens.listed(tx, chain_id, wanted), {})
+
+    async def _build_indexes(self, rules: WalletRules) -> None:
+        async def wanted(tx: CompanionTransaction) -> dict[str, list[Index]]:
+            return lookup.indexes(rules, tx.schema)
+
+        await self._sink.build_indexes(await self._sink.consult(wanted))
+
+    async def _read(self, body: Body[T], empty: T) -> T:
+        """Run a body on the tables; a sink that never had wallets has none."""
+
+        async def whole(tx: CompanionTransaction) -> T:
+            return await body(tx) if await tables.exist(tx) else empty
+
+        return await self._sink.consult(whole)
+
+    async def _change(self, chain_id: int, body: Body[T], *, alone: bool = False) -> T:
+        if not self._is_created:
+            if not await self._sink.consult(tables.exist):
+                await self._sink.transact(chain_id, tables.create, alone=True)
+            self._is_created = True
+        return await self._sink.transact(chain_id, body, alone=alone)
+
+
+def _of_addresses(
+    chain_id: int, addresses: Collection[bytes], window: Span
+) -> Body[list[Movement]]:
+    return lambda tx: movements.of_addresses(tx, chain_id, addresses, window)
+
+
+def _chain(network: Network) -> int:
+    if network.chain_id is None:
+        raise ValueError(f"the chain id of `{network.name}` is not known yet")
+    return network.chain_id
