@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from gapless.chains.movements import Movement, MovementKey, MovementKind
+from gapless.chains.movements import Movement, MovementKind
 from gapless.core.ranges import Span
+from gapless.wallets.categories import Entry
 
 
 class Scan(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,16 +36,6 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int = 0  # in which its entries were written last
     is_complete: bool = False  # whether no part of its history was missing then
     as_of: int = -1  # the last block of that history
-
-
-class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a movement means to one wallet."""
-
-    wallet: bytes
-    movement: MovementKey
-    direction: int  # -1 if the wallet sent it, 1 if it received it, 0 if it did both
-    category: str
-    flags: frozenset[str] = frozenset()
 
 
 class Balance(msgspec.Struct, frozen=True, kw_only=True, gc=False):

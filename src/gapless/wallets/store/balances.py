@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from gapless.chains.movements import Movement
 from gapless.sinks import CompanionTransaction
-from gapless.wallets.records import Balance, Entry
+from gapless.wallets.categories import Entry
+from gapless.wallets.records import Balance
 from gapless.wallets.store.bindings import Bindings, portions
 from gapless.wallets.store.movements import from_token_id, to_token_id
 

@@ -8,7 +8,8 @@ from typing import Any
 from gapless.chains.movements import Movement, MovementKey, MovementKind
 from gapless.core.ranges import Span
 from gapless.sinks import CompanionTransaction
-from gapless.wallets.records import Balance, Entry, Filter, HistoryItem, Page, Place
+from gapless.wallets.categories import Category, Entry, Flag
+from gapless.wallets.records import Balance, Filter, HistoryItem, Page, Place
 from gapless.wallets.store import balances, movements
 from gapless.wallets.store.balances import Differences
 from gapless.wallets.store.bindings import Bindings, portions
@@ -208,6 +209,6 @@ def _entry(key: MovementKey, wallet: bytes, direction: int, category: str, flags
         wallet=wallet,
         movement=key,
         direction=direction,
-        category=category,
-        flags=frozenset(flags.split()),
+        category=Category(category),
+        flags=frozenset(map(Flag, flags.split())),
     )

@@ -25,9 +25,9 @@ from gapless.core.heights import HIGHEST
 from gapless.core.ranges import Span
 from gapless.schema import Index
 from gapless.sinks import AccompaniedSink, CompanionTransaction, Sink
+from gapless.wallets.categories import Entry
 from gapless.wallets.records import (
     Balance,
-    Entry,
     Filter,
     HistoryItem,
     Member,
