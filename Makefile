@@ -49,8 +49,10 @@ test: install $(NODES) ## Run all tests; 95 % of what they cover must stay cover
 	$(BIN)/coverage report --fail-under=95
 
 .PHONY: simulate
-simulate: install ## Follow two hundred simulated chains, as CI does after the tests
+simulate: install ## Simulate two hundred fetches, follows and publishers each, as CI does after the tests
+	$(BIN)/python -m tests.simulation --runs 200 --jobs 2
 	$(BIN)/python -m tests.simulation --follow --runs 200 --seed 1000 --jobs 2
+	$(BIN)/python -m tests.simulation --publish --runs 200 --jobs 2
 
 .PHONY: soak
 soak: install ## Simulate ten thousand runs, kill fetches, crash their database, and follow a long chain

@@ -26,9 +26,9 @@ _NOT_MEASURED = (
     *("conformance/follow/test_endpoints.py", "conformance/follow/test_reorgs.py"),
     *("fetch/test_again.py", "fetch/test_chains.py", "fetch/test_fault_matrix.py"),
     *("fetch/test_metered.py", "fetch/test_truth.py", "rpc/test_whole_batches.py"),
-    *("sink/test_fold.py", "sink/test_machine.py", "sink/test_processes.py"),
-    *("sink/test_real_blocks.py", "unit/test_folding.py", "unit/verify/test_verify.py"),
-    "verify/test_forged_files.py",
+    *("sink/test_expire.py", "sink/test_fold.py", "sink/test_machine.py"),
+    *("sink/test_processes.py", "sink/test_real_blocks.py", "unit/test_folding.py"),
+    *("conformance/verify/", "unit/verify/"),
 )
 
 

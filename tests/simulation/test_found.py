@@ -35,6 +35,7 @@ FOUND_IN_FOLLOWS = {
         with_outages(drawn_follow(3))
     ),
     "a process that died with many runs kept the others from the head": drawn_follow(3036),
+    "who was about to create a follow removed what another process stored": drawn_follow(6120),
 }
 
 

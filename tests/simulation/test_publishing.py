@@ -12,7 +12,7 @@ from tests.simulation.publish_world import run_publish
 from tests.simulation.run import run_published
 
 AGREEMENTS = 20  # seeds that run on both
-SHARDS, RUNS = 10, 10
+SHARDS, RUNS = 4, 10
 
 
 @pytest.fixture(scope="module")

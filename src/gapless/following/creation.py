@@ -3,6 +3,10 @@
 Without a start, a follow continues after what the sink holds; an empty sink is followed from the
 head on. Blocks that the sink holds above the final one may have left the chain since, so the first
 cursor knows their hashes, and the first look at the head finds out.
+
+Two processes may create the same follow at once, and one of them may already store blocks while the
+other still looks at the sink. So creation removes nothing: the first cursor names the blocks that
+must go, and the leader has them retracted under a new fence, as after a reorganisation.
 """
 
 from __future__ import annotations
@@ -25,15 +29,18 @@ from gapless.core.heights import HIGHEST, Heights, Moment, Tag
 from gapless.core.ranges import RangeSet, Span
 from gapless.core.remedies import RemoveFollow
 from gapless.following.spec import FollowSpec, changed, follow_spec, standing, standing_id
-from gapless.following.state import FollowState
+from gapless.following.state import FollowState, Retraction
 from gapless.following.steps import last_in_whole_cells
 from gapless.ledger import Ledger
 from gapless.ledger.records import Backfill
 from gapless.providers import Absent, Providers
 from gapless.runtime.slots import FOREGROUND
+from gapless.schema import Table
 from gapless.sinks import Sink
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
+_UNPLANNED = 0
+"""The index of the first chunk. It does not exist yet, so the leader appends it."""
 
 
 @dataclass(frozen=True)
@@ -168,29 +175,25 @@ async def _first_state(
     # Whoever fetched these took them for final; they are requested again when they are.
     await sink.withdraw(chain.chain_id, Span(final + 1, HIGHEST))
     spec = _spec(request, plain, start, sink.grid)
+    gone = RangeSet()
     if plain.refetch:  # the chain was reorganised since
-        stored -= await _retract_abandoned(sink, spec, span, chain)
-    done = (await holding(sink, spec, Span(span.first, max(top, final)))).done
+        gone = (await abandoned(sink, _anchor(spec), spec.chain_id, span, chain.source)).heights
+    done = (await holding(sink, spec, Span(span.first, max(top, final)))).done - gone
     run = next((it for it in done.spans if it.first == span.first and it.last >= final), None)
-    # What is stored above that is not linked to a final block.
     known_to = final if run is None else run.last
-    for each in (stored & RangeSet.of((known_to + 1, HIGHEST))).spans:
-        await sink.retract(chain.chain_id, each, await sink.highest_fence())
+    # What is stored above that is not linked to a final block.
+    wrong = gone | stored & RangeSet.of((known_to + 1, HIGHEST))
+    retraction = Retraction(_UNPLANNED, wrong.spans[0].first, top) if wrong else None
     if run is None:
-        return spec, FollowState(start=start, next=start)
+        return spec, FollowState(start=start, next=start, retraction=retraction)
     known = await _hashes(sink, spec, Span(final, run.last))
-    return spec, FollowState(start=start, next=run.last + 1, base=final, hashes=known)
+    return spec, FollowState(
+        start=start, next=run.last + 1, base=final, hashes=known, retraction=retraction
+    )
 
 
-async def _retract_abandoned(
-    sink: Sink, spec: BlocksSpec, span: Span, chain: OpenChain
-) -> RangeSet:
-    """Removes blocks that are not on the chain any more, and returns their heights."""
-    anchor = spec.family.tables[0]
-    gone = (await abandoned(sink, anchor, spec.chain_id, span, chain.source)).heights
-    for each in gone.spans:
-        await sink.retract(spec.chain_id, each, await sink.highest_fence())
-    return gone
+def _anchor(spec: BlocksSpec) -> Table:
+    return spec.family.tables[0]
 
 
 async def _stored(sink: Sink, chain_id: int, blocks: FetchRequest) -> RangeSet:
@@ -200,7 +203,7 @@ async def _stored(sink: Sink, chain_id: int, blocks: FetchRequest) -> RangeSet:
 
 
 async def _hashes(sink: Sink, spec: BlocksSpec, span: Span) -> tuple[str, ...]:
-    anchor = spec.family.tables[0]
+    anchor = _anchor(spec)
     rows = await sink.read(anchor, spec.chain_id, span, ["block_number", anchor.links.hash])
     return tuple(each.hex() for each in rows[anchor.links.hash].to_pylist())
 

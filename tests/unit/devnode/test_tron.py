@@ -19,6 +19,7 @@ from gapless.chains.tron.networks import TRON_CUSTOM, chain_id_of
 from gapless.chains.tron.raw_block import RawTronBlock
 from gapless.devnode import Chain, DevNode, Limits, Metering, Parameters, Visibility, simulated
 from gapless.devnode.limits import FinalityTags
+from gapless.devnode.tron.blocks import TronBuilder
 from gapless.devnode.tron.drafts import TRANSFER
 from tests.unit.devnode.conftest import PARAMETERS
 
@@ -92,6 +93,15 @@ def test_equal_parameters_make_equal_chains(tmp_path: Path, chain: Chain) -> Non
     other = simulated(Parameters(blocks=3, seed=1), tmp_path, family="tron")
     assert other.chain_id != chain.chain_id
     assert chain.chain_id == chain_id_of(bytes.fromhex(chain.hash(0)))
+
+
+def test_one_block_on_two_branches_is_the_same() -> None:
+    """Two empty blocks of one witness may be equal. Found by the simulated follow 5034."""
+    builder = TronBuilder(Parameters(empty_every=1))
+    parent = builder.build(0, builder.no_parent).hash
+    branches = [builder.build(1, parent, branch) for branch in range(100)]
+    assert 1 < len({each.hash for each in branches}) < len(branches)
+    assert len({*branches}) == len({each.hash for each in branches})
 
 
 def test_a_cache_holds_the_chains_of_both_families(tmp_path: Path) -> None:

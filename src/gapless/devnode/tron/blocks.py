@@ -69,7 +69,7 @@ class TronBuilder:
     """Builds the blocks of a chain."""
 
     dialect = TRON_DIALECT
-    version = 1
+    version = 2
     folder = "devnode-tron"
     no_parent = "00" * 32
     derives_chain_id = True
@@ -104,7 +104,7 @@ class TronBuilder:
         fields |= {"parentHash": parent, "version": version, "timestamp": time}
         header: dict[str, Any] = {"raw_data": _given(fields)}
         if height:
-            header["witness_signature"] = _signature(rng)
+            header["witness_signature"] = _signature(Random(own))  # one block has one
         block: dict[str, Any] = {"blockID": own, "block_header": header}
         if sealed:
             block["transactions"] = [each.json for each in sealed]

@@ -170,7 +170,7 @@ class SqliteDatabase:
                     f"`{self._path}` is a SQLite database, but not a Gapless ledger",
                     remedy=ChooseLedger(),
                 )
-            connection.pragma("journal_mode", "WAL")
+            sqlite.use_write_ahead_log(connection)
             connection.pragma("synchronous", "FULL")
             # Plans do not depend on bound values. Otherwise every statement that could use a
             # partial index is compiled again at each run, which takes longer than the run.

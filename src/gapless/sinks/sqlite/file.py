@@ -76,7 +76,7 @@ def connect(
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         _find_or_create(connection, path, schema, access, system)
         if access.writes:
-            connection.pragma("journal_mode", "WAL")
+            sqlite.use_write_ahead_log(connection)
             connection.pragma("synchronous", "FULL")
             connection.pragma("foreign_keys", foreign_keys)
     except (apsw.CantOpenError, apsw.ReadOnlyError) as error:  # or the log next to it
