@@ -186,9 +186,10 @@ class WalletMachine(RuleBasedStateMachine):
     async def _facts(self, backfill: Backfill) -> Facts:
         heights = (await self.ledger.selection(backfill.selection)).ordinals
         chunks = await self.ledger.chunks(backfill.id)
-        unplanned = backfill.chunks.planned < backfill.chunks.total
-        plans = not backfill.state.ended and backfill.lifecycle.stopping is None
-        found = Facts(any(chunk.status in OPEN for chunk in chunks) or (unplanned and plans))
+        stops = backfill.state.ended or backfill.lifecycle.stopping is not None
+        runs = (Status.RUNNING,) if stops else OPEN
+        unplanned = backfill.chunks.planned < backfill.chunks.total and not stops
+        found = Facts(unplanned or any(chunk.status in runs for chunk in chunks))
         for chunk in chunks:
             told = chunk.progress
             positions = RangeSet.of(chunk.span) - missing(
