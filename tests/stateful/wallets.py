@@ -52,7 +52,7 @@ class WalletMachine(RuleBasedStateMachine):
         self.claims: list[Claim] = []
         self._runner = asyncio.Runner()
         self.ledger = self.run(self.open())
-        self.flaky = Ledger(LosesReplies(database_of(self.ledger)), self.ledger.url)  # type: ignore[arg-type]
+        self.flaky = Ledger(LosesReplies(database_of(self.ledger)), self.ledger.url)
 
     async def open(self) -> Ledger:
         raise NotImplementedError
