@@ -116,6 +116,8 @@ class Pass:
         if self.left:
             return self.left.spans[0].first
         found = [each.missing_from for each in self.segments.values()]
+        if self.row.cancelled:
+            found.append(0)  # no index tells which
         if self.row.planned < self.row.chunk_total:
             oldest = self.row.run_order == Order.OLDEST
             found.append(self.row.planned * self.row.chunk_size if oldest else 0)

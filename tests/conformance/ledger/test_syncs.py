@@ -195,6 +195,18 @@ async def test_a_short_last_segment_counts_as_what_it_is(ledger: Ledger) -> None
     assert (alice.progress.done, alice.progress.heights_pct, alice.state) == (94, 100.0, "COMPLETE")
 
 
+async def test_what_was_cancelled_is_not_processed(ledger: Ledger) -> None:
+    (alice,) = await add(ledger, ALICE)
+    low, high = await claim(ledger, 2)
+    await ledger.release(low, done())
+    await ledger.cancel(alice.passes[0])
+    alice = await sync_of(ledger, ALICE)
+    assert (alice.state, alice.progress.processed_to) == ("RUNNING", None)
+    await ledger.release(high, done(12))
+    alice = await sync_of(ledger, ALICE)
+    assert (alice.state, alice.progress.done, alice.progress.processed_to) == ("CANCELLED", 3, None)
+
+
 async def test_passes_are_ordinary_backfills(ledger: Ledger) -> None:
     (alice,) = await add(ledger, ALICE)
     await finish(ledger)
