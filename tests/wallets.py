@@ -33,7 +33,7 @@ _serials = count(1)
 
 
 def new_id() -> str:
-    return f"pass-{next(_serials)}"
+    return f"pass-{next(_serials):06}"  # their order is that of their creation
 
 
 @dataclass(frozen=True)

@@ -7,4 +7,5 @@ pytest.register_assert_rewrite(
     "tests.stateful.laws",
     "tests.stateful.machine",
     "tests.stateful.stage",
+    "tests.stateful.wallets",
 )

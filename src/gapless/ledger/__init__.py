@@ -1,8 +1,9 @@
 """The only durable truth: plans, leases, fences, events.
 
 The protocol is written once (`claims`, `leases`, `control`, `retries`, `follows`, `folding`,
-`groups`, `queues`, `workers`, `views`, `check`), as transactions over named statements; a dialect
-brings the statements and runs the transactions. `Ledger` offers all of it as one object.
+`groups`, `queues`, `wallets`, `workers`, `views`, `sync_views`, `check`, `wallet_check`), as
+transactions over named statements; a dialect brings the statements and runs the transactions.
+`Ledger` offers all of it as one object.
 """
 
 from gapless.ledger.ledger import Ledger

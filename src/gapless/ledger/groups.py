@@ -8,7 +8,7 @@ with `drained-` are reserved for these backfills; if an older ledger uses one, i
 
 A chunk that waits for a retry does not delay an epoch, however long it waits; when it completes, it
 makes another one. Backfills that are added one by one would make an epoch each: a group may wait
-for `quiet_seconds` after the latest of them before it closes an epoch.
+for `quiet_seconds` after the latest of them, or after the latest request for its hook.
 """
 
 from __future__ import annotations

@@ -64,15 +64,16 @@ class Pass:
         if self.is_retried:
             return ChunkCounts(complete, complete, 0, 0, complete, 0, 0, 0)
         gone = row.abandoned if self.has_children and self.undone is None else 0
+        running, failed = self.count(Status.RUNNING), self.count(Status.FAILED)
         return ChunkCounts(
             total=row.chunk_total - gone,
             planned=row.planned - gone,
             pending=self.pending,
-            running=self.count(Status.RUNNING),
+            running=running,
             complete=complete,
-            failed=self.count(Status.FAILED),
+            failed=failed,
             abandoned=row.abandoned - gone,
-            cancelled=row.cancelled,
+            cancelled=row.cancelled + row.unended - self.pending - running - failed,
         )
 
     @property
@@ -107,7 +108,7 @@ class Pass:
         )
 
     def missing_from(self, first: int) -> int | None:
-        """The lowest height that is not done, None if there is none; `first` if unknown."""
+        """A height, below which all are done; None if all are, and `first` if nobody knows."""
         if self.row.complete == self.row.chunk_total or self.is_retried:
             return None
         if self.heights is None:
@@ -115,10 +116,13 @@ class Pass:
         if self.left:
             return self.left.spans[0].first
         found = [each.missing_from for each in self.segments.values()]
+        if self.row.cancelled:
+            found.append(0)  # no index tells which
         if self.row.planned < self.row.chunk_total:
             oldest = self.row.run_order == Order.OLDEST
             found.append(self.row.planned * self.row.chunk_size if oldest else 0)
-        return self.heights.at(min(found))
+        lowest = min(found)
+        return self.heights.at(lowest) if lowest < self.row.partitions else None
 
     @property
     def next_retry_at(self) -> float | None:

@@ -174,8 +174,8 @@ async def _troubles(tx: LedgerTransaction, rows: Sequence[PassCounters]) -> dict
 
 def _is_over(row: PassCounters, segments: dict[str, OpenSegments]) -> bool:
     """Whether nothing of a pass will run any more, even if it has not been settled yet."""
-    waits = Status.RUNNING in segments or Status.FAILED in segments
-    return row.has_ended or not (waits or row.unended)
+    stops = row.has_ended or row.stopping is not None
+    return Status.RUNNING not in segments and (stops or not row.unended)
 
 
 async def _undone(tx: LedgerTransaction, over: Sequence[PassCounters]) -> dict[str, RangeSet]:

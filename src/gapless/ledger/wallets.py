@@ -161,7 +161,8 @@ async def _renew(tx: LedgerTransaction, keys: Sequence[SyncKey], new_id: Callabl
         if (await control.settle(tx, each)).ended:  # which locks it
             continue
         await control.hasten(tx, each)
-        if dead := [letter.chunk_index for letter in await views.dead(tx, each)]:
+        letters = await views.dead(tx, each)
+        if dead := [letter.chunk_index for letter in letters if letter.missing]:
             await _plan(tx, (await retries.retry_dead(tx, each, new_id(), dead)).id)
     for each, found in sorted((await _passes(tx, keys)).items()):
         if found.row.has_ended and found.left:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import gapless
 from gapless.core.backfill import State
+from gapless.runtime.controller import BackfillOptions, request_for
 from gapless.runtime.engine import BackfillHandle, Engine
 from tests.conformance.engine.conftest import QUICK
 from tests.support import Home
@@ -182,6 +184,35 @@ async def test_the_hook_of_a_drained_group_runs_once_per_epoch(engine: Engine) -
         await handle.wait()
         await asyncio.wait_for(drained.wait(), 20)
         assert epochs == list(range(1, nth + 1))
+
+
+async def test_an_idle_engine_does_not_leave_before_a_hook_that_waits(engine: Engine) -> None:
+    epochs: list[object] = []
+
+    @gapless.job(partitions=gapless.epochs())
+    async def recalculate(chunk: gapless.Chunk, context: gapless.Context) -> None:
+        epochs.extend(chunk)
+
+    @gapless.job(partitions=gapless.static(["a", "b"]))
+    async def copy(chunk: gapless.Chunk, context: gapless.Context) -> None: ...
+
+    group: BackfillOptions = {"group": "wallets", "on_drained": recalculate}
+    await (await engine.backfill(copy, gapless.Range("a", "a"), **group)).wait()
+    await eventually(lambda: has_run(epochs, 1))
+    waiting = replace(request_for(copy, gapless.Range("a", "b"), group), quiet_seconds=3600.0)
+    await engine.ledger.create(waiting)
+    engine.wake()
+    await (await engine.get(waiting.id)).wait()
+    for _ in range(5):
+        await asyncio.sleep(QUICK.poll_seconds)
+    assert epochs == [1]
+    assert not await engine.is_idle()
+    await eventually(engine.is_idle)
+    assert epochs == [1, 2]
+
+
+async def has_run(epochs: list[object], count: int) -> bool:
+    return len(epochs) == count
 
 
 async def test_a_retry_request_creates_one_child(engine: Engine) -> None:

@@ -62,6 +62,21 @@ async def test_the_hook_of_the_group_and_chain_runs_once_more(ledger: Ledger) ->
     assert await drained(ledger) == []
 
 
+async def test_overrides_that_are_set_one_by_one_share_an_epoch(
+    ledger: Ledger, clock: Clock
+) -> None:
+    await add(ledger, ALICE, quiet_seconds=30.0)
+    await finish(ledger)
+    clock.now += 30
+    assert len(await drained(ledger)) == 1
+    for position in range(3):
+        clock.now += 20
+        await ledger.set_overrides([replace(SPOOF, movement=(*PLACE[:5], position))])
+        assert await drained(ledger) == []
+    clock.now += 30
+    assert len(await drained(ledger)) == 1
+
+
 async def test_the_wallet_must_be_known(ledger: Ledger) -> None:
     await add(ledger, BOB)
     with pytest.raises(NotFound, match=f"no wallet `{ALICE}` in the group `own`"):

@@ -22,7 +22,7 @@ WITHOUT_WALLETS = [
     ),
     "DROP INDEX backfills_unsuccessful",
     "ALTER TABLE counts DROP COLUMN changed_at",
-    *(f"ALTER TABLE groups DROP COLUMN {name}" for name in ("joined_at", "quiet_seconds")),
+    *(f"ALTER TABLE groups DROP COLUMN {name}" for name in ("changed_at", "quiet_seconds")),
 ]
 WITHOUT_QUEUES = [
     *WITHOUT_WALLETS,

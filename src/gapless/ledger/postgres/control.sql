@@ -134,10 +134,10 @@ FROM gapless.chunks
 WHERE backfill_id = :id AND status <> 'COMPLETE'
 
 -- name: add_group
-INSERT INTO gapless.groups (name, hook, joined_at, quiet_seconds)
+INSERT INTO gapless.groups (name, hook, changed_at, quiet_seconds)
 VALUES (:name, :hook, @now, :quiet_seconds)
 ON CONFLICT (name) DO UPDATE
-SET hook = excluded.hook, joined_at = excluded.joined_at, quiet_seconds = excluded.quiet_seconds
+SET hook = excluded.hook, changed_at = excluded.changed_at, quiet_seconds = excluded.quiet_seconds
 
 -- name: lock_group
 SELECT @Group FROM gapless.groups WHERE name = :name FOR UPDATE
@@ -151,7 +151,7 @@ SELECT g.name,
         WHERE b.group_name = g.name) AS completed
 FROM gapless.groups g
 WHERE (:names::json IS NULL OR g.name IN (SELECT json_array_elements_text(:names)))
-  AND (:hurry::bool OR @now >= g.joined_at + g.quiet_seconds OR @now < g.joined_at)
+  AND (:hurry::bool OR @now >= g.changed_at + g.quiet_seconds OR @now < g.changed_at)
   AND CASE
       WHEN EXISTS (
           SELECT 1 FROM gapless.backfills b
@@ -173,7 +173,7 @@ RETURNING epoch
 
 -- name: request_epochs
 -- Lets the hooks of these groups run once more, although nothing of them has completed.
-UPDATE gapless.groups SET completed_seen = -1
+UPDATE gapless.groups SET completed_seen = -1, changed_at = @now
 WHERE name IN (SELECT json_array_elements_text(:names::json))
 
 -- name: note_drift

@@ -175,8 +175,8 @@ count(*) AS chunks,
 
 -- name: open_segments
 -- Of each pass, by status, the chunks that run, wait for a retry or were abandoned: how many, how
--- many positions they have done, and the lowest one that they have not. Of the pending ones, those at
--- both ends.
+-- many positions they have done, and one below which they have done all. Of the pending ones, only the
+-- first and the last.
 SELECT wanted.id AS backfill_id, found.*
 FROM json_array_elements_text(:ids::json) AS wanted(id)
 CROSS JOIN LATERAL (

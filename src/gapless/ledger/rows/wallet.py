@@ -154,7 +154,7 @@ class OpenSegments(msgspec.Struct, frozen=True, gc=False):
     status: str
     chunks: int
     done: int  # positions
-    missing_from: int  # the lowest position that they have not done
+    missing_from: int  # a position, below which they have done all
     next_due: float | None
     last_due: float | None
 

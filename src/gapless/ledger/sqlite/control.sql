@@ -134,10 +134,10 @@ FROM chunks
 WHERE backfill_id = :id AND status <> 'COMPLETE'
 
 -- name: add_group
-INSERT INTO groups (name, hook, joined_at, quiet_seconds)
+INSERT INTO groups (name, hook, changed_at, quiet_seconds)
 VALUES (:name, :hook, @now, :quiet_seconds)
 ON CONFLICT (name) DO UPDATE
-SET hook = excluded.hook, joined_at = excluded.joined_at, quiet_seconds = excluded.quiet_seconds
+SET hook = excluded.hook, changed_at = excluded.changed_at, quiet_seconds = excluded.quiet_seconds
 
 -- name: lock_group
 SELECT @Group FROM groups WHERE name = :name
@@ -151,7 +151,7 @@ SELECT g.name,
          AS completed
 FROM groups g
 WHERE (:names IS NULL OR g.name IN (SELECT value FROM json_each(:names)))
-  AND (:hurry OR @now >= g.joined_at + g.quiet_seconds OR @now < g.joined_at)
+  AND (:hurry OR @now >= g.changed_at + g.quiet_seconds OR @now < g.changed_at)
   AND CASE
       WHEN EXISTS (
           SELECT 1 FROM backfills b
@@ -173,7 +173,8 @@ RETURNING epoch
 
 -- name: request_epochs
 -- Lets the hooks of these groups run once more, although nothing of them has completed.
-UPDATE groups SET completed_seen = -1 WHERE name IN (SELECT value FROM json_each(:names))
+UPDATE groups SET completed_seen = -1, changed_at = @now
+WHERE name IN (SELECT value FROM json_each(:names))
 
 -- name: note_drift
 UPDATE backfills SET drift = :drift WHERE id = :id AND drift IS NOT :drift

@@ -165,8 +165,8 @@ count(*) AS chunks,
 
 -- name: open_segments
 -- Of each pass, by status, the chunks that run, wait for a retry or were abandoned: how many, how
--- many positions they have done, and the lowest one that they have not. Of the pending ones, those at
--- both ends.
+-- many positions they have done, and one below which they have done all. Of the pending ones, only the
+-- first and the last.
 SELECT c.backfill_id, 'RUNNING' AS status, @open_segments
 FROM json_each(:ids) AS wanted
 CROSS JOIN chunks c INDEXED BY chunks_running ON c.backfill_id = wanted.value

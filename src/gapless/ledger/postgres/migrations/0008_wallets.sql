@@ -62,6 +62,7 @@ CREATE TABLE gapless.overrides (
 -- When chunks last ended or failed.
 ALTER TABLE gapless.counts ADD COLUMN changed_at DOUBLE PRECISION NOT NULL DEFAULT 0;
 
--- When a backfill last joined the group, and how long its hook waits after that for more of them.
-ALTER TABLE gapless.groups ADD COLUMN joined_at DOUBLE PRECISION NOT NULL DEFAULT 0;
+-- When a backfill last joined the group, or its hook was asked for, and how long the hook waits after
+-- that for more.
+ALTER TABLE gapless.groups ADD COLUMN changed_at DOUBLE PRECISION NOT NULL DEFAULT 0;
 ALTER TABLE gapless.groups ADD COLUMN quiet_seconds DOUBLE PRECISION NOT NULL DEFAULT 0;

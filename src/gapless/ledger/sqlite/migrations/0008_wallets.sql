@@ -61,6 +61,7 @@ CREATE TABLE overrides (
 -- When chunks last ended or failed.
 ALTER TABLE counts ADD COLUMN changed_at REAL NOT NULL DEFAULT 0;
 
--- When a backfill last joined the group, and how long its hook waits after that for more of them.
-ALTER TABLE groups ADD COLUMN joined_at REAL NOT NULL DEFAULT 0;
+-- When a backfill last joined the group, or its hook was asked for, and how long the hook waits after
+-- that for more.
+ALTER TABLE groups ADD COLUMN changed_at REAL NOT NULL DEFAULT 0;
 ALTER TABLE groups ADD COLUMN quiet_seconds REAL NOT NULL DEFAULT 0;
