@@ -39,9 +39,9 @@ _PADDING = bytes(12)
 class ToyRules:
     """A coin moves with each transaction, and a token with each log of two topics or more."""
 
-    tables = NEEDED
+    tables: tuple[str, ...] = NEEDED
     transactions = "transactions"
-    lookups = (
+    lookups: tuple[Lookup, ...] = (
         Lookup("transactions", "from_address"),
         Lookup("transactions", "to_address"),
         Lookup("logs", "topic1", _PADDING),
