@@ -24,7 +24,7 @@ from gapless.core.ranges import Span
 from gapless.providers import Pool
 from gapless.schema.arrow import Tables
 from gapless.sinks import Batch
-from gapless.wallets.categories import Entry
+from gapless.wallets.categories import Category, Entry, Flag
 from gapless.wallets.records import Scan
 from tests.conformance.sink.model import hash_at, on
 from tests.conformance.sink.stage import CHAIN_ID, HEAD, branches, with_column, within
@@ -190,20 +190,20 @@ def scan(
 
 
 def entries_of(
-    movements: Iterable[Movement], wallets: Collection[bytes], category: str = "moved"
+    movements: Iterable[Movement], wallets: Collection[bytes], category: str = "in"
 ) -> list[Entry]:
     """One entry for each wallet of a movement."""
     found = []
     for it in movements:
         for wallet in {it.sender, it.receiver} & {*wallets}:
             direction = (it.receiver == wallet) - (it.sender == wallet)
-            flags = frozenset({"zero"}) if not it.amount else frozenset[str]()
+            flags = frozenset({Flag.ZERO_VALUE}) if not it.amount else frozenset[Flag]()
             found.append(
                 Entry(
                     wallet=wallet,
                     movement=it.key,
                     direction=direction,
-                    category=category,
+                    category=Category(category),
                     flags=flags,
                 )
             )

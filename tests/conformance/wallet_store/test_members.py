@@ -154,8 +154,8 @@ async def test_a_member_of_two_groups_is_interpreted_for_both(
     await sink.write(blocks(11, 40), 1)
     home = {it.entry for it in await store.entries("home", page=Page(1000))}
     work = {it.entry for it in await store.entries("work", page=Page(1000))}
-    assert home == {*entries_of(moved(ALL, WALLETS[:1]), WALLETS[:1], "followed")}
-    assert work == {*entries_of(moved(Span(11, 40), US), US, "followed")}
+    assert home == {*entries_of(moved(ALL, WALLETS[:1]), WALLETS[:1], "reward")}
+    assert work == {*entries_of(moved(Span(11, 40), US), US, "reward")}
 
 
 @pytest.mark.parametrize("seed", range(2))
