@@ -28,8 +28,10 @@ _KINDS = {
     MovementKind.MINT: Category.MINT,
 }
 """Kinds that decide the category. The meaning of the others depends on their transaction."""
+PAYMENTS = frozenset(MovementKind) - _KINDS.keys()
+"""Kinds by which a wallet pays somebody."""
 _WRAPS = frozenset({MovementKind.WRAP, MovementKind.UNWRAP})
-_EVENTS = frozenset({MovementKind.TOKEN, MovementKind.NFT, MovementKind.MULTI_TOKEN})
+EVENTS = frozenset({MovementKind.TOKEN, MovementKind.NFT, MovementKind.MULTI_TOKEN})
 """What contracts report. The protocol itself moves the rest, which cannot be spoofed."""
 _NO_FLAGS: frozenset[Flag] = frozenset()
 _REMEMBERED_FACES = 1 << 16
@@ -117,7 +119,7 @@ class Classifier:
         if is_sent:
             is_self = it.sender == it.receiver
             entries.append(self._entry(it, category, it.sender, it.receiver, 0 if is_self else -1))
-            if transaction.is_signed and it.amount and it.kind not in _KINDS and not is_received:
+            if transaction.is_signed and it.amount and it.kind in PAYMENTS and not is_received:
                 self._remember_payee(it)
             if is_self:
                 return
@@ -144,8 +146,8 @@ class Classifier:
 
     def _is_spoof(self, it: Movement) -> bool:
         """Whether the sender cannot have sent this, given that it did not sign for it."""
-        if it.kind not in _EVENTS or not it.amount:
-            return it.kind in _EVENTS
+        if it.kind not in EVENTS or not it.amount:
+            return it.kind in EVENTS
         held = self._past.sums[Asset(it.sender, it.token, it.token_id)]
         return it.amount > held and it.sender not in self._past.incomplete
 
