@@ -58,6 +58,10 @@ class RemoveFollow(Remedy, frozen=True):
     name: str
 
 
+class ListWallets(Remedy, frozen=True):
+    sentence = "list the wallets of this ledger to find the right one"
+
+
 class ChooseQueue(Remedy, frozen=True):
     sentence = "the queues are: {queues}"
     queues: tuple[str, ...]
@@ -211,6 +215,7 @@ AnyRemedy = (
     | ListDeadLetters
     | ListFollows
     | RemoveFollow
+    | ListWallets
     | ChooseQueue
     | ChooseCommand
     | CreateLedger

@@ -1,0 +1,207 @@
+"""Text for people about wallets. Pure: nothing here prints, asks or reads a clock."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from gapless.cli.render import table
+from gapless.core.ranges import Span
+from gapless.core.text import plain
+from gapless.ledger.syncs import SyncState
+from gapless.views.figures import counted, duration, span_text, time_text
+from gapless.wallets.forms import inert
+
+if TYPE_CHECKING:
+    from gapless.cli.suggestions import Commands
+    from gapless.views.wallets import (
+        BalanceView,
+        HistoryItemView,
+        MatrixCell,
+        MatrixRow,
+        SyncView,
+        WalletDetails,
+    )
+
+MOST_BALANCES = 20
+UNKNOWN = "unknown"
+COLUMNS = (
+    *("id", "time", "network", "chain_id", "block", "transaction", "kind", "category"),
+    *("direction", "amount", "amount_raw", "symbol", "token", "token_id", "counterparty"),
+    "flags",
+)
+"""The columns of a history as CSV: the keys of its JSON."""
+_SIGNS = {1: "+", -1: "-", 0: ""}
+
+
+def sync_table(syncs: Sequence[SyncView]) -> str:
+    head = ("wallet", "label", "group", "network", "state", "progress", "blocks", "sink", "trouble")
+    return table([head, *map(_sync_row, syncs)])
+
+
+def _sync_row(sync: SyncView) -> tuple[str, ...]:
+    return (
+        sync.address,
+        sync.label or "",
+        sync.group,
+        sync.network,
+        sync.state,
+        f"{sync.progress_pct:.1f}%",
+        span_text(Span(sync.first, sync.last)),
+        sync.sink,
+        _trouble(sync),
+    )
+
+
+def _trouble(sync: SyncView) -> str:
+    """Why it is not done, and when it is tried again."""
+    if sync.error_message is None or sync.state is SyncState.COMPLETE:
+        return ""
+    text = f"{sync.error_class}: {sync.error_message}"
+    if sync.next_retry_after is None:
+        return text
+    return f"{text} (attempt {sync.attempts}, again at {time_text(sync.next_retry_after)})"
+
+
+def matrix(rows: Sequence[MatrixRow]) -> str:
+    """Wallets in rows, networks in columns."""
+    networks = sorted({name for row in rows for name in row.networks})
+    head = ("wallet", "label", "group", *networks)
+    return table([head, *(_matrix_row(row, networks) for row in rows)])
+
+
+def _matrix_row(row: MatrixRow, networks: Sequence[str]) -> tuple[str, ...]:
+    cells = (_cell(row.networks.get(name)) for name in networks)
+    return (row.address, row.label or "", row.group, *cells)
+
+
+def _cell(cell: MatrixCell | None) -> str:
+    if cell is None:
+        return "-"
+    name = cell.state.value.lower()
+    return name if cell.state is SyncState.COMPLETE else f"{name} {cell.progress_pct:.1f}%"
+
+
+def page(wallet: WalletDetails, now: float) -> str:
+    """Everything about one wallet; `now` is the time of this process."""
+    label = f" ({plain(wallet.label)})" if wallet.label else ""
+    lines = [f"{wallet.address}{label}  group {plain(wallet.group)}", ""]
+    head = ("network", "state", "progress", "blocks", "done to", "age", "sink", "trouble")
+    rows = [_progress_row(each, wallet.followed_to.get(each.network), now) for each in wallet.syncs]
+    lines += [*table([head, *rows]).splitlines(), ""]
+    lines.append(f"last activity: {_activity(wallet)}")
+    if wallet.balances:
+        lines += ["", *balance_table(wallet.balances[:MOST_BALANCES]).splitlines()]
+        if (more := len(wallet.balances) - MOST_BALANCES) > 0:
+            lines.append(f"… and {more:,} more")
+    return "\n".join(lines)
+
+
+def _progress_row(sync: SyncView, followed_to: int | None, now: float) -> tuple[str, ...]:
+    age = duration(now - sync.updated_at.timestamp())
+    return (
+        sync.network,
+        sync.state,
+        f"{sync.progress_pct:.1f}%",
+        span_text(Span(sync.first, sync.last)),
+        "none" if sync.last_processed_block is None else f"{sync.last_processed_block:,}",
+        age if followed_to is None else f"followed to block {followed_to:,}",
+        sync.sink,
+        _trouble(sync),
+    )
+
+
+def _activity(wallet: WalletDetails) -> str:
+    last = wallet.last_activity
+    if last is None:
+        return "none is known"
+    return f"{time_text(last.time)} in block {last.block:,} of {last.network}"
+
+
+def balance_table(balances: Sequence[BalanceView]) -> str:
+    head = ("network", "token", "computed", "on-chain", "unexplained", "as of block", "contract")
+    return table([head, *map(_balance_row, balances)])
+
+
+def _balance_row(it: BalanceView) -> tuple[str, ...]:
+    as_of = UNKNOWN if it.as_of_block is None else f"{it.as_of_block:,}"
+    return (
+        it.network,
+        it.symbol if it.token_id is None else f"{it.symbol} #{it.token_id}",
+        it.computed,
+        UNKNOWN if it.on_chain is None else it.on_chain,
+        UNKNOWN if it.unexplained is None else it.unexplained,
+        as_of if it.complete else f"{as_of}, incomplete",
+        it.token or "",
+    )
+
+
+def history_table(items: Sequence[HistoryItemView]) -> str:
+    head = ("time", "network", "block", "category", "amount", "token", "counterparty", "id", "")
+    return table([head, *map(_item_row, items)])
+
+
+def _item_row(it: HistoryItemView) -> tuple[str, ...]:
+    return (
+        time_text(it.time),
+        it.network,
+        f"{it.block:,}",
+        it.category,
+        f"{_SIGNS[it.direction]}{it.amount}",
+        it.symbol if it.token_id is None else f"{it.symbol} #{it.token_id}",
+        it.counterparty or "nobody",
+        it.id,
+        " ".join(it.flags),
+    )
+
+
+def history_csv(items: Iterable[HistoryItemView]) -> Iterator[str]:
+    """A line for the names of the columns, then one for each item."""
+    yield _line(COLUMNS)
+    for it in items:
+        values = (getattr(it, name) for name in COLUMNS)
+        yield _line([inert(_text(each)) for each in values])
+
+
+def _text(value: object) -> str:
+    match value:
+        case None:
+            return ""
+        case tuple():
+            return " ".join(map(str, value))
+        case int() | str():
+            return str(value)
+    return time_text(value)  # type: ignore[arg-type] # the only other kind of value
+
+
+def _line(values: Sequence[str]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(values)
+    return text.getvalue()
+
+
+def what_is_unknown(balances: Sequence[BalanceView]) -> str | None:
+    """What to think of balances that the node does not confirm, or that nobody asked about."""
+    if unasked := [each for each in balances if each.on_chain is None]:
+        return f"{counted(len(unasked), 'balance')} not compared with the chain"
+    if apart := [each for each in balances if each.unexplained_raw != "0"]:
+        tokens = ", ".join(dict.fromkeys(plain(each.symbol) for each in apart[:4]))
+        return (
+            f"{counted(len(apart), 'balance')} with an unexplained part ({tokens}): internal"
+            " transfers, rewards and tokens that rebase leave no movement that can be found"
+        )
+    return None
+
+
+def next_step(wallet: WalletDetails, commands: Commands) -> str | None:
+    """What a person can do about a wallet whose history is not complete or not recent."""
+    states = {each.state for each in wallet.syncs}
+    if states & {SyncState.ABANDONED, SyncState.CANCELLED}:
+        return f"{commands('wallet', 'sync', wallet.address)} retries what is missing"
+    if states & {SyncState.PENDING, SyncState.RUNNING, SyncState.FAILED}:
+        return f"{commands('wallet', 'sync', wallet.address)} or a worker completes it"
+    if not all(each.network in wallet.followed_to for each in wallet.syncs):
+        return f"{commands('wallet', 'sync', wallet.address)} continues to the newest final block"
+    return None
