@@ -11,7 +11,7 @@ from gapless.cli.render import table
 from gapless.core.ranges import Span
 from gapless.core.text import plain
 from gapless.ledger.syncs import SyncState
-from gapless.views.figures import counted, duration, span_text, time_text
+from gapless.views.figures import counted, cut, duration, span_text, time_text
 from gapless.wallets.forms import inert
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         HistoryItemView,
         MatrixCell,
         MatrixRow,
+        SearchView,
         SyncView,
         WalletDetails,
     )
@@ -33,7 +34,10 @@ COLUMNS = (
     "flags",
 )
 """The columns of a history as CSV: the keys of its JSON."""
+_FOREIGN = {"symbol", "token"}
+"""Columns whose text may come from a contract."""
 _SIGNS = {1: "+", -1: "-", 0: ""}
+_WIDEST_ID = 12
 
 
 def sync_table(syncs: Sequence[SyncView]) -> str:
@@ -88,9 +92,10 @@ def page(wallet: WalletDetails, now: float) -> str:
     """Everything about one wallet; `now` is the time of this process."""
     label = f" ({plain(wallet.label)})" if wallet.label else ""
     lines = [f"{wallet.address}{label}  group {plain(wallet.group)}", ""]
-    head = ("network", "state", "progress", "blocks", "done to", "age", "sink", "trouble")
+    head = ("network", "state", "progress", "blocks", "done to", "updated", "sink", "trouble")
     rows = [_progress_row(each, wallet.followed_to.get(each.network), now) for each in wallet.syncs]
     lines += [*table([head, *rows]).splitlines(), ""]
+    lines += [f"searched: {line}" for line in searches(wallet.searched)]
     lines.append(f"last activity: {_activity(wallet)}")
     if wallet.balances:
         lines += ["", *balance_table(wallet.balances[:MOST_BALANCES]).splitlines()]
@@ -100,7 +105,7 @@ def page(wallet: WalletDetails, now: float) -> str:
 
 
 def _progress_row(sync: SyncView, followed_to: int | None, now: float) -> tuple[str, ...]:
-    age = duration(now - sync.updated_at.timestamp())
+    age = f"{duration(now - sync.updated_at.timestamp())} ago"
     return (
         sync.network,
         sync.state,
@@ -111,6 +116,25 @@ def _progress_row(sync: SyncView, followed_to: int | None, now: float) -> tuple[
         sync.sink,
         _trouble(sync),
     )
+
+
+_SOURCES = {
+    "tables": "stored tables",
+    "events": "events by address; coins that moved without an event were not looked for",
+    "blocks": "every block",
+}
+
+
+def searches(found: Sequence[SearchView]) -> list[str]:
+    """Where a wallet's movements were looked for, and what is proven of that."""
+    lines = []
+    for each in found:
+        where = _SOURCES.get(each.source, each.source)
+        parts = [f"proven: {', '.join(each.proven)}"] if each.proven else []
+        parts += [f"unproven: {', '.join(each.unproven)}"] if each.unproven else []
+        proof = f" ({'; '.join(parts)})" if parts else ""
+        lines.append(f"{each.network}: {counted(each.blocks, 'block')} from {where}{proof}")
+    return lines
 
 
 def _activity(wallet: WalletDetails) -> str:
@@ -129,11 +153,11 @@ def _balance_row(it: BalanceView) -> tuple[str, ...]:
     as_of = UNKNOWN if it.as_of_block is None else f"{it.as_of_block:,}"
     return (
         it.network,
-        it.symbol if it.token_id is None else f"{it.symbol} #{it.token_id}",
+        _token(it),
         it.computed,
         UNKNOWN if it.on_chain is None else it.on_chain,
         UNKNOWN if it.unexplained is None else it.unexplained,
-        as_of if it.complete else f"{as_of}, incomplete",
+        as_of if it.complete or it.as_of_block is None else f"{as_of}, incomplete",
         it.token or "",
     )
 
@@ -149,20 +173,25 @@ def _item_row(it: HistoryItemView) -> tuple[str, ...]:
         it.network,
         f"{it.block:,}",
         it.category,
-        f"{_SIGNS[it.direction]}{it.amount}",
-        it.symbol if it.token_id is None else f"{it.symbol} #{it.token_id}",
+        it.amount if it.amount == "0" else f"{_SIGNS[it.direction]}{it.amount}",
+        _token(it),
         it.counterparty or "nobody",
         it.id,
         " ".join(it.flags),
     )
 
 
+def _token(it: BalanceView | HistoryItemView) -> str:
+    return it.symbol if it.token_id is None else f"{it.symbol} #{cut(it.token_id, _WIDEST_ID)}"
+
+
 def history_csv(items: Iterable[HistoryItemView]) -> Iterator[str]:
     """A line for the names of the columns, then one for each item."""
     yield _line(COLUMNS)
     for it in items:
-        values = (getattr(it, name) for name in COLUMNS)
-        yield _line([inert(_text(each)) for each in values])
+        values = {name: _text(getattr(it, name)) for name in COLUMNS}
+        values |= {name: inert(values[name]) for name in _FOREIGN}
+        yield _line([*values.values()])
 
 
 def _text(value: object) -> str:

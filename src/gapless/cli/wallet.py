@@ -30,6 +30,7 @@ from gapless.views.wallets import (
 from gapless.wallets.reading import (
     FoundWallet,
     WalletChoice,
+    address_sets,
     find_wallet,
     opened_wallet,
     wallets_of,
@@ -58,6 +59,8 @@ def wallet_options(command: F) -> F:
     lazy={
         "history": ("gapless.cli.wallet_history", "Show what a wallet received and sent."),
         "balances": ("gapless.cli.wallet_balances", "Show what a wallet holds."),
+        "label": ("gapless.cli.wallet_edit", "Name a wallet."),
+        "override": ("gapless.cli.wallet_edit", "Set the category of a movement."),
     },
 )
 def wallet() -> None:
@@ -119,13 +122,16 @@ async def show(
     """Show a wallet: how far its history is, and what it holds."""
     async with opened(ledger_url) as ledger:
         found = await find_wallet(ledger, WalletChoice(address, group, network_name, sink))
-        followed = await _followed_to(ledger, found)
+        followed = await followed_to(ledger, found)
+        sets = await address_sets(ledger, found)
     async with opened_wallet(load(), found, sink) as reader:
         balances = [each for each in await reader.balances() if each.amount]
+        searched = await reader.searched(sets)
         newest = await reader.history(Filter(), Page(limit=1))
         names = await reader.names([*balances, *(it.movement for it in newest)])
     last = next(iter(item_views(found, newest, names)), None)
-    shown = wallet_details(found.syncs, balance_views(found, balances, names), last, followed)
+    held = balance_views(found, balances, names)
+    shown = wallet_details(found, searched, held, last, followed)
     if as_json:
         print_json(shown)
     else:
@@ -133,10 +139,10 @@ async def show(
         hint(render_wallet.next_step(shown, commands()))
 
 
-async def _followed_to(ledger: Ledger, wallet: FoundWallet) -> dict[str, int]:
-    """How far follows have stored the chains of a wallet in its sink, by network."""
+async def followed_to(ledger: Ledger, wallet: FoundWallet) -> dict[int, int]:
+    """How far follows have stored the chains of a wallet in its sink, by chain."""
     return {
-        wallet.network_name(each.spec.chain_id): each.stored
+        each.spec.chain_id: each.stored
         for each in await all_follows(ledger)
         if isinstance(each, FollowStatus)
         and each.stored is not None

@@ -26,9 +26,9 @@ from gapless.wallets.reading import (
     WalletReader,
     find_wallet,
     opened_wallet,
-    rules_of,
 )
 from gapless.wallets.records import Filter, HistoryItem, Page
+from gapless.wallets.request import rules_of
 
 _ON_A_PAGE = 50
 _AT_ONCE = 5_000  # entries of a file that are read together

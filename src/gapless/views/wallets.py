@@ -14,15 +14,16 @@ from types import MappingProxyType
 from msgspec import Struct, field
 
 from gapless.chains import network_name
+from gapless.chains.movements import MovementKey, MovementKind
 from gapless.core.redaction import redact
 from gapless.ledger.records import ChunkCounts
-from gapless.ledger.syncs import Sync, SyncState, WalletKey
+from gapless.ledger.syncs import Override, Sync, SyncState, WalletKey
 from gapless.views.moments import utc, utc_or_none
 from gapless.wallets.balances import Reconciled
 from gapless.wallets.categories import Category, Flag
 from gapless.wallets.history import Names, decimal
 from gapless.wallets.places import movement_text
-from gapless.wallets.reading import FoundWallet, network_of
+from gapless.wallets.reading import FoundWallet, Searched, network_of
 from gapless.wallets.records import Balance, HistoryItem
 
 
@@ -116,12 +117,32 @@ class HistoryView(Struct, frozen=True, kw_only=True):
     next: str | None
 
 
+class OverrideView(Struct, frozen=True, kw_only=True):
+    """The category of a movement that a person has set."""
+
+    movement: str
+    chain_id: int
+    category: str
+    note: str | None
+    at: datetime
+
+
 class ActivityView(Struct, frozen=True, kw_only=True):
     """When something last moved."""
 
     time: datetime
     network: str
     block: int
+
+
+class SearchView(Struct, frozen=True, kw_only=True):
+    """Blocks that were searched for a wallet: where, and what is proven of that."""
+
+    network: str
+    source: str
+    blocks: int
+    proven: tuple[str, ...]
+    unproven: tuple[str, ...]
 
 
 class WalletDetails(Struct, frozen=True, kw_only=True):
@@ -131,6 +152,7 @@ class WalletDetails(Struct, frozen=True, kw_only=True):
     address: str
     label: str | None
     syncs: tuple[SyncView, ...]
+    searched: tuple[SearchView, ...]
     followed_to: dict[str, int]
     balances: tuple[BalanceView, ...]
     last_activity: ActivityView | None
@@ -262,22 +284,48 @@ def item_view(item: HistoryItem, network: str, names: Names) -> HistoryItemView:
     )
 
 
+def override_view(override: Override) -> OverrideView:
+    chain_id, block, kind, *positions = override.movement
+    key = MovementKey(chain_id, block, MovementKind(kind), *positions)
+    return OverrideView(
+        movement=movement_text(key),
+        chain_id=chain_id,
+        category=override.category,
+        note=override.note,
+        at=utc(override.at),
+    )
+
+
+def search_views(wallet: FoundWallet, searched: Iterable[Searched]) -> list[SearchView]:
+    return [
+        SearchView(
+            network=wallet.network_name(each.chain_id),
+            source=each.source,
+            blocks=each.blocks,
+            proven=tuple(sorted(each.proven)),
+            unproven=tuple(sorted(each.unproven)),
+        )
+        for each in searched
+    ]
+
+
 def wallet_details(
-    syncs: Sequence[Sync],
+    wallet: FoundWallet,
+    searched: Iterable[Searched],
     balances: Sequence[BalanceView],
     last: HistoryItemView | None,
-    followed_to: Mapping[str, int],
+    followed_to: Mapping[int, int],
 ) -> WalletDetails:
-    first = syncs[0]
     activity = None
     if last is not None:
         activity = ActivityView(time=last.time, network=last.network, block=last.block)
     return WalletDetails(
-        group=first.key.group,
-        address=first.key.address,
-        label=first.label,
-        syncs=tuple(map(sync_view, syncs)),
-        followed_to=dict(followed_to),
+        group=wallet.key.group,
+        address=wallet.key.address,
+        label=wallet.syncs[0].label,
+        syncs=tuple(map(sync_view, wallet.syncs)),
+        searched=tuple(search_views(wallet, searched)),
+        followed_to={wallet.network_name(chain): to for chain, to in followed_to.items()},
         balances=tuple(balances),
         last_activity=activity,
     )

@@ -7,17 +7,19 @@ give it again.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from gapless.blocks.stores import target_of
 from gapless.chains import families, family_of, find_network, network_name
-from gapless.chains.movements import NOBODY, Movement, WalletRules
+from gapless.chains.movements import NOBODY, Movement
 from gapless.chains.network import Network
 from gapless.chains.opening import open_sink
 from gapless.config import Config
 from gapless.core.errors import NotFound, SinkError, UsageError
+from gapless.core.ranges import RangeSet
 from gapless.core.redaction import STRUCK, redact
 from gapless.core.remedies import ListWallets
 from gapless.ledger import Ledger
@@ -25,6 +27,7 @@ from gapless.ledger.syncs import Sync, SyncFilter, WalletKey
 from gapless.sinks import Access
 from gapless.wallets.history import Names
 from gapless.wallets.records import Balance, Filter, HistoryItem, Member, Page
+from gapless.wallets.request import rules_of
 from gapless.wallets.store import WalletStore
 
 
@@ -62,17 +65,6 @@ class FoundWallet:
     @property
     def chains(self) -> tuple[int, ...]:
         return tuple(each.key.chain_id for each in self.syncs)
-
-
-def rules_of(network: Network) -> WalletRules:
-    """The rules of a network's family; raise `UsageError` if it has none for wallets."""
-    found = family_of(network).wallets
-    if found is None:
-        raise UsageError(
-            f"`{network_name(network)}` has no rules for wallets",
-            hint="choose a network whose family has them",
-        )
-    return found
 
 
 def network_of(sync: Sync) -> Network:
@@ -134,6 +126,26 @@ def _refuse_several(names: Collection[str], what: str, kind: str) -> None:
         raise UsageError(f"the wallet {what}: {listed}", hint=f"say which {kind} you mean")
 
 
+class Searched(NamedTuple):
+    """How many blocks of a chain were searched for a wallet, where, and what is proven of that."""
+
+    chain_id: int
+    source: str
+    proven: frozenset[str]
+    unproven: frozenset[str]
+    blocks: int
+
+
+async def address_sets(ledger: Ledger, wallet: FoundWallet) -> dict[int, set[str]]:
+    """The address sets of a wallet's passes, by chain."""
+    found: dict[int, set[str]] = {chain_id: set() for chain_id in wallet.chains}
+    for sync in wallet.syncs:
+        for each in sync.passes:
+            spec = (await ledger.backfill(each)).spec
+            found[sync.key.chain_id].add(str(spec.get("address_set", "")))
+    return found
+
+
 @dataclass(frozen=True)
 class WalletReader:
     """A wallet and the open store of its history."""
@@ -150,11 +162,20 @@ class WalletReader:
                     found[chain_id] = each
         return found
 
+    async def searched(self, sets: Mapping[int, Collection[str]]) -> list[Searched]:
+        """Where the blocks of the wallet's syncs were searched for it."""
+        found: dict[tuple[int, str, frozenset[str], frozenset[str]], RangeSet] = {}
+        for sync in self.wallet.syncs:
+            for each in sorted(sets[sync.key.chain_id]):
+                for scan in await self.store.scans(sync.key.chain_id, each, [self.wallet.address]):
+                    key = (scan.chain_id, scan.source, scan.proven, scan.unproven)
+                    span = RangeSet.of(scan.span) & RangeSet.of(sync.heights)
+                    found[key] = found.get(key, RangeSet()) | span
+        return [Searched(*key, len(heights)) for key, heights in found.items() if heights]
+
     async def history(self, wanted: Filter, page: Page) -> list[HistoryItem]:
         chosen = replace(wanted, chains=wanted.chains or self.wallet.chains)
-        return await self.store.entries(
-            self.wallet.key.group, [self.wallet.address], chosen, page
-        )
+        return await self.store.entries(self.wallet.key.group, [self.wallet.address], chosen, page)
 
     async def balances(self) -> list[Balance]:
         found = await self.store.balances(self.wallet.key.group, [self.wallet.address])
