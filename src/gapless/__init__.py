@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from gapless.runtime.engine import BackfillHandle, Engine
     from gapless.runtime.job import Chunk, Job, job
     from gapless.verification import Report
+    from gapless.wallets.functions import add_wallets, remove_wallets, sync_wallets
 
     __version__: str
 
@@ -53,6 +54,7 @@ __all__ = [
     "RetryPolicy",
     "TransientError",
     "__version__",
+    "add_wallets",
     "block_heights",
     "daily",
     "epochs",
@@ -62,7 +64,9 @@ __all__ = [
     "hourly",
     "job",
     "monthly",
+    "remove_wallets",
     "static",
+    "sync_wallets",
     "verify",
     "verify_sync",
 ]
@@ -86,6 +90,7 @@ _HOMES = {
     "gapless.runtime.job": ("Chunk", "Job", "job"),
     "gapless.providers": ("Providers",),
     "gapless.verification": ("Report",),
+    "gapless.wallets.functions": ("add_wallets", "remove_wallets", "sync_wallets"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -8,8 +8,8 @@ import gapless
 NAMES = """
 FOLLOW_SLOTS BackfillHandle BlockingContext Chunk Context Engine Explicit FetchProgress FetchResult
 Filter FollowHandle GaplessError Job PermanentError Providers Range Report RetryPolicy
-TransientError __version__ block_heights daily epochs fetch fetch_sync follow hourly job monthly
-static verify verify_sync
+TransientError __version__ add_wallets block_heights daily epochs fetch fetch_sync follow hourly job
+monthly remove_wallets static sync_wallets verify verify_sync
 """
 
 

@@ -22,8 +22,10 @@ from gapless.runtime.job import Job
 RETRY_SECONDS = 15.0  # between attempts to import a job
 BUILT_IN = {
     "blocks": "gapless.blocks.job",
+    "classify": "gapless.wallets.hook",
     "finish": "gapless.blocks.finish_job",
     "follow": "gapless.following.job",
+    "wallets": "gapless.wallets.job",
 }
 """Built-in jobs: name -> the module whose `job()` creates it."""
 

@@ -6,13 +6,34 @@ syncs = await gapless.sync_wallets(rpc="https://…")
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Unpack
 
+from gapless.blocks import stores
+from gapless.blocks.functions import target_of
+from gapless.chains import find_network
+from gapless.chains.opening import open_sink
+from gapless.config import Config, load
+from gapless.core.errors import UsageError
+from gapless.core.similar import known_names
+from gapless.ledger import Ledger, open_ledger
 from gapless.ledger.syncs import Sync
 from gapless.providers import Providers
-from gapless.wallets.request import DEFAULT_GROUP, WalletOptions
+from gapless.runtime.process import DEFAULT_LEDGER, actor
+from gapless.sinks import Access
+from gapless.wallets.adding import add
+from gapless.wallets.continuing import build_continued, chosen_syncs
+from gapless.wallets.request import (
+    DEFAULT_GROUP,
+    WalletOptions,
+    WalletsRequest,
+    build_wallets,
+    rules_of,
+)
+from gapless.wallets.running import SilentObserver, WalletObserver, run_wallets, syncs_of
+from gapless.wallets.store import WalletStore
 
 
 async def add_wallets(
@@ -29,9 +50,26 @@ async def add_wallets(
     """Adds wallets and waits until their history is stored, classified and summed.
 
     Returns the syncs of all wallets and networks. Adding wallets again continues where they are.
-    With `detach`, workers do the work, and the syncs are returned as they were planned.
+    With several networks, write an endpoint as `NETWORK=URL`. With `detach`, workers do the work,
+    and the syncs are returned as they were planned.
     """
-    raise NotImplementedError
+    if unknown := sorted(options.keys() - WalletOptions.__annotations__.keys()):
+        raise UsageError(
+            f"`add_wallets` has no option `{unknown[0]}`",
+            hint=known_names(unknown[0], WalletOptions.__annotations__),
+        )
+    config = load()
+    target = None if to is None else target_of(to)
+    request, resolving = build_wallets(
+        config,
+        _listed(addresses),
+        _listed(networks),
+        _listed(rpc),
+        target,
+        options,
+        detached=detach,
+    )
+    return await sync(request, resolving, _url(config, ledger), providers, detach=detach)
 
 
 async def sync_wallets(
@@ -40,15 +78,28 @@ async def sync_wallets(
     group: str = DEFAULT_GROUP,
     networks: str | Sequence[str] = (),
     rpc: str | Sequence[str] = (),
+    to: str | Path | None = None,
     ledger: str | None = None,
     detach: bool = False,
     providers: Providers | None = None,
 ) -> list[Sync]:
     """Continues wallets of a group up to the latest final block; by default, all of them.
 
-    Endpoints that were given as URLs when the wallets were added must be given again.
+    Endpoints that were given as URLs when the wallets were added must be given again, and so must
+    the sink.
     """
-    raise NotImplementedError
+    config = load()
+    url = _url(config, ledger)
+    target = None if to is None else target_of(to)
+    async with _opened(url) as book:
+        wanted = await chosen_syncs(book, group, _listed(addresses), _listed(networks))
+        requests, resolving = await build_continued(
+            book, wanted, config, _listed(rpc), target, detached=detach
+        )
+    found: list[Sync] = []
+    for request in requests:
+        found += await sync(request, resolving, url, providers, detach=detach)
+    return sorted(found, key=lambda each: each.key)
 
 
 async def remove_wallets(
@@ -59,4 +110,57 @@ async def remove_wallets(
     purge: bool = False,
 ) -> None:
     """Removes wallets from a group; with `purge`, deletes what is stored of them only."""
-    raise NotImplementedError
+    config = load()
+    async with _opened(_url(config, ledger)) as book:
+        syncs = await chosen_syncs(book, group, _listed(addresses), ())
+        wallets = sorted({each.key.wallet for each in syncs})
+        await book.remove_wallets(wallets, with_overrides=purge)
+    for each in syncs:
+        rules = rules_of(find_network(each.network))
+        target = stores.target_of(config, each.sink)
+        async with await open_sink(target, Access.WRITE) as sink:
+            address = rules.parse_address(each.key.address)
+            store = WalletStore.of(sink)
+            await store.remove_members(group, each.key.chain_id, [address], purge=purge)
+
+
+async def sync(
+    request: WalletsRequest,
+    config: Config,
+    ledger_url: str,
+    providers: Providers | None = None,
+    observer: WalletObserver | None = None,
+    *,
+    detach: bool = False,
+) -> list[Sync]:
+    """Adds or continues the wallets of a request, and runs them unless workers do.
+
+    `providers` may serve others too. The configuration resolves the names of the request.
+    """
+    workers = request.networks[0].blocks.numbers.workers
+    shared = providers or Providers(workers)
+    async with nullcontext(shared) if providers else shared:
+        added = await add(request, config, ledger_url, shared=shared, detached=detach)
+        if not detach:
+            return await run_wallets(
+                added, config, ledger_url, shared, observer or SilentObserver()
+            )
+    async with _opened(ledger_url) as book:
+        return await syncs_of(book, added.keys)
+
+
+@asynccontextmanager
+async def _opened(url: str) -> AsyncIterator[Ledger]:
+    ledger = await open_ledger(url, actor=actor(), create=False)
+    try:
+        yield ledger
+    finally:
+        await ledger.close()
+
+
+def _url(config: Config, ledger: str | None) -> str:
+    return ledger or config.ledger or DEFAULT_LEDGER
+
+
+def _listed(given: str | Sequence[str]) -> list[str]:
+    return [given] if isinstance(given, str) else [*given]

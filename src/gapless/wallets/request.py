@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypedDict
 
 from gapless.blocks.plan import FetchRequest
@@ -97,7 +97,8 @@ def build_wallets(
         raise UsageError("no network given", hint="give one, such as `ethereum`")
     owned = _by_network(addresses, chains)
     resolving, found = config, list[NetworkWallets]()
-    for chain, endpoints in zip(chains, _endpoints(config, chains, rpcs), strict=True):
+    given = endpoints_by_network(config, chains, rpcs)
+    for chain in chains:
         wanted = FetchOptions(
             datasets=",".join(rules_of(chain).tables),
             workers=options.get("workers"),
@@ -106,29 +107,29 @@ def build_wallets(
             rps=options.get("rps"),
             confirmations=options.get("confirmations"),
         )
-        request, targets = build_request(
-            resolving, chain.name, _EVERYTHING, endpoints, target, wanted, detached=detached
+        blocks, targets = build_request(
+            resolving, chain.name, _EVERYTHING, given[chain.name], target, wanted, detached=detached
         )
         resolving = targets.config
-        found.append(NetworkWallets(request, owned[chain.name]))
+        found.append(NetworkWallets(blocks, owned[chain.name]))
     sink = found[0].blocks.sink
     _refuse_other_sinks(resolving.sink(sink))
-    names = [sink, *(name for each in found for name in each.blocks.endpoints)]
-    shared = all(_is_configured(config, name) for name in names)
-    if detached and not shared:
-        raise UsageError(
-            "workers can only look up endpoints and sinks by name",
-            hint="name them in `gapless.toml`, or give `env:VARIABLE`; URLs are never stored",
-        )
-    return WalletsRequest(
+    request = WalletsRequest(
         group=checked_group(options.get("group") or DEFAULT_GROUP),
         label=checked_label(options.get("label")),
         networks=tuple(found),
         sink=sink,
         start=_start(options.get("start")),
         scan=options.get("scan") or False,
-        shared=shared,
-    ), resolving
+        shared=False,
+    )
+    request = replace(request, shared=is_shared(config, request))
+    if detached and not request.shared:
+        raise UsageError(
+            "workers can only look up endpoints and sinks by name",
+            hint="name them in `gapless.toml`, or give `env:VARIABLE`; URLs are never stored",
+        )
+    return request, resolving
 
 
 def rules_of(network: Network) -> WalletRules:
@@ -195,10 +196,10 @@ def _by_network(addresses: Sequence[str], chains: Sequence[Network]) -> dict[str
     return {name: tuple(its) for name, its in found.items()}
 
 
-def _endpoints(
+def endpoints_by_network(
     config: Config, chains: Sequence[Network], rpcs: Iterable[str]
-) -> list[tuple[str, ...]]:
-    """The given endpoints of each network."""
+) -> dict[str, tuple[str, ...]]:
+    """The given endpoints of each network: by configured name, `NETWORK=URL`, or URL."""
     found: dict[str, list[str]] = {chain.name: [] for chain in chains}
     for text in rpcs:
         prefix, separator, rest = text.partition("=")
@@ -207,29 +208,34 @@ def _endpoints(
             found[owner.name].append(rest)
             continue
         settings = config.endpoints.get(text)
-        if len(chains) > 1 and (settings is None or settings.network is None):
+        network = None if settings is None else settings.network
+        if network is None and len(chains) > 1:
             raise UsageError(
-                "several networks are requested, and one endpoint does not say of which it is",
+                "several networks are requested, and an endpoint does not say of which it is",
                 hint=f"write `NETWORK=URL`, such as `{chains[0].name}=https://…`",
             )
-        of = chains[0] if settings is None or settings.network is None else None
-        of = of or _named(settings.network if settings and settings.network else "", chains)
-        if of is None:
+        owner = chains[0] if network is None else _named(network, chains)
+        if owner is None:
             raise UsageError(
-                f"the endpoint `{text}` is of another network",
+                f"the endpoint `{text}` is of `{network}`, which is not requested",
                 hint="give an endpoint of a requested network",
             )
-        found[of.name].append(text)
-    return [tuple(found[chain.name]) for chain in chains]
+        found[owner.name].append(text)
+    return {name: tuple(its) for name, its in found.items()}
+
+
+def is_shared(config: Config, request: WalletsRequest) -> bool:
+    """Whether other processes with this configuration can resolve the names of a request."""
+    names = [request.sink, *(name for it in request.networks for name in it.blocks.endpoints)]
+    return all(
+        name in config.endpoints or name in config.sinks or name.startswith("env:")
+        for name in names
+    )
 
 
 def _named(text: str, chains: Iterable[Network]) -> Network | None:
     name = text.strip().lower()
     return next((it for it in chains if name in (it.name, *it.aliases)), None)
-
-
-def _is_configured(config: Config, name: str) -> bool:
-    return name in config.endpoints or name in config.sinks or name.startswith("env:")
 
 
 def _refuse_other_sinks(target: str) -> None:

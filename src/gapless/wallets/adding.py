@@ -1,0 +1,137 @@
+"""Adds wallets: meets their chains, opens the sink, and plans everything in one transaction.
+
+Errors are found before anything is created: an unreachable or wrong node before a sink or a ledger
+is created, and a plan that is not possible before a wallet is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+
+from gapless.blocks.session import OpenChain, open_chain, sink_at, undated
+from gapless.config import Config
+from gapless.core.heights import Heights, Moment, Tag
+from gapless.core.ranges import Span
+from gapless.ledger.syncs import Sync, SyncKey, Wallet
+from gapless.providers import Absent, Providers
+from gapless.runtime.controller import new_id
+from gapless.sinks import Sink
+from gapless.wallets.held import held_tables
+from gapless.wallets.job import Known, Names
+from gapless.wallets.plan import WalletChain, planner
+from gapless.wallets.request import NetworkWallets, WalletsRequest
+from gapless.wallets.spec import GroupSpec
+from gapless.wallets.store import WalletStore
+
+
+@dataclass(frozen=True)
+class Added:
+    """Wallets that are in the ledger, with their plans."""
+
+    request: WalletsRequest
+    chains: tuple[WalletChain, ...]
+    syncs: list[Sync]  # that were planned or continued
+    absent: tuple[Absent, ...]  # endpoints that could not be used at first contact
+
+    @property
+    def keys(self) -> list[SyncKey]:
+        """The syncs of all its wallets."""
+        return [key for chain in self.chains for key in chain.keys(self.request)]
+
+    @property
+    def groups(self) -> list[GroupSpec]:
+        return [chain.group(self.request) for chain in self.chains]
+
+    @property
+    def known(self) -> Known:
+        """The names of its sink and endpoints, for passes that were planned with others."""
+        return {
+            (each.chain_id, each.sink_id): Names(self.request.sink, each.wallets.blocks.endpoints)
+            for each in self.chains
+        }
+
+    def queues(self, configured: str) -> dict[str, int]:
+        """The queues of its passes, and how many slots they can use."""
+        found: dict[str, int] = {}
+        for each in self.chains:
+            queue = each.queue(self.request, configured)
+            runs = each.wallets.blocks.numbers.max_concurrent
+            found[queue] = found.get(queue, 0) + runs
+        return found
+
+
+async def add(
+    request: WalletsRequest,
+    config: Config,
+    ledger_url: str,
+    *,
+    shared: Providers | None = None,
+    detached: bool = False,
+) -> Added:
+    """Adds wallets with all their passes, or continues those that were added before.
+
+    `shared` are open providers that may serve others too.
+    """
+    async with _open_chains(request, config, ledger_url, shared) as opened:
+        system = opened[0].pool.system
+        async with sink_at(config.sink(request.sink), system, create=True) as sink:
+            assert sink is not None
+            WalletStore.of(sink)  # raises if it cannot have one
+            chains = [
+                await _chain(request, wallets, config, chain, sink)
+                for wallets, chain in zip(request.networks, opened, strict=True)
+            ]
+            ledger = await opened[0].ledger.created()
+            await ledger.raise_fence(await sink.highest_fence())
+        fresh = partial(new_id, system)
+        wallets = [Wallet(request.group, each, request.label) for each in request.addresses]
+        plan = planner(request, chains, config.queue, fresh, detached=detached)
+        syncs = await ledger.add_wallets(wallets, plan, fresh)
+        absent = tuple(each for chain in opened for each in chain.absent)
+        return Added(request, tuple(chains), syncs, absent)
+
+
+@asynccontextmanager
+async def _open_chains(
+    request: WalletsRequest, config: Config, ledger_url: str, shared: Providers | None
+) -> AsyncIterator[list[OpenChain]]:
+    async with AsyncExitStack() as stack:
+        providers = shared
+        if providers is None:
+            workers = request.networks[0].blocks.numbers.workers
+            providers = await stack.enter_async_context(Providers(workers))
+        yield [
+            await stack.enter_async_context(
+                open_chain(each.blocks, config, ledger_url, shared=providers)
+            )
+            for each in request.networks
+        ]
+
+
+async def _chain(
+    request: WalletsRequest,
+    wallets: NetworkWallets,
+    config: Config,
+    chain: OpenChain,
+    sink: Sink,
+) -> WalletChain:
+    start = request.start
+    if isinstance(start, Moment):
+        dated = replace(wallets.blocks, heights=Heights(start, Tag.FINALIZED))
+        first = (await undated(dated, config, chain)).first
+        assert isinstance(first, int)
+        start = first
+    rules, final = wallets.rules, chain.tip.final
+    held = await held_tables(sink, rules, chain.chain_id, Span(0, final))
+    return WalletChain(
+        wallets=wallets,
+        chain_id=chain.chain_id,
+        sink_id=sink.id,
+        start=start,
+        final=final,
+        stored=held.heights,
+        finds_events=rules.node(chain.pool, chain.network).finds_events,
+    )

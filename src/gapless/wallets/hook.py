@@ -1,0 +1,169 @@
+"""The job `classify`: decides what movements mean to the wallets of a group, and sums them.
+
+It is the hook of a group of wallets on one chain and runs each time the group is drained. First it
+registers the wallets, so that blocks which are stored from now on are watched for them, and so that
+nothing is missed between the end of their passes and the first watched block. Then it classifies
+all movements of all members, because a new wallet changes what earlier movements mean.
+
+What it writes depends only on what is stored and on the overrides. So it changes nothing when it
+runs again, and a later epoch replaces what an earlier one has written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from gapless.chains.movements import Movement, MovementKey, MovementKind
+from gapless.core.errors import FencedOff, TransientError
+from gapless.core.partitions import epochs
+from gapless.core.ranges import Span
+from gapless.core.retry import RetryPolicy
+from gapless.ledger import Ledger
+from gapless.ledger.syncs import Sync, SyncFilter, SyncState
+from gapless.runtime.context import Context
+from gapless.runtime.job import Chunk, Job
+from gapless.wallets.categories import Entry, Overrides, overridden, parse_category
+from gapless.wallets.classify import Classifier
+from gapless.wallets.job import NOTHING_KNOWN, Known
+from gapless.wallets.opening import OpenStore, shared_store
+from gapless.wallets.past import Past
+from gapless.wallets.plan import HOOK, HOOK_VERSION
+from gapless.wallets.spec import GroupSpec
+from gapless.wallets.store.members import Settled
+
+_ATTEMPTS = 5  # to classify movements that change meanwhile
+_PAGE = 1000
+
+
+def job(known: Known = NOTHING_KNOWN) -> Job:
+    """The job; a sink that is not known is looked up by the name it had when it was planned."""
+
+    async def classify(chunk: Chunk, context: Context) -> None:
+        spec = msgspec.convert(context.spec, GroupSpec)
+        names = known.get((spec.chain_id, spec.sink_id))
+        sink = spec.sink if names is None else names.sink
+        store = await shared_store(context, sink, spec.sink_id)
+        try:
+            await _Epoch(spec, store, context, chunk.spans[0].first).run()
+        except FencedOff:  # a later epoch has begun
+            return
+
+    return Job(
+        function=classify,
+        name=HOOK,
+        version=HOOK_VERSION,
+        partitions=epochs(),
+        retry=RetryPolicy(),
+        chunk_size=1,
+        lease_seconds=60.0,
+    )
+
+
+async def group_syncs(ledger: Ledger, spec: GroupSpec) -> list[Sync]:
+    """All syncs of the wallets of a group on a chain, for a sink."""
+    wanted, found = SyncFilter(group=spec.group), list[Sync]()
+    page = await ledger.syncs(wanted, limit=_PAGE)
+    while page:
+        found += (each for each in page if spec.owns(each.key))
+        page = await ledger.syncs(wanted, after=page[-1].key, limit=_PAGE)
+    return found
+
+
+class _Epoch:
+    """One run of the hook."""
+
+    def __init__(self, spec: GroupSpec, store: OpenStore, context: Context, epoch: int) -> None:
+        self._spec = spec
+        self._store = store
+        self._wallets = store.wallets
+        self._context = context
+        self._epoch = epoch
+
+    async def run(self) -> None:
+        spec, parse = self._spec, self._spec.rules.parse_address
+        syncs = {
+            parse(each.key.address): each for each in await group_syncs(self._context.ledger, spec)
+        }
+        await self._register(syncs)
+        members = await self._wallets.members(spec.chain_id, spec.group)
+        wallets = frozenset(each.address for each in members)
+        if not wallets:
+            return
+        incomplete = frozenset(
+            each for each in wallets if each not in syncs or not _is_whole(syncs[each])
+        )
+        for _ in range(_ATTEMPTS):
+            if await self._classify(wallets, incomplete):
+                break
+        else:
+            raise TransientError("movements keep changing while they are classified")
+        settled = {address: _settled(syncs[address]) for address in wallets & syncs.keys()}
+        await self._wallets.settle(spec.group, spec.chain_id, settled, self._epoch)
+
+    async def _register(self, syncs: dict[bytes, Sync]) -> None:
+        """Lets new blocks be watched for all wallets of the ledger, from where their syncs end."""
+        spec = self._spec
+        ends: dict[int, list[bytes]] = {}
+        for address, sync in syncs.items():
+            ends.setdefault(sync.heights.last, []).append(address)
+        for above, addresses in sorted(ends.items()):
+            await self._wallets.add_members(spec.group, spec.chain, spec.rules, addresses, above)
+        left = {each.key.address for each in await group_syncs(self._context.ledger, spec)}
+        removed = [
+            address for address, sync in syncs.items() if sync.key.address not in left
+        ]  # meanwhile: whoever removed them may have been here before
+        if removed:
+            await self._wallets.remove_members(spec.group, spec.chain_id, removed)
+
+    async def _classify(self, wallets: frozenset[bytes], incomplete: frozenset[bytes]) -> bool:
+        """Classifies all movements; returns False if some of them changed meanwhile."""
+        spec, store = self._spec, self._store
+        overrides = await self._overrides()
+        past = Past(incomplete=incomplete)
+        classifier = Classifier(wallets, past, spec.rules.format_address)
+        first = 0
+        async for facts in self._wallets.stream(spec.chain_id, wallets):
+            self._context.check()
+            entries = await store.compute(_entries, classifier, facts, overrides)
+            span = Span(first, facts[-1].block_number)
+            if not await self._wallets.replace_entries(
+                spec.group, spec.chain_id, span, facts, entries, self._epoch
+            ):
+                return False
+            first = span.last + 1
+        return True
+
+    async def _overrides(self) -> Overrides:
+        spec = self._spec
+        found = await self._context.ledger.overrides(spec.group, chain_id=spec.chain_id)
+        return {
+            (_key(*each.movement), spec.rules.parse_address(each.address)): parse_category(
+                each.category
+            )
+            for each in found
+        }
+
+
+def _entries(
+    classifier: Classifier, facts: Sequence[Movement], overrides: Overrides
+) -> list[Entry]:
+    """The entries of whole blocks."""
+    return [*overridden([*classifier.add(facts), *classifier.finish()], overrides)]
+
+
+def _key(chain: int, block: int, kind: str, transaction: int, at: int, batch: int) -> MovementKey:
+    return MovementKey(chain, block, MovementKind(kind), transaction, at, batch)
+
+
+def _is_whole(sync: Sync) -> bool:
+    """Whether the sums of a wallet's movements are its balances, as far as movements tell."""
+    return sync.state is SyncState.COMPLETE and sync.heights.first == 0
+
+
+def _settled(sync: Sync) -> Settled:
+    if sync.state is SyncState.COMPLETE:
+        return Settled(is_complete=True, as_of=sync.heights.last)
+    reached = sync.progress.processed_to
+    return Settled(is_complete=False, as_of=-1 if reached is None else reached)

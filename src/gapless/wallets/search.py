@@ -1,0 +1,210 @@
+"""Searches heights for the movements of an address set, and stores what it finds.
+
+    stored with all tables     -> read the rows of the addresses; no node is asked
+    otherwise                  -> search for events, then fetch the blocks that have some
+    otherwise, with `scan`     -> fetch every block
+
+Heights are searched in ascending order, in parts. The store records a part together with its
+movements, and only then is progress reported. A run that continues after another one skips what the
+store has recorded, so no part is searched twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import aclosing
+from functools import reduce
+from operator import and_
+
+import pyarrow as pa
+
+from gapless.chains.movements import Movement
+from gapless.core.errors import (
+    BrokenSeam,
+    FencedOff,
+    MissingHistory,
+    PermanentError,
+    TransientError,
+)
+from gapless.core.proof import AGREED, LINK, Proof
+from gapless.core.ranges import RangeSet, Span
+from gapless.pipeline.ordering import in_order
+from gapless.pipeline.stop import StopSignal
+from gapless.pipeline.unit import Unit, check_units
+from gapless.runtime.context import Context
+from gapless.wallets.held import HeldTables, held_tables
+from gapless.wallets.opening import OpenNodes, OpenStore, shared_nodes
+from gapless.wallets.records import Scan
+from gapless.wallets.spec import WalletsSpec
+
+TABLES, EVENTS, BLOCKS = "tables", "events", "blocks"
+"""Where a scan has looked: in stored tables, in events and the blocks that have them, in all."""
+_STORED_AT_ONCE = 100_000  # blocks that are searched in stored tables at once
+
+
+class Search:
+    """The search of one run."""
+
+    def __init__(
+        self,
+        spec: WalletsSpec,
+        addresses: frozenset[bytes],
+        store: OpenStore,
+        context: Context,
+        stop: StopSignal,
+    ) -> None:
+        self._spec = spec
+        self._addresses = addresses
+        self._store = store
+        self._context = context
+        self._stop = stop
+        self._linked = LINK in spec.checks
+
+    async def run(self, span: Span) -> None:
+        """Searches a span; reports progress for each part that is stored."""
+        chain_id, rules = self._spec.chain_id, self._spec.rules
+        done = await self._done()
+        held = await held_tables(self._store.sink, rules, chain_id, span)
+        for part, is_done in _parts(span, done):
+            if is_done:
+                self._context.progress(part.last)
+                continue
+            for piece, is_held in _parts(part, held.heights):
+                if is_held:
+                    for window in piece.windows(_STORED_AT_ONCE):
+                        self._stop.check()
+                        await self._search_tables(window, held)
+                else:
+                    await self._search_chain(piece)
+
+    async def _done(self) -> RangeSet:
+        """The heights that earlier runs have searched, in a way that suffices."""
+        scans = await self._store.wallets.scans(
+            self._spec.chain_id, self._spec.address_set, self._addresses
+        )
+        weak = {EVENTS} if self._spec.scan else frozenset[str]()
+        return RangeSet(it.span for it in scans if it.source not in weak)
+
+    async def _search_tables(self, span: Span, held: HeldTables) -> None:
+        spec, store = self._spec, self._store
+        rows = await store.wallets.find_rows(spec.rules, spec.chain, self._addresses, span)
+        found = await store.compute(spec.rules.movements, rows, spec.chain, self._addresses)
+        parent, last = await self._ends(span)
+        still = await held_tables(store.sink, spec.rules, spec.chain_id, span)
+        if still.heights != RangeSet.of(span) or parent is None or last is None:
+            raise TransientError(f"stored blocks {span} were removed while they were searched")
+        scan = self._scan(span, TABLES, held.proof(span), parent, last)
+        await self._write(scan, found)
+
+    async def _ends(self, span: Span) -> tuple[bytes | None, bytes | None]:
+        """The parent hash of the first stored block of a span, and the hash of the last one."""
+        anchor = self._spec.family.tables[0]
+
+        async def value(height: int, column: str) -> bytes | None:
+            block = Span(height, height)
+            rows = await self._store.sink.read(anchor, self._spec.chain_id, block, (column,))
+            return rows[column][0].as_py() if rows.num_rows else None
+
+        links = anchor.links
+        return await value(span.first, links.parent), await value(span.last, links.hash)
+
+    async def _search_chain(self, span: Span) -> None:
+        nodes = await shared_nodes(self._context, self._spec)
+        source, proof, wanted = BLOCKS, None, RangeSet.of(span)
+        if not self._spec.scan:
+            if not nodes.accounts.finds_events:
+                raise PermanentError(
+                    f"nodes of `{self._spec.network}` cannot search for events, and blocks {span}"
+                    " are not stored",
+                    hint="fetch the blocks, or scan every block",
+                )
+            hits = await self._stop.limit(nodes.accounts.hits(span, sorted(self._addresses)))
+            agreed = frozenset({AGREED})
+            proof = Proof(proven=agreed) if hits.is_agreed else Proof(unproven=agreed)
+            source, wanted = EVENTS, RangeSet.from_members(hits.heights)
+        await self._search_blocks(nodes, span, wanted, source, proof)
+
+    async def _search_blocks(
+        self, nodes: OpenNodes, span: Span, wanted: RangeSet, source: str, proof: Proof | None
+    ) -> None:
+        """Fetches the wanted blocks of a span, and stores the span part by part."""
+        first, units = span.first, list[Unit]()
+        ahead = lambda: nodes.pool.slots  # noqa: E731
+        fetches = in_order(nodes.reader.fetch, _units(wanted, nodes), ahead, self._stop)
+        try:
+            async with aclosing(fetches) as fetched:
+                async for unit in fetched:
+                    units.append(unit)
+                    if sum(it.span.size for it in units) >= self._spec.batch_size:
+                        part = Span(first, unit.span.last)
+                        await self._store_units(part, units, source, proof)
+                        first, units = part.last + 1, []
+        except MissingHistory as error:
+            raise PermanentError(f"{error}: {error.hint}", partition=error.height) from error
+        self._stop.check()
+        if first <= span.last:
+            await self._store_units(Span(first, span.last), units, source, proof)
+
+    async def _store_units(
+        self, span: Span, units: Sequence[Unit], source: str, proof: Proof | None
+    ) -> None:
+        spec = self._spec
+        if proof is None:  # every block was fetched
+            proof = reduce(and_, (unit.proof for unit in units))
+            if self._linked:
+                proof = Proof(proof.proven | {LINK}, proof.unproven)
+                try:
+                    check_units(units, None)
+                except BrokenSeam as seam:
+                    raise TransientError(f"the chain changed while it was read: {seam}") from seam
+        found = list[Movement]()
+        if units:
+            names = units[0].tables
+            rows = {name: pa.concat_tables([it.tables[name] for it in units]) for name in names}
+            found = await self._store.compute(
+                spec.rules.movements, rows, spec.chain, self._addresses
+            )
+        parent = last = b""
+        if units and units[0].span.first == span.first:
+            parent = units[0].parents[0]
+        if units and units[-1].span.last == span.last:
+            last = units[-1].hashes[-1]
+        await self._write(self._scan(span, source, proof, parent, last), found)
+
+    def _scan(self, span: Span, source: str, proof: Proof, parent: bytes, last: bytes) -> Scan:
+        return Scan(
+            chain_id=self._spec.chain_id,
+            address_set=self._spec.address_set,
+            span=span,
+            source=source,
+            proven=proof.proven,
+            unproven=proof.unproven,
+            parent_hash=parent,
+            last_hash=last,
+            fence=self._context.fence,
+        )
+
+    async def _write(self, scan: Scan, found: Sequence[Movement]) -> None:
+        try:
+            await self._store.wallets.write(scan, self._addresses, found)
+        except (FencedOff, BrokenSeam) as error:
+            raise TransientError(f"{error}; it will be retried") from error
+        self._context.progress(scan.span.last)
+
+
+def _parts(span: Span, marked: RangeSet) -> Iterator[tuple[Span, bool]]:
+    """Cuts a span, in order, into parts that are marked and parts that are not."""
+    whole = RangeSet.of(span)
+    parts = [(it, True) for it in (marked & whole).spans]
+    parts += [(it, False) for it in (whole - marked).spans]
+    return iter(sorted(parts))
+
+
+def _units(wanted: RangeSet, nodes: OpenNodes) -> Iterator[Span]:
+    """Cuts heights into requests, as large as the nodes allow by then."""
+    for span in wanted.spans:
+        first = span.first
+        while first <= span.last:
+            last = min(span.last, first + max(1, nodes.reader.unit) - 1)
+            yield Span(first, last)
+            first = last + 1
