@@ -1,6 +1,7 @@
 """`gapless wallet …`: add wallets, and see their history and balances.
 
-What reads is here; `wallet_changes` has what adds, continues and removes.
+What lists and shows is here. The other commands are in `wallet_add`, `wallet_history`,
+`wallet_balances` and `wallet_edit`.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from gapless.views.wallets import (
 from gapless.wallets.reading import (
     FoundWallet,
     WalletChoice,
-    address_sets,
     find_wallet,
     opened_wallet,
+    searches,
     wallets_of,
 )
 from gapless.wallets.records import Filter, Page
@@ -57,6 +58,8 @@ def wallet_options(command: F) -> F:
 @click.group(
     cls=LazyGroup,
     lazy={
+        "add": ("gapless.cli.wallet_add", "Add wallets and store their whole history."),
+        "sync": ("gapless.cli.wallet_add", "Continue wallets to the newest final block."),
         "history": ("gapless.cli.wallet_history", "Show what a wallet received and sent."),
         "balances": ("gapless.cli.wallet_balances", "Show what a wallet holds."),
         "label": ("gapless.cli.wallet_edit", "Name a wallet."),
@@ -123,12 +126,11 @@ async def show(
     async with opened(ledger_url) as ledger:
         found = await find_wallet(ledger, WalletChoice(address, group, network_name, sink))
         followed = await followed_to(ledger, found)
-        sets = await address_sets(ledger, found)
-    async with opened_wallet(load(), found, sink) as reader:
-        balances = [each for each in await reader.balances() if each.amount]
-        searched = await reader.searched(sets)
-        newest = await reader.history(Filter(), Page(limit=1))
-        names = await reader.names([*balances, *(it.movement for it in newest)])
+        async with opened_wallet(load(), found, sink) as reader:
+            searched = await searches(ledger, reader.store, found.syncs)
+            balances = [each for each in await reader.balances() if each.amount]
+            newest = await reader.history(Filter(), Page(limit=1))
+            names = await reader.names([*balances, *(it.movement for it in newest)])
     last = next(iter(item_views(found, newest, names)), None)
     held = balance_views(found, balances, names)
     shown = wallet_details(found, searched, held, last, followed)

@@ -296,10 +296,11 @@ def override_view(override: Override) -> OverrideView:
     )
 
 
-def search_views(wallet: FoundWallet, searched: Iterable[Searched]) -> list[SearchView]:
+def search_views(syncs: Iterable[Sync], searched: Iterable[Searched]) -> list[SearchView]:
+    names = {each.key.chain_id: shown_network(each) for each in syncs}
     return [
         SearchView(
-            network=wallet.network_name(each.chain_id),
+            network=names[each.chain_id],
             source=each.source,
             blocks=each.blocks,
             proven=tuple(sorted(each.proven)),
@@ -324,7 +325,7 @@ def wallet_details(
         address=wallet.key.address,
         label=wallet.syncs[0].label,
         syncs=tuple(map(sync_view, wallet.syncs)),
-        searched=tuple(search_views(wallet, searched)),
+        searched=tuple(search_views(wallet.syncs, searched)),
         followed_to={wallet.network_name(chain): to for chain, to in followed_to.items()},
         balances=tuple(balances),
         last_activity=activity,

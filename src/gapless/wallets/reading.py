@@ -7,7 +7,7 @@ give it again.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -136,14 +136,22 @@ class Searched(NamedTuple):
     blocks: int
 
 
-async def address_sets(ledger: Ledger, wallet: FoundWallet) -> dict[int, set[str]]:
-    """The address sets of a wallet's passes, by chain."""
-    found: dict[int, set[str]] = {chain_id: set() for chain_id in wallet.chains}
-    for sync in wallet.syncs:
+async def searches(ledger: Ledger, store: WalletStore, syncs: Iterable[Sync]) -> list[Searched]:
+    """Where the blocks of some syncs were searched. Blocks that several share count once."""
+    ranges: dict[tuple[int, str], RangeSet] = {}
+    sets: dict[str, str] = {}
+    for sync in syncs:
         for each in sync.passes:
-            spec = (await ledger.backfill(each)).spec
-            found[sync.key.chain_id].add(str(spec.get("address_set", "")))
-    return found
+            if each not in sets:
+                sets[each] = str((await ledger.backfill(each)).spec.get("address_set", ""))
+            key = sync.key.chain_id, sets[each]
+            ranges[key] = ranges.get(key, RangeSet()) | RangeSet.of(sync.heights)
+    found: dict[tuple[int, str, frozenset[str], frozenset[str]], RangeSet] = {}
+    for (chain_id, name), heights in ranges.items():
+        for scan in await store.scans(chain_id, name):
+            kind = (chain_id, scan.source, scan.proven, scan.unproven)
+            found[kind] = found.get(kind, RangeSet()) | (RangeSet.of(scan.span) & heights)
+    return [Searched(*kind, len(heights)) for kind, heights in found.items() if heights]
 
 
 @dataclass(frozen=True)
@@ -161,17 +169,6 @@ class WalletReader:
                 if each.address == self.wallet.address:
                     found[chain_id] = each
         return found
-
-    async def searched(self, sets: Mapping[int, Collection[str]]) -> list[Searched]:
-        """Where the blocks of the wallet's syncs were searched for it."""
-        found: dict[tuple[int, str, frozenset[str], frozenset[str]], RangeSet] = {}
-        for sync in self.wallet.syncs:
-            for each in sorted(sets[sync.key.chain_id]):
-                for scan in await self.store.scans(sync.key.chain_id, each, [self.wallet.address]):
-                    key = (scan.chain_id, scan.source, scan.proven, scan.unproven)
-                    span = RangeSet.of(scan.span) & RangeSet.of(sync.heights)
-                    found[key] = found.get(key, RangeSet()) | span
-        return [Searched(*key, len(heights)) for key, heights in found.items() if heights]
 
     async def history(self, wanted: Filter, page: Page) -> list[HistoryItem]:
         chosen = replace(wanted, chains=wanted.chains or self.wallet.chains)
@@ -202,14 +199,20 @@ async def opened_wallet(
     config: Config, found: FoundWallet, sink: str | None = None
 ) -> AsyncIterator[WalletReader]:
     """The store of a wallet, open for reading; `sink` is given if the ledger has no URL of it."""
-    target = sink or found.sink
+    async with opened_wallets(config, sink or found.sink) as store:
+        yield WalletReader(found, store)
+
+
+@asynccontextmanager
+async def opened_wallets(config: Config, target: str) -> AsyncIterator[WalletStore]:
+    """The wallets of a sink, open for reading."""
     if STRUCK in target:
         raise SinkError(
             f"the ledger does not store the URL of the sink `{target}`",
             hint="give the sink again, or name it in the configuration",
         )
     async with await open_sink(target_of(config, target), Access.READ) as opened:
-        yield WalletReader(found, WalletStore.of(opened))
+        yield WalletStore.of(opened)
 
 
 def wallets_of(syncs: Sequence[Sync]) -> dict[WalletKey, dict[str, Sync]]:
