@@ -37,6 +37,8 @@ class WalletOptions(TypedDict, total=False):
     scan: bool | None  # whether to fetch every block that is not stored
     verify: str | None
     workers: int | None
+    batch_size: int | None  # fetched blocks that are stored together
+    chunk_size: int | None  # the fewest blocks of a segment
     max_concurrent: int | None
     rps: float | None
     confirmations: int | None  # blocks below the head that are not treated as final
@@ -102,6 +104,8 @@ def build_wallets(
         wanted = FetchOptions(
             datasets=",".join(rules_of(chain).tables),
             workers=options.get("workers"),
+            batch_size=options.get("batch_size"),
+            chunk_size=options.get("chunk_size"),
             max_concurrent=options.get("max_concurrent"),
             verify=options.get("verify"),
             rps=options.get("rps"),

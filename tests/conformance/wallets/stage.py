@@ -1,0 +1,74 @@
+"""What a store says about wallets, and what the simulated chain says."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+
+from gapless.chains.opening import open_sink
+from gapless.devnode import Chain, Parameters
+from gapless.devnode.evm.accounts import Explained
+from gapless.devnode.evm.dialect import accounts_of
+from gapless.devnode.evm.drafts import World
+from gapless.devnode.evm.postings import VISIBLE, Asset, Cause
+from gapless.sinks import Access
+from gapless.wallets.records import Balance, HistoryItem, Page
+from gapless.wallets.store import WalletStore
+
+HEAD = 200
+LAST = HEAD - 64  # the last final block
+PARAMETERS = Parameters(blocks=HEAD, txs=8, fewest=0, empty_every=9, seed=7, economy=True)
+SEEN = VISIBLE - {Cause.WRAPPING}  # the network of the tests has no wrapping contract
+WALLETS = World(PARAMETERS.seed).wallets
+ALICE, BOB, CAROL = WALLETS[:3]
+
+Amounts = dict[Asset, int]
+
+
+@asynccontextmanager
+async def opened(target: str) -> AsyncIterator[WalletStore]:
+    async with await open_sink(target, Access.READ) as sink:
+        yield WalletStore.of(sink)
+
+
+async def balances(target: str, group: str = "default", chain_id: int = 1337) -> list[Balance]:
+    async with opened(target) as store:
+        return await store.balances(group, chain_id=chain_id)
+
+
+async def history(target: str, group: str = "default") -> list[HistoryItem]:
+    async with opened(target) as store:
+        return await store.entries(group, page=Page(limit=100_000, newest_first=False))
+
+
+def amounts(found: Iterable[Balance]) -> dict[str, Amounts]:
+    """Balances other than 0, by address."""
+    sums: dict[str, Amounts] = defaultdict(dict)
+    for it in found:
+        if it.amount:
+            token = f"0x{it.token.hex()}" if it.token else ""
+            sums[f"0x{it.wallet.hex()}"][Asset(token, it.token_id)] = it.amount
+    return dict(sums)
+
+
+def truth(chain: Chain, height: int, wallets: Iterable[str]) -> dict[str, Amounts]:
+    """What blocks and receipts show of wallets, by address."""
+    explained = {wallet: explanation(chain, height, wallet) for wallet in wallets}
+    found = {
+        wallet: {asset: it.visible for asset, it in its.items() if it.visible}
+        for wallet, its in explained.items()
+    }
+    return {wallet: its for wallet, its in found.items() if its}
+
+
+def explanation(chain: Chain, height: int, wallet: str) -> dict[Asset, Explained]:
+    return accounts_of(chain).at(chain, height).explained(wallet, visible=SEEN)
+
+
+def tokens_only(sums: dict[str, Amounts]) -> dict[str, Amounts]:
+    """What events show: all but coins."""
+    return {
+        wallet: {asset: amount for asset, amount in its.items() if asset.token}
+        for wallet, its in sums.items()
+    }

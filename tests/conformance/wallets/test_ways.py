@@ -1,0 +1,68 @@
+"""However movements are found, sums are what the chain shows, and the rest is unexplained."""
+
+from __future__ import annotations
+
+import pytest
+
+from gapless.devnode import Chain, DevNode
+from gapless.ledger.syncs import SyncState
+from tests.conformance.wallets.conftest import Add
+from tests.conformance.wallets.stage import (
+    ALICE,
+    BOB,
+    CAROL,
+    LAST,
+    amounts,
+    balances,
+    opened,
+    tokens_only,
+    truth,
+)
+
+BOTH = pytest.mark.parametrize("target", ["sqlite", "postgres"], indirect=True)
+ALL = [ALICE, BOB, CAROL]
+
+
+@BOTH
+async def test_from_stored_tables_without_a_request(
+    add: Add, fetch: Add, node: DevNode, chain: Chain, target: str
+) -> None:
+    await fetch(f"0:{LAST}")
+    before = node.calls.copy()
+    syncs = await add(*ALL)
+    asked = node.calls - before
+    assert {each.state for each in syncs} == {SyncState.COMPLETE}
+    assert not {"eth_getLogs", "eth_getBlockReceipts"} & asked.keys(), asked
+    found = await balances(target)
+    assert amounts(found) == truth(chain, LAST, ALL)
+    assert {(it.is_complete, it.as_of) for it in found} == {(True, LAST)}
+    async with opened(target) as store:
+        (address_set,) = {each.passes for each in syncs}
+        members = await store.members(1337)
+    assert {it.above for it in members} == {LAST}
+
+
+@BOTH
+async def test_from_events(add: Add, node: DevNode, chain: Chain, target: str) -> None:
+    syncs = await add(*ALL)
+    assert {each.state for each in syncs} == {SyncState.COMPLETE}
+    assert node.calls["eth_getLogs"] > 0
+    assert node.calls["eth_getBlockReceipts"] <= LAST
+    assert tokens_only(amounts(await balances(target))) == tokens_only(truth(chain, LAST, ALL))
+
+
+async def test_with_every_block(add: Add, node: DevNode, chain: Chain, target: str) -> None:
+    await add(*ALL, scan=True, chunk_size=40, batch_size=10)
+    assert node.calls["eth_getLogs"] == 0
+    assert node.calls["eth_getBlockReceipts"] == LAST + 1
+    assert amounts(await balances(target)) == truth(chain, LAST, ALL)
+
+
+async def test_partly_stored(
+    add: Add, fetch: Add, node: DevNode, chain: Chain, target: str
+) -> None:
+    await fetch("30:60")
+    before = node.calls["eth_getBlockReceipts"]
+    await add(*ALL, scan=True, chunk_size=50)
+    assert node.calls["eth_getBlockReceipts"] - before == LAST + 1 - 31
+    assert amounts(await balances(target)) == truth(chain, LAST, ALL)
