@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from gapless.cli.render import table
+from gapless.cli.render import BAR, bar, table
 from gapless.core.ranges import Span
+from gapless.core.redaction import redact
 from gapless.core.text import plain
 from gapless.ledger.syncs import SyncState
 from gapless.views.figures import counted, cut, duration, span_text, time_text
@@ -16,11 +19,13 @@ from gapless.wallets.forms import inert
 
 if TYPE_CHECKING:
     from gapless.cli.suggestions import Commands
+    from gapless.ledger.syncs import Sync
     from gapless.views.wallets import (
         BalanceView,
         HistoryItemView,
         MatrixCell,
         MatrixRow,
+        PassView,
         SearchView,
         SyncView,
         WalletDetails,
@@ -38,6 +43,82 @@ _FOREIGN = {"symbol", "token"}
 """Columns whose text may come from a contract."""
 _SIGNS = {1: "+", -1: "-", 0: ""}
 _WIDEST_ID = 12
+
+
+@dataclass(frozen=True)
+class SyncSnapshot:
+    """How far some wallets are."""
+
+    syncs: Sequence[Sync]
+
+    def text(self, width: int) -> str:
+        done = sum(each.progress.done for each in self.syncs)
+        total = max(sum(each.progress.total for each in self.syncs), 1)
+        synced = sum(each.state is SyncState.COMPLETE for each in self.syncs)
+        parts = [f"{100 * done / total:.1f}%", f"{synced:,}/{len(self.syncs):,} synced"]
+        waiting = [each for each in self.syncs if each.state is SyncState.FAILED]
+        if waiting and (trouble := waiting[0].progress.trouble):
+            parts.append(f"{len(waiting):,} waiting: {plain(redact(trouble.error_message))}")
+        if synced == len(self.syncs):
+            parts.append("classifying")
+        room = width - len("  ".join(["wallets", *parts])) - 2
+        drawn = [bar(done / total, min(room, BAR))] if room >= BAR // 3 else []
+        return cut("  ".join(["wallets", *drawn, *parts]), width)
+
+    def fields(self) -> dict[str, Any]:
+        states = Counter(each.state.value for each in self.syncs)
+        return {
+            "syncs": len(self.syncs),
+            "states": dict(states),
+            "blocks_done": sum(each.progress.done for each in self.syncs),
+            "blocks_total": sum(each.progress.total for each in self.syncs),
+        }
+
+
+def opening(syncs: Sequence[SyncView]) -> str:
+    """What is about to be done for wallets."""
+    if not syncs:
+        return "nothing to do: the history of all these wallets is planned and complete"
+    networks = []
+    for name in dict.fromkeys(each.network for each in syncs):
+        its = [each for each in syncs if each.network == name]
+        last = max(each.last for each in its)
+        first = min(each.first for each in its)
+        wallets = counted(len(its), "wallet")
+        networks.append(f"{name}: {wallets}, blocks {span_text(Span(first, last))}")
+    return "\n".join(networks)
+
+
+def plan(passes: Sequence[PassView], *, may_scan: bool) -> str:
+    """What adding wallets would do, and what it costs."""
+    if not passes:
+        return "nothing to do: the history of all these wallets is planned"
+    lines = []
+    for each in passes:
+        wallets = counted(len(each.addresses), "wallet")
+        span = span_text(Span(each.first, each.last))
+        lines.append(
+            f"{each.network}: {wallets}, blocks {span} in {counted(each.segments, 'segment')}"
+        )
+        if each.stored:
+            lines.append(f"  {counted(each.stored, 'block')} from stored tables: no request")
+        if not each.unstored:
+            continue
+        calls = ", ".join(f"{count:,} {name}" for name, count in each.calls.items())
+        blocks = counted(each.unstored, "block")
+        if may_scan:
+            lines.append(f"  {blocks} by a search for events, then every block that has some")
+            lines.append(f"  coins that moved without an event stay unknown; `--scan`: {calls}")
+        else:
+            lines.append(f"  {blocks} to fetch: at least {calls}")
+    return "\n".join(lines)
+
+
+def failure(left: Sequence[SyncView]) -> str:
+    """What went wrong with syncs that are not complete."""
+    first = next((each for each in left if each.error_message), left[0])
+    why = f": {plain(first.error_message)}" if first.error_message else ""
+    return f"{counted(len(left), 'sync')} not complete on {first.network}{why}"
 
 
 def sync_table(syncs: Sequence[SyncView]) -> str:

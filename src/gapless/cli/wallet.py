@@ -28,7 +28,7 @@ from gapless.views.wallets import (
     sync_view,
     wallet_details,
 )
-from gapless.wallets.reading import (
+from gapless.wallets.reader import (
     FoundWallet,
     WalletChoice,
     find_wallet,

@@ -13,7 +13,7 @@ from gapless.ledger.syncs import Override, Wallet, WalletKey, WalletPlan
 from gapless.views.wallets import OverrideView, override_view, sync_view
 from gapless.wallets.categories import Category
 from gapless.wallets.places import parse_movement
-from gapless.wallets.reading import FoundWallet, WalletChoice, find_wallet
+from gapless.wallets.reader import FoundWallet, WalletChoice, find_wallet
 from gapless.wallets.request import checked_label
 
 

@@ -20,7 +20,7 @@ from gapless.views.wallets import HistoryView, item_views
 from gapless.wallets.categories import Category
 from gapless.wallets.forms import FORMS, write_csv
 from gapless.wallets.places import page_text, parse_page
-from gapless.wallets.reading import (
+from gapless.wallets.reader import (
     FoundWallet,
     WalletChoice,
     WalletReader,

@@ -8,6 +8,7 @@ shortened and escaped, see `wallets.history`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 
@@ -23,7 +24,8 @@ from gapless.wallets.balances import Reconciled
 from gapless.wallets.categories import Category, Flag
 from gapless.wallets.history import Names, decimal
 from gapless.wallets.places import movement_text
-from gapless.wallets.reading import FoundWallet, Searched, network_of
+from gapless.wallets.preview import PassPreview
+from gapless.wallets.reader import FoundWallet, Searched, network_of
 from gapless.wallets.records import Balance, HistoryItem
 
 
@@ -51,6 +53,21 @@ class SyncView(Struct, frozen=True, kw_only=True):
     backfills: tuple[str, ...]
     created_at: datetime
     updated_at: datetime
+
+
+class PassView(Struct, frozen=True, kw_only=True):
+    """A part of a plan to add wallets, and what it costs."""
+
+    network: str
+    chain_id: int
+    addresses: tuple[str, ...]
+    first: int = field(name="from")
+    last: int = field(name="to")
+    segments: int
+    stored: int
+    unstored: int
+    source: str
+    calls: dict[str, int]
 
 
 class MatrixRow(Struct, frozen=True, kw_only=True):
@@ -188,6 +205,23 @@ def sync_view(sync: Sync) -> SyncView:
 def shown_network(sync: Sync) -> str:
     """The name of its network; an unlisted chain is named by its id."""
     return network_name(network_of(sync))
+
+
+def pass_view(found: PassPreview) -> PassView:
+    wanted, chain = found.planned, found.chain
+    network = replace(chain.wallets.network, chain_id=chain.chain_id)
+    return PassView(
+        network=network_name(network),
+        chain_id=chain.chain_id,
+        addresses=wanted.addresses.addresses,
+        first=wanted.heights.first,
+        last=wanted.heights.last,
+        segments=wanted.backfill.chunk_total,
+        stored=found.stored,
+        unstored=found.unstored,
+        source=found.source,
+        calls=found.calls,
+    )
 
 
 def matrix_row(key: WalletKey, syncs: Mapping[str, Sync]) -> MatrixRow:
