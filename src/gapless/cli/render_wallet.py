@@ -263,7 +263,11 @@ def _item_row(it: HistoryItemView) -> tuple[str, ...]:
 
 
 def _token(it: BalanceView | HistoryItemView) -> str:
-    return it.symbol if it.token_id is None else f"{it.symbol} #{cut(it.token_id, _WIDEST_ID)}"
+    """A token by its name; one without a name by the ends of its contract."""
+    name = it.symbol
+    if name == it.token and len(name) > _WIDEST_ID:
+        name = f"{name[:6]}…{name[-4:]}"
+    return name if it.token_id is None else f"{name} #{cut(it.token_id, _WIDEST_ID)}"
 
 
 def history_csv(items: Iterable[HistoryItemView]) -> Iterator[str]:
@@ -297,7 +301,7 @@ def what_is_unknown(balances: Sequence[BalanceView]) -> str | None:
     if unasked := [each for each in balances if each.on_chain is None]:
         return f"{counted(len(unasked), 'balance')} not compared with the chain"
     if apart := [each for each in balances if each.unexplained_raw != "0"]:
-        tokens = ", ".join(dict.fromkeys(plain(each.symbol) for each in apart[:4]))
+        tokens = ", ".join(dict.fromkeys(plain(_token(each)) for each in apart[:4]))
         return (
             f"{counted(len(apart), 'balance')} with an unexplained part ({tokens}): internal"
             " transfers, rewards and tokens that rebase leave no movement that can be found"
@@ -313,5 +317,5 @@ def next_step(wallet: WalletDetails, commands: Commands) -> str | None:
     if states & {SyncState.PENDING, SyncState.RUNNING, SyncState.FAILED}:
         return f"{commands('wallet', 'sync', wallet.address)} or a worker completes it"
     if not all(each.network in wallet.followed_to for each in wallet.syncs):
-        return f"{commands('wallet', 'sync', wallet.address)} continues to the newest final block"
+        return f"{commands('wallet', 'sync', wallet.address)} continues to the latest final block"
     return None

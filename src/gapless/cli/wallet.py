@@ -59,7 +59,7 @@ def wallet_options(command: F) -> F:
     cls=LazyGroup,
     lazy={
         "add": ("gapless.cli.wallet_add", "Add wallets and store their whole history."),
-        "sync": ("gapless.cli.wallet_add", "Continue wallets to the newest final block."),
+        "sync": ("gapless.cli.wallet_add", "Continue wallets to the latest final block."),
         "history": ("gapless.cli.wallet_history", "Show what a wallet received and sent."),
         "balances": ("gapless.cli.wallet_balances", "Show what a wallet holds."),
         "label": ("gapless.cli.wallet_edit", "Name a wallet."),

@@ -15,7 +15,7 @@ from gapless.cli.output import print_json
 from gapless.cli.suggestions import same_command
 from gapless.cli.wallet_observer import WalletForeground
 from gapless.config import Config, load
-from gapless.core.errors import UsageError
+from gapless.core.errors import SourceError, UsageError
 from gapless.ledger import redacted
 from gapless.ledger.syncs import Sync, SyncState
 from gapless.providers import Providers
@@ -23,8 +23,10 @@ from gapless.runtime.process_control import leave_if_stuck
 from gapless.runtime.signals import INTERRUPTED
 from gapless.telemetry.lines import log_to_nobody
 from gapless.views.wallets import pass_view, search_views, sync_view
+from gapless.wallets.adding import Added
 from gapless.wallets.adding import add as add_all
 from gapless.wallets.continuing import build_continued, chosen_syncs
+from gapless.wallets.naming import name_tokens
 from gapless.wallets.preview import preview
 from gapless.wallets.reader import opened_wallets, searches
 from gapless.wallets.request import DEFAULT_GROUP, WalletOptions, WalletsRequest, build_wallets
@@ -160,7 +162,7 @@ async def sync(
     quiet: bool,
     metrics_port: int | None,
 ) -> int:
-    """Continue wallets to the newest final block.
+    """Continue wallets to the latest final block.
 
     Without addresses, continue all wallets of the group. Segments that wait for a retry run now,
     and abandoned ones are retried.
@@ -202,8 +204,9 @@ async def _run(
                         found += await syncs_of(ledger, added.keys)
                 else:
                     found += await run_wallets(added, config, ledger_url, providers, observer)
-            if observer.is_interrupted:
-                break
+                    if observer.is_interrupted:
+                        break
+                    await _name_tokens(added, config, ledger_url, providers)
     shown = [sync_view(each) for each in found]
     if as_json:
         print_json(shown)
@@ -218,6 +221,14 @@ async def _run(
     if observer.engine is not None:
         leave_if_stuck(observer.engine, code)
     return code
+
+
+async def _name_tokens(added: Added, config: Config, ledger_url: str, providers: Providers) -> None:
+    """Looks up the names of tokens; a history without them is complete all the same."""
+    try:
+        await name_tokens(added, config, ledger_url, providers)
+    except SourceError as error:
+        warn(f"the names of some tokens are unknown: {error}")
 
 
 async def _summarize(syncs: Sequence[Sync], config: Config, ledger_url: str) -> None:
