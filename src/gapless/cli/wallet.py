@@ -62,6 +62,7 @@ def wallet_options(command: F) -> F:
         "sync": ("gapless.cli.wallet_add", "Continue wallets to the latest final block."),
         "history": ("gapless.cli.wallet_history", "Show what a wallet received and sent."),
         "balances": ("gapless.cli.wallet_balances", "Show what a wallet holds."),
+        "rm": ("gapless.cli.wallet_edit", "Remove wallets; what is stored of them stays."),
         "label": ("gapless.cli.wallet_edit", "Name a wallet."),
         "override": ("gapless.cli.wallet_edit", "Set the category of a movement."),
     },

@@ -217,7 +217,7 @@ async def _run(
         return 0
     if not quiet:
         await _summarize(found, config, ledger_url)
-    code = _conclude(found, interrupted=observer.is_interrupted)
+    code = _conclude(found, requests[0].addresses[0], interrupted=observer.is_interrupted)
     if observer.engine is not None:
         leave_if_stuck(observer.engine, code)
     return code
@@ -243,7 +243,7 @@ async def _summarize(syncs: Sequence[Sync], config: Config, ledger_url: str) -> 
     note(f"ledger: {redacted(ledger_url)}")
 
 
-def _conclude(syncs: Sequence[Sync], *, interrupted: bool) -> int:
+def _conclude(syncs: Sequence[Sync], address: str, *, interrupted: bool) -> int:
     """Says what to do next; the exit code says the same."""
     left = [each for each in syncs if each.state is not SyncState.COMPLETE]
     if interrupted and left:
@@ -255,6 +255,5 @@ def _conclude(syncs: Sequence[Sync], *, interrupted: bool) -> int:
             f"retry with `{same_command()}`",
         )
         return 1
-    address = syncs[0].key.address if syncs else "ADDRESS"
     hint(f"{commands()('wallet', 'show', address)} shows what was found")
     return 0

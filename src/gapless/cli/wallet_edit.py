@@ -1,4 +1,4 @@
-"""`gapless wallet label` and `gapless wallet override`: what a person says about wallets."""
+"""`gapless wallet label`, `override` and `rm`: what a person decides about wallets."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from gapless.ledger import Ledger
 from gapless.ledger.syncs import Override, Wallet, WalletKey, WalletPlan
 from gapless.views.wallets import OverrideView, override_view, sync_view
 from gapless.wallets.categories import Category
+from gapless.wallets.continuing import chosen_syncs
+from gapless.wallets.functions import remove_wallets
 from gapless.wallets.places import parse_movement
 from gapless.wallets.reader import FoundWallet, WalletChoice, find_wallet
-from gapless.wallets.request import checked_label
+from gapless.wallets.request import DEFAULT_GROUP, checked_label
 
 
 @click.command()
@@ -41,6 +43,30 @@ async def label(
         print_json([sync_view(each) for each in found.syncs])
     else:
         note(f"`{found.key.address}` is now `{text}`")
+
+
+@click.command()
+@click.argument("addresses", nargs=-1, required=True, metavar="ADDRESS…")
+@click.option("--group", default=DEFAULT_GROUP, show_default=True, help="Group of the wallets.")
+@click.option("--purge", is_flag=True, help="Also delete their rows that no other wallet needs.")
+@common
+async def rm(
+    ledger_url: str, as_json: bool, addresses: tuple[str, ...], group: str, purge: bool
+) -> None:
+    """Remove wallets from a group. What is stored of them stays, unless --purge is given.
+
+    New blocks are no longer watched for them, and unfinished work for them is cancelled.
+    """
+    async with opened(ledger_url) as ledger:
+        shown = [sync_view(each) for each in await chosen_syncs(ledger, group, addresses, ())]
+    await remove_wallets(addresses, group=group, ledger=ledger_url, purge=purge)
+    if as_json:
+        print_json(shown)
+        return
+    for address in dict.fromkeys(each.address for each in shown):
+        sinks = ", ".join(f"`{each.sink}`" for each in shown if each.address == address)
+        rows = f"its rows are deleted from {sinks}" if purge else f"its rows stay in {sinks}"
+        note(f"`{address}` is removed from the group `{group}`; {rows}")
 
 
 @click.command()
