@@ -28,7 +28,7 @@ from gapless.views.wallets import (
     sync_view,
     wallet_details,
 )
-from gapless.wallets.reader import (
+from gapless.wallets.finding import (
     FoundWallet,
     WalletChoice,
     find_wallet,

@@ -26,11 +26,12 @@ from gapless.views.wallets import pass_view, search_views, sync_view
 from gapless.wallets.adding import Added
 from gapless.wallets.adding import add as add_all
 from gapless.wallets.continuing import build_continued, chosen_syncs
+from gapless.wallets.finding import opened_wallets, searches
 from gapless.wallets.naming import name_tokens
 from gapless.wallets.preview import preview
-from gapless.wallets.reader import opened_wallets, searches
+from gapless.wallets.reading import syncs_of
 from gapless.wallets.request import DEFAULT_GROUP, WalletOptions, WalletsRequest, build_wallets
-from gapless.wallets.running import run_wallets, syncs_of
+from gapless.wallets.running import run_wallets
 
 _LEVELS = [level.value for level in Level]
 
@@ -199,14 +200,14 @@ async def _run(
                     warn(f"{absent}. {absent.hint}" if absent.hint else f"{absent}")
                 if not quiet:
                     note(render_wallet.opening([sync_view(each) for each in added.syncs]))
-                if detach:
-                    async with opened(ledger_url) as ledger:
+                async with opened(ledger_url) as ledger:
+                    if detach:
                         found += await syncs_of(ledger, added.keys)
-                else:
-                    found += await run_wallets(added, config, ledger_url, providers, observer)
-                    if observer.is_interrupted:
-                        break
-                    await _name_tokens(added, config, ledger_url, providers)
+                        continue
+                    found += await run_wallets(added, config, ledger, providers, observer)
+                if observer.is_interrupted:
+                    break
+                await _name_tokens(added, config, ledger_url, providers)
     shown = [sync_view(each) for each in found]
     if as_json:
         print_json(shown)

@@ -19,8 +19,8 @@ from gapless.core.errors import BadSelector, UsageError
 from gapless.core.heights import Heights, Moment
 from gapless.telemetry.lines import log_to_nobody
 from gapless.views.wallets import balance_views
+from gapless.wallets.finding import WalletChoice, find_wallet, opened_wallet
 from gapless.wallets.holdings import ChainWallet, Holdings
-from gapless.wallets.reader import WalletChoice, find_wallet, opened_wallet
 
 
 @click.command()

@@ -13,9 +13,9 @@ from gapless.ledger.syncs import Override, Wallet, WalletKey, WalletPlan
 from gapless.views.wallets import OverrideView, override_view, sync_view
 from gapless.wallets.categories import Category
 from gapless.wallets.continuing import chosen_syncs
+from gapless.wallets.finding import FoundWallet, WalletChoice, find_wallet
 from gapless.wallets.functions import remove_wallets
 from gapless.wallets.places import parse_movement
-from gapless.wallets.reader import FoundWallet, WalletChoice, find_wallet
 from gapless.wallets.request import DEFAULT_GROUP, checked_label
 
 

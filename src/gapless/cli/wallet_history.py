@@ -18,15 +18,15 @@ from gapless.core.errors import UsageError
 from gapless.core.heights import Moment
 from gapless.views.wallets import HistoryView, item_views
 from gapless.wallets.categories import Category
-from gapless.wallets.forms import FORMS, write_csv
-from gapless.wallets.places import page_text, parse_page
-from gapless.wallets.reader import (
+from gapless.wallets.finding import (
     FoundWallet,
     WalletChoice,
     WalletReader,
     find_wallet,
     opened_wallet,
 )
+from gapless.wallets.forms import FORMS, write_csv
+from gapless.wallets.places import page_text, parse_page
 from gapless.wallets.records import Filter, HistoryItem, Page
 from gapless.wallets.request import rules_of
 

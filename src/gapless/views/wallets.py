@@ -22,10 +22,10 @@ from gapless.ledger.syncs import Override, Sync, SyncState, WalletKey
 from gapless.views.moments import utc, utc_or_none
 from gapless.wallets.balances import Reconciled
 from gapless.wallets.categories import Category, Flag
+from gapless.wallets.finding import FoundWallet, Searched, network_of
 from gapless.wallets.history import Names, decimal
 from gapless.wallets.places import movement_text
 from gapless.wallets.preview import PassPreview
-from gapless.wallets.reader import FoundWallet, Searched, network_of
 from gapless.wallets.records import Balance, HistoryItem
 
 

@@ -29,7 +29,7 @@ _KINDS = {
 }
 """Kinds that decide the category. The meaning of the others depends on their transaction."""
 _WRAPS = frozenset({MovementKind.WRAP, MovementKind.UNWRAP})
-_EVENTS = frozenset({MovementKind.TOKEN, MovementKind.NFT, MovementKind.MULTI_TOKEN})
+EVENTS = frozenset({MovementKind.TOKEN, MovementKind.NFT, MovementKind.MULTI_TOKEN})
 """What contracts report. The protocol itself moves the rest, which cannot be spoofed."""
 _NO_FLAGS: frozenset[Flag] = frozenset()
 _REMEMBERED_FACES = 1 << 16
@@ -144,8 +144,8 @@ class Classifier:
 
     def _is_spoof(self, it: Movement) -> bool:
         """Whether the sender cannot have sent this, given that it did not sign for it."""
-        if it.kind not in _EVENTS or not it.amount:
-            return it.kind in _EVENTS
+        if it.kind not in EVENTS or not it.amount:
+            return it.kind in EVENTS
         held = self._past.sums[Asset(it.sender, it.token, it.token_id)]
         return it.amount > held and it.sender not in self._past.incomplete
 

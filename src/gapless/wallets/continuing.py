@@ -11,7 +11,8 @@ from gapless.chains import find_network
 from gapless.config import Config
 from gapless.core.errors import NotFound, UsageError
 from gapless.ledger import Ledger
-from gapless.ledger.syncs import Sync, SyncFilter
+from gapless.ledger.syncs import Sync
+from gapless.wallets.reading import group_syncs
 from gapless.wallets.request import (
     WalletOptions,
     WalletsRequest,
@@ -20,8 +21,6 @@ from gapless.wallets.request import (
     is_shared,
     rules_of,
 )
-
-_PAGE = 1000
 
 
 class _Way(NamedTuple):
@@ -42,13 +41,12 @@ async def chosen_syncs(
     Raises `NotFound` if there are none.
     """
     names = {find_network(each).name for each in networks}
-    found: list[Sync] = []
-    page = await ledger.syncs(SyncFilter(group=group), limit=_PAGE)
-    while page:
-        found += (it for it in page if not names or it.network in names)
-        page = await ledger.syncs(SyncFilter(group=group), after=page[-1].key, limit=_PAGE)
-    if addresses:
-        found = [it for it in found if any(_is(it, text) for text in addresses)]
+    found = [
+        it
+        for it in await group_syncs(ledger, group)
+        if (not names or it.network in names)
+        and (not addresses or any(_is(it, text) for text in addresses))
+    ]
     if not found:
         raise NotFound(
             f"there are no such wallets in the group `{group}`", hint="add them, or list all groups"

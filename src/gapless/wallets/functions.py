@@ -25,6 +25,7 @@ from gapless.runtime.process import DEFAULT_LEDGER, actor
 from gapless.sinks import Access
 from gapless.wallets.adding import add
 from gapless.wallets.continuing import build_continued, chosen_syncs
+from gapless.wallets.reading import syncs_of
 from gapless.wallets.request import (
     DEFAULT_GROUP,
     WalletOptions,
@@ -32,7 +33,7 @@ from gapless.wallets.request import (
     build_wallets,
     rules_of,
 )
-from gapless.wallets.running import SilentObserver, WalletObserver, run_wallets, syncs_of
+from gapless.wallets.running import SilentObserver, WalletObserver, run_wallets
 from gapless.wallets.store import WalletStore
 
 
@@ -141,12 +142,10 @@ async def sync(
     shared = providers or Providers(workers)
     async with nullcontext(shared) if providers else shared:
         added = await add(request, config, ledger_url, shared=shared, detached=detach)
-        if not detach:
-            return await run_wallets(
-                added, config, ledger_url, shared, observer or SilentObserver()
-            )
-    async with _opened(ledger_url) as book:
-        return await syncs_of(book, added.keys)
+        async with _opened(ledger_url) as book:
+            if detach:
+                return await syncs_of(book, added.keys)
+            return await run_wallets(added, config, book, shared, observer or SilentObserver())
 
 
 @asynccontextmanager

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from gapless.core.heights import Moment
-from gapless.wallets.reader import WalletReader
+from gapless.wallets.finding import WalletReader
 from gapless.wallets.reconcile import reconcile
 from gapless.wallets.records import Balance, Member
 from gapless.wallets.request import rules_of

@@ -20,8 +20,7 @@ from gapless.core.errors import FencedOff, TransientError
 from gapless.core.partitions import epochs
 from gapless.core.ranges import Span
 from gapless.core.retry import RetryPolicy
-from gapless.ledger import Ledger
-from gapless.ledger.syncs import Sync, SyncFilter, SyncState
+from gapless.ledger.syncs import Sync, SyncState
 from gapless.runtime.context import Context
 from gapless.runtime.job import Chunk, Job
 from gapless.wallets.categories import Entry, Overrides, overridden, parse_category
@@ -30,11 +29,11 @@ from gapless.wallets.job import NOTHING_KNOWN, Known
 from gapless.wallets.opening import OpenStore, shared_store
 from gapless.wallets.past import Past
 from gapless.wallets.plan import HOOK, HOOK_VERSION
+from gapless.wallets.reading import group_syncs
 from gapless.wallets.spec import GroupSpec
 from gapless.wallets.store.members import Settled
 
 _ATTEMPTS = 5  # to classify movements that change meanwhile
-_PAGE = 1000
 
 
 def job(known: Known = NOTHING_KNOWN) -> Job:
@@ -61,16 +60,6 @@ def job(known: Known = NOTHING_KNOWN) -> Job:
     )
 
 
-async def group_syncs(ledger: Ledger, spec: GroupSpec) -> list[Sync]:
-    """All syncs of the wallets of a group on a chain, for a sink."""
-    wanted, found = SyncFilter(group=spec.group), list[Sync]()
-    page = await ledger.syncs(wanted, limit=_PAGE)
-    while page:
-        found += (each for each in page if spec.owns(each.key))
-        page = await ledger.syncs(wanted, after=page[-1].key, limit=_PAGE)
-    return found
-
-
 class _Epoch:
     """One run of the hook."""
 
@@ -83,9 +72,7 @@ class _Epoch:
 
     async def run(self) -> None:
         spec, parse = self._spec, self._spec.rules.parse_address
-        syncs = {
-            parse(each.key.address): each for each in await group_syncs(self._context.ledger, spec)
-        }
+        syncs = {parse(each.key.address): each for each in await self._syncs()}
         await self._register(syncs)
         members = await self._wallets.members(spec.chain_id, spec.group)
         wallets = frozenset(each.address for each in members)
@@ -102,6 +89,10 @@ class _Epoch:
         settled = {address: _settled(syncs[address]) for address in wallets & syncs.keys()}
         await self._wallets.settle(spec.group, spec.chain_id, settled, self._epoch)
 
+    async def _syncs(self) -> list[Sync]:
+        found = await group_syncs(self._context.ledger, self._spec.group)
+        return [each for each in found if self._spec.owns(each.key)]
+
     async def _register(self, syncs: dict[bytes, Sync]) -> None:
         """Lets new blocks be watched for all wallets of the ledger, from where their syncs end."""
         spec = self._spec
@@ -110,11 +101,9 @@ class _Epoch:
             ends.setdefault(sync.heights.last, []).append(address)
         for above, addresses in sorted(ends.items()):
             await self._wallets.add_members(spec.group, spec.chain, spec.rules, addresses, above)
-        left = {each.key.address for each in await group_syncs(self._context.ledger, spec)}
-        removed = [
-            address for address, sync in syncs.items() if sync.key.address not in left
-        ]  # meanwhile: whoever removed them may have been here before
-        if removed:
+        left = {each.key for each in await self._syncs()}
+        # Whoever has removed a wallet meanwhile may have been here before.
+        if removed := [address for address, sync in syncs.items() if sync.key not in left]:
             await self._wallets.remove_members(spec.group, spec.chain_id, removed)
 
     async def _classify(self, wallets: frozenset[bytes], incomplete: frozenset[bytes]) -> bool:

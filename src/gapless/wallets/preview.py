@@ -11,8 +11,8 @@ from gapless.core.ranges import RangeSet, Span
 from gapless.ledger.syncs import PassRequest, SyncKey
 from gapless.wallets.adding import open_chains, wallet_chain
 from gapless.wallets.plan import WalletChain, planner
+from gapless.wallets.reading import syncs_of
 from gapless.wallets.request import WalletsRequest
-from gapless.wallets.running import syncs_of
 from gapless.wallets.search import BLOCKS, EVENTS
 
 

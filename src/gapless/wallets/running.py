@@ -7,7 +7,7 @@ retry keeps the run waiting; what is complete meanwhile is classified all the sa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Protocol
 
@@ -17,7 +17,7 @@ from gapless.core.backfill import State
 from gapless.core.errors import LedgerUnreachable, TransientError
 from gapless.ledger import Ledger
 from gapless.ledger.records import Backfill
-from gapless.ledger.syncs import Sync, SyncFilter, SyncKey, SyncState
+from gapless.ledger.syncs import Sync, SyncState
 from gapless.ledger.views import EVERYTHING
 from gapless.providers import Providers
 from gapless.runtime.engine import Engine
@@ -25,9 +25,9 @@ from gapless.runtime.watching import LOOK_EVERY
 from gapless.wallets import hook, job
 from gapless.wallets.adding import Added
 from gapless.wallets.plan import HOOK
+from gapless.wallets.reading import syncs_of
 
 _OPEN = frozenset({SyncState.PENDING, SyncState.RUNNING, SyncState.FAILED})
-_PAGE = 1000
 
 
 class WalletObserver(Protocol):
@@ -56,12 +56,12 @@ class SilentObserver:
 
 
 async def run_wallets(
-    added: Added, config: Config, ledger_url: str, providers: Providers, observer: WalletObserver
+    added: Added, config: Config, ledger: Ledger, providers: Providers, observer: WalletObserver
 ) -> list[Sync]:
     """Runs until the wallets are synced and classified, or until it is interrupted."""
     engine = Engine(
-        ledger_url,
-        slots=added.queues(config.queue),
+        ledger,
+        slots=dict.fromkeys(await _queues(ledger, added), added.runs),
         jobs=[job.job(added.known), hook.job(added.known)],
         shared={PROVIDERS: providers},
         config=config,
@@ -80,20 +80,14 @@ async def run_wallets(
             for task in (watching, stopped):
                 task.cancel()
             await asyncio.gather(watching, stopped, return_exceptions=True)
-        return await syncs_of(engine.ledger, added.keys)
+    return await syncs_of(ledger, added.keys)
 
 
-async def syncs_of(ledger: Ledger, keys: Iterable[SyncKey]) -> list[Sync]:
-    """Returns some syncs as they are now, in the order of their keys."""
-    wanted = {*keys}
-    found: list[Sync] = []
-    for group in sorted({key.group for key in wanted}):
-        page = await ledger.syncs(SyncFilter(group=group), limit=_PAGE)
-        while page:
-            found += (each for each in page if each.key in wanted)
-            after = page[-1].key
-            page = await ledger.syncs(SyncFilter(group=group), after=after, limit=_PAGE)
-    return found
+async def _queues(ledger: Ledger, added: Added) -> set[str]:
+    """The queues of all passes of its groups; earlier ones may be in others than the new ones."""
+    names = {group.name for group in added.groups}
+    found = await ledger.backfills(hooks=False, limit=EVERYTHING)
+    return {each.queue for each in found if each.group in names}
 
 
 async def _watch(engine: Engine, added: Added, observer: WalletObserver) -> None:

@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
+from gapless.chains import find_network
+from gapless.chains.evm.family import EVM
+from gapless.chains.movements import WalletNode
 from gapless.chains.opening import open_sink
-from gapless.devnode import Chain, Parameters
+from gapless.devnode import Chain, DevNode, Parameters
 from gapless.devnode.evm.accounts import Explained
 from gapless.devnode.evm.dialect import accounts_of
 from gapless.devnode.evm.drafts import World
 from gapless.devnode.evm.postings import VISIBLE, Asset, Cause
+from gapless.providers import EndpointSpec, Pool
 from gapless.sinks import Access
 from gapless.wallets.records import Balance, HistoryItem, Page
+from gapless.wallets.request import rules_of
 from gapless.wallets.store import WalletStore
 
 HEAD = 200
@@ -42,13 +48,28 @@ async def history(target: str, group: str = "default") -> list[HistoryItem]:
         return await store.entries(group, page=Page(limit=100_000, newest_first=False))
 
 
+@asynccontextmanager
+async def accounts(node: DevNode) -> AsyncIterator[WalletNode]:
+    """What a node knows about accounts."""
+    network = replace(find_network("custom"), chain_id=1337)
+    async with Pool([EndpointSpec("node", node.url)], EVM.queries) as pool:
+        yield rules_of(network).node(pool, network)
+
+
+def octets(address: str) -> bytes:
+    return bytes.fromhex(address[2:])
+
+
+def asset_of(token: bytes, token_id: int | None) -> Asset:
+    return Asset(f"0x{token.hex()}" if token else "", token_id)
+
+
 def amounts(found: Iterable[Balance]) -> dict[str, Amounts]:
     """Balances other than 0, by address."""
     sums: dict[str, Amounts] = defaultdict(dict)
     for it in found:
         if it.amount:
-            token = f"0x{it.token.hex()}" if it.token else ""
-            sums[f"0x{it.wallet.hex()}"][Asset(token, it.token_id)] = it.amount
+            sums[f"0x{it.wallet.hex()}"][asset_of(it.token, it.token_id)] = it.amount
     return dict(sums)
 
 

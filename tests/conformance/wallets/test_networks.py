@@ -1,0 +1,96 @@
+"""Several networks at once: one plan, and a failing network delays only itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import gapless
+from gapless.core.errors import UsageError
+from gapless.devnode import DevNode, simulated
+from gapless.ledger.syncs import SyncState
+from gapless.runtime.engine import Engine
+from tests.conformance.wallets.conftest import Add
+from tests.conformance.wallets.stage import (
+    ALICE,
+    BOB,
+    LAST,
+    PARAMETERS,
+    balances,
+    history,
+)
+
+LINEA = 59_144
+
+
+@pytest.fixture
+async def other(cache: Path) -> AsyncIterator[DevNode]:
+    """A node of another network."""
+    chain = simulated(replace(PARAMETERS, chain_id=LINEA), cache)
+    async with DevNode(chain) as running:
+        yield running
+
+
+async def test_all_networks_are_synced(
+    add: Add, node: DevNode, other: DevNode, target: str
+) -> None:
+    rpc = [f"custom={node.url}", f"linea={other.url}"]
+    syncs = await add(ALICE, BOB, networks=["custom", "linea"], rpc=rpc, start=1)
+    assert [(each.key.chain_id, each.network) for each in syncs] == [
+        *[(1337, "custom"), (LINEA, "linea")] * 2
+    ]
+    assert {each.state for each in syncs} == {SyncState.COMPLETE}
+    assert {it.chain_id for it in await balances(target, chain_id=1337)} == {1337}
+    assert {it.movement.chain_id for it in await history(target)} == {1337, LINEA}
+
+
+async def test_an_endpoint_must_say_of_which_network_it_is(
+    add: Add, node: DevNode, ledger: str
+) -> None:
+    with pytest.raises(UsageError, match="does not say of which"):
+        await add(ALICE, networks=["custom", "linea"], rpc=[node.url, node.url])
+
+
+async def test_a_failing_network_delays_only_itself(
+    node: DevNode,
+    other: DevNode,
+    ledger: str,
+    target: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "gapless.toml").write_text(
+        f"""
+[endpoints.good]
+url = "{node.url}"
+network = "custom"
+[endpoints.bad]
+url = "{other.url}"
+network = "linea"
+[sinks.main]
+url = "{target}"
+"""
+    )
+    planned = await gapless.add_wallets(
+        [ALICE, BOB], ["custom", "linea"], to="main", ledger=ledger, detach=True
+    )
+    assert {each.state for each in planned} == {SyncState.PENDING}
+    await other.__aexit__(None, None, None)
+    async with Engine(ledger, importing=True) as worker:
+
+        async def states() -> dict[str, SyncState]:
+            return {each.network: each.state for each in await worker.ledger.syncs()}
+
+        async with asyncio.timeout(60):
+            while (await states())["custom"] is not SyncState.COMPLETE:
+                await worker.something_settled()
+            await worker.ledger.close_epochs(hurry=True)
+            while not any(it.is_complete for it in await balances(target)):
+                await worker.something_settled()
+        assert (await states())["linea"] is not SyncState.COMPLETE
+    assert {it.as_of for it in await balances(target)} == {LAST}
