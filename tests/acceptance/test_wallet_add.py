@@ -119,11 +119,12 @@ def test_an_override_is_applied_by_a_sync(gapless: Commands, node: str) -> None:
 
 async def test_interrupted_and_resumed(gapless: Commands, node: str) -> None:
     words = ("wallet", "add", "--network", "custom", "--rpc", node, "--to", "w.db", ANN, "--scan")
-    with gapless.running(*words, "--rps", "10") as process:
+    with gapless.running(*words, "--rps", "40") as process:
         await eventually(lambda: "1337: 1 wallet, blocks 0-140" in gapless.stderr())
+        await eventually(lambda: gapless.json("wallet", "ls")[0]["state"] == "RUNNING")
         process.send_signal(signal.SIGTERM)
         assert await asyncio.to_thread(process.wait, 60) == 130
-    assert f"hint: resume with `gapless {' '.join(words)} --rps 10`" in gapless.stderr()
+    assert f"hint: resume with `gapless {' '.join(words)} --rps 40`" in gapless.stderr()
     (sync,) = gapless.json("wallet", "ls")
     assert sync["state"] == "PENDING"
     assert "COMPLETE" in gapless(*words).stdout

@@ -78,6 +78,9 @@ FIELDS = {
     "MigrationView": "from to",
     "NetworkView": "name chain_id aliases block_time finality checks known_blocks",
     "OverrideView": "movement chain_id category note at",
+    "PassView": (
+        "network chain_id addresses from to segments stored unstored source calls"
+    ),
     "PublisherView": (
         "name network sink server stream phase leader fence start head last_synced_block published"
         " missing kept_changes entries set_aside trouble"
@@ -128,6 +131,7 @@ SECTIONS = {
     "Follows": ("FollowView", "UnreadableFollowView"),
     "Wallets": (
         *("SyncView", "MatrixRow", "MatrixCell", "WalletDetails", "SearchView", "ActivityView"),
+        "PassView",
         *("BalanceView", "HistoryView", "HistoryItemView", "OverrideView"),
     ),
     "Publishers": ("PublisherView",),
