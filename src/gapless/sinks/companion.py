@@ -33,13 +33,13 @@ T = TypeVar("T")
 Key = tuple[int, ...]
 """The key of a row without its first column, `chain_id`."""
 
-BUILT_IN: dict[str, str] = {}
+BUILT_IN = {"wallets": "gapless.wallets.live"}
 """Companions that every process knows: name -> the module whose `companion()` creates it."""
 
 TABLE = "_gapless_companions"
 NAMES = "SELECT string_agg(name, ' ') FROM {_gapless_companions} WHERE chain_id = $1"
 _ATTACH = "INSERT INTO {_gapless_companions} VALUES ($1, $2) ON CONFLICT DO NOTHING"
-_DETACH = "DELETE FROM {_gapless_companions} WHERE chain_id = $1 AND name = $2"
+_IS_ATTACHED = "SELECT 1 FROM {_gapless_companions} WHERE chain_id = $1 AND name = $2"
 
 
 class Observers(NamedTuple):
@@ -74,6 +74,11 @@ class CompanionTransaction(Protocol):
 
     async def known(self, chain_id: int, span: Span, limit: int | None = None) -> RangeRecords:
         """Return the records that overlap a range; with a limit, the highest of each dataset."""
+
+    async def read(
+        self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
+    ) -> pa.Table:
+        """Return the rows of a span in key order; none if the table does not exist."""
 
     async def find(
         self, table: Table, chain_id: int, span: Span, column: str, values: Collection[bytes]
@@ -155,9 +160,9 @@ async def attach(tx: CompanionTransaction, chain_id: int, name: str) -> None:
     await tx.execute(_ATTACH, chain_id, name)
 
 
-async def detach(tx: CompanionTransaction, chain_id: int, name: str) -> None:
-    """Make a companion no longer follow. Requires that nothing is written."""
-    await tx.execute(_DETACH, chain_id, name)
+async def is_attached(tx: CompanionTransaction, chain_id: int, name: str) -> bool:
+    """Whether a companion follows the rows of a chain."""
+    return bool(await tx.execute(_IS_ATTACHED, chain_id, name))
 
 
 def named(names: Iterable[str]) -> list[Companion]:

@@ -28,6 +28,8 @@ _KINDS = {
     MovementKind.MINT: Category.MINT,
 }
 """Kinds that decide the category. The meaning of the others depends on their transaction."""
+PAYMENTS = frozenset(MovementKind) - _KINDS.keys()
+"""Kinds by which a wallet pays somebody."""
 _WRAPS = frozenset({MovementKind.WRAP, MovementKind.UNWRAP})
 EVENTS = frozenset({MovementKind.TOKEN, MovementKind.NFT, MovementKind.MULTI_TOKEN})
 """What contracts report. The protocol itself moves the rest, which cannot be spoofed."""
@@ -117,7 +119,7 @@ class Classifier:
         if is_sent:
             is_self = it.sender == it.receiver
             entries.append(self._entry(it, category, it.sender, it.receiver, 0 if is_self else -1))
-            if transaction.is_signed and it.amount and it.kind not in _KINDS and not is_received:
+            if transaction.is_signed and it.amount and it.kind in PAYMENTS and not is_received:
                 self._remember_payee(it)
             if is_self:
                 return

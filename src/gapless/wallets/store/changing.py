@@ -36,7 +36,7 @@ async def write(
     known = await scans.of_set(tx, chain_id, scan.address_set, around)
     coverage.refuse_older(known, await scans.retracted(tx, chain_id, span), span, scan.fence)
     await _refuse_other_branch(tx, scan, hashes)
-    await _forget_other_branches(tx, chain_id, hashes)
+    await forget_other_branches(tx, chain_id, hashes)
     stored = await _stored(tx, chain_id, addresses, span, hashes)
     gone = _missing(stored, found, addresses)
     gone = await scans.unclaimed(tx, chain_id, gone, by_sets_except=scan.address_set)
@@ -49,24 +49,21 @@ async def write(
 async def watch(
     tx: CompanionTransaction,
     chain_id: int,
-    hashes: Mapping[int, bytes],
+    span: Span,
     addresses: frozenset[bytes],
     found: Sequence[Movement],
 ) -> None:
-    """Store what watched addresses sent or received in blocks that were just written.
+    """Store what watched addresses sent or received in blocks that the sink holds.
 
-    `hashes` are those of the blocks, by height. What is known of these heights on other branches
-    goes. Retractions of theirs are no longer needed, because stored blocks refuse other branches.
+    What was known of these blocks on other branches is gone already. Retractions of theirs are no
+    longer needed, because stored blocks refuse other branches.
     """
-    span = Span(min(hashes), max(hashes))
-    await _forget_other_branches(tx, chain_id, hashes)
     stored = await _stored(tx, chain_id, addresses, span, {it.block_number for it in found})
     gone = _missing(stored, found, addresses)
-    await _replace(tx, stored, await scans.unclaimed(tx, chain_id, gone, by_members=False), found)
+    gone = await scans.unclaimed(tx, chain_id, gone, by_members=False)
+    await _replace(tx, stored, gone, found)
     known = await scans.retracted(tx, chain_id, span)
-    await scans.save_retracted(
-        tx, chain_id, known, coverage.without(known, RangeSet.from_members(hashes))
-    )
+    await scans.save_retracted(tx, chain_id, known, coverage.without(known, RangeSet.of(span)))
 
 
 async def retract(tx: CompanionTransaction, chain_id: int, span: Span, fence: int) -> None:
@@ -160,9 +157,10 @@ async def _refuse_other_branch(
                 )
 
 
-async def _forget_other_branches(
+async def forget_other_branches(
     tx: CompanionTransaction, chain_id: int, hashes: Mapping[int, bytes]
 ) -> None:
+    """Remove what is known of blocks that have other hashes than these, by height."""
     known = await movements.of_blocks(tx, chain_id, hashes)
     stale = [it for it in known if it.block_hash != hashes[it.block_number]]
     await forget(tx, stale)

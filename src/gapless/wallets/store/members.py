@@ -18,14 +18,11 @@ from gapless.chains.network import Network
 from gapless.core.errors import FencedOff
 from gapless.core.heights import HIGHEST
 from gapless.core.ranges import RangeSet, Span
-from gapless.sinks import CompanionTransaction, companion
+from gapless.sinks import CompanionTransaction
 from gapless.wallets.records import Member
 from gapless.wallets.store import changing, entries, movements, scans
 from gapless.wallets.store.bindings import Bindings, portions
 from gapless.wallets.store.lookup import find_rows
-
-COMPANION = "wallets"
-"""The name of the companion that watches new blocks."""
 
 _COLUMNS = "wallet_group, chain_id, address, above, epoch, is_complete, as_of"
 _LIST = f"SELECT {_COLUMNS} FROM {{wallet_members}} WHERE chain_id = $1"  # noqa: S608 - our own names
@@ -83,14 +80,11 @@ async def add(
     assert chain_id is not None
     rows = [(group, chain_id, it, above, False) for it in sorted(addresses)]
     await tx.execute_many(_ADD, rows)
-    await companion.attach(tx, chain_id, COMPANION)
     derived: list[Movement] = []
     for span in await _complete(tx, chain_id, rules, above):
         stored = await find_rows(tx, rules, chain_id, addresses, span)
         found = await tx.compute(rules.movements, stored, network, addresses)
-        if found:
-            hashes = {it.block_number: it.block_hash for it in found}
-            await changing.watch(tx, chain_id, hashes, addresses, found)
+        await changing.watch(tx, chain_id, span, addresses, found)
         derived += found
     return derived
 
@@ -108,10 +102,8 @@ async def _complete(
 async def remove(
     tx: CompanionTransaction, group: str, chain_id: int, addresses: Collection[bytes]
 ) -> None:
-    """Remove members; without any, the companion no longer follows the chain."""
+    """Remove members; what is stored of them stays."""
     await tx.execute_many(_REMOVE, [(chain_id, group, it) for it in addresses])
-    if not await listed(tx, chain_id):
-        await companion.detach(tx, chain_id, COMPANION)
 
 
 async def purge(

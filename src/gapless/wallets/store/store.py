@@ -24,7 +24,7 @@ from gapless.core.errors import SinkUnusable
 from gapless.core.heights import HIGHEST
 from gapless.core.ranges import Span
 from gapless.schema import Index
-from gapless.sinks import AccompaniedSink, CompanionTransaction, Sink
+from gapless.sinks import AccompaniedSink, CompanionTransaction, Sink, companion
 from gapless.wallets.categories import Entry
 from gapless.wallets.records import (
     Balance,
@@ -50,6 +50,8 @@ from gapless.wallets.store.members import Settled
 T = TypeVar("T")
 Body = Callable[[CompanionTransaction], Awaitable[T]]
 
+COMPANION = "wallets"
+"""The name of the companion that keeps wallets in step with the blocks of the sink."""
 EVERYTHING = Span(0, HIGHEST)
 _ANY = Filter()
 _FIRST = Page()
@@ -62,7 +64,7 @@ class WalletStore:
 
     def __init__(self, sink: AccompaniedSink) -> None:
         self._sink = sink
-        self._is_created = False
+        self._prepared: set[int] = set()
 
     @classmethod
     def of(cls, sink: Sink) -> WalletStore:
@@ -283,11 +285,23 @@ class WalletStore:
         return await self._sink.consult(whole)
 
     async def _change(self, chain_id: int, body: Body[T], *, alone: bool = False) -> T:
-        if not self._is_created:
-            if not await self._sink.consult(tables.exist):
-                await self._sink.transact(chain_id, tables.create, alone=True)
-            self._is_created = True
+        if chain_id not in self._prepared:
+            await self._prepare(chain_id)
+            self._prepared.add(chain_id)
         return await self._sink.transact(chain_id, body, alone=alone)
+
+    async def _prepare(self, chain_id: int) -> None:
+        """Create the tables, and from now on follow the rows of the chain."""
+
+        async def is_prepared(tx: CompanionTransaction) -> bool:
+            return await tables.exist(tx) and await companion.is_attached(tx, chain_id, COMPANION)
+
+        async def prepare(tx: CompanionTransaction) -> None:
+            await tables.create(tx)
+            await companion.attach(tx, chain_id, COMPANION)
+
+        if not await self._sink.consult(is_prepared):
+            await self._sink.transact(chain_id, prepare, alone=True)
 
 
 def _of_addresses(

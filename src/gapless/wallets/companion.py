@@ -1,0 +1,93 @@
+"""The companion that keeps wallets in step with the blocks of their sink.
+
+When a block is written, it derives what watched members sent or received, in the transaction of the
+block, and has it interpreted for each group that it concerns. When a block is retracted, what is
+known of it goes in the same transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import reduce
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from gapless.chains.movements import Movement, WalletRules
+from gapless.chains.network import Network
+from gapless.core.ranges import RangeSet, Span
+from gapless.sinks import Batch, CompanionTransaction
+from gapless.wallets.store import changing, members
+
+Interpret = Callable[[CompanionTransaction, str, int, Span], Awaitable[None]]
+"""Writes the entries of a group on a chain, for a span whose movements have changed."""
+
+
+class Watching(NamedTuple):
+    """How movements are derived from the blocks of a chain."""
+
+    network: Network
+    rules: WalletRules
+
+
+class WalletCompanion:
+    """Follows the rows of a sink."""
+
+    def __init__(
+        self, watching: Callable[[int, Collection[str]], Watching], interpret: Interpret
+    ) -> None:
+        """`watching` is asked for a chain id and the names of tables of its family."""
+        self._watching = watching
+        self._interpret = interpret
+
+    async def written(self, tx: CompanionTransaction, batch: Batch, fence: int) -> None:
+        chain_id, span = batch.chain_id, batch.span
+        await tx.exclude_companions(chain_id)
+        hashes = _hashes(tx, batch)
+        await changing.forget_other_branches(tx, chain_id, hashes)
+        watched = [it for it in await members.listed(tx, chain_id) if it.above < span.last]
+        network, rules = self._watching(chain_id, batch.tables)
+        rows = await _rows(tx, batch, rules) if watched else None
+        if rows is None:  # until the tables that are missing are written too
+            return
+        above = {it.address: it.above for it in sorted(watched, key=lambda it: -it.above)}
+        found = await tx.compute(rules.movements, rows, network, above.keys())
+        news = [it for it in found if _is_watched(it, above)]
+        await changing.watch(tx, chain_id, span, frozenset(above), news)
+        parties = {it.sender for it in news} | {it.receiver for it in news}
+        for group in sorted({it.group for it in watched if it.address in parties}):
+            await self._interpret(tx, group, chain_id, span)
+
+    async def retracted(
+        self, tx: CompanionTransaction, chain_id: int, span: Span, fence: int
+    ) -> None:
+        await tx.exclude_companions(chain_id)
+        await changing.drop(tx, chain_id, span, fence)
+
+
+def _hashes(tx: CompanionTransaction, batch: Batch) -> dict[int, bytes]:
+    anchor = tx.schema.anchor_of(batch.tables)
+    columns = ("block_number", anchor.links.hash)
+    blocks = batch.tables[anchor.name]
+    return dict(zip(*(blocks[name].to_pylist() for name in columns), strict=True))
+
+
+async def _rows(
+    tx: CompanionTransaction, batch: Batch, rules: WalletRules
+) -> Mapping[str, pa.Table] | None:
+    """Return all rows that movements are derived from; None if the sink lacks some of them."""
+    if batch.tables.keys() >= {*rules.tables}:
+        return batch.tables
+    known = await tx.known(batch.chain_id, batch.span)
+    held = reduce(RangeSet.__and__, map(known.heights, rules.tables))
+    if RangeSet.of(batch.span) - held:
+        return None
+    return {
+        name: await tx.read(tx.schema[name], batch.chain_id, batch.span) for name in rules.tables
+    }
+
+
+def _is_watched(it: Movement, above: Mapping[bytes, int]) -> bool:
+    return any(
+        above.get(each, it.block_number) < it.block_number for each in (it.sender, it.receiver)
+    )
