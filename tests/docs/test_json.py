@@ -78,9 +78,7 @@ FIELDS = {
     "MigrationView": "from to",
     "NetworkView": "name chain_id aliases block_time finality checks known_blocks",
     "OverrideView": "movement chain_id category note at",
-    "PassView": (
-        "network chain_id addresses from to segments stored unstored source calls"
-    ),
+    "PassView": ("network chain_id addresses from to segments stored unstored source calls"),
     "PublisherView": (
         "name network sink server stream phase leader fence start head last_synced_block published"
         " missing kept_changes entries set_aside trouble"
@@ -110,9 +108,7 @@ FIELDS = {
         " receipts_by_block receipts_by_transaction batch_calls logs_range offers rate calls usable"
         " meaning"
     ),
-    "WalletDetails": (
-        "group address label syncs searched followed_to balances last_activity"
-    ),
+    "WalletDetails": ("group address label syncs searched followed_to balances last_activity"),
     "WithdrawalView": "withdrawn dry_run",
     "WorkerView": (
         "completed failed given_back lease_lost partitions blocks batches seconds"

@@ -296,17 +296,20 @@ def _line(values: Sequence[str]) -> str:
     return text.getvalue()
 
 
-def what_is_unknown(balances: Sequence[BalanceView]) -> str | None:
-    """What to think of balances that the node does not confirm, or that nobody asked about."""
+def what_is_unknown(balances: Sequence[BalanceView], searched: Sequence[SearchView]) -> str | None:
+    """What to think of balances that the chain does not confirm, or that nobody compared."""
+    found = []
     if unasked := [each for each in balances if each.on_chain is None]:
-        return f"{counted(len(unasked), 'balance')} not compared with the chain"
-    if apart := [each for each in balances if each.unexplained_raw != "0"]:
+        found.append(f"{counted(len(unasked), 'balance')} not compared with the chain")
+    if apart := [each for each in balances if each.unexplained_raw not in (None, "0")]:
         tokens = ", ".join(dict.fromkeys(plain(_token(each)) for each in apart[:4]))
-        return (
+        found.append(
             f"{counted(len(apart), 'balance')} with an unexplained part ({tokens}): internal"
             " transfers, rewards and tokens that rebase leave no movement that can be found"
         )
-    return None
+    if any(each.source == "events" for each in searched):
+        found.append("coins that moved without an event were not looked for in all blocks")
+    return "\n".join(found) or None
 
 
 def next_step(wallet: WalletDetails, commands: Commands) -> str | None:

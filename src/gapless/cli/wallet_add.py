@@ -218,7 +218,7 @@ async def _run(
         return 0
     if not quiet:
         await _summarize(found, config, ledger_url)
-    code = _conclude(found, requests[0].addresses[0], interrupted=observer.is_interrupted)
+    code = _conclude(found, requests[0], interrupted=observer.is_interrupted)
     if observer.engine is not None:
         leave_if_stuck(observer.engine, code)
     return code
@@ -244,7 +244,7 @@ async def _summarize(syncs: Sequence[Sync], config: Config, ledger_url: str) -> 
     note(f"ledger: {redacted(ledger_url)}")
 
 
-def _conclude(syncs: Sequence[Sync], address: str, *, interrupted: bool) -> int:
+def _conclude(syncs: Sequence[Sync], request: WalletsRequest, *, interrupted: bool) -> int:
     """Says what to do next; the exit code says the same."""
     left = [each for each in syncs if each.state is not SyncState.COMPLETE]
     if interrupted and left:
@@ -256,5 +256,7 @@ def _conclude(syncs: Sequence[Sync], address: str, *, interrupted: bool) -> int:
             f"retry with `{same_command()}`",
         )
         return 1
-    hint(f"{commands()('wallet', 'show', address)} shows what was found")
+    group = () if request.group == DEFAULT_GROUP else ("--group", request.group)
+    shown = commands()("wallet", "show", request.addresses[0], *group)
+    hint(f"{shown} shows what was found")
     return 0

@@ -18,8 +18,8 @@ from gapless.config import Config, load
 from gapless.core.errors import BadSelector, UsageError
 from gapless.core.heights import Heights, Moment
 from gapless.telemetry.lines import log_to_nobody
-from gapless.views.wallets import balance_views
-from gapless.wallets.finding import WalletChoice, find_wallet, opened_wallet
+from gapless.views.wallets import balance_views, search_views
+from gapless.wallets.finding import WalletChoice, find_wallet, opened_wallet, searches
 from gapless.wallets.holdings import ChainWallet, Holdings
 
 
@@ -51,6 +51,8 @@ async def balances(
     async with opened(ledger_url) as ledger:
         found = await find_wallet(ledger, WalletChoice(address, group, network_name, sink))
         followed = await followed_to(ledger, found)
+        async with opened_wallet(config, found, sink) as reader:
+            searched = search_views(found.syncs, await searches(ledger, reader.store, found.syncs))
     if len(found.chains) > 1 and (rpcs or isinstance(at, int)):
         given = "`--rpc`" if rpcs else "a block in `--at`"
         raise UsageError(
@@ -78,7 +80,7 @@ async def balances(
         click.echo(render_wallet.balance_table(shown))
     else:
         note("no balances")
-    if not as_json and (finding := render_wallet.what_is_unknown(shown)):
+    if not as_json and (finding := render_wallet.what_is_unknown(shown, searched)):
         note(f"\n{finding}")
     if any(each.on_chain is None for each in shown) and not rpcs:
         hint("give a node with `--rpc URL` to compare the balances with the chain")

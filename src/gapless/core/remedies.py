@@ -62,6 +62,13 @@ class ListWallets(Remedy, frozen=True):
     sentence = "list the wallets of this ledger to find the right one"
 
 
+class ChooseOne(Remedy, frozen=True):
+    """`kind` is what there are several of, such as `group`."""
+
+    sentence = "say which {kind} you mean"
+    kind: str
+
+
 class ChooseQueue(Remedy, frozen=True):
     sentence = "the queues are: {queues}"
     queues: tuple[str, ...]
@@ -216,6 +223,7 @@ AnyRemedy = (
     | ListFollows
     | RemoveFollow
     | ListWallets
+    | ChooseOne
     | ChooseQueue
     | ChooseCommand
     | CreateLedger

@@ -21,7 +21,7 @@ from gapless.config import Config
 from gapless.core.errors import NotFound, SinkError, UsageError
 from gapless.core.ranges import RangeSet
 from gapless.core.redaction import STRUCK, redact
-from gapless.core.remedies import ListWallets
+from gapless.core.remedies import ChooseOne, ListWallets
 from gapless.ledger import Ledger
 from gapless.ledger.syncs import Sync, SyncFilter, WalletKey
 from gapless.sinks import Access
@@ -123,7 +123,7 @@ def _is_of(sync: Sync, network: Network) -> bool:
 def _refuse_several(names: Collection[str], what: str, kind: str) -> None:
     if len(names) > 1:
         listed = ", ".join(f"`{name}`" for name in sorted(names))
-        raise UsageError(f"the wallet {what}: {listed}", hint=f"say which {kind} you mean")
+        raise UsageError(f"the wallet {what}: {listed}", remedy=ChooseOne(kind))
 
 
 class Searched(NamedTuple):
