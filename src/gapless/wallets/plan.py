@@ -126,6 +126,8 @@ def _lacking(chain: WalletChain, planned: Span | None, *, scan: bool) -> list[Sp
     found: list[Span] = []
     if chain.start is not None and chain.start < planned.first:
         before = Span(chain.start, planned.first - 1)
+        if before.last > chain.final:
+            raise _not_final(chain, before.last)
         if _last(chain, before.first, scan=scan) < before.last:
             raise _not_stored(chain, before.first)
         found.append(before)
@@ -138,17 +140,21 @@ def _lacking(chain: WalletChain, planned: Span | None, *, scan: bool) -> list[Sp
 def _last(chain: WalletChain, first: int, *, scan: bool) -> int:
     """The last height that can be searched from a first one on."""
     if first > chain.final:
-        raise UsageError(
-            f"block {first:,} of `{chain.wallets.network.name}` is not final yet; the latest final"
-            f" block is {chain.final:,}",
-            hint="start at an earlier block",
-        )
+        raise _not_final(chain, first)
     if scan or chain.finds_events:
         return chain.final
     run = next((it for it in chain.stored.spans if it.first <= first <= it.last), None)
     if run is None:
         raise _not_stored(chain, first)
     return min(run.last, chain.final)
+
+
+def _not_final(chain: WalletChain, height: int) -> UsageError:
+    return UsageError(
+        f"block {height:,} of `{chain.wallets.network.name}` is not final yet; the latest final"
+        f" block is {chain.final:,}",
+        hint="start at an earlier block, or wait until the node has caught up",
+    )
 
 
 def _not_stored(chain: WalletChain, first: int) -> UsageError:
