@@ -143,6 +143,22 @@ def test_workers_do_what_is_detached(gapless: Commands, node: str, tmp_path: Pat
     assert (sync["state"], sync["sink"]) == ("COMPLETE", "own")
 
 
+def test_a_database_that_is_given_by_url(gapless: Commands, node: str, postgres_url: str) -> None:
+    """Its URL is a secret that the ledger does not have: whoever reads gives it again."""
+    start = ("wallet", "add", "--network", "custom", "--rpc", node, ANN)
+    assert "COMPLETE" in gapless(*start, "--to", postgres_url).stdout
+    for command in ("show", "history", "balances", "rm"):
+        refused = gapless.refused("wallet", command, ANN)
+        assert "the ledger does not store the URL of the sink `postgresql://" in refused
+        assert "choose one with `--sink`" in refused
+    given = ("--sink", postgres_url)
+    assert gapless.json("wallet", "history", ANN, *given)["items"]
+    assert gapless.json("wallet", "show", ANN, *given)["balances"]
+    assert "COMPLETE" in gapless("wallet", "sync", "--rpc", node, *given).stdout
+    gapless("wallet", "rm", ANN, "--purge", *given)
+    assert gapless.json("wallet", "ls") == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [

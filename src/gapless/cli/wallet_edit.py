@@ -48,10 +48,16 @@ async def label(
 @click.command()
 @click.argument("addresses", nargs=-1, required=True, metavar="ADDRESS…")
 @click.option("--group", default=DEFAULT_GROUP, show_default=True, help="Group of the wallets.")
+@click.option("--sink", metavar="PATH", help="Sink, if the wallets were added with a URL.")
 @click.option("--purge", is_flag=True, help="Also delete their rows that no other wallet needs.")
 @common
 async def rm(
-    ledger_url: str, as_json: bool, addresses: tuple[str, ...], group: str, purge: bool
+    ledger_url: str,
+    as_json: bool,
+    addresses: tuple[str, ...],
+    group: str,
+    sink: str | None,
+    purge: bool,
 ) -> None:
     """Remove wallets from a group. What is stored of them stays, unless --purge is given.
 
@@ -59,7 +65,7 @@ async def rm(
     """
     async with opened(ledger_url) as ledger:
         shown = [sync_view(each) for each in await chosen_syncs(ledger, group, addresses, ())]
-    await remove_wallets(addresses, group=group, ledger=ledger_url, purge=purge)
+    await remove_wallets(addresses, group=group, to=sink, ledger=ledger_url, purge=purge)
     if as_json:
         print_json(shown)
         return

@@ -18,7 +18,7 @@ from gapless.chains.movements import NOBODY, Movement
 from gapless.chains.network import Network
 from gapless.chains.opening import open_sink
 from gapless.config import Config
-from gapless.core.errors import NotFound, SinkError, UsageError
+from gapless.core.errors import NotFound, UsageError
 from gapless.core.ranges import RangeSet
 from gapless.core.redaction import STRUCK, redact
 from gapless.core.remedies import ChooseOne, ListWallets
@@ -206,13 +206,17 @@ async def opened_wallet(
 @asynccontextmanager
 async def opened_wallets(config: Config, target: str) -> AsyncIterator[WalletStore]:
     """The wallets of a sink, open for reading."""
-    if STRUCK in target:
-        raise SinkError(
-            f"the ledger does not store the URL of the sink `{target}`",
-            hint="give the sink again, or name it in the configuration",
-        )
-    async with await open_sink(target_of(config, target), Access.READ) as opened:
+    async with await open_sink(resolved_sink(config, target), Access.READ) as opened:
         yield WalletStore.of(opened)
+
+
+def resolved_sink(config: Config, target: str) -> str:
+    """The location of a sink; raise `UsageError` if its URL is known to nobody."""
+    if STRUCK in target and target not in config.sinks:
+        raise UsageError(
+            f"the ledger does not store the URL of the sink `{target}`", remedy=ChooseOne("sink")
+        )
+    return target_of(config, target)
 
 
 def wallets_of(syncs: Sequence[Sync]) -> dict[WalletKey, dict[str, Sync]]:
