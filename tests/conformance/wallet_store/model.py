@@ -128,7 +128,7 @@ class Model:
         self._watch(span, watched, found)
         parties = {it.sender for it in found} | {it.receiver for it in found}
         for group in {group for group, address in watching if address in parties}:
-            self.interpret(group, span, "followed")
+            self.interpret(group, span, "reward")
 
     def retract_blocks(self, span: Span, fence: int) -> None:
         self.sink.retract(span, fence)

@@ -24,7 +24,7 @@ from gapless.core.ranges import Span
 from gapless.providers import Pool
 from gapless.schema.arrow import Tables
 from gapless.sinks import Batch
-from gapless.wallets.categories import Entry
+from gapless.wallets.categories import Category, Entry, Flag
 from gapless.wallets.records import Scan
 from tests.conformance.sink.model import hash_at, on
 from tests.conformance.sink.stage import CHAIN_ID, HEAD, branches, with_column, within
@@ -39,9 +39,9 @@ _PADDING = bytes(12)
 class ToyRules:
     """A coin moves with each transaction, and a token with each log of two topics or more."""
 
-    tables = NEEDED
+    tables: tuple[str, ...] = NEEDED
     transactions = "transactions"
-    lookups = (
+    lookups: tuple[Lookup, ...] = (
         Lookup("transactions", "from_address"),
         Lookup("transactions", "to_address"),
         Lookup("logs", "topic1", _PADDING),
@@ -190,20 +190,20 @@ def scan(
 
 
 def entries_of(
-    movements: Iterable[Movement], wallets: Collection[bytes], category: str = "moved"
+    movements: Iterable[Movement], wallets: Collection[bytes], category: str = "in"
 ) -> list[Entry]:
     """One entry for each wallet of a movement."""
     found = []
     for it in movements:
         for wallet in {it.sender, it.receiver} & {*wallets}:
             direction = (it.receiver == wallet) - (it.sender == wallet)
-            flags = frozenset({"zero"}) if not it.amount else frozenset[str]()
+            flags = frozenset({Flag.ZERO_VALUE}) if not it.amount else frozenset[Flag]()
             found.append(
                 Entry(
                     wallet=wallet,
                     movement=it.key,
                     direction=direction,
-                    category=category,
+                    category=Category(category),
                     flags=flags,
                 )
             )

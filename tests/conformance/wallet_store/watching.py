@@ -12,7 +12,7 @@ from tests.conformance.wallet_store.stage import NETWORK, RULES, entries_of
 async def interpret(tx: CompanionTransaction, group: str, chain_id: int, span: Span) -> None:
     wallets = {it.address for it in await members.listed(tx, chain_id, group)}
     facts = await movements.of_addresses(tx, chain_id, wallets, span)
-    new = entries_of(facts, wallets, "followed")
+    new = entries_of(facts, wallets, "reward")
     assert await entries.replace(tx, group, wallets, facts, new, span, chain_id)
 
 

@@ -37,7 +37,7 @@ def planned(
     detached: bool = True,
     **options: Any,
 ) -> WalletPlan:
-    wanted = WalletOptions(**options)
+    wanted = WalletOptions(**options)  # type: ignore[typeddict-item]
     request, _ = build_wallets(CONFIG, addresses or (ALICE,), ["ethereum"], (), None, wanted)
     chain = WalletChain(
         request.networks[0], 1, "sink-1", start, final, stored or RangeSet(), finds_events

@@ -31,7 +31,7 @@ def built(
     detached: bool = False,
     **options: Any,
 ) -> WalletsRequest:
-    wanted = WalletOptions(**options)
+    wanted = WalletOptions(**options)  # type: ignore[typeddict-item]
     found, _ = build_wallets(CONFIG, addresses, networks, rpcs, to, wanted, detached=detached)
     return found
 

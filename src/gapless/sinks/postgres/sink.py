@@ -189,13 +189,19 @@ class PostgresSink:
         )
 
     async def consult(self, body: CompanionBody[T]) -> T:
-        return await self._run(body)
+        return await self._accompany(body, READING)
 
     async def transact(self, chain_id: int, body: CompanionBody[T], *, alone: bool = False) -> T:
         lock = locks.to_accompany(self.id, chain_id)
         if alone:
             lock = f"{locks.to_change(self.id)}; {lock}"
-        return await self._change(body, lock)
+        self._access.admit(self._database.shown)
+        return await self._accompany(body, f"{WRITING}; {lock}")
+
+    async def _accompany(self, body: CompanionBody[T], begin: str) -> T:
+        return await self._database.transact(
+            lambda it: body(self._tables(it, prepared=self._database.prepared)), begin
+        )
 
     async def chains(self) -> list[int]:
         return await self._run(PostgresTables.chains)
@@ -232,11 +238,10 @@ class PostgresSink:
         return await self._run(PostgresTables.highest_fence)
 
     async def finish(self) -> None:
+        self._access.admit(self._database.shown)
         await self.build_indexes({it.name: it.indexes for it in self._home.schema.tables})
 
     async def build_indexes(self, indexes: Mapping[str, Collection[Index]]) -> None:
-        self._access.admit(self._database.shown)
-
         async def lacking(connection: Connection) -> list[str]:
             return await homes.missing_indexes(connection.raw, self._home.ddl, indexes)
 
@@ -247,6 +252,7 @@ class PostgresSink:
                 await connection.raw.execute(statement, timeout=NO_LIMIT)
 
         while await self._database.transact(lacking, READING):
+            self._access.admit(self._database.shown)
             await self._database.transact(build, INDEXING)
 
     async def close(self) -> None:

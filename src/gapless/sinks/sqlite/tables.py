@@ -16,14 +16,14 @@ import pyarrow as pa
 from gapless.core.heights import HIGHEST
 from gapless.core.ranges import Span
 from gapless.schema import Index, Schema, Table
-from gapless.schema.ddl import create_index, listed, quoted
+from gapless.schema.ddl import create_index
 from gapless.schema.sqlite import create_table, create_view
 from gapless.sinks import companion, feed, requests
 from gapless.sinks.companion import Key, Observers
 from gapless.sinks.dialect import SQLITE, Dialect
 from gapless.sinks.records import RangeRecords, Retracted
 from gapless.sinks.sink import COUNTS, Request, Stored
-from gapless.sinks.sqlite import file
+from gapless.sinks.sqlite import file, seeking
 from gapless.sinks.sqlite.ranges import Ranges
 from gapless.sinks.sqlite.rows import columns_with_values, to_arrow, to_tuples
 
@@ -120,13 +120,9 @@ class SqliteTables:
     ) -> list[Key]:
         if not await self.has(table.name):
             return []
-        # The `+` keeps SQLite from walking through all rows of the chain instead.
-        select = (
-            f"SELECT {listed(table.key[1:])} FROM {table.name}"  # noqa: S608 - our own names
-            f" WHERE {quoted(column)} = ? AND block_number BETWEEN ? AND ? AND +chain_id = ?"
-        )
         wanted = [(value, *_countable(span), chain_id) for value in values]
-        keys: list[Any] = self._connection.executemany(select, wanted).fetchall()
+        found = self._connection.executemany(seeking.keys(table, column), wanted)
+        keys: list[Any] = found.fetchall()
         return keys
 
     async def read_rows(
@@ -139,8 +135,7 @@ class SqliteTables:
         names, wanted = self._wanted(table, columns)
         if not wanted:
             return to_arrow(table, names, [])
-        of_key = " AND ".join(f"{quoted(name)} = ?" for name in table.key)
-        select = f"SELECT {wanted} FROM {table.name} WHERE {of_key}"  # noqa: S608 - our own names
+        select = seeking.rows(table, wanted)
         rows = self._connection.executemany(select, [(chain_id, *key) for key in keys]).fetchall()
         return to_arrow(table, names, rows)
 

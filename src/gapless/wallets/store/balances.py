@@ -7,7 +7,7 @@ they agree after each commit, in whatever order blocks, retractions and new inte
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from gapless.chains.movements import Movement
@@ -81,7 +81,7 @@ async def change(tx: CompanionTransaction, differences: Differences) -> None:
     for owner, wanted in tokens.items():
         for some in portions(sorted(wanted)):
             bound = Bindings(*owner)
-            query = _STORED.format(tokens=bound.marks(some))
+            query = _STORED.format(tokens=bound.one_of(some))
             for token, token_id, amount, entries in await tx.execute(query, *bound.values):
                 holding = Holding(*owner, token, from_token_id(token_id))
                 stored[holding] = Sum(tx.dialect.from_signed(amount), entries)
@@ -114,12 +114,12 @@ async def listed(
 
 
 async def _list(
-    tx: CompanionTransaction, group: str, wallets: Collection[bytes] | None, chain_id: int | None
+    tx: CompanionTransaction, group: str, wallets: Sequence[bytes] | None, chain_id: int | None
 ) -> list[Balance]:
     bound = Bindings(group)
     conditions = ["b.wallet_group = $1"]
     if wallets is not None:
-        conditions.append(f"b.wallet IN ({bound.marks(wallets)})")
+        conditions.append(f"b.wallet IN ({bound.one_of(wallets)})")
     if chain_id is not None:
         conditions.append(f"b.chain_id = {bound.mark(chain_id)}")
     rows = await tx.execute(_LIST.format(conditions=" AND ".join(conditions)), *bound.values)

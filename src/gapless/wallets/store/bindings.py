@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -21,8 +22,16 @@ class Bindings:
         self.values.append(value)
         return f"${len(self.values)}"
 
-    def marks(self, values: Collection[object]) -> str:
+    def marks(self, values: Iterable[object]) -> str:
         return ", ".join(self.mark(value) for value in values)
+
+    def one_of(self, values: Sequence[object]) -> str:
+        """Return a list for `IN`. The last value is repeated up to a power of two.
+
+        So there are few different statements, and a database that has prepared them all has few.
+        """
+        size = 1 << (len(values) - 1).bit_length()
+        return self.marks((*values, *repeat(values[-1], size - len(values))))
 
 
 def portions(values: Sequence[T], size: int = AT_ONCE) -> Iterator[Sequence[T]]:

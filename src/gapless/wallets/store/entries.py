@@ -164,7 +164,7 @@ def _conditions(bound: Bindings, wallet: bytes | None, wanted: Filter) -> list[s
     if wallet is not None:
         conditions.append(f"e.wallet = {bound.mark(wallet)}")
     if wanted.categories:
-        conditions.append(f"e.category IN ({bound.marks(wanted.categories)})")
+        conditions.append(f"e.category IN ({bound.one_of(wanted.categories)})")
     return [*conditions, *movements.filters(bound, wanted, _COUNTERPARTY, "e.", "m.")]
 
 
@@ -186,7 +186,7 @@ async def _of_movements(tx: CompanionTransaction, keys: Collection[MovementKey])
             bound = Bindings(chain_id)
             rows = await tx.execute(
                 f"SELECT {_COLUMNS} FROM {{wallet_entries}}"  # noqa: S608 - our own names
-                f" WHERE chain_id = $1 AND block_number IN ({bound.marks(some)})",
+                f" WHERE chain_id = $1 AND block_number IN ({bound.one_of(some)})",
                 *bound.values,
             )
             found += (it for it in map(_from_row, rows) if it[1].movement in keys)

@@ -118,7 +118,7 @@ async def purge(
     unwatched = {*addresses}
     for some in portions(sorted(addresses)):
         bound = Bindings(chain_id)
-        query = _STILL_WATCHED.format(addresses=bound.marks(some))
+        query = _STILL_WATCHED.format(addresses=bound.one_of(some))
         unwatched -= {address for (address,) in await tx.execute(query, *bound.values)}
     await tx.execute_many(_LEAVE_SETS, [(chain_id, it) for it in sorted(unwatched)])
     await tx.execute(_FORGET_EMPTY_SETS, chain_id)

@@ -53,7 +53,7 @@ async def of_addresses(
         for side, _ in _SIDES:
             bound = Bindings(chain_id, *span)
             rows = await tx.execute(
-                f"SELECT {_LISTED} FROM {{wallet_movements}} WHERE {side} IN ({bound.marks(some)})"  # noqa: S608
+                f"SELECT {_LISTED} FROM {{wallet_movements}} WHERE {side} IN ({bound.one_of(some)})"  # noqa: S608
                 " AND block_number BETWEEN $2 AND $3 AND +chain_id = $1",
                 *bound.values,
             )
@@ -76,7 +76,7 @@ async def of_blocks(
         bound = Bindings(chain_id)
         rows = await tx.execute(
             f"SELECT {_LISTED} FROM {{wallet_movements}}"  # noqa: S608 - our own names
-            f" WHERE chain_id = $1 AND block_number IN ({bound.marks(some)})",
+            f" WHERE chain_id = $1 AND block_number IN ({bound.one_of(some)})",
             *bound.values,
         )
         found += from_rows(tx.dialect, rows)
@@ -144,7 +144,7 @@ def filters(
         (counterparty, wanted.counterparties),
     ):
         if values:
-            conditions.append(f"{column} IN ({bound.marks(values)})")
+            conditions.append(f"{column} IN ({bound.one_of(values)})")
     return conditions
 
 

@@ -117,12 +117,12 @@ async def unclaimed(
     claims: defaultdict[bytes, list[Span]] = defaultdict(list)
     for some in portions(sorted(parties - {NOBODY})):
         bound = Bindings(chain_id, by_sets_except, *span)
-        query = _SETS.format(addresses=bound.marks(some))
+        query = _SETS.format(addresses=bound.one_of(some))
         for address, first, last in await tx.execute(query, *bound.values):
             claims[address].append(Span(first, last))
         if by_members:
             bound = Bindings(chain_id, span.last)
-            query = _MEMBERS.format(addresses=bound.marks(some))
+            query = _MEMBERS.format(addresses=bound.one_of(some))
             for address, above in await tx.execute(query, *bound.values):
                 claims[address].append(Span(above + 1, span.last))
     covered = {address: RangeSet(spans) for address, spans in claims.items()}

@@ -51,7 +51,7 @@ async def listed(
     found: dict[bytes, TokenFacts] = {}
     for some in portions(sorted(tokens)):
         bound = Bindings(chain_id)
-        rows = await tx.execute(_LIST.format(tokens_=bound.marks(some)), *bound.values)
+        rows = await tx.execute(_LIST.format(tokens_=bound.one_of(some)), *bound.values)
         found |= {token: TokenFacts(*facts) for token, *facts in rows}
     return found
 
