@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,9 @@ import pytest
 from gapless.chains import find_network
 from gapless.devnode.evm.drafts import World
 from gapless.wallets.request import rules_of
+from tests.acceptance.beside import run_json, running
 from tests.acceptance.commands import Commands
+from tests.acceptance.follows import NETWORK, is_live, live_node, until_shown
 from tests.acceptance.test_devnode import ask, devnode
 from tests.waiting import eventually
 
@@ -141,6 +145,24 @@ def test_workers_do_what_is_detached(gapless: Commands, node: str, tmp_path: Pat
     gapless("worker", "--until-idle")
     (sync,) = gapless.json("wallet", "ls")
     assert (sync["state"], sync["sink"]) == ("COMPLETE", "own")
+
+
+async def test_followed_wallets_are_up_to_date(gapless: Commands, tmp_path: Path) -> None:
+    with live_node(tmp_path, "--economy") as live:
+        usual = (NETWORK, "--rpc", live, "--to", "chain.db")
+        async with running(gapless, "follow", *usual, "--from", "0", "--name", "f", "--quiet"):
+            await until_shown(gapless, "f", is_live)
+            sync, *others = await run_json(
+                gapless, "wallet", "add", *ADDRESSES[:40], "--network", *usual
+            )
+            assert {it["state"] for it in (sync, *others)} == {"COMPLETE"}
+            await until_shown(gapless, "f", lambda shown: shown["stored"] > sync["to"] + 15)
+        shown = gapless.json("wallet", "show", ANN)
+        assert shown["followed_to"][NETWORK] > sync["to"]
+        assert "followed to block" in gapless("wallet", "show", ANN).stdout
+        with closing(sqlite3.connect(tmp_path / "chain.db")) as database:
+            newest = database.execute("SELECT max(block_number) FROM wallet_history").fetchone()
+        assert newest[0] > sync["to"]
 
 
 def test_a_database_that_is_given_by_url(gapless: Commands, node: str, postgres_url: str) -> None:

@@ -43,6 +43,7 @@ _FOREIGN = {"symbol", "token"}
 """Columns whose text may come from a contract."""
 _SIGNS = {1: "+", -1: "-", 0: ""}
 _WIDEST_ID = 12
+_MOST_CHECKS = 4  # that are named
 
 
 @dataclass(frozen=True)
@@ -211,11 +212,15 @@ def searches(found: Sequence[SearchView]) -> list[str]:
     lines = []
     for each in found:
         where = _SOURCES.get(each.source, each.source)
-        parts = [f"proven: {', '.join(each.proven)}"] if each.proven else []
-        parts += [f"unproven: {', '.join(each.unproven)}"] if each.unproven else []
+        parts = [f"proven: {_checks(each.proven)}"] if each.proven else []
+        parts += [f"unproven: {_checks(each.unproven)}"] if each.unproven else []
         proof = f" ({'; '.join(parts)})" if parts else ""
         lines.append(f"{each.network}: {counted(each.blocks, 'block')} from {where}{proof}")
     return lines
+
+
+def _checks(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= _MOST_CHECKS else counted(len(names), "check")
 
 
 def _activity(wallet: WalletDetails) -> str:
