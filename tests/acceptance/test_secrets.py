@@ -20,6 +20,7 @@ WEB_SECRETS = ("us3rs3cret", "pa55s3cret", "k3ys3cret", "qu3rys3cret")
 WEB = "http://{}:{}@{nobody}/v2/{}?k={}".format(*WEB_SECRETS, nobody=NOBODY)
 DATABASE_SECRETS = ("onepart", "twopart", "threepart", "fourpart", "fivepart")
 DATABASE = f"postgresql://me:{'{}@{}/{}:{}#{}'.format(*DATABASE_SECRETS)}%40x@{NOBODY}/ledger"
+WALLET = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 SHORT = f"http://{NOBODY}/q7z"
 
 # What each command needs besides the one invalid value.
@@ -31,6 +32,17 @@ NEEDED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("follow", "pause"): ("f",),
     ("follow", "resume"): ("f",),
     ("follow", "rm"): ("f",),
+    ("wallet", "add"): (
+        *(WALLET, "--network", "custom", "--rpc", f"http://{NOBODY}", "--to", "chain.db"),
+    ),
+    ("wallet", "sync"): (),
+    ("wallet", "ls"): (),
+    ("wallet", "show"): (WALLET,),
+    ("wallet", "history"): (WALLET,),
+    ("wallet", "balances"): (WALLET,),
+    ("wallet", "rm"): (WALLET,),
+    ("wallet", "label"): (WALLET, "mine"),
+    ("wallet", "override"): (WALLET, "1:token:0:0", "in"),
     ("publish", "ls"): (),
     ("publish", "show"): ("p",),
     ("publish", "replay"): ("p", "0:9"),

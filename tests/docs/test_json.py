@@ -16,6 +16,7 @@ from gapless.ledger.records import ChunkCounts
 from tests.docs import pages
 
 FIELDS = {
+    "ActivityView": "time network block",
     "AnchoredView": "height blocks",
     "AttemptView": "attempt at worker error_class error_message traceback",
     "BackfillDetails": (
@@ -27,6 +28,10 @@ FIELDS = {
         "id state state_version stopping job job_version spec parent_backfill_id retry_request_id"
         " group selector partitions chunk_size max_concurrent_runs queue queue_paused order retry"
         " timeout chunks progress_pct error drift created_at started_at ended_at"
+    ),
+    "BalanceView": (
+        "network chain_id symbol token token_id decimals computed computed_raw on_chain"
+        " on_chain_raw unexplained unexplained_raw overdrawn complete as_of_block"
     ),
     "ChunkView": (
         "chunk_id chunk_index partitions count done progress_pct status attempts lost fence owner"
@@ -61,10 +66,19 @@ FIELDS = {
         " history_blocks history_pct retries gaps alarm"
     ),
     "GapsView": "network chain_id gaps damaged expired blocks",
+    "HistoryItemView": (
+        "id time network chain_id block transaction kind category direction amount amount_raw"
+        " symbol token token_id counterparty flags"
+    ),
+    "HistoryView": "items next",
     "KnownBlockView": "height hash",
     "LedgerCheckView": "backfills problems",
+    "MatrixCell": "state progress_pct",
+    "MatrixRow": "group address label networks",
     "MigrationView": "from to",
     "NetworkView": "name chain_id aliases block_time finality checks known_blocks",
+    "OverrideView": "movement chain_id category note at",
+    "PassView": ("network chain_id addresses from to segments stored unstored source calls"),
     "PublisherView": (
         "name network sink server stream phase leader fence start head last_synced_block published"
         " missing kept_changes entries set_aside trouble"
@@ -80,14 +94,21 @@ FIELDS = {
         " not_reproven tables findings"
     ),
     "RetryView": "kind base max_delay jitter retries delays lost_limit",
+    "SearchView": "network source blocks proven unproven",
+    "SyncView": (
+        "group address label network chain_id sink state from to progress_pct segments"
+        " blocks_done blocks_total last_processed_block attempts error_class error_message"
+        " next_retry_after backfills created_at updated_at"
+    ),
     "TableView": "table rows stored expired gaps damaged proven unproven",
-    "UnusableEndpoint": "endpoint usable error hint",
     "UnreadableFollowView": "name backfill_id phase problem",
+    "UnusableEndpoint": "endpoint usable error hint",
     "UsableEndpoint": (
         "endpoint chain_id network client head finalized known_block genesis earliest_block"
         " receipts_by_block receipts_by_transaction batch_calls logs_range offers rate calls usable"
         " meaning"
     ),
+    "WalletDetails": ("group address label syncs searched followed_to balances last_activity"),
     "WithdrawalView": "withdrawn dry_run",
     "WorkerView": (
         "completed failed given_back lease_lost partitions blocks batches seconds"
@@ -104,6 +125,11 @@ SECTIONS = {
     "Dead letters": ("DeadLetterView", "DeadLetterDetails", "PurgeView"),
     "Queues": ("QueueView",),
     "Follows": ("FollowView", "UnreadableFollowView"),
+    "Wallets": (
+        *("SyncView", "MatrixRow", "MatrixCell", "WalletDetails", "SearchView", "ActivityView"),
+        "PassView",
+        *("BalanceView", "HistoryView", "HistoryItemView", "OverrideView"),
+    ),
     "Publishers": ("PublisherView",),
     "Worker": ("WorkerView",),
     "Networks": ("NetworkView", "FinalityView", "EraView", "KnownBlockView"),

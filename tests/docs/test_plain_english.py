@@ -50,8 +50,33 @@ PHRASES = {
 TEXTS = ("*.py", "*.sql", "*.md", "*.toml")
 FOLDERS = ("src", "docs", "examples")
 VERBS = {
-    *("Backfill", "Cancel", "Check", "Create", "Examine", "Export", "Fetch", "Follow", "List"),
-    *("Pause", "Publish", "Remove", "Replace", "Resume", "Retry", "Run", "Show", "Start", "Wait"),
+    *(
+        "Add",
+        "Backfill",
+        "Cancel",
+        "Check",
+        "Continue",
+        "Create",
+        "Examine",
+        "Export",
+        "Fetch",
+        "Follow",
+        "List",
+    ),
+    *(
+        "Name",
+        "Pause",
+        "Publish",
+        "Remove",
+        "Replace",
+        "Resume",
+        "Retry",
+        "Run",
+        "Set",
+        "Show",
+        "Start",
+        "Wait",
+    ),
 }
 COMMANDS = {" ".join(path): command for path, command in commands(gapless, ("gapless",))}
 

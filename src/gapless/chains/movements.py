@@ -175,6 +175,9 @@ class WalletRules(Protocol):
     def format_address(self, address: bytes) -> str:
         """Return an address as people write it."""
 
+    def format_hash(self, found: bytes) -> str:
+        """Return the hash of a transaction as people write it."""
+
     def movements(
         self, rows: Mapping[str, pa.Table], network: Network, addresses: Collection[bytes]
     ) -> list[Movement]:

@@ -56,6 +56,7 @@ class LazyGroup(click.Group):
     lazy={
         "fetch": ("gapless.cli.fetch", "Fetch, verify and store blocks of a network."),
         "follow": ("gapless.cli.follow", "Follow the head of a chain."),
+        "wallet": ("gapless.cli.wallet", "Add wallets; show their history and balances."),
         "publish": ("gapless.cli.publish", "List, show and replay publishers."),
         "verify": ("gapless.cli.verify", "Check that stored blocks are complete and correct."),
         "gaps": ("gapless.cli.gaps", "List missing blocks."),

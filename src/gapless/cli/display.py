@@ -155,8 +155,10 @@ class ProgressDisplay:
         self._write(CLEAR if self._live else "")
 
     def show(self, backfill: Backfill, waiting: Waiting | None = None) -> None:
+        self.show_snapshot(self._line.at(backfill, self._clock(), waiting))
+
+    def show_snapshot(self, snapshot: ProgressSnapshot) -> None:
         now = self._clock()
-        snapshot = self._line.at(backfill, now, waiting)
         if self._live:
             self._write(f"{CLEAR}{snapshot.text(self._columns())}")
         elif self._is_due(now):

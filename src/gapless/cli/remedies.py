@@ -36,6 +36,10 @@ def in_words(remedy: to.AnyRemedy, commands: Commands, sink: str = "") -> str:
         case to.RemoveFollow(name):
             removing = commands("follow", "rm", name)
             return f"follow under another `--name`, or run {removing} first; its blocks stay"
+        case to.ListWallets():
+            return f"{commands('wallet', 'ls')} lists them"
+        case to.ChooseOne(kind):
+            return f"choose one with `--{kind}`"
         case to.ChooseQueue():
             return f"{remedy}; {commands('queues')} shows them"
         case to.ChooseCommand(names):

@@ -58,6 +58,17 @@ class RemoveFollow(Remedy, frozen=True):
     name: str
 
 
+class ListWallets(Remedy, frozen=True):
+    sentence = "list the wallets of this ledger to find the right one"
+
+
+class ChooseOne(Remedy, frozen=True):
+    """`kind` is what there are several of, such as `group`."""
+
+    sentence = "say which {kind} you mean"
+    kind: str
+
+
 class ChooseQueue(Remedy, frozen=True):
     sentence = "the queues are: {queues}"
     queues: tuple[str, ...]
@@ -211,6 +222,8 @@ AnyRemedy = (
     | ListDeadLetters
     | ListFollows
     | RemoveFollow
+    | ListWallets
+    | ChooseOne
     | ChooseQueue
     | ChooseCommand
     | CreateLedger

@@ -20,6 +20,7 @@ from msgspec.structs import asdict
 from gapless.core.backfill import Command, State
 from gapless.core.errors import NotFound, UsageError
 from gapless.core.ranges import Span
+from gapless.core.remedies import ListWallets
 from gapless.ledger import claims, control, groups, retries, sync_views, views
 from gapless.ledger.database import LedgerTransaction
 from gapless.ledger.passes import Pass
@@ -211,5 +212,5 @@ def _groups(passes: Iterable[PassCounters]) -> set[str]:
 def _unknown(wallet: WalletKey) -> NotFound:
     return NotFound(
         f"there is no wallet `{wallet.address}` in the group `{wallet.group}`",
-        hint="list the wallets of this ledger to find the right one",
+        remedy=ListWallets(),
     )

@@ -15,7 +15,7 @@ from gapless.blocks.session import OpenChain, open_chain, sink_at, undated
 from gapless.config import Config
 from gapless.core.errors import Conflict
 from gapless.core.heights import Heights, Moment, Tag
-from gapless.core.ranges import Span
+from gapless.core.ranges import RangeSet, Span
 from gapless.ledger import Ledger
 from gapless.ledger.syncs import Sync, SyncKey, Wallet
 from gapless.providers import Absent, Providers
@@ -74,13 +74,13 @@ async def add(
 
     `shared` are open providers that may serve others too.
     """
-    async with _open_chains(request, config, ledger_url, shared) as opened:
+    async with open_chains(request, config, ledger_url, shared) as opened:
         system = opened[0].pool.system
         async with sink_at(config.sink(request.sink), system, create=True) as sink:
             assert sink is not None
             WalletStore.of(sink)  # raises if it cannot have one
             chains = [
-                await _chain(request, wallets, config, chain, sink)
+                await wallet_chain(request, wallets, config, chain, sink)
                 for wallets, chain in zip(request.networks, opened, strict=True)
             ]
             ledger = await opened[0].ledger.created()
@@ -110,9 +110,10 @@ async def _refuse_other_way(
 
 
 @asynccontextmanager
-async def _open_chains(
+async def open_chains(
     request: WalletsRequest, config: Config, ledger_url: str, shared: Providers | None
 ) -> AsyncIterator[list[OpenChain]]:
+    """Contacts the nodes of all networks of a request."""
     async with AsyncExitStack() as stack:
         providers = shared
         if providers is None:
@@ -126,13 +127,14 @@ async def _open_chains(
         ]
 
 
-async def _chain(
+async def wallet_chain(
     request: WalletsRequest,
     wallets: NetworkWallets,
     config: Config,
     chain: OpenChain,
-    sink: Sink,
+    sink: Sink | None,
 ) -> WalletChain:
+    """A network of a request as it is; without a sink, nothing is stored yet."""
     start = request.start
     if isinstance(start, Moment):
         dated = replace(wallets.blocks, heights=Heights(start, Tag.FINALIZED))
@@ -140,13 +142,15 @@ async def _chain(
         assert isinstance(first, int)
         start = first
     rules, final = wallets.rules, chain.tip.final
-    held = await held_tables(sink, rules, chain.chain_id, Span(0, final))
+    stored = RangeSet()
+    if sink is not None:
+        stored = (await held_tables(sink, rules, chain.chain_id, Span(0, final))).heights
     return WalletChain(
         wallets=wallets,
         chain_id=chain.chain_id,
-        sink_id=sink.id,
+        sink_id="" if sink is None else sink.id,
         start=start,
         final=final,
-        stored=held.heights,
+        stored=stored,
         finds_events=rules.node(chain.pool, chain.network).finds_events,
     )

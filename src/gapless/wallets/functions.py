@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Unpack
 
-from gapless.blocks import stores
 from gapless.blocks.functions import target_of
 from gapless.chains import find_network
 from gapless.chains.opening import open_sink
@@ -25,6 +24,7 @@ from gapless.runtime.process import DEFAULT_LEDGER, actor
 from gapless.sinks import Access
 from gapless.wallets.adding import add
 from gapless.wallets.continuing import build_continued, chosen_syncs
+from gapless.wallets.finding import resolved_sink
 from gapless.wallets.reading import syncs_of
 from gapless.wallets.request import (
     DEFAULT_GROUP,
@@ -107,18 +107,22 @@ async def remove_wallets(
     addresses: str | Sequence[str],
     *,
     group: str = DEFAULT_GROUP,
+    to: str | Path | None = None,
     ledger: str | None = None,
     purge: bool = False,
 ) -> None:
-    """Removes wallets from a group; with `purge`, deletes what is stored of them only."""
+    """Removes wallets from a group; with `purge`, deletes what is stored of them only.
+
+    A sink that was given as a URL when the wallets were added must be given again.
+    """
     config = load()
     async with _opened(_url(config, ledger)) as book:
         syncs = await chosen_syncs(book, group, _listed(addresses), ())
+        targets = [_stored_at(config, each, to) for each in syncs]
         wallets = sorted({each.key.wallet for each in syncs})
         await book.remove_wallets(wallets, with_overrides=purge)
-    for each in syncs:
+    for each, target in zip(syncs, targets, strict=True):
         rules = rules_of(find_network(each.network))
-        target = stores.target_of(config, each.sink)
         async with await open_sink(target, Access.WRITE) as sink:
             address = rules.parse_address(each.key.address)
             store = WalletStore.of(sink)
@@ -146,6 +150,11 @@ async def sync(
             if detach:
                 return await syncs_of(book, added.keys)
             return await run_wallets(added, config, book, shared, observer or SilentObserver())
+
+
+def _stored_at(config: Config, sync: Sync, to: str | Path | None) -> str:
+    """The location of the sink of a sync."""
+    return resolved_sink(config, sync.sink if to is None else target_of(to))
 
 
 @asynccontextmanager

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Protocol
 
 import msgspec
 
@@ -20,10 +21,18 @@ from gapless.wallets.categories import Category, Entry, Flag
 LONGEST_SYMBOL = 24
 LONGEST_NAME = 64
 MOST_DECIMALS = 255  # that a contract can return
-_COUNTED = frozenset({MovementKind.NFT, MovementKind.MULTI_TOKEN})
-"""Kinds whose amounts are pieces, whatever the contract says about decimals."""
+_ADDRESS = 20  # bytes of a contract; the name of an asset is shorter
 _LAST_SECOND = 253_402_300_799  # of the calendar
 _UNKNOWN = TokenFacts(standard="")
+
+
+class Held(Protocol):
+    """What has moved, or is held: the coin of the network, a token, or one with an id."""
+
+    @property
+    def token(self) -> bytes: ...
+    @property
+    def token_id(self) -> int | None: ...
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,33 +65,36 @@ class Names:
         """An amount of what moved; by default, that which moved."""
         return decimal(movement.amount if amount is None else amount, self.decimals(movement))
 
-    def decimals(self, movement: Movement) -> int:
-        """Of what moved; 0 if they are unknown, so that the amount is in the smallest unit."""
-        if movement.token == NOBODY:
+    def decimals(self, it: Held) -> int:
+        """0 if they are unknown, so that the amount is in the smallest unit.
+
+        Tokens with an id are counted in pieces, whatever the contract says about decimals.
+        """
+        if it.token == NOBODY:
             return self.coin.decimals
-        decimals = self._facts(movement).decimals
-        if movement.kind in _COUNTED or decimals is None or not 0 <= decimals <= MOST_DECIMALS:
+        decimals = self._facts(it).decimals
+        if it.token_id is not None or decimals is None or not 0 <= decimals <= MOST_DECIMALS:
             return 0
         return decimals
 
-    def symbol(self, movement: Movement) -> str:
-        """The name by which what moved is traded; the contract, if it has none of its own."""
-        if movement.token == NOBODY:
+    def symbol(self, it: Held) -> str:
+        """The name by which it is traded; the contract, if it has none of its own."""
+        if it.token == NOBODY:
             return self.coin.symbol
-        symbol = harmless(self._facts(movement).symbol or "", LONGEST_SYMBOL)
+        symbol = harmless(self._facts(it).symbol or "", LONGEST_SYMBOL)
         is_taken = symbol.casefold() == self.coin.symbol.casefold()
-        return self.token(movement) if not symbol or is_taken else symbol
+        return self.token(it) if not symbol or is_taken else symbol
 
-    def token_name(self, movement: Movement) -> str:
-        return harmless(self._facts(movement).name or "", LONGEST_NAME)
+    def token_name(self, it: Held) -> str:
+        return harmless(self._facts(it).name or "", LONGEST_NAME)
 
-    def token(self, movement: Movement) -> str:
-        """The contract of what moved, or the id of an asset; empty for the coin."""
-        if movement.token == NOBODY:
+    def token(self, it: Held) -> str:
+        """Its contract, or the id of an asset; empty for the coin."""
+        if it.token == NOBODY:
             return ""
-        if movement.kind is MovementKind.ASSET:
-            return harmless(movement.token.decode(errors="replace"), LONGEST_NAME)
-        return self.format_address(movement.token)
+        if len(it.token) != _ADDRESS:
+            return harmless(it.token.decode(errors="replace"), LONGEST_NAME)
+        return self.format_address(it.token)
 
     def address(self, address: bytes) -> str:
         return "" if address == NOBODY else self.format_address(address)
@@ -109,8 +121,8 @@ class Names:
             flags=tuple(sorted(entry.flags)),
         )
 
-    def _facts(self, movement: Movement) -> TokenFacts:
-        return self.tokens.get(movement.token, _UNKNOWN)
+    def _facts(self, it: Held) -> TokenFacts:
+        return self.tokens.get(it.token, _UNKNOWN)
 
 
 def time(movement: Movement) -> datetime:

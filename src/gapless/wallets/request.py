@@ -120,7 +120,7 @@ def build_wallets(
     _refuse_other_sinks(resolving.sink(sink))
     request = WalletsRequest(
         group=checked_group(options.get("group") or DEFAULT_GROUP),
-        label=_label(options.get("label")),
+        label=checked_label(options.get("label")),
         networks=tuple(found),
         sink=sink,
         start=_start(options.get("start")),
@@ -156,7 +156,7 @@ def checked_group(name: str) -> str:
     return name
 
 
-def _label(text: str | None) -> str | None:
+def checked_label(text: str | None) -> str | None:
     if text is not None and (len(text) > _LONGEST_LABEL or not text.isprintable()):
         raise UsageError(
             "the label is too long or has control characters",

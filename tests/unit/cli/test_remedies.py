@@ -21,6 +21,8 @@ EXAMPLES: list[AnyRemedy] = [
     remedies.ListDeadLetters("bf_1"),
     remedies.ListFollows(),
     remedies.RemoveFollow("ethereum-eth"),
+    remedies.ListWallets(),
+    remedies.ChooseOne("group"),
     remedies.ChooseQueue(("backlog", "default")),
     remedies.ChooseCommand(("show", "retry_failed")),
     remedies.CreateLedger(),

@@ -75,6 +75,9 @@ class EvmWalletRules:
     def format_address(self, address: bytes) -> str:
         return wallet_address.format_address(address)
 
+    def format_hash(self, found: bytes) -> str:
+        return f"0x{found.hex()}"
+
     def movements(
         self, rows: Mapping[str, pa.Table], network: Network, addresses: Collection[bytes]
     ) -> list[Movement]:

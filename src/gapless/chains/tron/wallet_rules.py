@@ -75,6 +75,9 @@ class TronWalletRules:
     def format_address(self, address_: bytes) -> str:
         return address.base58_of(address_)
 
+    def format_hash(self, found: bytes) -> str:
+        return found.hex()
+
     def movements(
         self, rows: Mapping[str, pa.Table], network: Network, addresses: Collection[bytes]
     ) -> list[Movement]:
