@@ -69,6 +69,14 @@ async def test_a_pass_that_looks_for_others_is_found(breakable: Ledger, home: Ho
     assert found.endswith("does not look for it")
 
 
+async def test_a_damaged_selection_is_told_once(breakable: Ledger, home: Home) -> None:
+    (alice, _) = await add(breakable, ALICE, BOB)
+    value = r"'\x00'" if isinstance(home, PostgresHome) else "x'00'"
+    await home.run(f"UPDATE selections SET data = {value}")
+    problem = f"{alice.passes[0]}: the selection does not match its hash"
+    assert await breakable.check() == [problem]
+
+
 async def test_a_damaged_address_set_is_not_used(breakable: Ledger, home: Home) -> None:
     (alice,) = await add(breakable, ALICE)
     set_id = (await breakable.backfill(alice.passes[0])).spec["address_set"]

@@ -99,6 +99,9 @@ async def test_a_retry_that_a_person_starts_counts_too(ledger: Ledger) -> None:
     for each in await claim(ledger, 2):
         await fail(ledger, each, permanent=True)
     await ledger.retry_dead(alice.passes[0], "by hand", [1])
+    alice = await sync_of(ledger, ALICE)
+    assert (alice.state, alice.progress.segments.pending) == ("PENDING", 1)
+    assert (alice.progress.done, alice.progress.processed_to) == (0, None)
     await finish(ledger)
     assert (await sync_of(ledger, ALICE)).state == "ABANDONED"
     await ledger.purge(alice.passes[0], [0])
