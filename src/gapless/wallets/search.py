@@ -129,8 +129,8 @@ class Search:
     ) -> None:
         """Fetches the wanted blocks of a span, and stores the span part by part."""
         first, units = span.first, list[Unit]()
-        ahead = lambda: nodes.pool.slots  # noqa: E731
-        fetches = in_order(nodes.reader.fetch, _units(wanted, nodes), ahead, self._stop)
+        spans = _units(wanted, nodes)
+        fetches = in_order(nodes.reader.fetch, spans, lambda: nodes.pool.slots, self._stop)
         try:
             async with aclosing(fetches) as fetched:
                 async for unit in fetched:
