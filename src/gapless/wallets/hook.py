@@ -17,6 +17,7 @@ import msgspec
 
 from gapless.chains.movements import Movement, MovementKey, MovementKind
 from gapless.core.errors import FencedOff, TransientError
+from gapless.core.heights import HIGHEST
 from gapless.core.partitions import epochs
 from gapless.core.ranges import Span
 from gapless.core.retry import RetryPolicy
@@ -30,6 +31,7 @@ from gapless.wallets.opening import OpenStore, shared_store
 from gapless.wallets.past import Past
 from gapless.wallets.plan import HOOK, HOOK_VERSION
 from gapless.wallets.reading import group_syncs
+from gapless.wallets.records import Member
 from gapless.wallets.spec import GroupSpec
 from gapless.wallets.store.members import Settled
 
@@ -74,8 +76,7 @@ class _Epoch:
         spec, parse = self._spec, self._spec.rules.parse_address
         syncs = {parse(each.key.address): each for each in await self._syncs()}
         await self._register(syncs)
-        members = await self._wallets.members(spec.chain_id, spec.group)
-        wallets = frozenset(each.address for each in members)
+        wallets = frozenset(each.address for each in await self._members())
         if not wallets:
             return
         incomplete = frozenset(
@@ -93,12 +94,18 @@ class _Epoch:
         found = await group_syncs(self._context.ledger, self._spec.group)
         return [each for each in found if self._spec.owns(each.key)]
 
+    async def _members(self) -> list[Member]:
+        return await self._wallets.members(self._spec.chain_id, self._spec.group)
+
     async def _register(self, syncs: dict[bytes, Sync]) -> None:
         """Lets new blocks be watched for all wallets of the ledger, from where their syncs end."""
         spec = self._spec
+        watched = {it.address: it.above for it in await self._members()}
         ends: dict[int, list[bytes]] = {}
         for address, sync in syncs.items():
-            ends.setdefault(sync.heights.last, []).append(address)
+            last = sync.heights.last
+            if watched.get(address, HIGHEST) > last:
+                ends.setdefault(last, []).append(address)
         for above, addresses in sorted(ends.items()):
             await self._wallets.add_members(spec.group, spec.chain, spec.rules, addresses, above)
         left = {each.key for each in await self._syncs()}

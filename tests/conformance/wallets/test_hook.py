@@ -1,0 +1,100 @@
+"""The hook of a group: what it writes follows from what is stored, and older ones give way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import gapless
+from gapless.chains.opening import open_sink
+from gapless.core.backfill import State
+from gapless.core.ranges import Span
+from gapless.devnode import Chain, DevNode
+from gapless.ledger import open_ledger
+from gapless.ledger.syncs import Sync, SyncState
+from gapless.runtime.engine import Engine
+from gapless.sinks import Access
+from gapless.wallets.functions import sync
+from gapless.wallets.plan import HOOK
+from gapless.wallets.request import build_wallets
+from gapless.wallets.running import SilentObserver
+from gapless.wallets.store import WalletStore
+from gapless.wallets.store.members import Settled
+from tests.conformance.wallets.conftest import Add
+from tests.conformance.wallets.stage import (
+    ALICE,
+    BOB,
+    LAST,
+    amounts,
+    balances,
+    history,
+    octets,
+    truth,
+)
+
+
+async def test_it_gives_way_to_a_later_epoch(add: Add, ledger: str, target: str) -> None:
+    await add(ALICE)
+    async with await open_sink(target, Access.WRITE) as sink:
+        settled = {octets(ALICE): Settled(is_complete=False, as_of=7)}
+        await WalletStore.of(sink).settle("default", 1337, settled, 1000)
+    await add(ALICE, BOB)
+    assert {(it.epoch, it.as_of) for it in await balances(target)} == {(1000, 7)}
+    book = await open_ledger(ledger)
+    hooks = [each for each in await book.backfills() if each.job == HOOK]
+    await book.close()
+    assert [each.state for each in hooks] == [State.SUCCEEDED] * 2
+
+
+async def test_it_repairs_what_was_lost(add: Add, chain: Chain, ledger: str, target: str) -> None:
+    await add(ALICE, scan=True)
+    whole = await history(target)
+    async with await open_sink(target, Access.WRITE) as sink:
+        store = WalletStore.of(sink)
+        facts = await store.movements(1337, [octets(ALICE)])
+        middle = facts[len(facts) // 2].block_number
+        span = Span(middle, middle)
+        here = [it for it in facts if it.block_number == middle]
+        assert await store.replace_entries("default", 1337, span, here, [], 1)
+    assert len(await history(target)) < len(whole)
+    await add(ALICE, BOB, scan=True)
+    assert amounts(await balances(target)) == truth(chain, LAST, [ALICE, BOB])
+    assert [it.movement for it in await history(target) if it.entry.wallet == octets(ALICE)] == [
+        it.movement for it in whole
+    ]
+
+
+class Impatient(SilentObserver):
+    """Interrupts as soon as something is done."""
+
+    def __init__(self) -> None:
+        self._interrupted = asyncio.Event()
+
+    @asynccontextmanager
+    async def running(self, engine: Engine) -> AsyncIterator[asyncio.Event]:
+        async with engine:
+            yield self._interrupted
+
+    def show(self, syncs: Sequence[Sync]) -> None:
+        if any(each.progress.done for each in syncs):
+            self._interrupted.set()
+
+
+async def test_an_interrupted_run_is_resumed(
+    add: Add, node: DevNode, chain: Chain, ledger: str, target: str
+) -> None:
+    request, config = build_wallets(
+        gapless.config.load(),
+        [ALICE],
+        ["custom"],
+        [node.url],
+        target,
+        {"scan": True, "chunk_size": 5, "batch_size": 5, "max_concurrent": 1, "rps": 60},
+    )
+    (stopped,) = await sync(request, config, ledger, observer=Impatient())
+    assert stopped.state is not SyncState.COMPLETE
+    assert 0 < stopped.progress.done < LAST
+    await add(ALICE, scan=True)
+    assert node.calls["eth_getBlockReceipts"] == LAST + 1
+    assert amounts(await balances(target)) == truth(chain, LAST, [ALICE])
