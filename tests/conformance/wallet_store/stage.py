@@ -57,6 +57,9 @@ class ToyRules:
     def format_address(self, address: bytes) -> str:
         return address.hex()
 
+    def format_hash(self, found: bytes) -> str:
+        return found.hex()
+
     def node(self, pool: Pool, network: Network) -> WalletNode:
         raise NotImplementedError
 
