@@ -52,8 +52,12 @@ class ChainWallet:
         found = await self.reader.store.balances_at(
             key.group, address, self.chain_id, height=height, time=time
         )
-        is_complete = height is not None and self._is_complete(height)
-        return [msgspec.structs.replace(each, is_complete=is_complete) for each in found]
+        return [
+            msgspec.structs.replace(
+                each, is_complete=height is not None and self._is_complete(each.token, height)
+            )
+            for each in found
+        ]
 
     async def compared(self, chain: OpenChain, height: int) -> Holdings:
         """Its balances after a block, beside what the node reports for it."""
@@ -71,12 +75,13 @@ class ChainWallet:
                 token_id=each.token_id,
                 amount=each.balance.computed,
                 entries=0,
-                is_complete=self._is_complete(height),
+                is_complete=self._is_complete(each.token, height),
                 as_of=height,
             )
             found.balances.append(balance)
             found.on_chain[self.chain_id, each.token, each.token_id] = each.balance.on_chain
         return found
 
-    def _is_complete(self, height: int) -> bool:
-        return self.member is not None and self.member.is_complete and height <= self.known_to
+    def _is_complete(self, token: bytes, height: int) -> bool:
+        member = self.member
+        return member is not None and member.is_complete_for(token) and height <= self.known_to

@@ -32,6 +32,7 @@ from gapless.wallets.past import Past
 from gapless.wallets.plan import HOOK, HOOK_VERSION
 from gapless.wallets.reading import group_syncs
 from gapless.wallets.records import Member
+from gapless.wallets.search import EVENTS
 from gapless.wallets.spec import GroupSpec
 from gapless.wallets.store.members import Settled
 
@@ -71,6 +72,7 @@ class _Epoch:
         self._wallets = store.wallets
         self._context = context
         self._epoch = epoch
+        self._sources: dict[str, set[str]] = {}  # by pass, where its blocks were searched
 
     async def run(self) -> None:
         spec, parse = self._spec, self._spec.rules.parse_address
@@ -87,7 +89,10 @@ class _Epoch:
                 break
         else:
             raise TransientError("movements keep changing while they are classified")
-        settled = {address: _settled(syncs[address]) for address in wallets & syncs.keys()}
+        settled = {
+            address: _settled(syncs[address], await self._knows_coins(syncs[address]))
+            for address in wallets & syncs.keys()
+        }
         await self._wallets.settle(spec.group, spec.chain_id, settled, self._epoch)
 
     async def _syncs(self) -> list[Sync]:
@@ -131,6 +136,15 @@ class _Epoch:
             first = span.last + 1
         return True
 
+    async def _knows_coins(self, sync: Sync) -> bool:
+        """Whether all blocks were read: a search for events does not find coins."""
+        for each in sync.passes:
+            if each not in self._sources:
+                name = str((await self._context.ledger.backfill(each)).spec.get("address_set"))
+                scans = await self._wallets.scans(self._spec.chain_id, name)
+                self._sources[each] = {scan.source for scan in scans}
+        return EVENTS not in {source for each in sync.passes for source in self._sources[each]}
+
     async def _overrides(self) -> Overrides:
         spec = self._spec
         found = await self._context.ledger.overrides(spec.group, chain_id=spec.chain_id)
@@ -158,8 +172,8 @@ def _is_whole(sync: Sync) -> bool:
     return sync.state is SyncState.COMPLETE and sync.heights.first == 0
 
 
-def _settled(sync: Sync) -> Settled:
+def _settled(sync: Sync, knows_coins: bool) -> Settled:
     if sync.state is SyncState.COMPLETE:
-        return Settled(is_complete=True, as_of=sync.heights.last)
+        return Settled(True, sync.heights.last, knows_coins)
     reached = sync.progress.processed_to
-    return Settled(is_complete=False, as_of=-1 if reached is None else reached)
+    return Settled(False, -1 if reached is None else reached, knows_coins)

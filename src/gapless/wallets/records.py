@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from gapless.chains.movements import Movement, MovementKind
+from gapless.chains.movements import NOBODY, Movement, MovementKind
 from gapless.core.ranges import Span
 from gapless.wallets.categories import Entry
 
@@ -35,7 +35,12 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     above: int  # blocks that are stored above this height are watched for its movements
     epoch: int = 0  # in which its entries were written last
     is_complete: bool = False  # whether no part of its history was missing then
+    knows_coins: bool = False  # whether coins were looked for in every block
     as_of: int = -1  # the last block of that history
+
+    def is_complete_for(self, token: bytes) -> bool:
+        """Whether no movement of a token can be missing."""
+        return self.is_complete and (self.knows_coins or token != NOBODY)
 
 
 class Balance(msgspec.Struct, frozen=True, kw_only=True, gc=False):

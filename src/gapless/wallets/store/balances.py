@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from gapless.chains.movements import Movement
+from gapless.chains.movements import NOBODY, Movement
 from gapless.sinks import CompanionTransaction
 from gapless.wallets.categories import Entry
 from gapless.wallets.records import Balance
@@ -33,7 +33,7 @@ WHERE wallet_group = $1 AND wallet = $2 AND chain_id = $3 AND token = $4 AND tok
 _PURGE = "DELETE FROM {balances} WHERE wallet_group = $1 AND wallet = $2 AND chain_id = $3"
 _LIST = """
 SELECT b.wallet_group, b.wallet, b.chain_id, b.token, b.token_id, b.amount, b.entries,
-  w.epoch, w.is_complete, w.as_of
+  w.epoch, w.is_complete, w.as_of, w.knows_coins
 FROM {{balances}} b
 LEFT JOIN {{wallet_members}} w
   ON w.chain_id = b.chain_id AND w.wallet_group = b.wallet_group AND w.address = b.wallet
@@ -133,7 +133,7 @@ async def _list(
             amount=tx.dialect.from_signed(row[5]),
             entries=row[6],
             epoch=row[7] or 0,
-            is_complete=bool(row[8]),
+            is_complete=bool(row[8] and (row[10] or row[3] != NOBODY)),
             as_of=-1 if row[9] is None else row[9],
         )
         for row in rows

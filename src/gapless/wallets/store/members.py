@@ -24,10 +24,10 @@ from gapless.wallets.store import changing, entries, movements, scans
 from gapless.wallets.store.bindings import Bindings, portions
 from gapless.wallets.store.lookup import find_rows
 
-_COLUMNS = "wallet_group, chain_id, address, above, epoch, is_complete, as_of"
+_COLUMNS = "wallet_group, chain_id, address, above, epoch, is_complete, knows_coins, as_of"
 _LIST = f"SELECT {_COLUMNS} FROM {{wallet_members}} WHERE chain_id = $1"  # noqa: S608 - our own names
 _ADD = f"""
-INSERT INTO {{wallet_members}} AS known ({_COLUMNS}) VALUES ($1, $2, $3, $4, 0, $5, -1)
+INSERT INTO {{wallet_members}} AS known ({_COLUMNS}) VALUES ($1, $2, $3, $4, 0, $5, $5, -1)
 ON CONFLICT (chain_id, wallet_group, address) DO UPDATE SET above = excluded.above
 WHERE excluded.above < known.above
 """  # noqa: S608
@@ -39,7 +39,7 @@ _BEGIN_EPOCH = """
 UPDATE {wallet_members} SET epoch = $3 WHERE chain_id = $1 AND wallet_group = $2 AND epoch < $3
 """
 _SETTLE = """
-UPDATE {wallet_members} SET is_complete = $4, as_of = $5
+UPDATE {wallet_members} SET is_complete = $4, as_of = $5, knows_coins = $6
 WHERE chain_id = $1 AND wallet_group = $2 AND address = $3
 """
 _STILL_WATCHED = """
@@ -58,6 +58,8 @@ class Settled(NamedTuple):
 
     is_complete: bool
     as_of: int
+    knows_coins: bool = True
+    """False if coins that moved without an event were not looked for in every block."""
 
 
 async def listed(tx: CompanionTransaction, chain_id: int, group: str | None = None) -> list[Member]:
@@ -158,5 +160,6 @@ def _from_row(row: Sequence[Any]) -> Member:
         above=row[3],
         epoch=row[4],
         is_complete=bool(row[5]),
-        as_of=row[6],
+        knows_coins=bool(row[6]),
+        as_of=row[7],
     )

@@ -121,6 +121,7 @@ CREATE TABLE {{wallet_members}} (
   above {number} NOT NULL,      -- new blocks above this height are watched
   epoch {number} NOT NULL,
   is_complete {boolean} NOT NULL,
+  knows_coins {boolean} NOT NULL,  -- whether coins were looked for in every block
   as_of {number} NOT NULL,      -- the last block of its history
   PRIMARY KEY (chain_id, wallet_group, address)
 ){end}""",
@@ -199,7 +200,7 @@ def _balances(it: Dialect) -> str:
   b.wallet_group, {it.hex("b.wallet")} AS wallet, b.chain_id,
   {it.in_units("b.amount", "coalesce(t.decimals, 0)")} AS amount_in_units,
   t.symbol, {it.hex("b.token")} AS token, b.token_id, b.amount, b.entries,
-  w.is_complete, w.as_of, w.epoch
+  w.is_complete AND (w.knows_coins OR length(b.token) > 0) AS is_complete, w.as_of, w.epoch
 FROM {{balances}} b
 LEFT JOIN {{tokens}} t ON t.chain_id = b.chain_id AND t.token = b.token
 LEFT JOIN {{wallet_members}} w ON w.chain_id = b.chain_id AND w.wallet_group = b.wallet_group
