@@ -36,7 +36,7 @@ from gapless.wallets.finding import (
     searches,
     wallets_of,
 )
-from gapless.wallets.records import Filter, Page
+from gapless.wallets.records import HistoryFilter, Page
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -130,7 +130,7 @@ async def show(
         async with opened_wallet(load(), found, sink) as reader:
             searched = await searches(ledger, reader.store, found.syncs)
             balances = [each for each in await reader.balances() if each.amount]
-            newest = await reader.history(Filter(), Page(limit=1))
+            newest = await reader.history(HistoryFilter(), Page(limit=1))
             names = await reader.names([*balances, *(it.movement for it in newest)])
     last = next(iter(item_views(found, newest, names)), None)
     held = balance_views(found, balances, names)

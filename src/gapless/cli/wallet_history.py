@@ -27,7 +27,7 @@ from gapless.wallets.finding import (
 )
 from gapless.wallets.forms import FORMS, write_csv
 from gapless.wallets.places import page_text, parse_page
-from gapless.wallets.records import Filter, HistoryItem, Page
+from gapless.wallets.records import HistoryFilter, HistoryItem, Page
 from gapless.wallets.request import rules_of
 
 _ON_A_PAGE = 50
@@ -109,7 +109,7 @@ async def history(
     choice = WalletChoice(address, group, network_name, sink)
     async with opened(ledger_url) as ledger:
         found = await find_wallet(ledger, choice)
-    wanted = Filter(
+    wanted = HistoryFilter(
         since=None if since is None else Moment.parse(since).begins,
         until=None if until is None else Moment.parse(until).ends - 1,
         tokens=tuple(_token(found, text) for text in tokens),
@@ -143,7 +143,9 @@ def _party(wallet: FoundWallet, text: str) -> bytes:
     return rules_of(wallet.network(wallet.chains[0])).parse_address(text)
 
 
-async def _print_page(reader: WalletReader, wanted: Filter, page: Page, *, as_json: bool) -> None:
+async def _print_page(
+    reader: WalletReader, wanted: HistoryFilter, page: Page, *, as_json: bool
+) -> None:
     items = await reader.history(wanted, page)
     names = await reader.names(it.movement for it in items)
     shown = item_views(reader.wallet, items, names)
@@ -160,7 +162,7 @@ async def _print_page(reader: WalletReader, wanted: Filter, page: Page, *, as_js
 
 
 async def _print_file(
-    reader: WalletReader, wanted: Filter, limit: int | None, format_name: str
+    reader: WalletReader, wanted: HistoryFilter, limit: int | None, format_name: str
 ) -> None:
     items = await _all(reader, wanted, limit)
     names = await reader.names(it.movement for it in items)
@@ -174,7 +176,9 @@ async def _print_file(
             click.echo(file.getvalue(), nl=False)
 
 
-async def _all(reader: WalletReader, wanted: Filter, limit: int | None) -> Sequence[HistoryItem]:
+async def _all(
+    reader: WalletReader, wanted: HistoryFilter, limit: int | None
+) -> Sequence[HistoryItem]:
     """All matching entries, or the first ones, as they happened."""
     found: list[HistoryItem] = []
     while limit is None or len(found) < limit:

@@ -24,7 +24,7 @@ import pyarrow as pa
 from gapless.core.errors import SinkUnusable
 from gapless.core.ranges import Span
 from gapless.schema import Index, Schema, Table
-from gapless.sinks.dialect import Dialect
+from gapless.sinks.dialect import SqlDialect
 from gapless.sinks.records import RangeRecords
 from gapless.sinks.sink import Batch, Sink
 
@@ -61,7 +61,7 @@ class CompanionTransaction(Protocol):
     """
 
     schema: Schema
-    dialect: Dialect
+    dialect: SqlDialect
 
     async def execute(self, statement: str, *values: object) -> Sequence[Sequence[Any]]:
         """Run a statement and return its rows."""

@@ -16,7 +16,7 @@ from gapless.schema import F64
 _WIDTH = 32
 
 
-class Dialect(ABC):
+class SqlDialect(ABC):
     """Types, expressions and values of a database."""
 
     number: ClassVar[str]
@@ -64,7 +64,7 @@ class Dialect(ABC):
         """Return an amount of the smallest units in units of the token."""
 
 
-class SqliteDialect(Dialect):
+class SqliteDialect(SqlDialect):
     number = "INTEGER"
     data = "BLOB"
     boolean = "INTEGER"
@@ -100,7 +100,7 @@ class SqliteDialect(Dialect):
         return f"CAST({rounded} AS REAL) / CAST('1e' || {decimals} AS REAL)"
 
 
-class PostgresDialect(Dialect):
+class PostgresDialect(SqlDialect):
     number = "bigint"
     data = "bytea"
     boolean = "boolean"

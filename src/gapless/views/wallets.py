@@ -23,7 +23,7 @@ from gapless.views.moments import utc, utc_or_none
 from gapless.wallets.balances import Reconciled
 from gapless.wallets.categories import Category, Flag
 from gapless.wallets.finding import FoundWallet, Searched, network_of
-from gapless.wallets.history import Names, decimal
+from gapless.wallets.history import DisplayNames, decimal
 from gapless.wallets.places import movement_text
 from gapless.wallets.preview import PassPreview
 from gapless.wallets.records import Balance, HistoryItem
@@ -243,7 +243,7 @@ OnChain = Mapping[tuple[int, bytes, int | None], int | None]
 def balance_views(
     wallet: FoundWallet,
     balances: Iterable[Balance],
-    names: Mapping[int, Names],
+    names: Mapping[int, DisplayNames],
     on_chain: OnChain = MappingProxyType({}),
 ) -> list[BalanceView]:
     return [
@@ -258,7 +258,7 @@ def balance_views(
 
 
 def balance_view(
-    balance: Balance, network: str, names: Names, on_chain: int | None = None
+    balance: Balance, network: str, names: DisplayNames, on_chain: int | None = None
 ) -> BalanceView:
     decimals = names.decimals(balance)
     found = Reconciled(balance.amount, on_chain)
@@ -288,7 +288,7 @@ def balance_view(
 
 
 def item_views(
-    wallet: FoundWallet, items: Iterable[HistoryItem], names: Mapping[int, Names]
+    wallet: FoundWallet, items: Iterable[HistoryItem], names: Mapping[int, DisplayNames]
 ) -> list[HistoryItemView]:
     found = ((each, each.movement.chain_id) for each in items)
     return [
@@ -296,7 +296,7 @@ def item_views(
     ]
 
 
-def item_view(item: HistoryItem, network: str, names: Names) -> HistoryItemView:
+def item_view(item: HistoryItem, network: str, names: DisplayNames) -> HistoryItemView:
     movement, line = item.movement, names.line(*item)
     return HistoryItemView(
         id=movement_text(movement.key),

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import msgspec
 
 from gapless.chains.movements import Movement
-from gapless.wallets.categories import Entry
+from gapless.wallets.categories import WalletEntry
 
 
 class Asset(NamedTuple):
@@ -30,7 +30,7 @@ class Asset(NamedTuple):
     token_id: int | None
 
 
-class Holding(msgspec.Struct, frozen=True, kw_only=True):
+class TokenHolding(msgspec.Struct, frozen=True, kw_only=True):
     """How much of a token a wallet holds, by the sum of its movements.
 
     A wallet owns a token that exists once while it holds 1 of its id.
@@ -81,12 +81,12 @@ class Sums:
         """All amounts other than 0."""
         yield from self._amounts.items()
 
-    def add(self, movement: Movement, entry: Entry) -> None:
+    def add(self, movement: Movement, entry: WalletEntry) -> None:
         """Count a movement for the wallet of an entry."""
         asset = Asset(entry.wallet, movement.token, movement.token_id)
         self.change(asset, entry.direction * movement.amount)
 
-    def subtract(self, movement: Movement, entry: Entry) -> None:
+    def subtract(self, movement: Movement, entry: WalletEntry) -> None:
         """Undo `add`."""
         asset = Asset(entry.wallet, movement.token, movement.token_id)
         self.change(asset, -entry.direction * movement.amount)
@@ -103,10 +103,10 @@ class Sums:
         for asset, amount in other.items():
             self.change(asset, amount)
 
-    def holdings(self) -> list[Holding]:
+    def holdings(self) -> list[TokenHolding]:
         """All assets that are not 0, in the order of wallets, tokens and ids."""
         found = sorted(self._amounts.items(), key=lambda it: _order(it[0]))
-        return [Holding(**asset._asdict(), amount=amount) for asset, amount in found]
+        return [TokenHolding(**asset._asdict(), amount=amount) for asset, amount in found]
 
 
 def _order(asset: Asset) -> tuple[bytes, bytes, int]:

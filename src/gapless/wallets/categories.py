@@ -42,7 +42,7 @@ class Flag(StrEnum):
     MANUAL = "manual"  # a person has set the category
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class WalletEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a movement means to one wallet."""
 
     wallet: bytes
@@ -57,7 +57,7 @@ Overrides = Mapping[tuple[MovementKey, bytes], Category]
 """Categories that a person has set, by movement and wallet."""
 
 
-def overridden(entries: Iterable[Entry], overrides: Overrides) -> Iterator[Entry]:
+def overridden(entries: Iterable[WalletEntry], overrides: Overrides) -> Iterator[WalletEntry]:
     """Replace the categories that a person has set, and flag them."""
     for entry in entries:
         category = overrides.get((entry.movement, entry.wallet))

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from gapless.chains.movements import NOBODY, NOWHERE, Movement, MovementKind
 from gapless.wallets.balances import Asset
-from gapless.wallets.categories import Category, Entry, Flag
+from gapless.wallets.categories import Category, Flag, WalletEntry
 from gapless.wallets.past import Past, Payee, face
 
 _KINDS = {
@@ -66,9 +66,9 @@ class Classifier:
         self._height = NOWHERE  # of that block
         self._lowest = 0  # height that may come next
 
-    def add(self, page: Iterable[Movement]) -> list[Entry]:
+    def add(self, page: Iterable[Movement]) -> list[WalletEntry]:
         """Return the entries of all blocks but the latest, in the order of the chain."""
-        entries: list[Entry] = []
+        entries: list[WalletEntry] = []
         for movement in page:
             if movement.block_number != self._height:
                 if movement.block_number < self._lowest:
@@ -78,15 +78,15 @@ class Classifier:
             self._block.append(movement)
         return entries
 
-    def finish(self) -> list[Entry]:
+    def finish(self) -> list[WalletEntry]:
         """Return the entries of the latest block."""
-        entries: list[Entry] = []
+        entries: list[WalletEntry] = []
         self._classify_block(entries)
         self._lowest = max(self._lowest, self._height + 1)
         self._height = NOWHERE
         return entries
 
-    def _classify_block(self, entries: list[Entry]) -> None:
+    def _classify_block(self, entries: list[WalletEntry]) -> None:
         block, self._block = self._block, []
         block.sort(key=_place)
         for _, group in groupby(block, _transaction):
@@ -113,7 +113,9 @@ class Classifier:
                 net[it.token, it.token_id] += got * it.amount
         return min(net.values(), default=0) < 0 < max(net.values(), default=0)
 
-    def _classify(self, it: Movement, transaction: _Transaction, entries: list[Entry]) -> None:
+    def _classify(
+        self, it: Movement, transaction: _Transaction, entries: list[WalletEntry]
+    ) -> None:
         is_sent, is_received = it.sender in self._wallets, it.receiver in self._wallets
         category = self._category(it, transaction, is_sent, is_received)
         if is_sent:
@@ -153,7 +155,7 @@ class Classifier:
 
     def _entry(
         self, it: Movement, category: Category, wallet: bytes, other: bytes, direction: int
-    ) -> Entry:
+    ) -> WalletEntry:
         flags = _NO_FLAGS
         if not it.amount:
             flags |= {Flag.ZERO_VALUE}
@@ -162,7 +164,7 @@ class Classifier:
         if self._is_lookalike(wallet, other):
             flags |= {Flag.LOOKALIKE}
         self._past.sums.change(Asset(wallet, it.token, it.token_id), direction * it.amount)
-        return Entry(
+        return WalletEntry(
             wallet=wallet, movement=it.key, direction=direction, category=category, flags=flags
         )
 

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from gapless.chains.movements import NOBODY, Movement, MovementKind
-from gapless.wallets.categories import Entry
-from gapless.wallets.history import Names, decimal, time
+from gapless.wallets.categories import WalletEntry
+from gapless.wallets.history import DisplayNames, decimal, time
 
 Rows = Iterator[tuple[str, ...]]
-Entries = Iterable[tuple[Movement, Entry]]
+Entries = Iterable[tuple[Movement, WalletEntry]]
 
 _PLACE = ("Transaction Hash", "Blockno", "UnixTimestamp", "DateTime (UTC)")
 TRANSACTIONS = (
@@ -45,7 +45,7 @@ _NFTS = {MovementKind.NFT: "721", MovementKind.MULTI_TOKEN: "1155"}
 _DONE = "0"  # the status of an internal transaction that did not fail
 
 
-def transactions(entries: Entries, names: Names) -> Rows:
+def transactions(entries: Entries, names: DisplayNames) -> Rows:
     """One row per transaction that the wallet sent, or that sent it coins."""
     found = (it for it in entries if it[0].kind in _PLAIN)
     for _, group in groupby(found, lambda it: (it[0].block_number, it[0].transaction_index)):
@@ -58,7 +58,7 @@ def transactions(entries: Entries, names: Names) -> Rows:
         yield (*_place(movement, names), *parties, *amounts, "", "", "", "", "")
 
 
-def internal(entries: Entries, names: Names) -> Rows:
+def internal(entries: Entries, names: DisplayNames) -> Rows:
     """One row per value of a call within a transaction."""
     for movement, entry in entries:
         if movement.kind is MovementKind.INTERNAL:
@@ -70,7 +70,7 @@ def internal(entries: Entries, names: Names) -> Rows:
             yield (*_place(movement, names), *parent, *parties, "", *values)
 
 
-def tokens(entries: Entries, names: Names) -> Rows:
+def tokens(entries: Entries, names: DisplayNames) -> Rows:
     """One row per transfer of a fungible token, wrapping and unwrapping included."""
     for movement, entry in entries:
         if movement.kind in _TOKENS:
@@ -79,7 +79,7 @@ def tokens(entries: Entries, names: Names) -> Rows:
             yield (*_place(movement, names), *parties, names.amount(movement), "", *token)
 
 
-def nfts(entries: Entries, names: Names) -> Rows:
+def nfts(entries: Entries, names: DisplayNames) -> Rows:
     """One row per transfer of a token with an id."""
     for movement, entry in entries:
         if number := _NFTS.get(movement.kind):
@@ -89,18 +89,18 @@ def nfts(entries: Entries, names: Names) -> Rows:
             yield (*_place(movement, names), *parties, *token, *quantity)
 
 
-def _place(movement: Movement, names: Names) -> tuple[str, ...]:
+def _place(movement: Movement, names: DisplayNames) -> tuple[str, ...]:
     when = f"{time(movement):%Y-%m-%d %H:%M:%S}"
     number, seconds = str(movement.block_number), str(movement.block_timestamp)
     return names.transaction(movement), number, seconds, when
 
 
-def _total(entries: Entries, direction: int, names: Names) -> str:
+def _total(entries: Entries, direction: int, names: DisplayNames) -> str:
     """How many coins went in one direction."""
     total = sum(movement.amount for movement, entry in entries if entry.direction == direction)
     return decimal(total, names.coin.decimals)
 
 
-def _party(address: bytes, entry: Entry, names: Names) -> str:
+def _party(address: bytes, entry: WalletEntry, names: DisplayNames) -> str:
     """An address, which is the zero address for nobody."""
     return names.format_address(bytes(len(entry.wallet)) if address == NOBODY else address)

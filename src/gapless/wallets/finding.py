@@ -25,8 +25,8 @@ from gapless.core.remedies import ChooseOne, ListWallets
 from gapless.ledger import Ledger
 from gapless.ledger.syncs import Sync, SyncFilter, WalletKey
 from gapless.sinks import Access
-from gapless.wallets.history import Names
-from gapless.wallets.records import Balance, Filter, HistoryItem, Member, Page
+from gapless.wallets.history import DisplayNames
+from gapless.wallets.records import Balance, HistoryFilter, HistoryItem, Member, Page
 from gapless.wallets.request import rules_of
 from gapless.wallets.store import WalletStore
 
@@ -170,7 +170,7 @@ class WalletReader:
                     found[chain_id] = each
         return found
 
-    async def history(self, wanted: Filter, page: Page) -> list[HistoryItem]:
+    async def history(self, wanted: HistoryFilter, page: Page) -> list[HistoryItem]:
         chosen = replace(wanted, chains=wanted.chains or self.wallet.chains)
         return await self.store.entries(self.wallet.key.group, [self.wallet.address], chosen, page)
 
@@ -178,7 +178,7 @@ class WalletReader:
         found = await self.store.balances(self.wallet.key.group, [self.wallet.address])
         return [each for each in found if each.chain_id in self.wallet.chains]
 
-    async def names(self, held: Iterable[Balance | Movement]) -> dict[int, Names]:
+    async def names(self, held: Iterable[Balance | Movement]) -> dict[int, DisplayNames]:
         """How networks and tokens are written, by chain; one query for each chain."""
         tokens: dict[int, set[bytes]] = {chain_id: set() for chain_id in self.wallet.chains}
         for each in held:
@@ -188,7 +188,7 @@ class WalletReader:
             network = self.wallet.network(chain_id)
             rules = rules_of(network)
             facts = await self.store.tokens(chain_id, wanted - {NOBODY})
-            found[chain_id] = Names(
+            found[chain_id] = DisplayNames(
                 rules.coin(network), facts, rules.format_address, rules.format_hash
             )
         return found

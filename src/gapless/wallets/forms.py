@@ -12,31 +12,36 @@ from typing import NamedTuple, TextIO
 
 from gapless.chains.movements import Movement
 from gapless.wallets import etherscan, koinly
-from gapless.wallets.categories import Entry
-from gapless.wallets.history import Names
+from gapless.wallets.categories import WalletEntry
+from gapless.wallets.history import DisplayNames
 
 _FORMULA = tuple("=+-@\uff1d\uff0b\uff0d\uff20\t\r\n")
 """What a spreadsheet may take for the beginning of a formula; four of them are full-width."""
 
 
-class Form(NamedTuple):
+class CsvForm(NamedTuple):
     """The columns of a file, with places for the coin, and its rows for the entries of a wallet."""
 
     columns: tuple[str, ...]
-    rows: Callable[[Iterable[tuple[Movement, Entry]], Names], Iterator[tuple[str, ...]]]
+    rows: Callable[
+        [Iterable[tuple[Movement, WalletEntry]], DisplayNames], Iterator[tuple[str, ...]]
+    ]
 
 
-FORMS: Mapping[str, Form] = {
-    "etherscan-transactions": Form(etherscan.TRANSACTIONS, etherscan.transactions),
-    "etherscan-internal": Form(etherscan.INTERNAL, etherscan.internal),
-    "etherscan-tokens": Form(etherscan.TOKENS, etherscan.tokens),
-    "etherscan-nfts": Form(etherscan.NFTS, etherscan.nfts),
-    "koinly": Form(koinly.COLUMNS, koinly.rows),
+FORMS: Mapping[str, CsvForm] = {
+    "etherscan-transactions": CsvForm(etherscan.TRANSACTIONS, etherscan.transactions),
+    "etherscan-internal": CsvForm(etherscan.INTERNAL, etherscan.internal),
+    "etherscan-tokens": CsvForm(etherscan.TOKENS, etherscan.tokens),
+    "etherscan-nfts": CsvForm(etherscan.NFTS, etherscan.nfts),
+    "koinly": CsvForm(koinly.COLUMNS, koinly.rows),
 }
 
 
 def write_csv(
-    form: Form, entries: Iterable[tuple[Movement, Entry]], names: Names, file: TextIO
+    form: CsvForm,
+    entries: Iterable[tuple[Movement, WalletEntry]],
+    names: DisplayNames,
+    file: TextIO,
 ) -> None:
     """Write a file with every value quoted, and nothing that a spreadsheet would execute."""
     writer = csv.writer(file, quoting=csv.QUOTE_ALL)
@@ -45,7 +50,7 @@ def write_csv(
         writer.writerow([inert(value) for value in row])
 
 
-def header(form: Form, names: Names) -> list[str]:
+def header(form: CsvForm, names: DisplayNames) -> list[str]:
     """The names of the columns."""
     coin = names.coin.symbol
     price_coin = "Eth" if coin == "ETH" else coin  # as Etherscan writes it

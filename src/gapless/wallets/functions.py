@@ -33,7 +33,7 @@ from gapless.wallets.request import (
     build_wallets,
     rules_of,
 )
-from gapless.wallets.running import SilentObserver, WalletObserver, run_wallets
+from gapless.wallets.running import SilentWalletObserver, WalletObserver, run_wallets
 from gapless.wallets.store import WalletStore
 
 
@@ -149,7 +149,9 @@ async def sync(
         async with _opened(ledger_url) as book:
             if detach:
                 return await syncs_of(book, added.keys)
-            return await run_wallets(added, config, book, shared, observer or SilentObserver())
+            return await run_wallets(
+                added, config, book, shared, observer or SilentWalletObserver()
+            )
 
 
 def _stored_at(config: Config, sync: Sync, to: str | Path | None) -> str:

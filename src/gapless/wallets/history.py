@@ -16,7 +16,7 @@ import msgspec
 
 from gapless.chains.movements import NOBODY, Coin, Movement, MovementKind, TokenFacts
 from gapless.core.text import head, plain
-from gapless.wallets.categories import Category, Entry, Flag
+from gapless.wallets.categories import Category, Flag, WalletEntry
 
 LONGEST_SYMBOL = 24
 LONGEST_NAME = 64
@@ -35,7 +35,7 @@ class Held(Protocol):
     def token_id(self) -> int | None: ...
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
+class HistoryLine(msgspec.Struct, frozen=True, kw_only=True):
     """One entry of a history."""
 
     time: datetime
@@ -53,7 +53,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True)
-class Names:
+class DisplayNames:
     """How a network, its tokens and its addresses are written."""
 
     coin: Coin
@@ -104,9 +104,9 @@ class Names:
         found = movement.transaction_hash
         return self.format_hash(found) if found else ""
 
-    def line(self, movement: Movement, entry: Entry) -> Line:
+    def line(self, movement: Movement, entry: WalletEntry) -> HistoryLine:
         other = movement.receiver if entry.direction < 0 else movement.sender
-        return Line(
+        return HistoryLine(
             time=time(movement),
             block_number=movement.block_number,
             transaction=self.transaction(movement),

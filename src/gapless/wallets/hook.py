@@ -24,7 +24,7 @@ from gapless.core.retry import RetryPolicy
 from gapless.ledger.syncs import Sync, SyncState
 from gapless.runtime.context import Context
 from gapless.runtime.job import Chunk, Job
-from gapless.wallets.categories import Entry, Overrides, overridden, parse_category
+from gapless.wallets.categories import Overrides, WalletEntry, overridden, parse_category
 from gapless.wallets.classify import Classifier
 from gapless.wallets.job import NOTHING_KNOWN, Known
 from gapless.wallets.opening import OpenStore, shared_store
@@ -158,7 +158,7 @@ class _Epoch:
 
 def _entries(
     classifier: Classifier, facts: Sequence[Movement], overrides: Overrides
-) -> list[Entry]:
+) -> list[WalletEntry]:
     """The entries of whole blocks."""
     return [*overridden([*classifier.add(facts), *classifier.finish()], overrides)]
 

@@ -14,8 +14,8 @@ from itertools import groupby, zip_longest
 from typing import NamedTuple
 
 from gapless.chains.movements import Movement, MovementKind
-from gapless.wallets.categories import Category, Entry
-from gapless.wallets.history import Names, time
+from gapless.wallets.categories import Category, WalletEntry
+from gapless.wallets.history import DisplayNames, time
 
 COLUMNS = (
     *("Date", "Sent Amount", "Sent Currency", "Received Amount", "Received Currency"),
@@ -31,7 +31,7 @@ class _Leg(NamedTuple):
     """What a wallet gave or got of one token."""
 
     movement: Movement  # one of those that it sums up
-    entry: Entry
+    entry: WalletEntry
     amount: int  # below zero if it was given
 
     @property
@@ -44,7 +44,9 @@ class _Row(NamedTuple):
     got: _Leg | None
 
 
-def rows(entries: Iterable[tuple[Movement, Entry]], names: Names) -> Iterator[tuple[str, ...]]:
+def rows(
+    entries: Iterable[tuple[Movement, WalletEntry]], names: DisplayNames
+) -> Iterator[tuple[str, ...]]:
     """The rows of one wallet. The fee of a transaction is in its first row."""
     for _, group in groupby(entries, lambda it: (it[0].block_number, it[0].transaction_index)):
         legs = [
@@ -84,7 +86,7 @@ def _netted(legs: Sequence[_Leg]) -> list[_Leg]:
     return [it for it in found.values() if it.amount]
 
 
-def _written(row: _Row, fee: _Leg | None, names: Names) -> tuple[str, ...]:
+def _written(row: _Row, fee: _Leg | None, names: DisplayNames) -> tuple[str, ...]:
     main = row.given or row.got
     assert main is not None
     movement, entry = main.movement, main.entry
@@ -101,13 +103,13 @@ def _label(leg: _Leg) -> str:
     return "reward" if leg.entry.category is Category.REWARD else ""
 
 
-def _amount(leg: _Leg | None, names: Names) -> tuple[str, str]:
+def _amount(leg: _Leg | None, names: DisplayNames) -> tuple[str, str]:
     if leg is None:
         return "", ""
     return names.amount(leg.movement, abs(leg.amount)), _currency(leg.movement, names)
 
 
-def _currency(movement: Movement, names: Names) -> str:
+def _currency(movement: Movement, names: DisplayNames) -> str:
     """A symbol; for a token with an id, a placeholder that is always the same for it."""
     if movement.token_id is None:
         return names.symbol(movement)

@@ -22,7 +22,7 @@ from gapless.wallets.categories import Flag, Overrides, overridden
 from gapless.wallets.classify import EVENTS, PAYMENTS, Classifier
 from gapless.wallets.companion import WalletCompanion, Watching
 from gapless.wallets.past import Past, Payee, face
-from gapless.wallets.records import Filter, HistoryItem, Page
+from gapless.wallets.records import HistoryFilter, HistoryItem, Page
 from gapless.wallets.request import rules_of
 from gapless.wallets.store import balances, entries, members, movements
 from gapless.wallets.store.bindings import Bindings
@@ -145,6 +145,6 @@ class _Before:
     ) -> list[HistoryItem]:
         """The entries from the first of the movements on."""
         since = self._facts[0].block_timestamp
-        wanted = Filter(since=since, chains=(self._chain_id,), tokens=tokens)
+        wanted = HistoryFilter(since=since, chains=(self._chain_id,), tokens=tokens)
         found = await entries.listed(self._tx, self._group, wallets, wanted, _ALL)
         return [it for it in found if it.movement.block_number >= self._first]

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from gapless.chains.movements import Movement
 from gapless.wallets.balances import Sums
-from gapless.wallets.categories import Entry
+from gapless.wallets.categories import WalletEntry
 
 MOST_PAYEES = 50_000
 """Of a wallet. Those that it pays later are not remembered."""
@@ -55,7 +55,7 @@ class Past:
                 self.pay(wallet, shown, payee)
         self.incomplete |= later.incomplete
 
-    def retract(self, first_block: int, entries: Iterable[tuple[Movement, Entry]]) -> None:
+    def retract(self, first_block: int, entries: Iterable[tuple[Movement, WalletEntry]]) -> None:
         """Forget a block and all later ones, given all their entries."""
         for movement, entry in entries:
             self.sums.subtract(movement, entry)

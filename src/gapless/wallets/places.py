@@ -19,7 +19,7 @@ import msgspec
 
 from gapless.chains.movements import NOWHERE, MovementKey, MovementKind
 from gapless.core.errors import UsageError
-from gapless.wallets.records import Place
+from gapless.wallets.records import HistoryPlace
 
 _POSITIONS = 3
 _STORED = tuple[int, int, int, int, int, int, str, bytes]
@@ -49,16 +49,16 @@ def parse_movement(chain_id: int, text: str) -> MovementKey:
         ) from None
 
 
-def page_text(place: Place) -> str:
+def page_text(place: HistoryPlace) -> str:
     """Where a listing stopped."""
     return base64.urlsafe_b64encode(msgspec.msgpack.encode(place)).decode().rstrip("=")
 
 
-def parse_page(text: str) -> Place:
+def parse_page(text: str) -> HistoryPlace:
     """Where a listing stopped, to continue it; raise `UsageError` if it is not such a text."""
     try:
         data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-        return Place(*msgspec.msgpack.decode(data, type=_STORED))
+        return HistoryPlace(*msgspec.msgpack.decode(data, type=_STORED))
     except (ValueError, binascii.Error, msgspec.MsgspecError):
         raise UsageError(
             "this is not the end of a page", hint="take it from `next` of the previous page"

@@ -9,7 +9,7 @@ import msgspec
 
 from gapless.chains.movements import NOBODY, Movement, MovementKind
 from gapless.core.ranges import Span
-from gapless.wallets.categories import Entry
+from gapless.wallets.categories import WalletEntry
 
 
 class Scan(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +58,7 @@ class Balance(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     as_of: int = -1
 
 
-class Place(NamedTuple):
+class HistoryPlace(NamedTuple):
     """The place of an item in the order of a listing: by time, across chains."""
 
     block_timestamp: int
@@ -71,7 +71,7 @@ class Place(NamedTuple):
     wallet: bytes = b""  # of an entry: two wallets of a group may share a movement
 
     @classmethod
-    def of(cls, it: Movement, wallet: bytes = b"") -> Place:
+    def of(cls, it: Movement, wallet: bytes = b"") -> HistoryPlace:
         where = (it.transaction_index, it.position, it.batch_position, str(it.kind))
         return cls(it.block_timestamp, it.chain_id, it.block_number, *where, wallet)
 
@@ -80,15 +80,15 @@ class HistoryItem(NamedTuple):
     """A movement, and what it means to a wallet."""
 
     movement: Movement
-    entry: Entry
+    entry: WalletEntry
 
     @property
-    def place(self) -> Place:
-        return Place.of(self.movement, self.entry.wallet)
+    def place(self) -> HistoryPlace:
+        return HistoryPlace.of(self.movement, self.entry.wallet)
 
 
 @dataclass(frozen=True)
-class Filter:
+class HistoryFilter:
     """Which items to list. An empty tuple means any."""
 
     since: int | None = None  # the first second
@@ -105,5 +105,5 @@ class Page:
     """A part of a listing. To continue, pass the place of the last item."""
 
     limit: int = 100
-    after: Place | None = None
+    after: HistoryPlace | None = None
     newest_first: bool = True

@@ -42,7 +42,7 @@ class WalletObserver(Protocol):
     def warn(self, message: str) -> None: ...
 
 
-class SilentObserver:
+class SilentWalletObserver:
     """An observer for programs: nothing is shown, and nothing interrupts."""
 
     @asynccontextmanager

@@ -232,8 +232,8 @@ async def test_a_damaged_database_says_what_to_do(tmp_path: Path, name: str) -> 
         await sink.write(batch(0, 40), 5)
         await sink.finish()
     _scramble_database(target)
-    async with await open_sink(str(target), Access.READ) as sink:
-        with pytest.raises(SinkError, match="is damaged") as refused:
+    with pytest.raises(SinkError, match="is damaged") as refused:
+        async with await open_sink(str(target), Access.READ) as sink:
             await asyncio.gather(*(sink.read(it, CHAIN_ID, Span(0, 40)) for it in TABLES))
     assert "restore" in str(refused.value.hint)
 

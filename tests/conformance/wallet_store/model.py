@@ -12,7 +12,7 @@ from typing import NamedTuple
 from gapless.chains.movements import Movement, MovementKey
 from gapless.core.errors import FencedOff
 from gapless.core.ranges import RangeSet, Span
-from gapless.wallets.categories import Entry
+from gapless.wallets.categories import WalletEntry
 from tests.conformance.sink import model as sink_model
 from tests.conformance.sink.model import Refusal, hash_at, on
 from tests.conformance.wallet_store.stage import NEEDED, entries_of, moved
@@ -45,7 +45,7 @@ class Model:
         self.retracted: dict[int, int] = {}
         self.members: dict[tuple[str, bytes], int] = {}
         self.epochs: defaultdict[tuple[str, bytes], int] = defaultdict(int)
-        self.entries: dict[Placed, Entry] = {}
+        self.entries: dict[Placed, WalletEntry] = {}
 
     def refusal_of_scan(
         self, set_: str, addresses: frozenset[bytes], span: Span, fence: int

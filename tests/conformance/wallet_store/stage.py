@@ -24,7 +24,7 @@ from gapless.core.ranges import Span
 from gapless.providers import Pool
 from gapless.schema.arrow import Tables
 from gapless.sinks import Batch
-from gapless.wallets.categories import Category, Entry, Flag
+from gapless.wallets.categories import Category, Flag, WalletEntry
 from gapless.wallets.records import Scan
 from tests.conformance.sink.model import hash_at, on
 from tests.conformance.sink.stage import CHAIN_ID, HEAD, branches, with_column, within
@@ -194,7 +194,7 @@ def scan(
 
 def entries_of(
     movements: Iterable[Movement], wallets: Collection[bytes], category: str = "in"
-) -> list[Entry]:
+) -> list[WalletEntry]:
     """One entry for each wallet of a movement."""
     found = []
     for it in movements:
@@ -202,7 +202,7 @@ def entries_of(
             direction = (it.receiver == wallet) - (it.sender == wallet)
             flags = frozenset({Flag.ZERO_VALUE}) if not it.amount else frozenset[Flag]()
             found.append(
-                Entry(
+                WalletEntry(
                     wallet=wallet,
                     movement=it.key,
                     direction=direction,

@@ -12,7 +12,7 @@ from gapless.chains.movements import Movement, MovementKind, TokenFacts
 from gapless.core.errors import FencedOff
 from gapless.core.ranges import Span
 from gapless.sinks import AccompaniedSink
-from gapless.wallets.records import Balance, Filter, HistoryItem, Page, Place
+from gapless.wallets.records import Balance, HistoryFilter, HistoryItem, HistoryPlace, Page
 from gapless.wallets.store import Settled, WalletStore
 from tests.conformance.sink.stage import CHAIN_ID
 from tests.conformance.wallet_store.stage import (
@@ -143,18 +143,18 @@ async def test_settling_says_how_far_balances_go(filled: WalletStore) -> None:
 
 
 CONDITIONS = [
-    Filter(),
-    Filter(since=FACTS[5].block_timestamp),
-    Filter(until=FACTS[-5].block_timestamp, kinds=(MovementKind.NATIVE,)),
-    Filter(tokens=(b"",)),
-    Filter(tokens=tuple({it.token for it in FACTS if it.token})[:2]),
-    Filter(counterparties=(WALLETS[4], WALLETS[5])),
-    Filter(kinds=(MovementKind.TOKEN, MovementKind.NFT), since=FACTS[3].block_timestamp),
-    Filter(chains=(CHAIN_ID + 1,)),
+    HistoryFilter(),
+    HistoryFilter(since=FACTS[5].block_timestamp),
+    HistoryFilter(until=FACTS[-5].block_timestamp, kinds=(MovementKind.NATIVE,)),
+    HistoryFilter(tokens=(b"",)),
+    HistoryFilter(tokens=tuple({it.token for it in FACTS if it.token})[:2]),
+    HistoryFilter(counterparties=(WALLETS[4], WALLETS[5])),
+    HistoryFilter(kinds=(MovementKind.TOKEN, MovementKind.NFT), since=FACTS[3].block_timestamp),
+    HistoryFilter(chains=(CHAIN_ID + 1,)),
 ]
 
 
-def passes(it: Movement, wallet: bytes, wanted: Filter) -> bool:
+def passes(it: Movement, wallet: bytes, wanted: HistoryFilter) -> bool:
     other = it.receiver if it.sender == wallet else it.sender
     return (
         (wanted.since is None or it.block_timestamp >= wanted.since)
@@ -194,7 +194,7 @@ async def test_pages_of_movements_need_no_entries(filled: WalletStore, newest: b
     for wanted, wallets in product(CONDITIONS, (US[:1], US[:2])):
         expected = sorted(
             (it for it in FACTS if any(passes(it, each, wanted) for each in parties(it, wallets))),
-            key=Place.of,
+            key=HistoryPlace.of,
             reverse=newest,
         )
         listed: list[Movement] = []
@@ -202,7 +202,7 @@ async def test_pages_of_movements_need_no_entries(filled: WalletStore, newest: b
             CHAIN_ID,
             wallets,
             wanted,
-            Page(20, Place.of(listed[-1]) if listed else None, newest),
+            Page(20, HistoryPlace.of(listed[-1]) if listed else None, newest),
         ):
             listed += page
         assert listed == expected
@@ -217,7 +217,7 @@ async def test_categories_are_a_filter_too(filled: WalletStore) -> None:
     await filled.replace_entries(
         "home", CHAIN_ID, Span(10, 20), facts, entries_of(facts, US, "swap"), 1
     )
-    swaps = await filled.entries("home", None, Filter(categories=("swap",)), Page(1000))
+    swaps = await filled.entries("home", None, HistoryFilter(categories=("swap",)), Page(1000))
     assert {it.entry for it in swaps} == {*entries_of(facts, US, "swap")}
 
 

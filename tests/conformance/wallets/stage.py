@@ -15,7 +15,7 @@ from gapless.devnode import Chain, DevNode, Parameters
 from gapless.devnode.evm.accounts import Explained
 from gapless.devnode.evm.dialect import accounts_of
 from gapless.devnode.evm.drafts import World
-from gapless.devnode.evm.postings import VISIBLE, Asset, Cause
+from gapless.devnode.evm.postings import VISIBLE, Cause, PostedAsset
 from gapless.providers import EndpointSpec, Pool
 from gapless.sinks import Access
 from gapless.wallets.records import Balance, HistoryItem, Page
@@ -29,7 +29,7 @@ SEEN = VISIBLE - {Cause.WRAPPING}  # the network of the tests has no wrapping co
 WALLETS = World(PARAMETERS.seed).wallets
 ALICE, BOB, CAROL = WALLETS[:3]
 
-Amounts = dict[Asset, int]
+Amounts = dict[PostedAsset, int]
 
 
 @asynccontextmanager
@@ -60,8 +60,8 @@ def octets(address: str) -> bytes:
     return bytes.fromhex(address[2:])
 
 
-def asset_of(token: bytes, token_id: int | None) -> Asset:
-    return Asset(f"0x{token.hex()}" if token else "", token_id)
+def asset_of(token: bytes, token_id: int | None) -> PostedAsset:
+    return PostedAsset(f"0x{token.hex()}" if token else "", token_id)
 
 
 def amounts(found: Iterable[Balance]) -> dict[str, Amounts]:
@@ -83,7 +83,7 @@ def truth(chain: Chain, height: int, wallets: Iterable[str]) -> dict[str, Amount
     return {wallet: its for wallet, its in found.items() if its}
 
 
-def explanation(chain: Chain, height: int, wallet: str) -> dict[Asset, Explained]:
+def explanation(chain: Chain, height: int, wallet: str) -> dict[PostedAsset, Explained]:
     return accounts_of(chain).at(chain, height).explained(wallet, visible=SEEN)
 
 

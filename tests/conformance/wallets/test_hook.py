@@ -18,7 +18,7 @@ from gapless.sinks import Access
 from gapless.wallets.functions import sync
 from gapless.wallets.plan import HOOK
 from gapless.wallets.request import build_wallets
-from gapless.wallets.running import SilentObserver
+from gapless.wallets.running import SilentWalletObserver
 from gapless.wallets.store import WalletStore
 from gapless.wallets.store.members import Settled
 from tests.conformance.wallets.conftest import Add
@@ -65,7 +65,7 @@ async def test_it_repairs_what_was_lost(add: Add, chain: Chain, ledger: str, tar
     ]
 
 
-class Impatient(SilentObserver):
+class Impatient(SilentWalletObserver):
     """Interrupts as soon as something is done."""
 
     def __init__(self) -> None:

@@ -26,13 +26,13 @@ from gapless.views.wallets import (
     item_view,
     sync_view,
 )
-from gapless.wallets.categories import Category, Entry
-from gapless.wallets.history import LONGEST_SYMBOL, Names
+from gapless.wallets.categories import Category, WalletEntry
+from gapless.wallets.history import LONGEST_SYMBOL, DisplayNames
 from gapless.wallets.places import movement_text, page_text, parse_movement, parse_page
-from gapless.wallets.records import Balance, HistoryItem, Place
+from gapless.wallets.records import Balance, HistoryItem, HistoryPlace
 from tests.unit.wallets.moves import ANN, GOLD, SHOP, hexed, token
 
-NAMES = Names(Coin("ETH", 18), {GOLD: TokenFacts("ERC-20", "GLD", "Gold", 6)}, hexed, hexed)
+NAMES = DisplayNames(Coin("ETH", 18), {GOLD: TokenFacts("ERC-20", "GLD", "Gold", 6)}, hexed, hexed)
 NOW = 1_700_000_000.0
 WALLET = "0x" + "aa" * 20
 
@@ -210,13 +210,15 @@ def test_a_plan_says_what_it_costs() -> None:
 
 def item(symbol: str | None, amount: int = 5) -> HistoryItem:
     movement = token(SHOP, ANN, amount, GOLD, position=1)
-    entry = Entry(wallet=ANN, movement=movement.key, direction=1, category=Category.IN)
+    entry = WalletEntry(wallet=ANN, movement=movement.key, direction=1, category=Category.IN)
     return HistoryItem(movement, entry)
 
 
 @given(st.text(max_size=40))
 def test_no_symbol_breaks_a_table_or_a_file(symbol: str) -> None:
-    names = Names(Coin("ETH", 18), {GOLD: TokenFacts("ERC-20", symbol, None, 0)}, hexed, hexed)
+    names = DisplayNames(
+        Coin("ETH", 18), {GOLD: TokenFacts("ERC-20", symbol, None, 0)}, hexed, hexed
+    )
     shown = item_view(item(symbol), "ethereum", names)
     assert len(shown.symbol) <= max(LONGEST_SYMBOL * 8, len(hexed(GOLD)))
     assert len(render_wallet.history_table([shown]).splitlines()) == 2
@@ -240,8 +242,12 @@ def test_a_movement_is_found_by_its_name(key: MovementKey) -> None:
     assert parse_movement(1, movement_text(key)) == key
 
 
-@given(st.builds(Place, *[st.integers(0, 2**62)] * 6, st.text(max_size=9), st.binary(max_size=20)))
-def test_a_page_is_continued_where_it_ended(place: Place) -> None:
+@given(
+    st.builds(
+        HistoryPlace, *[st.integers(0, 2**62)] * 6, st.text(max_size=9), st.binary(max_size=20)
+    )
+)
+def test_a_page_is_continued_where_it_ended(place: HistoryPlace) -> None:
     assert parse_page(page_text(place)) == place
 
 
@@ -255,4 +261,4 @@ def test_what_is_not_a_movement_is_refused(text: str) -> None:
 @given(st.text(max_size=60))
 def test_any_text_is_a_page_or_refused(text: str) -> None:
     with suppress(UsageError):
-        assert isinstance(parse_page(text), Place)
+        assert isinstance(parse_page(text), HistoryPlace)

@@ -10,7 +10,7 @@ from typing import Any
 from gapless.devnode import Chain
 from gapless.devnode.evm.drafts import TRANSFER, TRANSFER_BATCH, TRANSFER_SINGLE
 from gapless.devnode.evm.economy import DEPOSIT, WITHDRAWAL, WRAPPED
-from gapless.devnode.evm.postings import COINS, Asset
+from gapless.devnode.evm.postings import COINS, PostedAsset
 
 NOBODY = "0x" + "0" * 40
 
@@ -31,11 +31,11 @@ def transactions(chain: Chain, last: int) -> Iterator[tuple[int, dict[str, Any],
             yield height, transaction, receipt
 
 
-def shown(chain: Chain, last: int) -> dict[str, Counter[Asset]]:
+def shown(chain: Chain, last: int) -> dict[str, Counter[PostedAsset]]:
     """The sums of what blocks and receipts show up to a block, by account."""
-    sums: dict[str, Counter[Asset]] = defaultdict(Counter)
+    sums: dict[str, Counter[PostedAsset]] = defaultdict(Counter)
 
-    def moved(asset: Asset, sender: str, receiver: str, amount: int) -> None:
+    def moved(asset: PostedAsset, sender: str, receiver: str, amount: int) -> None:
         sums[sender][asset] -= amount
         sums[receiver][asset] += amount
 
@@ -57,23 +57,23 @@ def shown(chain: Chain, last: int) -> dict[str, Counter[Asset]]:
             if token == WRAPPED and topics[0] in (DEPOSIT, WITHDRAWAL):
                 owner, change = account(topics[1]), number(data)
                 change = change if topics[0] == DEPOSIT else -change
-                sums[owner][Asset(WRAPPED)] += change
+                sums[owner][PostedAsset(WRAPPED)] += change
                 if change < 0 or transaction["to"] != WRAPPED:  # a call moved the coins
                     moved(COINS, owner, WRAPPED, change)
             elif topics[:1] == [TRANSFER] and len(topics) == 3:
-                moved(Asset(token), account(topics[1]), account(topics[2]), number(data))
+                moved(PostedAsset(token), account(topics[1]), account(topics[2]), number(data))
             elif topics[:1] == [TRANSFER] and len(topics) == 4:
-                item = Asset(token, number(topics[3]))
+                item = PostedAsset(token, number(topics[3]))
                 moved(item, account(topics[1]), account(topics[2]), 1)
             elif topics[:1] == [TRANSFER_SINGLE]:
-                item = Asset(token, number(data[:66]))
+                item = PostedAsset(token, number(data[:66]))
                 moved(item, account(topics[2]), account(topics[3]), number(data[66:]))
             elif topics[:1] == [TRANSFER_BATCH]:
                 words = [number(data[at : at + 64]) for at in range(2, len(data), 64)]
                 ids, amounts = (_listed(words, words[at] // 32) for at in (0, 1))
                 for one, amount in zip(ids, amounts, strict=True):
                     parties = account(topics[2]), account(topics[3])
-                    moved(Asset(token, one), *parties, amount)
+                    moved(PostedAsset(token, one), *parties, amount)
     sums.pop(NOBODY, None)
     return sums
 

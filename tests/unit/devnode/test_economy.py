@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from gapless.core.errors import UsageError
 from gapless.devnode import Chain, Limits, Parameters, simulated
-from gapless.devnode.evm.accounts import CODE, Accounts, State
+from gapless.devnode.evm.accounts import CODE, Accounts, AccountState
 from gapless.devnode.evm.contents import Author
 from gapless.devnode.evm.dialect import accounts_of
 from gapless.devnode.evm.drafts import TRANSFER, World
 from gapless.devnode.evm.economy import CONTRACTS, DEPOSIT, SIGNERS, WITHDRAWAL, WRAPPED
-from gapless.devnode.evm.postings import COINS, VISIBLE, Asset, Cause, Posting, postings
+from gapless.devnode.evm.postings import COINS, VISIBLE, Cause, PostedAsset, Posting, postings
 from gapless.devnode.view import View
 from tests.unit.devnode.asking import assert_valid
 from tests.unit.devnode.conftest import ECONOMY
@@ -121,7 +121,7 @@ def test_what_is_visible_is_what_blocks_and_receipts_show(economy: Chain, height
 
 def test_what_is_hidden_is_the_rest(economy: Chain) -> None:
     state = accounts_of(economy).at(economy, economy.head)
-    hidden: dict[str, Counter[Asset]] = defaultdict(Counter)
+    hidden: dict[str, Counter[PostedAsset]] = defaultdict(Counter)
     for each in posted(economy, economy.head):
         if each.cause not in VISIBLE:
             hidden[each.account][each.asset] += each.amount
@@ -135,18 +135,18 @@ def test_what_is_hidden_is_the_rest(economy: Chain) -> None:
 def test_without_the_wrapping_contract_less_is_visible(economy: Chain) -> None:
     state = accounts_of(economy).at(economy, economy.head)
     unknown = VISIBLE - {Cause.WRAPPING}
-    differing = set[Asset]()
+    differing = set[PostedAsset]()
     for wallet in WORLD.wallets:
         some, less = state.explained(wallet), state.explained(wallet, visible=unknown)
         assert {asset: it.balance for asset, it in some.items()} == {
             asset: it.balance for asset, it in less.items()
         }
         differing |= {asset for asset in some if some[asset] != less[asset]}
-    assert differing == {COINS, Asset(WRAPPED)}
+    assert differing == {COINS, PostedAsset(WRAPPED)}
 
 
 def test_a_rebase_changes_all_balances_without_an_event(economy: Chain) -> None:
-    accounts, token = accounts_of(economy), Asset(WORLD.rebasing)
+    accounts, token = accounts_of(economy), PostedAsset(WORLD.rebasing)
     assert json.loads(economy.receipts(80)) == []
     for wallet in WORLD.wallets[:SIGNERS]:
         before, after = (accounts.at(economy, at).explained(wallet)[token] for at in (79, 80))
@@ -158,7 +158,7 @@ def test_wrapped_coins_are_all_there(economy: Chain) -> None:
     people = everybody(economy)
     for height in (0, 50, 120):
         state = accounts_of(economy).at(economy, height)
-        tokens = sum(state.balance(each, Asset(WRAPPED)) for each in people)
+        tokens = sum(state.balance(each, PostedAsset(WRAPPED)) for each in people)
         assert state.balance(WRAPPED) == tokens
 
 
@@ -175,8 +175,8 @@ def test_coins_come_from_rewards_and_withdrawals_and_end_as_fees(economy: Chain)
 
 def test_an_item_has_one_owner(economy: Chain) -> None:
     state, people = accounts_of(economy).at(economy, economy.head), everybody(economy)
-    owned: dict[Asset, set[str]] = defaultdict(set)
-    items = set[Asset]()
+    owned: dict[PostedAsset, set[str]] = defaultdict(set)
+    items = set[PostedAsset]()
     for each in people:
         for asset, it in state.explained(each).items():
             if asset.token in WORLD.collections:
@@ -208,7 +208,7 @@ def test_no_balance_is_ever_negative(
             assert state.balance(each.account, each.asset) >= 0
 
 
-def pictured(state: State, world: World) -> list[object]:
+def pictured(state: AccountState, world: World) -> list[object]:
     """Everything that can be asked about some accounts."""
     some = (*world.wallets, WRAPPED, world.treasury)
     return [(each, state.nonce(each), state.code(each), state.explained(each)) for each in some]

@@ -28,7 +28,7 @@ from gapless.devnode.evm.contracts import (
 from gapless.devnode.evm.dialect import accounts_of
 from gapless.devnode.evm.drafts import World
 from gapless.devnode.evm.economy import SIGNERS, WRAPPED
-from gapless.devnode.evm.postings import Asset
+from gapless.devnode.evm.postings import PostedAsset
 from gapless.providers.provider_errors import Reaction, classify
 from tests.unit.devnode.asking import Client, client_of
 from tests.unit.devnode.conftest import ECONOMY
@@ -97,7 +97,7 @@ async def test_tokens(economy: Chain) -> None:
         plain = [*WORLD.tokens[REVERTING + 1 :], WRAPPED, WORLD.rebasing, WORLD.taxed]
         for token in (*plain, WORLD.unindexed, WORLD.forged):
             balance = await called(client, token, BALANCE_OF, WALLET)
-            assert int.from_bytes(balance, "big") == state.balance(WALLET, Asset(token))
+            assert int.from_bytes(balance, "big") == state.balance(WALLET, PostedAsset(token))
         assert text(await called(client, WRAPPED, SYMBOL)) == "WETH"
         assert text(await called(client, WRAPPED, NAME)) == "Wrapped Ether"
         assert int.from_bytes(await called(client, WRAPPED, DECIMALS), "big") == 18

@@ -101,7 +101,7 @@ def test_one_block_on_two_branches_is_the_same() -> None:
     parent = builder.build(0, builder.no_parent).hash
     branches = [builder.build(1, parent, branch) for branch in range(100)]
     assert 1 < len({each.hash for each in branches}) < len(branches)
-    assert len({*branches}) == len({each.hash for each in branches})
+    assert len({each[:3] for each in branches}) == len({each.hash for each in branches})
 
 
 def test_a_cache_holds_the_chains_of_both_families(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from gapless.chains.movements import NOBODY, NOWHERE, Movement, MovementKind
-from gapless.wallets.categories import Entry
+from gapless.wallets.categories import WalletEntry
 from gapless.wallets.classify import Classifier
 from gapless.wallets.past import Past
 
@@ -56,13 +56,15 @@ def hexed(address: bytes) -> str:
 
 def classified(
     movements: Sequence[Movement], past: Past | None = None, wallets: frozenset[bytes] = OWN
-) -> list[Entry]:
+) -> list[WalletEntry]:
     """The entries of whole blocks; `past` is brought up to date."""
     classifier = Classifier(wallets, Past() if past is None else past, hexed)
     return classifier.add(movements) + classifier.finish()
 
 
-def paired(movements: Sequence[Movement], entries: Sequence[Entry]) -> list[tuple[Movement, Entry]]:
+def paired(
+    movements: Sequence[Movement], entries: Sequence[WalletEntry]
+) -> list[tuple[Movement, WalletEntry]]:
     by_key = {it.key: it for it in movements}
     return [(by_key[entry.movement], entry) for entry in entries]
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.chains.movements import MovementKind
-from gapless.wallets.balances import Asset, Holding, Reconciled, Sums
+from gapless.wallets.balances import Asset, Reconciled, Sums, TokenHolding
 from gapless.wallets.past import Past
 from tests.unit.wallets.moves import (
     ANN,
@@ -42,9 +42,9 @@ def test_an_nft_is_owned_by_the_wallet_that_received_it_last() -> None:
     nft: dict[str, Any] = {"token": GOLD, "token_id": 7}
     past = Past()
     classified([move(MovementKind.NFT, SHOP, ANN, **nft)], past)
-    assert past.sums.holdings() == [Holding(wallet=ANN, token=GOLD, token_id=7, amount=1)]
+    assert past.sums.holdings() == [TokenHolding(wallet=ANN, token=GOLD, token_id=7, amount=1)]
     classified([move(MovementKind.NFT, ANN, BOB, block=2, **nft)], past)
-    assert past.sums.holdings() == [Holding(wallet=BOB, token=GOLD, token_id=7, amount=1)]
+    assert past.sums.holdings() == [TokenHolding(wallet=BOB, token=GOLD, token_id=7, amount=1)]
     classified([move(MovementKind.NFT, BOB, SHOP, block=3, **nft)], past)
     assert past.sums.holdings() == []
 

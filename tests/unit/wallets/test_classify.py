@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gapless.chains.movements import NOBODY, NOWHERE, Movement, MovementKind
-from gapless.wallets.categories import Category, Entry, Flag
+from gapless.wallets.categories import Category, Flag, WalletEntry
 from gapless.wallets.classify import Classifier
 from gapless.wallets.past import MOST_PAYEES, Past, Payee, face
 from tests.unit.wallets.moves import (
@@ -32,7 +32,7 @@ from tests.unit.wallets.moves import (
 K, C = MovementKind, Category
 
 
-def read(entries: list[Entry]) -> list[tuple[bytes, int, str]]:
+def read(entries: list[WalletEntry]) -> list[tuple[bytes, int, str]]:
     return [(it.wallet, it.direction, it.category.value) for it in entries]
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from gapless.chains.movements import NOBODY, NOWHERE, Coin, Movement, MovementKind, TokenFacts
 from gapless.wallets.categories import Category, Flag
 from gapless.wallets.forms import FORMS, header, write_csv
-from gapless.wallets.history import LONGEST_NAME, LONGEST_SYMBOL, Names, decimal, harmless
+from gapless.wallets.history import LONGEST_NAME, LONGEST_SYMBOL, DisplayNames, decimal, harmless
 from tests.unit.wallets.moves import (
     ANN,
     BOB,
@@ -43,7 +43,7 @@ TOKENS = {
     IRON: TokenFacts("ERC-20", "IRN", "Iron", 0),
     FAKE: TokenFacts("ERC-20", '=HYPERLINK("http://evil")', "a\nb\u202e", 6),
 }
-NAMES = Names(Coin("ETH", 18), TOKENS, hexed, hexed)
+NAMES = DisplayNames(Coin("ETH", 18), TOKENS, hexed, hexed)
 ZERO = "0x" + "00" * 20
 HASH = "0x" + "ab" * 32
 TIME = "2023-11-14 22:13:21"
@@ -51,7 +51,7 @@ FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 
 
 def written(
-    form: str, *movements: Movement, wallet: bytes = ANN, names: Names = NAMES
+    form: str, *movements: Movement, wallet: bytes = ANN, names: DisplayNames = NAMES
 ) -> list[list[str]]:
     """The rows of a file, read again."""
     pairs = [it for it in paired(movements, classified(movements)) if it[1].wallet == wallet]
@@ -63,7 +63,7 @@ def written(
     return rows
 
 
-def cells(form: str, *movements: Movement, names: Names = NAMES) -> list[dict[str, str]]:
+def cells(form: str, *movements: Movement, names: DisplayNames = NAMES) -> list[dict[str, str]]:
     """The values of a file by column, without those that are empty."""
     columns = header(FORMS[form], names)
     rows = written(form, *movements, names=names)
@@ -126,7 +126,7 @@ def test_the_counterparty_is_the_other_side() -> None:
     ],
 )
 def test_tokens_may_say_anything(facts: TokenFacts, symbol: str, amount: str) -> None:
-    names = Names(Coin("ETH", 18), {GOLD: facts}, hexed, hexed)
+    names = DisplayNames(Coin("ETH", 18), {GOLD: facts}, hexed, hexed)
     it = token(SHOP, ANN, 1_500_000)
     assert (names.symbol(it), names.amount(it)) == (symbol, amount)
 
@@ -165,7 +165,7 @@ class TestEtherscan:
         }
 
     def test_columns_name_the_coin(self) -> None:
-        names = Names(Coin("POL", 18), {}, hexed, hexed)
+        names = DisplayNames(Coin("POL", 18), {}, hexed, hexed)
         found = header(FORMS["etherscan-transactions"], names)
         assert {"Value_IN(POL)", "TxnFee(POL)", "Historical $Price/POL"} < {*found}
 
@@ -297,7 +297,7 @@ class TestKoinly:
 
     @given(histories())
     def test_rows_add_up_to_the_sums_without_spoofs(self, movements: list[Movement]) -> None:
-        names = Names(Coin("ETH", 0), {}, hexed, hexed)
+        names = DisplayNames(Coin("ETH", 0), {}, hexed, hexed)
         left: Counter[str] = Counter()
         for it, entry in paired(movements, classified(movements)):
             if entry.wallet == ANN and entry.category is not Category.SPOOF:
@@ -315,7 +315,7 @@ class TestKoinly:
 @given(histories(), st.text(max_size=40), st.text(max_size=99))
 def test_no_value_is_a_formula_or_obeyed(movements: list[Movement], symbol: str, name: str) -> None:
     facts = TokenFacts("ERC-20", symbol, name, 6)
-    names = Names(Coin("ETH", 18), dict.fromkeys([GOLD, IRON], facts), hexed, hexed)
+    names = DisplayNames(Coin("ETH", 18), dict.fromkeys([GOLD, IRON], facts), hexed, hexed)
     for form in FORMS:
         for row in written(form, *movements, names=names):
             assert not any(value.startswith(FORMULA) for value in row)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gapless.chains.movements import NOBODY, Movement
 from gapless.wallets.balances import Asset, Sums
-from gapless.wallets.categories import Category, Entry, Flag, Overrides, overridden
+from gapless.wallets.categories import Category, Flag, Overrides, WalletEntry, overridden
 from gapless.wallets.classify import Classifier
 from gapless.wallets.past import Past, face
 from tests.unit.wallets.moves import (
@@ -55,7 +55,7 @@ def test_each_own_side_of_each_movement_has_exactly_one_entry(movements: list[Mo
 
 @given(histories(), st.lists(st.integers(0, 20), max_size=6))
 def test_pages_of_any_size_give_the_same(movements: list[Movement], sizes: list[int]) -> None:
-    past, left, entries = Past(), movements, list[Entry]()
+    past, left, entries = Past(), movements, list[WalletEntry]()
     classifier = Classifier(OWN, past, hexed)
     for size in [*sizes, len(movements)]:
         entries += classifier.add(left[:size])
@@ -69,7 +69,7 @@ def test_pages_of_any_size_give_the_same(movements: list[Movement], sizes: list[
 @given(histories())
 def test_block_by_block_from_stored_state_gives_the_same(movements: list[Movement]) -> None:
     """The store need only answer for the tokens and faces of a block."""
-    past, entries = Past(), list[Entry]()
+    past, entries = Past(), list[WalletEntry]()
     for block in blocks(movements):
         tokens = {(it.token, it.token_id) for it in block}
         faces = {

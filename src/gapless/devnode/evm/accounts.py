@@ -18,7 +18,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from gapless.devnode.evm.contents import Author, Contents
 from gapless.devnode.evm.economy import contracts
 from gapless.devnode.evm.outcomes import created
-from gapless.devnode.evm.postings import COINS, VISIBLE, Asset, Cause, Posting, postings
+from gapless.devnode.evm.postings import COINS, VISIBLE, Cause, PostedAsset, Posting, postings
 
 _REBASED_EVERY = 20  # blocks
 _INDEXES = (1000, 1030, 1010, 1060, 980)  # of the rebasing token, in turn
@@ -85,7 +85,7 @@ class _Account:
     def __init__(self, code: str) -> None:
         self.code = _Series(code)
         self.nonce = _Series(1 if code else 0)  # contracts begin with 1
-        self.holdings: dict[Asset, dict[Cause, _Series[int]]] = {}
+        self.holdings: dict[PostedAsset, dict[Cause, _Series[int]]] = {}
 
 
 class Accounts:
@@ -95,20 +95,20 @@ class Accounts:
         self._author, self.world = author, author.world
         self._contracts = contracts(author.world)
         self._accounts: dict[str, _Account] = {}
-        self._owners: dict[Asset, _Series[str]] = {}
+        self._owners: dict[PostedAsset, _Series[str]] = {}
         self._rebasing: dict[str, dict[Cause, _Series[int]]] = {}  # of this token, by account
         self._folded: list[int] = []  # the branch of each block
         self._changed: list[list[_Series[int] | _Series[str]]] = []  # by each block
 
-    def at(self, chain: Branches, height: int) -> State:
+    def at(self, chain: Branches, height: int) -> AccountState:
         """The accounts at the end of a block."""
-        return State(self, chain, height)
+        return AccountState(self, chain, height)
 
     def account(self, chain: Branches, height: int, address: str) -> _Account:
         self._reach(chain, height)
         return self._accounts.get(address) or self._fresh(address)
 
-    def owner(self, chain: Branches, height: int, item: Asset) -> str:
+    def owner(self, chain: Branches, height: int, item: PostedAsset) -> str:
         self._reach(chain, height)
         owner = self._owners.get(item)
         return "" if owner is None else owner.at(height)
@@ -157,7 +157,7 @@ class Accounts:
 
     def _rebase(self, height: int) -> None:
         """All balances of the rebasing token follow its index, without an event."""
-        number, asset = height // _REBASED_EVERY, Asset(self.world.rebasing)
+        number, asset = height // _REBASED_EVERY, PostedAsset(self.world.rebasing)
         before, after = (_INDEXES[at % len(_INDEXES)] for at in (number - 1, number))
         for account, causes in self._rebasing.items():
             balance = sum(series.last for series in causes.values())
@@ -177,13 +177,13 @@ class Accounts:
         self._changed[-1].append(series)
 
 
-class State:
+class AccountState:
     """The accounts of a chain at the end of a block."""
 
     def __init__(self, accounts: Accounts, chain: Branches, height: int) -> None:
         self._accounts, self._chain, self._height = accounts, chain, height
 
-    def balance(self, account: str, asset: Asset = COINS) -> int:
+    def balance(self, account: str, asset: PostedAsset = COINS) -> int:
         causes = self._account(account).holdings.get(asset, {})
         return sum(series.at(self._height) for series in causes.values())
 
@@ -194,7 +194,7 @@ class State:
         """The code of a contract as hex; nothing for other accounts."""
         return self._account(account).code.at(self._height)
 
-    def owner(self, item: Asset) -> str:
+    def owner(self, item: PostedAsset) -> str:
         """Who has an item that exists once; nothing if it does not exist."""
         return self._accounts.owner(self._chain, self._height, item)
 
@@ -205,7 +205,7 @@ class State:
 
     def explained(
         self, account: str, visible: frozenset[Cause] = VISIBLE
-    ) -> dict[Asset, Explained]:
+    ) -> dict[PostedAsset, Explained]:
         """Everything that an account has or ever had, by whether its causes are visible."""
         found, height = {}, self._height
         for asset, causes in self._account(account).holdings.items():

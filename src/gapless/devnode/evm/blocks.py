@@ -13,7 +13,7 @@ from gapless.chains.evm.codec.keccak import keccak
 from gapless.chains.evm.codec.trie import ordered_root
 from gapless.devnode.building import BlockNames, Built, Parameters
 from gapless.devnode.evm.accounts import Accounts
-from gapless.devnode.evm.contents import Author, Withdrawal
+from gapless.devnode.evm.contents import Author, PaidWithdrawal
 from gapless.devnode.evm.dialect import EvmDialect
 from gapless.devnode.evm.economy import ECONOMY_VERSION
 from gapless.devnode.evm.envelopes import GAS_PER_BLOB, Envelope
@@ -94,7 +94,7 @@ class EvmBuilder:
 _WITHDRAWAL = '{"index":"%s","validatorIndex":"%s","address":"%s","amount":"%s"}'
 
 
-def _encoded(it: Withdrawal) -> bytes:
+def _encoded(it: PaidWithdrawal) -> bytes:
     text = f"{number(it.number)}{number(it.validator)}94{it.address[2:]}{number(it.amount)}"
     return packed(listed(text))
 

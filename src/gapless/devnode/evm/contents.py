@@ -17,7 +17,7 @@ _WITHDRAWALS_EVERY = 3
 _MINED_BY_WALLETS = 4  # with an economy, one block in this many
 
 
-class Withdrawal(NamedTuple):
+class PaidWithdrawal(NamedTuple):
     """What a validator withdraws; all numbers are in hex."""
 
     number: str
@@ -32,7 +32,7 @@ class Contents(NamedTuple):
     height: int
     fees: Fees
     envelopes: list[Envelope]
-    withdrawals: list[Withdrawal]
+    withdrawals: list[PaidWithdrawal]
     miner: str
 
 
@@ -75,13 +75,13 @@ class Author:
             nonce, sender = divmod(height * most + at, len(world.wallets))
             yield draft(Turn(rng, world, sender)), sender, nonce
 
-    def _withdrawals(self, height: int) -> list[Withdrawal]:
+    def _withdrawals(self, height: int) -> list[PaidWithdrawal]:
         if height == 0 or height % _WITHDRAWALS_EVERY:
             return []
         first = height // _WITHDRAWALS_EVERY * _WITHDRAWALS
         wallets = self.world.wallets
         return [
-            Withdrawal(
+            PaidWithdrawal(
                 hex(at),
                 hex(at % 900_000),
                 wallets[at * 7 % len(wallets)],

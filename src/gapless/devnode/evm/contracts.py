@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from gapless.devnode.evm.accounts import State
+from gapless.devnode.evm.accounts import AccountState
 from gapless.devnode.evm.drafts import World
 from gapless.devnode.evm.economy import WRAPPED
-from gapless.devnode.evm.postings import Asset
+from gapless.devnode.evm.postings import PostedAsset
 
 BALANCE_OF, BALANCE_OF_ITEM, OWNER_OF = "70a08231", "00fdd58e", "6352211e"
 SYMBOL, NAME, DECIMALS, SUPPORTS = "95d89b41", "06fdde03", "313ce567", "01ffc9a7"
@@ -23,7 +23,7 @@ SHORT, REVERTING, LONG, BROKEN = range(4)
 _SELECTOR, _WORD = 8, 64  # hex digits
 _DECIMALS = (18, 6, 8, 0)
 
-Method = Callable[[State, list[str]], str | None]
+Method = Callable[[AccountState, list[str]], str | None]
 Contract = Mapping[str, Method]
 """Methods by selector. Arguments and results are words as hex; None: it reverts."""
 
@@ -51,7 +51,7 @@ def contracts_of(world: World) -> dict[str, Contract]:
     }
 
 
-def called(contract: Contract, state: State, data: str) -> str | None:
+def called(contract: Contract, state: AccountState, data: str) -> str | None:
     """The result of a call with these bytes in hex; None: it reverts."""
     method = contract.get(data[:_SELECTOR])
     words = [data[at : at + _WORD] for at in range(_SELECTOR, len(data), _WORD)]
@@ -66,13 +66,15 @@ def _fungible(token: str, symbol: str, name: str, decimals: int) -> dict[str, Me
         SYMBOL: _fact(_text(symbol)),
         NAME: _fact(_text(name)),
         DECIMALS: _fact(_word(decimals)),
-        BALANCE_OF: lambda state, words: _word(state.balance(_account(words[0]), Asset(token))),
+        BALANCE_OF: lambda state, words: _word(
+            state.balance(_account(words[0]), PostedAsset(token))
+        ),
     }
 
 
 def _collection(token: str) -> Contract:
-    def owner(state: State, words: list[str]) -> str | None:
-        found = state.owner(Asset(token, int(words[0], 16)))
+    def owner(state: AccountState, words: list[str]) -> str | None:
+        found = state.owner(PostedAsset(token, int(words[0], 16)))
         return _word(int(found, 16)) if found else None
 
     return {
@@ -85,9 +87,9 @@ def _collection(token: str) -> Contract:
 
 
 def _bazaar(token: str) -> Contract:
-    def balance(state: State, words: list[str]) -> str:
+    def balance(state: AccountState, words: list[str]) -> str:
         holder, item = words
-        return _word(state.balance(_account(holder), Asset(token, int(item, 16))))
+        return _word(state.balance(_account(holder), PostedAsset(token, int(item, 16))))
 
     return {SUPPORTS: _supports(ERC_165, ERC_1155), BALANCE_OF_ITEM: balance}
 

@@ -52,21 +52,21 @@ VISIBLE = frozenset({Cause.VALUE, Cause.FEE, Cause.WITHDRAWAL, Cause.EVENT, Caus
 """What blocks and receipts show, if the wrapping contract is known."""
 
 
-class Asset(NamedTuple):
+class PostedAsset(NamedTuple):
     """What an account can have: coins, a token, or the item of a token with this id."""
 
     token: str
     item: int | None = None
 
 
-COINS = Asset(COIN)
+COINS = PostedAsset(COIN)
 
 
 class Posting(NamedTuple):
     """A change of a balance."""
 
     account: str
-    asset: Asset
+    asset: PostedAsset
     amount: int
     cause: Cause
 
@@ -75,7 +75,7 @@ def postings(contents: Contents, world: World) -> Iterator[Posting]:
     """All changes of balances in a block, in order, except rebases."""
     if contents.height == 0:
         for account, token, amount in allocations(world):
-            yield Posting(account, Asset(token), amount, Cause.ALLOCATION)
+            yield Posting(account, PostedAsset(token), amount, Cause.ALLOCATION)
     for envelope in contents.envelopes:
         yield from _transaction(envelope, contents, world)
     for each in contents.withdrawals:
@@ -107,15 +107,15 @@ def _event(log: DraftLog, world: World) -> Iterator[Posting]:
     match log.topics:
         case (topic, holder) if log.address == WRAPPED and topic in (DEPOSIT, WITHDRAWAL):
             change = int(log.data, 16) if topic == DEPOSIT else -int(log.data, 16)
-            yield Posting(_account(holder), Asset(WRAPPED), change, Cause.WRAPPING)
+            yield Posting(_account(holder), PostedAsset(WRAPPED), change, Cause.WRAPPING)
         case (topic, owner, target) if topic == TRANSFER:
             yield from _transfer(log.address, (owner, target), int(log.data, 16), world)
         case (topic,) if topic == TRANSFER:
             owner, target, sent = _words(log.data)
-            asset, parties = Asset(log.address), (_account(owner), _account(target))
+            asset, parties = PostedAsset(log.address), (_account(owner), _account(target))
             yield from _moved(asset, parties, int(sent, 16), Cause.UNINDEXED)
         case (topic, owner, target, number) if topic == TRANSFER:
-            asset = Asset(log.address, int(number, 16))
+            asset = PostedAsset(log.address, int(number, 16))
             yield from _moved(asset, (_account(owner), _account(target)), 1, Cause.EVENT)
         case (topic, _, owner, target) if topic in (TRANSFER_SINGLE, TRANSFER_BATCH):
             numbers = [int(each, 16) for each in _words(log.data)]
@@ -123,11 +123,11 @@ def _event(log: DraftLog, world: World) -> Iterator[Posting]:
                 numbers = [*numbers[3 : 3 + numbers[2]], *numbers[4 + numbers[2] :]]
             half, parties = len(numbers) // 2, (_account(owner), _account(target))
             for item, amount in zip(numbers[:half], numbers[half:], strict=True):
-                yield from _moved(Asset(log.address, item), parties, amount, Cause.EVENT)
+                yield from _moved(PostedAsset(log.address, item), parties, amount, Cause.EVENT)
 
 
 def _transfer(token: str, topics: tuple[str, str], amount: int, world: World) -> Iterator[Posting]:
-    asset, (owner, target) = Asset(token), map(_account, topics)
+    asset, (owner, target) = PostedAsset(token), map(_account, topics)
     yield from _moved(asset, (owner, target), amount, Cause.EVENT)
     if token == world.forged:
         yield from _moved(asset, (owner, target), -amount, Cause.FORGERY)
@@ -135,7 +135,9 @@ def _transfer(token: str, topics: tuple[str, str], amount: int, world: World) ->
         yield from _moved(asset, (target, world.treasury), amount // _TAX, Cause.TAX)
 
 
-def _moved(asset: Asset, parties: tuple[str, str], amount: int, cause: Cause) -> Iterator[Posting]:
+def _moved(
+    asset: PostedAsset, parties: tuple[str, str], amount: int, cause: Cause
+) -> Iterator[Posting]:
     """Nobody has what was destroyed, or was not created yet."""
     for account, change in zip(parties, (-amount, amount), strict=True):
         if account != _NOBODY:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from gapless.devnode.evm.accounts import Accounts, State
+from gapless.devnode.evm.accounts import Accounts, AccountState
 from gapless.devnode.evm.arguments import INVALID, address_of, argument, block_of
 from gapless.devnode.evm.contracts import Contract, called, contracts_of
 from gapless.devnode.evm.methods import Handler
@@ -27,7 +27,7 @@ _root = msgspec.json.Decoder(dict[str, Raw]).decode
 def state_methods(accounts: Accounts) -> dict[str, Handler]:
     """The methods about the accounts of a chain."""
 
-    def about(read: Callable[[State, str], str]) -> Handler:
+    def about(read: Callable[[AccountState, str], str]) -> Handler:
         def handler(view: View, params: list[Any]) -> bytes:
             account = address_of(argument(params, 0))
             return _text(read(_state(accounts, view, argument(params, BLOCK_AT)), account))
@@ -68,7 +68,7 @@ def _call(
     return _text(f"0x{result}")
 
 
-def _state(accounts: Accounts, view: View, which: object) -> State:
+def _state(accounts: Accounts, view: View, which: object) -> AccountState:
     height = block_of(view, which)
     if height is None or not view.has(height):
         raise CallRefused(-32000, "header not found")

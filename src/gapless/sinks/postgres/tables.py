@@ -27,7 +27,7 @@ from gapless.schema.digest import digest
 from gapless.schema.postgres import PostgresDdl
 from gapless.sinks import companion, feed, requests
 from gapless.sinks.companion import Key, Observers
-from gapless.sinks.dialect import POSTGRES, Dialect
+from gapless.sinks.dialect import POSTGRES, SqlDialect
 from gapless.sinks.postgres import locks, seeking
 from gapless.sinks.postgres.copying import columns_with_values, copy_stream
 from gapless.sinks.postgres.home import Home
@@ -113,7 +113,7 @@ class _Places(dict[str, str]):
 class PostgresTables:
     """Reads and writes rows and records on a connection, in its current transaction."""
 
-    dialect: Dialect = POSTGRES
+    dialect: SqlDialect = POSTGRES
 
     def __init__(
         self,

@@ -36,6 +36,7 @@ CREATE TABLE _gapless_sink (
 ) STRICT
 """
 _LEDGER = {"backfills", "chunks"}
+_RESTORE = "restore it from a backup, or fetch into a new file"
 
 
 def connect(
@@ -64,6 +65,8 @@ def connect(
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
             connection = apsw.Connection(str(path))
+    except apsw.CorruptError as error:
+        raise SinkUnusable(f"`{path}` is damaged: {error}", hint=_RESTORE) from error
     except (apsw.Error, OSError) as error:
         raise SinkUnusable(f"cannot open `{path}`: {error}", hint="check the path") from error
     try:
@@ -173,10 +176,7 @@ def translate_errors(path: Path) -> Iterator[None]:
             hint="also fetch the tables that these rows refer to, or use a new file with `?fk=off`",
         ) from error
     except (apsw.CorruptError, apsw.NotADBError) as error:
-        raise SinkError(
-            f"`{path}` is damaged: {error}",
-            hint="restore it from a backup, or fetch into a new file",
-        ) from error
+        raise SinkError(f"`{path}` is damaged: {error}", hint=_RESTORE) from error
     except apsw.Error as error:
         raise SinkError(f"`{path}` failed: {error}", hint="check the disk and the file") from error
 

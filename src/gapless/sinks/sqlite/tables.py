@@ -20,7 +20,7 @@ from gapless.schema.ddl import create_index
 from gapless.schema.sqlite import create_table, create_view
 from gapless.sinks import companion, feed, requests
 from gapless.sinks.companion import Key, Observers
-from gapless.sinks.dialect import SQLITE, Dialect
+from gapless.sinks.dialect import SQLITE, SqlDialect
 from gapless.sinks.records import RangeRecords, Retracted
 from gapless.sinks.sink import COUNTS, Request, Stored
 from gapless.sinks.sqlite import file, seeking
@@ -41,7 +41,7 @@ _REQUESTED = f"SELECT DISTINCT chain_id FROM {requests.TABLE}"  # noqa: S608
 class SqliteTables:
     """Reads and writes rows and records on the connection of the sink."""
 
-    dialect: Dialect = SQLITE
+    dialect: SqlDialect = SQLITE
 
     def __init__(self, connection: apsw.Connection, schema: Schema) -> None:
         self.schema = schema

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from gapless.chains.movements import NOBODY, Movement
 from gapless.sinks import CompanionTransaction
-from gapless.wallets.categories import Entry
+from gapless.wallets.categories import WalletEntry
 from gapless.wallets.records import Balance
 from gapless.wallets.store.bindings import Bindings, portions
 from gapless.wallets.store.movements import from_token_id, to_token_id
@@ -41,7 +41,7 @@ WHERE {conditions} ORDER BY b.wallet, b.chain_id, b.token, b.token_id
 """
 
 
-class Holding(NamedTuple):
+class BalanceKey(NamedTuple):
     """What a balance is of."""
 
     group: str
@@ -60,12 +60,12 @@ class Differences:
     """What to add to balances."""
 
     def __init__(self) -> None:
-        self.sums: defaultdict[Holding, Sum] = defaultdict(Sum)
+        self.sums: defaultdict[BalanceKey, Sum] = defaultdict(Sum)
 
-    def count(self, group: str, it: Movement, entry: Entry, times: int = 1) -> None:
+    def count(self, group: str, it: Movement, entry: WalletEntry, times: int = 1) -> None:
         """Count an entry; `times` is -1 to take it back. One that moves nothing does not count."""
         if entry.direction:
-            holding = Holding(group, entry.wallet, it.chain_id, it.token, it.token_id)
+            holding = BalanceKey(group, entry.wallet, it.chain_id, it.token, it.token_id)
             amount, entries = self.sums[holding]
             added = times * entry.direction * it.amount
             self.sums[holding] = Sum(amount + added, entries + times)
@@ -77,13 +77,13 @@ async def change(tx: CompanionTransaction, differences: Differences) -> None:
     tokens: defaultdict[tuple[str, bytes, int], set[bytes]] = defaultdict(set)
     for holding in changed:
         tokens[holding[:3]].add(holding.token)
-    stored: dict[Holding, Sum] = {}
+    stored: dict[BalanceKey, Sum] = {}
     for owner, wanted in tokens.items():
         for some in portions(sorted(wanted)):
             bound = Bindings(*owner)
             query = _STORED.format(tokens=bound.one_of(some))
             for token, token_id, amount, entries in await tx.execute(query, *bound.values):
-                holding = Holding(*owner, token, from_token_id(token_id))
+                holding = BalanceKey(*owner, token, from_token_id(token_id))
                 stored[holding] = Sum(tx.dialect.from_signed(amount), entries)
     put, gone = [], []
     for holding, more in changed.items():

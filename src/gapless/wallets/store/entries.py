@@ -8,8 +8,8 @@ from typing import Any
 from gapless.chains.movements import Movement, MovementKey, MovementKind
 from gapless.core.ranges import Span
 from gapless.sinks import CompanionTransaction
-from gapless.wallets.categories import Category, Entry, Flag
-from gapless.wallets.records import Balance, Filter, HistoryItem, Page, Place
+from gapless.wallets.categories import Category, Flag, WalletEntry
+from gapless.wallets.records import Balance, HistoryFilter, HistoryItem, HistoryPlace, Page
 from gapless.wallets.store import balances, movements
 from gapless.wallets.store.balances import Differences
 from gapless.wallets.store.bindings import Bindings, portions
@@ -38,7 +38,7 @@ _ITEMS = (
 )
 _COUNTERPARTY = "CASE WHEN m.sender = e.wallet THEN m.receiver ELSE m.sender END"
 
-Stored = tuple[str, Entry]
+Stored = tuple[str, WalletEntry]
 """An entry with its group."""
 
 
@@ -47,7 +47,7 @@ async def replace(
     group: str,
     wallets: Collection[bytes],
     facts: Sequence[Movement],
-    new: Iterable[Entry],
+    new: Iterable[WalletEntry],
     span: Span,
     chain_id: int,
 ) -> bool:
@@ -86,7 +86,7 @@ async def delete_of(tx: CompanionTransaction, facts: Iterable[Movement]) -> None
     for group, entry in await _of_movements(tx, gone):
         it = gone[entry.movement]
         differences.count(group, it, entry, -1)
-        keys.append((group, *Place.of(it, entry.wallet)))
+        keys.append((group, *HistoryPlace.of(it, entry.wallet)))
     await tx.execute_many(_DELETE, keys)
     await balances.change(tx, differences)
 
@@ -109,7 +109,7 @@ async def listed(
     tx: CompanionTransaction,
     group: str,
     wallets: Collection[bytes] | None,
-    wanted: Filter,
+    wanted: HistoryFilter,
     page: Page,
 ) -> list[HistoryItem]:
     """Return a page of the history of a group, or of some of its wallets, across chains."""
@@ -140,7 +140,7 @@ async def sums_at(
 ) -> list[Balance]:
     """Return the balances of a wallet after a block, or at a time, from its entries."""
     bound = Bindings(group)
-    conditions = _conditions(bound, wallet, Filter(until=time, chains=(chain_id,)))
+    conditions = _conditions(bound, wallet, HistoryFilter(until=time, chains=(chain_id,)))
     if height is not None:
         conditions.append(f"e.block_number <= {bound.mark(height)}")
     differences = Differences()
@@ -159,7 +159,7 @@ async def sums_at(
     ]
 
 
-def _conditions(bound: Bindings, wallet: bytes | None, wanted: Filter) -> list[str]:
+def _conditions(bound: Bindings, wallet: bytes | None, wanted: HistoryFilter) -> list[str]:
     conditions = ["e.wallet_group = $1"]
     if wallet is not None:
         conditions.append(f"e.wallet = {bound.mark(wallet)}")
@@ -193,9 +193,9 @@ async def _of_movements(tx: CompanionTransaction, keys: Collection[MovementKey])
     return found
 
 
-def _to_row(group: str, it: Movement, entry: Entry) -> tuple[object, ...]:
+def _to_row(group: str, it: Movement, entry: WalletEntry) -> tuple[object, ...]:
     meaning = (entry.direction, str(entry.category), " ".join(sorted(entry.flags)))
-    return (group, *Place.of(it, entry.wallet), *meaning)
+    return (group, *HistoryPlace.of(it, entry.wallet), *meaning)
 
 
 def _from_row(row: Sequence[Any]) -> Stored:
@@ -204,8 +204,10 @@ def _from_row(row: Sequence[Any]) -> Stored:
     return group, _entry(key, wallet, *rest)
 
 
-def _entry(key: MovementKey, wallet: bytes, direction: int, category: str, flags: str) -> Entry:
-    return Entry(
+def _entry(
+    key: MovementKey, wallet: bytes, direction: int, category: str, flags: str
+) -> WalletEntry:
+    return WalletEntry(
         wallet=wallet,
         movement=key,
         direction=direction,

@@ -8,8 +8,8 @@ from typing import Any
 from gapless.chains.movements import Movement, MovementKey, MovementKind
 from gapless.core.ranges import Span
 from gapless.sinks import CompanionTransaction
-from gapless.sinks.dialect import Dialect
-from gapless.wallets.records import Filter, Page, Place
+from gapless.sinks.dialect import SqlDialect
+from gapless.wallets.records import HistoryFilter, HistoryPlace, Page
 from gapless.wallets.store.bindings import Bindings, portions
 
 KEY = ("chain_id", "block_number", "kind", "transaction_index", "position", "batch_position")
@@ -95,7 +95,7 @@ async def listed(
     tx: CompanionTransaction,
     chain_id: int,
     addresses: Collection[bytes],
-    wanted: Filter,
+    wanted: HistoryFilter,
     page: Page,
 ) -> list[Movement]:
     """Return a page of what the addresses sent or received; it takes a query for each address."""
@@ -111,7 +111,7 @@ async def listed(
     return in_order(found.values(), reverse=page.newest_first)[: page.limit]
 
 
-def _side(bound: Bindings, side: str, other: str, wanted: Filter, page: Page) -> str:
+def _side(bound: Bindings, side: str, other: str, wanted: HistoryFilter, page: Page) -> str:
     conditions = [f"{side} = $1", "+chain_id = $2", *filters(bound, wanted, other)]
     if page.after is not None:
         place = bound.marks([getattr(page.after, name) for name in ORDER])
@@ -126,7 +126,7 @@ def _side(bound: Bindings, side: str, other: str, wanted: Filter, page: Page) ->
 
 
 def filters(
-    bound: Bindings, wanted: Filter, counterparty: str, of: str = "", fact: str = ""
+    bound: Bindings, wanted: HistoryFilter, counterparty: str, of: str = "", fact: str = ""
 ) -> list[str]:
     """Return the conditions of a filter.
 
@@ -162,7 +162,7 @@ async def delete(tx: CompanionTransaction, movements: Iterable[Movement]) -> Non
 
 
 def in_order(movements: Iterable[Movement], *, reverse: bool = False) -> list[Movement]:
-    return sorted(movements, key=Place.of, reverse=reverse)
+    return sorted(movements, key=HistoryPlace.of, reverse=reverse)
 
 
 def to_key(key: MovementKey) -> tuple[object, ...]:
@@ -178,7 +178,7 @@ def from_token_id(text: str) -> int | None:
     return int(text) if text else None
 
 
-def _to_row(it: Movement, dialect: Dialect) -> tuple[object, ...]:
+def _to_row(it: Movement, dialect: SqlDialect) -> tuple[object, ...]:
     return (
         *to_key(it.key),
         it.block_hash,
@@ -194,7 +194,7 @@ def _to_row(it: Movement, dialect: Dialect) -> tuple[object, ...]:
     )
 
 
-def from_rows(dialect: Dialect, rows: Iterable[Sequence[Any]]) -> list[Movement]:
+def from_rows(dialect: SqlDialect, rows: Iterable[Sequence[Any]]) -> list[Movement]:
     """Return the movements of rows that begin with `COLUMNS`."""
     return [
         Movement(

@@ -25,10 +25,10 @@ from gapless.core.heights import HIGHEST
 from gapless.core.ranges import Span
 from gapless.schema import Index
 from gapless.sinks import AccompaniedSink, CompanionTransaction, Sink, companion
-from gapless.wallets.categories import Entry
+from gapless.wallets.categories import WalletEntry
 from gapless.wallets.records import (
     Balance,
-    Filter,
+    HistoryFilter,
     HistoryItem,
     Member,
     Page,
@@ -53,7 +53,7 @@ Body = Callable[[CompanionTransaction], Awaitable[T]]
 COMPANION = "wallets"
 """The name of the companion that keeps wallets in step with the blocks of the sink."""
 EVERYTHING = Span(0, HIGHEST)
-_ANY = Filter()
+_ANY = HistoryFilter()
 _FIRST = Page()
 _STREAMED = 5_000  # movements that a piece of a stream should have
 _FIRST_WINDOW = 10_000  # blocks
@@ -115,7 +115,7 @@ class WalletStore:
         self,
         chain_id: int,
         addresses: Collection[bytes],
-        wanted: Filter = _ANY,
+        wanted: HistoryFilter = _ANY,
         page: Page = _FIRST,
     ) -> list[Movement]:
         """Return a page of what a few addresses sent or received, by block."""
@@ -201,7 +201,7 @@ class WalletStore:
         chain_id: int,
         span: Span,
         facts: Sequence[Movement],
-        new: Collection[Entry],
+        new: Collection[WalletEntry],
         epoch: int,
     ) -> bool:
         """Replace the entries of all members of a group in a span, and adjust their balances.
@@ -236,7 +236,7 @@ class WalletStore:
         self,
         group: str,
         wallets: Collection[bytes] | None = None,
-        wanted: Filter = _ANY,
+        wanted: HistoryFilter = _ANY,
         page: Page = _FIRST,
     ) -> list[HistoryItem]:
         """Return a page of the history of a group, or of a few of its wallets, by time."""

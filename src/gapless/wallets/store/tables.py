@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from gapless.core.errors import SinkUnusable
 from gapless.sinks import CompanionTransaction
-from gapless.sinks.dialect import Dialect
+from gapless.sinks.dialect import SqlDialect
 
 FIRST = "wallet_scans"  # if it exists, all do
 NAMES = (
@@ -55,7 +55,7 @@ async def create(tx: CompanionTransaction) -> None:
         await tx.execute(statement)
 
 
-def _statements(it: Dialect) -> tuple[str, ...]:
+def _statements(it: SqlDialect) -> tuple[str, ...]:
     number, data, boolean, signed, end = it.number, it.data, it.boolean, it.signed, it.table_options
     amount = ",\n  ".join(f"{name} {type_} NOT NULL" for name, type_ in _amount(it).items())
     return (
@@ -171,11 +171,11 @@ CREATE TABLE {{tokens}} (
     )
 
 
-def _amount(it: Dialect) -> dict[str, str]:
+def _amount(it: SqlDialect) -> dict[str, str]:
     return it.wide_columns("amount")
 
 
-def _history(it: Dialect) -> str:
+def _history(it: SqlDialect) -> str:
     rounded = [*_amount(it)][-1]
     return f"""
 {it.create_view} {{wallet_history}} AS SELECT
@@ -194,7 +194,7 @@ LEFT JOIN {{tokens}} t ON t.chain_id = m.chain_id AND t.token = m.token
 """  # noqa: S608 - our own names
 
 
-def _balances(it: Dialect) -> str:
+def _balances(it: SqlDialect) -> str:
     return f"""
 {it.create_view} {{wallet_balances}} AS SELECT
   b.wallet_group, {it.hex("b.wallet")} AS wallet, b.chain_id,
