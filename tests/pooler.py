@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 _READY = ord("Z")
 _ASKS = (ord("S"), ord("Q"))  # sync, query: the server answers with `ready`
 _TERMINATE = ord("X")
+_KEY = ord("K")
 _NO_TRANSACTION = b"I"
 _PROTOCOL = (196608).to_bytes(4, "big")
 _ENCRYPTION = (80877103).to_bytes(4, "big")
@@ -68,7 +69,8 @@ async def _connect(host: str, port: int, user: str, database: str) -> _Server:
     greeting = b""
     while True:
         message = await _message(reader)
-        greeting += message
+        # A client may not cancel what others do, so it gets a key that no server knows.
+        greeting += message[:5] + bytes(len(message) - 5) if message[0] == _KEY else message
         if message[0] == _READY:
             return _Server(reader, writer, greeting)
 

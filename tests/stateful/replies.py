@@ -60,6 +60,7 @@ class UnreliableDatabase:
         write: bool = True,
         within: float = WORKER_SECONDS,
         for_rows: float | None = None,
+        atomic: bool = True,
     ) -> T:
         if not write:
             return await self._inner.transact(body, write=False, within=within)

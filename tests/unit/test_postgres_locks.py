@@ -7,11 +7,12 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.chains.evm.tables import BLOCKS, LOGS, TABLES, TRANSACTIONS
+from gapless.chains.evm.tables import BLOCKS, LOGS, TRANSACTIONS
 from gapless.core.ranges import Span
 from gapless.schema import F64
 from gapless.schema.postgres import PostgresDdl
 from gapless.sinks.postgres import locks
+from tests.evm import EVERY_TABLE
 
 spans = st.builds(
     lambda first, size: Span(first, first + size - 1),
@@ -68,4 +69,4 @@ def test_a_foreign_key_refers_to_the_nearest_stored_parent() -> None:
     assert 'REFERENCES "o""dd"."blocks"' in ddl.create_table(LOGS, ["blocks", "logs"])
     assert "REFERENCES" not in ddl.create_table(LOGS, ["logs"])
     assert "REFERENCES" not in PostgresDdl("eth", foreign_keys=False).create_table(LOGS)
-    assert not any(F64 in ddl.create_table(each) for each in TABLES)
+    assert not any(F64 in ddl.create_table(each) for each in EVERY_TABLE)

@@ -82,11 +82,13 @@ class Database(Protocol):
         write: bool = True,
         within: float = WORKER_SECONDS,
         for_rows: float | None = None,
+        atomic: bool = True,
     ) -> T:
         """Runs the body in one transaction, and again if the connection was lost meanwhile.
 
-        No statement of it takes longer than `within` seconds. Where rows can be locked, it waits up
-        to `for_rows` seconds for one, half of `within` by default, and then raises `LedgerBusy`.
+        Its statements may be committed one by one if it need not be `atomic`. No statement of it
+        takes longer than `within` seconds. Where rows can be locked, it waits up to `for_rows`
+        seconds for one, half of `within` by default, and then raises `LedgerBusy`.
         """
 
     def session(self, limit: float | None = None) -> AbstractAsyncContextManager[LedgerTransaction]:

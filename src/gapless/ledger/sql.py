@@ -60,9 +60,12 @@ def refuse_ending(text: str) -> None:
         )
 
 
+ENCODED = (list, tuple)
+
+
 def bindable(value: Any) -> Any:
     """Encodes lists and tuples as JSON, which the statements decode."""
-    return msgspec.json.encode(value).decode() if isinstance(value, (list, tuple)) else value
+    return msgspec.json.encode(value).decode() if isinstance(value, ENCODED) else value
 
 
 def load(package: str, dialect: Dialect) -> dict[str, Statement]:

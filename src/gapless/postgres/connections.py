@@ -41,8 +41,9 @@ SILENT_SECONDS = 20  # without an answer, until the peer of a connection counts 
 class Connection:
     """One connection, used by one borrower at a time."""
 
-    def __init__(self, raw: asyncpg.Connection) -> None:
+    def __init__(self, raw: asyncpg.Connection, *, is_set: bool = False) -> None:
         self.raw = raw
+        self.is_set = is_set  # whether its session has the settings of its owner
         self.clean = True
         self.idle_since = 0.0
         self._seconds: float | None = None
@@ -92,6 +93,18 @@ class Connection:
         await self.execute(self.commit)
         self.clean = True
 
+    @asynccontextmanager
+    async def statements(self, seconds: float | None = None) -> AsyncIterator[None]:
+        """Statements that commit one by one, each within `seconds`."""
+        self._seconds = seconds
+        try:
+            yield
+        except (asyncpg.InvalidCachedStatementError, *UNABLE):
+            raise
+        except asyncpg.PostgresError:
+            self.clean = True
+            raise
+
     async def reset(self) -> None:
         """Resets the session, which a job's own SQL may have changed."""
         if self.clean:
@@ -106,12 +119,15 @@ class Connections:
     When all are lent, borrowers of the priority lane get the next one.
 
     A command waits `seconds` for its answer, unless its transaction sets another limit; None means
-    no limit.
+    no limit. A connection executes `settings` when it is opened, if its session is its own.
     """
 
-    def __init__(self, url: str, limit: int, *, seconds: float | None = 60.0) -> None:
+    def __init__(
+        self, url: str, limit: int, *, seconds: float | None = 60.0, settings: str | None = None
+    ) -> None:
         self._url = url
         self._seconds = seconds
+        self._settings = settings
         self._free = LaneSemaphore(limit)
         self._limit = limit
         self._idle: list[Connection] = []
@@ -148,7 +164,16 @@ class Connections:
                 self._close(connection)
 
     async def _new_one(self) -> Connection:
-        connection = Connection(await connect(self._url, self._seconds))
+        raw = await connect(self._url, self._seconds)
+        try:
+            is_set = False
+            if self._settings is not None and await _has_own_session(raw):
+                await raw.execute(self._settings)
+                is_set = True
+        except BaseException:
+            raw.terminate()
+            raise
+        connection = Connection(raw, is_set=is_set)
         self._open.add(connection)
         return connection
 
@@ -176,6 +201,15 @@ async def connect(url: str, seconds: float | None) -> asyncpg.Connection:
     )
     _keep_alive(raw)
     return raw
+
+
+async def _has_own_session(raw: asyncpg.Connection) -> bool:
+    """Whether one session of the server serves this connection, and it alone.
+
+    A proxy that pools sessions tells its clients a process id of its own invention.
+    """
+    found: int = await raw.fetchval("SELECT pg_backend_pid()")
+    return found == raw.get_server_pid()
 
 
 def _keep_alive(raw: Any) -> None:

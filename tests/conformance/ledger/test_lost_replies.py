@@ -50,12 +50,15 @@ class LosesReplies:
         write: bool = True,
         within: float = WORKER_SECONDS,
         for_rows: float | None = None,
+        atomic: bool = True,
     ) -> T:
         async def again(tx: LedgerTransaction) -> T:
             tx.again = True
             return await body(tx)
 
-        transact = partial(self._inner.transact, write=write, within=within, for_rows=for_rows)
+        transact = partial(
+            self._inner.transact, write=write, within=within, for_rows=for_rows, atomic=atomic
+        )
         await transact(body)
         return await transact(again)
 

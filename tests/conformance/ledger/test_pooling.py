@@ -8,6 +8,7 @@ import pytest
 
 from gapless.core.errors import UsageError
 from gapless.ledger import Ledger, open_ledger
+from gapless.ledger.database import LedgerTransaction
 from tests.pooler import pooler
 from tests.support import PostgresHome, claim, complete, create, database_of, done, finish
 
@@ -57,6 +58,21 @@ async def test_a_ledger_works_through_a_pooler(postgres_home: PostgresHome, opti
         assert not prepares(second)
         assert await first.check() == []
         await asyncio.gather(first.close(), second.close())
+
+
+async def test_nothing_depends_on_a_session_that_others_share(postgres_home: PostgresHome) -> None:
+    async def settings(tx: LedgerTransaction) -> tuple[int, str]:
+        ((first,),) = await tx.execute("SELECT pg_current_xact_id()")
+        ((second,),) = await tx.execute("SELECT pg_current_xact_id()")
+        ((plans,),) = await tx.execute("SHOW plan_cache_mode")
+        return second - first, plans
+
+    async with pooler(postgres_home.url) as url:
+        ledger = await open_ledger(url)
+        found = await database_of(ledger).transact(settings, atomic=False)
+        assert found == (0, "force_generic_plan"), "it is one transaction with its own settings"
+        await ledger.close()
+    assert await postgres_home.run("SHOW plan_cache_mode") == [("auto",)]
 
 
 async def test_jobs_may_write_through_a_pooler(postgres_home: PostgresHome) -> None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gapless.core.errors import LedgerUnreachable
+from gapless.core.errors import LedgerError, LedgerUnreachable
 from gapless.ledger import Ledger, open_ledger, views
 from gapless.ledger.database import LedgerTransaction
 from gapless.ledger.postgres import PostgresDatabase
@@ -221,9 +221,42 @@ async def test_commits_are_durable_whatever_the_roles_settings_are(home: Postgre
         assert await home.run("SHOW synchronous_commit") == [("off",)]
         ledger = await open_at(home)
         assert await database_of(ledger).transact(setting) == "on"
+        assert await database_of(ledger).transact(setting, atomic=False) == "on"
         await create(ledger, partitions=1)
         async with ledger.holding(await claim_one(ledger), done) as tx:
             assert await setting(tx) == "on"
         await ledger.close()
     finally:
         await home.script("ALTER ROLE postgres RESET synchronous_commit")
+
+
+async def in_transaction(tx: LedgerTransaction) -> bool:
+    """Whether two statements are in the same transaction."""
+    first, second = [await tx.execute("SELECT pg_current_xact_id()") for _ in range(2)]
+    return bool(first[0][0] == second[0][0])
+
+
+async def test_a_single_statement_needs_no_transaction_of_its_own(ledger: Ledger) -> None:
+    database = database_of(ledger)
+    assert await database.transact(in_transaction)
+    assert not await database.transact(in_transaction, atomic=False)
+    assert await database.transact(in_transaction, atomic=False, within=1.0), "it has other limits"
+
+
+async def test_a_completion_that_fails_leaves_a_connection_that_works(
+    ledger: Ledger, home: PostgresHome
+) -> None:
+    async def wrong(tx: LedgerTransaction) -> None:
+        await tx.execute("SELECT 1 / 0")
+
+    async def session(tx: LedgerTransaction) -> int:
+        ((pid,),) = await tx.execute("SELECT pg_backend_pid()")
+        return int(pid)
+
+    database = database_of(ledger)
+    before = await database.transact(session, atomic=False)
+    with pytest.raises(LedgerError, match="division by zero"):
+        await database.transact(wrong, atomic=False)
+    assert await database.transact(session, atomic=False) == before
+    await home.run(BREAK)
+    assert await database.transact(session, atomic=False) != before

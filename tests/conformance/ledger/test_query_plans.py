@@ -122,7 +122,9 @@ async def test_postgres_finds_chunks_by_their_whole_key_or_as_open_ones(
 async def _postgres_plan(connection: asyncpg.Connection, name: str) -> str:
     """How a statement is run, whatever its parameters are."""
     text, statement = postgres_dialect.NUMBERED[name], postgres_dialect.STATEMENTS[name]
-    await connection.execute(postgres_dialect.BEGIN_WRITING)
+    beginning = postgres_dialect.begin(postgres_dialect.Scope(True, 10.0, None, True), False)
+    assert beginning is not None
+    await connection.execute(beginning)
     await connection.execute(f"PREPARE hot AS {text}")
     nulls = ", ".join("NULL" for _ in statement.parameters)
     call = f"EXECUTE hot({nulls})" if nulls else "EXECUTE hot"

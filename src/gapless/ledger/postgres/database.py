@@ -1,12 +1,15 @@
 """PostgreSQL as the ledger's database.
 
-Every transaction sets its own timeouts, shorter than any lease: a process that is suspended in a
+Every transaction has timeouts, shorter than any lease: a process that is suspended in a
 transaction loses its locks instead of hiding rows from everyone else, and a server that stops
 answering costs seconds. Every commit is on disk before it is acknowledged, whatever the server's
-default is, because no fence may ever be used twice. Nothing depends on the session, so a
-transaction-pooling proxy may be used; `?prepared_statements=off` in the URL avoids the error from
-which `postgres.connections` would otherwise detect one. Lost connections are retried for a while,
-which is safe because every body is idempotent.
+default is, because no fence may ever be used twice. Lost connections are retried for a while, which
+is safe because every body is idempotent.
+
+A connection with a session of its own makes these settings once, so that a single statement needs
+neither `BEGIN` nor `COMMIT`. Through a transaction-pooling proxy nothing may depend on the session,
+so every transaction makes them. `?prepared_statements=off` in the URL avoids the error from which
+`postgres.connections` would otherwise detect such a proxy.
 
 Plans are forced. Each statement is written for one plan, by index, which is right for a table of
 any size; the planner may only know that the table was small when it was last analyzed.
@@ -18,7 +21,9 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import asyncpg
@@ -66,22 +71,26 @@ DIALECT = Dialect(
 )
 STATEMENTS = sql.load(__package__, DIALECT)
 NUMBERED = {name: statement.numbered() for name, statement in STATEMENTS.items()}
-FORCED = (
-    "SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL jit = off;"
-    " SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off;"
-    " SET LOCAL enable_sort = off;"
-    " SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off"
-)
 # After waiting for a lock, reads must see the latest commit, whatever the database's default is.
-BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL synchronous_commit = on"
+BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
+# All reads see one snapshot, as on SQLite: a check must not see half of another transaction.
+BEGIN_READING = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+ISOLATION = {"default_transaction_isolation": "'read committed'"}  # of statements without `BEGIN`
+TRANSACTION = {
+    "synchronous_commit": "on",
+    "plan_cache_mode": "force_generic_plan",
+    "jit": "off",
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
+    "enable_sort": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+}
 # A job's own SQL has no time limit: it has locked the chunk's row, which protects its lease.
 BEGIN_SESSION = (
-    f"{BEGIN}; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '10s';"
-    " SET LOCAL idle_in_transaction_session_timeout = '15s'"
+    f"{BEGIN}; SET LOCAL synchronous_commit = on; SET LOCAL statement_timeout = 0;"
+    " SET LOCAL lock_timeout = '10s'; SET LOCAL idle_in_transaction_session_timeout = '15s'"
 )
-BEGIN_WRITING = f"{BEGIN}; {FORCED}"
-# All reads see one snapshot, as on SQLite: a check must not see half of another transaction.
-BEGIN_READING = f"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; {FORCED}"
 # The first commit releases the locks without waiting for the disk. The second one waits until its
 # own record in the log is on disk, and with it all earlier ones; one write serves all who wait.
 COMMIT_EARLY = (
@@ -93,6 +102,48 @@ LATE = 1.0  # seconds for an answer to arrive
 OPTIONS = ("prepared_statements",)
 SESSIONS = 64
 MIGRATION_LOCK = 0x6761706C
+
+
+def timeouts(within: float, for_rows: float | None = None) -> dict[str, str]:
+    """The settings of a transaction in which no statement takes longer than `within` seconds."""
+    lock = min(within / 2, LONGEST_LOCK) if for_rows is None else for_rows
+    return {
+        "statement_timeout": str(round(within * 1000)),
+        "lock_timeout": str(round(lock * 1000)),
+        "idle_in_transaction_session_timeout": "'10s'",
+    }
+
+
+SESSION = TRANSACTION | timeouts(WORKER_SECONDS)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """How a body is run; see `Database.transact`."""
+
+    write: bool
+    within: float
+    for_rows: float | None
+    atomic: bool
+
+    def enter(self, connection: Connection) -> AbstractAsyncContextManager[None]:
+        beginning = begin(self, connection.is_set)
+        if beginning is None:
+            return connection.statements(self.within + LATE)
+        return connection.transaction(beginning, self.within + LATE)
+
+
+@lru_cache(maxsize=64)
+def begin(scope: Scope, is_set: bool) -> str | None:
+    """What begins a transaction; None if its statements can do without one."""
+    settings = TRANSACTION | timeouts(scope.within, scope.for_rows)
+    if is_set:
+        settings = dict(settings.items() - SESSION.items())
+    if not (settings or scope.atomic):
+        return None
+    return "; ".join(
+        [BEGIN if scope.write else BEGIN_READING, *_assignments("SET LOCAL", settings)]
+    )
 
 
 class PostgresTransaction:
@@ -190,7 +241,12 @@ class PostgresDatabase:
         self._bound = bound
         self._patience = patience
         self._prepared = _is_on(options, "prepared_statements")
-        self._connections = Connections(self._url, connections, seconds=WORKER_SECONDS + LATE)
+        self._connections = Connections(
+            self._url,
+            connections,
+            seconds=WORKER_SECONDS + LATE,
+            settings="; ".join(_assignments("SET", SESSION | ISOLATION)),
+        )
         # Jobs may keep theirs for any time, and must not make heartbeats wait for a connection.
         self._sessions = Connections(self._url, SESSIONS, seconds=None)
         self._listening: asyncio.Task[None] | None = None
@@ -223,18 +279,15 @@ class PostgresDatabase:
         write: bool = True,
         within: float = WORKER_SECONDS,
         for_rows: float | None = None,
+        atomic: bool = True,
     ) -> T:
-        begin = BEGIN_WRITING if write else BEGIN_READING
-        begin = f"{begin}; {timeouts(within, for_rows)}"
+        scope = Scope(write, within, for_rows, atomic)
         started = time.monotonic()
         pause = 0.05
         again = False
         while True:
             try:
-                async with (
-                    self._connections.lend() as connection,
-                    connection.transaction(begin, within + LATE),
-                ):
+                async with self._connections.lend() as connection, scope.enter(connection):
                     return await body(
                         PostgresTransaction(
                             connection, self._bound, prepared=self._prepared, again=again
@@ -325,14 +378,8 @@ class PostgresDatabase:
         return f"{type(error).__name__}: {error}".replace(self._url, self._shown_url)
 
 
-def timeouts(within: float, for_rows: float | None = None) -> str:
-    """The settings of a transaction in which no statement takes longer than `within` seconds."""
-    lock = min(within / 2, LONGEST_LOCK) if for_rows is None else for_rows
-    return (
-        f"SET LOCAL statement_timeout = {round(within * 1000)};"
-        f" SET LOCAL lock_timeout = {round(lock * 1000)};"
-        " SET LOCAL idle_in_transaction_session_timeout = '10s'"
-    )
+def _assignments(command: str, settings: Mapping[str, str]) -> list[str]:
+    return [f"{command} {name} = {value}" for name, value in settings.items()]
 
 
 async def _migrate(transaction: LedgerTransaction) -> None:

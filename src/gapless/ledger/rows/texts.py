@@ -7,6 +7,7 @@ Nobody but Gapless writes them, yet a ledger lives long: text that makes no sens
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -20,7 +21,7 @@ from gapless.core.selector import Summary
 T = TypeVar("T")
 NO_HOLES = RangeSet()
 SPEC = msgspec.json.Decoder(dict[str, Any]).decode
-RETRY = msgspec.json.Decoder(RetryPolicy).decode
+RETRY = lru_cache(maxsize=256)(msgspec.json.Decoder(RetryPolicy).decode)  # read by every claim
 SELECTOR: Callable[[str], Summary] = msgspec.json.Decoder(Summary).decode
 SPANS = msgspec.json.Decoder(list[tuple[int, int]]).decode
 _FAILURES = (msgspec.MsgspecError, UsageError, TypeError, ValueError)

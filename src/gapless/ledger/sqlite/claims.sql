@@ -32,7 +32,7 @@ b.queue = :queue
 -- name: lock_candidate
 -- A random backfill with work, among those without a follow and one of each follow. The whole ledger
 -- is locked.
-SELECT @b.Candidate
+SELECT @b.Candidate, 0 AS awaited
 FROM backfills b
 WHERE @has_work AND @is_foremost
 ORDER BY random()
