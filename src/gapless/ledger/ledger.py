@@ -8,7 +8,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from gapless.core.backfill import Command
 from gapless.core.chunk import Status, Verdict
-from gapless.core.errors import LeaseLost, LedgerBusy
+from gapless.core.errors import LeaseLost, LedgerBusy, NotFound
 from gapless.core.events import AnyEvent
 from gapless.core.selector import Selection
 from gapless.ledger import (
@@ -61,6 +61,7 @@ from gapless.ledger.syncs import (
     AddressSet,
     MovementPlace,
     Override,
+    PlannedHeights,
     Planner,
     Sync,
     SyncFilter,
@@ -128,7 +129,8 @@ class Ledger:
         return [each for each in ready if await self._settled(each)]
 
     async def _settled(self, backfill_id: str) -> bool:
-        with suppress(LedgerBusy):  # a row of it is locked: a later poll settles it
+        # A row of it is locked: a later poll settles it. Or its follow has already deleted it.
+        with suppress(LedgerBusy, NotFound):
             return (await self._soon(control.settle, backfill_id)).ended
         return False
 
@@ -201,11 +203,11 @@ class Ledger:
             return await self._soon(claims.claim, request, self._chance, only_free=True)
 
     async def heartbeat(self, beats: Sequence[tuple[Claim, Progress]]) -> dict[int, Signal]:
-        return await self._write(leases.heartbeat, beats)
+        return await self._steps(leases.heartbeat, beats)
 
     async def complete(self, done: Sequence[Claim]) -> set[str]:
         """Completes chunks; returns the ids of those whose lease this worker has lost."""
-        return await self._write(leases.complete, done)
+        return await self._steps(leases.complete, done)
 
     async def fail(self, failure: Failure) -> Verdict | None:
         return await self._write(leases.fail, failure, self._chance())
@@ -270,6 +272,10 @@ class Ledger:
     ) -> list[Sync]:
         """Syncs in the order of their keys; the next page begins after the key of the last one."""
         return await self._look(sync_views.syncs, wanted, after, limit)
+
+    async def planned(self, wallets: Sequence[WalletKey]) -> dict[SyncKey, PlannedHeights]:
+        """What is planned for all syncs of some wallets."""
+        return await self._look(sync_views.planned, wallets)
 
     async def address_set(self, set_id: str) -> AddressSet:
         return await self._read(sync_views.address_set, set_id)
@@ -415,6 +421,10 @@ class Ledger:
     async def _write(self, operation: Operation[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         return await self._reach(lambda tx: operation(tx, *arguments, **named))
 
+    async def _steps(self, operation: Operation[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+        """Like `_write`, for an operation whose statements need not be one transaction."""
+        return await self._reach(lambda tx: operation(tx, *arguments, **named), atomic=False)
+
     async def _soon(self, operation: Operation[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         """Like `_write`, but waits only briefly for locked rows."""
         return await self._reach(
@@ -440,7 +450,10 @@ class Ledger:
         write: bool = True,
         within: float = WORKER_SECONDS,
         for_rows: float | None = None,
+        atomic: bool = True,
     ) -> T:
-        found = await self._database.transact(body, write=write, within=within, for_rows=for_rows)
+        found = await self._database.transact(
+            body, write=write, within=within, for_rows=for_rows, atomic=atomic
+        )
         self.reached_at = self._clock()
         return found

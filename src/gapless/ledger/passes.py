@@ -140,16 +140,21 @@ class Pass:
 
 
 def summed(passes: Sequence[Pass], heights: Span) -> SyncProgress:
-    """The progress of a sync over these heights, from its passes."""
+    """The progress of a sync over these heights, from its passes.
+
+    Heights that are looked at in two ways count twice.
+    """
+    ids = {each.row.id for each in passes}
+    total = sum(each.row.partitions for each in passes if each.row.parent_backfill_id not in ids)
     state = _state(passes)
     missing = [at for each in passes if (at := each.missing_from(heights.first)) is not None]
     processed_to = min(missing, default=heights.last + 1) - 1
-    done = heights.size if state is SyncState.COMPLETE else sum(each.done for each in passes)
+    done = total if state is SyncState.COMPLETE else sum(each.done for each in passes)
     return SyncProgress(
         state=state,
         segments=_sum([each.counts for each in passes]),
-        done=min(done, heights.size),
-        total=heights.size,
+        done=min(done, total),
+        total=total,
         processed_to=processed_to if processed_to >= heights.first else None,
         trouble=_trouble(passes),
         failed_runs=sum(each.row.failed_runs for each in passes),

@@ -34,6 +34,7 @@ from gapless.ledger.rows.wallet import (
 from gapless.ledger.syncs import (
     AddressSet,
     Override,
+    PlannedHeights,
     Sync,
     SyncFilter,
     SyncKey,
@@ -103,6 +104,24 @@ async def syncs_of(tx: LedgerTransaction, wanted: Iterable[WalletKey]) -> list[L
     names = [WalletName(*key) for key in set(wanted)]
     rows = await tx.fetch_as(ListedSync, "syncs_of_wallets", items=names)
     return sorted(rows, key=attrgetter("key"))
+
+
+async def planned(
+    tx: LedgerTransaction, wanted: Iterable[WalletKey]
+) -> dict[SyncKey, PlannedHeights]:
+    """What is planned for all syncs of these wallets."""
+    rows = await syncs_of(tx, wanted)
+    ids = sorted({each for row in rows for each in row.pass_ids})
+    passes = {row.id: row for row in await tx.fetch_as(PassCounters, "pass_counters", ids=ids)}
+    heights = await heights_of(tx, [*passes.values()])
+    found: dict[SyncKey, PlannedHeights] = {}
+    for row in rows:
+        ways: dict[str, RangeSet] = {}
+        for each in (passes[it] for it in row.pass_ids if it in passes):
+            its = heights.get(each.selection, RangeSet.of(row.heights))  # if it is damaged
+            ways[each.way] = ways.get(each.way, RangeSet()) | its
+        found[row.key] = PlannedHeights(row.heights, ways)
+    return found
 
 
 async def shown_syncs(tx: LedgerTransaction, rows: Sequence[ListedSync]) -> list[Sync]:

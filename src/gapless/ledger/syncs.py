@@ -3,8 +3,9 @@
 A sync is a wallet on a chain, for a sink. It is identified by facts (chain id, sink id); the names
 of network and sink may change. What was planned for it is one range of heights. A *pass* is a
 backfill over a part of that range, for all addresses of an immutable set: wallets that are added
-together share their pass, and an earlier start or a later end is one more pass. What retries a pass
-is a pass of the same syncs.
+together share their pass, and an earlier start or a later end is one more pass. So is another way
+of looking, which its spec names as `way`: it covers heights again. What retries a pass is a pass of
+the same syncs.
 
     PENDING ──> RUNNING ──> COMPLETE     every height of the range is done
        ^           │  ├───> FAILED       nothing runs, and a segment waits for its retry
@@ -26,9 +27,11 @@ from typing import NamedTuple
 import msgspec
 
 from gapless.core.errors import UsageError
-from gapless.core.ranges import Span
+from gapless.core.ranges import RangeSet, Span
 from gapless.ledger.records import BackfillRequest, ChunkCounts
 
+WAY = "way"
+"""The key, in the spec of a pass, of how it looks. Two ways may cover the same heights."""
 MOST_SEGMENTS = 365
 """The chunks of a pass, which are planned when it is created."""
 
@@ -110,6 +113,10 @@ class PassRequest:
         return Span(*self.backfill.selection.spans[0])
 
     @property
+    def way(self) -> str:
+        return str(self.backfill.spec.get(WAY, ""))
+
+    @property
     def syncs(self) -> list[SyncKey]:
         chain_id = self.addresses.chain_id
         return [
@@ -126,8 +133,16 @@ class WalletPlan:
     renewed: tuple[SyncKey, ...] = ()
 
 
-Planner = Callable[[Mapping[SyncKey, Span]], WalletPlan]
-"""Decides what to do, given the heights that are planned for each sync of the wallets.
+@dataclass(frozen=True)
+class PlannedHeights:
+    """What is planned for a sync."""
+
+    heights: Span
+    ways: Mapping[str, RangeSet]  # of these, those that passes of each way cover
+
+
+Planner = Callable[[Mapping[SyncKey, PlannedHeights]], WalletPlan]
+"""Decides what to do, given what is planned for each sync of the wallets.
 
 It runs within the transaction, maybe more than once: it must be quick, and have no effects.
 """

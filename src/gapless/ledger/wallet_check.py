@@ -1,8 +1,8 @@
 """Checking what a ledger says about wallets: that its rows belong together.
 
-Every sync has its wallet, and its passes cover its range of heights exactly once. Every pass is a
-backfill that looks for the sync's address, on its chain. What retries a pass is a pass of the same
-syncs.
+Every sync has its wallet, and its passes cover its range of heights, in each way at most once.
+Every pass is a backfill that looks for the sync's address, on its chain. What retries a pass is a
+pass of the same syncs.
 """
 
 from __future__ import annotations
@@ -72,12 +72,14 @@ def _misplanned(
     first = [each for each in passes if each.parent_backfill_id not in ids]
     if any(each.selection not in heights for each in first):
         return  # the check of that backfill tells
-    planned = [span for each in first for span in heights[each.selection].spans]
-    covered = RangeSet(planned)
+    covered = RangeSet(span for each in first for span in heights[each.selection].spans)
     if covered != RangeSet.of(sync.heights):
         yield sync.key, f"{covered} is planned, not {sync.heights}"
-    elif sum(last - first + 1 for first, last in planned) != sync.heights.size:
-        yield sync.key, "heights are planned twice"
+        return
+    for way in sorted({each.way for each in first}):
+        planned = [heights[each.selection] for each in first if each.way == way]
+        if sum(map(len, planned)) != len(RangeSet(span for each in planned for span in each.spans)):
+            yield sync.key, "heights are planned twice"
 
 
 def _readable(stored: StoredAddressSet) -> AddressSet | None:

@@ -19,7 +19,7 @@ from msgspec.structs import asdict
 
 from gapless.core.backfill import Command, State
 from gapless.core.errors import NotFound, UsageError
-from gapless.core.ranges import Span
+from gapless.core.ranges import RangeSet, Span
 from gapless.core.remedies import ListWallets
 from gapless.ledger import claims, control, groups, retries, sync_views, views
 from gapless.ledger.database import LedgerTransaction
@@ -39,6 +39,7 @@ from gapless.ledger.syncs import (
     MovementPlace,
     Override,
     PassRequest,
+    PlannedHeights,
     Planner,
     Sync,
     SyncKey,
@@ -60,11 +61,11 @@ async def add(
     await tx.fetch("lock_wallets")
     added = {each.key: each for each in wallets}
     await tx.fetch("add_wallets", items=[NewWallet.of(added[key]) for key in sorted(added)])
-    heights = {row.key: row.heights for row in await sync_views.syncs_of(tx, added)}
-    plan = planner(MappingProxyType(heights))
+    planned = await sync_views.planned(tx, added)
+    plan = planner(MappingProxyType(planned))
     await _renew(tx, plan.renewed, new_id)
     for wanted in plan.passes:
-        heights |= _joined(wanted, added, heights)
+        planned |= _joined(wanted, added, planned)
         await _add_pass(tx, wanted)
     touched = {*plan.renewed, *(key for wanted in plan.passes for key in wanted.syncs)}
     rows = await sync_views.syncs_of(tx, {key.wallet for key in touched})
@@ -133,26 +134,28 @@ async def _plan(tx: LedgerTransaction, backfill_id: str) -> None:
 
 
 def _joined(
-    wanted: PassRequest, added: Mapping[WalletKey, Wallet], planned: Mapping[SyncKey, Span]
-) -> dict[SyncKey, Span]:
-    """The heights of its syncs with a pass; they must stay one range without anything twice."""
+    wanted: PassRequest,
+    added: Mapping[WalletKey, Wallet],
+    planned: Mapping[SyncKey, PlannedHeights],
+) -> dict[SyncKey, PlannedHeights]:
+    """What is planned for its syncs with a pass: one range, without anything twice in one way."""
     first, last = wanted.heights
-    found: dict[SyncKey, Span] = {}
+    new = RangeSet.of(wanted.heights)
+    found: dict[SyncKey, PlannedHeights] = {}
     for key in wanted.syncs:
         if key.wallet not in added:
             raise UsageError(
                 f"`{wanted.backfill.id}` looks for `{key.address}`, which is not added"
             )
-        before = planned.get(key)
-        if before is None:
-            found[key] = wanted.heights
-        elif last + 1 == before.first or first - 1 == before.last:
-            found[key] = Span(min(first, before.first), max(last, before.last))
-        else:
+        known = planned.get(key, PlannedHeights(wanted.heights, {}))
+        before, same = known.heights, known.ways.get(wanted.way, RangeSet())
+        if first > before.last + 1 or last < before.first - 1 or same & new:
             raise UsageError(
                 f"`{wanted.backfill.id}` covers {first:,} to {last:,}, which does not continue the"
                 f" heights {before.first:,} to {before.last:,} of `{key.address}`"
             )
+        joined = Span(min(first, before.first), max(last, before.last))
+        found[key] = PlannedHeights(joined, {**known.ways, wanted.way: same | new})
     return found
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
+from gapless.core.errors import NotFound
 from gapless.ledger import Ledger
 from gapless.runtime.catalog import Catalog
 from gapless.runtime.run import Outcome
@@ -43,7 +44,10 @@ class Settling:
             await self._tell_of_end(backfill_id)
 
     async def _tell_of_end(self, backfill_id: str) -> None:
-        ended = await self._ledger.backfill(backfill_id)
+        try:
+            ended = await self._ledger.backfill(backfill_id)
+        except NotFound:  # its follow has already deleted it
+            return
         seconds = (ended.ended_at or ended.now) - (ended.started_at or ended.created_at)
         metrics.DURATION.observe(seconds)
         fields = {"backfill": backfill_id, "state": ended.state.lower()}

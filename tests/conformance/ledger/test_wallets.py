@@ -10,11 +10,11 @@ import pytest
 
 from gapless.core.chunk import Order
 from gapless.core.errors import Conflict, NotFound, UsageError
-from gapless.core.ranges import Span
 from gapless.ledger import Ledger
 from gapless.ledger.database import LedgerTransaction
 from gapless.ledger.syncs import (
     AddressSet,
+    PlannedHeights,
     SyncFilter,
     SyncKey,
     Wallet,
@@ -227,15 +227,17 @@ async def test_an_id_that_is_taken_adds_nothing(ledger: Ledger) -> None:
 
 
 async def test_the_planner_sees_what_is_planned(ledger: Ledger) -> None:
-    seen: list[Mapping[SyncKey, Span]] = []
+    seen: list[Mapping[SyncKey, PlannedHeights]] = []
 
-    def planner(known: Mapping[SyncKey, Span]) -> WalletPlan:
+    def planner(known: Mapping[SyncKey, PlannedHeights]) -> WalletPlan:
         seen.append(dict(known))
         return WalletPlan()
 
     await add(ledger, ALICE, BOB, targets=[Target(), TRON])
     assert await ledger.add_wallets([Wallet("own", ALICE)], planner, new_id) == []
-    assert seen == [{Target().key(ALICE): (100, 199), TRON.key(ALICE): (7, 7)}]
+    heights = {key: it.heights for key, it in seen[0].items()}
+    assert heights == {Target().key(ALICE): (100, 199), TRON.key(ALICE): (7, 7)}
+    assert {len(it.ways[""]) for it in seen[0].values()} == {100, 1}
 
 
 async def test_an_unknown_address_set_is_an_error(ledger: Ledger) -> None:

@@ -152,7 +152,8 @@ SELECT b.id, b.parent_backfill_id, b.group_name, b.selection, b.partitions, b.ch
        greatest(b.created_at, b.started_at, b.ended_at, n.changed_at) AS changed_at,
        n.complete, n.abandoned, n.cancelled, n.failed_runs,
        (SELECT c.status FROM gapless.chunks c
-        WHERE c.backfill_id = b.id AND c.chunk_index = b.chunk_total - 1) AS last_status
+        WHERE c.backfill_id = b.id AND c.chunk_index = b.chunk_total - 1) AS last_status,
+       coalesce(b.spec::json ->> 'way', '') AS way
 FROM json_array_elements_text(:ids::json) AS wanted(id)
 CROSS JOIN LATERAL (SELECT * FROM gapless.backfills b WHERE b.id = wanted.id OFFSET 0) AS b
 CROSS JOIN LATERAL (

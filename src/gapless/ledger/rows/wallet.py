@@ -136,6 +136,7 @@ class PassCounters(msgspec.Struct, frozen=True, gc=False):
     cancelled: int
     failed_runs: int
     last_status: str | None  # of the last chunk, which may be smaller than the others
+    way: str
 
     @property
     def has_ended(self) -> bool:

@@ -148,7 +148,8 @@ SELECT b.id, b.parent_backfill_id, b.group_name, b.selection, b.partitions, b.ch
        coalesce(sum(n.complete), 0) AS complete, coalesce(sum(n.abandoned), 0) AS abandoned,
        coalesce(sum(n.cancelled), 0) AS cancelled, coalesce(sum(n.failed_runs), 0) AS failed_runs,
        (SELECT c.status FROM chunks c
-        WHERE c.backfill_id = b.id AND c.chunk_index = b.chunk_total - 1) AS last_status
+        WHERE c.backfill_id = b.id AND c.chunk_index = b.chunk_total - 1) AS last_status,
+       coalesce(b.spec ->> '$.way', '') AS way
 FROM json_each(:ids) AS wanted
 CROSS JOIN backfills b ON b.id = wanted.value
 LEFT JOIN counts n ON n.backfill_id = b.id
