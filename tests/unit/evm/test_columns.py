@@ -133,11 +133,48 @@ def test_one_bad_value_among_bytes_is_named(
 
 @pytest.mark.parametrize(
     "bad",
-    ["", "0x", "x1", "1", "0X1", "-0x1", "0x-1", "0x1 ", "1 0x1", "0x1_0", "00x1", "0x0x1", "0xg"],
+    [
+        "",
+        "0x",
+        "x1",
+        " 0x1",
+        "1",
+        "0X1",
+        "-0x1",
+        "0x-1",
+        "0x1 ",
+        "1 0x1",
+        "0x1_0",
+        "00x1",
+        "0x0x1",
+        "0xg",
+    ],
 )
 def test_near_misses_of_a_number_are_refused(bad: str) -> None:
     with pytest.raises(BadValue, match="is not a quantity below 2\\^64"):
         columns.numbers(["0x5208", bad, "0x1"])
+
+
+@given(st.lists(st.binary(min_size=32, max_size=32), min_size=2, max_size=5), st.data())
+def test_values_cannot_compensate_each_other(data: list[bytes], draw: st.DataObject) -> None:
+    """The joined text is well formed, but one value has lost digits to the next."""
+    values = list(map(hexed, data))
+    at = draw.draw(st.integers(0, len(values) - 2))
+    cut = draw.draw(st.integers(0, 65))
+    one, other = values[at : at + 2]
+    values[at : at + 2] = [one[:cut], one[cut:] + other]
+    for decode in (lambda it: columns.fixed(it, 32), columns.words, columns.u256s):
+        with pytest.raises(BadValue):
+            decode(values)
+    with pytest.raises(BadValue):
+        columns.numbers(["0x12345678901234"[: cut % 16], "0x12345678901234"[cut % 16 :] + "0x1"])
+
+
+@pytest.mark.parametrize("decode", [columns.u256s, columns.words])
+def test_a_second_x_after_64_bits_is_refused(decode: Callable[[list[str]], object]) -> None:
+    for values in (["0x11111111111111111x2"], ["0x1", "0x11111111111111111x1111111111111111111"]):
+        with pytest.raises(BadValue):
+            decode(values)
 
 
 def test_a_number_has_at_most_64_bits() -> None:

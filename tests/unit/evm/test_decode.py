@@ -148,6 +148,7 @@ def test_the_type_is_inferred_if_an_old_node_omits_it(changes: Json, expected: i
         ({"v": "0x1b", "yParity": "0x0"}, None),
         ({"v": hex(36 + 2 * CHAIN), "yParity": "0x1"}, None),
         ({"v": "0x1b", "yParity": "0x1"}, {"yParity": "0x1"}),
+        ({"v": "0x1", "yParity": "0x0"}, {"yParity": "0x0"}),
     ],
 )
 def test_values_that_contradict_the_row_are_kept(changes: Json, extra: Json | None) -> None:
@@ -177,9 +178,10 @@ def test_equal_lists_have_one_notation() -> None:
     assert column(tables, "transactions.blob_versioned_hashes") == [f'["{word(1)}"]', None]
 
 
-def test_a_key_named_like_the_decoders_own_is_harmless() -> None:
-    tables = decoded(block(**{"(extra)": 5}))
-    assert column(tables, "blocks.extra") == ['{"(extra)":5}']
+@pytest.mark.parametrize("value", [5, None, {"a": 1}])
+def test_a_key_named_like_the_decoders_own_is_refused(value: object) -> None:
+    with pytest.raises(BadAnswer, match="a key that a node may send"):
+        decoded(block(**{"(extra)": value}))
 
 
 def test_a_gas_limit_may_use_all_64_bits() -> None:

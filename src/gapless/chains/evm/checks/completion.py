@@ -29,6 +29,7 @@ from gapless.chains.evm.networks import EvmNetwork
 
 _EMPTY_ROOT = f"0x{EMPTY_ROOT.hex()}"
 _WITH_ACCESS_LIST = ("0x1", "0x2", "0x3", "0x4")
+_BLOB = "0x3"
 _DEPOSIT = "0x7e"
 _NO_ENTRIES = Raw(b"[]")
 _DYNAMIC = 2  # the first transaction type with a maximum fee and a tip instead of a price
@@ -63,8 +64,8 @@ def _complete_transaction(it: Transaction) -> None:
     if it.type in _WITH_ACCESS_LIST and not is_given(it.access_list):
         it.access_list = _NO_ENTRIES
     if it.type == _DEPOSIT:
-        it.mint = it.mint or "0x0"
-        it.gas_price = it.gas_price or "0x0"
+        it.mint = "0x0" if it.mint is None else it.mint
+        it.gas_price = "0x0" if it.gas_price is None else it.gas_price
         it.is_system_tx = bool(it.is_system_tx)
 
 
@@ -72,6 +73,7 @@ def _complete_receipts(it: BlockUnderCheck) -> None:
     transactions, receipts = it.rooted_transactions, it.rooted_receipts
     if transactions is None or receipts is None or len(transactions) != len(receipts):
         return
+    with_prices, with_derived = Check.PRICES in it.supported, Check.DERIVED in it.supported
     used = 0
     base_fee = int(it.block.base_fee_per_gas or "0x0", 16)
     for transaction, receipt in zip(transactions, receipts, strict=True):
@@ -79,18 +81,20 @@ def _complete_receipts(it: BlockUnderCheck) -> None:
             receipt.type = transaction.type
         total = int(receipt.cumulative_gas_used, 16)
         if receipt.gas_used is None:
-            receipt.gas_used = hex(total - used)
+            receipt.gas_used = None if total < used else hex(total - used)
         used = total
-        if Check.PRICES in it.supported:
+        if with_prices:
             _complete_prices(transaction, receipt, base_fee)
-        if Check.DERIVED in it.supported:
-            receipt.blob_gas_used = receipt.blob_gas_used or derived.blob_gas(transaction)
-            receipt.contract_address = receipt.contract_address or derived.created(
-                transaction, receipt
-            )
+        if with_derived:
+            if receipt.blob_gas_used is None and transaction.type == _BLOB:
+                receipt.blob_gas_used = derived.blob_gas(transaction)
+            if receipt.contract_address is None and transaction.to is None:
+                receipt.contract_address = derived.created(transaction, receipt)
 
 
 def _complete_prices(transaction: Transaction, receipt: Receipt, base_fee: int) -> None:
+    if receipt.effective_gas_price is not None and transaction.gas_price is not None:
+        return
     price = derived.price(transaction, base_fee)
     if price is None:
         return

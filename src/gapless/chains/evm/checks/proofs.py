@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec import Raw
 
 from gapless.chains.evm.check_names import Check
 from gapless.chains.evm.checks import consistency
@@ -19,7 +20,9 @@ from gapless.chains.evm.codec import encoding
 from gapless.chains.evm.codec.header import NOTHING_MORE, header_hash
 from gapless.chains.evm.codec.keccak import keccak
 from gapless.chains.evm.codec.trie import ordered_root
-from gapless.chains.evm.decode.structs import Header, Transaction
+from gapless.chains.evm.decode.structs import Header, Transaction, is_given
+
+_members = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 def header(it: BlockUnderCheck) -> bool:
@@ -99,6 +102,16 @@ def _is(claimed: str, actual: bytes) -> bool:
 
 
 def _more(block: Header) -> Mapping[str, Any]:
-    """Return the keys that the decoder does not declare, if it kept them."""
-    raw = bytes(block.extra)
-    return msgspec.json.decode(raw, type=dict[str, Any]) if raw else NOTHING_MORE
+    """Return the keys that the decoder does not declare, if it kept them.
+
+    A value that is neither text nor null remains raw: no header has one, and it can be anything.
+    """
+    if not is_given(block.extra):
+        return NOTHING_MORE
+    return {key: _text(value) for key, value in _members(block.extra).items()}
+
+
+def _text(raw: Raw) -> Any:
+    if bytes(memoryview(raw)[:1]) in (b'"', b"n"):
+        return msgspec.json.decode(raw)
+    return raw

@@ -85,7 +85,7 @@ def address(field: str) -> str:
 
 
 def bloom(field: str) -> str:
-    if len(field) != 514:
+    if len(field) != 514 or not field.startswith("0x"):
         raise ValueError("a bloom is not 256 bytes")
     return "b90100" + field[2:]
 

@@ -2,8 +2,10 @@
 
 If each value were decoded separately, the calls would cost more than the decoding. So a column is
 joined into one string and decoded by one `unhexlify`, and the resulting bytes are used directly as
-the Arrow buffer. The same pass validates the values (`0x`, width, digits): either the result is
-exact, or `BadValue` names the first malformed row.
+the Arrow buffer. The same pass validates every value (`0x`, width, digits): either the result is
+exact, or `BadValue` names the first malformed row. A joined text that is well formed is not enough,
+because two malformed values could compensate each other; so each pass also proves where the values
+begin and end.
 """
 
 from __future__ import annotations
@@ -46,6 +48,8 @@ def numbers(values: Sequence[str]) -> Numbers:
         except KeyError:
             pass  # not all values are small, or one is malformed
     try:
+        if " " in "".join(values):
+            raise NotHex  # it could not be distinguished from the alignment
         text = _aligned(values, 16)
         if len(text) == 16 * len(values):
             return _quantities(text, len(values), 16)
@@ -67,6 +71,8 @@ def u256s(values: Sequence[str]) -> tuple[Bytes, Doubles]:
             raise NotHex  # otherwise a number after spaces would be truncated unnoticed
         low = _quantities(_aligned(values, 18, 18), count, 18)
         marks = np.flatnonzero(np.frombuffer(text, np.uint8) == _X)
+        if len(marks) != count:
+            raise NotHex  # a second `x`, in the part that was truncated
         large = np.flatnonzero(np.diff(marks, append=len(text) + 1) > 18).tolist()
         high = words([values[row] for row in large])
     except ValueError:
@@ -91,18 +97,18 @@ def words(values: Sequence[str]) -> Bytes:
 def fixed(values: Sequence[str], width: int) -> Bytes:
     """Decode byte strings of one width, one per row.
 
-    Only the total length is checked: values that are alternately too long and too short pass if
-    `0x` is at the expected positions, and are decoded as the bytes at these positions.
+    Each is joined with a space after it. A value that contains one is refused with its digits, so a
+    space at the end of every row proves that the values end there.
     """
-    stride = 2 * width + 2
+    stride = 2 * width + 3
     try:
-        text = "".join(values).encode("ascii")
+        text = " ".join([*values, ""]).encode("ascii")
         if len(text) != stride * len(values):
             raise NotHex
         rows = np.frombuffer(text, np.uint8).reshape(len(values), stride)
-        if not ((rows[:, 0] == _ZERO) & (rows[:, 1] == _X)).all():
+        if not ((rows[:, 0] == _ZERO) & (rows[:, 1] == _X) & (rows[:, -1] == _SPACE)).all():
             raise NotHex
-        data = unhexlify(rows[:, 2:].tobytes())
+        data = unhexlify(rows[:, 2:-1].tobytes())
     except ValueError:
         _blame(values, f"0x[0-9a-fA-F]{{{2 * width}}}", f"{width} bytes in hex")
     return np.frombuffer(data, np.uint8).reshape(len(values), width)
@@ -134,9 +140,9 @@ def _aligned(values: Sequence[str], width: int, most: int | None = None) -> byte
 def _quantities(text: bytes, count: int, width: int) -> Numbers:
     """Decode right-aligned quantities together.
 
-    First check that each row consists of spaces, `0x` and at least one more character. (A number
-    that already had spaces before it passes too, and keeps its value.) Then replace the spaces and
-    the `0x` with leading zeros, which do not change the number.
+    First check that each row consists of spaces, `0x` and at least one more character; the spaces
+    are of the alignment, because no value has any. Then replace the spaces and the `0x` with
+    leading zeros, which do not change the number.
     """
     characters = np.frombuffer(text, np.uint8)
     marks = np.flatnonzero(characters == _X)

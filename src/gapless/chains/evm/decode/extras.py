@@ -17,12 +17,24 @@ from msgspec import Raw
 
 from gapless.chains.evm.decode.arrays import BadField, Fields
 from gapless.chains.evm.decode.columns import BadValue
-from gapless.chains.evm.decode.structs import ABSENT, EXTRA_KEY, UNREADABLE, Receipt, is_given
+from gapless.chains.evm.decode.form import TEXT
+from gapless.chains.evm.decode.frame import Frame
+from gapless.chains.evm.decode.lists import list_text
+from gapless.chains.evm.decode.structs import (
+    ABSENT,
+    EXTRA_KEY,
+    UNREADABLE,
+    Receipt,
+    is_given,
+    was_sent,
+)
+from gapless.schema import Table
 
 Texts = list[str | None]
 Stray = tuple[int, str, Any]  # row, key, value
 
 _EMPTY = Raw(b"[]")
+_LEGACY, _PROTECTED = 27, 35  # the smallest `v` without and with a chain id (EIP-155)
 
 _objects = msgspec.json.Decoder(dict[str, Raw])
 
@@ -39,9 +51,12 @@ _RARE = (
 _KEYS = dict(zip(Receipt.__struct_fields__, Receipt.__struct_encode_fields__, strict=True))
 
 
-def extra_texts(extras: Sequence[Raw]) -> Texts:
+def extra_texts(frame: Frame, table: Table, extras: Sequence[Raw]) -> Texts:
     """Return the `extra` of each row of a table where it holds only undeclared keys."""
-    return _texts(len(extras), _gathered(_undeclared(extras)))
+    try:
+        return _texts(len(extras), _gathered(_undeclared(extras)))
+    except BadField as error:
+        raise frame.refusal(table.name, error) from error
 
 
 def transaction_extra_texts(rows: Fields, receipts: Fields, chain_id: int) -> Texts:
@@ -61,39 +76,29 @@ def list_texts(values: Sequence[list[str] | None]) -> Texts:
 
 
 def raw_texts(rows: Fields, name: str) -> Texts:
-    """Normalize raw JSON, so that the text does not depend on the node's spaces and key order."""
+    """Normalize lists, so that the text does not depend on the node's spaces and key order."""
     values: Sequence[Raw] = rows[name]
     if values.count(ABSENT) == len(values):
         return [None] * len(values)
     texts: Texts = []
     for row, raw in enumerate(values):
         try:
-            texts.append(None if raw is ABSENT else "[]" if raw == _EMPTY else _normal(raw))
-        except UNREADABLE as error:
-            raise BadField(name, row, BadValue(row, bytes(raw), "JSON")) from error
+            texts.append(None if raw is ABSENT else "[]" if raw == _EMPTY else list_text(raw, name))
+        except (ValueError, *UNREADABLE) as error:
+            raise BadField(name, row, BadValue(row, bytes(raw), f"such a list: {error}")) from error
     return texts
-
-
-def _normal(raw: Raw) -> str | None:
-    if not is_given(raw):
-        return None
-    return msgspec.json.encode(msgspec.json.decode(raw), order="sorted").decode()
 
 
 def _undeclared(extras: Sequence[Raw | None]) -> Iterator[Stray]:
     if extras.count(ABSENT) == len(extras):
         return
     for row, raw in enumerate(extras):
-        if raw is not None and is_given(raw):
-            for key, value in _members(raw).items():
-                yield row, key, value
-
-
-def _members(raw: Raw) -> dict[str, Raw]:
-    try:
-        return _objects.decode(raw)
-    except msgspec.ValidationError:
-        return {EXTRA_KEY: raw}  # a node sent the key that only `lossless.py` sets
+        if raw is None:
+            continue
+        if was_sent(raw):
+            raise BadField("extra", row, BadValue(row, EXTRA_KEY, "a key that a node may send"))
+        if is_given(raw):
+            yield from ((row, key, value) for key, value in _objects.decode(raw).items())
 
 
 def _stray_chains(chains: Sequence[str | None], chain_id: int) -> Iterator[Stray]:
@@ -105,9 +110,17 @@ def _stray_chains(chains: Sequence[str | None], chain_id: int) -> Iterator[Stray
 
 
 def _stray_parities(vs: Sequence[str | None], parities: Sequence[str | None]) -> Iterator[Stray]:
-    for row, (v, parity) in enumerate(zip(vs, parities, strict=True)):
-        if parity is not None and parity != v and v is not None and parity != _parity(v):
-            yield row, "yParity", parity
+    stray = {pair for pair in {*zip(vs, parities, strict=True)} if _contradict(*pair)}
+    if stray:
+        for row, pair in enumerate(zip(vs, parities, strict=True)):
+            if pair in stray:
+                yield row, "yParity", pair[1]
+
+
+def _contradict(v: str | None, parity: str | None) -> bool:
+    if v is None or parity is None or v == parity:
+        return False
+    return parity != _parity(v)
 
 
 def _parity(v: str) -> str | None:
@@ -116,7 +129,9 @@ def _parity(v: str) -> str | None:
         number = int(v, 16)
     except ValueError:
         return None
-    return hex((number - 27) % 2 if number < 35 else (number - 35) % 2)
+    if number < _LEGACY:
+        return None
+    return hex((number - _LEGACY) % 2 if number < _PROTECTED else (number - _PROTECTED) % 2)
 
 
 def _rare(receipts: Fields) -> Iterator[Stray]:
@@ -124,7 +139,18 @@ def _rare(receipts: Fields) -> Iterator[Stray]:
         values = receipts[name]
         if values.count(None) < len(values):
             key = _KEYS[name]
-            yield from ((row, key, value) for row, value in enumerate(values) if value is not None)
+            for row, value in enumerate(values):
+                if value is not None:
+                    _check_text(name, row, value)
+                    yield row, key, value
+
+
+def _check_text(name: str, row: int, value: str | bool) -> None:
+    try:
+        if isinstance(value, str):
+            TEXT.check(value)
+    except BadValue as error:
+        raise BadField(name, row, error) from error
 
 
 def _gathered(*strays: Iterable[Stray]) -> dict[int, dict[str, Any]]:

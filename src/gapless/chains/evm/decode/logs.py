@@ -40,7 +40,7 @@ def decode_range_logs(
         "log_position": number_array(_positions(owners, indices)),
         **{f"topic{place}": array for place, array in enumerate(topics)},
     }
-    return frame.table(LOGS, computed, {**found, "extra": extra_texts(found["extra"])})
+    return frame.table(LOGS, computed, {**found, "extra": extra_texts(frame, LOGS, found["extra"])})
 
 
 def _owners(headers: Sequence[Header], logs: Sequence[RangeLog]) -> Counts:

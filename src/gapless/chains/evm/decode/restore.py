@@ -30,6 +30,7 @@ from gapless.chains.evm.decode.structs import (
     Receipt,
     Transaction,
     Withdrawal,
+    keep,
 )
 from gapless.chains.evm.tables import BLOCKS, LOGS, TRANSACTIONS, WITHDRAWALS
 from gapless.schema import Column, Kind, Table
@@ -130,13 +131,13 @@ def _header(row: Row, withdrawals: list[Withdrawal] | None) -> Row:
     return _known(row, Block) | {
         "number": row["block_number"],
         "timestamp": row["block_timestamp"],
-        "extra": row.get("extra") or ABSENT,
+        "extra": _kept(row),
         "withdrawals": withdrawals,
     }
 
 
 def _withdrawal(row: Row) -> Withdrawal:
-    return Withdrawal(**_known(row, Withdrawal) | {"extra": row.get("extra") or ABSENT})
+    return Withdrawal(**_known(row, Withdrawal) | {"extra": _kept(row)})
 
 
 def _transaction(row: Row, block_hash: str) -> Transaction:
@@ -151,7 +152,7 @@ def _transaction(row: Row, block_hash: str) -> Transaction:
     fields["block_hash"] = block_hash
     fields["chain_id"] = chain_id
     fields["y_parity"] = _text(extra.pop("yParity", None))
-    fields["extra"] = _raw(extra)
+    fields["extra"] = _keep(extra)
     return Transaction(**fields)
 
 
@@ -167,7 +168,8 @@ def _receipts(members: Sequence[Row], logs: Sequence[Row], block: Block) -> Iter
         fields["block_hash"] = block.hash
         fields["transaction_hash"] = row["hash"]
         fields["logs"] = by_index.get(row["transaction_index"], [])
-        fields["extra"] = _extra(row).get("receipt") or ABSENT
+        receipt = _extra(row).get("receipt")
+        fields["extra"] = ABSENT if receipt is None else keep(bytes(receipt))
         yield Receipt(**fields)
 
 
@@ -183,7 +185,7 @@ def _range_log(row: Row, block: Block) -> RangeLog:
 def _log_fields(row: Row) -> Row:
     fields = _known(row, Log)
     fields["topics"] = [row[name] for name in _TOPICS if row.get(name) is not None]
-    fields["extra"] = row.get("extra") or ABSENT
+    fields["extra"] = _kept(row)
     return fields
 
 
@@ -225,5 +227,10 @@ def _text(raw: Raw | None) -> str | None:
     return None if raw is None else str(msgspec.json.decode(raw))
 
 
-def _raw(extra: Mapping[str, Raw]) -> Raw:
-    return Raw(msgspec.json.encode(extra, order="sorted")) if extra else ABSENT
+def _keep(extra: Mapping[str, Raw]) -> Raw:
+    return keep(msgspec.json.encode(extra, order="sorted")) if extra else ABSENT
+
+
+def _kept(row: Row) -> Raw:
+    text = row.get("extra")
+    return keep(bytes(text)) if text else ABSENT

@@ -4,8 +4,8 @@ A field is optional only if some real chain or era omits it: `type` before typed
 `root` instead of `status` before Byzantium, `withdrawals` before Shanghai (where `[]` is not the
 same as absent), `value` and `input` in batch-call transactions. Numbers and bytes remain the node's
 hex strings, because whole columns of them are decoded at once (`columns.py`), and the checks hash
-them as they are. Keys that are not declared here are skipped without being parsed; `lossless.py`
-is the decoder that keeps them.
+them as they are. Keys that are not declared here are skipped: they must be valid JSON, but are not
+parsed; `lossless.py` is the decoder that keeps them.
 
 Nested lists that most blocks leave empty stay `msgspec.Raw`, at no measurable cost: they are stored
 as JSON text, and parsed only to compute a transaction's hash.
@@ -18,6 +18,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Raw, Struct, field
 
+from gapless.chains.evm.decode.documents import check_document
 from gapless.core.errors import BadAnswer
 
 T = TypeVar("T")
@@ -25,7 +26,7 @@ T = TypeVar("T")
 # Errors from parsing arbitrary bytes: invalid JSON or types, invalid UTF-8, nesting too deep.
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
-# No node is expected to send this key; if one did, the value would still be JSON.
+# No node is expected to send this key; an answer that has it is refused.
 EXTRA_KEY = "(extra)"
 
 # msgspec does not support `Raw | None`, so an absent value is one without bytes.
@@ -199,6 +200,16 @@ def transaction_type(transaction: Transaction) -> int:
     return 1 if is_given(transaction.access_list) else 0
 
 
+def keep(extra: bytes) -> Raw:
+    """Return undeclared keys, as the JSON of an object, for the field `extra`."""
+    return Raw(b" " + extra)
+
+
+def was_sent(extra: Raw) -> bool:
+    """Whether a node sent this `extra`: it begins without a space, unlike what `keep` returns."""
+    return bytes(memoryview(extra)[:1]) not in (b"", b" ")
+
+
 def is_given(raw: Raw) -> bool:
     """Whether a raw value is present and not null."""
     return bytes(raw) not in _NOTHING
@@ -211,23 +222,52 @@ _range_logs = msgspec.json.Decoder(list[RangeLog])
 
 
 def parse_block(raw: bytes | Raw) -> Block:
-    return _answer(_blocks, raw, "block")
+    block = _answer(_blocks, raw, "block")
+    lists = b"".join([row.access_list for row in block.transactions])
+    inside = lists.count(b"[") + lists.count(b"{")
+    _check(raw, "block", _known(block) + len(block.transactions) + inside)
+    return block
 
 
 def parse_light_block(raw: bytes | Raw) -> LightBlock:
-    return _answer(_light_blocks, raw, "block")
+    block = _answer(_light_blocks, raw, "block")
+    _check(raw, "block", _known(block))
+    return block
 
 
 def parse_receipts(raw: bytes | Raw) -> list[Receipt]:
-    return _answer(_receipts, raw, "receipts")
+    receipts = _answer(_receipts, raw, "receipts")
+    logs = sum([len(receipt.logs) for receipt in receipts])
+    _check(raw, "receipts", 1 + 2 * len(receipts) + 2 * logs)
+    return receipts
 
 
 def parse_logs(raw: bytes | Raw) -> list[RangeLog]:
-    return _answer(_range_logs, raw, "logs")
+    logs = _answer(_range_logs, raw, "logs")
+    _check(raw, "logs", 1 + 2 * len(logs))
+    return logs
 
 
 def _answer(decoder: msgspec.json.Decoder[T], raw: bytes | Raw, what: str) -> T:
     try:
         return decoder.decode(raw)
     except UNREADABLE as error:
+        raise BadAnswer(f"the returned {what} cannot be read: {error}") from error
+
+
+def _known(block: Block | LightBlock) -> int:
+    """Return the number of lists and objects in a block, without its transactions."""
+    withdrawals = 0 if block.withdrawals is None else 1 + len(block.withdrawals)
+    return 3 + withdrawals  # the block, its transactions, its uncles
+
+
+def _check(raw: bytes | Raw, what: str, expected: int) -> None:
+    """Refuse an answer that is not UTF-8 or too deep.
+
+    A list that is not counted among the expected ones, such as the hashes of a blob transaction,
+    makes the check slower, but not wrong. What is inside an access list has its own check.
+    """
+    try:
+        check_document(raw, expected)
+    except ValueError as error:
         raise BadAnswer(f"the returned {what} cannot be read: {error}") from error

@@ -101,8 +101,10 @@ def _headers(
         if log_counts is None
         else number_array(log_counts),
         "withdrawal_count": pa.array(counts, pa.uint64()),
+        "transfer_count": pa.nulls(len(blocks), pa.uint64()),  # until they are derived
     }
-    texts = {"uncles": list_texts(found["uncles"]), "extra": extra_texts(found["extra"])}
+    extra = extra_texts(frame, BLOCKS, found["extra"])
+    texts = {"uncles": list_texts(found["uncles"]), "extra": extra}
     inner = frame.repeated(per_block)
     return {
         "blocks": frame.table(BLOCKS, computed, {**found, **texts}),
@@ -113,7 +115,8 @@ def _headers(
 def _withdrawals(rows: Sequence[Withdrawal], frame: Frame, places: Counts) -> pa.Table:
     found = fields(Withdrawal, rows)
     computed = {"withdrawal_position": number_array(places)}
-    texts = {"withdrawal_index": found["index"], "extra": extra_texts(found["extra"])}
+    extra = extra_texts(frame, WITHDRAWALS, found["extra"])
+    texts = {"withdrawal_index": found["index"], "extra": extra}
     return frame.table(WITHDRAWALS, computed, {**found, **texts})
 
 
@@ -129,6 +132,7 @@ def _transactions(
     }
     try:
         lists = {name: raw_texts(found, name) for name in ("access_list", "authorization_list")}
+        extra = transaction_extra_texts(found, of_receipts, frame.chain_id)
     except BadField as error:
         raise frame.refusal("transactions", error) from error
     prepared = {
@@ -140,7 +144,7 @@ def _transactions(
             for v, parity in zip(found["v"], found["y_parity"], strict=True)
         ],
         "blob_versioned_hashes": list_texts(found["blob_versioned_hashes"]),
-        "extra": transaction_extra_texts(found, of_receipts, frame.chain_id),
+        "extra": extra,
         **lists,
         **{name: _in_hex(of_receipts[name]) for name in ("l1_fee", "l1_gas_price", "l1_gas_used")},
     }
@@ -179,7 +183,7 @@ def _logs(
         "log_position": number_array(positions(counts)),
         **{f"topic{place}": array for place, array in enumerate(topics)},
     }
-    return frame.table(LOGS, computed, {**found, "extra": extra_texts(found["extra"])})
+    return frame.table(LOGS, computed, {**found, "extra": extra_texts(frame, LOGS, found["extra"])})
 
 
 def _in_hex(values: Sequence[str | None]) -> Sequence[str | None]:
